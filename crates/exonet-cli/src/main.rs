@@ -1,0 +1,2 @@
+//! The exon command.
+fn main() {}

@@ -1,0 +1,167 @@
+//! Names of things: nodes, slots, incarnations, messages.
+
+use core::fmt;
+use core::str::FromStr;
+
+use blake2::{Blake2s256, Digest};
+
+/// The largest number that the protocol carries: 62 bits, the range of a variable-length integer.
+pub const MAX_NUMBER: u64 = (1 << 62) - 1;
+
+/// The number `s` of a slot, drawn from its *sender's* clock. At most [`MAX_NUMBER`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Slot(pub u64);
+
+/// The incarnation `r` of a receiver record, drawn from the *receiver's* clock. At most [`MAX_NUMBER`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Incarnation(pub u64);
+
+/// A node: its X25519 public key. Addresses are hints; this is who it is.
+///
+/// The text form is 56 characters of lower-case base32 (RFC 4648 alphabet, no padding) over a version byte,
+/// the key and a two-byte checksum.
+///
+/// ```
+/// use exonet_proto::NodeId;
+/// let id = NodeId([7; 32]);
+/// assert_eq!(id.to_string().parse::<NodeId>().unwrap(), id);
+/// assert!("not-a-node".parse::<NodeId>().is_err());
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NodeId(pub [u8; 32]);
+
+/// Version byte of the text form.
+const TEXT_VERSION: u8 = 1;
+const ALPHABET: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyz234567";
+/// 1 version + 32 key + 2 checksum bytes, five bits a character.
+const TEXT_LEN: usize = 56;
+
+/// Why a text is not a node id.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ParseNodeIdError {
+    /// Not 56 characters long.
+    #[error("a node id has {TEXT_LEN} characters, this has {0}")]
+    Length(usize),
+    /// A character outside a-z and 2-7.
+    #[error("a node id consists of a-z and 2-7, this has {0:?}")]
+    Character(char),
+    /// A version of the text form that this release does not know.
+    #[error("node id of unknown version {0}")]
+    Version(u8),
+    /// The checksum does not match: mistyped or cut.
+    #[error("the checksum of the node id does not match: was it mistyped?")]
+    Checksum,
+}
+
+impl NodeId {
+    fn checksum(&self) -> [u8; 2] {
+        let digest = Blake2s256::new()
+            .chain_update(b"exonet node id")
+            .chain_update([TEXT_VERSION])
+            .chain_update(self.0)
+            .finalize();
+        [digest[0], digest[1]]
+    }
+
+    /// The first eight characters of the text form, for logs and tables. Not unique.
+    pub fn short(&self) -> String {
+        self.to_string().chars().take(8).collect()
+    }
+}
+
+impl fmt::Display for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let bytes = [TEXT_VERSION].into_iter().chain(self.0).chain(self.checksum());
+        let (mut acc, mut bits) = (0_u32, 0);
+        let mut text = String::with_capacity(TEXT_LEN);
+        for byte in bytes {
+            acc = (acc << 8) | u32::from(byte);
+            bits += 8;
+            while bits >= 5 {
+                bits -= 5;
+                let digit = (acc >> bits) & 31;
+                text.extend(ALPHABET.get(digit as usize).map(|c| char::from(*c)));
+            }
+        }
+        f.pad(&text)
+    }
+}
+
+impl fmt::Debug for NodeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.short())
+    }
+}
+
+impl FromStr for NodeId {
+    type Err = ParseNodeIdError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let length = text.chars().count();
+        if length != TEXT_LEN {
+            return Err(ParseNodeIdError::Length(length));
+        }
+        let (mut acc, mut bits) = (0_u32, 0);
+        let mut bytes = Vec::with_capacity(35);
+        for c in text.chars() {
+            let digit = ALPHABET
+                .iter()
+                .position(|a| char::from(*a) == c)
+                .and_then(|d| u32::try_from(d).ok())
+                .ok_or(ParseNodeIdError::Character(c))?;
+            acc = (acc << 5) | digit;
+            bits += 5;
+            if bits >= 8 {
+                bits -= 8;
+                bytes.push((acc >> bits) as u8);
+            }
+        }
+        let (version, rest) = bytes.split_first().ok_or(ParseNodeIdError::Checksum)?;
+        if *version != TEXT_VERSION {
+            return Err(ParseNodeIdError::Version(*version));
+        }
+        let (key, sum) = rest.split_at_checked(32).ok_or(ParseNodeIdError::Checksum)?;
+        let id = Self(key.try_into().map_err(|_| ParseNodeIdError::Checksum)?);
+        if sum == id.checksum() { Ok(id) } else { Err(ParseNodeIdError::Checksum) }
+    }
+}
+
+/// A message's name, the same at both ends and never used twice: who sent it, the incarnation of the record
+/// that took it, and its slot. The idempotency key for effects outside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    /// The node that sent it.
+    pub sender: NodeId,
+    /// The receiver's incarnation under which it was bound.
+    pub r: Incarnation,
+    /// Its slot.
+    pub s: Slot,
+}
+
+impl fmt::Display for MessageId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}/{}", self.sender, self.r.0, self.s.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_rejects_a_changed_character() {
+        let text = NodeId([42; 32]).to_string();
+        for at in 2..TEXT_LEN {
+            let mut changed: Vec<char> = text.chars().collect();
+            changed[at] = if changed[at] == 'a' { 'b' } else { 'a' };
+            let changed: String = changed.into_iter().collect();
+            assert!(changed.parse::<NodeId>().is_err(), "{changed}");
+        }
+    }
+
+    #[test]
+    fn text_form_is_56_characters() {
+        assert_eq!(NodeId([255; 32]).to_string().len(), TEXT_LEN);
+        assert_eq!("ab".parse::<NodeId>(), Err(ParseNodeIdError::Length(2)));
+    }
+}
