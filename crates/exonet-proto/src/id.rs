@@ -60,7 +60,7 @@ impl NodeId {
             .chain_update([TEXT_VERSION])
             .chain_update(self.0)
             .finalize();
-        [digest[0], digest[1]]
+        digest.first_chunk().copied().unwrap_or_default()
     }
 
     /// The first eight characters of the text form, for logs and tables. Not unique.
@@ -113,7 +113,7 @@ impl FromStr for NodeId {
             bits += 5;
             if bits >= 8 {
                 bits -= 8;
-                bytes.push((acc >> bits) as u8);
+                bytes.extend(u8::try_from((acc >> bits) & 0xff));
             }
         }
         let (version, rest) = bytes.split_first().ok_or(ParseNodeIdError::Checksum)?;
@@ -122,7 +122,11 @@ impl FromStr for NodeId {
         }
         let (key, sum) = rest.split_at_checked(32).ok_or(ParseNodeIdError::Checksum)?;
         let id = Self(key.try_into().map_err(|_| ParseNodeIdError::Checksum)?);
-        if sum == id.checksum() { Ok(id) } else { Err(ParseNodeIdError::Checksum) }
+        if sum == id.checksum() {
+            Ok(id)
+        } else {
+            Err(ParseNodeIdError::Checksum)
+        }
     }
 }
 

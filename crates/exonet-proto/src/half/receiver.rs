@@ -1,0 +1,155 @@
+//! `R[i]`: the receiver record of a half-connection.
+
+use super::{Ask, Claim, Clock, IntervalSet, State};
+use crate::id::{Incarnation, Slot};
+
+/// What one node holds to receive from one peer: which slots are free, under which incarnation.
+///
+/// A message is delivered by taking its slot out of `free`: that happens once. Memory is bounded by what the
+/// node is willing to grant.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Receiver {
+    r: Incarnation,
+    hi: Slot,
+    free: IntervalSet,
+    /// The highest `l` heard: the sender has nothing open below.
+    l: Slot,
+    /// A recovered record never grows; it drains.
+    frozen: bool,
+    /// The last ASK that was not met in full.
+    unmet: Option<Ask>,
+}
+
+impl Receiver {
+    /// *on ASK*. `grant` is how many slots the node is willing to have free for this peer **beyond** those that
+    /// are; creates the record when there is none and some are granted. An ASK with overflowing numbers is
+    /// ignored. A STATE is owed when the ASK wanted something, i.e. `n > 0`.
+    pub fn on_ask(record: &mut Option<Self>, clock: &mut Clock, ask: Ask, grant: u64) {
+        if let Some(this) = record {
+            this.free.remove_below(ask.l.0);
+            this.l = this.l.max(ask.l);
+            if this.frozen && this.free.is_empty() {
+                *record = None;
+            }
+        }
+        let Some(end) = ask.end().filter(|_| ask.n > 0) else {
+            return;
+        };
+        if record.is_none() && grant > 0 {
+            *record = clock.incarnate().map(|r| Self::new(r, ask));
+        }
+        if let Some(this) = record.as_mut().filter(|this| !this.frozen) {
+            this.grow(ask, end, grant);
+        }
+    }
+
+    /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
+    fn new(r: Incarnation, ask: Ask) -> Self {
+        Self {
+            r,
+            hi: ask.s,
+            free: IntervalSet::new(),
+            l: ask.l,
+            frozen: false,
+            unmet: None,
+        }
+    }
+
+    fn grow(&mut self, ask: Ask, end: Slot, grant: u64) {
+        if grant > 0 {
+            self.hi = self.hi.max(ask.s);
+            let upper = end.0.min(self.hi.0.saturating_add(grant));
+            if upper > self.hi.0 {
+                self.free.insert(self.hi.0..upper);
+                self.hi = Slot(upper);
+            }
+        }
+        self.unmet = (self.hi < end).then_some(ask);
+    }
+
+    /// Room has appeared: the unmet ASK arrives again, as the network could have it. True when slots were
+    /// granted, and a STATE should tell.
+    pub fn retry(record: &mut Option<Self>, clock: &mut Clock, grant: u64) -> bool {
+        let Some(this) = record else { return false };
+        let (Some(ask), before) = (this.unmet, this.hi) else {
+            return false;
+        };
+        Self::on_ask(record, clock, ask, grant);
+        record.as_ref().is_some_and(|this| this.hi > before)
+    }
+
+    /// Whether an ASK waits for room.
+    pub fn wants_room(&self) -> bool {
+        self.unmet.is_some()
+    }
+
+    /// This record's incarnation.
+    pub fn incarnation(&self) -> Incarnation {
+        self.r
+    }
+
+    /// True when the token `(s, r)` may be delivered: its slot is free, under this very incarnation.
+    pub fn accepts(&self, s: Slot, r: Incarnation) -> bool {
+        self.r == r && self.free.contains(s.0)
+    }
+
+    /// *on TOKEN*: consumes the slot. True at most once for any `s`: then, and only then, the message is
+    /// delivered.
+    pub fn take(&mut self, s: Slot, r: Incarnation) -> bool {
+        self.r == r && self.free.remove(s.0)
+    }
+
+    /// How many slots are free: O(holes).
+    pub fn free(&self) -> u64 {
+        self.free.count()
+    }
+
+    /// True when no slot is free: then the record may be dropped at any time.
+    pub fn is_drained(&self) -> bool {
+        self.free.is_empty()
+    }
+
+    /// True when the sender has nothing open below the grant frontier: nothing can come any more.
+    pub fn is_passed(&self) -> bool {
+        self.free.is_empty() && self.l >= self.hi
+    }
+
+    /// *evict*: forgets the record though slots are free. What was bound to them is unknown from now on.
+    pub fn evict(self, clock: &mut Clock) {
+        clock.forget(self.r);
+    }
+
+    /// The claim of this record about every slot from `l` to its grant frontier. `credit` is the byte credit.
+    pub fn claim(&self, credit: u64) -> Claim {
+        Claim {
+            hi: self.hi,
+            lo: self.l.min(self.hi),
+            up: self.hi,
+            free: self.free.clone(),
+            credit,
+        }
+    }
+
+    /// As [`Receiver::claim`], without a copy: `(hi, lo, free slots)`; `up` is `hi`.
+    pub fn parts(&self) -> (Slot, Slot, &IntervalSet) {
+        (self.hi, self.l.min(self.hi), &self.free)
+    }
+}
+
+impl State {
+    /// The STATE that answers for `record`, live or not.
+    pub fn of(record: Option<&Receiver>, clock: &Clock, credit: u64) -> Self {
+        match record {
+            Some(this) => Self {
+                b: clock.b(),
+                r: this.r,
+                live: Some(this.claim(credit)),
+            },
+            None => Self {
+                b: clock.b(),
+                r: Incarnation(clock.ck()),
+                live: None,
+            },
+        }
+    }
+}

@@ -1,0 +1,191 @@
+//! `S[j]`: the sender record of a half-connection.
+
+use super::tokens::Tokens;
+use super::{Ask, Clock, State, Verdict};
+use crate::id::{Incarnation, Slot};
+
+/// What one node holds to send to one peer: the numbers it asked for, the envelopes it holds, the messages it
+/// has bound to them. Generic over the message, which this layer never looks at.
+///
+/// `e <= sck <= hi`. Envelopes are `[e, sck)`, all of incarnation `r`. A record lives from the first message
+/// until [`Sender::close`]; then one integer remains, in the [`Clock`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Sender<T> {
+    sck: Slot,
+    hi: Slot,
+    e: Slot,
+    r: Option<Incarnation>,
+    /// The highest amnesia frontier heard from the peer.
+    sb: Incarnation,
+    tokens: Tokens<T>,
+}
+
+impl<T> Sender<T> {
+    /// `S{sck = hi = e = ck}`.
+    pub fn open(clock: &Clock) -> Self {
+        let ck = Slot(clock.ck());
+        Self {
+            sck: ck,
+            hi: ck,
+            e: ck,
+            r: None,
+            sb: Incarnation(0),
+            tokens: Tokens::new(),
+        }
+    }
+
+    /// `l`: no open message has, or will get, a number below.
+    pub fn frontier(&self) -> Slot {
+        self.tokens.first().unwrap_or(self.e).min(self.e)
+    }
+
+    /// `[e, sck)`: how many messages could be bound now.
+    pub fn envelopes(&self) -> u64 {
+        self.sck.0 - self.e.0
+    }
+
+    /// The incarnation of the envelopes, once the peer has granted any.
+    pub fn incarnation(&self) -> Option<Incarnation> {
+        self.r
+    }
+
+    /// How many messages are bound and not settled: O(holes among them).
+    pub fn in_doubt(&self) -> u64 {
+        self.tokens.len()
+    }
+
+    /// True when no message is bound and unsettled.
+    pub fn is_idle(&self) -> bool {
+        self.tokens.is_empty()
+    }
+
+    /// `hi - sck`: what was asked for and is not granted yet.
+    pub fn ungranted(&self) -> u64 {
+        self.hi.0 - self.sck.0
+    }
+
+    /// The message bound to `s`, and the incarnation it is bound under.
+    pub fn token(&self, s: Slot) -> Option<(Incarnation, &T)> {
+        self.tokens.get(s)
+    }
+
+    /// All messages in doubt, in rising order.
+    pub fn tokens(&self) -> impl Iterator<Item = (Slot, Incarnation, &T)> {
+        self.tokens.iter()
+    }
+
+    /// One step of *pump*: binds `message` to the next envelope. Gives the message back when there is none.
+    ///
+    /// A message is bound **before** anything further is asked: the frontier of an ASK covers it from then on.
+    pub fn bind(&mut self, message: T) -> Result<(Slot, Incarnation), T> {
+        match self.r {
+            Some(r) if self.e < self.sck => {
+                let s = self.e;
+                self.e = Slot(s.0 + 1);
+                self.tokens.push(s, r, message);
+                Ok((s, r))
+            }
+            _ => Err(message),
+        }
+    }
+
+    /// *ask*: wants envelopes for `queued` messages and `standby` more. None when nothing is to be asked.
+    ///
+    /// Asks for no number that the clock has not made durable.
+    pub fn ask(&mut self, clock: &mut Clock, queued: u64, standby: u64) -> Option<Ask> {
+        let wanted = self
+            .e
+            .0
+            .saturating_add(queued)
+            .saturating_add(standby)
+            .min(clock.limit().0);
+        self.hi = self.hi.max(Slot(wanted));
+        clock.asked(self.hi);
+        self.repeat()
+    }
+
+    /// The ASK for what has been asked for already and is not granted.
+    pub fn repeat(&self) -> Option<Ask> {
+        (self.sck < self.hi).then(|| Ask {
+            s: self.sck,
+            n: self.hi.0 - self.sck.0,
+            l: self.frontier(),
+        })
+    }
+
+    /// *close*: nothing queued, nothing bound. Every number asked for is passed, so none is used twice.
+    ///
+    /// Gives the record back while a message is bound.
+    pub fn close(self, clock: &mut Clock) -> Result<Ask, Self> {
+        if !self.is_idle() {
+            return Err(self);
+        }
+        clock.pass(self.hi);
+        Ok(Ask::farewell(clock))
+    }
+
+    /// The application gives up on the message in `s`: the token is forgotten, its outcome is unknown.
+    pub fn abandon(&mut self, s: Slot) -> Option<(Incarnation, T)> {
+        self.tokens.take(s)
+    }
+
+    /// *on STATE*: settles what it proves, takes what it grants. True when `sck` moved.
+    pub fn on_state(&mut self, state: &State, mut settle: impl FnMut(Slot, Incarnation, T, Verdict)) -> bool {
+        self.judge(state, &mut settle);
+        self.take_grant(state)
+    }
+
+    fn judge(&mut self, state: &State, settle: &mut impl FnMut(Slot, Incarnation, T, Verdict)) {
+        let live = state.live.as_ref().map(|_| state.r);
+        if let Some(claim) = &state.live {
+            let upper = claim.hi.min(claim.up).0;
+            for taken in claim.free.gaps(claim.lo.0..upper.max(claim.lo.0)) {
+                self.tokens
+                    .take_range(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
+            }
+        }
+        let forgotten = |r: Incarnation| Some(r) != live && r < state.b;
+        self.tokens
+            .take_incarnations(forgotten, |s, r, m| settle(s, r, m, Verdict::Unknown));
+        let passed = |r: Incarnation| Some(r) != live && r < state.r;
+        self.tokens
+            .take_incarnations(passed, |s, r, m| settle(s, r, m, Verdict::Delivered));
+    }
+
+    fn take_grant(&mut self, state: &State) -> bool {
+        self.sb = self.sb.max(state.b);
+        let live = state.live.as_ref();
+        let same = live.is_some() && self.r == Some(state.r);
+        if self.r.is_some_and(|r| r < self.sb) && !same {
+            self.e = self.sck; // envelopes of a dead incarnation
+        }
+        let Some(claim) = live.filter(|_| self.r.is_none_or(|r| state.r >= r)) else {
+            return false;
+        };
+        let granted = claim.hi.min(self.hi);
+        if granted <= self.sck {
+            return false;
+        }
+        if !same {
+            self.e = self.sck;
+        }
+        self.r = Some(state.r);
+        self.sck = granted;
+        true
+    }
+
+    #[cfg(test)]
+    pub(super) fn sck(&self) -> Slot {
+        self.sck
+    }
+
+    #[cfg(test)]
+    pub(super) fn hi(&self) -> Slot {
+        self.hi
+    }
+
+    #[cfg(test)]
+    pub(super) fn e(&self) -> Slot {
+        self.e
+    }
+}
