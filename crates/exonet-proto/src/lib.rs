@@ -6,6 +6,7 @@
 
 pub mod half;
 mod id;
+pub mod node;
 pub mod time;
 
 pub use id::{Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot};

@@ -1,0 +1,134 @@
+//! What a node may do and hold: every cap of the core in one place.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use crate::id::NodeId;
+
+/// Who may talk to a node. There is no default: whoever builds a node decides.
+///
+/// A peer that this node itself sends to is admitted for as long as it is known here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Policy {
+    /// Any node that can prove its id.
+    Anyone,
+    /// These nodes only.
+    Only(BTreeSet<NodeId>),
+    /// The application is asked by [`super::Event::Authorize`] and answers by [`super::Node::admit`].
+    Ask,
+}
+
+/// Caps. Whatever a peer does, a node holds no more than these.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Peers known at once. Default 200,000.
+    pub peers: usize,
+    /// Openings answered and not yet confirmed by a data packet. Default 4,096.
+    pub half_open: usize,
+    /// The same from one /24 (IPv4) or /48 (IPv6). Default 256. Loopback is exempt.
+    pub half_open_per_prefix: usize,
+    /// Openings on which public-key work is spent, per second. Default 20,000.
+    pub openings_per_second: u32,
+    /// Messages queued or in doubt to one peer; more waits. Default 65,536.
+    pub queued_messages: usize,
+    /// Bytes of these. One message is always let in. Default 32 MiB.
+    pub queued_bytes: usize,
+    /// The largest message that is sent or taken, in bytes. Default 2^40.
+    pub message: u64,
+    /// Free slots granted to one peer at most. Default 32,768.
+    pub slots: u64,
+    /// The pool that messages of up to 64 KiB from one peer share until the application takes them.
+    /// At least 64 KiB. Default 8 MiB.
+    pub pool_window: u64,
+    /// What is held of one larger message until the application takes it. Default 4 MiB.
+    pub body_window: u64,
+    /// Larger messages of one peer under way at once. Default 16.
+    pub bodies: usize,
+    /// Larger messages up to this are assembled in memory; above, the application reads them as they
+    /// come. Default 1 MiB.
+    pub stream_above: u64,
+    /// Received bytes held for all peers together; above it, what arrives is treated as lost. Default 1 GiB.
+    pub received_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            peers: 200_000,
+            half_open: 4_096,
+            half_open_per_prefix: 256,
+            openings_per_second: 20_000,
+            queued_messages: 65_536,
+            queued_bytes: 32 << 20,
+            message: 1 << 40,
+            slots: 32_768,
+            pool_window: 8 << 20,
+            body_window: 4 << 20,
+            bodies: 16,
+            stream_above: 1 << 20,
+            received_bytes: 1 << 30,
+        }
+    }
+}
+
+/// Which congestion controller new paths get.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum CongestionChoice {
+    /// CUBIC, RFC 9438.
+    #[default]
+    Cubic,
+    /// A fixed window in bytes, for tests and links of known size.
+    Fixed(u64),
+}
+
+/// How a node behaves. The defaults suit the internet and a data centre alike.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// Who may talk to this node.
+    pub policy: Policy,
+    /// Caps.
+    pub limits: Limits,
+    /// A pair that is quiet for this long forgets its channel. Default 30 s.
+    pub idle_timeout: Duration,
+    /// A sender record with nothing to send closes after this. Default 10 s.
+    pub sender_linger: Duration,
+    /// A receiver record with free slots whose peer does not answer is evicted after this. Default 10 min.
+    pub dead_after: Duration,
+    /// A message in doubt for this long ends Unknown. Default: never.
+    pub give_up_after: Option<Duration>,
+    /// Keys are renewed after this. Default 120 s.
+    pub rekey_after: Duration,
+    /// An acknowledgement or STATE waits no longer than this. Default 1 ms.
+    pub max_ack_delay: Duration,
+    /// An authenticated ping after this much silence, to keep a path's translation open. Default: off.
+    pub keepalive: Option<Duration>,
+    /// The round-trip time assumed before the first sample. Default 100 ms.
+    pub initial_rtt: Duration,
+    /// The largest UDP payload tried on a path: 1,200 to 65,000. Default 1,452, which fits Ethernet with IPv6.
+    pub max_datagram: u16,
+    /// Which congestion controller.
+    pub congestion: CongestionChoice,
+    /// The block in which `D` is reserved. Default 2^32; tiny in tests.
+    pub clock_block: u64,
+}
+
+impl Config {
+    /// The defaults under `policy`.
+    pub fn new(policy: Policy) -> Self {
+        Self {
+            policy,
+            limits: Limits::default(),
+            idle_timeout: Duration::from_secs(30),
+            sender_linger: Duration::from_secs(10),
+            dead_after: Duration::from_secs(600),
+            give_up_after: None,
+            rekey_after: Duration::from_secs(120),
+            max_ack_delay: Duration::from_millis(1),
+            keepalive: None,
+            initial_rtt: Duration::from_millis(100),
+            max_datagram: 1_452,
+            congestion: CongestionChoice::default(),
+            clock_block: crate::half::DEFAULT_BLOCK,
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! What the core says, and what it is told.
+
+use core::net::{IpAddr, SocketAddr};
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use crate::id::{MessageId, NodeId};
+use crate::time::Mono;
+
+/// A message that this node was asked to send. The index is dense and reused; the generation is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageKey {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+}
+
+impl MessageKey {
+    /// A small number, unique among the messages that are not settled: the place in a table of receipts.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+}
+
+/// A message that has been handed to the application and not yet been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryKey(pub(crate) u64);
+
+/// Which message goes first. Within a class, in the order of sending; large bodies fill what is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Before everything else: four times the share of Normal.
+    Urgent,
+    /// The default: four times the share of Low.
+    #[default]
+    Normal,
+    /// Four times the share of Bulk.
+    Low,
+    /// What is left, but never nothing.
+    Bulk,
+}
+
+/// A message as the application gives it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outgoing {
+    /// For dispatch at the receiver: at most 255 bytes.
+    pub tag: Bytes,
+    /// The content. Ignored by [`super::Node::send_stream`].
+    pub body: Bytes,
+    /// Which goes first.
+    pub priority: Priority,
+    /// When it need not leave any more. If it has left by then, its receipt is only marked late.
+    pub deadline: Option<Mono>,
+}
+
+/// What became of a message. Exactly one of these, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The receiving application has taken it.
+    Delivered,
+    /// Its deadline came first: certainly never delivered.
+    Expired,
+    /// Cancelled before it left: certainly never delivered.
+    Cancelled,
+    /// One of the two sides no longer knows: it happened once or not at all.
+    Unknown,
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It has not left.
+    Queued,
+    /// It has left, and nothing is proven yet.
+    InDoubt {
+        /// Its name at both ends.
+        id: MessageId,
+        /// Its deadline has passed.
+        late: bool,
+    },
+    /// It is settled, or was never known.
+    Settled,
+}
+
+/// What the core wants its caller to know.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A message is settled; the key is free for reuse. `id` is None if it never left.
+    Outcome {
+        /// Which message.
+        key: MessageKey,
+        /// What became of it.
+        outcome: Outcome,
+        /// Its name at both ends.
+        id: Option<MessageId>,
+        /// Its deadline passed before.
+        late: bool,
+    },
+    /// Messages wait for [`super::Node::recv`]; said once until they have all been asked for.
+    Readable,
+    /// A peer's queue that refused a message has room again.
+    Sendable {
+        /// Whose queue.
+        peer: NodeId,
+    },
+    /// A streamed message that was full takes bytes again.
+    BodyWritable {
+        /// Which message.
+        key: MessageKey,
+    },
+    /// More of a large message has come, or it has ended or failed.
+    BodyReadable {
+        /// Which delivery.
+        key: DeliveryKey,
+    },
+    /// Someone proved to be `id` and wants to talk: answer with [`super::Node::admit`].
+    Authorize {
+        /// Who.
+        id: NodeId,
+        /// Where from.
+        remote: SocketAddr,
+    },
+    /// A channel to a peer stands (again).
+    Connected {
+        /// To whom.
+        peer: NodeId,
+        /// Where it is now.
+        remote: SocketAddr,
+    },
+    /// A peer's channel ended and nothing is left to tell it.
+    Forgotten {
+        /// Who.
+        peer: NodeId,
+    },
+    /// An answer to [`super::Node::ping`].
+    Pong {
+        /// Of whom.
+        peer: NodeId,
+        /// As given to `ping`.
+        cookie: u64,
+        /// The round-trip time of this ping; None: it was lost.
+        rtt: Option<Duration>,
+    },
+    /// Two processes use this peer's identity at once.
+    IdentityConflict {
+        /// Whose.
+        peer: NodeId,
+    },
+    /// A write failed: the node has stopped, since it cannot keep its promise any more.
+    Stopped,
+}
+
+/// A write that must be on the disk before anything that depends on it leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Batch {
+    /// Names the write in [`super::Node::handle_persisted`].
+    pub lsn: Lsn,
+    /// `D`.
+    pub clock: u64,
+}
+
+/// Position in the sequence of writes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Lsn(pub u64);
+
+/// Where a datagram came from and came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Arrival {
+    /// The source address.
+    pub remote: SocketAddr,
+    /// The destination address, where the system tells.
+    pub local_ip: Option<IpAddr>,
+    /// The two ECN bits of the IP header.
+    pub ecn: u8,
+}
+
+/// Datagrams to send: `len` bytes at the front of the buffer, in segments of `segment` bytes, the last may be
+/// shorter.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transmit {
+    /// The destination.
+    pub remote: SocketAddr,
+    /// The source address to use, where the system allows to choose.
+    pub src_ip: Option<IpAddr>,
+    /// The two ECN bits of the IP header.
+    pub ecn: u8,
+    /// Size of each datagram but the last.
+    pub segment: usize,
+    /// Total bytes.
+    pub len: usize,
+}
+
+/// Why a message is not accepted. Nothing has been queued.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// Larger than this node or the peer takes.
+    #[error("the message has {size} bytes, the limit is {limit}")]
+    TooLarge {
+        /// Of the message.
+        size: u64,
+        /// In force.
+        limit: u64,
+    },
+    /// The tag is longer than 255 bytes.
+    #[error("a tag has at most 255 bytes, this has {0}")]
+    TagTooLong(usize),
+    /// The peer's queue is full: try again after [`Event::Sendable`].
+    #[error("the queue to this peer is full")]
+    Full,
+    /// No address is known for the peer, and it has not been heard of.
+    #[error("no address is known for node {0:?}")]
+    NoAddress(NodeId),
+    /// The cap on peers is reached.
+    #[error("this node already knows {0} peers, which is its limit")]
+    TooManyPeers(usize),
+    /// A node does not send to itself.
+    #[error("a node cannot send to itself")]
+    Myself,
+    /// The node is closing or has stopped.
+    #[error("the node is closed")]
+    Closed,
+}
+
+/// A message that is handed to the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// Names the delivery until it is taken or given back.
+    pub key: DeliveryKey,
+    /// Its name at both ends.
+    pub id: MessageId,
+    /// For dispatch.
+    pub tag: Bytes,
+    /// As the sender set it.
+    pub priority: Priority,
+    /// The content, or its length if it is read as it comes.
+    pub body: IncomingBody,
+}
+
+/// The content of an [`Incoming`] message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IncomingBody {
+    /// All of it.
+    Whole(Bytes),
+    /// To be read by [`super::Node::body_read`].
+    Stream {
+        /// Bytes in all.
+        len: u64,
+    },
+}
+
+/// An answer of [`super::Node::body_read`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum BodyRead {
+    /// The next bytes.
+    Data(Bytes),
+    /// Nothing yet: wait for [`Event::BodyReadable`].
+    Pending,
+    /// All has been read; the message waits for [`super::Node::done`].
+    End,
+    /// The message will never be complete here; it has not been delivered.
+    Aborted,
+}
+
+/// An answer of [`super::Node::body_write`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BodyWrite {
+    /// How many bytes were taken: all, or fewer; then wait for [`Event::BodyWritable`].
+    Taken(usize),
+    /// The message is settled or unknown: nothing more is wanted.
+    Gone,
+}
+
+/// Why a message could not be cancelled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CancelError {
+    /// It has left: only its outcome will tell.
+    #[error("the message has left already")]
+    InDoubt,
+    /// It is settled.
+    #[error("the message is settled already")]
+    Settled,
+}
+
+/// A message that is not settled, for the report of a close.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenMessage {
+    /// Which.
+    pub key: MessageKey,
+    /// To whom.
+    pub peer: NodeId,
+    /// Where it stands.
+    pub status: Status,
+    /// Bytes of body.
+    pub size: u64,
+}

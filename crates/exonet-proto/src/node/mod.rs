@@ -1,0 +1,20 @@
+//! The node: peers, routing, the ready queue, and the surface that drivers call.
+//!
+//! # Call contract
+//!
+//! * Every call passes [`Now`]; time never runs back within one node.
+//! * After any call: drain [`Node::poll_persist`], [`Node::poll_transmit`] and [`Node::poll_event`], then
+//!   sleep until [`Node::poll_timeout`] or the next input. Draining late costs time, never correctness.
+//! * A [`Batch`] is made durable in order, then [`Node::handle_persisted`] is called.
+//! * Each poll costs O(what is ready), never O(peers).
+
+mod config;
+mod event;
+mod stats;
+
+pub use config::{Config, CongestionChoice, Limits, Policy};
+pub use event::{
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Event, Incoming, IncomingBody, Lsn,
+    MessageKey, OpenMessage, Outcome, Outgoing, Priority, SendError, Status, Transmit,
+};
+pub use stats::{PeerStats, Stats};

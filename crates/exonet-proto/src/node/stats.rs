@@ -1,0 +1,90 @@
+//! Figures about a node and its peers. All are counts since the start unless said otherwise.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+/// What a node has done and holds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Messages accepted for sending.
+    pub sent: u64,
+    /// Outcomes Delivered.
+    pub delivered: u64,
+    /// Outcomes Unknown.
+    pub unknown: u64,
+    /// Outcomes Expired and Cancelled.
+    pub withdrawn: u64,
+    /// Messages that the application has taken.
+    pub received: u64,
+    /// Copies of messages that were suppressed.
+    pub duplicates_suppressed: u64,
+    /// Datagrams in.
+    pub datagrams_in: u64,
+    /// Bytes of these.
+    pub bytes_in: u64,
+    /// Datagrams out.
+    pub datagrams_out: u64,
+    /// Bytes of these.
+    pub bytes_out: u64,
+    /// Data packets declared lost.
+    pub packets_lost: u64,
+    /// Datagrams that are not of this protocol or malformed.
+    pub malformed: u64,
+    /// Datagrams that do not authenticate.
+    pub unauthentic: u64,
+    /// Replayed packets.
+    pub replayed: u64,
+    /// Data packets for an unknown channel.
+    pub strays: u64,
+    /// Openings refused: by policy, caps, rate or a missing cookie.
+    pub openings_refused: u64,
+    /// Handshakes completed, either way.
+    pub handshakes: u64,
+    /// RETRY answers sent.
+    pub retries: u64,
+    /// Receiver records evicted.
+    pub evictions: u64,
+    /// Received messages not held for lack of room; they come again.
+    pub dropped_for_room: u64,
+    /// Now: peers known.
+    pub peers: usize,
+    /// Now: half-open peers.
+    pub half_open: usize,
+    /// Now: sender records.
+    pub sender_records: usize,
+    /// Now: receiver records.
+    pub receiver_records: usize,
+    /// Now: messages queued or in doubt.
+    pub open_messages: usize,
+    /// Now: bytes received and not yet taken.
+    pub received_bytes: usize,
+}
+
+/// What is known of one peer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerStats {
+    /// Where it is, if a channel stands.
+    pub remote: Option<SocketAddr>,
+    /// Smoothed round-trip time.
+    pub rtt: Duration,
+    /// The least round-trip time seen lately.
+    pub min_rtt: Duration,
+    /// The path's datagram size.
+    pub mtu: u16,
+    /// Congestion window in bytes.
+    pub window: u64,
+    /// Bytes in flight.
+    pub in_flight: u64,
+    /// Data packets sent on its channels.
+    pub packets_sent: u64,
+    /// Of these, declared lost.
+    pub packets_lost: u64,
+    /// Messages queued.
+    pub queued: usize,
+    /// Messages in doubt.
+    pub in_doubt: usize,
+    /// Envelopes held.
+    pub envelopes: u64,
+    /// Slots granted and free.
+    pub free_slots: u64,
+}
