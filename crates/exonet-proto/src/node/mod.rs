@@ -11,6 +11,8 @@
 mod config;
 mod event;
 mod stats;
+mod stub;
+pub use stub::{Node,Boot};
 
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
