@@ -4,7 +4,7 @@ use super::*;use crate::{Now,Mono,NodeId};use crate::crypto::SecretKey;use core:
 pub struct Node;
 pub enum Boot{Ephemeral,Stored{clock:u64}}
 impl Node {
-  pub fn new(config: Config, key: SecretKey , boot: Boot, seed: [u8 { unimplemented!() }
+  pub fn new(config: Config, key: SecretKey , boot: Boot, seed: [u8; 32], now: Now) -> Self { unimplemented!() }
   pub fn id(&self) -> NodeId { unimplemented!() }
   pub fn handle_datagram(&mut self, now: Now, arrival: Arrival, data: &mut [u8]) { unimplemented!() }
   pub fn handle_timeout(&mut self, now: Now) { unimplemented!() }
