@@ -69,6 +69,7 @@ impl Builder {
     }
 
     /// The local address, as in `0.0.0.0:4455`. Default: any port, IPv6 and IPv4.
+    #[allow(clippy::needless_pass_by_value)] // reads better at the call
     pub fn bind(mut self, address: impl ToString) -> Self {
         self.bind = Some(address.to_string());
         self
@@ -124,19 +125,20 @@ impl Builder {
 
         let clock = Clock::start();
         let now = clock.now();
-        let trace = self.trace.is_some().then(|| Trace::new(now.mono, key.node_id()));
+        let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let (queue_limit, max_datagram) = (self.config.limits.queued_messages, self.config.max_datagram);
         let core = Core::new(self.config, key, boot, seed, now);
         let engine = Engine::new(core, queue_limit, trace);
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
+        let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind {
             address: socket.local_addr(),
             source,
         })?;
-        let shared = Arc::new(Shared::new(engine, clock, socket, max_datagram));
-        let driver =
-            Driver::new(Arc::clone(&shared), self.question, store, self.trace).map_err(BuildError::Timer)?;
+        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), max_datagram));
+        let driver = Driver::new(Arc::clone(&shared), socket, self.question, store, self.trace)
+            .map_err(BuildError::Timer)?;
         runtime.spawn(driver.run());
         Ok(Node::new(shared))
     }

@@ -16,10 +16,12 @@ mod peer_addr;
 mod receipt;
 mod receipts;
 mod receive;
+mod report;
 mod resolve;
 mod send;
 mod shared;
 mod socket;
+mod timer;
 mod trace;
 mod turn;
 
