@@ -1,0 +1,95 @@
+//! One process at a time runs an identity.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+
+use fs4::{FileExt, TryLockError};
+
+use super::error::StateError;
+
+const FILE: &str = "lock";
+
+/// The held lock of a state directory. The system releases it with the process, however that ends; the file
+/// stays, since removing it would let two processes hold locks on two files of the same name.
+pub(super) struct Lock {
+    dir: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    pub(super) fn acquire(dir: &Path) -> Result<Self, StateError> {
+        let path = dir.join(FILE);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).map_err(StateError::io("open", &path))?;
+        match FileExt::try_lock(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StateError::Locked {
+                    path: dir.into(),
+                    pid: read_pid(&mut file),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(StateError::io("lock", &path)(error)),
+        }
+        let lock = Self {
+            dir: dir.into(),
+            path,
+            file,
+        };
+        lock.verify()?;
+        lock.write_pid();
+        Ok(lock)
+    }
+
+    /// Fails once the lock file at this path is no longer the one that we hold: somebody removed it or moved
+    /// the directory, and another process may run this identity.
+    #[cfg(unix)]
+    pub(super) fn verify(&self) -> Result<(), StateError> {
+        use std::os::unix::fs::MetadataExt;
+        let held = self
+            .file
+            .metadata()
+            .map_err(StateError::io("inspect", &self.path))?;
+        match std::fs::metadata(&self.path) {
+            Ok(there) if (there.dev(), there.ino()) == (held.dev(), held.ino()) => Ok(()),
+            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+                Err(StateError::io("inspect", &self.path)(error))
+            }
+            _ => Err(StateError::LockLost {
+                path: self.dir.clone(),
+            }),
+        }
+    }
+
+    /// Elsewhere an open and locked file is not replaced by accident.
+    #[cfg(not(unix))]
+    pub(super) fn verify(&self) -> Result<(), StateError> {
+        Ok(())
+    }
+
+    /// Names the holder to whoever finds the lock taken. A courtesy: failing to write it costs nothing else.
+    fn write_pid(&self) {
+        let mut file = &self.file;
+        if file.set_len(0).is_ok() {
+            let _ = writeln!(file, "{}", std::process::id());
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.file.set_len(0);
+    }
+}
+
+/// Nothing when the system shields a locked file from readers, or the holder has not written yet.
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
