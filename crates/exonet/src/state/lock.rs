@@ -84,6 +84,9 @@ impl Lock {
 impl Drop for Lock {
     fn drop(&mut self) {
         let _ = self.file.set_len(0);
+        // Closing is not enough: a process that another thread has forked and that has not reached its exec
+        // shares the open file, and with it the lock.
+        let _ = FileExt::unlock(&self.file);
     }
 }
 
@@ -92,4 +95,19 @@ fn read_pid(file: &mut File) -> Option<u32> {
     let mut text = String::new();
     file.take(32).read_to_string(&mut text).ok()?;
     text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropping_releases_even_what_a_forked_process_shares() {
+        let temp = tempfile::tempdir().unwrap();
+        let lock = Lock::acquire(temp.path()).unwrap();
+        let shared = lock.file.try_clone().unwrap();
+        drop(lock);
+        Lock::acquire(temp.path()).unwrap();
+        drop(shared);
+    }
 }
