@@ -41,7 +41,6 @@ impl Lock {
             path,
             file,
         };
-        lock.verify()?;
         lock.write_pid();
         Ok(lock)
     }

@@ -80,6 +80,15 @@ fn leftovers_of_a_killed_process_are_cleared_and_never_read() {
     }
 }
 
+#[test]
+fn a_secret_that_a_killed_creation_left_behind_is_cleared() {
+    let temp = tempfile::tempdir().unwrap();
+    identity(temp.path(), 5);
+    fs::copy(temp.path().join("key"), temp.path().join("key.new")).unwrap();
+    StateDir::open(temp.path()).unwrap();
+    assert_eq!(names(temp.path()), ["clock", "key"]);
+}
+
 /// Every way to cut `file`, and every single bit of it flipped.
 fn damages(file: &[u8]) -> impl Iterator<Item = Vec<u8>> {
     let cuts = (0..file.len()).map(|cut| file[..cut].to_vec());

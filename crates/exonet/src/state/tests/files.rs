@@ -102,6 +102,33 @@ fn the_clock_is_replaced_whole_and_never_written_in_place() {
     assert_ne!(fs::read(&clock).unwrap(), before);
 }
 
+#[test]
+fn publishing_never_replaces() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("key");
+    // Written after the creator has looked, by somebody who ignores the lock.
+    fs::write(&path, "theirs").unwrap();
+    assert!(matches!(
+        disk::publish(&path, b"ours"),
+        Err(StateError::Io { .. })
+    ));
+    assert_eq!(contents(temp.path()), [("key".to_owned(), b"theirs".to_vec())]);
+}
+
+#[test]
+fn reading_is_bounded_and_its_buffer_never_moves() {
+    let temp = tempfile::tempdir().unwrap();
+    let path = temp.path().join("key");
+    let mut capacity = 0;
+    for len in [1, 100, 4096] {
+        fs::write(&path, vec![0; len]).unwrap();
+        let text = disk::read(&path, |_| Ok(())).unwrap();
+        assert_eq!(text.len(), len.min(257));
+        assert!(capacity == 0 || capacity == text.capacity());
+        capacity = text.capacity();
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn everything_is_closed_to_others() {
