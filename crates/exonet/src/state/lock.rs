@@ -1,7 +1,7 @@
 //! One process at a time runs an identity.
 
-use std::fs::{File, OpenOptions};
-use std::io::{Read, Write};
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
 use fs4::{FileExt, TryLockError};
@@ -47,28 +47,20 @@ impl Lock {
 
     /// Fails once the lock file at this path is no longer the one that we hold: somebody removed it or moved
     /// the directory, and another process may run this identity.
-    #[cfg(unix)]
     pub(super) fn verify(&self) -> Result<(), StateError> {
-        use std::os::unix::fs::MetadataExt;
         let held = self
             .file
             .metadata()
             .map_err(StateError::io("inspect", &self.path))?;
-        match std::fs::metadata(&self.path) {
-            Ok(there) if (there.dev(), there.ino()) == (held.dev(), held.ino()) => Ok(()),
-            Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+        match fs::metadata(&self.path) {
+            Ok(there) if is_same(&held, &there) => Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(StateError::io("inspect", &self.path)(error))
             }
             _ => Err(StateError::LockLost {
                 path: self.dir.clone(),
             }),
         }
-    }
-
-    /// Elsewhere an open and locked file is not replaced by accident.
-    #[cfg(not(unix))]
-    pub(super) fn verify(&self) -> Result<(), StateError> {
-        Ok(())
     }
 
     /// Names the holder to whoever finds the lock taken. A courtesy: failing to write it costs nothing else.
@@ -87,6 +79,18 @@ impl Drop for Lock {
         // shares the open file, and with it the lock.
         let _ = FileExt::unlock(&self.file);
     }
+}
+
+#[cfg(unix)]
+fn is_same(a: &Metadata, b: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Elsewhere files have no number that can be compared; a file that is open is not replaced by accident there.
+#[cfg(not(unix))]
+fn is_same(_: &Metadata, _: &Metadata) -> bool {
+    true
 }
 
 /// Nothing when the system shields a locked file from readers, or the holder has not written yet.
