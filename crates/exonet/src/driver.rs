@@ -17,11 +17,11 @@ use exonet_proto::{Mono, NodeId};
 use tokio::task::JoinHandle;
 
 use crate::allow::Question;
-use crate::builder::Store;
 use crate::engine::Phase;
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
 use crate::socket::{Inbox, Socket};
+use crate::state::{ClockRecord, StateDir, StateError};
 use crate::timer::Timer;
 
 /// System calls that receive, in one turn.
@@ -66,7 +66,7 @@ impl Driver {
         shared: Arc<Shared>,
         socket: Arc<Socket>,
         question: Option<Arc<Question>>,
-        store: Option<Arc<dyn Store>>,
+        store: Option<Arc<StateDir>>,
         sink: Option<Box<dyn io::Write + Send>>,
     ) -> io::Result<Self> {
         Ok(Self {
@@ -287,8 +287,8 @@ impl Drop for Driver {
 
 /// Writes `D`, one write at a time, on a thread that may block.
 struct Writer {
-    store: Option<Arc<dyn Store>>,
-    task: Option<(Lsn, JoinHandle<io::Result<()>>)>,
+    store: Option<Arc<StateDir>>,
+    task: Option<(Lsn, JoinHandle<Result<(), StateError>>)>,
 }
 
 impl Writer {
@@ -301,19 +301,27 @@ impl Writer {
             None => shared.step(|engine, now| engine.core.handle_persisted(now, batch.lsn)),
             Some(store) => {
                 let store = Arc::clone(store);
-                let write = tokio::task::spawn_blocking(move || store.store(batch.clock));
+                let record = ClockRecord {
+                    d: batch.clock,
+                    ..store.load()
+                };
+                let write = tokio::task::spawn_blocking(move || store.store(record));
                 self.task = Some((batch.lsn, write));
             }
         }
     }
 
     /// Cancel-safe.
-    async fn end(&mut self) -> io::Result<Lsn> {
+    async fn end(&mut self) -> Result<Lsn, String> {
         let Some((lsn, write)) = &mut self.task else {
             return core::future::pending().await;
         };
         let (lsn, result) = (*lsn, write.await);
         self.task = None;
-        result.map_err(io::Error::other)?.map(|()| lsn)
+        match result {
+            Ok(Ok(())) => Ok(lsn),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
     }
 }
