@@ -6,6 +6,7 @@
 
 pub mod half;
 mod id;
+mod message;
 pub mod node;
 pub mod time;
 

@@ -1,0 +1,237 @@
+//! Every message that this node was asked to send and that is not settled.
+
+use bytes::Bytes;
+
+use super::{Fragments, POOLED, Source};
+use crate::id::{Incarnation, Slot};
+use crate::node::{MessageKey, Priority};
+use crate::time::Mono;
+
+/// An outgoing message.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    /// The peer, as the node numbers them.
+    pub(crate) peer: u32,
+    pub(crate) tag: Bytes,
+    pub(crate) priority: Priority,
+    pub(crate) source: Source,
+    pub(crate) deadline: Option<Mono>,
+    /// The deadline passed after departure.
+    pub(crate) late: bool,
+    /// Its slot, once bound.
+    pub(crate) bound: Option<(Slot, Incarnation)>,
+    /// When it was bound.
+    pub(crate) bound_at: Mono,
+    /// The channel reported every byte as acknowledged.
+    pub(crate) acked: bool,
+    /// It stands in the send queue.
+    pub(crate) queued: bool,
+    /// A streamed write was refused for lack of room.
+    pub(crate) writer_waits: bool,
+    /// Present once it has been cut.
+    pub(crate) fragments: Option<Box<Fragments>>,
+}
+
+impl Letter {
+    pub(crate) fn head_len(&self) -> u64 {
+        if self.tag.is_empty() {
+            1
+        } else {
+            2 + self.tag.len() as u64
+        }
+    }
+
+    /// Of the wire form: head and body.
+    pub(crate) fn wire_len(&self) -> u64 {
+        self.head_len() + self.source.len()
+    }
+
+    /// Whether it has a window of its own.
+    pub(crate) fn is_large(&self) -> bool {
+        self.wire_len() > POOLED
+    }
+
+    /// Bytes of the wire form that there are.
+    pub(crate) fn available(&self) -> u64 {
+        self.head_len() + self.source.available()
+    }
+
+    /// Copies the wire form from `offset` into `out`. False when some of it is not there.
+    pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) -> bool {
+        let head_len = self.head_len();
+        if offset >= head_len {
+            return self.source.copy(offset - head_len, out);
+        }
+        let mut head = [0; 2 + 255];
+        let head = self.head(&mut head);
+        let from = usize::try_from(offset).unwrap_or(usize::MAX);
+        let head = head.get(from..).unwrap_or_default();
+        let (front, back) = out.split_at_mut(head.len().min(out.len()));
+        front.copy_from_slice(head.get(..front.len()).unwrap_or_default());
+        back.is_empty() || self.source.copy(0, back)
+    }
+
+    /// The head as PROTOCOL.md "Message head" lays it out.
+    fn head<'a>(&self, room: &'a mut [u8; 257]) -> &'a [u8] {
+        let len = self.tag.len().min(255);
+        let priority = self.priority as u8;
+        let written = if len == 0 { 1 } else { 2 + len };
+        let mut bytes = room.iter_mut();
+        let mut put = |value: u8| bytes.next().map(|b| *b = value);
+        put(priority | u8::from(len > 0) << 2);
+        if len > 0 {
+            put(len.to_le_bytes()[0]);
+            for byte in self.tag.iter().take(len) {
+                put(*byte);
+            }
+        }
+        room.get(..written).unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    letter: Option<Letter>,
+}
+
+/// A slab of letters: a dense index for tables beside it, a generation so that a stale key finds nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    len: usize,
+    /// The generation of a place that is new: above that of every place given back.
+    fresh: u32,
+}
+
+impl Store {
+    pub(crate) fn insert(&mut self, letter: Letter) -> MessageKey {
+        self.len += 1;
+        while let Some(index) = self.free.pop() {
+            if let Some(place) = self.places.get_mut(index as usize) {
+                place.letter = Some(letter);
+                return MessageKey {
+                    index,
+                    generation: place.generation,
+                };
+            }
+        }
+        let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        self.places.push(Place {
+            generation: self.fresh,
+            letter: Some(letter),
+        });
+        MessageKey {
+            index,
+            generation: self.fresh,
+        }
+    }
+
+    pub(crate) fn get(&self, key: MessageKey) -> Option<&Letter> {
+        let place = self.places.get(key.index as usize)?;
+        place
+            .letter
+            .as_ref()
+            .filter(|_| place.generation == key.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: MessageKey) -> Option<&mut Letter> {
+        let place = self.places.get_mut(key.index as usize)?;
+        let current = place.generation == key.generation;
+        place.letter.as_mut().filter(|_| current)
+    }
+
+    pub(crate) fn remove(&mut self, key: MessageKey) -> Option<Letter> {
+        let place = self.places.get_mut(key.index as usize)?;
+        if place.generation != key.generation {
+            return None;
+        }
+        let letter = place.letter.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(key.index);
+        self.len -= 1;
+        if self.len == 0 && self.places.len() > 4_096 {
+            self.shrink();
+        }
+        Some(letter)
+    }
+
+    /// Gives memory back after a burst; a stale key still finds nothing.
+    fn shrink(&mut self) {
+        let newest = self
+            .places
+            .iter()
+            .map(|place| place.generation)
+            .max()
+            .unwrap_or(0);
+        self.fresh = newest.wrapping_add(1);
+        self.places = Vec::new();
+        self.free = Vec::new();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
+        (0_u32..).zip(&self.places).filter_map(|(index, place)| {
+            let key = MessageKey {
+                index,
+                generation: place.generation,
+            };
+            place.letter.as_ref().map(|letter| (key, letter))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(tag: &'static [u8], body: &'static [u8]) -> Letter {
+        Letter {
+            peer: 0,
+            tag: Bytes::from_static(tag),
+            priority: Priority::Low,
+            source: Source::Whole(Bytes::from_static(body)),
+            deadline: None,
+            late: false,
+            bound: None,
+            bound_at: Mono(0),
+            acked: false,
+            queued: false,
+            writer_waits: false,
+            fragments: None,
+        }
+    }
+
+    #[test]
+    fn the_wire_form_can_be_cut_anywhere() {
+        let letter = letter(b"tag", b"body");
+        let form = b"\x06\x03tagbody";
+        assert_eq!(letter.wire_len(), form.len() as u64);
+        for from in 0..form.len() {
+            for to in from..=form.len() {
+                let mut out = vec![0; to - from];
+                assert!(letter.copy(from as u64, &mut out));
+                assert_eq!(out, form[from..to]);
+            }
+        }
+        assert!(!letter.copy(5, &mut [0; 5]), "past the end");
+    }
+
+    #[test]
+    fn a_stale_key_finds_nothing_even_after_shrinking() {
+        let mut store = Store::default();
+        let keys: Vec<_> = (0..5_000).map(|_| store.insert(letter(b"", b"x"))).collect();
+        for key in &keys {
+            assert!(store.remove(*key).is_some());
+            assert!(store.remove(*key).is_none());
+        }
+        assert_eq!(store.len(), 0);
+        let new: Vec<_> = (0..5_000).map(|_| store.insert(letter(b"", b"y"))).collect();
+        assert!(keys.iter().all(|key| store.get(*key).is_none()));
+        assert!(new.iter().all(|key| store.get(*key).is_some()));
+    }
+}
