@@ -44,6 +44,11 @@ impl<T> Sender<T> {
         self.sck.0 - self.e.0
     }
 
+    /// What [`Sender::bind`] would bind to next.
+    pub fn next_envelope(&self) -> Option<(Slot, Incarnation)> {
+        self.r.filter(|_| self.e < self.sck).map(|r| (self.e, r))
+    }
+
     /// The incarnation of the envelopes, once the peer has granted any.
     pub fn incarnation(&self) -> Option<Incarnation> {
         self.r

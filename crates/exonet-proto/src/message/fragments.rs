@@ -52,10 +52,10 @@ impl Fragments {
         self.acked.insert(range);
     }
 
-    /// True when something has to be sent again.
+    /// What was sent of `range` is lost, unless it was acknowledged. True when something has to be sent again.
     pub(crate) fn lost(&mut self, range: Range<u64>) -> bool {
         let start = range.start.max(self.held);
-        for gap in self.acked.gaps(start..range.end.max(start)) {
+        for gap in self.acked.gaps(start..range.end.min(self.next).max(start)) {
             self.lost.insert(gap);
         }
         self.has_lost()

@@ -25,6 +25,15 @@ impl Flow {
         Self(class + large as usize)
     }
 
+    /// The flow of this index, below 8.
+    pub(crate) const fn at(index: usize) -> Option<Self> {
+        if index < FLOWS { Some(Self(index)) } else { None }
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0
+    }
+
     pub(crate) const fn is_large(self) -> bool {
         self.0 % 2 == 1
     }

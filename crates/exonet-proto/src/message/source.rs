@@ -1,5 +1,6 @@
 //! Where the bytes of an outgoing message are.
 
+use core::ops::Range;
 use std::collections::VecDeque;
 
 use bytes::Bytes;
@@ -54,19 +55,23 @@ impl Source {
         }
     }
 
-    /// Copies the body from `offset` into `out`. False when some of it is not there.
-    pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) -> bool {
+    /// The body at `range`, or as much of its beginning as is in one piece.
+    pub(crate) fn part(&self, range: Range<u64>) -> &[u8] {
         match self {
-            Self::Whole(body) => {
-                let range = usize::try_from(offset)
-                    .ok()
-                    .and_then(|from| Some(from..from.checked_add(out.len())?));
-                range.and_then(|range| body.get(range)).is_some_and(|part| {
-                    out.copy_from_slice(part);
-                    true
-                })
-            }
-            Self::Stream(stream) => stream.copy(offset, out),
+            Self::Whole(body) => cut(body, range),
+            Self::Stream(stream) => stream.part(range),
+        }
+    }
+
+    /// A streamed body that is complete, in one piece.
+    pub(crate) fn join(&mut self) {
+        if let Self::Stream(stream) = self {
+            let whole: Vec<u8> = stream
+                .chunks
+                .iter()
+                .flat_map(|chunk| chunk.iter().copied())
+                .collect();
+            *self = Self::Whole(whole.into());
         }
     }
 
@@ -94,30 +99,20 @@ impl Source {
 }
 
 impl Stream {
-    fn copy(&self, offset: u64, out: &mut [u8]) -> bool {
-        let (mut at, mut rest) = (self.base, out);
-        if offset < at {
-            return false;
-        }
+    fn part(&self, range: Range<u64>) -> &[u8] {
+        let mut at = self.base;
         for chunk in &self.chunks {
             let end = at + chunk.len() as u64;
-            let from = offset.max(at);
-            let part = usize::try_from(from - at)
-                .ok()
-                .and_then(|skip| chunk.get(skip..))
-                .unwrap_or_default();
-            if !part.is_empty() {
-                let n = part.len().min(rest.len());
-                let (head, tail) = std::mem::take(&mut rest).split_at_mut(n);
-                head.copy_from_slice(part.get(..n).unwrap_or_default());
-                rest = tail;
-                if rest.is_empty() {
-                    return true;
-                }
+            if range.start < end {
+                return if range.start < at {
+                    &[]
+                } else {
+                    cut(chunk, range.start - at..range.end - at)
+                };
             }
             at = end;
         }
-        rest.is_empty()
+        &[]
     }
 
     fn release(&mut self, offset: u64) {
@@ -130,6 +125,17 @@ impl Stream {
             self.chunks.pop_front();
         }
     }
+}
+
+/// What `bytes` has of `range`.
+fn cut(bytes: &[u8], range: Range<u64>) -> &[u8] {
+    let from = usize::try_from(range.start)
+        .unwrap_or(usize::MAX)
+        .min(bytes.len());
+    let to = usize::try_from(range.end)
+        .unwrap_or(usize::MAX)
+        .clamp(from, bytes.len());
+    bytes.get(from..to).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -146,23 +152,22 @@ mod tests {
         assert_eq!(source.kept(), 5, "a chunk goes as a whole");
         source.release(5);
         assert_eq!(source.write(&mut data, 5), 3);
-        let mut out = [0; 3];
-        assert!(source.copy(5, &mut out));
-        assert_eq!(&out, b"fgh");
-        assert!(!source.copy(4, &mut out), "released");
-        assert!(!source.copy(6, &mut out), "not written");
+        assert_eq!(source.part(5..8), b"fgh");
+        assert_eq!(source.part(6..20), b"gh", "not written yet");
+        assert_eq!(source.part(4..8), b"", "released");
         let mut rest = Bytes::from_static(b"ijkl");
         assert_eq!(source.write(&mut rest, 100), 2, "no more than its length");
     }
 
     #[test]
-    fn copies_across_chunks() {
+    fn a_part_ends_with_its_piece_until_the_body_is_joined() {
         let mut source = Source::stream(9);
         for part in [&b"abc"[..], b"def", b"ghi"] {
             source.write(&mut Bytes::copy_from_slice(part), 100);
         }
-        let mut out = [0; 5];
-        assert!(source.copy(2, &mut out));
-        assert_eq!(&out, b"cdefg");
+        assert_eq!(source.part(2..7), b"c");
+        assert_eq!(source.part(4..9), b"ef");
+        source.join();
+        assert_eq!(source.part(2..7), b"cdefg");
     }
 }

@@ -1,11 +1,16 @@
 //! Every message that this node was asked to send and that is not settled.
 
+use core::ops::Range;
+
 use bytes::Bytes;
 
 use super::{Fragments, POOLED, Source};
 use crate::id::{Incarnation, Slot};
 use crate::node::{MessageKey, Priority};
 use crate::time::Mono;
+
+/// The longest head without extensions: flags, the tag's length, a tag of 255 bytes.
+pub(crate) const MAX_PLAIN_HEAD: usize = 257;
 
 /// An outgoing message.
 #[derive(Debug)]
@@ -24,6 +29,8 @@ pub(crate) struct Letter {
     pub(crate) bound_at: Mono,
     /// The channel reported every byte as acknowledged.
     pub(crate) acked: bool,
+    /// It is one of the large messages under way.
+    pub(crate) counted: bool,
     /// It stands in the send queue.
     pub(crate) queued: bool,
     /// A streamed write was refused for lack of room.
@@ -56,34 +63,42 @@ impl Letter {
         self.head_len() + self.source.available()
     }
 
-    /// Copies the wire form from `offset` into `out`. False when some of it is not there.
-    pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) -> bool {
+    /// The wire form at `range`, as a part of the head and a part of the body. Shorter where the body is not in
+    /// one piece or not there.
+    pub(crate) fn part<'a>(&'a self, range: Range<u64>, room: &'a mut [u8; MAX_PLAIN_HEAD]) -> [&'a [u8]; 2] {
         let head_len = self.head_len();
-        if offset >= head_len {
-            return self.source.copy(offset - head_len, out);
-        }
-        let mut head = [0; 2 + 255];
-        let head = self.head(&mut head);
-        let from = usize::try_from(offset).unwrap_or(usize::MAX);
-        let head = head.get(from..).unwrap_or_default();
-        let (front, back) = out.split_at_mut(head.len().min(out.len()));
-        front.copy_from_slice(head.get(..front.len()).unwrap_or_default());
-        back.is_empty() || self.source.copy(0, back)
+        let head = if range.start < head_len {
+            self.head(room)
+        } else {
+            &[]
+        };
+        let from = usize::try_from(range.start).unwrap_or(usize::MAX).min(head.len());
+        let to = usize::try_from(range.end).unwrap_or(usize::MAX).min(head.len());
+        let start = range.start.max(head_len);
+        let body = self
+            .source
+            .part(start - head_len..range.end.max(start) - head_len);
+        [head.get(from..to).unwrap_or_default(), body]
+    }
+
+    /// How much of `range` [`Letter::part`] would give.
+    pub(crate) fn part_len(&self, range: Range<u64>) -> u64 {
+        let head_len = self.head_len();
+        let start = range.start.max(head_len);
+        let body = self
+            .source
+            .part(start - head_len..range.end.max(start) - head_len);
+        start.min(range.end) - range.start + body.len() as u64
     }
 
     /// The head as PROTOCOL.md "Message head" lays it out.
-    fn head<'a>(&self, room: &'a mut [u8; 257]) -> &'a [u8] {
-        let len = self.tag.len().min(255);
-        let priority = self.priority as u8;
-        let written = if len == 0 { 1 } else { 2 + len };
-        let mut bytes = room.iter_mut();
-        let mut put = |value: u8| bytes.next().map(|b| *b = value);
-        put(priority | u8::from(len > 0) << 2);
-        if len > 0 {
-            put(len.to_le_bytes()[0]);
-            for byte in self.tag.iter().take(len) {
-                put(*byte);
-            }
+    pub(crate) fn head<'a>(&self, room: &'a mut [u8; MAX_PLAIN_HEAD]) -> &'a [u8] {
+        let written = usize::try_from(self.head_len()).unwrap_or(usize::MAX);
+        let [flags, len, rest @ ..] = room;
+        *flags = self.priority as u8 | u8::from(!self.tag.is_empty()) << 2;
+        *len = u8::try_from(self.tag.len()).unwrap_or(u8::MAX);
+        for (to, from) in rest.iter_mut().zip(self.tag.iter()) {
+            *to = *from;
         }
         room.get(..written).unwrap_or_default()
     }
@@ -200,6 +215,7 @@ mod tests {
             bound: None,
             bound_at: Mono(0),
             acked: false,
+            counted: false,
             queued: false,
             writer_waits: false,
             fragments: None,
@@ -213,12 +229,13 @@ mod tests {
         assert_eq!(letter.wire_len(), form.len() as u64);
         for from in 0..form.len() {
             for to in from..=form.len() {
-                let mut out = vec![0; to - from];
-                assert!(letter.copy(from as u64, &mut out));
-                assert_eq!(out, form[from..to]);
+                let mut room = [0; MAX_PLAIN_HEAD];
+                let part = letter.part(from as u64..to as u64, &mut room).concat();
+                assert_eq!(part, form[from..to]);
+                assert_eq!(letter.part_len(from as u64..to as u64), part.len() as u64);
             }
         }
-        assert!(!letter.copy(5, &mut [0; 5]), "past the end");
+        assert_eq!(letter.part_len(5..20), 4, "no more than there is");
     }
 
     #[test]

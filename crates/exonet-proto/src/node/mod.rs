@@ -10,7 +10,11 @@
 
 mod config;
 mod event;
+mod inbound;
+mod inbox;
+mod outbound;
 mod stats;
+mod timers;
 
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
