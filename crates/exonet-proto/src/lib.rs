@@ -6,6 +6,7 @@
 
 mod id;
 pub mod time;
+pub mod wire;
 
 pub use id::{Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot};
 pub use time::{Mono, Now, Wall};
