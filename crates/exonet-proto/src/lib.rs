@@ -9,6 +9,7 @@ mod id;
 mod message;
 pub mod node;
 pub mod time;
+pub mod wire;
 
 pub use id::{Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot};
 pub use time::{Mono, Now, Wall};
