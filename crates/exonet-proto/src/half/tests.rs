@@ -1,10 +1,11 @@
 //! Tests of the half-connection: each rule by itself, the schedules that broke the published algorithm, and a
 //! random world that checks the invariants on every step.
 
+mod ledger;
 mod published;
 mod receiver;
 mod sender;
-//mod world;
+mod world;
 
 use std::ops::Range;
 

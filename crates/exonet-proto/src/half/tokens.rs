@@ -237,3 +237,143 @@ impl<T> Run<T> {
         Some(head)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    /// Items that there is memory for.
+    fn room<T>(tokens: &Tokens<T>) -> usize {
+        let runs = tokens.runs.iter().map(|run| run.items.capacity());
+        runs.sum::<usize>() + tokens.spare.capacity()
+    }
+
+    fn settle(tokens: &mut Tokens<u64>, range: Range<u64>) {
+        tokens.take_ranges(Incarnation(0), std::iter::once(range), |_, _| {});
+    }
+
+    /// What must hold of the representation after every call.
+    fn is_tidy(tokens: &Tokens<u64>) -> Result<(), TestCaseError> {
+        prop_assert!(tokens.spare.is_empty());
+        let mut below = (0, Incarnation(0));
+        for run in &tokens.runs {
+            prop_assert!(matches!(run.items.front(), Some(Some(_))), "begins with a hole");
+            prop_assert_eq!(run.open, run.items.iter().flatten().count());
+            prop_assert!(below <= (run.base, run.r), "out of order");
+            prop_assert!(run.items.len() <= SHORT.max(16 * run.open), "sparse");
+            below = (run.end(), run.r);
+        }
+        Ok(())
+    }
+
+    proptest! {
+        #[test]
+        fn behave_like_a_plain_map(
+            ops in prop::collection::vec((0..10_u8, 0..300_u64, 0..60_u64), 1..120),
+        ) {
+            let (mut tokens, mut plain) = (Tokens::new(), BTreeMap::new());
+            let (mut next, mut r) = (0, Incarnation(0));
+            for (op, x, n) in ops {
+                let (mut taken, mut wanted) = (Vec::new(), Vec::new());
+                match op {
+                    0..5 => for _ in 0..n {
+                        tokens.push(Slot(next), r, next);
+                        plain.insert(next, r);
+                        next += 1;
+                    },
+                    5 => next += x % 20,
+                    6 => r.0 += n % 2,
+                    7 => {
+                        let s = next.saturating_sub(x);
+                        taken.extend(tokens.take(Slot(s)).map(|(r, item)| (s, r, item)));
+                        wanted.extend(plain.remove(&s).map(|r| (s, r, s)));
+                    }
+                    8 => {
+                        let from = next.saturating_sub(x);
+                        let ranges = [from..from + n / 2, from + n / 2 + 3..from + n + 4];
+                        let of = Incarnation(r.0.saturating_sub(n % 2));
+                        tokens.take_ranges(of, ranges.clone().into_iter(), |s, item| {
+                            taken.push((s.0, of, item));
+                        });
+                        plain.retain(|s, r| {
+                            let goes = *r == of && ranges.iter().any(|range| range.contains(s));
+                            wanted.extend(goes.then_some((*s, *r, *s)));
+                            !goes
+                        });
+                    }
+                    _ => {
+                        let bound = Incarnation(r.0.saturating_sub(n % 3));
+                        let live = (x % 2 == 0).then(|| Incarnation(bound.0.saturating_sub(1)));
+                        tokens.take_below(bound, live, |s, r, item| taken.push((s.0, r, item)));
+                        plain.retain(|s, r| {
+                            let goes = *r < bound && Some(*r) != live;
+                            wanted.extend(goes.then_some((*s, *r, *s)));
+                            !goes
+                        });
+                    }
+                }
+                prop_assert_eq!(taken, wanted);
+                is_tidy(&tokens)?;
+                let all: BTreeMap<_, _> = tokens.iter().map(|(s, r, item)| (s.0, (r, *item))).collect();
+                prop_assert!(all.iter().all(|(s, (_, item))| s == item));
+                prop_assert_eq!(&all.iter().map(|(s, (r, _))| (*s, *r)).collect::<BTreeMap<_, _>>(), &plain);
+                prop_assert_eq!(tokens.len(), plain.len() as u64);
+                prop_assert_eq!(tokens.is_empty(), plain.is_empty());
+                prop_assert_eq!(tokens.first(), plain.keys().next().copied().map(Slot));
+                prop_assert_eq!(tokens.incarnation(), plain.values().next_back().copied());
+                for s in [x, next.saturating_sub(x), next] {
+                    let found = tokens.get(Slot(s)).map(|(r, item)| (r, *item));
+                    prop_assert_eq!(found, plain.get(&s).map(|r| (*r, s)));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn one_message_at_a_time_allocates_once() {
+        let mut tokens = Tokens::new();
+        for s in 0..1_000 {
+            tokens.push(Slot(s), Incarnation(0), s);
+            let full = room(&tokens);
+            settle(&mut tokens, s..s + 1);
+            assert!(tokens.is_empty());
+            assert_eq!(room(&tokens), full, "the buffer waits for the next message");
+        }
+        assert!(room(&tokens) <= 8);
+    }
+
+    #[test]
+    fn a_full_window_allocates_no_more_than_the_window() {
+        let mut tokens = Tokens::new();
+        for s in 0..10_000 {
+            tokens.push(Slot(s), Incarnation(0), s);
+            settle(&mut tokens, s.saturating_sub(99)..s.saturating_sub(98));
+        }
+        assert_eq!(tokens.runs.len(), 1);
+        assert!(room(&tokens) <= 256, "{}", room(&tokens));
+    }
+
+    #[test]
+    fn a_message_that_stays_costs_no_memory_for_those_that_pass() {
+        let mut tokens = Tokens::new();
+        for s in 0..100_000 {
+            tokens.push(Slot(s), Incarnation(0), s);
+            if s >= 20 && s % 20_000 != 20 {
+                settle(&mut tokens, s - 20..s - 19);
+            }
+            assert!(room(&tokens) <= 2_000, "{} at {s}", room(&tokens));
+            assert!(tokens.runs.len() <= 20);
+        }
+        assert_eq!(tokens.len(), 20 + 5);
+    }
+
+    #[test]
+    fn records_alike_are_equal_whatever_their_buffers() {
+        let mut used = Tokens::new();
+        used.push(Slot(3), Incarnation(1), 3);
+        used.take(Slot(3));
+        assert_eq!(used, Tokens::new());
+    }
+}
