@@ -124,15 +124,12 @@ impl<T> Sender<T> {
         })
     }
 
-    /// *close*: nothing queued, nothing bound. Every number asked for is passed, so none is used twice.
-    ///
-    /// Gives the record back while a message is bound.
-    pub fn close(self, clock: &mut Clock) -> Result<Ask, Self> {
-        if !self.is_idle() {
-            return Err(self);
-        }
-        clock.pass(self.hi);
-        Ok(Ask::farewell(clock))
+    /// *close*: with nothing queued and nothing bound the record goes. Every number asked for is passed, so none
+    /// is used twice. None, and nothing changes, while a message is bound.
+    pub fn close(record: &mut Option<Self>, clock: &mut Clock) -> Option<Ask> {
+        let idle = record.take_if(|this| this.is_idle())?;
+        clock.pass(idle.hi);
+        Some(Ask::farewell(clock))
     }
 
     /// The application gives up on the message in `s`: the token is forgotten, its outcome is unknown.

@@ -1,6 +1,8 @@
 //! Tests of the half-connection: each rule by itself, the schedules that broke the published algorithm, and a
 //! random world that checks the invariants on every step.
 
+#![allow(clippy::cast_possible_truncation, clippy::single_range_in_vec_init)]
+
 mod ledger;
 mod published;
 mod receiver;

@@ -97,7 +97,7 @@ fn reordering_delivers_no_message_twice() {
     assert_eq!(settled, [(0, 0, 10, Delivered), (1, 0, 11, Delivered)]);
     assert!(!moved);
     assert_eq!(ends.sender.bind(12), Err(12));
-    let farewell = ends.sender.close(&mut ends.a).unwrap();
+    let farewell = Sender::close(&mut Some(ends.sender), &mut ends.a).unwrap();
     Receiver::on_ask(&mut ends.record, &mut ends.b, farewell, 8);
     assert!(ends.record.unwrap().is_passed());
 }

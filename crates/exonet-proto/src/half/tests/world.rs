@@ -275,7 +275,7 @@ impl World {
     fn retry(&mut self, at: usize, from: usize, grant: u64) -> Checked {
         let mut granted = false;
         self.advance(at, from, |record, clock| {
-            granted = Receiver::retry(record, clock, grant)
+            granted = Receiver::retry(record, clock, grant);
         })?;
         if granted {
             self.push_state(at, from)
@@ -365,10 +365,8 @@ impl World {
         if !peer.queue.is_empty() {
             return Ok(());
         }
-        match peer.sender.take().map(|sender| sender.close(&mut node.clock)) {
-            Some(Ok(farewell)) => self.post(at, to, Datagram::Ask(farewell)),
-            Some(Err(sender)) => peer.sender = Some(sender),
-            None => {}
+        if let Some(farewell) = Sender::close(&mut peer.sender, &mut node.clock) {
+            self.post(at, to, Datagram::Ask(farewell));
         }
         Ok(())
     }
