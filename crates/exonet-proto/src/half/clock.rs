@@ -38,9 +38,15 @@ impl Clock {
     /// No number can be used before the first [`Clock::persisted`]. `block` is at least 1.
     pub fn boot(durable: u64, block: u64) -> Self {
         let durable = durable.min(MAX_NUMBER);
+        Self::recover(durable, Incarnation(durable), block)
+    }
+
+    /// Boots a journaled node: nothing is forgotten, so `b` is what it was. Otherwise as [`Clock::boot`].
+    pub fn recover(durable: u64, b: Incarnation, block: u64) -> Self {
+        let durable = durable.min(MAX_NUMBER);
         Self {
             ck: durable,
-            b: Incarnation(durable),
+            b,
             durable,
             used: durable,
             block: block.max(1),

@@ -64,6 +64,11 @@ impl IntervalSet {
             .take_while(|r| r.start < r.end)
     }
 
+    /// The first interval that reaches into `within`, clipped to it: O(log).
+    pub fn first_in(&self, within: Range<u64>) -> Option<Range<u64>> {
+        self.overlaps(within).next()
+    }
+
     /// The gaps of the set inside `within`: what `within` has and the set has not.
     pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = within.start;
