@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Fragments, POOLED, Source};
 use crate::id::{Incarnation, Slot};
-use crate::node::{MessageKey, Priority};
+use crate::node::{MessageKey, Outgoing, Priority};
 use crate::time::Mono;
 
 /// The longest head without extensions: flags, the tag's length, a tag of 255 bytes.
@@ -40,6 +40,25 @@ pub(crate) struct Letter {
 }
 
 impl Letter {
+    /// `peer` is the peer's place; the body is in `source`.
+    pub(crate) fn new(peer: u32, message: Outgoing, source: Source) -> Self {
+        Self {
+            peer,
+            tag: message.tag,
+            priority: message.priority,
+            source,
+            deadline: message.deadline,
+            late: false,
+            bound: None,
+            bound_at: Mono(0),
+            acked: false,
+            counted: false,
+            queued: false,
+            writer_waits: false,
+            fragments: None,
+        }
+    }
+
     pub(crate) fn head_len(&self) -> u64 {
         if self.tag.is_empty() {
             1
@@ -205,21 +224,8 @@ mod tests {
     use super::*;
 
     fn letter(tag: &'static [u8], body: &'static [u8]) -> Letter {
-        Letter {
-            peer: 0,
-            tag: Bytes::from_static(tag),
-            priority: Priority::Low,
-            source: Source::Whole(Bytes::from_static(body)),
-            deadline: None,
-            late: false,
-            bound: None,
-            bound_at: Mono(0),
-            acked: false,
-            counted: false,
-            queued: false,
-            writer_waits: false,
-            fragments: None,
-        }
+        let message = Outgoing { tag: tag.into(), priority: Priority::Low, ..Outgoing::default() };
+        Letter::new(0, message, Source::Whole(body.into()))
     }
 
     #[test]

@@ -108,7 +108,7 @@ impl Node {
     fn is_alive(&self, arrived: &Arrived) -> bool {
         let peer = self.peers.get(arrived.peer).filter(|peer| peer.id == arrived.id.sender);
         let record = peer.and_then(|peer| peer.inbound.receiver.as_ref());
-        record.is_some_and(|record| record.would_take(arrived.id.s, arrived.id.r))
+        record.is_some_and(|record| record.accepts(arrived.id.s, arrived.id.r))
     }
 
     fn take(&mut self, now: Now, arrived: &Arrived) -> bool {

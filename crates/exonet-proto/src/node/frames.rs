@@ -60,7 +60,7 @@ impl Node {
         let (limits, room) = (&self.config.limits, self.room());
         let Some(peer) = self.peers.get_mut(index) else { return };
         let mut tell = false;
-        for (s, bytes) in (frame.s.0..).map(Slot).zip(frame.entries) {
+        for (s, bytes) in frame.entries {
             let Ok((head, at)) = Head::parse(bytes) else {
                 self.stats.malformed += 1;
                 continue;

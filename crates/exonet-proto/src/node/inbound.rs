@@ -69,6 +69,7 @@ pub(super) struct Inbound {
     heard_at: Mono,
     remind_at: Mono,
     remind_after: Duration,
+    reminding: bool,
     /// Since when the record is drained.
     drained_at: Mono,
 }
@@ -89,6 +90,7 @@ impl Inbound {
             heard_at: now,
             remind_at: Mono::NEVER,
             remind_after: Duration::ZERO,
+            reminding: false,
             drained_at: Mono::NEVER,
         }
     }
@@ -389,6 +391,11 @@ impl Inbound {
         self.state_at.0 != Mono::NEVER.0
     }
 
+    /// The STATE owed is a reminder: nothing has come from the peer for a while.
+    pub(super) fn reminds(&self) -> bool {
+        self.receiver.is_some() && self.reminding
+    }
+
     pub(super) fn state_sent(&mut self) {
         self.state_at = Mono::NEVER;
     }
@@ -430,6 +437,7 @@ impl Inbound {
     /// Something authentic has come from the peer. `wait` is three probe timeouts.
     pub(super) fn heard(&mut self, now: Mono, wait: Duration) {
         self.heard_at = now;
+        self.reminding = false;
         self.remind_after = wait;
         let waits = self.receiver.as_ref().is_some_and(|record| !record.is_drained());
         self.remind_at = if waits { now + wait } else { Mono::NEVER };
@@ -439,6 +447,7 @@ impl Inbound {
     pub(super) fn on_timeout(&mut self, now: Mono, clock: &mut Clock, dead_after: Duration) -> bool {
         if self.remind_at <= now {
             self.owe_state(now);
+            self.reminding = true;
             self.remind_after = (self.remind_after * 2).min(MAX_BACKOFF);
             self.remind_at = now + self.remind_after;
         }
@@ -473,7 +482,9 @@ impl Inbound {
         true
     }
 
-    pub(super) fn deadline(&self, dead_after: Duration) -> Mono {
+    /// `connected`: what is owed can leave.
+    pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
+        let owed = if connected { self.state_at } else { Mono::NEVER };
         let dead = if self.receiver.is_some() {
             self.heard_at + dead_after
         } else {
@@ -484,7 +495,7 @@ impl Inbound {
         } else {
             self.drained_at + LINGER
         };
-        self.state_at.min(self.remind_at).min(dead).min(linger)
+        owed.min(self.remind_at).min(dead).min(linger)
     }
 
     /// Nothing is held for the peer and nothing owed.

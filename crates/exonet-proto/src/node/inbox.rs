@@ -54,6 +54,11 @@ impl Inbox {
         next
     }
 
+    /// Whether the next message is in one piece. None: there is none.
+    pub(super) fn front_is_whole(&self) -> Option<bool> {
+        self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }

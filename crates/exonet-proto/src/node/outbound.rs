@@ -4,6 +4,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use super::epoch::Carried;
 use super::event::MessageKey;
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot};
@@ -225,6 +226,11 @@ impl Outbound {
             || !self.probes.is_empty()
             || (!self.queue.is_empty() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0))
             || self.has_bound_front()
+    }
+
+    /// Whether there is anything that is worth opening a channel for.
+    pub(super) fn wants_channel(&self) -> bool {
+        self.letters > 0 || self.farewell_due
     }
 
     fn has_bound_front(&self) -> bool {
@@ -541,6 +547,20 @@ impl Outbound {
         }
     }
 
+    /// A probe copies what the oldest packet under way carries.
+    pub(super) fn send_again(&mut self, store: &mut Store, items: impl Iterator<Item = Carried>) {
+        for item in items {
+            match item {
+                Carried::Messages { r, s, n } => self.on_lost(store, r, s, u64::from(n)),
+                Carried::Fragment { r, s, offset, len } => {
+                    self.on_fragment_lost(store, r, s, offset..offset + u64::from(len));
+                }
+                Carried::Ask => self.ask_due = true,
+                _ => {}
+            }
+        }
+    }
+
     fn letter_of<'a>(&self, store: &'a mut Store, s: Slot, r: Incarnation) -> Option<&'a mut Letter> {
         let (bound, key) = self.sender.as_ref()?.token(s)?;
         if bound != r { None } else { store.get_mut(*key) }
@@ -631,9 +651,6 @@ impl Outbound {
             let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
             self.probe_at = if open { now + wait } else { Mono::NEVER };
         }
-        if self.letters == 0 {
-            self.idle_since = now;
-        }
     }
 
     fn arm_probe(&mut self, now: Mono, wait: Duration) {
@@ -685,16 +702,12 @@ impl Outbound {
         if self.letters > 0 || self.close_at(linger) > now {
             return;
         }
-        let Some(sender) = self.sender.take() else { return };
-        match sender.close(clock) {
-            Ok(_) => {
-                self.farewell_due = true;
-                self.ask_due = false;
-                self.ask_at = Mono::NEVER;
-                self.probe_at = Mono::NEVER;
-                self.lost.clear();
-            }
-            Err(busy) => self.sender = Some(busy),
+        if Sender::close(&mut self.sender, clock).is_some() {
+            self.farewell_due = true;
+            self.ask_due = false;
+            self.ask_at = Mono::NEVER;
+            self.probe_at = Mono::NEVER;
+            self.lost.clear();
         }
     }
 
@@ -708,6 +721,22 @@ impl Outbound {
 
     pub(super) fn deadline(&self, linger: Duration) -> Mono {
         self.ask_at.min(self.probe_at).min(self.close_at(linger))
+    }
+
+    /// Nothing is open, nothing is to be said.
+    pub(super) fn is_silent(&self) -> bool {
+        self.letters == 0 && self.sender.is_none() && !self.farewell_due && !self.abandoned_due
+    }
+
+    /// Nothing is held for the peer.
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters == 0 && self.sender.is_none()
+    }
+
+    pub(super) fn note_idle(&mut self, now: Mono) {
+        if self.letters == 0 {
+            self.idle_since = now;
+        }
     }
 
     /// Messages without a slot.

@@ -1,9 +1,10 @@
 //! What a node knows of a peer, and the table of peers.
 
 use core::net::SocketAddr;
+use core::time::Duration;
 use std::collections::BTreeMap;
 
-use super::config::Limits;
+use super::config::{Config, Limits};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbound::Outbound;
@@ -56,6 +57,32 @@ impl Peer {
     pub(super) fn has_room(&self, limits: &Limits) -> bool {
         let out = &self.outbound;
         out.letters == 0 || (out.letters < limits.queued_messages && out.bytes < limits.queued_bytes as u64)
+    }
+
+    /// There is something to say that needs keys.
+    pub(super) fn wants_channel(&self, now: Mono) -> bool {
+        self.outbound.wants_channel() || self.inbound.state_due(now) || !self.link.pings.is_empty()
+    }
+
+    /// There may be something to send now.
+    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
+        if self.link.wants_to_send(now) {
+            return true;
+        }
+        if !self.link.is_connected() {
+            return self.link.opening.is_none() && self.wants_channel(now);
+        }
+        self.outbound.has_something()
+            || self.inbound.state_due(now)
+            || self.inbound.owes_have()
+            || !self.link.pings.is_empty()
+    }
+
+    /// When time alone changes something. Never in the past for want of keys.
+    pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
+        let connected = self.link.is_connected();
+        let halves = self.outbound.deadline(linger).min(self.inbound.deadline(config.dead_after, connected));
+        halves.min(self.link.deadline(config))
     }
 
     /// Nothing is known of it that anybody could miss.

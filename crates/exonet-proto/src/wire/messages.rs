@@ -145,6 +145,11 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         self.count
     }
 
+    /// Bytes left for further messages and their lengths.
+    pub fn remaining(&self) -> usize {
+        self.writer.capacity().saturating_sub(self.end)
+    }
+
     /// Whether a message of `len` bytes, head and body, would be taken.
     pub fn fits(&self, len: usize) -> bool {
         let room = self.writer.capacity().saturating_sub(self.end);
