@@ -87,6 +87,21 @@ proptest! {
 }
 
 #[test]
+fn of_two_packet_numbers_as_close_the_later_is_taken() {
+    const HALF: u64 = 1 << 31;
+    for expected in [
+        1 << 40,
+        (1 << 40) + HALF,
+        (1 << 40) + HALF + 1,
+        (1 << 40) + HALF - 1,
+    ] {
+        let (far, too_far) = (expected + HALF, expected + HALF + 1);
+        assert_eq!(expand(far as u32, Some(expected - 1)), far);
+        assert_eq!(expand(too_far as u32, Some(expected - 1)), too_far - 2 * HALF);
+    }
+}
+
+#[test]
 fn the_first_packet_number_is_small() {
     assert_eq!(expand(0, None), 0);
     assert_eq!(

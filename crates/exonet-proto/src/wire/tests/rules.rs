@@ -260,7 +260,10 @@ fn a_messages_writer_stops_at_63_at_the_last_slot_and_at_the_end_of_the_room() {
 
     let mut writer = Writer::new(&mut buf[..10], NO_BASES);
     let mut messages = writer.messages(Incarnation(0), Slot(0)).unwrap();
-    assert!(!messages.push(&[], &[]), "a message has a head");
+    assert!(
+        !messages.fits(0) && !messages.push(&[], &[]),
+        "a message has a head"
+    );
     assert!(!messages.fits(6) && !messages.push(&[0], &[1; 5]));
     assert!(messages.fits(2) && messages.push(&[0], &[1]));
     assert!(!messages.fits(3) && !messages.push(&[0], &[1; 2]));
