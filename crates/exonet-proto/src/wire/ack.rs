@@ -129,16 +129,17 @@ pub(super) fn put(
     ecn: Option<Ecn>,
     mut ranges: impl Iterator<Item = Range<u64>>,
 ) -> Option<usize> {
-    let first = ranges.next().filter(|range| !range.is_empty())?;
+    let first = ranges.next()?;
+    let largest = first.end.checked_sub(1)?;
     out.byte(kind::ACK)?;
     out.byte(if ecn.is_some() { HAS_ECN } else { 0 })?;
-    out.varint(first.end.checked_sub(1)?)?;
+    out.varint(largest)?;
     out.varint(micros(delay))?;
     out.varint(micros(arrival))?;
     // At most 63 further ranges: the count always takes one byte, and can be patched.
     let count_at = out.len();
     out.byte(0)?;
-    out.varint(first.end.checked_sub(1)?.checked_sub(first.start)?)?;
+    out.varint(largest.checked_sub(first.start)?)?;
     let tail = ecn_len(ecn);
     let mut further = 0_u8;
     let mut below = first.start;
