@@ -79,8 +79,8 @@ impl CookieJar {
             &self.seed,
             &[b"exonet cookie secret", &epoch.to_be_bytes()],
         ));
-        // One form for an IPv4 address, whether the socket is dual-stack or not.
-        let ip = match address.ip().to_canonical() {
+        // The form that a dual-stack socket gives to an IPv4 address: a cookie is good on either socket.
+        let ip = match address.ip() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
             IpAddr::V6(v6) => v6.octets(),
         };

@@ -45,3 +45,31 @@ impl core::fmt::Debug for OpeningMac {
         f.write_str("OpeningMac(..)")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::crypto::hex;
+
+    const RECEIVER: NodeId = NodeId([7; 32]);
+
+    #[test]
+    fn mac1_bytes_are_fixed_by_the_protocol() {
+        let mac1 = OpeningMac::new(&RECEIVER).mac1(b"an opening");
+        assert_eq!(hex::encode(&mac1), "05c2fa9296b4e82ccdf4439294e7af8c");
+    }
+
+    #[test]
+    fn mac1_is_for_one_receiver_and_one_datagram() {
+        let mac = OpeningMac::new(&RECEIVER);
+        let mac1 = mac.mac1(b"an opening");
+        assert!(mac.verify_mac1(b"an opening", &mac1));
+        assert!(!mac.verify_mac1(b"an openinh", &mac1));
+        assert!(!OpeningMac::new(&NodeId([8; 32])).verify_mac1(b"an opening", &mac1));
+        for bit in 0..128 {
+            let mut changed = mac1;
+            changed[bit / 8] ^= 1 << (bit % 8);
+            assert!(!mac.verify_mac1(b"an opening", &changed));
+        }
+    }
+}

@@ -21,6 +21,8 @@ mod backend;
 mod cookie;
 mod handshake;
 mod hash;
+#[cfg(test)]
+mod hex;
 mod mac;
 mod packet_key;
 mod resolver;

@@ -134,6 +134,6 @@ mod tests {
         (p[0], p[9]) = (0xff, 0xfe);
         assert!(is_canonical(&p), "below p in a middle byte");
         assert!(!is_canonical(&[0x80; 32]), "top bit");
-        assert!(is_canonical(SecretKey::from_bytes([3; 32]).node_id().0.as_ref()));
+        assert!(is_canonical(&SecretKey::from_bytes([3; 32]).node_id().0));
     }
 }
