@@ -129,7 +129,7 @@ impl World {
             },
             25..28 => Step::Persist(at),
             28..32 => Step::Persisted(at),
-            32 if self.amnesia && random.chance(2) => Step::Evict(at, to),
+            32 if self.amnesia => Step::Evict(at, to),
             33 if random.chance(2) => Step::Abandon(at, to),
             34 if random.chance(2) => Step::Crash {
                 at,
