@@ -153,6 +153,13 @@ impl IntervalSet {
         if range.start >= range.end {
             return;
         }
+        if let Some(front) = self.runs.front_mut()
+            && range.start <= front.start
+            && range.end < front.end
+        {
+            front.start = front.start.max(range.end);
+            return;
+        }
         let from = self.runs.partition_point(|r| r.end <= range.start);
         let to = self.runs.partition_point(|r| r.start < range.end);
         if from >= to {

@@ -59,6 +59,8 @@ fn no_slot_is_granted_twice() {
     assert!(record.as_mut().unwrap().take(Slot(1), Incarnation(0)));
     Receiver::on_ask(&mut record, &mut clock, ask(0, 3, 0), 9);
     assert_eq!(slots(&record), [0, 2]);
+    Receiver::on_ask(&mut record, &mut clock, ask(1, 4, 0), 9);
+    assert_eq!(slots(&record), [0, 2, 3, 4], "nor when the ASK reaches further");
     assert_eq!(clock.ck(), 1);
 }
 
