@@ -36,7 +36,7 @@ fn numbers(sender: &Sender<u32>) -> (u64, u64, u64) {
 
 #[test]
 fn send_opens_a_record_at_the_clock() {
-    let mut clock = clock_at(7);
+    let clock = clock_at(7);
     assert_eq!(numbers(&Sender::open(&clock)), (7, 7, 7));
 }
 
@@ -343,7 +343,7 @@ fn no_number_of_a_peer_moves_the_clock() {
 
 #[test]
 fn a_state_that_finds_no_sender_is_answered_with_the_clock() {
-    let mut clock = clock_at(6);
+    let clock = clock_at(6);
     assert_eq!(Ask::farewell(&clock), ask(6, 0, 6));
 }
 

@@ -277,10 +277,10 @@ impl World {
         };
         let mut settled = Vec::new();
         let moved = sender.on_state(state, |_, r, m, verdict| settled.push((r, m, verdict)));
-        let forgotten = self.nodes[from].b;
         for (r, m, verdict) in settled {
             let unknown = verdict == Verdict::Unknown;
-            ensure(!unknown || r.0 < forgotten, || {
+            let forgotten = self.nodes[from].has_forgotten(at, r);
+            ensure(!unknown || forgotten, || {
                 format!("{m} Unknown, but {r:?} is not forgotten")
             })?;
             self.ledger.settle(
@@ -423,6 +423,12 @@ impl Node {
             self.clock.persisted(durable);
         }
         Ok(())
+    }
+
+    /// Whether messages of `peer` under `r` may be Unknown: `r` is below the frontier and does not live.
+    fn has_forgotten(&self, peer: usize, r: Incarnation) -> bool {
+        let live = self.peers[peer].record.as_ref().map(Receiver::incarnation);
+        r.0 < self.b && live != Some(r)
     }
 
     /// Boots from the journal, which has everything but, perhaps, the removal of drained records.

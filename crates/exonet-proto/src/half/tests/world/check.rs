@@ -7,9 +7,8 @@ impl World {
         for (i, node) in self.nodes.iter().enumerate() {
             ensure(node.clock.b().0 == node.b, || format!("{i}: b is not {}", node.b))?;
             for (j, peer) in node.peers.iter().enumerate().filter(|(j, _)| *j != i) {
-                let other = &self.nodes[j];
-                self.check_pair(node, peer, other, other.peers[i].record.as_ref())
-                    .map_err(|what| format!("{i}->{j}: {what}"))?;
+                let checked = self.check_pair(node, peer, &self.nodes[j], i);
+                checked.map_err(|what| format!("{i}->{j}: {what}"))?;
             }
         }
         for (m, letter) in self.ledger.letters.iter().enumerate() {
@@ -26,34 +25,31 @@ impl World {
         Ok(())
     }
 
-    /// Invariants A, B and C of one half-connection.
-    fn check_pair(&self, node: &Node, peer: &Peer, other: &Node, record: Option<&Receiver>) -> Checked {
+    /// Invariants A, B and C of the half-connection from node `i`.
+    fn check_pair(&self, node: &Node, peer: &Peer, other: &Node, i: usize) -> Checked {
+        let record = other.peers[i].record.as_ref();
         let ck = Slot(node.clock.ck());
         let sender = peer.sender.as_ref();
         let (sck, asked) = sender.map_or((ck, ck), |sender| (sender.sck(), sender.hi()));
         if let Some(record) = record {
-            let (hi, l, free) = record.parts();
+            let (hi, _, free) = record.parts();
             let backed = hi <= sck || free.covers(sck.0..hi.0);
             ensure(backed, || format!("A: [{sck:?}, {hi:?}) not free in {free:?}"))?;
             ensure(hi <= asked, || format!("C: {hi:?} granted, {asked:?} asked for"))?;
-            ensure(l <= hi && free.end().unwrap_or(0) <= hi.0, || {
-                "a free slot above hi".into()
-            })?;
+            let end = free.end().unwrap_or(0);
+            ensure(end <= hi.0, || format!("{end} free above {hi:?}"))?;
         }
         let Some(sender) = sender else { return Ok(()) };
         let e = sender.e();
-        ensure(e <= sck && sck <= asked && asked.0 <= node.disk, || {
-            format!("{e:?} {sck:?} {asked:?}")
-        })?;
-        let holds = |s: u64, r| record.is_some_and(|record| record.accepts(Slot(s), r));
-        for s in e.0..sck.0 {
+        let ordered = e <= sck && sck <= asked && asked.0 <= node.disk;
+        ensure(ordered, || format!("{e:?} {sck:?} {asked:?} {}", node.disk))?;
+        let holds = |s, r| record.is_some_and(|record| record.accepts(s, r)) || other.has_forgotten(i, r);
+        for s in (e.0..sck.0).map(Slot) {
             let r = sender.incarnation().unwrap_or_default();
-            ensure(holds(s, r) || r.0 < other.b, || {
-                format!("B: envelope {s} of {r:?}")
-            })?;
+            ensure(holds(s, r), || format!("B: envelope {s:?} of {r:?}"))?;
         }
         for (s, r, m) in sender.tokens() {
-            let backed = self.ledger.is_delivered(*m) || holds(s.0, r) || r.0 < other.b;
+            let backed = self.ledger.is_delivered(*m) || holds(s, r);
             ensure(backed, || format!("B: token {s:?} of {r:?}"))?;
         }
         Ok(())
