@@ -104,8 +104,8 @@ impl Clock {
     /// A sender record that asked up to `hi` closes: `ck = max(ck, hi)`. The only jump of `ck`, and by our own
     /// number: a peer's number never moves it.
     pub(super) fn pass(&mut self, hi: Slot) {
+        debug_assert!(hi.0 <= self.used, "closed above what was asked for");
         self.ck = self.ck.max(hi.0);
-        self.used = self.used.max(self.ck);
     }
 
     /// A record of incarnation `r` is evicted: what it knew is unknown from now on.

@@ -86,7 +86,7 @@ impl Receiver {
         }
         // The furthest, not the last: an old copy of an ASK met long ago must not displace a later one.
         let furthest = self.unmet.filter(|unmet| unmet.end() > Some(end)).unwrap_or(ask);
-        self.unmet = (furthest.end() > Some(self.hi)).then_some(furthest);
+        self.unmet = (furthest.end() > Some(self.hi.max(self.l))).then_some(furthest);
     }
 
     /// Room has appeared: the unmet ASK arrives again, as the network could have it. True when slots were

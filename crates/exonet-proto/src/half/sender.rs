@@ -151,8 +151,7 @@ impl<T> Sender<T> {
     fn judge(&mut self, state: &State, settle: &mut impl FnMut(Slot, Incarnation, T, Verdict)) {
         let live = state.live.as_ref().map(|_| state.r);
         if let Some(claim) = &state.live {
-            let upper = claim.hi.min(claim.up).max(claim.lo);
-            let taken = claim.free.gaps(claim.lo.0..upper.0);
+            let taken = claim.free.gaps(claim.lo.0..claim.hi.min(claim.up).0);
             self.tokens
                 .take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
         }

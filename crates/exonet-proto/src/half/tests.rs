@@ -19,6 +19,14 @@ fn ask(s: u64, n: u64, l: u64) -> Ask {
     Ask { s, n, l }
 }
 
+/// An ephemeral clock that stands at `ck`.
+fn clock_at(ck: u64) -> Clock {
+    let mut clock = Clock::ephemeral();
+    clock.asked(Slot(ck));
+    clock.pass(Slot(ck));
+    clock
+}
+
 fn set(runs: &[Range<u64>]) -> IntervalSet {
     let mut set = IntervalSet::new();
     for run in runs {

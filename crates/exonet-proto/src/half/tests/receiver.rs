@@ -59,6 +59,8 @@ fn no_slot_is_granted_twice() {
     assert!(record.as_mut().unwrap().take(Slot(1), Incarnation(0)));
     Receiver::on_ask(&mut record, &mut clock, ask(0, 3, 0), 9);
     assert_eq!(slots(&record), [0, 2]);
+    Receiver::on_ask(&mut record, &mut clock, ask(1, 4, 0), 9);
+    assert_eq!(slots(&record), [0, 2, 3, 4], "nor when the ASK reaches further");
     assert_eq!(clock.ck(), 1);
 }
 
@@ -158,7 +160,11 @@ fn nobody_waits_for_what_the_sender_has_passed() {
     assert!(Receiver::retry(&mut record, &mut clock, 1), "5 is not passed");
     let (mut record, mut clock) = heard(&[(ask(0, 1, 0), 1), (ask(1, 5, 0), 0), (ask(6, 0, 6), 0)]);
     assert!(!Receiver::retry(&mut record, &mut clock, 9));
-    assert!(record.unwrap().is_passed());
+    Receiver::on_ask(&mut record, &mut clock, ask(1, 5, 0), 0);
+    assert!(
+        record.unwrap().is_passed(),
+        "an old copy waits for nothing either"
+    );
 }
 
 #[test]
@@ -175,6 +181,8 @@ fn a_record_may_go_when_drained_and_has_done_its_work_when_passed() {
     assert_eq!(is(&record), (true, false), "the sender waits for room");
     Receiver::on_ask(&mut record, &mut clock, ask(2, 0, 2), 0);
     assert_eq!(is(&record), (true, true));
+    Receiver::on_ask(&mut record, &mut clock, ask(1, 1, 1), 9);
+    assert_eq!(is(&record), (false, false), "an old ASK was granted again");
 }
 
 #[test]
@@ -217,6 +225,7 @@ fn evict_raises_the_amnesia_frontier_past_the_record_only() {
     record.unwrap().evict(&mut clock);
     assert_eq!(clock.b(), Incarnation(1));
     assert_eq!(State::of(None, &clock, 0), gone(1, 2));
+    assert_eq!(State::of(other.as_ref(), &clock, 0), live(1, 1, 1, &[0..1]));
     other.unwrap().evict(&mut clock);
     assert_eq!(clock.b(), Incarnation(2));
 }
