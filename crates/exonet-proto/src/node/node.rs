@@ -37,6 +37,8 @@ pub enum Boot {
 /// Datagrams that wait to leave outside of any channel: answers, RETRYs, version hints. More are dropped, as the
 /// network might.
 const MAX_LOOSE: usize = 1_024;
+/// Nothing that is due is looked at more often than this.
+const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
 /// Openings that wait for the application's word.
 pub(super) const MAX_ASKING: usize = 256;
 
@@ -312,7 +314,11 @@ impl Node {
             peer.ready = true;
             self.ready.push_back(index);
         }
-        let (old, new) = (peer.deadline, peer.next_deadline(linger, &self.config));
+        let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
+        if new <= now.mono {
+            // It has just been looked at: what is due leaves by the next poll, or cannot leave yet.
+            new = now.mono + GRANULARITY;
+        }
         if old != new {
             peer.deadline = new;
             self.timers.set(index, old, new);
