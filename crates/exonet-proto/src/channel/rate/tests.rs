@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation)]
+
 use super::*;
 
 fn ms(ms: u64) -> Mono {

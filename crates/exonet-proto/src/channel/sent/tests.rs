@@ -1,3 +1,5 @@
+#![allow(clippy::single_range_in_vec_init, clippy::cast_possible_truncation)]
+
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -24,7 +26,7 @@ fn send(space: &mut Sent<u64>, now: Mono, items: impl IntoIterator<Item = u64>) 
 fn ack(space: &mut Sent<u64>, ranges: &[Range<u64>]) -> Result<Vec<(u64, bool)>, AckOfUnsent> {
     let mut acked = Vec::new();
     space.on_ack(ranges.iter().cloned(), |resolved| {
-        acked.push((resolved.number, resolved.was_lost))
+        acked.push((resolved.number, resolved.was_lost));
     })?;
     acked.sort_unstable();
     Ok(acked)
@@ -264,4 +266,32 @@ fn an_overtaken_ack_takes_no_ecn_count_back() {
     assert_eq!(space.on_ecn(ce(2)), 0);
     assert_eq!(space.on_ecn(None), 0);
     assert_eq!(space.on_ecn(ce(4)), 1);
+}
+
+#[test]
+fn a_steady_flow_allocates_nothing() {
+    let mut space = Sent::new();
+    let mut capacity = (0, 0);
+    for round in 0..1_000_u64 {
+        for item in 0..100 {
+            send(&mut space, at(round), [item; 3]);
+        }
+        let last = space.next_number();
+        // Each tenth packet is lost and remembered for a while.
+        let ranges = (1..10)
+            .rev()
+            .map(|ten| last - 10 * (10 - ten) + 1..last - 10 * (9 - ten));
+        space.on_ack(ranges, |_| {}).unwrap();
+        lost(&mut space, at(round));
+        space.retire(at(round), Duration::from_micros(10));
+        if round == 100 {
+            capacity = (space.packets.capacity(), space.items.capacity());
+        }
+    }
+    assert_eq!((space.packets.capacity(), space.items.capacity()), capacity);
+}
+
+#[test]
+fn a_packet_takes_little_memory() {
+    assert!(size_of::<Packet>() <= 96, "{}", size_of::<Packet>());
 }
