@@ -47,3 +47,6 @@ impl Pto {
         self.since + backed_off.min(MAX_INTERVAL.max(pto))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -123,3 +123,6 @@ impl RateEstimator {
         self.delivered
     }
 }
+
+#[cfg(test)]
+mod tests;

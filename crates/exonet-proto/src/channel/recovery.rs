@@ -3,6 +3,8 @@
 //! Up to three epochs share a path: their packets lie in one [`Sent`] each, while round-trip time, thresholds, timers,
 //! congestion and pacing are here. See the [call contract](super) of the channel.
 
+mod sending;
+
 use core::ops::Range;
 use core::time::Duration;
 
@@ -13,15 +15,14 @@ use super::rate::RateEstimator;
 use super::reordering::Reordering;
 use super::rtt::INITIAL_RTT;
 use super::sent::{AckOfUnsent, Fate, Packet, PacketInfo, Resolved, Sent};
-use super::units::{SECOND, mul_div, nanos};
+use super::units::nanos;
 use super::{EcnCounts, Pacer, Rtt};
 use crate::Mono;
 
+pub use sending::Allowance;
+
 /// Probe timeouts in a row that make persistent congestion. One or two happen at random on lossy paths.
 const PERSISTENT: u32 = 3;
-
-/// Probe timeouts in a row after which datagrams are kept to the base size: larger ones may not pass any more.
-const SHRINK: u32 = 2;
 
 /// Probe timeouts for which a lost packet is remembered.
 const LOST_MEMORY: u32 = 2;
@@ -87,17 +88,6 @@ pub struct Probe {
     /// Ack-eliciting packets to send now, whatever the window says: new data, or copies of
     /// [`Sent::oldest`], or PING.
     pub packets: u32,
-}
-
-/// Whether data may leave.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allowance {
-    /// So many bytes now, in one train.
-    Bytes(u64),
-    /// Pacing: not before.
-    At(Mono),
-    /// The window is full: not before an acknowledgement or a loss.
-    Blocked,
 }
 
 /// Loss detection, congestion control, pacing and path MTU of one path.
@@ -432,60 +422,6 @@ impl Recovery {
     /// One probe timeout without back-off, the peer's acknowledgement delay included.
     pub fn pto_interval(&self) -> Duration {
         self.rtt.pto_base().saturating_add(self.config.max_ack_delay)
-    }
-
-    /// Whether a packet of `bytes` with data may leave now. ACKs, probes and challenges need not ask.
-    pub fn allowance(&mut self, now: Mono, bytes: u16) -> Allowance {
-        if self.config.reliable {
-            return Allowance::Bytes(u64::MAX);
-        }
-        let bytes = u64::from(bytes);
-        let room = self.congestion.window().saturating_sub(self.in_flight);
-        if room < bytes {
-            return Allowance::Blocked;
-        }
-        let rate = self.pacing_rate();
-        self.pacer.set_rate(now, rate);
-        match self.pacer.next_send(now, bytes) {
-            Some(at) => Allowance::At(at),
-            None => Allowance::Bytes(room.min(self.pacer.allowance(now).max(bytes))),
-        }
-    }
-
-    /// Bytes per second.
-    fn pacing_rate(&self) -> u64 {
-        self.congestion.pacing_rate().unwrap_or_else(|| {
-            let per_round = mul_div(self.congestion.window(), self.congestion.pacing_gain(), 100);
-            mul_div(per_round, SECOND, nanos(self.rtt.smoothed()).max(1))
-        })
-    }
-
-    /// There is nothing more to send although the window is open: what follows says little about the path.
-    pub fn on_app_limited(&mut self) {
-        if self.in_flight < self.congestion.window() {
-            self.rate.on_app_limited(self.in_flight);
-        }
-    }
-
-    /// How large a datagram may be now.
-    pub fn datagram_size(&self) -> u16 {
-        match (self.config.reliable, self.pto.count() >= SHRINK) {
-            (true, _) => self.config.max_datagram,
-            (false, true) => BASE,
-            (false, false) => self.mtu.current(),
-        }
-    }
-
-    /// The size of a path MTU probe worth sending now: PING and PADDING, as a
-    /// [`mtu_probe`](PacketInfo::mtu_probe).
-    pub fn mtu_probe(&mut self, now: Mono) -> Option<u16> {
-        let calm = !self.config.reliable && self.pto.count() == 0 && self.rtt.is_measured();
-        let room = self.congestion.window().saturating_sub(self.in_flight);
-        if calm {
-            self.mtu.probe(now).filter(|size| u64::from(*size) <= room)
-        } else {
-            None
-        }
     }
 
     /// The round-trip time.

@@ -67,3 +67,6 @@ impl Reordering {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

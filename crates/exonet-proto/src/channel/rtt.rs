@@ -119,3 +119,6 @@ impl Rtt {
         self.smoothed + (self.variance * 4).max(GRANULARITY)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -282,3 +282,6 @@ fn cbrt(x: f64) -> f64 {
     }
     root
 }
+
+#[cfg(test)]
+mod tests;

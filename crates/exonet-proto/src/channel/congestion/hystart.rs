@@ -88,3 +88,6 @@ impl HyStart {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -137,6 +137,3 @@ pub trait Congestion: Debug + Send {
         0
     }
 }
-
-#[cfg(test)]
-mod tests;
