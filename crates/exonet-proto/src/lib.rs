@@ -5,11 +5,8 @@
 //! simulator and in a model checker. `PROTOCOL.md` holds the formats and rules; `ARCHITECTURE.md` the layers.
 
 pub mod channel;
-<<<<<<< HEAD
 pub mod crypto;
 pub mod half;
-=======
->>>>>>> channel
 mod id;
 mod message;
 pub mod node;
