@@ -321,3 +321,9 @@ fn number_of(received: &Bytes) -> Option<u64> {
     let number = u64::from_be_bytes(*received.first_chunk()?);
     (*received == body(number, received.len())).then_some(number)
 }
+impl World {
+    /// dbg
+    pub fn dump(&self, node: NodeIndex) {
+        if let Some(host) = self.hosts.get(node.0) { eprintln!("now {:?} timeout {:?} {}", self.now, host.node.poll_timeout(), host.node.dump()); }
+    }
+}

@@ -214,6 +214,9 @@ impl Node {
 
     /// A STATE has settled these messages.
     pub(super) fn settle(&mut self, now: Mono, index: u32, settled: &mut Vec<(MessageKey, Outcome)>) {
+        if settled.is_empty() {
+            return;
+        }
         for (key, outcome) in settled.drain(..) {
             let Some(letter) = self.store.remove(key) else { continue };
             if let Some(peer) = self.peers.get_mut(index) {

@@ -434,9 +434,13 @@ impl Inbound {
 
     // --- time ---
 
-    /// Something authentic has come from the peer. `wait` is three probe timeouts.
-    pub(super) fn heard(&mut self, now: Mono, wait: Duration) {
+    /// Something authentic has come from the peer: it lives.
+    pub(super) fn heard(&mut self, now: Mono) {
         self.heard_at = now;
+    }
+
+    /// The peer has asked or sent: the record is in use. `wait` is three probe timeouts.
+    pub(super) fn engaged(&mut self, now: Mono, wait: Duration) {
         self.reminding = false;
         self.remind_after = wait;
         let waits = self.receiver.as_ref().is_some_and(|record| !record.is_drained());

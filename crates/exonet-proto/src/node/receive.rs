@@ -86,7 +86,7 @@ impl Node {
         let (config, rng) = (&self.config, &mut self.rng);
         let Some(peer) = self.peers.get_mut(place) else { return };
         peer.link.heard_at = now.mono;
-        peer.inbound.heard(now.mono, peer.link.pto() * 3);
+        peer.inbound.heard(now.mono);
         let timing = peer.link.recovery.timing();
         let Some(roaming) = peer.link.roaming.as_mut() else { return };
         let mut random = || rand_core::RngCore::next_u64(rng).to_be_bytes();
@@ -129,6 +129,10 @@ impl Node {
 
     /// A frame for the halves: of a data packet or of a handshake message.
     pub(super) fn on_half_frame(&mut self, now: Now, place: u32, frame: Frame<'_>) {
+        let engages = matches!(
+            frame,
+            Frame::Ask(_) | Frame::Messages(_) | Frame::Fragment(_) | Frame::Token { .. } | Frame::Abandoned { .. }
+        );
         match frame {
             Frame::Ask(ask) => self.on_ask(now, place, ask),
             Frame::State(state) => self.on_state(now, place, &state),
@@ -138,6 +142,9 @@ impl Node {
             Frame::Have(have) => self.on_have(place, &have),
             Frame::Abandoned { r, bytes } => self.on_abandoned(now, place, r, bytes),
             _ => {}
+        }
+        if engages && let Some(peer) = self.peers.get_mut(place) {
+            peer.inbound.engaged(now.mono, peer.link.pto() * 3);
         }
     }
 
