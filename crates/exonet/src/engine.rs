@@ -449,11 +449,8 @@ impl Engine {
     }
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
-        if self.phase == Phase::Broken {
-            Vec::new()
-        } else {
-            self.core.open_messages()
-        }
+        // Afterwards everything is settled, whatever the core still holds.
+        if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
     }
 
     /// The network under the node changed.
