@@ -1,0 +1,207 @@
+//! The content of a received message, whole or as it comes.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io;
+use std::sync::Arc;
+
+use bytes::{Buf, Bytes, BytesMut};
+use exonet_proto::node::{BodyRead, DeliveryKey, IncomingBody};
+use tokio::io::{AsyncRead, ReadBuf};
+
+use crate::engine::Phase;
+use crate::error::BodyError;
+use crate::shared::Shared;
+
+/// The content of a received message.
+///
+/// A small one is here already. A large one ([`Self::is_stream`]) is read as it comes, by [`AsyncRead`],
+/// [`Self::chunk`] or [`Self::bytes`]; nothing in it may be acted on before its end has been read without error.
+pub struct Body {
+    len: u64,
+    ready: Bytes,
+    stream: Option<Stream>,
+}
+
+/// The rest of a body that is still coming.
+struct Stream {
+    shared: Arc<Shared>,
+    key: DeliveryKey,
+    /// Take the message at its end; otherwise a [`crate::Delivery`] does.
+    takes: bool,
+    state: StreamState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum StreamState {
+    Coming,
+    Ended,
+    Failed(BodyError),
+}
+
+impl Body {
+    pub(crate) fn new(shared: &Arc<Shared>, key: DeliveryKey, body: IncomingBody, takes: bool) -> Self {
+        match body {
+            IncomingBody::Whole(ready) => Self {
+                len: ready.len() as u64,
+                ready,
+                stream: None,
+            },
+            IncomingBody::Stream { len } => {
+                let stream = Stream {
+                    shared: Arc::clone(shared),
+                    key,
+                    takes,
+                    state: StreamState::Coming,
+                };
+                Self {
+                    len,
+                    ready: Bytes::new(),
+                    stream: Some(stream),
+                }
+            }
+        }
+    }
+
+    /// Bytes in all, read or not.
+    pub const fn len(&self) -> u64 {
+        self.len
+    }
+
+    /// Whether it has no bytes.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Whether it is read as it comes. Then the message is delivered when its end has been read, and a body
+    /// that is dropped before is handed out again later, from the start.
+    pub const fn is_stream(&self) -> bool {
+        self.stream.is_some()
+    }
+
+    /// What has not been read of a body that is not streamed; None if it is.
+    pub const fn as_whole(&self) -> Option<&Bytes> {
+        match &self.stream {
+            None => Some(&self.ready),
+            Some(_) => None,
+        }
+    }
+
+    /// Reads all of it, or what is left of it, if it has no more than `limit` bytes in all.
+    ///
+    /// # Errors
+    /// [`BodyError`]; after anything but `TooLarge` the body stays failed.
+    pub async fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
+        if self.len > limit {
+            return Err(BodyError::TooLarge { len: self.len, limit });
+        }
+        let Some(first) = self.chunk().await? else {
+            return Ok(Bytes::new());
+        };
+        let Some(second) = self.chunk().await? else {
+            return Ok(first);
+        };
+        let mut all = BytesMut::with_capacity(usize::try_from(self.len).unwrap_or(0));
+        all.extend_from_slice(&first);
+        all.extend_from_slice(&second);
+        while let Some(chunk) = self.chunk().await? {
+            all.extend_from_slice(&chunk);
+        }
+        Ok(all.freeze())
+    }
+
+    /// The next bytes, without copying them; None at the end. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`BodyError::NotDelivered`] or [`BodyError::Closed`], and so ever after.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        core::future::poll_fn(|cx| self.poll_chunk(cx)).await
+    }
+
+    fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        if !self.ready.is_empty() {
+            return Poll::Ready(Ok(Some(core::mem::take(&mut self.ready))));
+        }
+        match &mut self.stream {
+            None => Poll::Ready(Ok(None)),
+            Some(stream) => stream.poll_chunk(cx),
+        }
+    }
+}
+
+impl Stream {
+    fn poll_chunk(&mut self, cx: &Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
+        match self.state {
+            StreamState::Coming => {}
+            StreamState::Ended => return Poll::Ready(Ok(None)),
+            StreamState::Failed(error) => return Poll::Ready(Err(error)),
+        }
+        let (key, takes) = (self.key, self.takes);
+        let (read, replaced) = self.shared.step_calmly(|engine, now| {
+            if engine.phase >= Phase::Stopped {
+                return (Err(BodyError::Closed), None);
+            }
+            let (read, replaced) = engine.read(now, key, cx.waker());
+            let read = match read {
+                BodyRead::Aborted => Err(BodyError::NotDelivered),
+                BodyRead::End if takes && !engine.done(now, key) => Err(BodyError::NotDelivered),
+                read => Ok(read),
+            };
+            (read, replaced)
+        });
+        drop(replaced);
+        match read {
+            Ok(BodyRead::Data(data)) => Poll::Ready(Ok(Some(data))),
+            Ok(BodyRead::Pending) => Poll::Pending,
+            Ok(BodyRead::End | BodyRead::Aborted) => {
+                self.state = StreamState::Ended;
+                Poll::Ready(Ok(None))
+            }
+            Err(error) => {
+                self.state = StreamState::Failed(error);
+                Poll::Ready(Err(error))
+            }
+        }
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        if self.takes && self.state == StreamState::Coming {
+            let waker = self
+                .shared
+                .step_calmly(|engine, now| engine.release(now, self.key));
+            drop(waker);
+        }
+    }
+}
+
+impl AsyncRead for Body {
+    fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let body = self.get_mut();
+        if buf.remaining() == 0 {
+            return Poll::Ready(Ok(()));
+        }
+        if body.ready.is_empty() {
+            match body.poll_chunk(cx) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(error)) => return Poll::Ready(Err(error.into())),
+                Poll::Ready(Ok(None)) => return Poll::Ready(Ok(())),
+                Poll::Ready(Ok(Some(chunk))) => body.ready = chunk,
+            }
+        }
+        let some = body.ready.split_to(body.ready.len().min(buf.remaining()));
+        buf.put_slice(some.chunk());
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl fmt::Debug for Body {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Body")
+            .field("len", &self.len)
+            .field("stream", &self.is_stream())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,198 @@
+//! How a node is made.
+
+use core::fmt;
+use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::time::Duration;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use exonet_proto::crypto::SecretKey;
+use exonet_proto::node::{Boot, Config, Limits, Node as Core};
+use zeroize::Zeroizing;
+
+use crate::allow::{Allow, Question};
+use crate::clock::Clock;
+use crate::driver::Driver;
+use crate::engine::Engine;
+use crate::error::BuildError;
+use crate::node::Node;
+use crate::shared::Shared;
+use crate::socket::Socket;
+use crate::state::StateDir;
+use crate::trace::Trace;
+
+/// Where the node's key comes from.
+enum Identity {
+    Ephemeral,
+    Key(SecretKey),
+    Stored(PathBuf),
+}
+
+/// Settings of a node to be. Begun by [`Node::builder`], which demands to know who may talk to it.
+#[must_use = "a builder does nothing before `build`"]
+pub struct Builder {
+    config: Config,
+    question: Option<Arc<Question>>,
+    identity: Identity,
+    bind: Option<String>,
+    trace: Option<Box<dyn io::Write + Send>>,
+}
+
+impl Builder {
+    pub(crate) fn new(allow: Allow) -> Self {
+        let (policy, question) = allow.into_policy();
+        Self {
+            config: Config::new(policy),
+            question,
+            identity: Identity::Ephemeral,
+            bind: None,
+            trace: None,
+        }
+    }
+
+    /// A fresh key that dies with the process; nothing is kept on disk. The default.
+    pub fn ephemeral(mut self) -> Self {
+        self.identity = Identity::Ephemeral;
+        self
+    }
+
+    /// This key, with nothing kept on disk. The key must never have been used by a node that has ended: a second
+    /// life under one key needs the numbers of the first, which [`Self::state_dir`] keeps.
+    pub fn key(mut self, key: SecretKey) -> Self {
+        self.identity = Identity::Key(key);
+        self
+    }
+
+    /// The identity that lives in this directory, which is made on first use and locked while the node lives.
+    pub fn state_dir(mut self, path: impl AsRef<Path>) -> Self {
+        self.identity = Identity::Stored(path.as_ref().to_owned());
+        self
+    }
+
+    /// The local address, as in `0.0.0.0:4455`. Default: any port, IPv6 and IPv4.
+    #[allow(clippy::needless_pass_by_value)] // reads better at the call
+    pub fn bind(mut self, address: impl ToString) -> Self {
+        self.bind = Some(address.to_string());
+        self
+    }
+
+    /// Caps on what the node holds.
+    pub fn limits(mut self, limits: Limits) -> Self {
+        self.config.limits = limits;
+        self
+    }
+
+    /// A pair that is quiet for this long forgets its channel. Default 30 s.
+    pub fn idle_timeout(mut self, span: Duration) -> Self {
+        self.config.idle_timeout = span;
+        self
+    }
+
+    /// A message in doubt for this long ends Unknown. Default: never.
+    pub fn give_up_after(mut self, span: Duration) -> Self {
+        self.config.give_up_after = Some(span);
+        self
+    }
+
+    /// Sends a ping after this much silence, to keep address translations on the path alive. Default: off.
+    pub fn keepalive(mut self, span: Duration) -> Self {
+        self.config.keepalive = Some(span);
+        self
+    }
+
+    /// Changes any setting of the core.
+    pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
+        change(&mut self.config);
+        self
+    }
+
+    /// Writes what happens to `sink`, as lines of JSON in the manner of qlog: `time` in ms since the start, `name`,
+    /// `data`. It is written on the node's own task: a slow sink slows the node.
+    pub fn event_trace(mut self, sink: impl io::Write + Send + 'static) -> Self {
+        self.trace = Some(Box::new(sink));
+        self
+    }
+
+    /// Makes the node, within a tokio runtime that has I/O and time enabled.
+    ///
+    /// # Errors
+    /// [`BuildError`] names what is wrong.
+    pub async fn build(self) -> Result<Node, BuildError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
+        let socket = bind(self.bind.as_deref())?;
+        let (key, boot, store) = self.identity.open().await?;
+        let seed = *random()?;
+
+        let clock = Clock::start();
+        let now = clock.now();
+        let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
+        let (queue_limit, max_datagram) = (self.config.limits.queued_messages, self.config.max_datagram);
+        let core = Core::new(self.config, key, boot, seed, now);
+        let engine = Engine::new(core, queue_limit, trace);
+        // Readiness is known only after the reactor has looked once; then the first message leaves inline.
+        let socket = Arc::new(socket);
+        let ready = socket.writable().await;
+        ready.map_err(|source| BuildError::Bind {
+            address: socket.local_addr(),
+            source,
+        })?;
+        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), max_datagram));
+        let driver = Driver::new(Arc::clone(&shared), socket, self.question, store, self.trace)
+            .map_err(BuildError::Timer)?;
+        runtime.spawn(driver.run());
+        Ok(Node::new(shared))
+    }
+}
+
+/// A key, what is known of its former lives, and where that is kept.
+type Opened = (SecretKey, Boot, Option<Arc<StateDir>>);
+
+impl Identity {
+    async fn open(self) -> Result<Opened, BuildError> {
+        match self {
+            Self::Ephemeral => Ok((SecretKey::from_bytes(*random()?), Boot::Ephemeral, None)),
+            Self::Key(key) => Ok((key, Boot::Ephemeral, None)),
+            Self::Stored(path) => {
+                let fresh = random()?;
+                let open = move || StateDir::open_or_create(path, || fresh);
+                let dir = tokio::task::spawn_blocking(open)
+                    .await
+                    .map_err(|_| BuildError::NoRuntime)??;
+                let (key, clock) = (SecretKey::from_bytes(**dir.secret()), dir.load().d);
+                Ok((key, Boot::Stored { clock }, Some(Arc::new(dir))))
+            }
+        }
+    }
+}
+
+fn random() -> Result<Zeroizing<[u8; 32]>, BuildError> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    getrandom::fill(bytes.as_mut_slice()).map_err(BuildError::Random)?;
+    Ok(bytes)
+}
+
+fn bind(address: Option<&str>) -> Result<Socket, BuildError> {
+    let Some(text) = address else {
+        // Machines without IPv6 are common enough.
+        return Socket::bind(SocketAddr::from((Ipv6Addr::UNSPECIFIED, 0)))
+            .or_else(|_| bind_to(SocketAddr::from((Ipv4Addr::UNSPECIFIED, 0))));
+    };
+    bind_to(text.parse().map_err(|_| BuildError::Address(text.to_owned()))?)
+}
+
+fn bind_to(address: SocketAddr) -> Result<Socket, BuildError> {
+    Socket::bind(address).map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => BuildError::AddressInUse(address),
+        _ => BuildError::Bind { address, source },
+    })
+}
+
+impl fmt::Debug for Builder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Builder")
+            .field("config", &self.config)
+            .field("bind", &self.bind)
+            .finish_non_exhaustive()
+    }
+}

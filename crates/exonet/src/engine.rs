@@ -1,0 +1,509 @@
+//! What the node's lock guards: the core, and whoever waits for it.
+
+use core::net::SocketAddr;
+use core::task::Waker;
+use core::time::Duration;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::node::{
+    Batch, BodyRead, BodyWrite, DeliveryKey, Event, Incoming, MessageKey, Node as Core, OpenMessage, Outcome,
+    Outgoing, SendError as CoreError, Status, Transmit,
+};
+use exonet_proto::{Mono, NodeId, Now};
+use tokio::sync::{Notify, oneshot};
+
+use crate::receipts::{Receipts, Settled, SlotIndex};
+use crate::trace::Trace;
+
+/// How far a node is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Phase {
+    Open,
+    /// New work is refused; what is under way goes on.
+    Closing,
+    /// The driver is gone or going; every receipt is settled.
+    Stopped,
+    /// The core panicked: nothing that it says can be relied on.
+    Broken,
+}
+
+/// A place in line for room in one peer's queue.
+pub(crate) struct Line {
+    pub(crate) notify: Arc<Notify>,
+    waiting: usize,
+}
+
+/// What the caller of [`Engine::pump`] has to see to once the lock is free.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Todo {
+    /// The driver has work, or must sleep less long.
+    pub(crate) driver: bool,
+    /// A flush may have ended, or the node may be quiet.
+    pub(crate) settled: bool,
+    /// A message waits for a receiver.
+    pub(crate) readable: bool,
+    /// Messages were settled.
+    freed: bool,
+}
+
+pub(crate) struct Engine {
+    pub(crate) core: Core,
+    pub(crate) phase: Phase,
+    pub(crate) receipts: Receipts,
+    /// For logs.
+    pub(crate) name: String,
+    pub(crate) trace: Option<Trace>,
+    /// The driver wakes at this time without being told to.
+    pub(crate) armed: Mono,
+    /// The latest write that the core wants, for the driver.
+    pub(crate) batch: Option<Batch>,
+    /// Peers to be admitted or not, for the driver.
+    pub(crate) asks: Vec<(NodeId, SocketAddr)>,
+    lines: BTreeMap<NodeId, Line>,
+    /// Places promised by permits.
+    promised: BTreeMap<NodeId, usize>,
+    queue_limit: usize,
+    writers: BTreeMap<MessageKey, Option<Waker>>,
+    readers: BTreeMap<DeliveryKey, Waker>,
+    pings: BTreeMap<u64, oneshot::Sender<Option<Duration>>>,
+    next_ping: u64,
+    oldest: u64,
+}
+
+impl Engine {
+    pub(crate) fn new(core: Core, queue_limit: usize, trace: Option<Trace>) -> Self {
+        Self {
+            name: core.id().short(),
+            core,
+            phase: Phase::Open,
+            receipts: Receipts::default(),
+            trace,
+            armed: Mono::NEVER,
+            batch: None,
+            asks: Vec::new(),
+            lines: BTreeMap::new(),
+            promised: BTreeMap::new(),
+            queue_limit,
+            writers: BTreeMap::new(),
+            readers: BTreeMap::new(),
+            pings: BTreeMap::new(),
+            next_ping: 0,
+            oldest: u64::MAX,
+        }
+    }
+
+    /// Takes what the core has to say. `wakes` are woken by the caller when the lock is free again.
+    pub(crate) fn pump(&mut self, now: Now, wakes: &mut Vec<Waker>) -> Todo {
+        let mut todo = Todo::default();
+        while let Some(batch) = self.core.poll_persist() {
+            // Each write holds all that those before it held: only the last is needed.
+            self.batch = Some(batch);
+        }
+        while let Some(event) = self.core.poll_event() {
+            if let Some(trace) = &mut self.trace {
+                trace.event(now, &event);
+            }
+            self.on_event(&event, &mut todo, wakes);
+        }
+        if todo.freed && !self.promised.is_empty() {
+            self.admit_all();
+        }
+        let oldest = self.receipts.oldest();
+        todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && self.core.is_quiet());
+        self.oldest = oldest;
+        let next = self.core.poll_timeout();
+        todo.driver |= self.batch.is_some()
+            || !self.asks.is_empty()
+            || self.phase >= Phase::Stopped
+            || next.is_some_and(|next| next < self.armed);
+        todo
+    }
+
+    fn on_event(&mut self, event: &Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
+        match *event {
+            Event::Outcome {
+                key,
+                outcome,
+                id,
+                late,
+            } => {
+                todo.freed = true;
+                wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
+                if !self.writers.is_empty() {
+                    wakes.extend(self.writers.remove(&key).flatten());
+                }
+            }
+            Event::Readable => todo.readable = true,
+            Event::Sendable { peer } => self.admit_next(&peer),
+            Event::BodyWritable { key } => {
+                wakes.extend(self.writers.get_mut(&key).and_then(Option::take));
+            }
+            Event::BodyReadable { key } => wakes.extend(self.readers.remove(&key)),
+            Event::Authorize { id, remote } => self.asks.push((id, remote)),
+            Event::Connected { peer, remote } => {
+                tracing::debug!(node = %self.name, peer = %peer.short(), %remote, "connected");
+            }
+            Event::Forgotten { peer } => {
+                tracing::debug!(node = %self.name, peer = %peer.short(), "forgotten");
+            }
+            Event::Pong { cookie, rtt, .. } => {
+                if let Some(asker) = self.pings.remove(&cookie) {
+                    // The asker may have given up waiting.
+                    let _ = asker.send(rtt);
+                }
+            }
+            Event::IdentityConflict { peer } => {
+                tracing::warn!(node = %self.name, %peer, "two processes use this peer's identity at once");
+            }
+            Event::Stopped => {
+                tracing::error!(node = %self.name, "a write failed: the node has stopped");
+                self.stop(Phase::Stopped, wakes);
+                todo.settled = true;
+                todo.readable = true;
+            }
+        }
+    }
+
+    // ---- sending
+
+    /// Whether a message to `peer` would be taken now, places promised to others set aside.
+    fn has_room(&mut self, peer: &NodeId) -> bool {
+        let promised = self.promised.get(peer).copied().unwrap_or(0);
+        if promised == 0 {
+            return self.core.has_room(peer);
+        }
+        let held = self
+            .core
+            .peer_stats(peer)
+            .map_or(0, |stats| stats.queued + stats.in_doubt);
+        held.saturating_add(promised) < self.queue_limit && self.core.has_room(peer)
+    }
+
+    /// Queues a message, or says Full without touching it.
+    pub(crate) fn send(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: &mut Option<crate::Message>,
+        stream: Option<u64>,
+    ) -> Result<(SlotIndex, MessageKey), CoreError> {
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
+        }
+        if !self.has_room(&peer) {
+            return Err(CoreError::Full);
+        }
+        // Taken only here: Full, the one refusal that is tried again, has been ruled out.
+        let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
+        self.queue(now, peer, hints, outgoing, stream)
+    }
+
+    /// Queues messages while there is room. Full only if that is none.
+    pub(crate) fn send_many<I: Iterator<Item = crate::Message>>(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        messages: &mut core::iter::Peekable<I>,
+        mut queued: impl FnMut(SlotIndex),
+    ) -> Result<(), CoreError> {
+        let mut any = false;
+        while messages.peek().is_some() {
+            if self.phase == Phase::Open && any && !self.has_room(&peer) {
+                return Ok(());
+            }
+            if self.phase == Phase::Open && !self.has_room(&peer) {
+                return Err(CoreError::Full);
+            }
+            let (slot, _) = self.send(now, peer, hints, &mut messages.next(), None)?;
+            queued(slot);
+            any = true;
+        }
+        Ok(())
+    }
+
+    fn queue(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        outgoing: Outgoing,
+        stream: Option<u64>,
+    ) -> Result<(SlotIndex, MessageKey), CoreError> {
+        let key = match stream {
+            None => self.core.send(now, peer, hints, outgoing)?,
+            Some(len) => self.core.send_stream(now, peer, hints, outgoing, len)?,
+        };
+        if stream.is_some() {
+            self.writers.insert(key, None);
+        }
+        let slot = self.receipts.open(key);
+        if !self.lines.is_empty() {
+            self.admit_next(&peer);
+        }
+        Ok((slot, key))
+    }
+
+    /// Promises a place in the queue.
+    pub(crate) fn promise(&mut self, peer: NodeId) -> Result<(), CoreError> {
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
+        }
+        if !self.has_room(&peer) {
+            return Err(CoreError::Full);
+        }
+        *self.promised.entry(peer).or_insert(0) += 1;
+        self.admit_next(&peer);
+        Ok(())
+    }
+
+    /// Ends a promise, unused.
+    pub(crate) fn give_back(&mut self, peer: &NodeId) {
+        if let Some(count) = self.promised.get_mut(peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.promised.remove(peer);
+            }
+        }
+        self.admit_next(peer);
+    }
+
+    /// Ends a promise by a message.
+    pub(crate) fn redeem(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: crate::Message,
+    ) -> Result<(SlotIndex, MessageKey), CoreError> {
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
+        }
+        self.queue(now, peer, hints, message.into_outgoing(now.mono), None)
+    }
+
+    /// Wakes the first in line for `peer`, if there is room. It wakes the next when it has been served, so
+    /// that one event never wakes them all.
+    fn admit_next(&mut self, peer: &NodeId) {
+        if self.lines.contains_key(peer)
+            && self.has_room(peer)
+            && let Some(line) = self.lines.get(peer)
+        {
+            line.notify.notify_one();
+        }
+    }
+
+    /// The core tells of room only where it refused a message itself; a permit refuses before it does.
+    fn admit_all(&mut self) {
+        let peers: Vec<NodeId> = self.lines.keys().copied().collect();
+        for peer in peers {
+            self.admit_next(&peer);
+        }
+    }
+
+    pub(crate) fn join_line(&mut self, peer: NodeId) -> Arc<Notify> {
+        let line = self.lines.entry(peer).or_insert_with(|| Line {
+            notify: Arc::default(),
+            waiting: 0,
+        });
+        line.waiting += 1;
+        Arc::clone(&line.notify)
+    }
+
+    pub(crate) fn leave_line(&mut self, peer: &NodeId) {
+        if let Some(line) = self.lines.get_mut(peer) {
+            line.waiting -= 1;
+            if line.waiting == 0 {
+                self.lines.remove(peer);
+            }
+        }
+        // Its turn, if it had come, is the next one's.
+        self.admit_next(peer);
+    }
+
+    /// Writes on in a streamed body, or leaves a waker.
+    pub(crate) fn write(
+        &mut self,
+        now: Now,
+        key: MessageKey,
+        data: &mut Bytes,
+        waker: &Waker,
+    ) -> (BodyWrite, Option<Waker>) {
+        let Some(place) = self.writers.get_mut(&key) else {
+            return (BodyWrite::Gone, None);
+        };
+        match self.core.body_write(now, key, data) {
+            BodyWrite::Taken(0) => (BodyWrite::Taken(0), place.replace(waker.clone())),
+            write => (write, place.take()),
+        }
+    }
+
+    /// Whether the writer's task is known to wait, and nothing has happened since.
+    pub(crate) fn is_blocked(&self, key: MessageKey, waker: &Waker) -> bool {
+        self.writers
+            .get(&key)
+            .and_then(Option::as_ref)
+            .is_some_and(|known| known.will_wake(waker))
+    }
+
+    /// Gives a message up that will never be complete: Cancelled if that is still certain.
+    pub(crate) fn withdraw(&mut self, now: Now, key: MessageKey) {
+        if self.phase < Phase::Stopped && self.core.cancel(now, key).is_err() {
+            self.core.abandon(now, key);
+        }
+    }
+
+    /// The writer is gone.
+    pub(crate) fn leave_writable(&mut self, key: MessageKey) -> Option<Waker> {
+        self.writers.remove(&key).flatten()
+    }
+
+    // ---- receiving
+
+    /// Reads on in a streamed body, or leaves a waker.
+    pub(crate) fn read(&mut self, now: Now, key: DeliveryKey, waker: &Waker) -> (BodyRead, Option<Waker>) {
+        let read = self.core.body_read(now, key);
+        let old = match read {
+            BodyRead::Pending => self.readers.insert(key, waker.clone()),
+            _ => self.readers.remove(&key),
+        };
+        (read, old)
+    }
+
+    pub(crate) fn done(&mut self, now: Now, key: DeliveryKey) -> bool {
+        self.phase != Phase::Broken && self.core.done(now, key)
+    }
+
+    pub(crate) fn release(&mut self, now: Now, key: DeliveryKey) -> Option<Waker> {
+        if self.phase < Phase::Stopped {
+            self.core.release(now, key);
+        }
+        self.readers.remove(&key)
+    }
+
+    /// The next message. None: nothing waits.
+    pub(crate) fn take(&mut self, now: Now, guarded: bool) -> Option<Incoming> {
+        if self.phase == Phase::Broken {
+            return None;
+        }
+        if guarded {
+            self.core.accept(now)
+        } else {
+            self.core.recv(now)
+        }
+    }
+
+    /// The next datagrams to send.
+    pub(crate) fn transmit(&mut self, now: Now, segments: usize, buffer: &mut Vec<u8>) -> Option<Transmit> {
+        if self.phase == Phase::Broken {
+            None
+        } else {
+            self.core.poll_transmit(now, segments, buffer)
+        }
+    }
+
+    // ---- life
+
+    pub(crate) fn ping(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+    ) -> Result<(u64, oneshot::Receiver<Option<Duration>>), CoreError> {
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
+        }
+        let cookie = self.next_ping;
+        self.next_ping += 1;
+        self.core.ping(now, peer, hints, cookie)?;
+        let (asker, answer) = oneshot::channel();
+        self.pings.insert(cookie, asker);
+        Ok((cookie, answer))
+    }
+
+    /// Refuses new work; what is under way goes on.
+    pub(crate) fn close(&mut self, now: Now) {
+        if self.phase == Phase::Open {
+            self.phase = Phase::Closing;
+            self.core.close(now);
+        }
+    }
+
+    /// Lets those who wait for room see that there will be none.
+    pub(crate) fn turn_away(&self) {
+        for line in self.lines.values() {
+            line.notify.notify_waiters();
+        }
+    }
+
+    /// Nothing is left to do.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.phase >= Phase::Stopped || self.core.is_quiet()
+    }
+
+    pub(crate) fn forget_ping(&mut self, cookie: u64) {
+        self.pings.remove(&cookie);
+    }
+
+    pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
+        // Afterwards everything is settled, whatever the core still holds.
+        if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
+    }
+
+    /// The network under the node changed.
+    pub(crate) fn rebind(&mut self, now: Now) {
+        if self.phase < Phase::Stopped {
+            self.core.rebind(now);
+        }
+    }
+
+    /// Ends everything: receipts are settled, whoever waits is woken. True if this changed anything.
+    pub(crate) fn stop(&mut self, phase: Phase, wakes: &mut Vec<Waker>) -> bool {
+        if self.phase >= Phase::Stopped {
+            return false;
+        }
+        self.phase = phase;
+        for key in self.receipts.open_keys() {
+            let settled = self.last_word(key);
+            wakes.extend(self.receipts.settle(key, settled));
+        }
+        wakes.extend(core::mem::take(&mut self.writers).into_values().flatten());
+        wakes.extend(core::mem::take(&mut self.readers).into_values());
+        self.pings.clear();
+        self.turn_away();
+        true
+    }
+
+    /// Ends everything after a panic of the core, which is not asked any more.
+    pub(crate) fn break_down(&mut self, wakes: &mut Vec<Waker>) {
+        self.stop(Phase::Broken, wakes);
+        self.phase = Phase::Broken;
+    }
+
+    /// What a receipt is told when its node ends before its message is settled.
+    fn last_word(&self, key: MessageKey) -> Settled {
+        let unknown = Settled {
+            outcome: Outcome::Unknown,
+            id: None,
+            late: false,
+        };
+        if self.phase == Phase::Broken {
+            return unknown;
+        }
+        match self.core.status(key) {
+            Status::Queued => Settled {
+                outcome: Outcome::Cancelled,
+                ..unknown
+            },
+            Status::InDoubt { id, late } => Settled {
+                id: Some(id),
+                late,
+                ..unknown
+            },
+            Status::Settled => unknown,
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! What can go wrong, each thing by its name.
+
+use core::time::Duration;
+use std::io;
+
+use exonet_proto::NodeId;
+use exonet_proto::node::SendError as CoreError;
+
+use crate::state::StateError;
+
+/// Why a node could not be built.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum BuildError {
+    /// The text given to [`crate::Builder::bind`] is not a socket address.
+    #[error(
+        "{0:?} is not a socket address: an IP address and a port are wanted, as in 0.0.0.0:4455 or [::]:4455"
+    )]
+    Address(String),
+    /// Someone else has the address.
+    #[error("{0} is in use by another socket: choose another port, or 0 for any")]
+    AddressInUse(core::net::SocketAddr),
+    /// The socket could not be made.
+    #[error("cannot bind {address}: {source}")]
+    Bind {
+        /// Where.
+        address: core::net::SocketAddr,
+        /// Why.
+        source: io::Error,
+    },
+    /// The state directory cannot be used.
+    #[error(transparent)]
+    State(#[from] StateError),
+    /// The system gives no random numbers.
+    #[error("the system's random generator failed: {0}")]
+    Random(getrandom::Error),
+    /// Not called within a tokio runtime.
+    #[error("a node must be built within a tokio runtime that has I/O and time enabled")]
+    NoRuntime,
+    /// The system's timer could not be made.
+    #[error("cannot create a timer: {0}")]
+    Timer(io::Error),
+}
+
+/// Why a message is not accepted. Nothing has been queued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendError {
+    /// Larger than this node or the peer takes.
+    #[error("the message has {size} bytes, the limit is {limit}")]
+    TooLarge {
+        /// Of the message.
+        size: u64,
+        /// In force.
+        limit: u64,
+    },
+    /// The tag is longer than 255 bytes.
+    #[error("a tag has at most 255 bytes, this has {0}")]
+    TagTooLong(usize),
+    /// The peer's queue is full. Only the calls that do not wait say so.
+    #[error("the queue to this peer is full")]
+    Full,
+    /// No address is known for the peer, and it has not been heard of.
+    #[error("no address is known for node {0}: give one as id@host:port")]
+    NoAddress(NodeId),
+    /// None of the peer's host names could be looked up, and it has no other hint.
+    #[error("cannot look up {hint:?}: {reason}")]
+    Lookup {
+        /// The hint in question.
+        hint: String,
+        /// What the resolver says.
+        reason: String,
+    },
+    /// The cap on peers is reached.
+    #[error("this node already knows {0} peers, which is its limit")]
+    TooManyPeers(usize),
+    /// A node does not send to itself.
+    #[error("a node cannot send to itself")]
+    Myself,
+    /// The node is closing or has stopped.
+    #[error("the node is closed")]
+    Closed,
+}
+
+impl From<CoreError> for SendError {
+    fn from(error: CoreError) -> Self {
+        match error {
+            CoreError::TooLarge { size, limit } => Self::TooLarge { size, limit },
+            CoreError::TagTooLong(len) => Self::TagTooLong(len),
+            CoreError::Full => Self::Full,
+            CoreError::NoAddress(id) => Self::NoAddress(id),
+            CoreError::TooManyPeers(limit) => Self::TooManyPeers(limit),
+            CoreError::Myself => Self::Myself,
+            CoreError::Closed => Self::Closed,
+        }
+    }
+}
+
+/// Why [`crate::Node::send_from`] ended without a complete message. The message has been withdrawn.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SendFromError {
+    /// The message was not accepted.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The source could not be read.
+    #[error("cannot read the body: {0}")]
+    Read(#[source] io::Error),
+    /// The source ended early.
+    #[error("the body ended after {read} of {len} bytes")]
+    Short {
+        /// Bytes that came.
+        read: u64,
+        /// Bytes that were announced.
+        len: u64,
+    },
+}
+
+/// The node is closed and no message waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the node is closed")]
+pub struct Closed;
+
+/// The message was not delivered, and must not be acted on: what the receiver knew of it is gone. Its sender
+/// is told so, or is left in doubt, but never told "delivered".
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the message was not delivered: its record is gone")]
+pub struct NotDelivered;
+
+/// Why a body cannot be read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum BodyError {
+    /// Longer than the caller wants to hold. Nothing has been read.
+    #[error("the body has {len} bytes, the limit is {limit}")]
+    TooLarge {
+        /// Of the body.
+        len: u64,
+        /// As the caller gave it.
+        limit: u64,
+    },
+    /// The sender gave the message up, or its record is gone: it has not been delivered, and what was read
+    /// of it must be forgotten.
+    #[error("the body will never be complete: the message was not delivered")]
+    NotDelivered,
+    /// The node stopped first.
+    #[error("the node is closed")]
+    Closed,
+}
+
+impl From<BodyError> for io::Error {
+    fn from(error: BodyError) -> Self {
+        let kind = match error {
+            BodyError::TooLarge { .. } => io::ErrorKind::InvalidData,
+            BodyError::NotDelivered => io::ErrorKind::ConnectionAborted,
+            BodyError::Closed => io::ErrorKind::NotConnected,
+        };
+        Self::new(kind, error)
+    }
+}
+
+/// How long a call may take: a span, or None for ever.
+pub(crate) type Deadline = Option<Duration>;

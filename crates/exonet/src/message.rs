@@ -1,0 +1,99 @@
+//! A message as the application gives it.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+use exonet_proto::Mono;
+use exonet_proto::node::{Outgoing, Priority};
+
+/// A message to send: a body, and how it is to be treated.
+///
+/// ```
+/// use exonet::{Message, Priority};
+/// let message = Message::new("42").tag("answer").priority(Priority::Urgent);
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Message {
+    tag: Bytes,
+    body: Bytes,
+    priority: Priority,
+    deadline: Option<Duration>,
+}
+
+impl Message {
+    /// A message with this body, an empty tag, normal priority and no deadline.
+    pub fn new(body: impl Into<Bytes>) -> Self {
+        Self {
+            body: body.into(),
+            ..Self::default()
+        }
+    }
+
+    /// For dispatch at the receiver: at most 255 bytes.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
+        self.tag = tag.into();
+        self
+    }
+
+    /// Which goes first when several wait.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// How long after the call of `send` it may still leave. A message that has left by then is not
+    /// withdrawn: its receipt is only marked late.
+    #[must_use]
+    pub fn deadline(mut self, from_now: Duration) -> Self {
+        self.deadline = Some(from_now);
+        self
+    }
+
+    pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {
+        let deadline = self.deadline.map(|span| now + span);
+        Outgoing {
+            tag: self.tag,
+            body: self.body,
+            priority: self.priority,
+            deadline,
+        }
+    }
+}
+
+impl From<Bytes> for Message {
+    fn from(body: Bytes) -> Self {
+        Self::new(body)
+    }
+}
+
+impl From<Vec<u8>> for Message {
+    fn from(body: Vec<u8>) -> Self {
+        Self::new(body)
+    }
+}
+
+impl From<String> for Message {
+    fn from(body: String) -> Self {
+        Self::new(body)
+    }
+}
+
+impl From<&str> for Message {
+    fn from(body: &str) -> Self {
+        Self::new(Bytes::copy_from_slice(body.as_bytes()))
+    }
+}
+
+impl From<&[u8]> for Message {
+    fn from(body: &[u8]) -> Self {
+        Self::new(Bytes::copy_from_slice(body))
+    }
+}
+
+impl<const N: usize> From<&[u8; N]> for Message {
+    fn from(body: &[u8; N]) -> Self {
+        Self::new(Bytes::copy_from_slice(body))
+    }
+}

@@ -1,0 +1,419 @@
+//! The node, as the application holds it.
+
+use core::fmt;
+use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+use exonet_proto::NodeId;
+use exonet_proto::node::{OpenMessage, PeerStats, Stats};
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::time::timeout;
+
+use crate::allow::Allow;
+use crate::builder::Builder;
+use crate::engine::Phase;
+use crate::error::{Closed, Deadline, SendError, SendFromError};
+use crate::line::wait_for_room;
+use crate::message::Message;
+use crate::peer_addr::PeerAddr;
+use crate::receipt::Receipt;
+use crate::receive::{Delivery, Received};
+use crate::send::{BodyWriter, Permit};
+use crate::shared::Shared;
+use crate::socket::Socket;
+
+/// A node: it sends and receives messages, each exactly once.
+///
+/// A handle that is cheap to clone and to share. When the last one is dropped, the node stops: every receipt
+/// that is open is settled (Cancelled if its message never left, else Unknown) and a warning is logged.
+/// [`Self::close`] first, to lose nothing.
+#[derive(Clone)]
+pub struct Node {
+    handle: Arc<Handle>,
+}
+
+/// Shared by the clones of one [`Node`], and by nothing else: it tells when the last is gone.
+struct Handle {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        // What can still be said is said: a goodbye, if nothing is open.
+        self.shared.step(|engine, now| engine.close(now));
+        self.shared.stop(Some("the last handle was dropped"));
+    }
+}
+
+impl Node {
+    /// Begins to build a node that talks to those whom `allow` names.
+    pub fn builder(allow: Allow) -> Builder {
+        Builder::new(allow)
+    }
+
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        Self {
+            handle: Arc::new(Handle { shared }),
+        }
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.handle.shared
+    }
+
+    /// Who this node is.
+    pub fn id(&self) -> NodeId {
+        self.shared().id
+    }
+
+    /// The address that its socket is bound to.
+    pub fn local_addr(&self) -> SocketAddr {
+        self.shared().local_addr()
+    }
+
+    /// How this node is reached from the same machine: its id at its local address, an unspecified address
+    /// replaced by the loopback address.
+    pub fn peer_addr(&self) -> PeerAddr {
+        let mut address = self.local_addr();
+        if address.ip().is_unspecified() {
+            // A dual-stack socket hears IPv4 as well.
+            address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
+        }
+        PeerAddr::from((self.id(), address))
+    }
+
+    // ---- sending
+
+    /// Sends a message: waits for room in the peer's queue, then queues it at once.
+    ///
+    /// Cancel-safe: dropped early, nothing has been queued.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing has been queued.
+    pub async fn send(&self, to: &PeerAddr, message: impl Into<Message>) -> Result<Receipt, SendError> {
+        let shared = self.shared();
+        let hints = shared.names.resolve(shared.clock(), to).await?;
+        // A tight loop of sends must let the driver run on the same thread.
+        tokio::task::coop::consume_budget().await;
+        let mut message = Some(message.into());
+        let queue = || shared.step(|engine, now| engine.send(now, to.id, &hints, &mut message, None));
+        let (slot, _) = wait_for_room(shared, to.id, queue).await?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Sends a message if there is room. Host names count only if they have been looked up before.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] instead of waiting, and the others of [`SendError`].
+    pub fn try_send(&self, to: &PeerAddr, message: impl Into<Message>) -> Result<Receipt, SendError> {
+        let shared = self.shared();
+        let hints = shared.names.known(to);
+        let mut message = Some(message.into());
+        let (slot, _) = shared.step(|engine, now| engine.send(now, to.id, &hints, &mut message, None))?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Sends several messages under one lock and in as few packets as they fit into, waiting for room as often as needed.
+    ///
+    /// Not cancel-safe: dropped early, some may have been queued. If one is refused, those before it have been sent:
+    /// their receipts come back with the error.
+    ///
+    /// # Errors
+    /// What refused the first message that was not sent.
+    pub async fn send_batch<M: Into<Message>>(
+        &self,
+        to: &PeerAddr,
+        messages: impl IntoIterator<Item = M>,
+    ) -> Result<Vec<Receipt>, (Vec<Receipt>, SendError)> {
+        let shared = self.shared();
+        let mut receipts = Vec::new();
+        let hints = match shared.names.resolve(shared.clock(), to).await {
+            Ok(hints) => hints,
+            Err(error) => return Err((receipts, error)),
+        };
+        let mut messages = messages.into_iter().map(Into::into).peekable();
+        while messages.peek().is_some() {
+            tokio::task::coop::consume_budget().await;
+            let queue = || {
+                shared.step(|engine, now| {
+                    engine.send_many(now, to.id, &hints, &mut messages, |slot| {
+                        receipts.push(Receipt::new(Arc::clone(shared), slot));
+                    })
+                })
+            };
+            if let Err(error) = wait_for_room(shared, to.id, queue).await {
+                return Err((receipts, error));
+            }
+        }
+        Ok(receipts)
+    }
+
+    /// Waits for a place in the peer's queue, to be used by [`Permit::send`] without waiting.
+    ///
+    /// Cancel-safe, and so is the permit: dropped early, nothing has been queued.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn reserve(&self, to: &PeerAddr) -> Result<Permit, SendError> {
+        let shared = self.shared();
+        let hints = shared.names.resolve(shared.clock(), to).await?;
+        let promise = || shared.amend(|engine| engine.promise(to.id));
+        wait_for_room(shared, to.id, promise).await?;
+        Ok(Permit::new(Arc::clone(shared), to.id, &hints))
+    }
+
+    /// Sends a message of `len` bytes whose body is written as it goes, of any size and in bounded memory. The
+    /// body of `head` is ignored.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing has been queued.
+    pub async fn send_stream(
+        &self,
+        to: &PeerAddr,
+        head: impl Into<Message>,
+        len: u64,
+    ) -> Result<(Receipt, BodyWriter), SendError> {
+        let shared = self.shared();
+        let hints = shared.names.resolve(shared.clock(), to).await?;
+        let mut head = Some(head.into());
+        let queue = || shared.step(|engine, now| engine.send(now, to.id, &hints, &mut head, Some(len)));
+        let (slot, key) = wait_for_room(shared, to.id, queue).await?;
+        let writer = BodyWriter::new(Arc::clone(shared), key, len);
+        Ok((Receipt::new(Arc::clone(shared), slot), writer))
+    }
+
+    /// Sends a message of `len` bytes whose body is read from `reader`, in bounded memory. The body of
+    /// `head` is ignored. Returns when all has been queued.
+    ///
+    /// Dropped early, it withdraws the message.
+    ///
+    /// # Errors
+    /// [`SendFromError`]; the message has been withdrawn. If it was settled before its end, that is no error
+    /// here: the receipt tells.
+    pub async fn send_from(
+        &self,
+        to: &PeerAddr,
+        head: impl Into<Message>,
+        len: u64,
+        mut reader: impl AsyncRead + Unpin,
+    ) -> Result<Receipt, SendFromError> {
+        const CHUNK: u64 = 256 << 10;
+        let (receipt, mut writer) = self.send_stream(to, head, len).await?;
+        let mut buffer = BytesMut::new();
+        while writer.remaining() > 0 {
+            let most = usize::try_from(writer.remaining().min(CHUNK)).unwrap_or(usize::MAX);
+            buffer.reserve(most);
+            let read = (&mut reader)
+                .take(most as u64)
+                .read_buf(&mut buffer)
+                .await
+                .map_err(SendFromError::Read)?;
+            if read == 0 {
+                return Err(SendFromError::Short {
+                    read: len - writer.remaining(),
+                    len,
+                });
+            }
+            if writer.write_chunk(buffer.split().freeze()).await.is_err() {
+                break;
+            }
+        }
+        Ok(receipt)
+    }
+
+    // ---- receiving
+
+    /// The next message; returning it delivers it, unless its body is still coming: that is delivered when it has
+    /// been read to its end.
+    ///
+    /// Cancel-safe, and may be called by many tasks: each message goes to one.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub async fn recv(&self) -> Result<Received, Closed> {
+        let incoming = self.next(false).await?;
+        Ok(Received::new(self.shared(), incoming, true))
+    }
+
+    /// The next message, if one waits.
+    pub fn try_recv(&self) -> Option<Received> {
+        let shared = self.shared();
+        let incoming = shared.take(false).ok()??;
+        Some(Received::new(shared, incoming, true))
+    }
+
+    /// Up to `most` messages under one lock: waits for the first, then takes what is there.
+    ///
+    /// Cancel-safe, as [`Self::recv`].
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub async fn recv_batch(&self, most: usize) -> Result<Vec<Received>, Closed> {
+        let shared = self.shared();
+        let mut batch = Vec::new();
+        if most == 0 {
+            return Ok(batch);
+        }
+        batch.push(Received::new(shared, self.next(false).await?, true));
+        shared.take_more(most - 1, |incoming| {
+            batch.push(Received::new(shared, incoming, true));
+        });
+        Ok(batch)
+    }
+
+    /// The next message, under a guard: delivered by [`Delivery::done`], handed out again otherwise.
+    ///
+    /// Cancel-safe, and may be called by many tasks: each message goes to one at a time.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub async fn accept(&self) -> Result<Delivery, Closed> {
+        let incoming = self.next(true).await?;
+        Ok(Delivery::new(self.shared(), incoming))
+    }
+
+    async fn next(&self, guarded: bool) -> Result<exonet_proto::node::Incoming, Closed> {
+        let shared = self.shared();
+        tokio::task::coop::consume_budget().await;
+        loop {
+            // Made before the look, so that no wake-up is missed between the look and the wait.
+            let readable = shared.readable.notified();
+            if let Some(incoming) = shared.take(guarded)? {
+                return Ok(incoming);
+            }
+            readable.await;
+        }
+    }
+
+    // ---- life
+
+    /// Waits until all that was sent so far is settled, or for `deadline`. Returns what is still open.
+    pub async fn flush(&self, deadline: impl Into<Option<Duration>>) -> Vec<OpenMessage> {
+        let shared = self.shared();
+        let mark = shared.amend(|engine| engine.receipts.mark());
+        wait_until(shared, deadline.into(), || {
+            shared.look(|engine| engine.receipts.settled_before(mark))
+        })
+        .await;
+        shared.look(|engine| {
+            if engine.receipts.settled_before(mark) {
+                Vec::new()
+            } else {
+                engine.open_messages()
+            }
+        })
+    }
+
+    /// Ends the node: refuses new work, waits until all is settled and peers have been told, for `deadline` at
+    /// most, then stops. Returns what is still open; its receipts then say Cancelled or Unknown.
+    ///
+    /// Received messages that wait can still be taken; then `recv` says [`Closed`].
+    pub async fn close(&self, deadline: Duration) -> Vec<OpenMessage> {
+        let shared = self.shared();
+        shared.step(|engine, now| engine.close(now));
+        shared.readable.notify_waiters();
+        shared.amend(|engine| engine.turn_away());
+        wait_until(shared, Some(deadline), || shared.look(|engine| engine.is_quiet())).await;
+        let open = shared.look(|engine| engine.open_messages());
+        shared.stop(None);
+        // An error is what the end of the driver looks like.
+        let _ = shared.ended.acquire().await;
+        open
+    }
+
+    /// A round trip to the peer and back, opening a channel if there is none. None: no answer came in time.
+    ///
+    /// # Errors
+    /// [`SendError`], as for a message.
+    pub async fn ping(&self, to: &PeerAddr, patience: Duration) -> Result<Option<Duration>, SendError> {
+        let shared = self.shared();
+        let hints = shared.names.resolve(shared.clock(), to).await?;
+        let (cookie, answer) = shared.step(|engine, now| engine.ping(now, to.id, &hints))?;
+        let question = Question { shared, cookie };
+        let rtt = timeout(patience, answer).await;
+        drop(question);
+        match rtt {
+            Ok(Ok(rtt)) => Ok(rtt),
+            Ok(Err(_)) => Err(SendError::Closed),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Gives up every open message to a peer, and what is held of it.
+    pub fn abandon_peer(&self, id: &NodeId) {
+        self.shared()
+            .step(|engine, now| engine.core.abandon_peer(now, id));
+    }
+
+    /// Figures about the node.
+    pub fn stats(&self) -> Stats {
+        self.shared().look(|engine| engine.core.stats())
+    }
+
+    /// Figures about a peer; None if it is not known now.
+    pub fn peer_stats(&self, id: &NodeId) -> Option<PeerStats> {
+        self.shared().look(|engine| engine.core.peer_stats(id))
+    }
+
+    /// The peers that are known now.
+    pub fn peers(&self) -> Vec<NodeId> {
+        self.shared().look(|engine| engine.core.peers())
+    }
+
+    /// Moves the node to another local address, as a machine does that changes its network. Peers follow;
+    /// nothing is lost.
+    ///
+    /// # Errors
+    /// What the system says; the old socket stays in use then.
+    pub async fn rebind(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(io::Error::other("not called within a tokio runtime"));
+        }
+        let socket = Socket::bind(address)?;
+        socket.writable().await?;
+        let local = socket.local_addr();
+        self.shared().rebind(socket);
+        Ok(local)
+    }
+}
+
+/// An unanswered ping. Dropped, nobody waits for the answer any more.
+struct Question<'a> {
+    shared: &'a Shared,
+    cookie: u64,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        self.shared.amend(|engine| engine.forget_ping(self.cookie));
+    }
+}
+
+/// Waits until `done` says so after something was settled, the node stopped, or the deadline passed.
+async fn wait_until(shared: &Shared, deadline: Deadline, done: impl Fn() -> bool) {
+    let wait = async {
+        loop {
+            let settled = shared.settled.notified();
+            if done() || shared.look(|engine| engine.phase >= Phase::Stopped) {
+                return;
+            }
+            settled.await;
+        }
+    };
+    match deadline {
+        None => wait.await,
+        // Whether it came in time is seen by looking.
+        Some(deadline) => drop(timeout(deadline, wait).await),
+    }
+}
+
+impl fmt::Debug for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Node")
+            .field("id", &self.id())
+            .finish_non_exhaustive()
+    }
+}

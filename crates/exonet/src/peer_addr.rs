@@ -1,0 +1,179 @@
+//! Where a peer is: its id, and hints about its address.
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::str::FromStr;
+
+use exonet_proto::{NodeId, ParseNodeIdError};
+
+/// A peer as people write it: `id`, `id@host:port`, or `id@a:1,b:2`.
+///
+/// The id decides who is reached; the addresses are hints, all of which are tried. Without hints, a peer is
+/// reached where it was last heard. Host names are looked up when a message is sent, and again a minute later.
+///
+/// ```
+/// use exonet::{NodeId, PeerAddr};
+/// let id = NodeId([7; 32]);
+/// let peer: PeerAddr = format!("{id}@example.org:4455,192.0.2.7:4455").parse().unwrap();
+/// assert_eq!(peer.id, id);
+/// assert_eq!(peer.hints().count(), 2);
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct PeerAddr {
+    /// Who.
+    pub id: NodeId,
+    literals: Vec<SocketAddr>,
+    names: Vec<Box<str>>,
+}
+
+/// Why a text is not a [`PeerAddr`].
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PeerAddrError {
+    /// What stands before `@` is not a node id.
+    #[error("{id:?} is not a node id: {source}")]
+    Id {
+        /// The part in question.
+        id: String,
+        /// What is wrong with it.
+        source: ParseNodeIdError,
+    },
+    /// A hint is not `host:port`.
+    #[error(
+        "{0:?} is not an address: host:port is wanted, as in example.org:4455, 192.0.2.7:4455 or [::1]:4455"
+    )]
+    Hint(String),
+}
+
+impl PeerAddr {
+    /// A peer with the given hints, each `host:port` or a socket address.
+    ///
+    /// # Errors
+    /// [`PeerAddrError::Hint`] names the hint that is neither.
+    pub fn new<H: AsRef<str>>(id: NodeId, hints: impl IntoIterator<Item = H>) -> Result<Self, PeerAddrError> {
+        let mut peer = Self::from(id);
+        for hint in hints {
+            peer.add(hint.as_ref())?;
+        }
+        Ok(peer)
+    }
+
+    /// The hints as text, literal addresses first.
+    pub fn hints(&self) -> impl Iterator<Item = String> + '_ {
+        self.literals
+            .iter()
+            .map(SocketAddr::to_string)
+            .chain(self.names.iter().map(ToString::to_string))
+    }
+
+    /// The hints that need no look-up.
+    pub(crate) fn literals(&self) -> &[SocketAddr] {
+        &self.literals
+    }
+
+    /// The hints that do.
+    pub(crate) fn names(&self) -> &[Box<str>] {
+        &self.names
+    }
+
+    fn add(&mut self, hint: &str) -> Result<(), PeerAddrError> {
+        let bad = || PeerAddrError::Hint(hint.to_owned());
+        if let Ok(address) = hint.parse::<SocketAddr>() {
+            if address.port() == 0 {
+                return Err(bad());
+            }
+            self.literals.push(address);
+            return Ok(());
+        }
+        let (host, port) = hint.rsplit_once(':').ok_or_else(bad)?;
+        let plausible =
+            !host.is_empty() && !host.contains([':', '@', '[', ']']) && !host.contains(char::is_whitespace);
+        if !plausible || port.parse::<u16>().is_ok_and(|port| port == 0) || port.parse::<u16>().is_err() {
+            return Err(bad());
+        }
+        self.names.push(hint.into());
+        Ok(())
+    }
+}
+
+impl From<NodeId> for PeerAddr {
+    fn from(id: NodeId) -> Self {
+        Self {
+            id,
+            literals: Vec::new(),
+            names: Vec::new(),
+        }
+    }
+}
+
+impl From<(NodeId, SocketAddr)> for PeerAddr {
+    fn from((id, address): (NodeId, SocketAddr)) -> Self {
+        Self {
+            id,
+            literals: vec![address],
+            names: Vec::new(),
+        }
+    }
+}
+
+impl FromStr for PeerAddr {
+    type Err = PeerAddrError;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let (id, hints) = match text.split_once('@') {
+            Some((id, hints)) => (id, Some(hints)),
+            None => (text, None),
+        };
+        let id = id.parse().map_err(|source| PeerAddrError::Id {
+            id: id.to_owned(),
+            source,
+        })?;
+        Self::new(id, hints.into_iter().flat_map(|hints| hints.split(',')))
+    }
+}
+
+impl fmt::Display for PeerAddr {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut text = self.id.to_string();
+        for (i, hint) in self.hints().enumerate() {
+            text.push(if i == 0 { '@' } else { ',' });
+            text.push_str(&hint);
+        }
+        f.pad(&text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_form_round_trips() {
+        let id = NodeId([9; 32]);
+        for hints in ["", "@127.0.0.1:1", "@[::1]:65535,host.example:2", "@a:1,b:2"] {
+            let text = format!("{id}{hints}");
+            assert_eq!(text.parse::<PeerAddr>().unwrap().to_string(), text);
+        }
+    }
+
+    #[test]
+    fn errors_name_what_is_wrong() {
+        let id = NodeId([9; 32]);
+        for hint in [
+            "",
+            "host",
+            "host:",
+            ":1",
+            "host:0",
+            "host:65536",
+            "host:http",
+            "a b:1",
+            "127.0.0.1:0",
+            "::1:x",
+        ] {
+            let error = format!("{id}@{hint}").parse::<PeerAddr>().unwrap_err();
+            assert_eq!(error, PeerAddrError::Hint(hint.to_owned()));
+        }
+        let error = "who@127.0.0.1:1".parse::<PeerAddr>().unwrap_err();
+        assert!(error.to_string().contains("\"who\""), "{error}");
+    }
+}

@@ -1,0 +1,204 @@
+//! Sending: permits, and bodies that are written as they come.
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::NodeId;
+use exonet_proto::node::{BodyWrite, MessageKey};
+use tokio::io::AsyncWrite;
+
+use crate::error::SendError;
+use crate::message::Message;
+use crate::receipt::Receipt;
+use crate::shared::Shared;
+
+/// A place in a peer's queue. Dropped unused, it is given back and nothing has been queued.
+#[must_use = "a permit holds a place in the queue until it is used or dropped"]
+pub struct Permit {
+    shared: Arc<Shared>,
+    peer: NodeId,
+    hints: Box<[SocketAddr]>,
+}
+
+impl Permit {
+    pub(crate) fn new(shared: Arc<Shared>, peer: NodeId, hints: &[SocketAddr]) -> Self {
+        Self {
+            shared,
+            peer,
+            hints: hints.into(),
+        }
+    }
+
+    /// Queues the message at once.
+    ///
+    /// # Errors
+    /// As [`crate::Node::send`]. [`SendError::Full`] only if other messages have since used up the limit on
+    /// *bytes*, of which a permit holds none.
+    pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
+        let message = message.into();
+        let (slot, _) = self
+            .shared
+            .step(|engine, now| engine.redeem(now, self.peer, &self.hints, message))?;
+        Ok(Receipt::new(Arc::clone(&self.shared), slot))
+    }
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        self.shared.amend(|engine| engine.give_back(&self.peer));
+    }
+}
+
+impl fmt::Debug for Permit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Permit")
+            .field("peer", &self.peer)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The body of a message that is sent as it is written, by [`AsyncWrite`] or [`Self::write_chunk`].
+///
+/// Exactly the announced number of bytes must be written. Dropped before, it withdraws the message: Cancelled if nothing
+/// of it has left, Unknown otherwise, and never delivered in part.
+#[must_use = "a body that is dropped before its end withdraws the message"]
+pub struct BodyWriter {
+    shared: Arc<Shared>,
+    key: MessageKey,
+    left: u64,
+    gone: bool,
+}
+
+/// The most that one call of [`AsyncWrite::poll_write`] copies.
+const COPY: usize = 64 << 10;
+
+impl BodyWriter {
+    pub(crate) fn new(shared: Arc<Shared>, key: MessageKey, len: u64) -> Self {
+        Self {
+            shared,
+            key,
+            left: len,
+            gone: false,
+        }
+    }
+
+    /// Bytes still to be written.
+    pub const fn remaining(&self) -> u64 {
+        self.left
+    }
+
+    /// Writes all of `chunk` without copying it. Not cancel-safe: dropped early, a part may be written;
+    /// [`Self::remaining`] tells how much.
+    ///
+    /// # Errors
+    /// `InvalidInput`: longer than what is left; nothing has been written. `BrokenPipe`: the message is
+    /// settled already, as its receipt tells.
+    pub async fn write_chunk(&mut self, mut chunk: Bytes) -> io::Result<()> {
+        self.check(chunk.len())?;
+        while !chunk.is_empty() {
+            core::future::poll_fn(|cx| self.poll_bytes(cx, &mut chunk)).await?;
+        }
+        Ok(())
+    }
+
+    fn check(&self, len: usize) -> io::Result<()> {
+        if len as u64 > self.left {
+            let message = format!(
+                "{len} bytes are more than the {} left of the announced body",
+                self.left
+            );
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
+        }
+        Ok(())
+    }
+
+    fn poll_bytes(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
+        let key = self.key;
+        let (write, replaced) = self
+            .shared
+            .step(|engine, now| engine.write(now, key, data, cx.waker()));
+        drop(replaced);
+        match write {
+            BodyWrite::Taken(0) => Poll::Pending,
+            BodyWrite::Taken(taken) => {
+                self.left = self.left.saturating_sub(taken as u64);
+                Poll::Ready(Ok(taken))
+            }
+            BodyWrite::Gone => {
+                self.gone = true;
+                Poll::Ready(Err(gone()))
+            }
+        }
+    }
+}
+
+fn gone() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::BrokenPipe,
+        "the message is settled already: see its receipt",
+    )
+}
+
+impl AsyncWrite for BodyWriter {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+        let writer = self.get_mut();
+        if buf.is_empty() {
+            return Poll::Ready(Ok(0));
+        }
+        writer.check(buf.len().min(1))?;
+        // While it is full, look before copying in vain.
+        let key = writer.key;
+        if writer.shared.look(|engine| engine.is_blocked(key, cx.waker())) {
+            return Poll::Pending;
+        }
+        let most = usize::try_from(writer.left)
+            .unwrap_or(COPY)
+            .min(COPY)
+            .min(buf.len());
+        let mut data = Bytes::copy_from_slice(buf.get(..most).unwrap_or(buf));
+        writer.poll_bytes(cx, &mut data)
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        // Nothing is held back here.
+        Poll::Ready(if self.gone { Err(gone()) } else { Ok(()) })
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let writer = self.get_mut();
+        if writer.gone {
+            return Poll::Ready(Err(gone()));
+        }
+        if writer.left > 0 {
+            let message = format!("{} bytes of the announced body are missing", writer.left);
+            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, message)));
+        }
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Drop for BodyWriter {
+    fn drop(&mut self) {
+        let (key, short) = (self.key, self.left > 0 && !self.gone);
+        let waker = self.shared.step(|engine, now| {
+            if short {
+                engine.withdraw(now, key);
+            }
+            engine.leave_writable(key)
+        });
+        drop(waker);
+    }
+}
+
+impl fmt::Debug for BodyWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BodyWriter")
+            .field("remaining", &self.left)
+            .finish_non_exhaustive()
+    }
+}

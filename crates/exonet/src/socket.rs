@@ -1,0 +1,158 @@
+//! The UDP socket: several datagrams a call, ECN, and the address that a datagram came to.
+
+use core::net::{IpAddr, SocketAddr};
+use std::io::{self, IoSliceMut};
+
+use exonet_proto::node::{Arrival, Transmit};
+use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
+use socket2::{Domain, Protocol, Type};
+use tokio::io::Interest;
+use tokio::net::UdpSocket;
+
+/// Asked of the system for each direction; it gives what it allows.
+const BUFFER: usize = 8 << 20;
+
+/// The largest payload of a UDP datagram, and so of a batch that is segmented below us.
+const MAX_PAYLOAD: usize = 65_507;
+
+pub(crate) struct Socket {
+    io: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+}
+
+impl Socket {
+    /// Binds to `address`; to both families if it is the unspecified address of IPv6.
+    pub(crate) fn bind(address: SocketAddr) -> io::Result<Self> {
+        let socket = socket2::Socket::new(Domain::for_address(address), Type::DGRAM, Some(Protocol::UDP))?;
+        if address.is_ipv6() {
+            socket.set_only_v6(!address.ip().is_unspecified())?;
+        }
+        socket.set_nonblocking(true)?;
+        socket.bind(&address.into())?;
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // Larger buffers save datagrams when the machine is busy; smaller ones only cost speed.
+        let _ = state.set_recv_buffer_size(UdpSockRef::from(&socket), BUFFER);
+        let _ = state.set_send_buffer_size(UdpSockRef::from(&socket), BUFFER);
+        let io = UdpSocket::from_std(socket.into())?;
+        let local = io.local_addr()?;
+        Ok(Self { io, state, local })
+    }
+
+    pub(crate) const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Segments that one call takes at most.
+    pub(crate) fn max_segments(&self, max_datagram: usize) -> usize {
+        self.state
+            .max_gso_segments()
+            .min(MAX_PAYLOAD / max_datagram.max(1))
+            .max(1)
+    }
+
+    pub(crate) async fn readable(&self) -> io::Result<()> {
+        self.io.readable().await
+    }
+
+    pub(crate) async fn writable(&self) -> io::Result<()> {
+        self.io.writable().await
+    }
+
+    /// Sends a batch, or says `WouldBlock`. Any other error means that it is lost, as on the network.
+    pub(crate) fn try_send(&self, transmit: &Transmit, data: &[u8]) -> io::Result<()> {
+        let transmit = quinn_udp::Transmit {
+            destination: self.to_socket(transmit.remote),
+            ecn: EcnCodepoint::from_bits(transmit.ecn),
+            contents: data,
+            segment_size: (transmit.segment < data.len()).then_some(transmit.segment),
+            src_ip: transmit.src_ip.map(|ip| self.ip_to_socket(ip)),
+        };
+        self.io.try_io(Interest::WRITABLE, || {
+            self.state.send(UdpSockRef::from(&self.io), &transmit)
+        })
+    }
+
+    fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
+        self.io.try_io(Interest::READABLE, || {
+            self.state.recv(UdpSockRef::from(&self.io), buffers, metas)
+        })
+    }
+
+    /// A socket of both families wants IPv4 addresses mapped.
+    fn to_socket(&self, address: SocketAddr) -> SocketAddr {
+        match address {
+            SocketAddr::V4(v4) => SocketAddr::new(self.ip_to_socket(IpAddr::V4(*v4.ip())), v4.port()),
+            // With the scope that a link-local address needs.
+            SocketAddr::V6(_) => address,
+        }
+    }
+
+    fn ip_to_socket(&self, ip: IpAddr) -> IpAddr {
+        match ip {
+            IpAddr::V4(v4) if self.local.is_ipv6() => IpAddr::V6(v4.to_ipv6_mapped()),
+            ip => ip,
+        }
+    }
+}
+
+/// The core knows IPv4 addresses as such.
+fn from_socket(address: SocketAddr) -> SocketAddr {
+    match address.ip().to_canonical() {
+        IpAddr::V4(v4) => SocketAddr::new(IpAddr::V4(v4), address.port()),
+        IpAddr::V6(_) => address,
+    }
+}
+
+/// Received at once: this many buffers, each of which may hold many datagrams of one sender.
+const BUFFERS: usize = 8;
+
+/// Room for what the system coalesces.
+const BUFFER_LEN: usize = 65_536;
+
+/// The memory that datagrams are received into, used again and again.
+pub(crate) struct Inbox {
+    memory: Box<[u8]>,
+    metas: [RecvMeta; BUFFERS],
+    filled: usize,
+}
+
+impl Inbox {
+    pub(crate) fn new() -> Self {
+        let memory = vec![0; BUFFERS * BUFFER_LEN].into_boxed_slice();
+        Self {
+            memory,
+            metas: [RecvMeta::default(); BUFFERS],
+            filled: 0,
+        }
+    }
+
+    /// Receives what there is, up to its capacity.
+    pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<()> {
+        let mut rest = self.memory.chunks_mut(BUFFER_LEN);
+        let mut buffers: [IoSliceMut<'_>; BUFFERS] =
+            core::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+        self.filled = 0;
+        self.filled = socket.try_recv(&mut buffers, &mut self.metas)?;
+        Ok(())
+    }
+
+    /// What has been received, datagram by datagram.
+    pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = (Arrival, &mut [u8])> {
+        let filled = self
+            .memory
+            .chunks_mut(BUFFER_LEN)
+            .zip(&self.metas)
+            .take(self.filled);
+        filled.flat_map(|(buffer, meta)| {
+            let arrival = Arrival {
+                remote: from_socket(meta.addr),
+                local_ip: meta.dst_ip.map(|ip| ip.to_canonical()),
+                ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
+            };
+            let data = buffer.get_mut(..meta.len).unwrap_or_default();
+            data.chunks_mut(meta.stride.max(1))
+                .map(move |datagram| (arrival, datagram))
+        })
+    }
+}

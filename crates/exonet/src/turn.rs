@@ -1,0 +1,79 @@
+//! Whose turn it is to flush: one thread at a time, and nobody waits for it.
+
+use std::sync::atomic::{AtomicU8, Ordering};
+
+const IDLE: u8 = 0;
+const TAKEN: u8 = 1;
+const AGAIN: u8 = 2;
+
+/// Lets one thread do a piece of work; another that wants it done meanwhile leaves word and goes. All of it is in one
+/// atomic, so word that was left is never overlooked.
+#[derive(Default)]
+pub(crate) struct Turn(AtomicU8);
+
+impl Turn {
+    /// True: the work is the caller's, until [`Self::end`] says true. False: whoever has it will see to it
+    /// that what was done before this call is covered.
+    pub(crate) fn take(&self) -> bool {
+        let next = |state| Some(if state == IDLE { TAKEN } else { AGAIN });
+        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
+    }
+
+    /// True: it is over. False: someone left word, and the work is to be done once more.
+    pub(crate) fn end(&self) -> bool {
+        if self
+            .0
+            .compare_exchange(TAKEN, IDLE, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
+        {
+            return true;
+        }
+        // A swap, so that it sees all that whoever left word had done before.
+        self.0.swap(TAKEN, Ordering::AcqRel);
+        false
+    }
+
+    /// Over, whatever word was left: the caller passes the work on by other means.
+    pub(crate) fn pass_on(&self) {
+        self.0.store(IDLE, Ordering::Release);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::AtomicUsize;
+
+    #[test]
+    fn one_at_a_time() {
+        let turn = Turn::default();
+        assert!(turn.take());
+        assert!(!turn.take());
+        assert!(!turn.end(), "word was left");
+        assert!(turn.end());
+        assert!(turn.take());
+    }
+
+    #[test]
+    fn nothing_is_overlooked() {
+        let (turn, made, seen) = (Turn::default(), AtomicUsize::new(0), AtomicUsize::new(0));
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..20_000 {
+                        made.fetch_add(1, Ordering::Relaxed);
+                        if turn.take() {
+                            loop {
+                                seen.store(made.load(Ordering::Relaxed), Ordering::Relaxed);
+                                if turn.end() {
+                                    break;
+                                }
+                            }
+                        }
+                    }
+                });
+            }
+        });
+        assert_eq!(seen.into_inner(), 80_000);
+    }
+}
