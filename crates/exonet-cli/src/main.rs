@@ -12,6 +12,7 @@ mod failure;
 mod identity;
 mod log;
 mod node;
+mod numbered;
 mod output;
 mod settings;
 mod store;

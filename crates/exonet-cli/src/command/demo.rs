@@ -1,1 +1,11 @@
-use crate::{args::*, exit::Exit, failure::Failure, settings::Settings}; pub(super) async fn run(_: &Settings, _: DemoArgs) -> Result<Exit, Failure> { Ok(Exit::Success) }
+//! `exon demo`: see [`crate::demo`].
+
+use crate::args::DemoArgs;
+use crate::demo::Demo;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+pub(super) async fn run(settings: &Settings, args: DemoArgs) -> Result<Exit, Failure> {
+    Demo::new(settings, &args).run().await
+}

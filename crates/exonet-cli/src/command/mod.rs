@@ -8,7 +8,7 @@ mod listen;
 mod ping;
 mod send;
 mod show;
-mod stop;
+pub(crate) mod stop;
 
 use crate::args::{Cli, Command};
 use crate::exit::Exit;

@@ -1,8 +1,7 @@
 //! `exon send`: texts, files and lines as messages.
 
 use std::path::Path;
-use std::pin::{Pin, pin};
-use std::task::{Context, Poll};
+use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use exonet::{Message, Node, PeerAddr, Receipt, SendError, Settled};
@@ -19,6 +18,7 @@ use crate::args::SendArgs;
 use crate::exit::{Exit, Tally, outcome_name};
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
+use crate::numbered::Numbered;
 use crate::settings::Settings;
 use crate::transfer::{self, PourError};
 use crate::units;
@@ -174,21 +174,6 @@ struct Book<'a> {
     open: FuturesUnordered<Numbered>,
 }
 
-/// A receipt under the number of its message.
-struct Numbered {
-    n: u64,
-    receipt: Receipt,
-}
-
-impl Future for Numbered {
-    type Output = (u64, Settled);
-
-    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        let n = self.n;
-        Pin::new(&mut self.receipt).poll(cx).map(|settled| (n, settled))
-    }
-}
-
 impl<'a> Book<'a> {
     fn new(settings: &'a Settings) -> Self {
         Self {
@@ -243,7 +228,7 @@ impl<'a> Book<'a> {
     fn take(&mut self, receipt: Receipt) {
         self.offered += 1;
         let n = self.offered;
-        self.open.push(Numbered { n, receipt });
+        self.open.push(Numbered::new(n, receipt));
     }
 
     fn settle(&mut self, n: u64, settled: Settled) -> Result<(), Failure> {

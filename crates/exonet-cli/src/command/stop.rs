@@ -7,7 +7,7 @@ use crate::failure::Failure;
 
 /// Why a wait ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Stop {
+pub(crate) enum Stop {
     /// The user, or the system, asked for it.
     Interrupted,
     /// The time given is over.
@@ -15,7 +15,7 @@ pub(super) enum Stop {
 }
 
 /// Ends at an interrupt or after `timeout`. Make it once and keep it: a signal between two of these is lost.
-pub(super) async fn stop(timeout: Option<Duration>) -> Result<Stop, Failure> {
+pub(crate) async fn stop(timeout: Option<Duration>) -> Result<Stop, Failure> {
     let over = async {
         match timeout {
             Some(timeout) => tokio::time::sleep(timeout).await,
