@@ -138,7 +138,7 @@ impl Stream {
             StreamState::Failed(error) => return Poll::Ready(Err(error)),
         }
         let (key, takes) = (self.key, self.takes);
-        let (read, replaced) = self.shared.step(|engine, now| {
+        let (read, replaced) = self.shared.step_calmly(|engine, now| {
             if engine.phase >= Phase::Stopped {
                 return (Err(BodyError::Closed), None);
             }
@@ -169,7 +169,9 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.takes && self.state == StreamState::Coming {
-            let waker = self.shared.step(|engine, now| engine.release(now, self.key));
+            let waker = self
+                .shared
+                .step_calmly(|engine, now| engine.release(now, self.key));
             drop(waker);
         }
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Boot, Config, Limits, Node as Core};
+use zeroize::Zeroizing;
 
 use crate::allow::{Allow, Question};
 use crate::clock::Clock;
@@ -18,6 +19,7 @@ use crate::error::BuildError;
 use crate::node::Node;
 use crate::shared::Shared;
 use crate::socket::Socket;
+use crate::state::StateDir;
 use crate::trace::Trace;
 
 /// Where the node's key comes from.
@@ -69,6 +71,7 @@ impl Builder {
     }
 
     /// The local address, as in `0.0.0.0:4455`. Default: any port, IPv6 and IPv4.
+    #[allow(clippy::needless_pass_by_value)] // reads better at the call
     pub fn bind(mut self, address: impl ToString) -> Self {
         self.bind = Some(address.to_string());
         self
@@ -118,55 +121,55 @@ impl Builder {
     pub async fn build(self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let socket = bind(self.bind.as_deref())?;
-        let (key, boot, store) = self.identity.open()?;
-        let mut seed = [0; 32];
-        getrandom::fill(&mut seed).map_err(BuildError::Random)?;
+        let (key, boot, store) = self.identity.open().await?;
+        let seed = *random()?;
 
         let clock = Clock::start();
         let now = clock.now();
-        let trace = self.trace.is_some().then(|| Trace::new(now.mono, key.node_id()));
+        let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let (queue_limit, max_datagram) = (self.config.limits.queued_messages, self.config.max_datagram);
         let core = Core::new(self.config, key, boot, seed, now);
         let engine = Engine::new(core, queue_limit, trace);
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
+        let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind {
             address: socket.local_addr(),
             source,
         })?;
-        let shared = Arc::new(Shared::new(engine, clock, socket, max_datagram));
-        let driver =
-            Driver::new(Arc::clone(&shared), self.question, store, self.trace).map_err(BuildError::Timer)?;
+        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), max_datagram));
+        let driver = Driver::new(Arc::clone(&shared), socket, self.question, store, self.trace)
+            .map_err(BuildError::Timer)?;
         runtime.spawn(driver.run());
         Ok(Node::new(shared))
     }
 }
 
-/// Keeps `D` on disk. Blocking.
-pub(crate) trait Store: Send + Sync {
-    fn store(&self, clock: u64) -> io::Result<()>;
-}
-
-type Opened = (SecretKey, Boot, Option<Arc<dyn Store>>);
+/// A key, what is known of its former lives, and where that is kept.
+type Opened = (SecretKey, Boot, Option<Arc<StateDir>>);
 
 impl Identity {
-    fn open(self) -> Result<Opened, BuildError> {
+    async fn open(self) -> Result<Opened, BuildError> {
         match self {
-            Self::Ephemeral => {
-                let mut bytes = [0; 32];
-                getrandom::fill(&mut bytes).map_err(BuildError::Random)?;
-                Ok((SecretKey::from_bytes(bytes), Boot::Ephemeral, None))
-            }
+            Self::Ephemeral => Ok((SecretKey::from_bytes(*random()?), Boot::Ephemeral, None)),
             Self::Key(key) => Ok((key, Boot::Ephemeral, None)),
             Self::Stored(path) => {
-                let unsupported = io::Error::new(
-                    io::ErrorKind::Unsupported,
-                    format!("{}: no storage yet", path.display()),
-                );
-                Err(BuildError::State(unsupported.into()))
+                let fresh = random()?;
+                let open = move || StateDir::open_or_create(path, || fresh);
+                let dir = tokio::task::spawn_blocking(open)
+                    .await
+                    .map_err(|_| BuildError::NoRuntime)??;
+                let (key, clock) = (SecretKey::from_bytes(**dir.secret()), dir.load().d);
+                Ok((key, Boot::Stored { clock }, Some(Arc::new(dir))))
             }
         }
     }
+}
+
+fn random() -> Result<Zeroizing<[u8; 32]>, BuildError> {
+    let mut bytes = Zeroizing::new([0; 32]);
+    getrandom::fill(bytes.as_mut_slice()).map_err(BuildError::Random)?;
+    Ok(bytes)
 }
 
 fn bind(address: Option<&str>) -> Result<Socket, BuildError> {

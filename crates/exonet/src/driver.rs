@@ -1,18 +1,327 @@
-//! The task.
-use crate::allow::Question;
-use crate::builder::Store;
-use crate::shared::Shared;
+//! The task that receives, keeps time, and does what no caller's thread may: writing to disk, asking the
+//! application whom to admit.
+//!
+//! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call,
+//! so that callers get in between; then timers, then the way out. It ends by sleeping until the socket, the
+//! alarm, a write or a caller ([`Shared::work`]) wants it.
+
+use core::net::SocketAddr;
+use core::task::Waker;
+use core::time::Duration;
 use std::io;
 use std::sync::Arc;
-pub(crate) struct Driver;
+use std::sync::atomic::Ordering;
+
+use exonet_proto::node::{Batch, Lsn};
+use exonet_proto::{Mono, NodeId};
+use tokio::task::JoinHandle;
+
+use crate::allow::Question;
+use crate::engine::Phase;
+use crate::report::Report;
+use crate::shared::{Flushed, Shared};
+use crate::socket::{Inbox, Socket};
+use crate::state::{ClockRecord, StateDir, StateError};
+use crate::timer::Timer;
+
+/// System calls that receive, in one turn.
+const RECEIVE_BURST: usize = 16;
+
+/// Batches that are sent at once, in one turn.
+const SEND_BURST: usize = 64;
+
+/// A timer that is this late says that the machine was suspended, or as good as that.
+const ASLEEP: Duration = Duration::from_secs(10);
+
+/// A suspend as short as this leaves channels as they are.
+const NAP: Duration = Duration::from_secs(1);
+
+/// How a turn ended.
+struct Turn {
+    /// More waits to be received or sent: another turn at once, after others had theirs.
+    more: bool,
+    /// The socket takes no more for now.
+    blocked: bool,
+    stopped: bool,
+}
+
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    socket: Arc<Socket>,
+    inbox: Inbox,
+    wakes: Vec<Waker>,
+    asks: Vec<(NodeId, SocketAddr)>,
+    lines: String,
+    question: Option<Arc<Question>>,
+    writer: Writer,
+    timer: Timer,
+    report: Report,
+    suspended: Duration,
+    /// Something has changed since the last sleep.
+    happened: bool,
+}
+
 impl Driver {
     pub(crate) fn new(
-        _: Arc<Shared>,
-        _: Option<Arc<Question>>,
-        _: Option<Arc<dyn Store>>,
-        _: Option<Box<dyn io::Write + Send>>,
+        shared: Arc<Shared>,
+        socket: Arc<Socket>,
+        question: Option<Arc<Question>>,
+        store: Option<Arc<StateDir>>,
+        sink: Option<Box<dyn io::Write + Send>>,
     ) -> io::Result<Self> {
-        Ok(Self)
+        Ok(Self {
+            socket,
+            inbox: Inbox::new(),
+            wakes: Vec::new(),
+            asks: Vec::new(),
+            lines: String::new(),
+            question,
+            writer: Writer { store, task: None },
+            timer: Timer::new()?,
+            report: Report::new(&shared.id.short(), sink),
+            suspended: shared.clock().suspended(),
+            happened: true,
+            shared,
+        })
     }
-    pub(crate) async fn run(self) {}
+
+    /// Until the node stops.
+    pub(crate) async fn run(self) {
+        // Dropped last: whoever waits for the end finds the socket and the state free.
+        let _ended = Ended(Arc::clone(&self.shared));
+        self.turns().await;
+    }
+
+    async fn turns(mut self) {
+        loop {
+            let turn = self.turn();
+            if turn.stopped {
+                return;
+            }
+            if turn.more {
+                tokio::task::yield_now().await;
+            } else {
+                self.sleep(turn.blocked).await;
+            }
+        }
+    }
+
+    fn turn(&mut self) -> Turn {
+        self.look_at_clock();
+        if self.shared.rebound.swap(false, Ordering::AcqRel)
+            && let Some(socket) = self.shared.socket()
+        {
+            self.socket = socket;
+        }
+        let more = self.receive();
+        self.tick();
+        let flushed = self.shared.flush(SEND_BURST);
+        let stopped = self.prepare_sleep();
+        Turn {
+            more: more || flushed == Flushed::More,
+            blocked: flushed == Flushed::Blocked,
+            stopped,
+        }
+    }
+
+    /// After a suspend nothing is where it was: channels are opened anew at once, without backoff.
+    fn look_at_clock(&mut self) {
+        let (now, suspended) = (self.shared.clock().mono(), self.shared.clock().suspended());
+        let late = self.timer.set_for() != Mono::NEVER && now.since(self.timer.set_for()) > ASLEEP;
+        let slept = suspended.saturating_sub(self.suspended) > NAP;
+        self.suspended = suspended;
+        if late || slept {
+            tracing::debug!(node = %self.shared.id.short(), "the machine was asleep: opening channels anew");
+            self.shared.step(|engine, now| engine.rebind(now));
+        }
+    }
+
+    /// Takes what the socket has. True: it may have more.
+    fn receive(&mut self) -> bool {
+        for _ in 0..RECEIVE_BURST {
+            match self.inbox.fill(&self.socket) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(error) => {
+                    // What an ICMP message says of an earlier datagram, which anyone could have sent.
+                    tracing::debug!(%error, "receiving");
+                    continue;
+                }
+            }
+            self.happened = true;
+            let inbox = &mut self.inbox;
+            let ((), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
+                engine.armed = Mono(0);
+                for (arrival, datagram) in inbox.datagrams() {
+                    engine.core.handle_datagram(now, arrival, datagram);
+                }
+            });
+            // The driver is here.
+            todo.driver = false;
+            self.shared.see_to(todo);
+            self.wakes.drain(..).for_each(Waker::wake);
+            if self.shared.flush(SEND_BURST) == Flushed::Blocked {
+                return true;
+            }
+        }
+        true
+    }
+
+    /// Timers, writes, questions, figures.
+    fn tick(&mut self) {
+        let (asks, report, lines, idle) = (
+            &mut self.asks,
+            &mut self.report,
+            &mut self.lines,
+            self.writer.is_idle(),
+        );
+        let (batch, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
+            engine.armed = Mono(0);
+            if engine.core.poll_timeout().is_some_and(|due| due <= now.mono) {
+                engine.core.handle_timeout(now);
+            }
+            asks.append(&mut engine.asks);
+            if report.is_due(now.mono) {
+                let stats = engine.core.stats();
+                if report.publish(now.mono, &stats)
+                    && let Some(trace) = &mut engine.trace
+                {
+                    trace.stats(now, &stats);
+                }
+            }
+            if let Some(trace) = &mut engine.trace {
+                trace.take(now, lines);
+            }
+            if idle { engine.batch.take() } else { None }
+        });
+        todo.driver = false;
+        self.shared.see_to(todo);
+        self.wakes.drain(..).for_each(Waker::wake);
+        self.report.write(&mut self.lines);
+        if let Some(batch) = batch {
+            self.writer.begin(&self.shared, batch);
+        }
+        self.answer();
+    }
+
+    /// Asks the application, without the lock, and passes its answers on.
+    fn answer(&mut self) {
+        for (id, remote) in self.asks.drain(..) {
+            let yes = self
+                .question
+                .as_ref()
+                .is_some_and(|question| question(id, remote));
+            if !yes {
+                tracing::debug!(peer = %id.short(), %remote, "refused");
+            }
+            self.shared.step(|engine, now| engine.core.admit(now, id, yes));
+        }
+    }
+
+    /// Sets the alarm. True: the node has stopped.
+    fn prepare_sleep(&mut self) -> bool {
+        let happened = core::mem::take(&mut self.happened);
+        let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
+        let ((stopped, work), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
+            let next = engine
+                .core
+                .poll_timeout()
+                .unwrap_or(Mono::NEVER)
+                .min(report.wake_at(happened));
+            engine.armed = timer.arm(now.mono, next);
+            let work = !engine.asks.is_empty() || (idle && engine.batch.is_some());
+            (engine.phase >= Phase::Stopped, work)
+        });
+        todo.driver = work;
+        self.shared.see_to(todo);
+        self.wakes.drain(..).for_each(Waker::wake);
+        stopped
+    }
+
+    async fn sleep(&mut self, blocked: bool) {
+        let Self {
+            shared,
+            socket,
+            timer,
+            writer,
+            happened,
+            ..
+        } = self;
+        let written = tokio::select! {
+            biased;
+            () = shared.work.notified() => {
+                *happened = true;
+                None
+            }
+            _ = socket.readable() => None,
+            _ = socket.writable(), if blocked => None,
+            () = timer.ring() => None,
+            written = writer.end(), if !writer.is_idle() => Some(written),
+        };
+        match written {
+            None => {}
+            Some(Ok(through)) => shared.step(|engine, now| engine.core.handle_persisted(now, through)),
+            Some(Err(error)) => {
+                tracing::error!(node = %shared.id.short(), %error, "cannot write the state: the node stops");
+                shared.step(|engine, now| engine.core.handle_persist_failed(now));
+            }
+        }
+    }
+}
+
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.ended.close();
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // Nobody receives any more, so nothing can become of what is open. Says nothing after a proper end.
+        self.shared.stop(Some("the runtime ended"));
+        self.shared.hang_up();
+    }
+}
+
+/// Writes `D`, one write at a time, on a thread that may block.
+struct Writer {
+    store: Option<Arc<StateDir>>,
+    task: Option<(Lsn, JoinHandle<Result<(), StateError>>)>,
+}
+
+impl Writer {
+    const fn is_idle(&self) -> bool {
+        self.task.is_none()
+    }
+
+    fn begin(&mut self, shared: &Shared, batch: Batch) {
+        match &self.store {
+            None => shared.step(|engine, now| engine.core.handle_persisted(now, batch.lsn)),
+            Some(store) => {
+                let store = Arc::clone(store);
+                let record = ClockRecord {
+                    d: batch.clock,
+                    ..store.load()
+                };
+                let write = tokio::task::spawn_blocking(move || store.store(record));
+                self.task = Some((batch.lsn, write));
+            }
+        }
+    }
+
+    /// Cancel-safe.
+    async fn end(&mut self) -> Result<Lsn, String> {
+        let Some((lsn, write)) = &mut self.task else {
+            return core::future::pending().await;
+        };
+        let (lsn, result) = (*lsn, write.await);
+        self.task = None;
+        match result {
+            Ok(Ok(())) => Ok(lsn),
+            Ok(Err(error)) => Err(error.to_string()),
+            Err(error) => Err(error.to_string()),
+        }
+    }
 }

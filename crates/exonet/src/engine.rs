@@ -44,6 +44,8 @@ pub(crate) struct Todo {
     pub(crate) settled: bool,
     /// A message waits for a receiver.
     pub(crate) readable: bool,
+    /// Messages were settled.
+    freed: bool,
 }
 
 pub(crate) struct Engine {
@@ -103,10 +105,13 @@ impl Engine {
             if let Some(trace) = &mut self.trace {
                 trace.event(now, &event);
             }
-            self.on_event(event, &mut todo, wakes);
+            self.on_event(&event, &mut todo, wakes);
+        }
+        if todo.freed && !self.promised.is_empty() {
+            self.admit_all();
         }
         let oldest = self.receipts.oldest();
-        todo.settled |= oldest != self.oldest || (self.phase == Phase::Closing && self.core.is_quiet());
+        todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && self.core.is_quiet());
         self.oldest = oldest;
         let next = self.core.poll_timeout();
         todo.driver |= self.batch.is_some()
@@ -116,14 +121,15 @@ impl Engine {
         todo
     }
 
-    fn on_event(&mut self, event: Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
-        match event {
+    fn on_event(&mut self, event: &Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
+        match *event {
             Event::Outcome {
                 key,
                 outcome,
                 id,
                 late,
             } => {
+                todo.freed = true;
                 wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
                     wakes.extend(self.writers.remove(&key).flatten());
@@ -163,7 +169,7 @@ impl Engine {
     // ---- sending
 
     /// Whether a message to `peer` would be taken now, places promised to others set aside.
-    fn has_room(&self, peer: &NodeId) -> bool {
+    fn has_room(&mut self, peer: &NodeId) -> bool {
         let promised = self.promised.get(peer).copied().unwrap_or(0);
         if promised == 0 {
             return self.core.has_room(peer);
@@ -190,7 +196,8 @@ impl Engine {
         if !self.has_room(&peer) {
             return Err(CoreError::Full);
         }
-        let outgoing = message.take().unwrap_or_default().into_outgoing(now.mono);
+        // Taken only here: Full, the one refusal that is tried again, has been ruled out.
+        let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
         self.queue(now, peer, hints, outgoing, stream)
     }
 
@@ -281,10 +288,19 @@ impl Engine {
     /// Wakes the first in line for `peer`, if there is room. It wakes the next when it has been served, so
     /// that one event never wakes them all.
     fn admit_next(&mut self, peer: &NodeId) {
-        if let Some(line) = self.lines.get(peer)
+        if self.lines.contains_key(peer)
             && self.has_room(peer)
+            && let Some(line) = self.lines.get(peer)
         {
             line.notify.notify_one();
+        }
+    }
+
+    /// The core tells of room only where it refused a message itself; a permit refuses before it does.
+    fn admit_all(&mut self) {
+        let peers: Vec<NodeId> = self.lines.keys().copied().collect();
+        for peer in peers {
+            self.admit_next(&peer);
         }
     }
 
@@ -304,6 +320,8 @@ impl Engine {
                 self.lines.remove(peer);
             }
         }
+        // Its turn, if it had come, is the next one's.
+        self.admit_next(peer);
     }
 
     /// Writes on in a streamed body, or leaves a waker.
@@ -435,6 +453,13 @@ impl Engine {
             Vec::new()
         } else {
             self.core.open_messages()
+        }
+    }
+
+    /// The network under the node changed.
+    pub(crate) fn rebind(&mut self, now: Now) {
+        if self.phase < Phase::Stopped {
+            self.core.rebind(now);
         }
     }
 

@@ -6,6 +6,8 @@ use std::io;
 use exonet_proto::NodeId;
 use exonet_proto::node::SendError as CoreError;
 
+use crate::state::StateError;
+
 /// Why a node could not be built.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -28,7 +30,7 @@ pub enum BuildError {
     },
     /// The state directory cannot be used.
     #[error(transparent)]
-    State(Box<dyn std::error::Error + Send + Sync>),
+    State(#[from] StateError),
     /// The system gives no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),

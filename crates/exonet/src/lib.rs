@@ -1,5 +1,54 @@
 //! Messages between machines that arrive **exactly once**, over UDP: encrypted, without a broker, and with an
 //! honest answer to "what became of my message?".
+//!
+//! A [`Node`] *is* a key; addresses are hints. It sends messages to other nodes and receives theirs. Every `send`
+//! gives a [`Receipt`], which ends in exactly one [`Outcome`]:
+//!
+//! ```
+//! use std::time::Duration;
+//! use exonet::{Allow, Node, Outcome};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+//! let bob = Node::builder(Allow::only([alice.id()])).bind("127.0.0.1:0").build().await?;
+//!
+//! let receipt = alice.send(&bob.peer_addr(), "hello").await?;
+//!
+//! let mut received = bob.recv().await?;
+//! assert_eq!(received.from, alice.id());
+//! assert_eq!(received.body.bytes(1024).await?, "hello");
+//!
+//! let settled = receipt.await;
+//! assert_eq!(settled.outcome, Outcome::Delivered);
+//! assert_eq!(settled.id, Some(received.id));
+//!
+//! assert!(alice.close(Duration::from_secs(5)).await.is_empty());
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What the outcomes mean
+//!
+//! | Outcome | Means |
+//! |---|---|
+//! | [`Outcome::Delivered`] | the receiving application has taken it, once |
+//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left |
+//! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
+//!
+//! # What survives what
+//!
+//! Faults of the network, of any kind and length: every message arrives exactly once, or its receipt says why not.
+//! A crash of a node with [`Builder::state_dir`]: at most once, and what was in doubt is Unknown. The
+//! [`MessageId`], the same at both ends, is then the key under which an application finds out what happened.
+//! An [ephemeral](Builder::ephemeral) node that crashes is gone; another takes its place.
+//!
+//! # Contract of the async calls
+//!
+//! [`Node::send`], [`Node::reserve`], [`Node::recv`], [`Node::accept`] and [`Receipt::outcome`] are cancel-safe: a
+//! future that is dropped before it is ready has done nothing. Dropping a receipt does not cancel its message;
+//! dropping the last [`Node`] settles every receipt. Any number of tasks may send and receive on one node.
+//! Nothing is queued without bound: senders wait for room, receivers grant as much as they hold.
 #![deny(missing_docs)]
 
 mod allow;
@@ -16,10 +65,13 @@ mod peer_addr;
 mod receipt;
 mod receipts;
 mod receive;
+mod report;
 mod resolve;
 mod send;
 mod shared;
 mod socket;
+pub mod state;
+mod timer;
 mod trace;
 mod turn;
 

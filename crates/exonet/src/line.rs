@@ -18,14 +18,14 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn take(shared: &'a Shared, peer: NodeId) -> Self {
-        let notify = shared.step(|engine, _| engine.join_line(peer));
+        let notify = shared.amend(|engine| engine.join_line(peer));
         Self { shared, peer, notify }
     }
 }
 
 impl Drop for Place<'_> {
     fn drop(&mut self) {
-        self.shared.step(|engine, _| engine.leave_line(&self.peer));
+        self.shared.amend(|engine| engine.leave_line(&self.peer));
     }
 }
 

@@ -71,7 +71,7 @@ impl Node {
 
     /// The address that its socket is bound to.
     pub fn local_addr(&self) -> SocketAddr {
-        self.shared().socket().local_addr()
+        self.shared().local_addr()
     }
 
     /// How this node is reached from the same machine: its id at its local address, an unspecified address
@@ -160,7 +160,7 @@ impl Node {
     pub async fn reserve(&self, to: &PeerAddr) -> Result<Permit, SendError> {
         let shared = self.shared();
         let hints = shared.names.resolve(shared.clock(), to).await?;
-        let promise = || shared.step(|engine, _| engine.promise(to.id));
+        let promise = || shared.amend(|engine| engine.promise(to.id));
         wait_for_room(shared, to.id, promise).await?;
         Ok(Permit::new(Arc::clone(shared), to.id, &hints))
     }
@@ -259,7 +259,7 @@ impl Node {
         }
         batch.push(Received::new(shared, self.next(false).await?, true));
         shared.take_more(most - 1, |incoming| {
-            batch.push(Received::new(shared, incoming, true))
+            batch.push(Received::new(shared, incoming, true));
         });
         Ok(batch)
     }
@@ -293,7 +293,7 @@ impl Node {
     /// Waits until all that was sent so far is settled, or for `deadline`. Returns what is still open.
     pub async fn flush(&self, deadline: impl Into<Option<Duration>>) -> Vec<OpenMessage> {
         let shared = self.shared();
-        let mark = shared.step(|engine, _| engine.receipts.mark());
+        let mark = shared.amend(|engine| engine.receipts.mark());
         wait_until(shared, deadline.into(), || {
             shared.look(|engine| engine.receipts.settled_before(mark))
         })
@@ -315,10 +315,12 @@ impl Node {
         let shared = self.shared();
         shared.step(|engine, now| engine.close(now));
         shared.readable.notify_waiters();
-        shared.step(|engine, _| engine.turn_away());
+        shared.amend(|engine| engine.turn_away());
         wait_until(shared, Some(deadline), || shared.look(|engine| engine.is_quiet())).await;
         let open = shared.look(|engine| engine.open_messages());
         shared.stop(None);
+        // An error is what the end of the driver looks like.
+        let _ = shared.ended.acquire().await;
         open
     }
 
@@ -367,6 +369,9 @@ impl Node {
     /// # Errors
     /// What the system says; the old socket stays in use then.
     pub async fn rebind(&self, address: SocketAddr) -> io::Result<SocketAddr> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(io::Error::other("not called within a tokio runtime"));
+        }
         let socket = Socket::bind(address)?;
         socket.writable().await?;
         let local = socket.local_addr();
@@ -383,7 +388,7 @@ struct Question<'a> {
 
 impl Drop for Question<'_> {
     fn drop(&mut self) {
-        self.shared.step(|engine, _| engine.forget_ping(self.cookie));
+        self.shared.amend(|engine| engine.forget_ping(self.cookie));
     }
 }
 

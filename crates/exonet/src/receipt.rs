@@ -98,7 +98,9 @@ impl Receipt {
             return Poll::Ready(settled);
         }
         let mut replaced = None;
-        let polled = self.shared.poll_receipt(self.slot, cx, &mut replaced);
+        let polled = self
+            .shared
+            .amend(|engine| engine.receipts.poll(self.slot, cx, &mut replaced));
         drop(replaced);
         polled.map(|settled| {
             // A slot that is not ours any more cannot be: it is given up only below and on drop.
@@ -124,7 +126,7 @@ impl Future for Receipt {
 impl Drop for Receipt {
     fn drop(&mut self) {
         if self.settled.is_none() {
-            let waker = self.shared.forget_receipt(self.slot);
+            let waker = self.shared.amend(|engine| engine.receipts.forget(self.slot));
             drop(waker);
         }
     }

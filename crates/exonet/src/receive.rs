@@ -100,7 +100,7 @@ impl Delivery {
     /// not be acted on.
     pub fn done(mut self) -> Result<(), NotDelivered> {
         self.open = false;
-        if self.shared.step(|engine, now| engine.done(now, self.key)) {
+        if self.shared.step_calmly(|engine, now| engine.done(now, self.key)) {
             Ok(())
         } else {
             Err(NotDelivered)
@@ -111,7 +111,9 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if self.open {
-            let waker = self.shared.step(|engine, now| engine.release(now, self.key));
+            let waker = self
+                .shared
+                .step_calmly(|engine, now| engine.release(now, self.key));
             drop(waker);
         }
     }

@@ -42,7 +42,7 @@ impl Names {
                     failed = Some(SendError::Lookup {
                         hint: name.to_string(),
                         reason,
-                    })
+                    });
                 }
             }
         }

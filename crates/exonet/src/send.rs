@@ -50,7 +50,7 @@ impl Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.shared.step(|engine, _| engine.give_back(&self.peer));
+        self.shared.amend(|engine| engine.give_back(&self.peer));
     }
 }
 

@@ -16,7 +16,8 @@
 //! So a message waits at most for a flush that is under way or for the driver's next turn, and one caller
 //! causes at most one system call per `LULL`.
 
-use core::task::{Context, Poll, Waker};
+use core::net::SocketAddr;
+use core::task::Waker;
 use core::time::Duration;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -24,12 +25,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exonet_proto::node::{Incoming, Transmit};
 use exonet_proto::{Mono, NodeId, Now};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 
 use crate::clock::Clock;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
-use crate::receipts::{Settled, SlotIndex};
 use crate::resolve::Names;
 use crate::socket::Socket;
 use crate::turn::Turn;
@@ -53,7 +53,9 @@ pub(crate) enum Flushed {
 
 /// The way out. `pending` says that `buffer` holds datagrams which the socket has not taken yet.
 struct Outbox {
-    socket: Arc<Socket>,
+    /// None: the node has ended.
+    socket: Option<Arc<Socket>>,
+    local: SocketAddr,
     buffer: Vec<u8>,
     pending: Option<Transmit>,
 }
@@ -77,12 +79,16 @@ pub(crate) struct Shared {
     pub(crate) readable: Notify,
     /// Messages were settled, or the node became quiet.
     pub(crate) settled: Notify,
+    /// Closed when the driver is gone, and with it the socket and the hold on the state.
+    pub(crate) ended: Semaphore,
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, clock: Clock, socket: Socket, max_datagram: u16) -> Self {
+    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, max_datagram: u16) -> Self {
+        let local = socket.local_addr();
         let outbox = Outbox {
-            socket: Arc::new(socket),
+            socket: Some(socket),
+            local,
             buffer: Vec::new(),
             pending: None,
         };
@@ -99,6 +105,7 @@ impl Shared {
             work: Notify::new(),
             readable: Notify::new(),
             settled: Notify::new(),
+            ended: Semaphore::new(0),
         }
     }
 
@@ -106,8 +113,12 @@ impl Shared {
         &self.clock
     }
 
-    pub(crate) fn socket(&self) -> Arc<Socket> {
-        Arc::clone(&self.outbox().socket)
+    pub(crate) fn socket(&self) -> Option<Arc<Socket>> {
+        self.outbox().socket.clone()
+    }
+
+    pub(crate) fn local_addr(&self) -> SocketAddr {
+        self.outbox().local
     }
 
     fn outbox(&self) -> MutexGuard<'_, Outbox> {
@@ -133,24 +144,24 @@ impl Shared {
         }
     }
 
+    /// Changes what is not the core's, so that nothing follows.
+    pub(crate) fn amend<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> T {
+        f(&mut self.engine())
+    }
+
     /// Looks at the engine without giving it anything to do.
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Engine) -> T) -> T {
         f(&self.engine())
     }
 
-    /// Asks for an outcome; nothing follows from that, so nothing is flushed.
-    pub(crate) fn poll_receipt(
-        &self,
-        slot: SlotIndex,
-        cx: &Context<'_>,
-        replaced: &mut Option<Waker>,
-    ) -> Poll<Option<Settled>> {
-        self.engine().receipts.poll(slot, cx, replaced)
-    }
-
     /// The next received message; None if none waits.
     pub(crate) fn take(&self, guarded: bool) -> Result<Option<Incoming>, Closed> {
-        let (incoming, phase) = self.step(|engine, now| (engine.take(now, guarded), engine.phase));
+        let mut wakes = Vec::new();
+        let take = |engine: &mut Engine, now| (engine.take(now, guarded), engine.phase);
+        let ((incoming, phase), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= incoming.is_some();
+        self.see_to(todo);
+        wakes.into_iter().for_each(Waker::wake);
         match incoming {
             Some(incoming) => {
                 // More may wait, and one event wakes only one.
@@ -164,7 +175,7 @@ impl Shared {
 
     /// At most `most` messages more, as many as wait.
     pub(crate) fn take_more(&self, most: usize, mut taken: impl FnMut(Incoming)) {
-        self.step(|engine, now| {
+        self.step_calmly(|engine, now| {
             for _ in 0..most {
                 let Some(incoming) = engine.take(now, false) else {
                     return;
@@ -172,11 +183,6 @@ impl Shared {
                 taken(incoming);
             }
         });
-    }
-
-    /// Gives a receipt up.
-    pub(crate) fn forget_receipt(&self, slot: SlotIndex) -> Option<Waker> {
-        self.engine().receipts.forget(slot)
     }
 
     /// One step of a caller: `f`, then whatever follows from it, flushing included.
@@ -189,6 +195,17 @@ impl Shared {
         if !lull || self.flush(CALLER_BURST) != Flushed::Empty {
             self.work.notify_one();
         }
+        out
+    }
+
+    /// One step after which nothing is urgent: what it makes the core say goes out with the next thing that
+    /// does, or with the driver's next turn. A reply to what was just received so takes the STATE with it.
+    pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
+        let mut wakes = Vec::new();
+        let (out, _, todo) = self.step_quietly(&mut wakes, f);
+        self.see_to(todo);
+        wakes.into_iter().for_each(Waker::wake);
+        self.work.notify_one();
         out
     }
 
@@ -242,7 +259,10 @@ impl Shared {
     fn drain(&self, left: &mut usize) -> Flushed {
         let mut outbox = self.outbox();
         let outbox = &mut *outbox;
-        let segments = outbox.socket.max_segments(self.max_datagram);
+        let Some(socket) = &outbox.socket else {
+            return Flushed::Empty;
+        };
+        let segments = socket.max_segments(self.max_datagram);
         loop {
             if outbox.pending.is_none() {
                 let mut wakes = Vec::new();
@@ -263,7 +283,7 @@ impl Shared {
                 return Flushed::More;
             }
             let data = outbox.buffer.get(..transmit.len).unwrap_or_default();
-            match outbox.socket.try_send(transmit, data) {
+            match socket.try_send(transmit, data) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
                 // Whatever else went wrong is a lost datagram to the core.
                 Ok(()) | Err(_) => outbox.pending = None,
@@ -276,12 +296,23 @@ impl Shared {
     pub(crate) fn rebind(&self, socket: Socket) {
         {
             let mut outbox = self.outbox();
-            outbox.socket = Arc::new(socket);
+            if outbox.socket.is_none() {
+                return;
+            }
+            outbox.local = socket.local_addr();
+            outbox.socket = Some(Arc::new(socket));
             outbox.pending = None;
         }
         self.rebound.store(true, Ordering::Release);
-        self.step(|engine, now| engine.core.rebind(now));
+        self.step(|engine, now| engine.rebind(now));
         self.work.notify_one();
+    }
+
+    /// Gives the socket up.
+    pub(crate) fn hang_up(&self) {
+        let mut outbox = self.outbox();
+        outbox.socket = None;
+        outbox.pending = None;
     }
 
     /// Ends the node. What is open is settled, and said to be lost if `why` is given.

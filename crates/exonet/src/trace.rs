@@ -1,10 +1,179 @@
-//! What happened, as lines of JSON in the manner of qlog.
-use exonet_proto::node::Event;
+//! What happened, as lines of JSON in the manner of qlog: `time` in ms since the start, `name`, `data`.
+
+use core::fmt::Write;
+
+use exonet_proto::node::{Event, Stats};
 use exonet_proto::{Mono, NodeId, Now};
-pub(crate) struct Trace;
+
+/// Lines are dropped, and counted, beyond this many bytes that the driver has not yet written.
+const CAPACITY: usize = 1 << 20;
+
+/// Lines that wait for the driver: nothing is written while the lock is held.
+pub(crate) struct Trace {
+    start: Mono,
+    lines: String,
+    dropped: u64,
+}
+
 impl Trace {
-    pub(crate) fn new(_: Mono, _: NodeId) -> Self {
-        Self
+    pub(crate) fn new(now: Now, id: NodeId) -> Self {
+        let mut trace = Self {
+            start: now.mono,
+            lines: String::new(),
+            dropped: 0,
+        };
+        let (version, wall) = (env!("CARGO_PKG_VERSION"), now.wall.0);
+        trace.line(
+            now,
+            "started",
+            format_args!(r#"{{"node":"{id}","version":"{version}","wall_ns":{wall}}}"#),
+        );
+        trace
     }
-    pub(crate) fn event(&mut self, _: Now, _: &Event) {}
+
+    /// Notes an event of the core, if it is one that explains something.
+    pub(crate) fn event(&mut self, now: Now, event: &Event) {
+        match event {
+            Event::Outcome {
+                outcome,
+                id: Some(id),
+                late,
+                ..
+            } => {
+                self.line(
+                    now,
+                    "outcome",
+                    format_args!(
+                        r#"{{"outcome":"{outcome:?}","sender":"{}","r":{},"s":{},"late":{late}}}"#,
+                        id.sender, id.r.0, id.s.0
+                    ),
+                );
+            }
+            Event::Outcome {
+                outcome, id: None, ..
+            } => {
+                self.line(now, "outcome", format_args!(r#"{{"outcome":"{outcome:?}"}}"#));
+            }
+            Event::Authorize { id, remote } => self.peer_at(now, "asked", id, remote),
+            Event::Connected { peer, remote } => self.peer_at(now, "connected", peer, remote),
+            Event::Forgotten { peer } => self.peer(now, "forgotten", peer),
+            Event::IdentityConflict { peer } => self.peer(now, "identity_conflict", peer),
+            Event::Pong { peer, rtt, .. } => {
+                let rtt = rtt.map_or(-1.0, |rtt| rtt.as_secs_f64() * 1e3);
+                self.line(
+                    now,
+                    "pong",
+                    format_args!(r#"{{"peer":"{peer}","rtt_ms":{rtt:.3}}}"#),
+                );
+            }
+            Event::Stopped => self.line(now, "write_failed", format_args!("{{}}")),
+            Event::Readable
+            | Event::Sendable { .. }
+            | Event::BodyWritable { .. }
+            | Event::BodyReadable { .. } => {}
+        }
+    }
+
+    /// Notes the figures of the node.
+    pub(crate) fn stats(&mut self, now: Now, s: &Stats) {
+        self.line(
+            now,
+            "stats",
+            format_args!(
+                concat!(
+                    r#"{{"sent":{},"delivered":{},"unknown":{},"withdrawn":{},"received":{},"duplicates_suppressed":{},"#,
+                    r#""datagrams_in":{},"bytes_in":{},"datagrams_out":{},"bytes_out":{},"packets_lost":{},"#,
+                    r#""handshakes":{},"evictions":{},"peers":{},"sender_records":{},"receiver_records":{},"#,
+                    r#""open_messages":{},"received_bytes":{}}}"#
+                ),
+                s.sent,
+                s.delivered,
+                s.unknown,
+                s.withdrawn,
+                s.received,
+                s.duplicates_suppressed,
+                s.datagrams_in,
+                s.bytes_in,
+                s.datagrams_out,
+                s.bytes_out,
+                s.packets_lost,
+                s.handshakes,
+                s.evictions,
+                s.peers,
+                s.sender_records,
+                s.receiver_records,
+                s.open_messages,
+                s.received_bytes
+            ),
+        );
+    }
+
+    /// Moves the lines that wait to `lines`, which is empty.
+    pub(crate) fn take(&mut self, now: Now, lines: &mut String) {
+        if self.dropped > 0 {
+            let dropped = core::mem::take(&mut self.dropped);
+            self.write(now, "lines_dropped", format_args!(r#"{{"lines":{dropped}}}"#));
+        }
+        core::mem::swap(&mut self.lines, lines);
+    }
+
+    fn peer(&mut self, now: Now, name: &str, id: &NodeId) {
+        self.line(now, name, format_args!(r#"{{"peer":"{id}"}}"#));
+    }
+
+    fn peer_at(&mut self, now: Now, name: &str, id: &NodeId, remote: &core::net::SocketAddr) {
+        self.line(
+            now,
+            name,
+            format_args!(r#"{{"peer":"{id}","remote":"{remote}"}}"#),
+        );
+    }
+
+    fn line(&mut self, now: Now, name: &str, data: core::fmt::Arguments<'_>) {
+        if self.lines.len() >= CAPACITY {
+            self.dropped += 1;
+            return;
+        }
+        self.write(now, name, data);
+    }
+
+    fn write(&mut self, now: Now, name: &str, data: core::fmt::Arguments<'_>) {
+        let time = now.mono.since(self.start).as_secs_f64() * 1e3;
+        // Writing to a String does not fail.
+        let _ = writeln!(
+            self.lines,
+            r#"{{"time":{time:.3},"name":"exonet:{name}","data":{data}}}"#
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drops_are_counted_and_said() {
+        let id = NodeId([1; 32]);
+        let mut trace = Trace::new(Now::default(), id);
+        for _ in 0..CAPACITY / 64 {
+            trace.event(Now::default(), &Event::Forgotten { peer: id });
+        }
+        let dropped = trace.dropped;
+        assert!(dropped > 0);
+        let mut lines = String::new();
+        trace.take(Now::default(), &mut lines);
+        assert!(lines.len() < CAPACITY + 512, "bounded");
+        assert!(
+            lines.ends_with(&format!(r#""data":{{"lines":{dropped}}}}}{}"#, '\n')),
+            "{}",
+            &lines[lines.len() - 90..]
+        );
+        assert!(
+            lines.starts_with(r#"{"time":0.000,"name":"exonet:started","data":{"node":""#),
+            "{}",
+            &lines[..90]
+        );
+        trace.take(Now::default(), &mut String::new());
+        assert_eq!(trace.dropped, 0);
+    }
 }

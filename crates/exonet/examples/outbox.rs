@@ -1,0 +1,142 @@
+//! An outbox: payments that are sent to a ledger, each with its outcome, and what to do about Unknown.
+//!
+//! The ledger keeps the id of each payment with its effect. A sender that is told Unknown has that id voided: the ledger
+//! says whether it is booked, and if not, never books it any more, however late it may still arrive. So it is
+//! safe to send the payment again, and it is made once, whatever crashes.
+//!
+//! `cargo run --example outbox`
+
+use std::collections::BTreeMap;
+use std::error::Error;
+use std::time::Duration;
+
+use exonet::{Allow, Delivery, Message, MessageId, Node, Outcome, PeerAddr};
+
+/// What the ledger knows of a payment. A real one keeps it in a database.
+enum Entry {
+    Booked(String),
+    Void,
+}
+
+/// The receiving application. Keys are the text of message ids.
+#[derive(Default)]
+struct Ledger {
+    entries: BTreeMap<String, Entry>,
+}
+
+impl Ledger {
+    /// Serves until its node is closed. Gives back what it has booked.
+    async fn serve(mut self, node: Node) -> Vec<String> {
+        while let Ok(delivery) = node.accept().await {
+            if delivery.tag() == "void" {
+                let (from, answer) = (delivery.from(), self.void(&delivery));
+                if delivery.done().is_ok() {
+                    // Whoever gets no answer asks again.
+                    drop(node.send(&PeerAddr::from(from), answer).await);
+                }
+            } else {
+                self.book(delivery);
+            }
+        }
+        let booked = self.entries.into_values().filter_map(|entry| match entry {
+            Entry::Booked(payment) => Some(payment),
+            Entry::Void => None,
+        });
+        booked.collect()
+    }
+
+    /// The effect comes first, under the id of the message; then the message is taken. After a crash between
+    /// the two, the sender is told Unknown, asks, and finds it booked.
+    fn book(&mut self, delivery: Delivery) {
+        let Some(payment) = text(&delivery) else { return };
+        let id = delivery.id().to_string();
+        if self.entries.contains_key(&id) {
+            // Voided before it came, or handed out twice: it has no effect, taken or not.
+            let _ = delivery.done();
+            return;
+        }
+        self.entries.insert(id.clone(), Entry::Booked(payment));
+        if delivery.done().is_err() {
+            self.entries.remove(&id);
+        }
+    }
+
+    fn void(&mut self, delivery: &Delivery) -> Message {
+        let id = text(delivery).unwrap_or_default();
+        let entry = self.entries.entry(id.clone()).or_insert(Entry::Void);
+        Message::from(id).tag(if matches!(entry, Entry::Booked(_)) {
+            "booked"
+        } else {
+            "void"
+        })
+    }
+}
+
+fn text(delivery: &Delivery) -> Option<String> {
+    String::from_utf8(delivery.body().as_whole()?.to_vec()).ok()
+}
+
+/// Sends a payment until it is certain that it has been booked, once.
+async fn pay(node: &Node, ledger: &PeerAddr, payment: &str) -> Result<MessageId, Box<dyn Error>> {
+    loop {
+        let message = Message::from(payment)
+            .tag("payment")
+            .deadline(Duration::from_secs(10));
+        let settled = node.send(ledger, message).await?.await;
+        match (settled.outcome, settled.id) {
+            (Outcome::Delivered, Some(id)) => return Ok(id),
+            (Outcome::Unknown, Some(id)) if is_booked(node, ledger, id).await? => return Ok(id),
+            (outcome, _) => println!("{payment}: {outcome:?}, and certainly not booked: once more"),
+        }
+    }
+}
+
+/// Settles a message in doubt: it is booked, or never will be.
+async fn is_booked(node: &Node, ledger: &PeerAddr, id: MessageId) -> Result<bool, Box<dyn Error>> {
+    let id = id.to_string();
+    loop {
+        drop(node.send(ledger, Message::from(id.as_str()).tag("void")).await?);
+        let answer = async {
+            loop {
+                let mut answer = node.recv().await?;
+                // Answers to earlier questions may come late.
+                if answer.body.bytes(256).await? == id {
+                    return Ok::<_, Box<dyn Error>>(answer.tag == "booked");
+                }
+            }
+        };
+        if let Ok(answer) = tokio::time::timeout(Duration::from_secs(5), answer).await {
+            return answer;
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let patience = Duration::from_secs(30);
+    let shop = Node::builder(Allow::anyone())
+        .bind("127.0.0.1:0")
+        .give_up_after(patience)
+        .build()
+        .await?;
+    let bank = Node::builder(Allow::only([shop.id()]))
+        .bind("127.0.0.1:0")
+        .build()
+        .await?;
+    let ledger = bank.peer_addr();
+    let serving = tokio::spawn(Ledger::default().serve(bank.clone()));
+
+    for payment in [
+        "42.00 to the baker",
+        "7.50 to the florist",
+        "199.99 to the landlord",
+    ] {
+        let id = pay(&shop, &ledger, payment).await?;
+        println!("{payment}: booked once, as {}/{}", id.r.0, id.s.0);
+    }
+
+    shop.close(Duration::from_secs(5)).await;
+    bank.close(Duration::from_secs(5)).await;
+    println!("the ledger holds {} payments", serving.await?.len());
+    Ok(())
+}

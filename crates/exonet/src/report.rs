@@ -1,0 +1,183 @@
+//! What operators see: metrics ten times a second, figures in the event trace every second.
+
+use core::time::Duration;
+use std::io;
+
+use exonet_proto::Mono;
+use exonet_proto::node::Stats;
+use metrics::{Counter, Gauge, counter, gauge};
+
+const METRICS_EVERY: Duration = Duration::from_millis(100);
+const STATS_EVERY: Duration = Duration::from_secs(1);
+
+type Figure = fn(&Stats) -> u64;
+type Level = fn(&Stats) -> usize;
+
+/// Publishes changes of [`Stats`]; costs nothing while nothing changes.
+pub(crate) struct Report {
+    counters: Vec<(Counter, Figure)>,
+    gauges: Vec<(Gauge, Level)>,
+    sink: Option<Box<dyn io::Write + Send>>,
+    last: Stats,
+    next: Mono,
+    next_stats: Mono,
+    quiet: bool,
+}
+
+impl Report {
+    pub(crate) fn new(node: &str, sink: Option<Box<dyn io::Write + Send>>) -> Self {
+        Self {
+            counters: counters(node),
+            gauges: gauges(node),
+            sink,
+            last: Stats::default(),
+            next: Mono(0),
+            next_stats: Mono(0),
+            quiet: true,
+        }
+    }
+
+    /// Whether a look at the figures is due.
+    pub(crate) fn is_due(&self, now: Mono) -> bool {
+        now >= self.next
+    }
+
+    /// Publishes. True: the figures belong into the event trace now.
+    pub(crate) fn publish(&mut self, now: Mono, stats: &Stats) -> bool {
+        self.next = now + METRICS_EVERY;
+        self.quiet = *stats == self.last;
+        if self.quiet {
+            return false;
+        }
+        for (counter, figure) in &self.counters {
+            counter.increment(figure(stats).saturating_sub(figure(&self.last)));
+        }
+        for (gauge, level) in &self.gauges {
+            // Exact up to 2^53.
+            gauge.set(level(stats) as f64);
+        }
+        self.last = *stats;
+        let due = self.sink.is_some() && now >= self.next_stats;
+        if due {
+            self.next_stats = now + STATS_EVERY;
+        }
+        due
+    }
+
+    /// Something happened: figures may have changed. Returns when to look.
+    pub(crate) fn wake_at(&mut self, happened: bool) -> Mono {
+        self.quiet &= !happened;
+        if self.quiet { Mono::NEVER } else { self.next }
+    }
+
+    /// Writes lines of the event trace. A sink that fails is given up.
+    pub(crate) fn write(&mut self, lines: &mut String) {
+        if let Some(sink) = &mut self.sink
+            && !lines.is_empty()
+            && let Err(error) = sink.write_all(lines.as_bytes()).and_then(|()| sink.flush())
+        {
+            tracing::warn!(%error, "the event trace cannot be written and ends here");
+            self.sink = None;
+        }
+        lines.clear();
+    }
+}
+
+fn counters(node: &str) -> Vec<(Counter, Figure)> {
+    let node = node.to_owned();
+    vec![
+        (
+            counter!("exonet_messages_sent_total", "node" => node.clone()),
+            |s| s.sent,
+        ),
+        (
+            counter!("exonet_messages_delivered_total", "node" => node.clone()),
+            |s| s.delivered,
+        ),
+        (
+            counter!("exonet_messages_unknown_total", "node" => node.clone()),
+            |s| s.unknown,
+        ),
+        (
+            counter!("exonet_messages_withdrawn_total", "node" => node.clone()),
+            |s| s.withdrawn,
+        ),
+        (
+            counter!("exonet_messages_received_total", "node" => node.clone()),
+            |s| s.received,
+        ),
+        (
+            counter!("exonet_duplicates_suppressed_total", "node" => node.clone()),
+            |s| s.duplicates_suppressed,
+        ),
+        (
+            counter!("exonet_datagrams_in_total", "node" => node.clone()),
+            |s| s.datagrams_in,
+        ),
+        (counter!("exonet_bytes_in_total", "node" => node.clone()), |s| {
+            s.bytes_in
+        }),
+        (
+            counter!("exonet_datagrams_out_total", "node" => node.clone()),
+            |s| s.datagrams_out,
+        ),
+        (counter!("exonet_bytes_out_total", "node" => node.clone()), |s| {
+            s.bytes_out
+        }),
+        (
+            counter!("exonet_packets_lost_total", "node" => node.clone()),
+            |s| s.packets_lost,
+        ),
+        (counter!("exonet_malformed_total", "node" => node.clone()), |s| {
+            s.malformed
+        }),
+        (
+            counter!("exonet_unauthentic_total", "node" => node.clone()),
+            |s| s.unauthentic,
+        ),
+        (counter!("exonet_replayed_total", "node" => node.clone()), |s| {
+            s.replayed
+        }),
+        (counter!("exonet_strays_total", "node" => node.clone()), |s| {
+            s.strays
+        }),
+        (
+            counter!("exonet_openings_refused_total", "node" => node.clone()),
+            |s| s.openings_refused,
+        ),
+        (counter!("exonet_handshakes_total", "node" => node.clone()), |s| {
+            s.handshakes
+        }),
+        (counter!("exonet_retries_total", "node" => node.clone()), |s| {
+            s.retries
+        }),
+        (counter!("exonet_evictions_total", "node" => node.clone()), |s| {
+            s.evictions
+        }),
+        (counter!("exonet_dropped_for_room_total", "node" => node), |s| {
+            s.dropped_for_room
+        }),
+    ]
+}
+
+fn gauges(node: &str) -> Vec<(Gauge, Level)> {
+    let node = node.to_owned();
+    vec![
+        (gauge!("exonet_peers", "node" => node.clone()), |s| s.peers),
+        (gauge!("exonet_half_open", "node" => node.clone()), |s| {
+            s.half_open
+        }),
+        (gauge!("exonet_sender_records", "node" => node.clone()), |s| {
+            s.sender_records
+        }),
+        (gauge!("exonet_receiver_records", "node" => node.clone()), |s| {
+            s.receiver_records
+        }),
+        (gauge!("exonet_open_messages", "node" => node.clone()), |s| {
+            s.open_messages
+        }),
+        (gauge!("exonet_received_bytes", "node" => node), |s| {
+            s.received_bytes
+        }),
+    ]
+}

@@ -1,0 +1,140 @@
+//! The durable record `{D, latest}` and the file that holds it.
+
+use std::path::{Path, PathBuf};
+
+use exonet_proto::MAX_NUMBER;
+
+use super::error::StateError;
+use super::{disk, line};
+
+pub(super) const FILE: &str = "clock";
+const LABEL: &str = "exonet-clock-1";
+/// Fingerprint of the key, D, latest.
+const PAYLOAD: usize = 4 + 8 + 8;
+
+/// What a node must never forget: the bounds under which numbers and stamps may already be in use.
+/// Both only ever grow.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClockRecord {
+    /// D: every number that this node has asked for or handed out is below it. A node goes on from here after
+    /// a crash. At most [`MAX_NUMBER`].
+    pub d: u64,
+    /// At least every stamp under which this node has granted or accepted anything; 0 before the first.
+    pub latest: u64,
+}
+
+impl ClockRecord {
+    fn is_below(self, other: Self) -> bool {
+        self.d < other.d || self.latest < other.latest
+    }
+}
+
+/// The file, and what is known about its content.
+pub(super) struct Clock {
+    path: PathBuf,
+    /// Ties the file to its key: the clock of another identity says nothing about this one.
+    key: [u8; 4],
+    durable: ClockRecord,
+    /// The largest record that may be on disk. Above `durable` after a store that failed half way.
+    floor: ClockRecord,
+}
+
+impl Clock {
+    pub(super) fn create(path: PathBuf, key: [u8; 4]) -> Result<Self, StateError> {
+        let record = ClockRecord::default();
+        disk::replace(&path, &encode(key, record))?;
+        Ok(Self {
+            path,
+            key,
+            durable: record,
+            floor: record,
+        })
+    }
+
+    pub(super) fn read(path: PathBuf, key: [u8; 4]) -> Result<Self, StateError> {
+        let (owner, record) = read(&path)?;
+        if owner != key {
+            return Err(StateError::Mismatch { path });
+        }
+        Ok(Self {
+            path,
+            key,
+            durable: record,
+            floor: record,
+        })
+    }
+
+    pub(super) fn durable(&self) -> ClockRecord {
+        self.durable
+    }
+
+    pub(super) fn store(&mut self, record: ClockRecord) -> Result<(), StateError> {
+        if record.is_below(self.floor) {
+            let path = self.path.clone();
+            return Err(StateError::Backwards {
+                path,
+                floor: self.floor,
+                refused: record,
+            });
+        }
+        if record.d > MAX_NUMBER {
+            return Err(StateError::Exhausted {
+                path: self.path.clone(),
+            });
+        }
+        self.floor = record;
+        disk::replace(&self.path, &encode(self.key, record))?;
+        self.durable = record;
+        Ok(())
+    }
+}
+
+/// Whether the record at `path` is the one that a creation writes: no number was ever handed out.
+/// A record that cannot be read was possibly used.
+pub(super) fn is_unused(path: &Path) -> Result<bool, StateError> {
+    match read(path) {
+        Ok((_, record)) => Ok(record == ClockRecord::default()),
+        Err(error @ StateError::Io { .. }) => Err(error),
+        Err(_) => Ok(false),
+    }
+}
+
+fn read(path: &Path) -> Result<([u8; 4], ClockRecord), StateError> {
+    let corrupt = |what| StateError::CorruptClock {
+        path: path.into(),
+        what,
+    };
+    let text = disk::read(path, |_| Ok(()))?;
+    let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
+        line::LineError::Version => StateError::Version { path: path.into() },
+        line::LineError::Malformed(what) => corrupt(what),
+    })?;
+    let (key, record) = split(&payload).ok_or_else(|| corrupt("wrong length"))?;
+    if record.d > MAX_NUMBER {
+        return Err(corrupt("D is out of range"));
+    }
+    Ok((key, record))
+}
+
+fn encode(key: [u8; 4], record: ClockRecord) -> zeroize::Zeroizing<Vec<u8>> {
+    let mut payload = [0; PAYLOAD];
+    let fields = key
+        .into_iter()
+        .chain(record.d.to_be_bytes())
+        .chain(record.latest.to_be_bytes());
+    payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+    line::encode(LABEL, &payload)
+}
+
+fn split(payload: &[u8; PAYLOAD]) -> Option<([u8; 4], ClockRecord)> {
+    let (key, rest) = payload.split_first_chunk::<4>()?;
+    let (d, rest) = rest.split_first_chunk::<8>()?;
+    let (latest, _) = rest.split_first_chunk::<8>()?;
+    Some((
+        *key,
+        ClockRecord {
+            d: u64::from_be_bytes(*d),
+            latest: u64::from_be_bytes(*latest),
+        },
+    ))
+}

@@ -1,0 +1,125 @@
+//! Small files that are either whole or absent.
+
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use zeroize::Zeroizing;
+
+use super::error::StateError;
+
+/// No state file is longer. Reading stops here, whatever was put in its place.
+const MAX_LEN: usize = 256;
+
+pub(super) fn exists(path: &Path) -> Result<bool, StateError> {
+    // Not `try_exists`: a dangling link is something that must not be overwritten.
+    match fs::symlink_metadata(path) {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(StateError::io("inspect", path)(error)),
+    }
+}
+
+/// Reads a state file after `check` has seen the metadata of the very file that is read.
+pub(super) fn read(
+    path: &Path,
+    check: impl FnOnce(&Metadata) -> Result<(), StateError>,
+) -> Result<Zeroizing<Vec<u8>>, StateError> {
+    let file = File::open(path).map_err(StateError::io("open", path))?;
+    check(&file.metadata().map_err(StateError::io("inspect", path))?)?;
+    // Twice the limit: a vector that grows would leave a copy of a secret behind in freed memory.
+    let mut text = Zeroizing::new(Vec::with_capacity(2 * MAX_LEN));
+    let mut limited = file.take(MAX_LEN as u64 + 1);
+    limited
+        .read_to_end(&mut text)
+        .map_err(StateError::io("read", path))?;
+    Ok(text)
+}
+
+/// Makes `text` the content of `path`, old or new: durable and whole on return, the old content or `text`
+/// whenever the process or the machine dies before.
+pub(super) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
+    let temp = write_temp(path, text)?;
+    fs::rename(&temp, path).map_err(|error| {
+        let _ = fs::remove_file(&temp);
+        StateError::io("replace", path)(error)
+    })?;
+    sync_dir(path.parent())
+}
+
+/// As [`replace`], but fails when `path` exists already, even if it came into being this instant.
+pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
+    let temp = write_temp(path, text)?;
+    // A link, because a rename replaces.
+    let linked = fs::hard_link(&temp, path).map_err(StateError::io("create", path));
+    let removed = fs::remove_file(&temp).map_err(StateError::io("remove", &temp));
+    linked.and(removed)?;
+    sync_dir(path.parent())
+}
+
+/// Removes what a process that died in [`replace`] or [`publish`] left behind.
+pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
+    let temp = temp_of(path);
+    match fs::remove_file(&temp) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(StateError::io("remove", &temp)(error)),
+        _ => Ok(()),
+    }
+}
+
+/// Creates `path` and the directories above it that are missing, closed to others, and makes them durable.
+pub(super) fn create_dirs(path: &Path) -> Result<(), StateError> {
+    let mut created = Vec::new();
+    for dir in path.ancestors() {
+        if dir.as_os_str().is_empty() || exists(dir)? {
+            break;
+        }
+        created.push(dir);
+    }
+    let mut builder = DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path).map_err(StateError::io("create", path))?;
+    created.into_iter().try_for_each(|dir| sync_dir(dir.parent()))
+}
+
+/// One name per file: only the holder of the lock writes.
+fn temp_of(path: &Path) -> PathBuf {
+    path.with_extension("new")
+}
+
+/// Writes `text`, durable and readable by the owner only, beside `path`. Leaves nothing behind on failure.
+fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
+    remove_leftover(path)?;
+    let temp = temp_of(path);
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    let mut file = options.open(&temp).map_err(StateError::io("create", &temp))?;
+    file.write_all(text)
+        .and_then(|()| file.sync_all())
+        .map_err(|error| {
+            let _ = fs::remove_file(&temp);
+            StateError::io("write", path)(error)
+        })?;
+    Ok(temp)
+}
+
+/// A new name is durable only with its directory.
+#[cfg(unix)]
+fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
+    let dir = match dir {
+        Some(dir) if !dir.as_os_str().is_empty() => dir,
+        _ => Path::new("."),
+    };
+    File::open(dir)
+        .and_then(|dir| dir.sync_all())
+        .map_err(StateError::io("sync", dir))
+}
+
+/// Elsewhere a directory cannot be opened to be synced; the file system's own journal orders the rename.
+#[cfg(not(unix))]
+fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
+    Ok(())
+}

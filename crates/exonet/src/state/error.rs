@@ -1,0 +1,186 @@
+//! What can be wrong with a state directory, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::clock::ClockRecord;
+
+/// Why a state directory cannot be used. Each text names the path and the way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StateError {
+    /// No identity was ever created there.
+    #[error("there is no identity in {}: create one there first, or check the path", path.display())]
+    Missing {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// Asked to create an identity where one is.
+    #[error("there is an identity in {} already: open it, or create the new one elsewhere", path.display())]
+    Exists {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The identity is in use.
+    #[error(
+        "{} is in use{}: an identity runs in one process at a time; stop that one, or use another identity",
+        path.display(), holder(*pid)
+    )]
+    Locked {
+        /// The directory.
+        path: PathBuf,
+        /// The process that holds it, where that is known.
+        pid: Option<u32>,
+    },
+    /// The lock file was removed or replaced while this process held it.
+    #[error(
+        "the lock of {} was removed or replaced: another process may run this identity, so this one must stop; \
+         never remove a lock file",
+        path.display()
+    )]
+    LockLost {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is a clock, which was used, and no key.
+    #[error(
+        "the key in {} is missing: put it back from a backup (it never changes), or move the directory away \
+         and create a new identity",
+        path.display()
+    )]
+    KeyLost {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// There is a key and no clock.
+    #[error(
+        "the clock in {} is missing, and with it the knowledge of which numbers are used up: this identity must \
+         be retired; move the directory away, create a new identity and tell peers its id (do not restore the \
+         clock from a backup: an old one lets messages be delivered twice)",
+        path.display()
+    )]
+    ClockLost {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The key is whole, and open to other users.
+    #[error(
+        "{} may be read by others (mode {mode:03o}): if nobody has read it, run: chmod 600 {}",
+        path.display(), path.display()
+    )]
+    Exposed {
+        /// The key file.
+        path: PathBuf,
+        /// Its permission bits.
+        mode: u32,
+    },
+    /// The key file is damaged.
+    #[error(
+        "{} is damaged ({what}): put it back from a backup (it never changes), or move the directory away and \
+         create a new identity",
+        path.display()
+    )]
+    CorruptKey {
+        /// The key file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The clock file is damaged.
+    #[error(
+        "{} is damaged ({what}), and with it the knowledge of which numbers are used up: this identity must be \
+         retired; move the directory away, create a new identity and tell peers its id (do not restore the \
+         clock from a backup: an old one lets messages be delivered twice)",
+        path.display()
+    )]
+    CorruptClock {
+        /// The clock file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A file was written by a release with another format.
+    #[error("{} was written by another version of Exonet: run that version or a newer one", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Key and clock are of different identities.
+    #[error(
+        "{} belongs to another key than the one beside it: put back the key that it came with, or move the \
+         directory away and create a new identity",
+        path.display()
+    )]
+    Mismatch {
+        /// The clock file.
+        path: PathBuf,
+    },
+    /// A record below one that was stored.
+    #[error(
+        "{} never goes back: {refused:?} was refused, {floor:?} may be on disk; the caller has a bug",
+        path.display()
+    )]
+    Backwards {
+        /// The clock file.
+        path: PathBuf,
+        /// The largest record that may be on disk.
+        floor: ClockRecord,
+        /// The record that was refused.
+        refused: ClockRecord,
+    },
+    /// All numbers that the protocol can carry are used up.
+    #[error("{} has run out of numbers: this identity must be retired; create a new one", path.display())]
+    Exhausted {
+        /// The clock file.
+        path: PathBuf,
+    },
+    /// Not usable as the name of an identity.
+    #[error(
+        "{name:?} is not the name of an identity: use 1 to 64 of A-Z a-z 0-9 . _ - and begin with a letter \
+         or digit"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The environment does not say where state belongs.
+    #[error("no place for state: set EXONET_STATE to a directory, or HOME")]
+    NoHome,
+    /// The system refused.
+    #[error("cannot {action} {}: {error}{}", path.display(), advice(error))]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+}
+
+impl StateError {
+    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Io {
+            action,
+            path: path.into(),
+            error,
+        }
+    }
+}
+
+fn holder(pid: Option<u32>) -> String {
+    pid.map_or_else(String::new, |pid| format!(" by process {pid}"))
+}
+
+fn advice(error: &io::Error) -> &'static str {
+    use io::ErrorKind as Kind;
+    match error.kind() {
+        Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => {
+            "; free some space there and try again"
+        }
+        Kind::ReadOnlyFilesystem => "; choose a directory that can be written",
+        Kind::PermissionDenied => "; check its owner and permissions, or choose another directory",
+        Kind::NotADirectory => "; a part of that path is not a directory",
+        _ => "",
+    }
+}

@@ -1,0 +1,116 @@
+//! One process at a time runs an identity.
+
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read, Write};
+use std::path::{Path, PathBuf};
+
+use fs4::{FileExt, TryLockError};
+
+use super::error::StateError;
+
+const FILE: &str = "lock";
+
+/// The held lock of a state directory. The system releases it with the process, however that ends; the file
+/// stays, since removing it would let two processes hold locks on two files of the same name.
+pub(super) struct Lock {
+    dir: PathBuf,
+    path: PathBuf,
+    file: File,
+}
+
+impl Lock {
+    pub(super) fn acquire(dir: &Path) -> Result<Self, StateError> {
+        let path = dir.join(FILE);
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        let mut file = options.open(&path).map_err(StateError::io("open", &path))?;
+        match FileExt::try_lock(&file) {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                return Err(StateError::Locked {
+                    path: dir.into(),
+                    pid: read_pid(&mut file),
+                });
+            }
+            Err(TryLockError::Error(error)) => return Err(StateError::io("lock", &path)(error)),
+        }
+        let lock = Self {
+            dir: dir.into(),
+            path,
+            file,
+        };
+        lock.write_pid();
+        Ok(lock)
+    }
+
+    /// Fails once the lock file at this path is no longer the one that we hold: somebody removed it or moved
+    /// the directory, and another process may run this identity.
+    pub(super) fn verify(&self) -> Result<(), StateError> {
+        let held = self
+            .file
+            .metadata()
+            .map_err(StateError::io("inspect", &self.path))?;
+        match fs::metadata(&self.path) {
+            Ok(there) if is_same(&held, &there) => Ok(()),
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                Err(StateError::io("inspect", &self.path)(error))
+            }
+            _ => Err(StateError::LockLost {
+                path: self.dir.clone(),
+            }),
+        }
+    }
+
+    /// Names the holder to whoever finds the lock taken. A courtesy: failing to write it costs nothing else.
+    fn write_pid(&self) {
+        let mut file = &self.file;
+        if file.set_len(0).is_ok() {
+            let _ = writeln!(file, "{}", std::process::id());
+        }
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.file.set_len(0);
+        // Closing is not enough: a process that another thread has forked and that has not reached its exec
+        // shares the open file, and with it the lock.
+        let _ = FileExt::unlock(&self.file);
+    }
+}
+
+#[cfg(unix)]
+fn is_same(a: &Metadata, b: &Metadata) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    (a.dev(), a.ino()) == (b.dev(), b.ino())
+}
+
+/// Elsewhere files have no number that can be compared; a file that is open is not replaced by accident there.
+#[cfg(not(unix))]
+fn is_same(_: &Metadata, _: &Metadata) -> bool {
+    true
+}
+
+/// Nothing when the system shields a locked file from readers, or the holder has not written yet.
+fn read_pid(file: &mut File) -> Option<u32> {
+    let mut text = String::new();
+    file.take(32).read_to_string(&mut text).ok()?;
+    text.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dropping_releases_even_what_a_forked_process_shares() {
+        let temp = tempfile::tempdir().unwrap();
+        let lock = Lock::acquire(temp.path()).unwrap();
+        let shared = lock.file.try_clone().unwrap();
+        drop(lock);
+        Lock::acquire(temp.path()).unwrap();
+        drop(shared);
+    }
+}

@@ -1,0 +1,190 @@
+//! The directory of one node identity: what a node keeps when it keeps nothing else.
+//!
+//! | File | Holds | Changes |
+//! |---|---|---|
+//! | `lock` | the pid of the process that runs this identity, which holds the lock | at every start |
+//! | `key` | the X25519 secret: the node *is* this key | never |
+//! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block |
+//!
+//! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
+//!
+//! * One process per identity: whoever has a [`StateDir`] holds the lock, and [`StateDir::store`] fails once
+//!   the lock file was replaced behind its back.
+//! * A damaged or missing file is an error that says what to do. It is never replaced silently, because a
+//!   fresh `clock` under an old `key` would use numbers twice.
+//! * What [`StateDir::store`] has reported stays through a crash of the process or of the machine, and every
+//!   later record is at least as large.
+//! * All calls block on the disk: make them from a thread that may block.
+//!
+//! The last line of defence is the user's: a copied or rolled-back directory cannot be told from the original.
+//! `key` may be restored from a backup, for it never changes; `clock` may not.
+
+mod clock;
+mod disk;
+mod error;
+mod key;
+mod line;
+mod lock;
+mod place;
+#[cfg(test)]
+mod tests;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use zeroize::Zeroizing;
+
+pub use clock::ClockRecord;
+pub use error::StateError;
+
+use clock::Clock;
+use lock::Lock;
+
+/// The open, locked directory of one identity. Dropping it releases the lock.
+pub struct StateDir {
+    path: PathBuf,
+    lock: Lock,
+    secret: Zeroizing<[u8; 32]>,
+    clock: Mutex<Clock>,
+}
+
+impl StateDir {
+    /// Opens the identity in `path` and locks it.
+    ///
+    /// # Errors
+    /// [`StateError::Missing`] when nothing was ever created there, [`StateError::Locked`] while another
+    /// process (or another `StateDir` of this one) has it; see [`StateError`] for damage.
+    pub fn open(path: impl AsRef<Path>) -> Result<Self, StateError> {
+        let path = path.as_ref();
+        // Asked first so that opening a wrong path leaves no lock file there.
+        if !disk::exists(&path.join(key::FILE))? && !disk::exists(&path.join(clock::FILE))? {
+            return Err(StateError::Missing { path: path.into() });
+        }
+        let lock = Lock::acquire(path)?;
+        Self::load_locked(path, lock)?.map_err(|_| StateError::Missing { path: path.into() })
+    }
+
+    /// Makes `path` the directory of a new identity with this X25519 secret, and opens it. Directories that do
+    /// not exist are created, closed to group and others.
+    ///
+    /// # Errors
+    /// [`StateError::Exists`] when an identity is there already; whatever it is, it stays as it was.
+    pub fn create(path: impl AsRef<Path>, secret: &[u8; 32]) -> Result<Self, StateError> {
+        let path = path.as_ref();
+        let lock = Self::lock_new(path)?;
+        match Self::load_locked(path, lock)? {
+            Ok(_) => Err(StateError::Exists { path: path.into() }),
+            Err(lock) => Self::create_locked(path, lock, secret),
+        }
+    }
+
+    /// Opens the identity in `path`, or creates it with a secret from `secret` when nothing is there.
+    ///
+    /// # Errors
+    /// As [`StateDir::open`] and [`StateDir::create`]. A damaged identity is an error, not a reason to create.
+    pub fn open_or_create(
+        path: impl AsRef<Path>,
+        secret: impl FnOnce() -> Zeroizing<[u8; 32]>,
+    ) -> Result<Self, StateError> {
+        let path = path.as_ref();
+        let lock = Self::lock_new(path)?;
+        match Self::load_locked(path, lock)? {
+            Ok(dir) => Ok(dir),
+            Err(lock) => Self::create_locked(path, lock, &secret()),
+        }
+    }
+
+    /// Where the identity called `name` lives: `$EXONET_STATE/name` if that is set, otherwise below the place
+    /// for such data on this platform (`$XDG_STATE_HOME/exonet`, by default `~/.local/state/exonet`;
+    /// `~/Library/Application Support/exonet` on macOS; `%LOCALAPPDATA%\exonet` on Windows).
+    ///
+    /// # Errors
+    /// [`StateError::Name`] unless `name` is 1 to 64 of `A-Z a-z 0-9 . _ -`, beginning with a letter or digit;
+    /// [`StateError::NoHome`] when the environment names no such place.
+    pub fn named(name: &str) -> Result<PathBuf, StateError> {
+        place::named(name)
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// The node's X25519 secret. A copy should stay in a [`Zeroizing`] buffer too.
+    pub fn secret(&self) -> &Zeroizing<[u8; 32]> {
+        &self.secret
+    }
+
+    /// The record that is durable now: as found when opening, or the last one stored.
+    pub fn load(&self) -> ClockRecord {
+        self.clock
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .durable()
+    }
+
+    /// Makes `record` durable; on return it is.
+    ///
+    /// # Errors
+    /// [`StateError::Backwards`] when a field is smaller than one that was stored, or may have been;
+    /// [`StateError::Exhausted`] beyond [`exonet_proto::MAX_NUMBER`]; [`StateError::LockLost`];
+    /// [`StateError::Io`]. The record before it, or this one, is on disk then, and no other: a node that
+    /// cannot store must stop.
+    pub fn store(&self, record: ClockRecord) -> Result<(), StateError> {
+        let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
+        self.lock.verify()?;
+        clock.store(record)
+    }
+
+    fn lock_new(path: &Path) -> Result<Lock, StateError> {
+        disk::create_dirs(path)?;
+        Lock::acquire(path)
+    }
+
+    /// Reads the identity under its lock. `Ok(Err(lock))`: there is none.
+    fn load_locked(path: &Path, lock: Lock) -> Result<Result<Self, Lock>, StateError> {
+        let (key_path, clock_path) = (path.join(key::FILE), path.join(clock::FILE));
+        disk::remove_leftover(&key_path)?;
+        disk::remove_leftover(&clock_path)?;
+        match (disk::exists(&key_path)?, disk::exists(&clock_path)?) {
+            (false, false) => Ok(Err(lock)),
+            // A creation writes the clock first, so this is one that was cut short; nobody has used it.
+            (false, true) if clock::is_unused(&clock_path)? => Ok(Err(lock)),
+            (false, true) => Err(StateError::KeyLost { path: path.into() }),
+            (true, false) => Err(StateError::ClockLost { path: path.into() }),
+            (true, true) => {
+                let secret = key::read(&key_path)?;
+                let clock = Mutex::new(Clock::read(clock_path, key::fingerprint(&secret))?);
+                Ok(Ok(Self {
+                    path: path.into(),
+                    lock,
+                    secret,
+                    clock,
+                }))
+            }
+        }
+    }
+
+    fn create_locked(path: &Path, lock: Lock, secret: &[u8; 32]) -> Result<Self, StateError> {
+        // The key comes last: where there is a key, its clock is durable.
+        let clock = Clock::create(path.join(clock::FILE), key::fingerprint(secret))?;
+        key::create(&path.join(key::FILE), secret)?;
+        Ok(Self {
+            path: path.into(),
+            lock,
+            secret: Zeroizing::new(*secret),
+            clock: Mutex::new(clock),
+        })
+    }
+}
+
+impl fmt::Debug for StateDir {
+    /// Shows the directory and its record, never the secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("StateDir")
+            .field("path", &self.path)
+            .field("clock", &self.load())
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,169 @@
+//! The driver's alarm clock.
+//!
+//! tokio's timers count milliseconds, which is longer than a round trip in a data centre: pacing,
+//! acknowledgements and probes need finer ones. On Linux this is a `timerfd` on the node's own clock, which
+//! also rings at once after a suspend.
+
+use exonet_proto::Mono;
+
+pub(crate) use system::Alarm;
+
+/// An alarm that may ring early and is then set again. A deadline that moves back costs no system call: a node
+/// whose probe timeout moves with each message would pay one per message otherwise.
+pub(crate) struct Timer {
+    alarm: Alarm,
+    set_for: Mono,
+}
+
+impl Timer {
+    pub(crate) fn new() -> std::io::Result<Self> {
+        Ok(Self {
+            alarm: Alarm::new()?,
+            set_for: Mono::NEVER,
+        })
+    }
+
+    /// Sees to it that the alarm rings at `at` or before. Returns when it will.
+    pub(crate) fn arm(&mut self, now: Mono, at: Mono) -> Mono {
+        if at < self.set_for {
+            match self.alarm.set(now, at) {
+                Ok(()) => self.set_for = at,
+                Err(error) => tracing::warn!(%error, "cannot set the timer"),
+            }
+        }
+        self.set_for
+    }
+
+    /// Waits for the alarm, if it is set. Cancel-safe.
+    pub(crate) async fn ring(&mut self) {
+        if self.set_for == Mono::NEVER {
+            core::future::pending::<()>().await;
+        }
+        self.alarm.ring().await;
+        self.set_for = Mono::NEVER;
+    }
+
+    /// When the alarm rings, or should have rung.
+    pub(crate) const fn set_for(&self) -> Mono {
+        self.set_for
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::io;
+    use std::os::fd::OwnedFd;
+
+    use exonet_proto::Mono;
+    use rustix::time::{
+        Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+        timerfd_settime,
+    };
+    use tokio::io::Interest;
+    use tokio::io::unix::AsyncFd;
+
+    pub(crate) struct Alarm(AsyncFd<OwnedFd>);
+
+    const NANOS: u64 = 1_000_000_000;
+
+    impl Alarm {
+        pub(super) fn new() -> io::Result<Self> {
+            let flags = TimerfdFlags::NONBLOCK | TimerfdFlags::CLOEXEC;
+            let fd = timerfd_create(TimerfdClockId::Boottime, flags)?;
+            // Deprecated for descriptors that change under it; this one is owned and never does.
+            #[allow(deprecated)]
+            Ok(Self(AsyncFd::with_interest(fd, Interest::READABLE)?))
+        }
+
+        pub(super) fn set(&mut self, _now: Mono, at: Mono) -> io::Result<()> {
+            // Zero would disarm it.
+            let at = at.0.max(1);
+            let it_value = Timespec {
+                tv_sec: i64::try_from(at / NANOS).unwrap_or(i64::MAX),
+                tv_nsec: i64::try_from(at % NANOS).unwrap_or(0) as _,
+            };
+            let it_interval = Timespec {
+                tv_sec: 0,
+                tv_nsec: 0,
+            };
+            timerfd_settime(
+                self.0.get_ref(),
+                TimerfdTimerFlags::ABSTIME,
+                &Itimerspec {
+                    it_interval,
+                    it_value,
+                },
+            )?;
+            Ok(())
+        }
+
+        pub(super) async fn ring(&mut self) {
+            loop {
+                let Ok(mut ready) = self.0.readable().await else {
+                    return;
+                };
+                let read = ready.try_io(|fd| Ok(rustix::io::read(fd, &mut [0; 8])?));
+                // Err: the alarm was set anew between the two.
+                if read.is_ok() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use core::pin::Pin;
+    use std::io;
+
+    use exonet_proto::Mono;
+    use tokio::time::{Instant, Sleep, sleep_until};
+
+    pub(crate) struct Alarm(Pin<Box<Sleep>>);
+
+    impl Alarm {
+        pub(super) fn new() -> io::Result<Self> {
+            Ok(Self(Box::pin(sleep_until(Instant::now()))))
+        }
+
+        pub(super) fn set(&mut self, now: Mono, at: Mono) -> io::Result<()> {
+            self.0.as_mut().reset(Instant::now() + at.since(now));
+            Ok(())
+        }
+
+        pub(super) async fn ring(&mut self) {
+            self.0.as_mut().await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Clock;
+    use core::time::Duration;
+
+    #[tokio::test]
+    async fn rings_when_due_and_not_before() {
+        let (clock, mut timer) = (Clock::start(), Timer::new().unwrap());
+        let start = clock.mono();
+        let due = start + Duration::from_millis(2);
+        assert_eq!(timer.arm(start, due), due);
+        timer.ring().await;
+        assert!(clock.mono() >= due);
+        assert_eq!(timer.set_for(), Mono::NEVER);
+    }
+
+    #[tokio::test]
+    async fn moves_forward_only() {
+        let (clock, mut timer) = (Clock::start(), Timer::new().unwrap());
+        let now = clock.mono();
+        let hour = now + Duration::from_secs(3_600);
+        timer.arm(now, hour);
+        let soon = now + Duration::from_millis(1);
+        assert_eq!(timer.arm(now, soon), soon);
+        assert_eq!(timer.arm(now, hour), soon, "it may ring early");
+        timer.ring().await;
+    }
+}

@@ -1,0 +1,52 @@
+//! What the tests share: nodes on the loopback, and a guard against hanging for ever.
+#![allow(dead_code)] // each test file uses its own part
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
+
+use std::future::Future;
+use std::time::Duration;
+
+use exonet::{Allow, Builder, Node, PeerAddr};
+
+/// Ends a test that hangs. No test depends on how long anything takes.
+pub(crate) async fn within<F: Future>(future: F) -> F::Output {
+    tokio::time::timeout(Duration::from_secs(60), future)
+        .await
+        .expect("this hangs")
+}
+
+pub(crate) fn builder() -> Builder {
+    Node::builder(Allow::anyone()).bind("127.0.0.1:0")
+}
+
+pub(crate) async fn node() -> Node {
+    builder().build().await.unwrap()
+}
+
+pub(crate) async fn pair() -> (Node, Node) {
+    (node().await, node().await)
+}
+
+/// A peer that does not exist, at an address where nobody listens.
+pub(crate) async fn nobody() -> PeerAddr {
+    let gone = node().await;
+    let address = gone.peer_addr();
+    gone.close(Duration::ZERO).await;
+    address
+}
+
+/// `n` bytes that no shift or cut of themselves equals.
+pub(crate) fn bytes(n: usize) -> Vec<u8> {
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state.to_le_bytes()
+    };
+    let mut bytes = Vec::with_capacity(n + 8);
+    while bytes.len() < n {
+        bytes.extend_from_slice(&next());
+    }
+    bytes.truncate(n);
+    bytes
+}

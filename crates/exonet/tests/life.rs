@@ -1,0 +1,415 @@
+//! How nodes begin, move and end, and what becomes of messages meanwhile.
+
+mod common;
+
+use std::io::Write;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use common::{builder, nobody, node, pair, within};
+use exonet::{Allow, BuildError, CancelError, Closed, Message, Node, Outcome, SendError, Status};
+
+const SOON: Duration = Duration::from_millis(50);
+const LATE: Duration = Duration::from_secs(30);
+
+#[tokio::test]
+async fn cancelled_before_it_leaves_is_certain() {
+    let (alice, to) = (node().await, nobody().await);
+    within(async {
+        let receipt = alice.send(&to, "never mind").await.unwrap();
+        assert_eq!(receipt.status(), Status::Queued);
+        assert_eq!(receipt.id(), None);
+        receipt.cancel().unwrap();
+        assert_eq!(receipt.cancel(), Err(CancelError::Settled));
+        let settled = receipt.await;
+        assert_eq!((settled.outcome, settled.id), (Outcome::Cancelled, None));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_deadline_expires_what_has_not_left() {
+    let (alice, to) = (node().await, nobody().await);
+    within(async {
+        let receipt = alice
+            .send(&to, Message::new("too late").deadline(SOON))
+            .await
+            .unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Expired);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn dropping_a_receipt_cancels_nothing() {
+    let (alice, bob) = pair().await;
+    within(async {
+        drop(alice.send(&bob.peer_addr(), "still coming").await.unwrap());
+        assert_eq!(bob.recv().await.unwrap().body.as_whole().unwrap(), "still coming");
+        assert!(alice.close(LATE).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_permit_holds_a_place_and_gives_it_back() {
+    let alice = builder()
+        .config(|config| config.limits.queued_messages = 2)
+        .build()
+        .await
+        .unwrap();
+    let to = nobody().await;
+    within(async {
+        let (first, second) = (
+            alice.reserve(&to).await.unwrap(),
+            alice.reserve(&to).await.unwrap(),
+        );
+        assert_eq!(
+            alice.try_send(&to, "x").unwrap_err(),
+            SendError::Full,
+            "both places are promised"
+        );
+        drop(second);
+        assert_eq!(alice.stats().open_messages, 0, "a dropped permit queues nothing");
+        let waited = alice.reserve(&to).await.unwrap();
+        let receipt = first.send("y").unwrap();
+        assert_eq!(receipt.status(), Status::Queued);
+        assert_eq!(alice.try_send(&to, "x").unwrap_err(), SendError::Full);
+        drop(waited);
+        drop(alice.try_send(&to, "x").unwrap());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn room_goes_to_those_who_wait_in_their_order() {
+    let alice = builder()
+        .config(|config| config.limits.queued_messages = 1)
+        .build()
+        .await
+        .unwrap();
+    let to = nobody().await;
+    within(async {
+        let first = alice.send(&to, "0").await.unwrap();
+        let order = Arc::new(Mutex::new(Vec::new()));
+        let mut waiting = Vec::new();
+        for name in 1..=3 {
+            let (alice, to, order) = (alice.clone(), to.clone(), Arc::clone(&order));
+            waiting.push(tokio::spawn(async move {
+                let receipt = alice.send(&to, "x").await.unwrap();
+                order.lock().unwrap().push(name);
+                receipt.cancel().unwrap();
+            }));
+            // On this runtime of one thread, the task now stands in line.
+            tokio::task::yield_now().await;
+        }
+        first.cancel().unwrap();
+        for task in waiting {
+            task.await.unwrap();
+        }
+        assert_eq!(*order.lock().unwrap(), [1, 2, 3]);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn close_returns_what_is_open_when_the_peer_does_not_exist() {
+    let (alice, to) = (node().await, nobody().await);
+    within(async {
+        let mut receipt = alice.send(&to, "anyone?").await.unwrap();
+        let open = alice.close(SOON).await;
+        assert_eq!(open.len(), 1);
+        assert_eq!((open[0].peer, open[0].size), (to.id, 7));
+        assert_eq!(
+            receipt.outcome().await.outcome,
+            Outcome::Cancelled,
+            "it never left"
+        );
+        assert_eq!(alice.send(&to, "more").await.unwrap_err(), SendError::Closed);
+        assert_eq!(alice.recv().await.unwrap_err(), Closed);
+        assert!(alice.close(SOON).await.is_empty(), "once is enough");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn close_waits_for_the_other_side() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let receipt = alice.send(&bob.peer_addr(), "last words").await.unwrap();
+        let (open, received) = tokio::join!(alice.close(LATE), bob.recv());
+        assert!(open.is_empty());
+        assert_eq!(received.unwrap().from, alice.id());
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_has_arrived_can_be_taken_after_close() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = bob.peer_addr();
+        drop(alice.send_batch(&to, ["a", "b", "c"]).await.unwrap());
+        let first = bob.recv().await.unwrap();
+        let mut rest = Vec::new();
+        while rest.len() < 2 {
+            let delivery = bob.accept().await.unwrap();
+            rest.push(delivery);
+        }
+        drop(rest);
+        let waiting = {
+            let bob = bob.clone();
+            tokio::spawn(async move {
+                let mut taken = 0;
+                while bob.recv().await.is_ok() {
+                    taken += 1;
+                }
+                taken
+            })
+        };
+        bob.close(LATE).await;
+        assert_eq!(waiting.await.unwrap(), 2);
+        assert_eq!(first.from, alice.id());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_last_handle_settles_every_receipt() {
+    let (alice, to) = (node().await, nobody().await);
+    within(async {
+        let receipt = alice.send(&to, "?").await.unwrap();
+        let permit = alice.reserve(&to).await.unwrap();
+        let other = alice.clone();
+        drop(alice);
+        assert_eq!(receipt.status(), Status::Queued, "a handle is left");
+        drop(other);
+        assert_eq!(receipt.await.outcome, Outcome::Cancelled);
+        assert_eq!(permit.send("late").unwrap_err(), SendError::Closed);
+    })
+    .await;
+}
+
+#[test]
+fn a_runtime_that_ends_settles_every_receipt() {
+    let start = || {
+        tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()
+            .unwrap()
+    };
+    let runtime = start();
+    let (alice, mut receipt) = runtime.block_on(async {
+        let (alice, to) = (node().await, nobody().await);
+        let receipt = alice.send(&to, "?").await.unwrap();
+        (alice, receipt)
+    });
+    drop(runtime);
+    start().block_on(within(async {
+        assert_eq!(receipt.outcome().await.outcome, Outcome::Cancelled);
+        assert_eq!(alice.recv().await.unwrap_err(), Closed);
+        assert!(alice.close(LATE).await.is_empty());
+    }));
+}
+
+#[tokio::test]
+async fn a_port_in_use_and_a_bad_address_are_named() {
+    let taken = node().await;
+    let error = builder().bind(taken.local_addr()).build().await.unwrap_err();
+    assert!(
+        matches!(error, BuildError::AddressInUse(address) if address == taken.local_addr()),
+        "{error}"
+    );
+    let error = builder().bind("here:there").build().await.unwrap_err();
+    assert!(
+        matches!(&error, BuildError::Address(text) if text == "here:there"),
+        "{error}"
+    );
+    // TEST-NET-1: an address that no interface has.
+    let error = builder().bind("192.0.2.1:0").build().await.unwrap_err();
+    assert!(matches!(error, BuildError::Bind { .. }), "{error}");
+}
+
+#[tokio::test]
+async fn close_frees_the_port() {
+    let first = node().await;
+    let address = first.local_addr();
+    first.close(SOON).await;
+    let second = builder().bind(address).build().await.unwrap();
+    assert_eq!(second.local_addr(), address);
+}
+
+#[tokio::test]
+async fn policies_decide_who_gets_in() {
+    let (alice, mallory) = pair().await;
+    let asked = Arc::new(Mutex::new(Vec::new()));
+    let (friend, notes) = (alice.id(), Arc::clone(&asked));
+    let bob = Node::builder(Allow::ask(move |id, remote| {
+        notes.lock().unwrap().push((id, remote));
+        id == friend
+    }))
+    .bind("127.0.0.1:0")
+    .build()
+    .await
+    .unwrap();
+    let carol = Node::builder(Allow::only([alice.id()]))
+        .bind("127.0.0.1:0")
+        .build()
+        .await
+        .unwrap();
+    within(async {
+        for host in [&bob, &carol] {
+            let refused = mallory.send(&host.peer_addr(), "let me in").await.unwrap();
+            let receipt = alice.send(&host.peer_addr(), "hello").await.unwrap();
+            assert_eq!(host.recv().await.unwrap().from, alice.id());
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+            assert_eq!(refused.settled(), None);
+        }
+        assert!(asked.lock().unwrap().contains(&(alice.id(), alice.local_addr())));
+        assert!(!mallory.close(SOON).await.is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_identity_in_a_directory_lives_on() {
+    let home = tempfile::tempdir().unwrap();
+    let path = home.path().join("bob");
+    let alice = node().await;
+    within(async {
+        let bob = builder().state_dir(&path).build().await.unwrap();
+        let id = bob.id();
+        let error = builder().state_dir(&path).build().await.unwrap_err();
+        assert!(
+            matches!(error, BuildError::State(_)),
+            "one process, one identity: {error}"
+        );
+        let receipt = alice.send(&bob.peer_addr(), "one").await.unwrap();
+        let first = bob.recv().await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        let address = bob.local_addr();
+        bob.close(LATE).await;
+
+        let bob = builder().state_dir(&path).bind(address).build().await.unwrap();
+        assert_eq!(bob.id(), id);
+        let receipt = alice.send(&bob.peer_addr(), "two").await.unwrap();
+        let second = bob.recv().await.unwrap();
+        assert_eq!(second.body.as_whole().unwrap(), "two");
+        assert!(
+            second.id.r > first.id.r,
+            "a later life never uses an earlier number"
+        );
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_node_that_moves_is_followed() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let talk = async |text: &'static str| {
+            let receipt = alice.send(&bob.peer_addr(), text).await.unwrap();
+            assert_eq!(bob.recv().await.unwrap().body.as_whole().unwrap(), text);
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        };
+        talk("before").await;
+        let old = alice.local_addr();
+        let new = alice.rebind(SocketAddr::from(([127, 0, 0, 1], 0))).await.unwrap();
+        assert_ne!(old, new);
+        assert_eq!(alice.local_addr(), new);
+        talk("after").await;
+        // And back the other way, without a hint.
+        let receipt = bob.send(&alice.id().into(), "found you").await.unwrap();
+        assert_eq!(alice.recv().await.unwrap().from, bob.id());
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        assert_eq!(bob.peer_stats(&alice.id()).unwrap().remote, Some(new));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn ping_measures_or_says_that_nobody_answers() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let rtt = alice.ping(&bob.peer_addr(), LATE).await.unwrap();
+        assert!(rtt.is_some_and(|rtt| rtt > Duration::ZERO));
+        assert_eq!(alice.ping(&nobody().await, SOON).await.unwrap(), None);
+        assert!(alice.peers().contains(&bob.id()));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unspecified_address_serves_both_families() {
+    let bob = match Node::builder(Allow::anyone()).bind("[::]:0").build().await {
+        Ok(bob) => bob,
+        Err(error) => {
+            // No IPv6 on this machine: the default must still come up.
+            println!("SKIPPED: {error}");
+            Node::builder(Allow::anyone()).build().await.unwrap();
+            return;
+        }
+    };
+    let port = bob.local_addr().port();
+    within(async {
+        for (own, address) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
+            let alice = Node::builder(Allow::anyone()).bind(own).build().await.unwrap();
+            let to = exonet::PeerAddr::new(bob.id(), [format!("{address}:{port}")]).unwrap();
+            let receipt = alice.send(&to, "hello").await.unwrap();
+            assert_eq!(bob.recv().await.unwrap().from, alice.id());
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+            assert_eq!(
+                bob.peer_stats(&alice.id()).unwrap().remote,
+                Some(alice.local_addr())
+            );
+        }
+    })
+    .await;
+}
+
+/// A sink that can be looked at.
+#[derive(Clone, Default)]
+struct Sink(Arc<Mutex<Vec<u8>>>);
+
+impl Write for Sink {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        self.0
+            .lock()
+            .map_err(|_| std::io::ErrorKind::Other)?
+            .extend_from_slice(data);
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn the_event_trace_tells_the_story() {
+    let sink = Sink::default();
+    let alice = builder().event_trace(sink.clone()).build().await.unwrap();
+    let bob = node().await;
+    within(async {
+        let receipt = alice.send(&bob.peer_addr(), "hello").await.unwrap();
+        bob.recv().await.unwrap();
+        receipt.await;
+        alice.close(LATE).await;
+        let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
+        for name in ["started", "connected", "outcome", "stats"] {
+            assert!(
+                text.contains(&format!(r#""name":"exonet:{name}""#)),
+                "no {name} in:\n{text}"
+            );
+        }
+        assert!(
+            text.lines()
+                .all(|line| line.starts_with('{') && line.ends_with("}}")),
+            "{text}"
+        );
+    })
+    .await;
+}

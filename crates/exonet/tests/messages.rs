@@ -1,0 +1,394 @@
+//! Messages between nodes that live, over real sockets.
+
+mod common;
+
+use std::collections::BTreeSet;
+
+use common::{builder, bytes, node, pair, within};
+use exonet::{BodyError, CancelError, Message, Outcome, Priority, SendError, Status};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+#[tokio::test]
+async fn two_nodes_talk() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let message = Message::new("hello").tag("greeting").priority(Priority::Urgent);
+        let mut receipt = alice.send(&bob.peer_addr(), message).await.unwrap();
+        let mut received = bob.recv().await.unwrap();
+        assert_eq!(received.from, alice.id());
+        assert_eq!(received.id.sender, alice.id());
+        assert_eq!(received.tag, "greeting");
+        assert_eq!(received.priority, Priority::Urgent);
+        assert_eq!(received.body.bytes(5).await.unwrap(), "hello");
+
+        let settled = receipt.outcome().await;
+        assert_eq!(settled.outcome, Outcome::Delivered);
+        assert_eq!(settled.id, Some(received.id));
+        assert_eq!(receipt.outcome().await, settled, "the same answer every time");
+        assert_eq!(receipt.settled(), Some(settled));
+        assert_eq!(receipt.status(), Status::Settled);
+        assert_eq!(receipt.cancel(), Err(CancelError::Settled));
+
+        // The other way, to where it was heard.
+        let receipt = bob.send(&alice.id().into(), "hello yourself").await.unwrap();
+        assert_eq!(alice.recv().await.unwrap().from, bob.id());
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_of_many_messages_goes_to_one_of_many_receivers() {
+    const SENDERS: usize = 4;
+    const EACH: usize = 2_000;
+    let (alice, bob) = pair().await;
+    let to = bob.peer_addr();
+    within(async {
+        let receivers: Vec<_> = (0..8)
+            .map(|_| {
+                let bob = bob.clone();
+                tokio::spawn(async move {
+                    let mut got = Vec::new();
+                    while let Ok(mut received) = bob.recv().await {
+                        got.push(received.body.bytes(64).await.unwrap());
+                    }
+                    got
+                })
+            })
+            .collect();
+        let senders: Vec<_> = (0..SENDERS)
+            .map(|sender| {
+                let (alice, to) = (alice.clone(), to.clone());
+                tokio::spawn(async move {
+                    let mut receipts = Vec::new();
+                    for i in 0..EACH {
+                        receipts.push(alice.send(&to, format!("{sender}/{i}")).await.unwrap());
+                    }
+                    for receipt in receipts {
+                        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+                    }
+                })
+            })
+            .collect();
+        for sender in senders {
+            sender.await.unwrap();
+        }
+        assert!(bob.close(std::time::Duration::from_secs(10)).await.is_empty());
+        let mut all = Vec::new();
+        for receiver in receivers {
+            all.extend(receiver.await.unwrap());
+        }
+        assert_eq!(all.len(), SENDERS * EACH, "none lost, none twice");
+        assert_eq!(all.into_iter().collect::<BTreeSet<_>>().len(), SENDERS * EACH);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
+    let alice = builder()
+        .config(|config| config.limits.queued_messages = 16)
+        .build()
+        .await
+        .unwrap();
+    let bob = node().await;
+    let to = bob.peer_addr();
+    within(async {
+        let send = async {
+            let receipts = alice
+                .send_batch(&to, (0..1_000).map(|i| format!("{i}")))
+                .await
+                .unwrap();
+            assert_eq!(receipts.len(), 1_000);
+            for receipt in receipts {
+                assert_eq!(receipt.await.outcome, Outcome::Delivered);
+            }
+        };
+        let receive = async {
+            let mut got = BTreeSet::new();
+            while got.len() < 1_000 {
+                for mut received in bob.recv_batch(64).await.unwrap() {
+                    assert!(got.insert(received.body.bytes(8).await.unwrap()), "twice");
+                }
+            }
+        };
+        tokio::join!(send, receive);
+        assert!(bob.try_recv().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_message_of_a_batch_gives_the_receipts_of_those_before() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let messages = [
+            Message::new("a"),
+            Message::new("b").tag(vec![0; 256]),
+            Message::new("c"),
+        ];
+        let (receipts, error) = alice.send_batch(&bob.peer_addr(), messages).await.unwrap_err();
+        assert_eq!(error, SendError::TagTooLong(256));
+        assert_eq!(receipts.len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_full_queue_says_so_or_waits() {
+    let alice = builder()
+        .config(|config| config.limits.queued_messages = 4)
+        .build()
+        .await
+        .unwrap();
+    let bob = node().await;
+    let to = bob.peer_addr();
+    within(async {
+        let mut receipts = Vec::new();
+        let error = loop {
+            match alice.try_send(&to, "x") {
+                Ok(receipt) => receipts.push(receipt),
+                Err(error) => break error,
+            }
+        };
+        assert_eq!(error, SendError::Full);
+        assert_eq!(receipts.len(), 4);
+
+        let waiting = alice.send(&to, "waits");
+        let take = async {
+            for _ in 0..5 {
+                bob.recv().await.unwrap();
+            }
+        };
+        let (sent, ()) = tokio::join!(waiting, take);
+        receipts.push(sent.unwrap());
+        for receipt in receipts {
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_delivery_that_is_dropped_is_handed_out_again() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let mut receipt = alice.send(&bob.peer_addr(), "again").await.unwrap();
+        let first = bob.accept().await.unwrap();
+        let id = first.id();
+        assert!(bob.try_recv().is_none(), "it is out");
+        drop(first);
+
+        let second = bob.accept().await.unwrap();
+        assert_eq!((second.id(), second.from()), (id, alice.id()));
+        assert_eq!(second.body().as_whole().unwrap(), "again");
+        assert_eq!(receipt.settled(), None, "nobody has taken it");
+        second.done().unwrap();
+        assert_eq!(receipt.outcome().await.id, Some(id));
+        assert!(bob.try_recv().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_waiting_receiver_that_gives_up_passes_its_turn_on() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let mut quitter = Box::pin(bob.recv());
+        assert!(futures_poll(quitter.as_mut()).is_pending());
+        let other = {
+            let bob = bob.clone();
+            tokio::spawn(async move { bob.recv().await.unwrap().from })
+        };
+        let receipt = alice.send(&bob.peer_addr(), "one").await.unwrap();
+        drop(quitter);
+        assert_eq!(other.await.unwrap(), alice.id());
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+fn futures_poll<F: Future>(future: std::pin::Pin<&mut F>) -> std::task::Poll<F::Output> {
+    future.poll(&mut std::task::Context::from_waker(std::task::Waker::noop()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_large_body_streams_both_ways_at_once() {
+    const LEN: usize = 32 << 20;
+    let (alice, bob) = pair().await;
+    let content = bytes(LEN);
+    within(async {
+        let to = bob.peer_addr();
+        let send = async {
+            let head = Message::default().tag("file");
+            let receipt = alice
+                .send_from(&to, head, LEN as u64, &content[..])
+                .await
+                .unwrap();
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        };
+        let receive = async {
+            let mut received = bob.recv().await.unwrap();
+            assert_eq!(received.tag, "file");
+            assert!(received.body.is_stream());
+            assert_eq!(received.body.len(), LEN as u64);
+            assert!(received.body.as_whole().is_none());
+            let too_large = received.body.bytes(LEN as u64 - 1).await.unwrap_err();
+            assert_eq!(
+                too_large,
+                BodyError::TooLarge {
+                    len: LEN as u64,
+                    limit: LEN as u64 - 1
+                }
+            );
+            let mut got = Vec::new();
+            received.body.read_to_end(&mut got).await.unwrap();
+            assert!(got == content, "the body differs");
+        };
+        tokio::join!(send, receive);
+        assert!(bob.try_recv().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_streamed_body_is_delivered_at_its_end_only() {
+    const LEN: usize = 2 << 20;
+    let (alice, bob) = pair().await;
+    let content = bytes(LEN);
+    within(async {
+        let to = bob.peer_addr();
+        let (mut receipt, mut writer) = alice
+            .send_stream(&to, Message::default(), LEN as u64)
+            .await
+            .unwrap();
+        let (first, second) = content.split_at(LEN / 2);
+        writer.write_all(first).await.unwrap();
+        let mut delivery = bob.accept().await.unwrap();
+        let mut got = vec![0; LEN / 2];
+        delivery.body_mut().read_exact(&mut got).await.unwrap();
+        assert_eq!(receipt.settled(), None);
+        assert_eq!(writer.remaining(), (LEN / 2) as u64);
+        writer.write_all(second).await.unwrap();
+        writer.shutdown().await.unwrap();
+        let error = writer.write_all(b"x").await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::InvalidInput);
+        delivery.body_mut().read_to_end(&mut got).await.unwrap();
+        assert!(got == content, "the body differs");
+        assert_eq!(receipt.settled(), None, "read, not taken");
+        delivery.done().unwrap();
+        assert_eq!(receipt.outcome().await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_writer_that_is_dropped_early_withdraws_the_message() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = bob.peer_addr();
+        let (receipt, mut writer) = alice.send_stream(&to, Message::default(), 4 << 20).await.unwrap();
+        writer.write_all(&bytes(1 << 20)).await.unwrap();
+        drop(writer);
+        let outcome = receipt.await.outcome;
+        assert!(
+            matches!(outcome, Outcome::Cancelled | Outcome::Unknown),
+            "{outcome:?}"
+        );
+
+        let short = alice
+            .send_from(&to, Message::default(), 10, &b"short"[..])
+            .await
+            .unwrap_err();
+        assert!(
+            matches!(short, exonet::SendFromError::Short { read: 5, len: 10 }),
+            "{short}"
+        );
+
+        // The way is free for others.
+        let receipt = alice.send(&to, "after").await.unwrap();
+        loop {
+            let mut received = bob.recv().await.unwrap();
+            if received.body.is_stream() {
+                assert_eq!(received.body.bytes(u64::MAX).await, Err(BodyError::NotDelivered));
+            } else {
+                assert_eq!(received.body.bytes(5).await.unwrap(), "after");
+                break;
+            }
+        }
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn flush_waits_for_what_was_sent_before() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = bob.peer_addr();
+        let receipts: Vec<_> = alice.send_batch(&to, vec!["x"; 100]).await.unwrap();
+        let take = async {
+            for _ in 0..100 {
+                bob.recv().await.unwrap();
+            }
+        };
+        let (open, ()) = tokio::join!(alice.flush(None), take);
+        assert!(open.is_empty());
+        assert!(receipts.iter().all(|receipt| receipt.settled().is_some()));
+
+        drop(alice.send(&to, "nobody takes this").await.unwrap());
+        let open = alice.flush(std::time::Duration::from_millis(10)).await;
+        assert_eq!(open.len(), 1);
+        assert_eq!(open[0].peer, bob.id());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn refusals_name_the_reason() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = bob.peer_addr();
+        let error = alice
+            .send(&to, Message::new("x").tag(vec![0; 256]))
+            .await
+            .unwrap_err();
+        assert_eq!(error, SendError::TagTooLong(256));
+        assert_eq!(
+            alice.send(&alice.peer_addr(), "x").await.unwrap_err(),
+            SendError::Myself
+        );
+        assert_eq!(
+            alice.send(&bob.id().into(), "x").await.unwrap_err(),
+            SendError::NoAddress(bob.id()),
+            "it has not been heard of"
+        );
+        let lost = exonet::PeerAddr::new(bob.id(), ["no-such-host.invalid:1"]).unwrap();
+        let error = alice.send(&lost, "x").await.unwrap_err();
+        assert!(
+            matches!(&error, SendError::Lookup { hint, .. } if hint == "no-such-host.invalid:1"),
+            "{error}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_host_name_is_as_good_as_an_address() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let port = bob.local_addr().port();
+        let to = exonet::PeerAddr::new(bob.id(), [format!("localhost:{port}")]).unwrap();
+        assert_eq!(
+            alice.try_send(&to, "x").unwrap_err(),
+            SendError::NoAddress(bob.id()),
+            "not looked up yet"
+        );
+        let receipt = alice.send(&to, "x").await.unwrap();
+        bob.recv().await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        drop(alice.try_send(&to, "y").unwrap());
+        bob.recv().await.unwrap();
+    })
+    .await;
+}
