@@ -33,7 +33,8 @@ impl Output {
         if !self.json {
             return Ok(());
         }
-        let mut line = serde_json::to_vec(value).map_err(|e| Failure::new("cannot write JSON").because(&e))?;
+        let mut line =
+            serde_json::to_vec(value).map_err(|e| Failure::new("cannot write JSON").because(&e))?;
         line.push(b'\n');
         self.bytes(&line)
     }

@@ -179,7 +179,11 @@ pub(crate) async fn read_file(
     // A streamed body may be taken only once its end has been seen.
     drain(&mut body).await.map_err(PourError::Read)?;
     let hash = hash.finalize();
-    Ok(if hash == claimed { Ok(hash) } else { Err(FormatError::Hash) })
+    Ok(if hash == claimed {
+        Ok(hash)
+    } else {
+        Err(FormatError::Hash)
+    })
 }
 
 /// Reads to the end, for nothing.
@@ -214,7 +218,9 @@ impl Refused {
 
     /// Nothing, if it is not one.
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
-        serde_json::from_slice(body).ok().filter(|refused: &Self| refused.v == VERSION)
+        serde_json::from_slice(body)
+            .ok()
+            .filter(|refused: &Self| refused.v == VERSION)
     }
 
     /// Names the refused message among those of one sender.
@@ -229,7 +235,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn block_on<F: Future>(future: F) -> F::Output {
-        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
+        tokio::runtime::Builder::new_current_thread()
+            .build()
+            .unwrap()
+            .block_on(future)
     }
 
     fn body_of(name: &str, content: &[u8]) -> Vec<u8> {
@@ -259,11 +268,11 @@ mod tests {
         }
 
         #[test]
-        fn damaged_content_is_noticed(content in prop::collection::vec(any::<u8>(), 1..500), at: prop::sample::Index, bit in 0..8) {
+        fn damaged_content_is_noticed(content in prop::collection::vec(any::<u8>(), 1..500), at: prop::sample::Index, bit in 0_u32..8) {
             let mut body = body_of("f", &content);
             let content_at = body.len() - 32 - content.len();
             let at = content_at + at.index(content.len() + 32);
-            body[at] ^= 1 << bit;
+            body[at] ^= 1_u8 << bit;
             prop_assert_eq!(taken(&body), None);
         }
 

@@ -52,7 +52,9 @@ impl FromStr for Size {
 
 /// The nearest integer, where there is one. A span is the checked way from a fraction to an integer.
 pub(crate) fn whole(number: f64) -> Option<u64> {
-    Duration::try_from_secs_f64(number.round()).ok().map(|span| span.as_secs())
+    Duration::try_from_secs_f64(number.round())
+        .ok()
+        .map(|span| span.as_secs())
 }
 
 impl fmt::Display for Size {
@@ -111,7 +113,7 @@ pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at) % 3 == 0 {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
             text.push(',');
         }
         text.push(digit);
@@ -134,7 +136,11 @@ pub(crate) fn span(span: Duration) -> String {
 /// `count` things in `span`, as a rate a second.
 pub(crate) fn rate(count: u64, span: Duration) -> f64 {
     let seconds = span.as_secs_f64();
-    if seconds > 0.0 { precise(count) / seconds } else { 0.0 }
+    if seconds > 0.0 {
+        precise(count) / seconds
+    } else {
+        0.0
+    }
 }
 
 /// A share as `5 %` or `0.5 %`.

@@ -19,7 +19,7 @@ pub(crate) use demo::{DemoArgs, DemoReceiverArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use listen::ListenArgs;
 pub(crate) use ping::PingArgs;
-pub(crate) use send::{SendArgs, Urgency};
+pub(crate) use send::SendArgs;
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -61,7 +61,12 @@ pub(crate) struct Cli {
 #[derive(Args, Debug)]
 pub(crate) struct Common {
     /// Use the stored identity NAME instead of the command's default
-    #[arg(long = "as", value_name = "NAME", global = true, help_heading = "Common options")]
+    #[arg(
+        long = "as",
+        value_name = "NAME",
+        global = true,
+        help_heading = "Common options"
+    )]
     pub(crate) identity: Option<String>,
     /// Keep the identity in this directory
     #[arg(long, value_name = "DIR", global = true, help_heading = "Common options")]
@@ -73,7 +78,13 @@ pub(crate) struct Common {
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
     pub(crate) verbose: u8,
     /// Say nothing but errors and data
-    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Common options")]
+    #[arg(
+        short,
+        long,
+        global = true,
+        conflicts_with = "verbose",
+        help_heading = "Common options"
+    )]
     pub(crate) quiet: bool,
 }
 
@@ -109,7 +120,10 @@ mod tests {
             let name = command.get_name().to_owned();
             let help = command.render_help().to_string();
             assert!(help.contains("EXAMPLES"), "{name} has no examples");
-            assert!(help.contains(&format!("exon {name}")), "{name} is not in its examples");
+            assert!(
+                help.contains(&format!("exon {name}")),
+                "{name} is not in its examples"
+            );
         }
     }
 }

@@ -1,1 +1,10 @@
-use crate::{args::*, exit::Exit, failure::Failure, settings::Settings}; pub(super) async fn run(_: &Settings, _: BenchArgs) -> Result<Exit, Failure> { Ok(Exit::Success) }
+//! `exon bench`: see [`crate::bench`].
+
+use crate::args::BenchArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+pub(super) async fn run(settings: &Settings, args: &BenchArgs) -> Result<Exit, Failure> {
+    crate::bench::run(settings, args).await
+}

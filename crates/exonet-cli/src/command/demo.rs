@@ -6,6 +6,6 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-pub(super) async fn run(settings: &Settings, args: DemoArgs) -> Result<Exit, Failure> {
-    Demo::new(settings, &args).run().await
+pub(super) async fn run(settings: &Settings, args: &DemoArgs) -> Result<Exit, Failure> {
+    Demo::new(settings, args).run().await
 }

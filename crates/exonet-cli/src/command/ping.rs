@@ -41,17 +41,17 @@ struct Series {
     trips: Vec<Duration>,
 }
 
-pub(super) async fn run(settings: &Settings, args: PingArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(settings: &Settings, args: &PingArgs) -> Result<Exit, Failure> {
     let node = node::toward(settings, &args.peer).await?;
     let mut series = Series::default();
     let interrupted = {
-        let pings = ping_all(settings, &node, &args, &mut series);
+        let pings = ping_all(settings, &node, args, &mut series);
         tokio::select! {
             result = pin!(pings) => { result?; false }
             stop = stop(None) => { stop?; true }
         }
     };
-    sum_up(settings, &node, &args, &series, interrupted)?;
+    sum_up(settings, &node, args, &series, interrupted)?;
     node.close(GOODBYE).await;
     Ok(match (interrupted, series.trips.is_empty()) {
         (true, _) => Exit::Interrupted,
@@ -72,9 +72,8 @@ async fn ping_all(
         ticks.tick().await;
         series.sent = n;
         let rtt = node.ping(&args.peer, args.timeout).await;
-        let rtt = rtt.map_err(|e| {
-            Failure::new(format!("cannot ping {}", args.peer.id.short())).because(&e)
-        })?;
+        let rtt =
+            rtt.map_err(|e| Failure::new(format!("cannot ping {}", args.peer.id.short())).because(&e))?;
         series.trips.extend(rtt);
         let told = rtt.map_or("no answer".to_owned(), units::span);
         settings.output.text(&format!("{n:>4}  {told}"))?;
@@ -98,10 +97,18 @@ fn sum_up(
     let answered = u32::try_from(series.trips.len()).unwrap_or(u32::MAX);
     let lost = series.sent.saturating_sub(answered);
     let average = series.trips.iter().sum::<Duration>().checked_div(answered);
-    let (min, max) = (series.trips.iter().min().copied(), series.trips.iter().max().copied());
-    let address = stats.as_ref().and_then(|stats| stats.remote).map(|address| address.to_string());
+    let (min, max) = (
+        series.trips.iter().min().copied(),
+        series.trips.iter().max().copied(),
+    );
+    let address = stats
+        .as_ref()
+        .and_then(|stats| stats.remote)
+        .map(|address| address.to_string());
     let mtu = stats.as_ref().map(|stats| stats.mtu);
-    settings.output.text(&format!("\n{} sent, {lost} lost", series.sent))?;
+    settings
+        .output
+        .text(&format!("\n{} sent, {lost} lost", series.sent))?;
     if let (Some(min), Some(average), Some(max)) = (min, average, max) {
         let [min, average, max] = [min, average, max].map(units::span);
         settings
@@ -109,7 +116,9 @@ fn sum_up(
             .text(&format!("round trip  min {min}, average {average}, max {max}"))?;
     }
     if let (Some(address), Some(mtu)) = (&address, mtu) {
-        settings.output.text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
+        settings
+            .output
+            .text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
     }
     settings.output.line(&Summary {
         r#type: "summary",

@@ -28,7 +28,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 /// When nothing has come back after this, say that we still try.
 const SILENCE: Duration = Duration::from_secs(4);
 
-pub(super) async fn run(settings: &Settings, args: SendArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Failure> {
     for file in &args.files {
         readable(file).await?;
     }
@@ -38,22 +38,27 @@ pub(super) async fn run(settings: &Settings, args: SendArgs) -> Result<Exit, Fai
         let (receipts, offered) = mpsc::channel(256);
         let offer = Offer {
             node: &node,
-            args: &args,
+            args,
             receipts,
         };
-        book.keep(&args, offer.all(), offered).await
+        book.keep(args, offer.all(), offered).await
     };
     show::open_messages(settings, &node.close(GOODBYE).await)?;
     // With its last handle the node settles what is open: Cancelled if it never left, Unknown otherwise.
     drop(node);
     book.settle_rest().await?;
-    book.sum_up(&args, ended)
+    book.sum_up(args, ended)
 }
 
 /// Fails early, before anything has been sent.
 async fn readable(path: &Path) -> Result<(), Failure> {
-    let file = File::open(path).await.map_err(|e| Failure::path("read", path, &e))?;
-    let about = file.metadata().await.map_err(|e| Failure::path("read", path, &e))?;
+    let file = File::open(path)
+        .await
+        .map_err(|e| Failure::path("read", path, &e))?;
+    let about = file
+        .metadata()
+        .await
+        .map_err(|e| Failure::path("read", path, &e))?;
     if about.is_dir() {
         return Err(Failure::new(format!("{} is a directory", path.display())).hint("name its files"));
     }
@@ -94,7 +99,9 @@ impl Offer<'_> {
 
     /// Waits for room: the back-pressure reaches whoever writes to our standard input.
     async fn one(&self, body: Vec<u8>) -> Result<(), Failure> {
-        let Ok(place) = self.receipts.reserve().await else { return Ok(()) };
+        let Ok(place) = self.receipts.reserve().await else {
+            return Ok(());
+        };
         let receipt = self.node.send(&self.args.peer, self.message(body)).await;
         place.send(receipt.map_err(|e| cannot_send(&self.args.peer, &e))?);
         Ok(())
@@ -104,7 +111,9 @@ impl Offer<'_> {
         let unreadable = |e| Failure::path("read", path, &e);
         let file = File::open(path).await.map_err(unreadable)?;
         let size = file.metadata().await.map_err(unreadable)?.len();
-        let Ok(place) = self.receipts.reserve().await else { return Ok(()) };
+        let Ok(place) = self.receipts.reserve().await else {
+            return Ok(());
+        };
         let head = self.message(Vec::new());
         let sent = self.node.send_stream(&self.args.peer, head, size).await;
         let (receipt, mut body) = sent.map_err(|e| cannot_send(&self.args.peer, &e))?;
@@ -113,9 +122,10 @@ impl Offer<'_> {
             // A body that nobody wants any more: its receipt tells why.
             Ok(()) | Err(PourError::Write(_)) => Ok(()),
             Err(PourError::Read(error)) => Err(unreadable(error)),
-            Err(PourError::Short) => {
-                Err(Failure::new(format!("{} became shorter while it was sent", path.display())))
-            }
+            Err(PourError::Short) => Err(Failure::new(format!(
+                "{} became shorter while it was sent",
+                path.display()
+            ))),
         }
     }
 
@@ -123,7 +133,10 @@ impl Offer<'_> {
         let mut input = BufReader::new(input);
         loop {
             let mut line = Vec::new();
-            let read = (&mut input).take(LONGEST_LINE + 1).read_until(b'\n', &mut line).await;
+            let read = (&mut input)
+                .take(LONGEST_LINE + 1)
+                .read_until(b'\n', &mut line)
+                .await;
             if read.map_err(|e| Failure::new("cannot read standard input").because(&e))? == 0 {
                 return Ok(());
             }
@@ -131,8 +144,10 @@ impl Offer<'_> {
                 line.pop();
             } else if u64::try_from(line.len()).is_ok_and(|len| len > LONGEST_LINE) {
                 let limit = units::Size(LONGEST_LINE);
-                return Err(Failure::new(format!("a line of standard input is longer than {limit}"))
-                    .hint("send it as a file: --file FILE"));
+                return Err(
+                    Failure::new(format!("a line of standard input is longer than {limit}"))
+                        .hint("send it as a file: --file FILE"),
+                );
             }
             self.one(line).await?;
         }
@@ -238,7 +253,9 @@ impl<'a> Book<'a> {
         if self.settings.verbose {
             let late = if settled.late { ", late" } else { "" };
             let id = id.as_deref().unwrap_or("never left");
-            self.settings.output.text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
+            self.settings
+                .output
+                .text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
         }
         self.settings.output.line(&Line {
             r#type: "message",

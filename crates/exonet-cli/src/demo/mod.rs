@@ -96,13 +96,19 @@ impl<'a> Demo<'a> {
 
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let state = tempfile::tempdir().map_err(|e| {
-            Failure::new("the demo needs a temporary directory").because(&e).hint("set TMPDIR to one")
+            Failure::new("the demo needs a temporary directory")
+                .because(&e)
+                .hint("set TMPDIR to one")
         })?;
         let identity = state.path().join("receiver");
         let mut stage = Stage::set(&self.course, &identity).await?;
         let mut view = View::new(self.settings.output, &self.course);
         let performance = self.perform(&mut stage, &mut view).await?;
-        let records = if performance.interrupted { stage.records() } else { quiet(&mut stage).await? };
+        let records = if performance.interrupted {
+            stage.records()
+        } else {
+            quiet(&mut stage).await?
+        };
         stage.node.close(GOODBYE).await;
         view.end();
         let report = self.report(&stage, &performance, records);
@@ -201,8 +207,9 @@ impl<'a> Demo<'a> {
             records: stage.records(),
             offered: stage.offered(),
             rows: SIDES.map(|side| {
-                let (arrived, duplicates) =
-                    stage.ledgers.with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
+                let (arrived, duplicates) = stage
+                    .ledgers
+                    .with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
                 // What has ended without having arrived.
                 let missing = match side {
                     Side::Exonet => 0,
@@ -225,8 +232,9 @@ impl<'a> Demo<'a> {
         let outcomes = stage.outcomes();
         let sent = stage.offered();
         let plain = [Side::Remembering, Side::Plain].map(|side| {
-            let (arrived, duplicates) =
-                stage.ledgers.with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
+            let (arrived, duplicates) = stage
+                .ledgers
+                .with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
             let sent = stage.finished(side).max(arrived);
             Row {
                 side,

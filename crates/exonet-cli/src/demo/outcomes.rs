@@ -57,7 +57,9 @@ impl Outcomes {
                 (Some(Outcome::Unknown), _) => &mut account.unknown,
                 (Some(Outcome::Delivered), true) => &mut account.delivered,
                 // Nothing here has a deadline or is cancelled: such an outcome breaks the promise too.
-                (Some(Outcome::Delivered | Outcome::Expired | Outcome::Cancelled) | None, _) => &mut account.lost,
+                (Some(Outcome::Delivered | Outcome::Expired | Outcome::Cancelled) | None, _) => {
+                    &mut account.lost
+                }
             };
             *count += 1;
         }
@@ -66,7 +68,9 @@ impl Outcomes {
 
     /// Of the unknown ones, how many had arrived.
     pub(super) fn unknown_but_there(&self, ledger: &Ledger) -> u64 {
-        let unknown = (0_u64..).zip(&self.told).filter(|(_, told)| **told == Some(Outcome::Unknown));
+        let unknown = (0_u64..)
+            .zip(&self.told)
+            .filter(|(_, told)| **told == Some(Outcome::Unknown));
         unknown.map(|(n, _)| u64::from(ledger.has(n))).sum()
     }
 }
@@ -91,7 +95,13 @@ mod tests {
         let account = outcomes.account(6, &ledger);
         assert_eq!(
             account,
-            Account { sent: 6, delivered: 2, duplicates: 1, lost: 2, unknown: 2 }
+            Account {
+                sent: 6,
+                delivered: 2,
+                duplicates: 1,
+                lost: 2,
+                unknown: 2
+            }
         );
         assert_eq!(outcomes.unknown_but_there(&ledger), 1);
         assert_eq!(account.delivered + account.lost + account.unknown, account.sent);

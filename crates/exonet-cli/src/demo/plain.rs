@@ -59,7 +59,9 @@ pub(super) async fn receive(
     loop {
         let (len, from) = socket.recv_from(&mut buffer).await?;
         let datagram = buffer.get(..len).unwrap_or_default();
-        let Some((DATA, number, body)) = open(datagram) else { continue };
+        let Some((DATA, number, body)) = open(datagram) else {
+            continue;
+        };
         if !remember || seen.insert(number) {
             deliver(number, body)?;
         }
@@ -87,7 +89,10 @@ pub(super) async fn send(
     while next < total || !sender.open.is_empty() {
         let pending = u64::try_from(sender.open.len()).unwrap_or(u64::MAX);
         finished.store(next.saturating_sub(pending), Ordering::Relaxed);
-        let resend = sender.due.front().map_or_else(|| Instant::now() + TIMEOUT, |(due, _)| *due);
+        let resend = sender
+            .due
+            .front()
+            .map_or_else(|| Instant::now() + TIMEOUT, |(due, _)| *due);
         tokio::select! {
             () = progress.allows(next), if next < total && sender.open.len() < WINDOW => {
                 sender.first(next).await;
@@ -163,14 +168,15 @@ mod tests {
     proptest! {
         #[test]
         fn datagrams_open_as_sealed(number: u64, body: Vec<u8>) {
-            prop_assert_eq!(open(&seal(DATA, number, &body)), Some((DATA, number, body.as_slice())));
+            let datagram = seal(DATA, number, &body);
+            prop_assert_eq!(open(&datagram), Some((DATA, number, body.as_slice())));
         }
 
         #[test]
-        fn a_flipped_bit_is_noticed(number: u64, body: Vec<u8>, at: prop::sample::Index, bit in 0..8) {
+        fn a_flipped_bit_is_noticed(number: u64, body: Vec<u8>, at: prop::sample::Index, bit in 0_u32..8) {
             let mut datagram = seal(DATA, number, &body);
             let at = at.index(datagram.len());
-            datagram[at] ^= 1 << bit;
+            datagram[at] ^= 1_u8 << bit;
             prop_assert_eq!(open(&datagram), None);
         }
     }

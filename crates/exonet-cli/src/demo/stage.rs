@@ -95,7 +95,8 @@ impl<'a> Stage<'a> {
             offered: Arc::clone(&self.offered),
         };
         let progress = Progress::new(self.gate.subscribe());
-        self.senders.push(tokio::spawn(sending.all(size, total, progress)));
+        self.senders
+            .push(tokio::spawn(sending.all(size, total, progress)));
         for (way, finished) in [&self.remembering, &self.plain].into_iter().zip(&self.finished) {
             let (relay, finished) = (way.relay.address, Arc::clone(finished));
             let progress = Progress::new(self.gate.subscribe());
@@ -145,7 +146,11 @@ impl<'a> Stage<'a> {
         self.receiver = Some(receiver);
         let (peer, remembering, plain) = places(ready)?;
         let exonet = first_address(&peer)?;
-        for (way, place) in [(&self.exonet, exonet), (&self.remembering, remembering), (&self.plain, plain)] {
+        for (way, place) in [
+            (&self.exonet, exonet),
+            (&self.remembering, remembering),
+            (&self.plain, plain),
+        ] {
             way.route.send_modify(|route| route.receiver = place);
         }
         Ok(())
@@ -206,7 +211,9 @@ impl<'a> Stage<'a> {
         let (ended, running): (Vec<_>, Vec<_>) = self.senders.drain(..).partition(JoinHandle::is_finished);
         self.senders = running;
         for sender in ended {
-            sender.await.map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
+            sender
+                .await
+                .map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
         }
         Ok(self.senders.is_empty())
     }

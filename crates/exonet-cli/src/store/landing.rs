@@ -53,7 +53,7 @@ impl Landing {
     ) -> Result<Self, Refusal> {
         // Asked again at the end; here it saves sending a file in vain.
         match fs::symlink_metadata(directory.join(name.as_str())) {
-            Ok(about) if !overwrite && !(about.is_file() && about.len() == size) => {
+            Ok(about) if !(overwrite || about.is_file() && about.len() == size) => {
                 return Err(Refusal::Taken(name));
             }
             Ok(about) if about.is_dir() => return Err(Refusal::Taken(name)),

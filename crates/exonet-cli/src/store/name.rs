@@ -67,7 +67,12 @@ impl fmt::Display for SafeName {
 }
 
 fn is_reserved(name: &str) -> bool {
-    let stem = name.split('.').next().unwrap_or_default().trim_end().to_lowercase();
+    let stem = name
+        .split('.')
+        .next()
+        .unwrap_or_default()
+        .trim_end()
+        .to_lowercase();
     let numbered = ["com", "lpt"].iter().any(|device| {
         stem.strip_prefix(device).is_some_and(|rest| {
             let mut rest = rest.chars();
@@ -90,7 +95,17 @@ mod tests {
 
     #[test]
     fn ordinary_names_pass() {
-        for name in ["a", "photo 1.jpg", "archive.tar.gz", "résumé.pdf", "console.log", "com10", "-rf", "a..b", "nullable"] {
+        for name in [
+            "a",
+            "photo 1.jpg",
+            "archive.tar.gz",
+            "résumé.pdf",
+            "console.log",
+            "com10",
+            "-rf",
+            "a..b",
+            "nullable",
+        ] {
             assert!(SafeName::new(name).is_ok(), "{name}");
         }
     }
@@ -98,9 +113,35 @@ mod tests {
     #[test]
     fn tricks_do_not() {
         for name in [
-            "", ".", "..", "/etc/passwd", "../x", "a/b", "a\\b", "..\\x", "C:\\x", "C:x", "a:stream", ".bashrc",
-            ".exon-1.part", "nul", "NUL.txt", "con", "com1", "LPT9.log", "com¹", "a\0b", "a\nb", "\u{1b}[2J",
-            "gnp.\u{202e}exe", "trailing.", "trailing ", " leading", "what?", "*", "nul .txt",
+            "",
+            ".",
+            "..",
+            "/etc/passwd",
+            "../x",
+            "a/b",
+            "a\\b",
+            "..\\x",
+            "C:\\x",
+            "C:x",
+            "a:stream",
+            ".bashrc",
+            ".exon-1.part",
+            "nul",
+            "NUL.txt",
+            "con",
+            "com1",
+            "LPT9.log",
+            "com¹",
+            "a\0b",
+            "a\nb",
+            "\u{1b}[2J",
+            "gnp.\u{202e}exe",
+            "trailing.",
+            "trailing ",
+            " leading",
+            "what?",
+            "*",
+            "nul .txt",
         ] {
             assert!(SafeName::new(name).is_err(), "{name:?}");
         }

@@ -1,7 +1,7 @@
 //! How much may still be stored.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::units::Size;
 
@@ -39,7 +39,9 @@ impl Room {
     pub(super) fn reserve(&self, size: u64) -> Result<Space, Full> {
         let taken = self
             .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(size));
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
+                left.checked_sub(size)
+            });
         match taken {
             Ok(_) => Ok(Space {
                 size,

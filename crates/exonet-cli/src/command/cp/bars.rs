@@ -8,8 +8,10 @@ use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-const MOVING: &str = "  {prefix:<24!} {bar:24.cyan/dim} {binary_bytes:>11} {binary_bytes_per_sec:>13}  {eta} left";
-const WAITING: &str = "  {prefix:<24!} {bar:24.cyan/dim} {binary_bytes:>11}  the receiver checks and stores it {spinner}";
+const MOVING: &str =
+    "  {prefix:<24!} {bar:24.cyan/dim} {binary_bytes:>11} {binary_bytes_per_sec:>13}  {eta} left";
+const WAITING: &str =
+    "  {prefix:<24!} {bar:24.cyan/dim} {binary_bytes:>11}  the receiver checks and stores it {spinner}";
 
 /// The progress bars of all files under way.
 pub(super) struct Bars(MultiProgress);
@@ -20,7 +22,11 @@ pub(super) struct Bar(ProgressBar);
 impl Bars {
     pub(super) fn new(settings: &Settings) -> Self {
         let watched = std::io::stderr().is_terminal() && !settings.quiet && !settings.output.is_json();
-        let target = if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let target = if watched {
+            ProgressDrawTarget::stderr()
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         Self(MultiProgress::with_draw_target(target))
     }
 

@@ -28,7 +28,7 @@ use crate::units::{self, Size};
 /// Files under way at once.
 const ABREAST: usize = 4;
 
-pub(super) async fn run(settings: &Settings, args: CpArgs) -> Result<Exit, Failure> {
+pub(super) async fn run(settings: &Settings, args: &CpArgs) -> Result<Exit, Failure> {
     let mut items = Vec::new();
     for path in &args.files {
         items.push(Item::new(path).await?);
@@ -60,13 +60,19 @@ impl Item {
     async fn new(path: &Path) -> Result<Self, Failure> {
         let unreadable = |e| Failure::path("read", path, &e);
         // Opened, not only looked at: what cannot be read is told before anything is sent.
-        let about = File::open(path).await.map_err(unreadable)?.metadata().await.map_err(unreadable)?;
+        let about = File::open(path)
+            .await
+            .map_err(unreadable)?
+            .metadata()
+            .await
+            .map_err(unreadable)?;
         if !about.is_file() {
             let failure = Failure::new(format!("{} is not a regular file", path.display()));
             return Err(failure.hint("name files; pack directories with tar first"));
         }
         let name = path.file_name().and_then(|name| name.to_str());
-        let name = name.ok_or_else(|| Failure::new(format!("the name of {} is not UTF-8", path.display())))?;
+        let name =
+            name.ok_or_else(|| Failure::new(format!("the name of {} is not UTF-8", path.display())))?;
         Ok(Self {
             path: path.to_owned(),
             name: name.to_owned(),
@@ -107,7 +113,11 @@ impl Copying<'_> {
         stopping: &watch::Sender<bool>,
         report: &mut Report<'_>,
     ) -> Result<Option<Stop>, Failure> {
-        let mut copies = pin!(futures_util::stream::iter(items).map(|item| self.one(item)).buffer_unordered(ABREAST));
+        let mut copies = pin!(
+            futures_util::stream::iter(items)
+                .map(|item| self.one(item))
+                .buffer_unordered(ABREAST)
+        );
         let mut stop = pin!(stop(timeout));
         let mut listening = pin!(self.refusals.listen(self.node));
         let mut ended = None;
@@ -140,7 +150,9 @@ impl Copying<'_> {
         let mut stopped = self.stopped.clone();
         let malformed = |e| Failure::new(format!("cannot send {}", item.path.display())).because(&e);
         let header = Header::new(&item.name, item.size).encode().map_err(malformed)?;
-        let total = Header::new(&item.name, item.size).total(&header).map_err(malformed)?;
+        let total = Header::new(&item.name, item.size)
+            .total(&header)
+            .map_err(malformed)?;
         let file = File::open(&item.path)
             .await
             .map_err(|e| Failure::path("read", &item.path, &e))?;
@@ -154,7 +166,10 @@ impl Copying<'_> {
         let write = transfer::write_file(body, &header, file, item.size, |bytes| bar.advance(bytes));
         let end = self.attend(receipt, write, || bar.wait()).await;
         end.map_err(|error| match error {
-            PourError::Short => Failure::new(format!("{} became shorter while it was sent", item.path.display())),
+            PourError::Short => Failure::new(format!(
+                "{} became shorter while it was sent",
+                item.path.display()
+            )),
             PourError::Read(error) | PourError::Write(error) => Failure::path("read", &item.path, &error),
         })
     }
@@ -268,7 +283,9 @@ impl<'a> Report<'a> {
             reason.clone().or_else(|| id.clone()).unwrap_or_default()
         };
         let name = crate::text::escape(item.name.as_bytes());
-        self.settings.output.text(&format!("{outcome:<9}  {name}  {detail}"))?;
+        self.settings
+            .output
+            .text(&format!("{outcome:<9}  {name}  {detail}"))?;
         self.settings.output.line(&Line {
             r#type: "file",
             file: item.path.display().to_string(),
@@ -293,7 +310,11 @@ impl<'a> Report<'a> {
         };
         if counts.stored + left > 1 {
             let took = units::span(self.started.elapsed());
-            let text = format!("{} stored ({}) in {took}, {left} not", counts.stored, Size(counts.bytes));
+            let text = format!(
+                "{} stored ({}) in {took}, {left} not",
+                counts.stored,
+                Size(counts.bytes)
+            );
             self.settings.note(text);
         }
         self.settings.output.line(&Summary {
