@@ -4,11 +4,14 @@
 //! events, writes and the next deadline come out. The same code runs under an async runtime, in a
 //! simulator and in a model checker. `PROTOCOL.md` holds the formats and rules; `ARCHITECTURE.md` the layers.
 
+pub mod channel;
 pub mod crypto;
 pub mod half;
 mod id;
+mod message;
 pub mod node;
 pub mod time;
+pub mod wire;
 
 pub use id::{Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot};
 pub use time::{Mono, Now, Wall};

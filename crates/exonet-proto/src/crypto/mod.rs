@@ -1,4 +1,46 @@
-//! Stub.
-#![allow(missing_docs)]
-pub struct SecretKey([u8;32]);
-impl SecretKey { pub fn from_bytes(b:[u8;32])->Self{Self(b)} pub fn expose(&self)->&[u8;32]{&self.0} pub fn node_id(&self)->crate::NodeId{unimplemented!()} }
+//! Everything that touches a key: identities, the handshake, packet protection, and what keeps both cheap to
+//! defend. `PROTOCOL.md`, section "Cryptography", gives every label and step to the byte.
+//!
+//! Call contract: nothing here reads a clock or the system's randomness. Seeds and nonces come in from one
+//! injected generator and are used **once**: a seed fixes the ephemeral key of a handshake, so the same seed with
+//! other content encrypts twice under one key and nonce. Nothing here knows peers, addresses' truth or packet
+//! number state; numbers must not repeat under a key, and a replayed number is the channel's to refuse.
+//!
+//! | Noun | Where | For |
+//! |---|---|---|
+//! | [`SecretKey`] | `secret` | a node's identity |
+//! | [`Initiator`], [`Opened`], [`Keys`] | `handshake` | Noise IK, one round trip |
+//! | [`SealKey`], [`OpenKey`], [`Suite`] | `packet_key`, `suite` | packet protection, in place |
+//! | [`OpeningMac`] | `mac` | MACs on openings, checked before any public-key work |
+//! | [`CookieJar`], [`RetryKey`] | `cookie` | stateless proof of address under load |
+//!
+//! What is wiped on drop: secret keys, split keys and packet keys, by either backend. What is not: the chaining
+//! key inside `snow`, the state of BLAKE2s, and copies the compiler made in registers and on the stack.
+
+mod backend;
+mod cookie;
+mod handshake;
+mod hash;
+#[cfg(test)]
+mod hex;
+mod mac;
+mod packet_key;
+mod resolver;
+mod secret;
+mod suite;
+
+pub use cookie::{Cookie, CookieJar, RETRY_LEN, RETRY_NONCE_LEN, Retry, RetryKey};
+pub use handshake::{
+    ANSWER_HEADER_LEN, ANSWER_OVERHEAD, HandshakeError, Initiator, Keys, OPENING_HEADER_LEN,
+    OPENING_OVERHEAD, Opened,
+};
+pub use mac::{MAC_LEN, OpeningMac};
+pub use packet_key::{NoRoom, OpenKey, SealKey, TAG_LEN};
+pub use secret::SecretKey;
+pub use suite::{Suite, UnknownSuite};
+
+/// The bytes did not come from who they claim, were changed on the way, or are under another key. Nothing more
+/// may be told, or needs to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not authentic")]
+pub struct Unauthentic;

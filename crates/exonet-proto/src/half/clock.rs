@@ -38,9 +38,15 @@ impl Clock {
     /// No number can be used before the first [`Clock::persisted`]. `block` is at least 1.
     pub fn boot(durable: u64, block: u64) -> Self {
         let durable = durable.min(MAX_NUMBER);
+        Self::recover(durable, Incarnation(durable), block)
+    }
+
+    /// Boots a journaled node: nothing is forgotten, so `b` is what it was. Otherwise as [`Clock::boot`].
+    pub fn recover(durable: u64, b: Incarnation, block: u64) -> Self {
+        let durable = durable.min(MAX_NUMBER);
         Self {
             ck: durable,
-            b: Incarnation(durable),
+            b,
             durable,
             used: durable,
             block: block.max(1),
@@ -98,8 +104,8 @@ impl Clock {
     /// A sender record that asked up to `hi` closes: `ck = max(ck, hi)`. The only jump of `ck`, and by our own
     /// number: a peer's number never moves it.
     pub(super) fn pass(&mut self, hi: Slot) {
+        debug_assert!(hi.0 <= self.used, "closed above what was asked for");
         self.ck = self.ck.max(hi.0);
-        self.used = self.used.max(self.ck);
     }
 
     /// A record of incarnation `r` is evicted: what it knew is unknown from now on.

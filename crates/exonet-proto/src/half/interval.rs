@@ -64,7 +64,13 @@ impl IntervalSet {
             .take_while(|r| r.start < r.end)
     }
 
-    /// The gaps of the set inside `within`: what `within` has and the set has not.
+    /// The first interval that reaches into `within`, clipped to it: O(log).
+    pub fn first_in(&self, within: Range<u64>) -> Option<Range<u64>> {
+        self.overlaps(within).next()
+    }
+
+    /// The gaps of the set inside `within`: what `within` has and the set has not. A range that ends before it
+    /// begins has nothing.
     pub fn gaps(&self, within: Range<u64>) -> impl Iterator<Item = Range<u64>> + '_ {
         let mut at = within.start;
         let tail = within.end..within.end;
@@ -147,6 +153,13 @@ impl IntervalSet {
         if range.start >= range.end {
             return;
         }
+        if let Some(front) = self.runs.front_mut()
+            && range.start <= front.start
+            && range.end < front.end
+        {
+            front.start = front.start.max(range.end);
+            return;
+        }
         let from = self.runs.partition_point(|r| r.end <= range.start);
         let to = self.runs.partition_point(|r| r.start < range.end);
         if from >= to {
@@ -202,6 +215,7 @@ mod tests {
                 prop_assert_eq!(&inside, &plain.range(x..x + n).copied().collect());
                 let gaps: BTreeSet<u64> = set.gaps(x..x + n).flatten().collect();
                 prop_assert_eq!(gaps, (x..x + n).filter(|y| !plain.contains(y)).collect::<BTreeSet<_>>());
+                prop_assert_eq!(set.gaps(x + n..x).count() + set.overlaps(x + n..x).count(), 0);
                 let runs: Vec<_> = set.iter().collect();
                 prop_assert!(runs.iter().all(|r| r.start < r.end));
                 prop_assert!(runs.windows(2).all(|w| w[0].end < w[1].start), "touching runs {:?}", runs);

@@ -16,7 +16,7 @@ pub struct Receiver {
     l: Slot,
     /// A recovered record never grows; it drains.
     frozen: bool,
-    /// The last ASK that was not met in full.
+    /// The furthest ASK that was not met in full.
     unmet: Option<Ask>,
 }
 
@@ -25,21 +25,34 @@ impl Receiver {
     /// are; creates the record when there is none and some are granted. An ASK with overflowing numbers is
     /// ignored. A STATE is owed when the ASK wanted something, i.e. `n > 0`.
     pub fn on_ask(record: &mut Option<Self>, clock: &mut Clock, ask: Ask, grant: u64) {
+        let Some(end) = ask.end() else { return };
         if let Some(this) = record {
-            this.free.remove_below(ask.l.0);
-            this.l = this.l.max(ask.l);
+            this.pass(ask.l);
             if this.frozen && this.free.is_empty() {
                 *record = None;
             }
         }
-        let Some(end) = ask.end().filter(|_| ask.n > 0) else {
+        if ask.n == 0 {
             return;
-        };
+        }
         if record.is_none() && grant > 0 {
             *record = clock.incarnate().map(|r| Self::new(r, ask));
         }
         if let Some(this) = record.as_mut().filter(|this| !this.frozen) {
             this.grow(ask, end, grant);
+        }
+    }
+
+    /// A record as the journal has it. Its removal may have been claimed before a crash, so it never grows again:
+    /// it drains, and the next incarnation follows.
+    pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet) -> Self {
+        Self {
+            r,
+            hi,
+            free,
+            l,
+            frozen: true,
+            unmet: None,
         }
     }
 
@@ -55,6 +68,13 @@ impl Receiver {
         }
     }
 
+    /// The sender has nothing open below `l`: those slots serve nobody, and nobody waits for them.
+    fn pass(&mut self, l: Slot) {
+        self.free.remove_below(l.0);
+        self.l = self.l.max(l);
+        self.unmet = self.unmet.filter(|unmet| unmet.end() > Some(l));
+    }
+
     fn grow(&mut self, ask: Ask, end: Slot, grant: u64) {
         if grant > 0 {
             self.hi = self.hi.max(ask.s);
@@ -64,7 +84,9 @@ impl Receiver {
                 self.hi = Slot(upper);
             }
         }
-        self.unmet = (self.hi < end).then_some(ask);
+        // The furthest, not the last: an old copy of an ASK met long ago must not displace a later one.
+        let furthest = self.unmet.filter(|unmet| unmet.end() > Some(end)).unwrap_or(ask);
+        self.unmet = (furthest.end() > Some(self.hi.max(self.l))).then_some(furthest);
     }
 
     /// Room has appeared: the unmet ASK arrives again, as the network could have it. True when slots were
@@ -109,9 +131,10 @@ impl Receiver {
         self.free.is_empty()
     }
 
-    /// True when the sender has nothing open below the grant frontier: nothing can come any more.
+    /// True when the sender has nothing open below the grant frontier and waits for nothing above it: the record
+    /// has done its work.
     pub fn is_passed(&self) -> bool {
-        self.free.is_empty() && self.l >= self.hi
+        self.free.is_empty() && self.l >= self.hi && self.unmet.is_none()
     }
 
     /// *evict*: forgets the record though slots are free. What was bound to them is unknown from now on.

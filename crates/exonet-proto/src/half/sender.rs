@@ -34,6 +34,17 @@ impl<T> Sender<T> {
         }
     }
 
+    /// A record as the journal has it: its messages go on under their numbers; it holds no envelope and has asked
+    /// for nothing since `clock` booted. `tokens` come in rising number.
+    pub fn recover(clock: &Clock, tokens: impl IntoIterator<Item = (Slot, Incarnation, T)>) -> Self {
+        let mut this = Self::open(clock);
+        for (s, r, message) in tokens {
+            this.tokens.push(s, r, message);
+        }
+        this.r = this.tokens.incarnation();
+        this
+    }
+
     /// `l`: no open message has, or will get, a number below.
     pub fn frontier(&self) -> Slot {
         self.tokens.first().unwrap_or(self.e).min(self.e)
@@ -42,6 +53,11 @@ impl<T> Sender<T> {
     /// `[e, sck)`: how many messages could be bound now.
     pub fn envelopes(&self) -> u64 {
         self.sck.0 - self.e.0
+    }
+
+    /// What [`Sender::bind`] would bind to next.
+    pub fn next_envelope(&self) -> Option<(Slot, Incarnation)> {
+        self.r.filter(|_| self.e < self.sck).map(|r| (self.e, r))
     }
 
     /// The incarnation of the envelopes, once the peer has granted any.
@@ -113,15 +129,12 @@ impl<T> Sender<T> {
         })
     }
 
-    /// *close*: nothing queued, nothing bound. Every number asked for is passed, so none is used twice.
-    ///
-    /// Gives the record back while a message is bound.
-    pub fn close(self, clock: &mut Clock) -> Result<Ask, Self> {
-        if !self.is_idle() {
-            return Err(self);
-        }
-        clock.pass(self.hi);
-        Ok(Ask::farewell(clock))
+    /// *close*: with nothing queued and nothing bound the record goes. Every number asked for is passed, so none
+    /// is used twice. None, and nothing changes, while a message is bound.
+    pub fn close(record: &mut Option<Self>, clock: &mut Clock) -> Option<Ask> {
+        let idle = record.take_if(|this| this.is_idle())?;
+        clock.pass(idle.hi);
+        Some(Ask::farewell(clock))
     }
 
     /// The application gives up on the message in `s`: the token is forgotten, its outcome is unknown.
@@ -138,28 +151,31 @@ impl<T> Sender<T> {
     fn judge(&mut self, state: &State, settle: &mut impl FnMut(Slot, Incarnation, T, Verdict)) {
         let live = state.live.as_ref().map(|_| state.r);
         if let Some(claim) = &state.live {
-            let upper = claim.hi.min(claim.up).0;
-            for taken in claim.free.gaps(claim.lo.0..upper.max(claim.lo.0)) {
-                self.tokens
-                    .take_range(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
-            }
+            let taken = claim.free.gaps(claim.lo.0..claim.hi.min(claim.up).0);
+            self.tokens
+                .take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
         }
-        let forgotten = |r: Incarnation| Some(r) != live && r < state.b;
-        self.tokens
-            .take_incarnations(forgotten, |s, r, m| settle(s, r, m, Verdict::Unknown));
-        let passed = |r: Incarnation| Some(r) != live && r < state.r;
-        self.tokens
-            .take_incarnations(passed, |s, r, m| settle(s, r, m, Verdict::Delivered));
+        self.tokens.take_below(state.b.max(state.r), live, |s, r, m| {
+            let verdict = if r < state.b {
+                Verdict::Unknown
+            } else {
+                Verdict::Delivered
+            };
+            settle(s, r, m, verdict);
+        });
     }
 
     fn take_grant(&mut self, state: &State) -> bool {
         self.sb = self.sb.max(state.b);
         let live = state.live.as_ref();
         let same = live.is_some() && self.r == Some(state.r);
-        if self.r.is_some_and(|r| r < self.sb) && !same {
+        if self.r.is_some_and(|r| r < state.b) && !same {
             self.e = self.sck; // envelopes of a dead incarnation
         }
-        let Some(claim) = live.filter(|_| self.r.is_none_or(|r| state.r >= r)) else {
+        // Older than the frontier we know: its incarnation may have been dead when `b` rose past it. Were it alive,
+        // the next STATE would grant as much.
+        let stale = state.b < self.sb && state.r < self.sb;
+        let Some(claim) = live.filter(|_| !stale && self.r.is_none_or(|r| state.r >= r)) else {
             return false;
         };
         let granted = claim.hi.min(self.hi);

@@ -1,1 +1,78 @@
+//! Tests of the half-connection: each rule by itself, the schedules that broke the published algorithm, and a
+//! random world that checks the invariants on every step.
 
+#![allow(clippy::cast_possible_truncation, clippy::single_range_in_vec_init)]
+
+mod ledger;
+mod published;
+mod receiver;
+mod sender;
+mod world;
+
+use std::ops::Range;
+
+use super::{Ask, Claim, Clock, IntervalSet, Receiver, Sender, State, Verdict};
+use crate::id::{Incarnation, Slot};
+
+fn ask(s: u64, n: u64, l: u64) -> Ask {
+    let (s, l) = (Slot(s), Slot(l));
+    Ask { s, n, l }
+}
+
+/// An ephemeral clock that stands at `ck`.
+fn clock_at(ck: u64) -> Clock {
+    let mut clock = Clock::ephemeral();
+    clock.asked(Slot(ck));
+    clock.pass(Slot(ck));
+    clock
+}
+
+fn set(runs: &[Range<u64>]) -> IntervalSet {
+    let mut set = IntervalSet::new();
+    for run in runs {
+        set.insert(run.clone());
+    }
+    set
+}
+
+/// A STATE without a record.
+fn gone(b: u64, ck: u64) -> State {
+    State {
+        b: Incarnation(b),
+        r: Incarnation(ck),
+        live: None,
+    }
+}
+
+/// A STATE of a record, which claims everything up to its grant frontier.
+fn live(b: u64, r: u64, hi: u64, free: &[Range<u64>]) -> State {
+    part(b, r, hi, 0..hi, free)
+}
+
+/// A STATE of a record, which claims `within`.
+fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> State {
+    State {
+        b: Incarnation(b),
+        r: Incarnation(r),
+        live: Some(Claim {
+            hi: Slot(hi),
+            lo: Slot(within.start),
+            up: Slot(within.end),
+            free: set(free),
+            credit: 0,
+        }),
+    }
+}
+
+/// Lets `sender` hear `state`: what was settled, as `(s, r, message, verdict)`, and whether `sck` moved.
+fn hear(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u64, u32, Verdict)>, bool) {
+    let mut settled = Vec::new();
+    let moved = sender.on_state(state, |s, r, m, verdict| settled.push((s.0, r.0, m, verdict)));
+    (settled, moved)
+}
+
+/// The free slots of a record, one by one.
+fn slots(record: &Option<Receiver>) -> Vec<u64> {
+    let free = record.as_ref().map(|this| this.parts().2.iter().flatten());
+    free.into_iter().flatten().collect()
+}

@@ -8,15 +8,34 @@
 //! * A [`Batch`] is made durable in order, then [`Node::handle_persisted`] is called.
 //! * Each poll costs O(what is ready), never O(peers).
 
+mod arena;
+mod commands;
 mod config;
+mod deliveries;
+mod epoch;
 mod event;
+mod frames;
+mod halfopen;
+mod handshake;
+mod inbound;
+mod inbox;
+mod link;
+#[allow(clippy::module_inception)]
+mod node;
+mod opening;
+mod outbound;
+mod peer;
+mod receive;
 mod stats;
-mod stub;
-pub use stub::{Node,Boot};
+mod timers;
+mod transmit;
+
+use peer::Peer;
 
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Event, Incoming, IncomingBody, Lsn,
     MessageKey, OpenMessage, Outcome, Outgoing, Priority, SendError, Status, Transmit,
 };
+pub use node::{Boot, Node};
 pub use stats::{PeerStats, Stats};

@@ -32,12 +32,16 @@ pub struct Stats {
     pub malformed: u64,
     /// Datagrams that do not authenticate.
     pub unauthentic: u64,
+    /// Messages that broke a limit that their sender knew.
+    pub violations: u64,
     /// Replayed packets.
     pub replayed: u64,
     /// Data packets for an unknown channel.
     pub strays: u64,
     /// Openings refused: by policy, caps, rate or a missing cookie.
     pub openings_refused: u64,
+    /// Openings that could not be begun: the peer's id is no key that can be talked to.
+    pub unreachable: u64,
     /// Handshakes completed, either way.
     pub handshakes: u64,
     /// RETRY answers sent.

@@ -1,0 +1,139 @@
+//! Congestion control: how much may be under way on a path, and how fast it leaves.
+
+mod cubic;
+mod fixed;
+mod hystart;
+
+use core::fmt::Debug;
+use core::time::Duration;
+
+use super::Rtt;
+use super::rate::Sample;
+use crate::Mono;
+
+pub use cubic::Cubic;
+pub use fixed::Fixed;
+
+/// How many kinds of packet a controller can tell apart by [`Congestion::tag_for_next_packet`].
+pub const TAGS: usize = 4;
+
+/// The initial window (RFC 9002, section 7.2) for datagrams of `mtu` bytes.
+pub fn initial_window(mtu: u16) -> u64 {
+    let mtu = u64::from(mtu);
+    (10 * mtu).min((2 * mtu).max(14_720))
+}
+
+/// The smallest window: enough for a lost packet to be noticed by those behind it.
+pub fn minimum_window(mtu: u16) -> u64 {
+    4 * u64::from(mtu)
+}
+
+/// A packet that counts against the window leaves.
+#[derive(Clone, Copy, Debug)]
+pub struct SentInfo {
+    /// When.
+    pub now: Mono,
+    /// Size of the datagram in bytes.
+    pub bytes: u64,
+    /// Bytes under way, this packet included.
+    pub in_flight: u64,
+    /// The tag it got.
+    pub tag: u8,
+}
+
+/// An ACK that newly acknowledges packets which counted against the window of this path. One per ACK frame.
+#[derive(Clone, Copy, Debug)]
+pub struct AckInfo<'a> {
+    /// When the ACK arrived.
+    pub now: Mono,
+    /// Bytes newly acknowledged, packets formerly declared lost included.
+    pub bytes: u64,
+    /// Packets newly acknowledged, by tag.
+    pub packets: [u32; TAGS],
+    /// Bytes under way after this ACK.
+    pub in_flight: u64,
+    /// When the newest of the packets left.
+    pub sent_at: Mono,
+    /// When that packet left the application, not the window, limited sending.
+    pub app_limited: bool,
+    /// The round-trip time of the path, with any sample of this ACK taken.
+    pub path: &'a Rtt,
+    /// The sample of round-trip time, if the newest packet of the ACK gave one: raw, peer's delay included.
+    pub rtt: Option<Duration>,
+    /// How long the peer says that the ACK waited, limited to its `max_ack_delay`.
+    pub ack_delay: Duration,
+    /// From sending the newest packet to its arrival, in nanoseconds, by two clocks: only differences mean
+    /// anything. Given when `rtt` is.
+    pub one_way: Option<i64>,
+    /// The delivery rate.
+    pub rate: Option<Sample>,
+    /// Bytes delivered on the path so far, these included: compare with [`Sample::prior_delivered`] to count
+    /// round trips.
+    pub delivered: u64,
+    /// Packets that the peer newly reports as marked CE.
+    pub ce: u64,
+}
+
+/// A packet which counted against the window of this path is declared lost. One per packet; a controller that
+/// reacts at most once per round trip compares `sent_at` with the time of its last reaction.
+#[derive(Clone, Copy, Debug)]
+pub struct LossInfo {
+    /// When it is declared lost.
+    pub now: Mono,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// When it left.
+    pub sent_at: Mono,
+    /// Its tag.
+    pub tag: u8,
+    /// Bytes under way, this packet no longer included.
+    pub in_flight: u64,
+}
+
+/// A congestion controller of one path. [`Recovery`](super::Recovery) calls it; the window counts bytes of
+/// whole datagrams, rates are bytes per second.
+///
+/// Path MTU probes are reported as sent and acknowledged, never as lost.
+pub trait Congestion: Debug + Send {
+    /// A packet leaves.
+    fn on_sent(&mut self, _sent: SentInfo) {}
+
+    /// Packets were acknowledged.
+    fn on_ack(&mut self, ack: AckInfo<'_>);
+
+    /// A packet was lost.
+    fn on_loss(&mut self, loss: LossInfo);
+
+    /// A packet reported to [`on_loss`](Self::on_loss) arrived after all. [`on_ack`](Self::on_ack) counts
+    /// it too, afterwards.
+    fn on_spurious_loss(&mut self, _loss: LossInfo) {}
+
+    /// Several probe timeouts in a row without any answer. Loss alone never leads here.
+    fn on_persistent_congestion(&mut self, now: Mono);
+
+    /// The first packet leaves after nothing had been under way for `idle`, longer than a probe timeout.
+    fn on_idle_restart(&mut self, _now: Mono, _idle: Duration) {}
+
+    /// Datagrams are now at most `mtu` bytes.
+    fn on_mtu(&mut self, mtu: u16);
+
+    /// Most bytes that may be under way.
+    fn window(&self) -> u64;
+
+    /// Bytes per second at which packets leave. `None`: derived from window and round-trip time, see
+    /// [`pacing_gain`](Self::pacing_gain).
+    fn pacing_rate(&self) -> Option<u64> {
+        None
+    }
+
+    /// Percent of one window per round trip at which packets leave when there is no
+    /// [`pacing_rate`](Self::pacing_rate).
+    fn pacing_gain(&self) -> u64 {
+        125
+    }
+
+    /// A mark for the next packet, below [`TAGS`]; it comes back with the packet's fate.
+    fn tag_for_next_packet(&self) -> u8 {
+        0
+    }
+}

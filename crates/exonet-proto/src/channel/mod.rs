@@ -1,0 +1,61 @@
+//! How bytes get there: the mechanics of a channel, without keys, frames or sockets.
+//!
+//! A channel may be dropped and re-made at any instant with nothing lost, so nothing here holds a promise.
+//! Packet numbers belong to an *epoch* (one set of keys); round-trip time, congestion and path MTU belong to
+//! the *path*, which up to three epochs share:
+//!
+//! * per epoch: [`Sent<C>`] (what left and what became of it) and [`Received`] (what arrived: replay
+//!   protection and what to acknowledge);
+//! * per path: [`Recovery`] (loss detection, probe timeouts, [`Rtt`], congestion control, pacing, path MTU);
+//! * per peer: [`Roaming`] (which address is in use, and when to move).
+//!
+//! # Call contract
+//!
+//! Time never runs backwards between calls. Nothing here reads a clock or allocates per packet once its rings
+//! have grown to the size of the window.
+//!
+//! *Receiving a packet.* [`Received::check`] before decryption; after the tag has been verified
+//! [`Received::on_packet`], and the packet's frames are processed only if that says
+//! [`Fresh`](received::Arrival::Fresh). Then [`Roaming::on_packet_from`]. After the last packet of a receive
+//! batch [`Received::ack_due`] tells when an ACK is owed; write it from [`Received::ranges`] and call
+//! [`Received::on_ack_sent`].
+//!
+//! *Receiving an ACK.* [`Recovery::on_ack`] with the epoch that it acknowledges; an error there is a protocol
+//! violation and closes the channel.
+//!
+//! *Sending a packet.* Ask [`Recovery::allowance`] (not for ACKs, probes and challenges). While assembling,
+//! [`Sent::carry`] every item whose fate matters; then [`Recovery::on_sent`], or [`Sent::discard`] if the
+//! packet is not sent after all. When there is nothing more to send although the window is open, call
+//! [`Recovery::on_app_limited`].
+//!
+//! *Timers.* Wake at the earliest of [`Sent::loss_time`] of each epoch, [`Recovery::pto_at`],
+//! [`Received::ack_due`], the pacing time and [`Roaming::timeout`]. For each epoch whose loss time has
+//! come call [`Recovery::on_loss_timeout`]; if the probe timeout has come, [`Recovery::on_pto`].
+//!
+//! *Ending an epoch.* [`Recovery::on_gone`] reports every item still under way as [`Fate::Gone`].
+
+pub mod congestion;
+pub mod ecn;
+pub mod mtu;
+pub mod pacer;
+pub mod path;
+mod pto;
+pub mod rate;
+pub mod received;
+pub mod recovery;
+mod reordering;
+pub mod roaming;
+pub mod rtt;
+pub mod sent;
+mod units;
+
+pub use congestion::Congestion;
+pub use ecn::EcnCounts;
+pub use mtu::MtuSearch;
+pub use pacer::Pacer;
+pub use path::{Path, PathAddr};
+pub use received::Received;
+pub use recovery::Recovery;
+pub use roaming::Roaming;
+pub use rtt::Rtt;
+pub use sent::{AckOfUnsent, Fate, PacketInfo, Sent};

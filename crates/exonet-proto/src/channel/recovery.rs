@@ -1,0 +1,452 @@
+//! Loss recovery of one path (RFC 9002), and with it all that decides how much may leave, and when.
+//!
+//! Up to three epochs share a path: their packets lie in one [`Sent`] each, while round-trip time, thresholds, timers,
+//! congestion and pacing are here. See the [call contract](super) of the channel.
+
+mod sending;
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
+use super::mtu::{BASE, MtuSearch};
+use super::pto::Pto;
+use super::rate::RateEstimator;
+use super::reordering::Reordering;
+use super::rtt::INITIAL_RTT;
+use super::sent::{AckOfUnsent, Fate, Packet, PacketInfo, Resolved, Sent};
+use super::units::nanos;
+use super::{EcnCounts, Pacer, Rtt};
+use crate::Mono;
+
+pub use sending::Allowance;
+
+/// Probe timeouts in a row that make persistent congestion. One or two happen at random on lossy paths.
+const PERSISTENT: u32 = 3;
+
+/// Probe timeouts for which a lost packet is remembered.
+const LOST_MEMORY: u32 = 2;
+
+/// What a path begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Config {
+    /// The round-trip time assumed before the first sample.
+    pub initial_rtt: Duration,
+    /// The peer's promise of how long an ACK waits at most.
+    pub max_ack_delay: Duration,
+    /// The largest datagram to try: see [`ethernet`](super::mtu::ethernet).
+    pub max_datagram: u16,
+    /// The carrier delivers everything in order and controls congestion: loss detection, probe timeouts, window,
+    /// pacing and path MTU discovery rest. Datagrams may be `max_datagram` at once.
+    pub reliable: bool,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            initial_rtt: INITIAL_RTT,
+            max_ack_delay: super::received::MAX_ACK_DELAY,
+            max_datagram: BASE,
+            reliable: false,
+        }
+    }
+}
+
+/// An ACK frame.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<R> {
+    /// What was acknowledged: newest first, disjoint.
+    pub ranges: R,
+    /// How long the ACK waited since its newest packet arrived.
+    pub delay: Duration,
+    /// When its newest packet arrived, by the peer's clock of unknown origin.
+    pub arrival: Duration,
+    /// The peer's ECN counts.
+    pub ecn: Option<EcnCounts>,
+}
+
+/// What an ACK told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Packets newly acknowledged.
+    pub acked: u64,
+    /// Of them, those that had been declared lost.
+    pub spurious: u64,
+    /// Packets declared lost.
+    pub lost: u64,
+    /// The sample of round-trip time, if the ACK gave one.
+    pub rtt: Option<Duration>,
+    /// The size of datagrams has changed: see [`Recovery::datagram_size`].
+    pub mtu_changed: bool,
+}
+
+/// What to do about a probe timeout (RFC 9002, section 6.2.4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Probe {
+    /// Probe timeouts in a row, this one included.
+    pub count: u32,
+    /// Ack-eliciting packets to send now, whatever the window says: new data, or copies of
+    /// [`Sent::oldest`], or PING.
+    pub packets: u32,
+}
+
+/// Loss detection, congestion control, pacing and path MTU of one path.
+#[derive(Debug)]
+pub struct Recovery {
+    config: Config,
+    rtt: Rtt,
+    congestion: Box<dyn Congestion>,
+    rate: RateEstimator,
+    pacer: Pacer,
+    mtu: MtuSearch,
+    reordering: Reordering,
+    pto: Pto,
+    /// Counts path changes: packets of another path move no state of this one.
+    path: u8,
+    /// Bytes of this path's packets under way that count against the window.
+    in_flight: u64,
+    /// When a packet that counts against the window last left.
+    last_sent: Option<Mono>,
+    /// Ack-eliciting packets under way, of any path.
+    eliciting: u64,
+}
+
+/// What one ACK adds up to, for the congestion controller.
+#[derive(Default)]
+struct Tally {
+    report: Report,
+    bytes: u64,
+    packets: [u32; TAGS],
+    eliciting: bool,
+    /// The newest packet of this path.
+    newest: Option<(u64, Packet)>,
+}
+
+impl Recovery {
+    /// A path under `congestion`.
+    pub fn new(now: Mono, config: Config, congestion: Box<dyn Congestion>) -> Self {
+        Self {
+            rtt: Rtt::new(config.initial_rtt),
+            rate: RateEstimator::default(),
+            pacer: Pacer::new(now, BASE),
+            mtu: MtuSearch::new(config.max_datagram),
+            reordering: Reordering::default(),
+            pto: Pto::default(),
+            path: 0,
+            in_flight: 0,
+            last_sent: None,
+            eliciting: 0,
+            congestion,
+            config,
+        }
+    }
+
+    /// The peer has moved to another path: what was learnt of the old one is forgotten. Packets under way keep
+    /// being acknowledged or lost, without bearing on the new path.
+    pub fn on_path_change(&mut self, now: Mono, max_datagram: u16, congestion: Box<dyn Congestion>) {
+        let config = Config {
+            max_datagram,
+            ..self.config
+        };
+        let (path, eliciting) = (self.path.wrapping_add(1), self.eliciting);
+        *self = Self {
+            path,
+            eliciting,
+            ..Self::new(now, config, congestion)
+        };
+        self.pto.on_sent(now);
+    }
+
+    /// Takes the peer's promise of how long an ACK waits at most.
+    pub fn set_max_ack_delay(&mut self, max_ack_delay: Duration) {
+        self.config.max_ack_delay = max_ack_delay;
+    }
+
+    /// A packet leaves in `sent`, with the items carried there. Returns its number.
+    pub fn on_sent<C: Copy>(&mut self, now: Mono, sent: &mut Sent<C>, info: PacketInfo) -> u64 {
+        let tag = self.congestion.tag_for_next_packet();
+        let counted = info.in_flight && !info.off_path;
+        let bytes = u64::from(info.bytes);
+        if counted && self.in_flight == 0 {
+            let idle = self.last_sent.map_or(Duration::ZERO, |last| now.since(last));
+            if idle > self.pto_interval() {
+                self.congestion.on_idle_restart(now, idle);
+            }
+        }
+        let snapshot = self
+            .rate
+            .on_sent(now, if counted { self.in_flight } else { u64::MAX });
+        let number = sent.on_sent(now, info, tag, self.path, snapshot);
+        if info.mtu_probe {
+            self.mtu.on_probe_sent(info.bytes);
+        }
+        if counted {
+            self.in_flight = self.in_flight.saturating_add(bytes);
+            self.last_sent = Some(now);
+            self.congestion.on_sent(SentInfo {
+                now,
+                bytes,
+                in_flight: self.in_flight,
+                tag,
+            });
+            self.pacer.on_sent(now, bytes);
+        }
+        if info.ack_eliciting {
+            self.eliciting = self.eliciting.saturating_add(1);
+            self.pto.on_sent(now);
+        }
+        number
+    }
+
+    /// An ACK of packets in `sent` arrived. Reports the fate of every item it settles to `fate`: of the
+    /// acknowledged first, then of the lost.
+    ///
+    /// # Errors
+    /// The peer acknowledged what was never sent: close the channel.
+    pub fn on_ack<C: Copy>(
+        &mut self,
+        now: Mono,
+        sent: &mut Sent<C>,
+        ack: Ack<impl Iterator<Item = Range<u64>>>,
+        mut fate: impl FnMut(Fate, C),
+    ) -> Result<Report, AckOfUnsent> {
+        let largest_before = sent.largest_acked();
+        let mut tally = Tally::default();
+        sent.on_ack(ack.ranges, |resolved| {
+            self.on_packet_acked(now, &resolved, &mut tally);
+            let kind = if resolved.was_lost {
+                Fate::Late
+            } else {
+                Fate::Acked
+            };
+            resolved.items().for_each(|item| fate(kind, item));
+        })?;
+        let ce = sent.on_ecn(ack.ecn);
+        if tally.eliciting {
+            self.pto.on_progress();
+        }
+        let delay = ack.delay.min(self.config.max_ack_delay);
+        let advanced = sent.largest_acked() > largest_before;
+        self.settle_ack(
+            now,
+            &mut tally,
+            delay,
+            ack.arrival,
+            ce,
+            advanced.then(|| sent.largest_acked()).flatten(),
+        );
+        self.detect_lost(now, sent, &mut tally.report, &mut fate);
+        Ok(tally.report)
+    }
+
+    fn on_packet_acked<C: Copy>(&mut self, now: Mono, resolved: &Resolved<'_, C>, tally: &mut Tally) {
+        let packet = resolved.packet;
+        let bytes = u64::from(packet.info.bytes);
+        let here = packet.path == self.path && !packet.info.off_path;
+        tally.report.acked += 1;
+        tally.report.spurious += u64::from(resolved.was_lost);
+        tally.eliciting |= packet.info.ack_eliciting;
+        if !resolved.was_lost {
+            self.settle(packet);
+        } else if here {
+            let distance = resolved.largest_acked.saturating_sub(resolved.number);
+            self.reordering
+                .on_spurious(now, distance, now.since(packet.sent_at), &self.rtt);
+            if packet.info.in_flight && !packet.info.mtu_probe {
+                self.congestion.on_spurious_loss(self.loss_info(now, packet));
+            }
+        }
+        if !here || !packet.info.in_flight {
+            return;
+        }
+        tally.bytes = tally.bytes.saturating_add(bytes);
+        if let Some(count) = tally.packets.get_mut(usize::from(packet.tag)) {
+            *count = count.saturating_add(1);
+        }
+        if tally.newest.is_none_or(|(number, _)| resolved.number > number) {
+            tally.newest = Some((resolved.number, *packet));
+        }
+        self.rate
+            .on_delivered(now, packet.sent_at, bytes, packet.snapshot);
+        if packet.info.mtu_probe {
+            tally.report.mtu_changed |= self.mtu.on_probe_acked(now, packet.info.bytes, packet.sent_at);
+        } else {
+            self.mtu.on_acked(packet.info.bytes, packet.sent_at);
+        }
+    }
+
+    /// Takes the round-trip time and tells the controller. `largest` is given if the ACK's largest number is new.
+    fn settle_ack(
+        &mut self,
+        now: Mono,
+        tally: &mut Tally,
+        delay: Duration,
+        arrival: Duration,
+        ce: u64,
+        largest: Option<u64>,
+    ) {
+        let Some((number, newest)) = tally.newest else {
+            return;
+        };
+        // RFC 9002, section 5.1: only from the largest, newly acknowledged, and from an ack-eliciting packet.
+        let sampled = largest == Some(number) && newest.info.ack_eliciting;
+        let rtt = sampled.then(|| now.since(newest.sent_at));
+        if let Some(rtt) = rtt {
+            self.rtt.on_sample(now, rtt, delay);
+        }
+        tally.report.rtt = rtt;
+        let rate = self.rate.sample(now, self.rtt.min());
+        self.congestion.on_ack(AckInfo {
+            now,
+            bytes: tally.bytes,
+            packets: tally.packets,
+            in_flight: self.in_flight,
+            sent_at: newest.sent_at,
+            app_limited: newest.snapshot.app_limited(),
+            path: &self.rtt,
+            rtt,
+            ack_delay: delay,
+            one_way: rtt.map(|_| nanos(arrival).wrapping_sub(newest.sent_at.0).cast_signed()),
+            rate,
+            delivered: self.rate.delivered(),
+            ce,
+        });
+        if tally.report.mtu_changed {
+            self.on_mtu();
+        }
+    }
+
+    /// The [`loss_time`](Sent::loss_time) of `sent` has come.
+    pub fn on_loss_timeout<C: Copy>(
+        &mut self,
+        now: Mono,
+        sent: &mut Sent<C>,
+        mut fate: impl FnMut(Fate, C),
+    ) -> Report {
+        let mut report = Report::default();
+        self.detect_lost(now, sent, &mut report, &mut fate);
+        report
+    }
+
+    fn detect_lost<C: Copy>(
+        &mut self,
+        now: Mono,
+        sent: &mut Sent<C>,
+        report: &mut Report,
+        fate: &mut impl FnMut(Fate, C),
+    ) {
+        if !self.config.reliable {
+            let rule = self.reordering.rule(now, &self.rtt);
+            sent.detect_lost(now, rule, |resolved| {
+                self.on_packet_lost(now, resolved.packet, report);
+                resolved.items().for_each(|item| fate(Fate::Lost, item));
+            });
+        }
+        sent.retire(now, self.pto_interval().saturating_mul(LOST_MEMORY));
+    }
+
+    fn on_packet_lost(&mut self, now: Mono, packet: &Packet, report: &mut Report) {
+        report.lost += 1;
+        self.settle(packet);
+        if packet.path != self.path || packet.info.off_path || !packet.info.in_flight {
+            return;
+        }
+        if packet.info.mtu_probe {
+            self.mtu.on_probe_lost(now, packet.info.bytes);
+            return;
+        }
+        self.congestion.on_loss(self.loss_info(now, packet));
+        if self.mtu.on_lost(packet.info.bytes, packet.sent_at) {
+            report.mtu_changed = true;
+            self.on_mtu();
+        }
+    }
+
+    fn loss_info(&self, now: Mono, packet: &Packet) -> LossInfo {
+        LossInfo {
+            now,
+            bytes: u64::from(packet.info.bytes),
+            sent_at: packet.sent_at,
+            tag: packet.tag,
+            in_flight: self.in_flight,
+        }
+    }
+
+    /// An outstanding packet is no longer.
+    fn settle(&mut self, packet: &Packet) {
+        if packet.info.ack_eliciting {
+            self.eliciting = self.eliciting.saturating_sub(1);
+        }
+        if packet.info.in_flight && !packet.info.off_path && packet.path == self.path {
+            self.in_flight = self.in_flight.saturating_sub(u64::from(packet.info.bytes));
+        }
+    }
+
+    fn on_mtu(&mut self) {
+        let mtu = self.mtu.current();
+        self.congestion.on_mtu(mtu);
+        self.pacer.set_mtu(mtu);
+    }
+
+    /// The epoch of `sent` ends: every item under way is [`Fate::Gone`].
+    pub fn on_gone<C: Copy>(&mut self, sent: &mut Sent<C>, mut fate: impl FnMut(Fate, C)) {
+        sent.drain(|resolved| {
+            self.settle(resolved.packet);
+            resolved.items().for_each(|item| fate(Fate::Gone, item));
+        });
+    }
+
+    /// When a probe is due, if anything ack-eliciting is under way.
+    pub fn pto_at(&self) -> Option<Mono> {
+        let armed = self.eliciting > 0 && !self.config.reliable;
+        armed.then(|| self.pto.deadline(self.pto_interval()))
+    }
+
+    /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.
+    pub fn on_pto(&mut self, now: Mono) -> Probe {
+        let count = self.pto.on_timeout(now);
+        if count == PERSISTENT {
+            self.congestion.on_persistent_congestion(now);
+        }
+        Probe {
+            count,
+            packets: if count == 1 { 1 } else { 2 },
+        }
+    }
+
+    /// Probe timeouts in a row without an answer.
+    pub fn pto_count(&self) -> u32 {
+        self.pto.count()
+    }
+
+    /// One probe timeout without back-off, the peer's acknowledgement delay included.
+    pub fn pto_interval(&self) -> Duration {
+        self.rtt.pto_base().saturating_add(self.config.max_ack_delay)
+    }
+
+    /// The round-trip time.
+    pub fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// The congestion controller, for statistics.
+    pub fn congestion(&self) -> &dyn Congestion {
+        &*self.congestion
+    }
+
+    /// Bytes under way on this path.
+    pub fn in_flight(&self) -> u64 {
+        self.in_flight
+    }
+
+    /// What [`Roaming`](super::Roaming) needs to know of the active path.
+    pub fn timing(&self) -> super::roaming::Timing {
+        super::roaming::Timing {
+            rtt: self.rtt.smoothed(),
+            pto: self.pto_interval(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

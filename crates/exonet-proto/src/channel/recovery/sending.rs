@@ -1,0 +1,76 @@
+//! What recovery lets the sender do now: how much, how large, and when.
+
+use super::super::mtu::BASE;
+use super::super::units::{SECOND, mul_div, nanos};
+use super::Recovery;
+use crate::Mono;
+
+/// Probe timeouts in a row after which datagrams are kept to the base size: larger ones may not pass any more.
+const SHRINK: u32 = 2;
+
+/// Whether data may leave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Allowance {
+    /// So many bytes now, in one train.
+    Bytes(u64),
+    /// Pacing: not before.
+    At(Mono),
+    /// The window is full: not before an acknowledgement or a loss.
+    Blocked,
+}
+
+impl Recovery {
+    /// Whether a packet of `bytes` with data may leave now. ACKs, probes and challenges need not ask.
+    pub fn allowance(&mut self, now: Mono, bytes: u16) -> Allowance {
+        if self.config.reliable {
+            return Allowance::Bytes(u64::MAX);
+        }
+        let bytes = u64::from(bytes);
+        let room = self.congestion.window().saturating_sub(self.in_flight);
+        if room < bytes {
+            return Allowance::Blocked;
+        }
+        let rate = self.pacing_rate();
+        self.pacer.set_rate(now, rate);
+        match self.pacer.next_send(now, bytes) {
+            Some(at) => Allowance::At(at),
+            None => Allowance::Bytes(room.min(self.pacer.allowance(now).max(bytes))),
+        }
+    }
+
+    /// Bytes per second.
+    fn pacing_rate(&self) -> u64 {
+        self.congestion.pacing_rate().unwrap_or_else(|| {
+            let per_round = mul_div(self.congestion.window(), self.congestion.pacing_gain(), 100);
+            mul_div(per_round, SECOND, nanos(self.rtt.smoothed()).max(1))
+        })
+    }
+
+    /// There is nothing more to send although the window is open: what follows says little about the path.
+    pub fn on_app_limited(&mut self) {
+        if self.in_flight < self.congestion.window() {
+            self.rate.on_app_limited(self.in_flight);
+        }
+    }
+
+    /// How large a datagram may be now.
+    pub fn datagram_size(&self) -> u16 {
+        match (self.config.reliable, self.pto.count() >= SHRINK) {
+            (true, _) => self.config.max_datagram,
+            (false, true) => BASE,
+            (false, false) => self.mtu.current(),
+        }
+    }
+
+    /// The size of a path MTU probe worth sending now: PING and PADDING, as a
+    /// [`mtu_probe`](crate::channel::PacketInfo::mtu_probe).
+    pub fn mtu_probe(&mut self, now: Mono) -> Option<u16> {
+        let calm = !self.config.reliable && self.pto.count() == 0 && self.rtt.is_measured();
+        let room = self.congestion.window().saturating_sub(self.in_flight);
+        if calm {
+            self.mtu.probe(now).filter(|size| u64::from(*size) <= room)
+        } else {
+            None
+        }
+    }
+}

@@ -1,0 +1,449 @@
+//! The sending side of one packet number space: what left, what it carried, and what became of it.
+//!
+//! Packets lie in a ring indexed by number, the items they carry in one shared ring behind it, so that sending
+//! allocates nothing once the rings have grown to the window. Every item ends in exactly one of
+//! [`Fate::Acked`], [`Fate::Lost`] and [`Fate::Gone`]. A lost packet is remembered for a while, so that its
+//! late acknowledgement is recognised: its items, already reported as lost, are then reported again, as
+//! [`Fate::Late`].
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::EcnCounts;
+use super::rate::Snapshot;
+use super::units::length;
+use crate::Mono;
+
+/// Most packets that the ring keeps behind a lost one only to recognise its late acknowledgement.
+const REMEMBERED: usize = 16_384;
+
+/// What became of an item that a packet carried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fate {
+    /// The packet was acknowledged.
+    Acked,
+    /// The packet counts as lost.
+    Lost,
+    /// The channel ended first: nobody will ever know.
+    Gone,
+    /// The packet was acknowledged after it had been reported as lost: what was queued again need not be sent.
+    Late,
+}
+
+/// An acknowledgement of a packet that was never sent: a protocol violation (RFC 9000, section 13.1).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("packet {number} was acknowledged but {next} is yet to be sent")]
+pub struct AckOfUnsent {
+    /// The largest number that the offending range holds.
+    pub number: u64,
+    /// The next number to be sent.
+    pub next: u64,
+}
+
+/// What recovery needs to know of a packet that leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PacketInfo {
+    /// Size of the datagram.
+    pub bytes: u16,
+    /// Whether the peer must acknowledge it: true of all but ACK, PADDING and CLOSE.
+    pub ack_eliciting: bool,
+    /// Whether it counts against the congestion window: true of all but packets of ACK and CLOSE alone.
+    pub in_flight: bool,
+    /// A path MTU probe: its loss says nothing about congestion (RFC 9000, section 14.4).
+    pub mtu_probe: bool,
+    /// It goes to another address than the active one: it says nothing about the active path.
+    pub off_path: bool,
+}
+
+impl PacketInfo {
+    /// A packet of `bytes` with data on the active path.
+    pub const fn data(bytes: u16) -> Self {
+        Self {
+            bytes,
+            ack_eliciting: true,
+            in_flight: true,
+            mtu_probe: false,
+            off_path: false,
+        }
+    }
+
+    /// A packet of `bytes` with nothing but an ACK.
+    pub const fn ack(bytes: u16) -> Self {
+        Self {
+            bytes,
+            ack_eliciting: false,
+            in_flight: false,
+            mtu_probe: false,
+            off_path: false,
+        }
+    }
+}
+
+/// Where a packet is in its life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum State {
+    Outstanding,
+    /// As is every number of the ring from `run` up to it: a later ACK skips them in one step.
+    Acked {
+        run: u64,
+    },
+    Lost {
+        at: Mono,
+    },
+}
+
+/// A packet in the ring.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packet {
+    pub(super) sent_at: Mono,
+    pub(super) info: PacketInfo,
+    /// The congestion controller's mark.
+    pub(super) tag: u8,
+    /// The path it left on: a count of path changes.
+    pub(super) path: u8,
+    pub(super) snapshot: Snapshot,
+    state: State,
+    first_item: u64,
+    items: u32,
+}
+
+/// A packet that has just been resolved, and what it carried.
+pub(super) struct Resolved<'a, C> {
+    pub(super) number: u64,
+    pub(super) packet: &'a Packet,
+    /// The largest number acknowledged, this ACK included.
+    pub(super) largest_acked: u64,
+    /// It had been declared lost.
+    pub(super) was_lost: bool,
+    items: &'a VecDeque<C>,
+    range: Range<usize>,
+}
+
+impl<C: Copy> Resolved<'_, C> {
+    pub(super) fn items(&self) -> impl Iterator<Item = C> + '_ {
+        self.items.range(self.range.clone()).copied()
+    }
+}
+
+/// When a packet counts as lost (RFC 9002, section 6.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LossRule {
+    pub(super) packets: u64,
+    pub(super) time: Duration,
+}
+
+/// The packets of one packet number space, each carrying items of type `C`.
+#[derive(Clone, Debug)]
+pub struct Sent<C> {
+    packets: VecDeque<Packet>,
+    /// Number of the ring's first packet; all before are resolved.
+    base: u64,
+    items: VecDeque<C>,
+    /// Items that have left the ring.
+    items_base: u64,
+    /// Items at the ring's end that belong to the packet being assembled.
+    staged: u32,
+    /// No packet below is outstanding.
+    resolved_below: u64,
+    outstanding: u64,
+    largest_acked: Option<u64>,
+    loss_time: Option<Mono>,
+    quiet_run: u32,
+    /// What the peer has told of ECN.
+    ecn: EcnCounts,
+}
+
+impl<C> Default for Sent<C> {
+    fn default() -> Self {
+        Self {
+            packets: VecDeque::new(),
+            base: 0,
+            items: VecDeque::new(),
+            items_base: 0,
+            staged: 0,
+            resolved_below: 0,
+            outstanding: 0,
+            largest_acked: None,
+            loss_time: None,
+            quiet_run: 0,
+            ecn: EcnCounts::default(),
+        }
+    }
+}
+
+impl<C: Copy> Sent<C> {
+    /// An empty space.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number that the next packet gets.
+    pub fn next_number(&self) -> u64 {
+        self.base.saturating_add(length(self.packets.len()))
+    }
+
+    /// The largest number that the peer acknowledged, for truncating packet numbers (RFC 9000, section 17.1).
+    pub fn largest_acked(&self) -> Option<u64> {
+        self.largest_acked
+    }
+
+    /// The packet being assembled carries `item`.
+    pub fn carry(&mut self, item: C) {
+        self.items.push_back(item);
+        self.staged = self.staged.saturating_add(1);
+    }
+
+    /// How many items the packet being assembled carries so far.
+    pub fn carried(&self) -> u32 {
+        self.staged
+    }
+
+    /// The packet being assembled is not sent: its items are forgotten, without a fate.
+    pub fn discard(&mut self) {
+        let keep = self
+            .items
+            .len()
+            .saturating_sub(usize::try_from(self.staged).unwrap_or(usize::MAX));
+        self.items.truncate(keep);
+        self.staged = 0;
+    }
+
+    /// Whether no packet waits for its fate.
+    pub fn is_settled(&self) -> bool {
+        self.outstanding == 0
+    }
+
+    /// When a packet will count as lost for the time that passed. Then call
+    /// [`Recovery::on_loss_timeout`](super::Recovery::on_loss_timeout).
+    pub fn loss_time(&self) -> Option<Mono> {
+        self.loss_time
+    }
+
+    /// Packets sent since the last ack-eliciting one. The peer need not acknowledge those, so they would
+    /// be remembered for ever: add a PING to every 64th or so.
+    pub fn quiet_run(&self) -> u32 {
+        self.quiet_run
+    }
+
+    /// What the oldest outstanding ack-eliciting packet carries: what a probe copies.
+    pub fn oldest(&self) -> impl Iterator<Item = C> + '_ {
+        let from = self.index(self.resolved_below);
+        let oldest = self
+            .packets
+            .iter()
+            .skip(from)
+            .find(|packet| packet.state == State::Outstanding && packet.info.ack_eliciting);
+        let range = oldest.map_or(0..0, |packet| {
+            item_range(packet, self.items_base, self.items.len())
+        });
+        self.items.range(range).copied()
+    }
+
+    fn index(&self, number: u64) -> usize {
+        usize::try_from(number.saturating_sub(self.base)).unwrap_or(usize::MAX)
+    }
+
+    /// The packet leaves, with the items carried. Returns its number.
+    pub(super) fn on_sent(
+        &mut self,
+        now: Mono,
+        info: PacketInfo,
+        tag: u8,
+        path: u8,
+        snapshot: Snapshot,
+    ) -> u64 {
+        let number = self.next_number();
+        let behind = length(self.items.len()).saturating_sub(u64::from(self.staged));
+        self.packets.push_back(Packet {
+            sent_at: now,
+            info,
+            tag,
+            path,
+            snapshot,
+            state: State::Outstanding,
+            first_item: self.items_base.saturating_add(behind),
+            items: core::mem::take(&mut self.staged),
+        });
+        self.outstanding = self.outstanding.saturating_add(1);
+        self.quiet_run = if info.ack_eliciting {
+            0
+        } else {
+            self.quiet_run.saturating_add(1)
+        };
+        number
+    }
+
+    /// The peer acknowledges `ranges`, newest first. Calls `each` for every packet newly acknowledged.
+    ///
+    /// # Errors
+    /// A range holds a number not sent yet. Given newest first, nothing has changed then.
+    pub(super) fn on_ack(
+        &mut self,
+        ranges: impl Iterator<Item = Range<u64>>,
+        mut each: impl FnMut(Resolved<'_, C>),
+    ) -> Result<(), AckOfUnsent> {
+        let next = self.next_number();
+        for range in ranges {
+            let Some(last) = range.end.checked_sub(1).filter(|last| *last >= range.start) else {
+                continue;
+            };
+            if last >= next {
+                return Err(AckOfUnsent { number: last, next });
+            }
+            self.largest_acked = self.largest_acked.max(Some(last));
+            self.ack_range(range.start.max(self.base), last, &mut each);
+        }
+        Ok(())
+    }
+
+    /// Acknowledges `first..=last`, from the end, jumping over runs that earlier ACKs covered.
+    fn ack_range(&mut self, first: u64, last: u64, each: &mut impl FnMut(Resolved<'_, C>)) {
+        let largest_acked = self.largest_acked.unwrap_or(last);
+        let mut lowest = last.saturating_add(1);
+        while let Some(number) = lowest.checked_sub(1).filter(|number| *number >= first) {
+            lowest = number;
+            let at = self.index(number);
+            let Some(packet) = self.packets.get_mut(at) else {
+                return;
+            };
+            match core::mem::replace(&mut packet.state, State::Acked { run: number }) {
+                State::Acked { run } => lowest = run.min(number),
+                was => {
+                    let range = item_range(packet, self.items_base, self.items.len());
+                    let was_lost = was != State::Outstanding;
+                    if !was_lost {
+                        self.outstanding = self.outstanding.saturating_sub(1);
+                    }
+                    each(Resolved {
+                        number,
+                        packet,
+                        largest_acked,
+                        was_lost,
+                        items: &self.items,
+                        range,
+                    });
+                }
+            }
+        }
+        let at = self.index(last);
+        if let Some(packet) = self.packets.get_mut(at).filter(|_| last >= first) {
+            packet.state = State::Acked { run: lowest };
+        }
+    }
+
+    /// Takes the peer's ECN counts. Returns by how much CE has grown; an overtaken ACK counts for nothing.
+    pub(super) fn on_ecn(&mut self, counts: Option<EcnCounts>) -> u64 {
+        let Some(counts) = counts else { return 0 };
+        let grown = counts.ce.saturating_sub(self.ecn.ce);
+        if counts.ce >= self.ecn.ce {
+            self.ecn = counts;
+        }
+        grown
+    }
+
+    /// Declares packets lost that are older than the newest acknowledged by the rule's distance or time.
+    /// Calls `each` for every one, and finds the next [`loss_time`](Self::loss_time).
+    pub(super) fn detect_lost(&mut self, now: Mono, rule: LossRule, mut each: impl FnMut(Resolved<'_, C>)) {
+        self.loss_time = None;
+        let Some(largest) = self.largest_acked else { return };
+        let mut number = self.resolved_below.max(self.base);
+        let mut settled = true;
+        // Below `largest` only packets within the rule's distance can be outstanding after this walk, so the
+        // next one is that short.
+        while number < largest {
+            let at = self.index(number);
+            let Some(packet) = self.packets.get_mut(at) else {
+                break;
+            };
+            if packet.state == State::Outstanding {
+                let due = packet.sent_at + rule.time;
+                if due <= now || largest - number >= rule.packets {
+                    packet.state = State::Lost { at: now };
+                    self.outstanding = self.outstanding.saturating_sub(1);
+                    let range = item_range(packet, self.items_base, self.items.len());
+                    each(Resolved {
+                        number,
+                        packet,
+                        largest_acked: largest,
+                        was_lost: false,
+                        items: &self.items,
+                        range,
+                    });
+                } else {
+                    settled = false;
+                    self.loss_time = Some(self.loss_time.map_or(due, |time| time.min(due)));
+                }
+            }
+            number = number.saturating_add(1);
+            if settled {
+                self.resolved_below = number;
+            }
+        }
+    }
+
+    /// Forgets resolved packets at the front of the ring: the acknowledged, and those declared lost longer
+    /// than `memory` ago.
+    pub(super) fn retire(&mut self, now: Mono, memory: Duration) {
+        while let Some(packet) = self.packets.front() {
+            let over = match packet.state {
+                State::Outstanding => false,
+                State::Acked { .. } => true,
+                State::Lost { at } => now.since(at) >= memory || self.packets.len() > REMEMBERED,
+            };
+            if !over {
+                break;
+            }
+            let items = usize::try_from(packet.items)
+                .unwrap_or(usize::MAX)
+                .min(self.items.len());
+            self.items.drain(..items);
+            self.items_base = self.items_base.saturating_add(length(items));
+            self.packets.pop_front();
+            self.base = self.base.saturating_add(1);
+        }
+        self.resolved_below = self.resolved_below.max(self.base);
+    }
+
+    /// Empties the ring. Calls `each` for every outstanding packet.
+    pub(super) fn drain(&mut self, mut each: impl FnMut(Resolved<'_, C>)) {
+        self.discard();
+        let next = self.next_number();
+        let largest_acked = self.largest_acked.unwrap_or(0);
+        for (number, packet) in (self.base..).zip(&self.packets) {
+            if packet.state == State::Outstanding {
+                let range = item_range(packet, self.items_base, self.items.len());
+                each(Resolved {
+                    number,
+                    packet,
+                    largest_acked,
+                    was_lost: false,
+                    items: &self.items,
+                    range,
+                });
+            }
+        }
+        self.packets.clear();
+        self.items_base = self.items_base.saturating_add(length(self.items.len()));
+        self.items.clear();
+        self.base = next;
+        self.resolved_below = next;
+        self.outstanding = 0;
+        self.loss_time = None;
+    }
+
+    #[cfg(test)]
+    pub(super) fn span(&self) -> usize {
+        self.packets.len()
+    }
+}
+
+/// Where a packet's items lie in a ring of `len` items after `items_base` that have left.
+fn item_range(packet: &Packet, items_base: u64, len: usize) -> Range<usize> {
+    let start = usize::try_from(packet.first_item.saturating_sub(items_base)).map_or(len, |at| at.min(len));
+    let count = usize::try_from(packet.items).unwrap_or(usize::MAX);
+    start..start.saturating_add(count).min(len)
+}
+
+#[cfg(test)]
+mod tests;

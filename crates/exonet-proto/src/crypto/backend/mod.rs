@@ -1,0 +1,24 @@
+//! Where the AEADs and X25519 come from: AWS-LC where it is enabled, pure Rust where it is not (wasm32).
+//!
+//! Both offer the same two types, `Aead` and `X25519`, and the tests hold them to the same bytes.
+
+#[cfg(feature = "aws-lc")]
+pub(super) mod aws;
+#[cfg(any(test, not(feature = "aws-lc")))]
+pub(super) mod pure;
+
+#[cfg(feature = "aws-lc")]
+pub(super) use aws::{Aead, X25519};
+#[cfg(not(feature = "aws-lc"))]
+pub(super) use pure::{Aead, X25519};
+
+/// The AEAD would not take this input: longer than its counter reaches.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Refused;
+
+/// The Diffie-Hellman output is all zero: the other key has a low order (RFC 7748, section 6.1).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct LowOrder;
+
+#[cfg(all(test, feature = "aws-lc"))]
+mod tests;

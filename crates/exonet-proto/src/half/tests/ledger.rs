@@ -1,0 +1,97 @@
+//! What really happened to every message: the judge of the random world.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::*;
+
+/// What the sending application was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Delivered,
+    Unknown,
+    /// Its node forgot it in a crash, or gave it up: unknown, and nobody is left to hold it.
+    LetGo,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Letter {
+    pub(super) from: usize,
+    pub(super) to: usize,
+    delivered: bool,
+    pub(super) outcome: Option<Outcome>,
+}
+
+/// Invariants D, E and F: no number twice, no message twice, nothing reported that is not so.
+#[derive(Default)]
+pub(super) struct Ledger {
+    pub(super) letters: Vec<Letter>,
+    bound: BTreeMap<(usize, usize, Slot), usize>,
+    born: BTreeSet<(usize, Incarnation)>,
+}
+
+pub(super) type Checked = Result<(), String>;
+
+pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(what()) }
+}
+
+impl Ledger {
+    pub(super) fn send(&mut self, from: usize, to: usize) -> usize {
+        let (delivered, outcome) = (false, None);
+        self.letters.push(Letter {
+            from,
+            to,
+            delivered,
+            outcome,
+        });
+        self.letters.len() - 1
+    }
+
+    /// **D**: a number names at most one message, across crashes.
+    pub(super) fn bind(&mut self, m: usize, s: Slot) -> Checked {
+        let Letter { from, to, .. } = self.letters[m];
+        let before = self.bound.insert((from, to, s), m);
+        ensure(before.is_none(), || {
+            format!("D: {from}->{to} {s:?} twice: {before:?}, {m}")
+        })
+    }
+
+    /// An incarnation names one record.
+    pub(super) fn born(&mut self, node: usize, r: Incarnation) -> Checked {
+        ensure(self.born.insert((node, r)), || {
+            format!("node {node} hands out {r:?} twice")
+        })
+    }
+
+    /// **E**: delivered at most once, and to whom it was sent.
+    pub(super) fn deliver(&mut self, to: usize, m: usize) -> Checked {
+        let letter = &mut self.letters[m];
+        ensure(letter.to == to && !letter.delivered, || {
+            format!("E: {m} delivered again at {to}")
+        })?;
+        letter.delivered = true;
+        Ok(())
+    }
+
+    /// **F**: Delivered means delivered; and one outcome each.
+    pub(super) fn settle(&mut self, m: usize, outcome: Outcome) -> Checked {
+        let letter = &mut self.letters[m];
+        ensure(letter.outcome.is_none(), || format!("{m} settled twice"))?;
+        letter.outcome = Some(outcome);
+        ensure(outcome != Outcome::Delivered || letter.delivered, || {
+            format!("F: {m} was never delivered")
+        })
+    }
+
+    pub(super) fn is_open(&self, m: usize) -> bool {
+        self.letters[m].outcome.is_none()
+    }
+
+    pub(super) fn is_delivered(&self, m: usize) -> bool {
+        self.letters[m].delivered
+    }
+
+    pub(super) fn all_settled(&self) -> bool {
+        self.letters.iter().all(|letter| letter.outcome.is_some())
+    }
+}

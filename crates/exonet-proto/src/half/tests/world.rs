@@ -1,0 +1,457 @@
+//! A random world: real clocks and records over a network that keeps every datagram ever sent and delivers any of
+//! them, any number of times, in any order; with partial grants, crashes, evictions and slow disks. The invariants
+//! of the algorithm are checked on every step, and at last, under a fair network, all must come to rest.
+
+mod check;
+mod walk;
+
+use std::collections::VecDeque;
+
+use super::ledger::{Checked, Ledger, Outcome, ensure};
+use super::*;
+use walk::Random;
+
+#[derive(Clone, Debug)]
+enum Datagram {
+    Ask(Ask),
+    Token(Slot, Incarnation, usize),
+    State(State),
+}
+
+#[derive(Clone, Debug)]
+struct Packet {
+    from: usize,
+    to: usize,
+    datagram: Datagram,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    Send(usize, usize),
+    Deliver { packet: usize, grant: u64 },
+    AskAgain { at: usize, to: usize, standby: u64 },
+    Resend(usize, usize),
+    PushState(usize, usize),
+    Retry { at: usize, from: usize, grant: u64 },
+    Close(usize, usize),
+    Abandon(usize, usize),
+    Drop { at: usize, from: usize, journal: bool },
+    Evict(usize, usize),
+    Persist(usize),
+    Persisted(usize),
+    Crash { at: usize, wrote: bool },
+}
+
+/// What a journaled node finds after a crash, besides its sender records.
+type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet)>;
+
+struct Peer {
+    sender: Option<Sender<usize>>,
+    queue: VecDeque<usize>,
+    record: Option<Receiver>,
+    journal: Journaled,
+}
+
+struct Node {
+    clock: Clock,
+    disk: u64,
+    writing: Option<u64>,
+    block: u64,
+    journaled: bool,
+    /// The amnesia frontier by the world's own reckoning.
+    b: u64,
+    peers: Vec<Peer>,
+}
+
+struct World {
+    random: Random,
+    nodes: Vec<Node>,
+    network: Vec<Packet>,
+    ledger: Ledger,
+    trace: Vec<Step>,
+    /// Whether records may be forgotten: crashes of memory-only nodes and evictions.
+    amnesia: bool,
+}
+
+impl World {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let count = 2 + random.index(2);
+        let nodes = (0..count).map(|_| Node::new(count, &mut random)).collect();
+        let amnesia = random.chance(2);
+        let (network, ledger, trace) = (Vec::new(), Ledger::default(), Vec::new());
+        Self {
+            random,
+            nodes,
+            network,
+            ledger,
+            trace,
+            amnesia,
+        }
+    }
+
+    fn apply(&mut self, step: Step) -> Checked {
+        self.trace.push(step);
+        match step {
+            Step::Send(at, to) => self.send(at, to),
+            Step::Deliver { packet, grant } => self.deliver(packet, grant),
+            Step::AskAgain { at, to, standby } => {
+                self.pump(at, to)?;
+                self.ask(at, to, standby)
+            }
+            Step::Resend(at, to) => self.resend(at, to),
+            Step::PushState(at, to) => self.push_state(at, to),
+            Step::Retry { at, from, grant } => self.retry(at, from, grant),
+            Step::Close(at, to) => self.close(at, to),
+            Step::Abandon(at, to) => self.abandon(at, to),
+            Step::Drop { at, from, journal } => self.drop_drained(at, from, journal),
+            Step::Evict(at, from) => self.evict(at, from),
+            Step::Persist(at) => self.nodes[at].persist(),
+            Step::Persisted(at) => self.nodes[at].persisted(),
+            Step::Crash { at, wrote } => self.crash(at, wrote),
+        }
+    }
+
+    fn post(&mut self, from: usize, to: usize, datagram: Datagram) {
+        self.network.push(Packet { from, to, datagram });
+    }
+
+    fn send(&mut self, at: usize, to: usize) -> Checked {
+        let m = self.ledger.send(at, to);
+        let node = &mut self.nodes[at];
+        let peer = &mut node.peers[to];
+        peer.queue.push_back(m);
+        peer.sender.get_or_insert_with(|| Sender::open(&node.clock));
+        self.pump(at, to)?;
+        let standby = self.random.below(3);
+        self.ask(at, to, standby)
+    }
+
+    fn pump(&mut self, at: usize, to: usize) -> Checked {
+        let peer = &mut self.nodes[at].peers[to];
+        let Some(sender) = &mut peer.sender else {
+            return Ok(());
+        };
+        while let Some(m) = peer.queue.pop_front() {
+            let Ok((s, r)) = sender.bind(m) else {
+                peer.queue.push_front(m);
+                break;
+            };
+            self.ledger.bind(m, s)?;
+            let datagram = Datagram::Token(s, r, m);
+            self.network.push(Packet {
+                from: at,
+                to,
+                datagram,
+            });
+        }
+        Ok(())
+    }
+
+    fn ask(&mut self, at: usize, to: usize, standby: u64) -> Checked {
+        let node = &mut self.nodes[at];
+        let peer = &mut node.peers[to];
+        let queued = peer.queue.len() as u64;
+        let Some(sender) = &mut peer.sender else {
+            return Ok(());
+        };
+        let Some(ask) = sender.ask(&mut node.clock, queued, standby) else {
+            return Ok(());
+        };
+        let (end, disk) = (ask.end(), node.disk);
+        ensure(end <= Some(Slot(disk)), || {
+            format!("{at} asks up to {end:?}, durable {disk}")
+        })?;
+        self.post(at, to, Datagram::Ask(ask));
+        Ok(())
+    }
+
+    fn resend(&mut self, at: usize, to: usize) -> Checked {
+        let sender = &self.nodes[at].peers[to].sender;
+        let tokens = sender.iter().flat_map(Sender::tokens);
+        let tokens: Vec<_> = tokens.map(|(s, r, m)| Datagram::Token(s, r, *m)).collect();
+        for token in tokens {
+            self.post(at, to, token);
+        }
+        Ok(())
+    }
+
+    /// A STATE of the whole record, or of any part of it.
+    fn push_state(&mut self, at: usize, to: usize) -> Checked {
+        let node = &self.nodes[at];
+        let mut state = State::of(node.peers[to].record.as_ref(), &node.clock, 0);
+        if let Some(claim) = state.live.as_mut().filter(|_| self.random.chance(2)) {
+            claim.lo.0 += self.random.below(claim.up.0 - claim.lo.0 + 1);
+            claim.up.0 -= self.random.below(claim.up.0 - claim.lo.0 + 1);
+            claim.free.remove_below(claim.lo.0);
+            claim.free.remove_range(claim.up.0..u64::MAX);
+        }
+        self.post(at, to, Datagram::State(state));
+        Ok(())
+    }
+
+    fn deliver(&mut self, packet: usize, grant: u64) -> Checked {
+        let Packet {
+            from,
+            to: at,
+            datagram,
+        } = self.network[packet].clone();
+        match datagram {
+            Datagram::Ask(ask) => self.on_ask(at, from, ask, grant),
+            Datagram::Token(s, r, m) => self.on_token(at, from, (s, r), m),
+            Datagram::State(state) => self.on_state(at, from, &state),
+        }
+    }
+
+    fn on_ask(&mut self, at: usize, from: usize, ask: Ask, grant: u64) -> Checked {
+        self.advance(at, from, |record, clock| {
+            Receiver::on_ask(record, clock, ask, grant);
+        })?;
+        if ask.n > 0 {
+            self.push_state(at, from)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn retry(&mut self, at: usize, from: usize, grant: u64) -> Checked {
+        let mut granted = false;
+        self.advance(at, from, |record, clock| {
+            granted = Receiver::retry(record, clock, grant);
+        })?;
+        if granted {
+            self.push_state(at, from)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Lets a record and the clock move on, and sees to it that a new incarnation is new, and durable.
+    fn advance(
+        &mut self,
+        at: usize,
+        from: usize,
+        go: impl FnOnce(&mut Option<Receiver>, &mut Clock),
+    ) -> Checked {
+        let node = &mut self.nodes[at];
+        let record = &mut node.peers[from].record;
+        let before = record.as_ref().map(Receiver::incarnation);
+        go(record, &mut node.clock);
+        if let Some(r) = record
+            .as_ref()
+            .map(Receiver::incarnation)
+            .filter(|r| Some(*r) != before)
+        {
+            let disk = node.disk;
+            ensure(r.0 < disk, || format!("{at} hands out {r:?}, durable {disk}"))?;
+            self.ledger.born(at, r)?;
+        }
+        if record.is_some() || before.is_some() {
+            self.journal(at, from);
+        }
+        Ok(())
+    }
+
+    fn on_token(&mut self, at: usize, from: usize, (s, r): (Slot, Incarnation), m: usize) -> Checked {
+        let record = &mut self.nodes[at].peers[from].record;
+        let accepts = record.as_ref().is_some_and(|record| record.accepts(s, r));
+        let taken = record.as_mut().is_some_and(|record| record.take(s, r));
+        ensure(accepts == taken, || {
+            format!("{at} accepts {s:?} but takes it not")
+        })?;
+        if taken {
+            self.ledger.deliver(at, m)?;
+            self.journal(at, from);
+        }
+        self.push_state(at, from)
+    }
+
+    fn on_state(&mut self, at: usize, from: usize, state: &State) -> Checked {
+        let node = &mut self.nodes[at];
+        let Some(sender) = &mut node.peers[from].sender else {
+            if state.live.is_some() {
+                let farewell = Ask::farewell(&node.clock);
+                self.post(at, from, Datagram::Ask(farewell));
+            }
+            return Ok(());
+        };
+        let mut settled = Vec::new();
+        let moved = sender.on_state(state, |_, r, m, verdict| settled.push((r, m, verdict)));
+        for (r, m, verdict) in settled {
+            let unknown = verdict == Verdict::Unknown;
+            let forgotten = self.nodes[from].has_forgotten(at, r);
+            ensure(!unknown || forgotten, || {
+                format!("{m} Unknown, but {r:?} is not forgotten")
+            })?;
+            self.ledger.settle(
+                m,
+                if unknown {
+                    Outcome::Unknown
+                } else {
+                    Outcome::Delivered
+                },
+            )?;
+        }
+        self.pump(at, from)?;
+        let standby = self.random.below(3);
+        if moved {
+            self.ask(at, from, standby)
+        } else {
+            Ok(())
+        }
+    }
+
+    fn close(&mut self, at: usize, to: usize) -> Checked {
+        let node = &mut self.nodes[at];
+        let peer = &mut node.peers[to];
+        if !peer.queue.is_empty() {
+            return Ok(());
+        }
+        if let Some(farewell) = Sender::close(&mut peer.sender, &mut node.clock) {
+            self.post(at, to, Datagram::Ask(farewell));
+        }
+        Ok(())
+    }
+
+    fn abandon(&mut self, at: usize, to: usize) -> Checked {
+        let Some(sender) = &mut self.nodes[at].peers[to].sender else {
+            return Ok(());
+        };
+        let open: Vec<_> = sender.tokens().map(|(s, _, _)| s).collect();
+        if open.is_empty() {
+            return Ok(());
+        }
+        let s = open[self.random.index(open.len())];
+        let given_up = sender.abandon(s).map(|(_, m)| m);
+        ensure(given_up.is_some() && sender.token(s).is_none(), || {
+            format!("{s:?} is not given up")
+        })?;
+        given_up.map_or(Ok(()), |m| self.ledger.settle(m, Outcome::LetGo))
+    }
+
+    /// Drops a drained record. A journaled node need not write that down: what it recovers is frozen.
+    fn drop_drained(&mut self, at: usize, from: usize, journal: bool) -> Checked {
+        let peer = &mut self.nodes[at].peers[from];
+        if peer.record.as_ref().is_some_and(Receiver::is_drained) {
+            peer.record = None;
+            if journal {
+                peer.journal = None;
+            }
+        }
+        Ok(())
+    }
+
+    fn evict(&mut self, at: usize, from: usize) -> Checked {
+        let node = &mut self.nodes[at];
+        if let Some(record) = node.peers[from].record.take() {
+            node.b = node.b.max(record.incarnation().0 + 1);
+            record.evict(&mut node.clock);
+            node.peers[from].journal = None;
+        }
+        Ok(())
+    }
+
+    fn journal(&mut self, at: usize, from: usize) {
+        let peer = &mut self.nodes[at].peers[from];
+        peer.journal = peer.record.as_ref().map(|record| {
+            let (hi, l, free) = record.parts();
+            (record.incarnation(), hi, l, free.clone())
+        });
+    }
+
+    fn crash(&mut self, at: usize, wrote: bool) -> Checked {
+        let node = &mut self.nodes[at];
+        if !node.journaled && !self.amnesia {
+            return Ok(());
+        }
+        let writing = node.writing.take().filter(|_| wrote);
+        node.disk = node.disk.max(writing.unwrap_or(0));
+        if node.journaled {
+            node.recover();
+            return Ok(());
+        }
+        node.clock = Clock::boot(node.disk, node.block);
+        node.b = node.disk;
+        node.peers = node.peers.iter().map(|_| Peer::new()).collect();
+        for m in 0..self.ledger.letters.len() {
+            if self.ledger.letters[m].from == at && self.ledger.is_open(m) {
+                self.ledger.settle(m, Outcome::LetGo)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Peer {
+    fn new() -> Self {
+        let (sender, queue, record, journal) = (None, VecDeque::new(), None, None);
+        Self {
+            sender,
+            queue,
+            record,
+            journal,
+        }
+    }
+}
+
+impl Node {
+    fn new(count: usize, random: &mut Random) -> Self {
+        let block = 1 + random.below(8);
+        let start = random.below(4);
+        Self {
+            clock: Clock::boot(start, block),
+            disk: start,
+            writing: None,
+            block,
+            journaled: random.chance(3),
+            b: start,
+            peers: (0..count).map(|_| Peer::new()).collect(),
+        }
+    }
+
+    fn persist(&mut self) -> Checked {
+        self.writing = self.writing.or(self.clock.wanted());
+        Ok(())
+    }
+
+    fn persisted(&mut self) -> Checked {
+        if let Some(durable) = self.writing.take() {
+            ensure(durable > self.disk, || {
+                format!("{durable} wanted over {}", self.disk)
+            })?;
+            self.disk = durable;
+            self.clock.persisted(durable);
+        }
+        Ok(())
+    }
+
+    /// Whether messages of `peer` under `r` may be Unknown: `r` is below the frontier and does not live.
+    fn has_forgotten(&self, peer: usize, r: Incarnation) -> bool {
+        let live = self.peers[peer].record.as_ref().map(Receiver::incarnation);
+        r.0 < self.b && live != Some(r)
+    }
+
+    /// Boots from the journal, which has everything but, perhaps, the removal of drained records.
+    fn recover(&mut self) {
+        let clock = Clock::recover(self.disk, self.clock.b(), self.block);
+        for peer in &mut self.peers {
+            let sender = peer
+                .sender
+                .take()
+                .filter(|sender| !sender.is_idle() || !peer.queue.is_empty());
+            peer.sender =
+                sender.map(|sender| Sender::recover(&clock, sender.tokens().map(|(s, r, m)| (s, r, *m))));
+            let journal = peer.journal.clone();
+            peer.record = journal.map(|(r, hi, l, free)| Receiver::recover(r, hi, l, free));
+        }
+        self.clock = clock;
+    }
+
+    fn show(&self) -> String {
+        let peers = self
+            .peers
+            .iter()
+            .map(|peer| format!("{:?} {:?}", peer.sender, peer.record));
+        format!("{:?} {}", self.clock, peers.collect::<Vec<_>>().join("; "))
+    }
+}

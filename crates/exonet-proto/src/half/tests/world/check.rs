@@ -1,0 +1,57 @@
+//! Invariants A, B and C, and that nothing vanishes: checked on every step.
+
+use super::*;
+
+impl World {
+    pub(super) fn check(&self) -> Checked {
+        for (i, node) in self.nodes.iter().enumerate() {
+            ensure(node.clock.b().0 == node.b, || format!("{i}: b is not {}", node.b))?;
+            for (j, peer) in node.peers.iter().enumerate().filter(|(j, _)| *j != i) {
+                let checked = self.check_pair(node, peer, &self.nodes[j], i);
+                checked.map_err(|what| format!("{i}->{j}: {what}"))?;
+            }
+        }
+        for (m, letter) in self.ledger.letters.iter().enumerate() {
+            let peer = &self.nodes[letter.from].peers[letter.to];
+            let held = || {
+                peer.sender
+                    .iter()
+                    .flat_map(Sender::tokens)
+                    .any(|(_, _, held)| *held == m)
+            };
+            let kept = letter.outcome.is_some() || peer.queue.contains(&m) || held();
+            ensure(kept, || format!("{m} vanished"))?;
+        }
+        Ok(())
+    }
+
+    /// Invariants A, B and C of the half-connection from node `i`.
+    fn check_pair(&self, node: &Node, peer: &Peer, other: &Node, i: usize) -> Checked {
+        let record = other.peers[i].record.as_ref();
+        let ck = Slot(node.clock.ck());
+        let sender = peer.sender.as_ref();
+        let (sck, asked) = sender.map_or((ck, ck), |sender| (sender.sck(), sender.hi()));
+        if let Some(record) = record {
+            let (hi, _, free) = record.parts();
+            let backed = hi <= sck || free.covers(sck.0..hi.0);
+            ensure(backed, || format!("A: [{sck:?}, {hi:?}) not free in {free:?}"))?;
+            ensure(hi <= asked, || format!("C: {hi:?} granted, {asked:?} asked for"))?;
+            let end = free.end().unwrap_or(0);
+            ensure(end <= hi.0, || format!("{end} free above {hi:?}"))?;
+        }
+        let Some(sender) = sender else { return Ok(()) };
+        let e = sender.e();
+        let ordered = e <= sck && sck <= asked && asked.0 <= node.disk;
+        ensure(ordered, || format!("{e:?} {sck:?} {asked:?} {}", node.disk))?;
+        let holds = |s, r| record.is_some_and(|record| record.accepts(s, r)) || other.has_forgotten(i, r);
+        for s in (e.0..sck.0).map(Slot) {
+            let r = sender.incarnation().unwrap_or_default();
+            ensure(holds(s, r), || format!("B: envelope {s:?} of {r:?}"))?;
+        }
+        for (s, r, m) in sender.tokens() {
+            let backed = self.ledger.is_delivered(*m) || holds(s, r);
+            ensure(backed, || format!("B: token {s:?} of {r:?}"))?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! What of a fragmented message has to be sent.
+
+use core::ops::Range;
+
+use crate::half::IntervalSet;
+
+/// The sender's view of one fragmented message: a hint all through, for only a STATE settles it.
+#[derive(Debug, Default)]
+pub(crate) struct Fragments {
+    total: u64,
+    /// Never sent from here on.
+    next: u64,
+    /// Offsets at or above are not to be sent yet.
+    limit: u64,
+    /// Sent before, and to be sent again.
+    lost: IntervalSet,
+    acked: IntervalSet,
+    /// The receiver holds everything below for good.
+    held: u64,
+}
+
+impl Fragments {
+    pub(crate) fn new(total: u64, limit: u64) -> Self {
+        Self {
+            total,
+            limit: limit.min(total),
+            ..Self::default()
+        }
+    }
+
+    /// The next range to send, of at most `max` bytes and below `available`: lost ones first.
+    pub(crate) fn next(&self, max: u64, available: u64) -> Option<Range<u64>> {
+        if let Some(lost) = self.lost.iter().next() {
+            return Some(lost.start..lost.end.min(lost.start.saturating_add(max)));
+        }
+        let end = self.limit.min(available).min(self.next.saturating_add(max));
+        (self.next < end).then_some(self.next..end)
+    }
+
+    /// Whether something lost waits to be sent again.
+    pub(crate) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    pub(crate) fn sent(&mut self, range: Range<u64>) {
+        self.next = self.next.max(range.end);
+        self.lost.remove_range(range);
+    }
+
+    pub(crate) fn acked(&mut self, range: Range<u64>) {
+        self.lost.remove_range(range.clone());
+        self.acked.insert(range);
+    }
+
+    /// What was sent of `range` is lost, unless it was acknowledged. True when something has to be sent again.
+    pub(crate) fn lost(&mut self, range: Range<u64>) -> bool {
+        let start = range.start.max(self.held);
+        for gap in self.acked.gaps(start..range.end.min(self.next).max(start)) {
+            self.lost.insert(gap);
+        }
+        self.has_lost()
+    }
+
+    /// All has been sent at least once.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.next == self.total && self.lost.is_empty()
+    }
+
+    /// Every byte has been acknowledged: only a STATE is missing.
+    pub(crate) fn is_acked(&self) -> bool {
+        self.acked.covers(self.held..self.total)
+    }
+
+    /// The receiver says that it holds `prefix` for good and takes offsets below `limit`. True when either
+    /// moved.
+    pub(crate) fn window(&mut self, prefix: u64, limit: u64) -> bool {
+        let before = (self.held, self.limit);
+        self.held = self.held.max(prefix.min(self.total));
+        self.limit = self.limit.max(limit.min(self.total));
+        self.next = self.next.max(self.held);
+        self.acked.insert(0..self.held);
+        self.lost.remove_below(self.held);
+        before != (self.held, self.limit)
+    }
+
+    /// The answer to a probe: of all that was acknowledged, the receiver has only `prefix` and `ranges`.
+    /// Overrides the acknowledgements. True when something has to be sent again.
+    pub(crate) fn have_only(&mut self, prefix: u64, ranges: impl Iterator<Item = Range<u64>>) -> bool {
+        self.acked.clear();
+        self.acked.insert(0..prefix.max(self.held).min(self.total));
+        for range in ranges {
+            self.acked
+                .insert(range.start.min(self.total)..range.end.min(self.total));
+        }
+        for gap in self.acked.gaps(0..self.next) {
+            self.lost.insert(gap);
+        }
+        self.has_lost()
+    }
+
+    /// Below this the receiver holds everything for good: the source need not keep it.
+    pub(crate) const fn held(&self) -> u64 {
+        self.held
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lost_ranges_go_first_and_acked_ones_never_again() {
+        let mut f = Fragments::new(100, 100);
+        assert_eq!(f.next(40, 100), Some(0..40));
+        f.sent(0..40);
+        f.sent(40..80);
+        f.acked(10..20);
+        assert!(f.lost(0..40));
+        assert_eq!(f.next(100, 100), Some(0..10));
+        f.sent(0..10);
+        assert_eq!(f.next(100, 100), Some(20..40));
+        f.sent(20..40);
+        assert_eq!(f.next(100, 100), Some(80..100));
+    }
+
+    #[test]
+    fn the_window_and_the_source_bound_what_is_sent() {
+        let mut f = Fragments::new(1_000, 100);
+        assert_eq!(f.next(500, 1_000), Some(0..100));
+        assert_eq!(f.next(500, 30), Some(0..30));
+        f.sent(0..100);
+        assert_eq!(f.next(500, 1_000), None);
+        assert!(f.window(50, 300));
+        assert!(!f.window(40, 200), "an older word changes nothing");
+        assert_eq!(f.next(500, 1_000), Some(100..300));
+    }
+
+    #[test]
+    fn a_probe_answer_overrides_acknowledgements() {
+        let mut f = Fragments::new(100, 100);
+        f.sent(0..100);
+        f.acked(0..100);
+        assert!(f.is_acked() && f.is_sent());
+        assert!(f.have_only(30, std::iter::once(60..70)));
+        assert!(!f.is_acked() && !f.is_sent());
+        assert_eq!(f.next(100, 100), Some(30..60));
+    }
+
+    #[test]
+    fn what_the_receiver_holds_for_good_is_never_lost() {
+        let mut f = Fragments::new(100, 100);
+        f.sent(0..100);
+        f.window(80, 100);
+        assert!(!f.lost(0..80));
+        assert!(f.lost(0..100));
+        assert_eq!(f.next(100, 100), Some(80..100));
+    }
+}

@@ -1,0 +1,22 @@
+//! Messages as bytes: queued, cut into fragments, put together again, bounded by credit.
+//!
+//! Everything here is soft: what it forgets comes again, since only a STATE settles a message (PROTOCOL.md
+//! "Messages"). A message in wire form is its head followed by its body; *length* and *offset* count that form.
+
+mod assembly;
+mod fragments;
+mod queue;
+mod source;
+mod store;
+
+pub(crate) use assembly::{Assembly, Refused};
+pub(crate) use fragments::Fragments;
+pub(crate) use queue::{Flow, SendQueue};
+pub(crate) use source::Source;
+pub(crate) use store::{Letter, MAX_PLAIN_HEAD, Store};
+
+/// Messages up to this length share the receiver's pool; larger ones have a window of their own.
+pub(crate) const POOLED: u64 = 64 << 10;
+
+/// The longest head: flags, a tag of 255 bytes, and room for extensions.
+pub(crate) const MAX_HEAD: u64 = 1_024;

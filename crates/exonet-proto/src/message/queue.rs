@@ -1,0 +1,204 @@
+//! Which message goes next: weighted classes by deficit round robin, small before large.
+
+use std::collections::VecDeque;
+
+use crate::node::{MessageKey, Priority};
+
+/// A flow of the queue: a priority, and whether its messages are pooled or have windows of their own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Flow(usize);
+
+const FLOWS: usize = 8;
+/// Bytes a flow of weight one may send per round.
+const QUANTUM: i64 = 256;
+/// Urgent small, Urgent large, Normal small, and so on: small ones have four times the share of large ones.
+const WEIGHTS: [i64; FLOWS] = [256, 64, 64, 16, 16, 4, 4, 1];
+
+impl Flow {
+    pub(crate) const fn of(priority: Priority, large: bool) -> Self {
+        let class = match priority {
+            Priority::Urgent => 0,
+            Priority::Normal => 2,
+            Priority::Low => 4,
+            Priority::Bulk => 6,
+        };
+        Self(class + large as usize)
+    }
+
+    /// The flow of this index, below 8.
+    pub(crate) const fn at(index: usize) -> Option<Self> {
+        if index < FLOWS { Some(Self(index)) } else { None }
+    }
+
+    pub(crate) const fn index(self) -> usize {
+        self.0
+    }
+
+    pub(crate) const fn is_large(self) -> bool {
+        self.0 % 2 == 1
+    }
+}
+
+/// The messages to one peer that have something to send for the first time. An entry may be stale: whoever
+/// takes it looks the key up.
+///
+/// A flow may fall behind by at most what it sent; every non-empty flow is served within one round.
+#[derive(Debug, Default)]
+pub(crate) struct SendQueue {
+    flows: [VecDeque<MessageKey>; FLOWS],
+    deficits: [i64; FLOWS],
+}
+
+impl SendQueue {
+    pub(crate) fn push(&mut self, flow: Flow, key: MessageKey) {
+        if let Some(queue) = self.flows.get_mut(flow.0) {
+            queue.push_back(key);
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.flows.iter().all(VecDeque::is_empty)
+    }
+
+    pub(crate) fn front(&self, flow: Flow) -> Option<MessageKey> {
+        self.flows.get(flow.0)?.front().copied()
+    }
+
+    pub(crate) fn pop(&mut self, flow: Flow) {
+        let Some(queue) = self.flows.get_mut(flow.0) else {
+            return;
+        };
+        queue.pop_front();
+        if queue.is_empty() {
+            if queue.capacity() > 64 {
+                queue.shrink_to(64);
+            }
+            if let Some(deficit) = self.deficits.get_mut(flow.0) {
+                *deficit = 0;
+            }
+        }
+    }
+
+    /// The front of a flow goes behind the others of that flow.
+    pub(crate) fn rotate(&mut self, flow: Flow) {
+        if let Some(queue) = self.flows.get_mut(flow.0).filter(|queue| queue.len() > 1) {
+            queue.rotate_left(1);
+        }
+    }
+
+    /// The flow whose turn it is, among those that `open` admits.
+    pub(crate) fn turn(&mut self, open: impl Fn(Flow) -> bool) -> Option<Flow> {
+        let eligible = |i: &usize| open(Flow(*i)) && self.flows.get(*i).is_some_and(|q| !q.is_empty());
+        let candidates: [bool; FLOWS] = core::array::from_fn(|i| eligible(&i));
+        if !candidates.contains(&true) {
+            return None;
+        }
+        let zipped = self.deficits.iter().zip(candidates);
+        let served = zipped
+            .enumerate()
+            .find(|(_, (deficit, eligible))| *eligible && **deficit > 0);
+        if let Some((flow, _)) = served {
+            return Some(Flow(flow));
+        }
+        self.replenish(candidates)
+    }
+
+    /// A new round, or as many as the least indebted flow needs: computed, not iterated.
+    fn replenish(&mut self, candidates: [bool; FLOWS]) -> Option<Flow> {
+        let flows = || {
+            self.deficits
+                .iter()
+                .zip(WEIGHTS)
+                .zip(candidates)
+                .filter(|(_, eligible)| *eligible)
+        };
+        let rounds = flows()
+            .map(|((deficit, weight), _)| 1 + -deficit / (weight * QUANTUM))
+            .min()?;
+        for (i, eligible) in candidates.into_iter().enumerate() {
+            if let (true, Some(deficit), Some(weight)) = (eligible, self.deficits.get_mut(i), WEIGHTS.get(i))
+            {
+                *deficit += rounds * weight * QUANTUM;
+            }
+        }
+        let zipped = self.deficits.iter().zip(candidates);
+        zipped
+            .enumerate()
+            .find(|(_, (deficit, eligible))| *eligible && **deficit > 0)
+            .map(|(i, _)| Flow(i))
+    }
+
+    /// A flow has sent `bytes`.
+    pub(crate) fn charge(&mut self, flow: Flow, bytes: usize) {
+        if let Some(deficit) = self.deficits.get_mut(flow.0) {
+            *deficit -= i64::try_from(bytes).unwrap_or(i64::MAX);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(index: u32) -> MessageKey {
+        MessageKey { index, generation: 0 }
+    }
+
+    fn shares(queue: &mut SendQueue, packets: usize, bytes: usize) -> [usize; FLOWS] {
+        let mut got = [0; FLOWS];
+        for _ in 0..packets {
+            let flow = queue.turn(|_| true).expect("never empty");
+            got[flow.0] += 1;
+            queue.charge(flow, bytes);
+        }
+        got
+    }
+
+    #[test]
+    fn shares_follow_the_weights_and_nobody_starves() {
+        let mut queue = SendQueue::default();
+        for flow in 0..FLOWS {
+            queue.push(Flow(flow), key(0));
+        }
+        let got = shares(&mut queue, 42_500, 1_200);
+        for (packets, weight) in got.into_iter().zip(WEIGHTS) {
+            let ideal = 42_500 * usize::try_from(weight).unwrap() / 425;
+            assert!(packets.abs_diff(ideal) <= ideal / 10 + 25, "{got:?}");
+        }
+    }
+
+    #[test]
+    fn a_lone_bulk_flow_gets_everything_at_once() {
+        let mut queue = SendQueue::default();
+        let bulk = Flow::of(Priority::Bulk, true);
+        queue.push(bulk, key(1));
+        assert_eq!(shares(&mut queue, 1_000, 60_000)[7], 1_000);
+    }
+
+    #[test]
+    fn a_small_message_passes_a_large_one() {
+        let mut queue = SendQueue::default();
+        let (small, large) = (
+            Flow::of(Priority::Normal, false),
+            Flow::of(Priority::Normal, true),
+        );
+        queue.push(large, key(1));
+        shares(&mut queue, 100, 1_200);
+        queue.push(small, key(2));
+        let waited = (0..).find(|_| {
+            let flow = queue.turn(|_| true).expect("not empty");
+            queue.charge(flow, 1_200);
+            flow == small
+        });
+        assert!(waited.is_some_and(|packets| packets <= 8), "{waited:?}");
+    }
+
+    #[test]
+    fn closed_flows_are_passed_over() {
+        let mut queue = SendQueue::default();
+        queue.push(Flow(0), key(1));
+        assert_eq!(queue.turn(|flow| flow != Flow(0)), None);
+        queue.push(Flow(3), key(2));
+        assert_eq!(queue.turn(|flow| flow != Flow(0)), Some(Flow(3)));
+    }
+}

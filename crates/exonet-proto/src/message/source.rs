@@ -1,0 +1,173 @@
+//! Where the bytes of an outgoing message are.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+/// The body of an outgoing message.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// All of it, shared with the application.
+    Whole(Bytes),
+    /// As the application writes it.
+    Stream(Stream),
+}
+
+/// The part of a streamed body that is written and may be needed again: bounded by the window.
+#[derive(Debug, Default)]
+pub(crate) struct Stream {
+    len: u64,
+    chunks: VecDeque<Bytes>,
+    /// Offset of the first byte of the first chunk.
+    base: u64,
+    written: u64,
+}
+
+impl Source {
+    pub(crate) fn stream(len: u64) -> Self {
+        Self::Stream(Stream {
+            len,
+            ..Stream::default()
+        })
+    }
+
+    pub(crate) fn len(&self) -> u64 {
+        match self {
+            Self::Whole(body) => body.len() as u64,
+            Self::Stream(stream) => stream.len,
+        }
+    }
+
+    /// Bytes there are from the start of the body, sent or not.
+    pub(crate) fn available(&self) -> u64 {
+        match self {
+            Self::Whole(body) => body.len() as u64,
+            Self::Stream(stream) => stream.written,
+        }
+    }
+
+    /// Bytes kept now.
+    pub(crate) fn kept(&self) -> u64 {
+        match self {
+            Self::Whole(body) => body.len() as u64,
+            Self::Stream(stream) => stream.written - stream.base,
+        }
+    }
+
+    /// The body at `range`, or as much of its beginning as is in one piece.
+    pub(crate) fn part(&self, range: Range<u64>) -> &[u8] {
+        match self {
+            Self::Whole(body) => cut(body, range),
+            Self::Stream(stream) => stream.part(range),
+        }
+    }
+
+    /// A streamed body that is complete, in one piece.
+    pub(crate) fn join(&mut self) {
+        if let Self::Stream(stream) = self {
+            let whole: Vec<u8> = stream
+                .chunks
+                .iter()
+                .flat_map(|chunk| chunk.iter().copied())
+                .collect();
+            *self = Self::Whole(whole.into());
+        }
+    }
+
+    /// Takes what the application writes, while fewer than `room` bytes are kept. Gives how many were taken.
+    pub(crate) fn write(&mut self, data: &mut Bytes, room: u64) -> usize {
+        let Self::Stream(stream) = self else { return 0 };
+        let left = stream.len - stream.written;
+        let free = room.saturating_sub(stream.written - stream.base);
+        let take = usize::try_from(left.min(free))
+            .unwrap_or(usize::MAX)
+            .min(data.len());
+        if take > 0 {
+            stream.chunks.push_back(data.split_to(take));
+            stream.written += take as u64;
+        }
+        take
+    }
+
+    /// Nothing below `offset` is needed again.
+    pub(crate) fn release(&mut self, offset: u64) {
+        if let Self::Stream(stream) = self {
+            stream.release(offset);
+        }
+    }
+}
+
+impl Stream {
+    fn part(&self, range: Range<u64>) -> &[u8] {
+        let mut at = self.base;
+        for chunk in &self.chunks {
+            let end = at + chunk.len() as u64;
+            if range.start < end {
+                return if range.start < at {
+                    &[]
+                } else {
+                    cut(chunk, range.start - at..range.end - at)
+                };
+            }
+            at = end;
+        }
+        &[]
+    }
+
+    fn release(&mut self, offset: u64) {
+        while let Some(chunk) = self.chunks.front() {
+            let end = self.base + chunk.len() as u64;
+            if end > offset {
+                return;
+            }
+            self.base = end;
+            self.chunks.pop_front();
+        }
+    }
+}
+
+/// What `bytes` has of `range`.
+fn cut(bytes: &[u8], range: Range<u64>) -> &[u8] {
+    let from = usize::try_from(range.start)
+        .unwrap_or(usize::MAX)
+        .min(bytes.len());
+    let to = usize::try_from(range.end)
+        .unwrap_or(usize::MAX)
+        .clamp(from, bytes.len());
+    bytes.get(from..to).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stream_keeps_what_may_be_needed_and_no_more() {
+        let mut source = Source::stream(10);
+        let mut data = Bytes::from_static(b"abcdefgh");
+        assert_eq!(source.write(&mut data, 5), 5);
+        assert_eq!(source.write(&mut data, 5), 0);
+        source.release(4);
+        assert_eq!(source.kept(), 5, "a chunk goes as a whole");
+        source.release(5);
+        assert_eq!(source.write(&mut data, 5), 3);
+        assert_eq!(source.part(5..8), b"fgh");
+        assert_eq!(source.part(6..20), b"gh", "not written yet");
+        assert_eq!(source.part(4..8), b"", "released");
+        let mut rest = Bytes::from_static(b"ijkl");
+        assert_eq!(source.write(&mut rest, 100), 2, "no more than its length");
+    }
+
+    #[test]
+    fn a_part_ends_with_its_piece_until_the_body_is_joined() {
+        let mut source = Source::stream(9);
+        for part in [&b"abc"[..], b"def", b"ghi"] {
+            source.write(&mut Bytes::copy_from_slice(part), 100);
+        }
+        assert_eq!(source.part(2..7), b"c");
+        assert_eq!(source.part(4..9), b"ef");
+        source.join();
+        assert_eq!(source.part(2..7), b"cdefg");
+    }
+}

@@ -1,0 +1,260 @@
+//! Every message that this node was asked to send and that is not settled.
+
+use core::ops::Range;
+
+use bytes::Bytes;
+
+use super::{Fragments, POOLED, Source};
+use crate::id::{Incarnation, Slot};
+use crate::node::{MessageKey, Outgoing, Priority};
+use crate::time::Mono;
+
+/// The longest head without extensions: flags, the tag's length, a tag of 255 bytes.
+pub(crate) const MAX_PLAIN_HEAD: usize = 257;
+
+/// An outgoing message.
+#[derive(Debug)]
+pub(crate) struct Letter {
+    /// The peer, as the node numbers them.
+    pub(crate) peer: u32,
+    pub(crate) tag: Bytes,
+    pub(crate) priority: Priority,
+    pub(crate) source: Source,
+    pub(crate) deadline: Option<Mono>,
+    /// The deadline passed after departure.
+    pub(crate) late: bool,
+    /// Its slot, once bound.
+    pub(crate) bound: Option<(Slot, Incarnation)>,
+    /// When it was bound.
+    pub(crate) bound_at: Mono,
+    /// The channel reported every byte as acknowledged.
+    pub(crate) acked: bool,
+    /// It is one of the large messages under way.
+    pub(crate) counted: bool,
+    /// It stands in the send queue.
+    pub(crate) queued: bool,
+    /// A streamed write was refused for lack of room.
+    pub(crate) writer_waits: bool,
+    /// Present once it has been cut.
+    pub(crate) fragments: Option<Box<Fragments>>,
+}
+
+impl Letter {
+    /// `peer` is the peer's place; the body is in `source`.
+    pub(crate) fn new(peer: u32, message: Outgoing, source: Source) -> Self {
+        Self {
+            peer,
+            tag: message.tag,
+            priority: message.priority,
+            source,
+            deadline: message.deadline,
+            late: false,
+            bound: None,
+            bound_at: Mono(0),
+            acked: false,
+            counted: false,
+            queued: false,
+            writer_waits: false,
+            fragments: None,
+        }
+    }
+
+    pub(crate) fn head_len(&self) -> u64 {
+        if self.tag.is_empty() {
+            1
+        } else {
+            2 + self.tag.len() as u64
+        }
+    }
+
+    /// Of the wire form: head and body.
+    pub(crate) fn wire_len(&self) -> u64 {
+        self.head_len() + self.source.len()
+    }
+
+    /// Whether it has a window of its own.
+    pub(crate) fn is_large(&self) -> bool {
+        self.wire_len() > POOLED
+    }
+
+    /// Bytes of the wire form that there are.
+    pub(crate) fn available(&self) -> u64 {
+        self.head_len() + self.source.available()
+    }
+
+    /// The wire form at `range`, as a part of the head and a part of the body. Shorter where the body is not in
+    /// one piece or not there.
+    pub(crate) fn part<'a>(&'a self, range: Range<u64>, room: &'a mut [u8; MAX_PLAIN_HEAD]) -> [&'a [u8]; 2] {
+        let head_len = self.head_len();
+        let head = if range.start < head_len {
+            self.head(room)
+        } else {
+            &[]
+        };
+        let from = usize::try_from(range.start).unwrap_or(usize::MAX).min(head.len());
+        let to = usize::try_from(range.end).unwrap_or(usize::MAX).min(head.len());
+        let start = range.start.max(head_len);
+        let body = self
+            .source
+            .part(start - head_len..range.end.max(start) - head_len);
+        [head.get(from..to).unwrap_or_default(), body]
+    }
+
+    /// How much of `range` [`Letter::part`] would give.
+    pub(crate) fn part_len(&self, range: Range<u64>) -> u64 {
+        let head_len = self.head_len();
+        let start = range.start.max(head_len);
+        let body = self
+            .source
+            .part(start - head_len..range.end.max(start) - head_len);
+        start.min(range.end) - range.start + body.len() as u64
+    }
+
+    /// The head as PROTOCOL.md "Message head" lays it out.
+    pub(crate) fn head<'a>(&self, room: &'a mut [u8; MAX_PLAIN_HEAD]) -> &'a [u8] {
+        let written = usize::try_from(self.head_len()).unwrap_or(usize::MAX);
+        let [flags, len, rest @ ..] = room;
+        *flags = self.priority as u8 | u8::from(!self.tag.is_empty()) << 2;
+        *len = u8::try_from(self.tag.len()).unwrap_or(u8::MAX);
+        for (to, from) in rest.iter_mut().zip(self.tag.iter()) {
+            *to = *from;
+        }
+        room.get(..written).unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+struct Place {
+    generation: u32,
+    letter: Option<Letter>,
+}
+
+/// A slab of letters: a dense index for tables beside it, a generation so that a stale key finds nothing.
+#[derive(Debug, Default)]
+pub(crate) struct Store {
+    places: Vec<Place>,
+    free: Vec<u32>,
+    len: usize,
+    /// The generation of a place that is new: above that of every place given back.
+    fresh: u32,
+}
+
+impl Store {
+    pub(crate) fn insert(&mut self, letter: Letter) -> MessageKey {
+        self.len += 1;
+        while let Some(index) = self.free.pop() {
+            if let Some(place) = self.places.get_mut(index as usize) {
+                place.letter = Some(letter);
+                return MessageKey {
+                    index,
+                    generation: place.generation,
+                };
+            }
+        }
+        let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        self.places.push(Place {
+            generation: self.fresh,
+            letter: Some(letter),
+        });
+        MessageKey {
+            index,
+            generation: self.fresh,
+        }
+    }
+
+    pub(crate) fn get(&self, key: MessageKey) -> Option<&Letter> {
+        let place = self.places.get(key.index as usize)?;
+        place
+            .letter
+            .as_ref()
+            .filter(|_| place.generation == key.generation)
+    }
+
+    pub(crate) fn get_mut(&mut self, key: MessageKey) -> Option<&mut Letter> {
+        let place = self.places.get_mut(key.index as usize)?;
+        let current = place.generation == key.generation;
+        place.letter.as_mut().filter(|_| current)
+    }
+
+    pub(crate) fn remove(&mut self, key: MessageKey) -> Option<Letter> {
+        let place = self.places.get_mut(key.index as usize)?;
+        if place.generation != key.generation {
+            return None;
+        }
+        let letter = place.letter.take()?;
+        place.generation = place.generation.wrapping_add(1);
+        self.free.push(key.index);
+        self.len -= 1;
+        if self.len == 0 && self.places.len() > 4_096 {
+            self.shrink();
+        }
+        Some(letter)
+    }
+
+    /// Gives memory back after a burst; a stale key still finds nothing.
+    fn shrink(&mut self) {
+        let newest = self
+            .places
+            .iter()
+            .map(|place| place.generation)
+            .max()
+            .unwrap_or(0);
+        self.fresh = newest.wrapping_add(1);
+        self.places = Vec::new();
+        self.free = Vec::new();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
+        (0_u32..).zip(&self.places).filter_map(|(index, place)| {
+            let key = MessageKey {
+                index,
+                generation: place.generation,
+            };
+            place.letter.as_ref().map(|letter| (key, letter))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn letter(tag: &'static [u8], body: &'static [u8]) -> Letter {
+        let message = Outgoing { tag: tag.into(), priority: Priority::Low, ..Outgoing::default() };
+        Letter::new(0, message, Source::Whole(body.into()))
+    }
+
+    #[test]
+    fn the_wire_form_can_be_cut_anywhere() {
+        let letter = letter(b"tag", b"body");
+        let form = b"\x06\x03tagbody";
+        assert_eq!(letter.wire_len(), form.len() as u64);
+        for from in 0..form.len() {
+            for to in from..=form.len() {
+                let mut room = [0; MAX_PLAIN_HEAD];
+                let part = letter.part(from as u64..to as u64, &mut room).concat();
+                assert_eq!(part, form[from..to]);
+                assert_eq!(letter.part_len(from as u64..to as u64), part.len() as u64);
+            }
+        }
+        assert_eq!(letter.part_len(5..20), 4, "no more than there is");
+    }
+
+    #[test]
+    fn a_stale_key_finds_nothing_even_after_shrinking() {
+        let mut store = Store::default();
+        let keys: Vec<_> = (0..5_000).map(|_| store.insert(letter(b"", b"x"))).collect();
+        for key in &keys {
+            assert!(store.remove(*key).is_some());
+            assert!(store.remove(*key).is_none());
+        }
+        assert_eq!(store.len(), 0);
+        let new: Vec<_> = (0..5_000).map(|_| store.insert(letter(b"", b"y"))).collect();
+        assert!(keys.iter().all(|key| store.get(*key).is_none()));
+        assert!(new.iter().all(|key| store.get(*key).is_some()));
+    }
+}

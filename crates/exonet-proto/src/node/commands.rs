@@ -1,0 +1,245 @@
+//! What the application asks for: sending.
+
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+
+use super::event::{
+    BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, SendError, Status,
+};
+use super::{Node, Peer};
+use crate::id::{MessageId, NodeId};
+use crate::message::{Letter, Source};
+use crate::time::{Mono, Now};
+
+impl Node {
+    /// Queues a message to `peer`, which may be found at `hints` or where it was last heard.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing has been queued then. After [`SendError::Full`] an [`Event::Sendable`] follows.
+    pub fn send(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: Outgoing,
+    ) -> Result<MessageKey, SendError> {
+        let source = Source::Whole(message.body.clone());
+        self.submit(now, peer, hints, message, source)
+    }
+
+    /// Queues a message of `len` bytes that the application writes by [`Node::body_write`]; `head.body` is ignored.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn send_stream(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        head: Outgoing,
+        len: u64,
+    ) -> Result<MessageKey, SendError> {
+        self.submit(now, peer, hints, head, Source::stream(len))
+    }
+
+    fn submit(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: Outgoing,
+        source: Source,
+    ) -> Result<MessageKey, SendError> {
+        self.check(&message, &source)?;
+        let index = self.peer_to(now, peer, hints)?;
+        let Some(place) = self.peers.get_mut(index) else { return Err(SendError::NoAddress(peer)) };
+        let largest = place.outbound.limits.message;
+        if source.len() > largest {
+            return Err(SendError::TooLarge { size: source.len(), limit: largest });
+        }
+        if !place.has_room(&self.config.limits) {
+            place.outbound.refused = true;
+            return Err(SendError::Full);
+        }
+        let deadline = message.deadline;
+        let key = self.store.insert(Letter::new(index, message, source));
+        place.outbound.submit(&self.clock, &mut self.store, key);
+        if let Some(at) = deadline {
+            self.deadlines.insert((at, key));
+        }
+        self.stats.sent += 1;
+        self.touch(now, index);
+        Ok(key)
+    }
+
+    fn check(&self, message: &Outgoing, source: &Source) -> Result<(), SendError> {
+        if self.closing || self.stopped {
+            return Err(SendError::Closed);
+        }
+        if message.tag.len() > 255 {
+            return Err(SendError::TagTooLong(message.tag.len()));
+        }
+        let limit = self.config.limits.message;
+        if source.len() > limit {
+            return Err(SendError::TooLarge { size: source.len(), limit });
+        }
+        Ok(())
+    }
+
+    /// Whether [`Node::send`] to `peer` would find room. If not, an [`Event::Sendable`] follows once it would.
+    pub fn has_room(&mut self, peer: &NodeId) -> bool {
+        let Some(place) = self.peers.find(peer).and_then(|index| self.peers.get_mut(index)) else { return true };
+        let room = place.has_room(&self.config.limits);
+        place.outbound.refused |= !room;
+        room
+    }
+
+    /// Writes the next bytes of a message begun by [`Node::send_stream`].
+    pub fn body_write(&mut self, now: Now, key: MessageKey, data: &mut Bytes) -> BodyWrite {
+        let window = self.config.limits.body_window;
+        let Some(letter) = self.store.get_mut(key) else { return BodyWrite::Gone };
+        let Some(peer) = self.peers.get_mut(letter.peer) else { return BodyWrite::Gone };
+        let room = if letter.is_large() { window } else { letter.wire_len() };
+        let taken = letter.source.write(data, room);
+        letter.writer_waits = !data.is_empty();
+        peer.outbound.bytes = peer.outbound.bytes.saturating_add(taken as u64);
+        if !letter.is_large() && letter.available() == letter.wire_len() {
+            letter.source.join();
+        }
+        peer.outbound.enqueue(key, letter);
+        let index = letter.peer;
+        self.touch(now, index);
+        BodyWrite::Taken(taken)
+    }
+
+    /// Withdraws a message that has not left. Its outcome is Cancelled.
+    ///
+    /// # Errors
+    /// [`CancelError`] when it has left or is settled.
+    pub fn cancel(&mut self, now: Now, key: MessageKey) -> Result<(), CancelError> {
+        match self.store.get(key) {
+            None => Err(CancelError::Settled),
+            Some(letter) if letter.bound.is_some() => Err(CancelError::InDoubt),
+            Some(_) => {
+                self.withdraw(now, key, Outcome::Cancelled);
+                Ok(())
+            }
+        }
+    }
+
+    /// Gives a message up: Cancelled if it never left, Unknown otherwise.
+    pub fn abandon(&mut self, now: Now, key: MessageKey) {
+        let Some(letter) = self.store.get(key) else { return };
+        let outcome = if letter.bound.is_some() { Outcome::Unknown } else { Outcome::Cancelled };
+        self.withdraw(now, key, outcome);
+    }
+
+    /// Gives up every message to `peer`.
+    pub fn abandon_peer(&mut self, now: Now, peer: &NodeId) {
+        let Some(index) = self.peers.find(peer) else { return };
+        let keys: Vec<_> = self.store.iter().filter(|(_, l)| l.peer == index).map(|(key, _)| key).collect();
+        for key in keys {
+            self.abandon(now, key);
+        }
+    }
+
+    /// A message leaves the store without a STATE to settle it.
+    pub(super) fn withdraw(&mut self, now: Now, key: MessageKey, outcome: Outcome) {
+        let Some(letter) = self.store.remove(key) else { return };
+        let index = letter.peer;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.outbound.abandon(&letter);
+            peer.outbound.forget(&letter);
+            peer.outbound.admit_large(&mut self.store);
+            peer.outbound.note_idle(now.mono);
+        }
+        self.conclude(key, &letter, outcome);
+        self.touch(now, index);
+    }
+
+    /// Says what became of a message that has left the store.
+    fn conclude(&mut self, key: MessageKey, letter: &Letter, outcome: Outcome) {
+        if let Some(at) = letter.deadline {
+            self.deadlines.remove(&(at, key));
+        }
+        match outcome {
+            Outcome::Delivered => self.stats.delivered += 1,
+            Outcome::Unknown => self.stats.unknown += 1,
+            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
+        }
+        let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
+        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
+    }
+
+    /// Where a message stands.
+    pub fn status(&self, key: MessageKey) -> Status {
+        self.store.get(key).map_or(Status::Settled, |letter| self.status_of(letter))
+    }
+
+    fn status_of(&self, letter: &Letter) -> Status {
+        match letter.bound {
+            None => Status::Queued,
+            Some((s, r)) => Status::InDoubt { id: MessageId { sender: self.id, r, s }, late: letter.late },
+        }
+    }
+
+    /// Every message that is not settled.
+    pub fn open_messages(&self) -> Vec<OpenMessage> {
+        let open = self.store.iter().filter_map(|(key, letter)| {
+            let peer = self.peers.get(letter.peer)?.id;
+            Some(OpenMessage { key, peer, status: self.status_of(letter), size: letter.source.len() })
+        });
+        open.collect()
+    }
+
+    /// Deadlines of messages, and the node's own patience.
+    pub(super) fn expire(&mut self, now: Now) {
+        while let Some((at, key)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now.mono) {
+            self.deadlines.remove(&(at, key));
+            let patience = self.config.give_up_after;
+            let Some(letter) = self.store.get_mut(key) else { continue };
+            if letter.bound.is_none() {
+                self.withdraw(now, key, Outcome::Expired);
+            } else if patience.is_some_and(|patience| letter.bound_at + patience <= now.mono) {
+                self.withdraw(now, key, Outcome::Unknown);
+            } else {
+                letter.late |= letter.deadline.is_some_and(|deadline| deadline <= now.mono);
+                if let Some(patience) = patience {
+                    self.deadlines.insert((letter.bound_at + patience, key));
+                }
+            }
+        }
+    }
+
+    /// A STATE has settled these messages.
+    pub(super) fn settle(&mut self, now: Mono, index: u32, settled: &mut Vec<(MessageKey, Outcome)>) {
+        if settled.is_empty() {
+            return;
+        }
+        for (key, outcome) in settled.drain(..) {
+            let Some(letter) = self.store.remove(key) else { continue };
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.outbound.forget(&letter);
+            }
+            self.conclude(key, &letter, outcome);
+        }
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.outbound.admit_large(&mut self.store);
+            peer.outbound.note_idle(now);
+            self.say_sendable(index);
+        }
+    }
+
+    /// Tells the application of room that it was refused before; not of every single place.
+    pub(super) fn say_sendable(&mut self, index: u32) {
+        let Some(Peer { outbound, id, .. }) = self.peers.get_mut(index) else { return };
+        let limits = &self.config.limits;
+        let roomy = outbound.letters <= limits.queued_messages * 3 / 4
+            && outbound.bytes <= limits.queued_bytes as u64 * 3 / 4;
+        if outbound.refused && roomy {
+            outbound.refused = false;
+            self.events.push_back(Event::Sendable { peer: *id });
+        }
+    }
+}

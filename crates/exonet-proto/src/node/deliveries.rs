@@ -1,0 +1,147 @@
+//! What the application asks for: receiving.
+
+use super::Node;
+use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
+use super::inbox::{Arrived, ArrivedBody};
+use crate::time::Now;
+
+impl Arrived {
+    /// Of the wire form.
+    fn wire_len(&self) -> u64 {
+        let head = if self.tag.is_empty() { 1 } else { 2 + self.tag.len() as u64 };
+        head + match &self.body {
+            ArrivedBody::Whole(body) => body.len() as u64,
+            ArrivedBody::Stream { len } => *len,
+        }
+    }
+}
+
+impl Node {
+    /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
+    ///
+    /// None when nothing waits; [`Event::Readable`] says when something does again.
+    pub fn accept(&mut self, _now: Now) -> Option<Incoming> {
+        loop {
+            let arrived = self.inbox.pop()?;
+            if !self.is_alive(&arrived) {
+                self.discard(&arrived);
+                continue;
+            }
+            let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
+            let body = match &arrived.body {
+                ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
+                ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
+            };
+            let (peer, s, streamed) = (arrived.peer, id.s, matches!(body, IncomingBody::Stream { .. }));
+            let key = self.inbox.hand_out(arrived);
+            if streamed && let Some(partial) = self.peers.get_mut(peer).and_then(|p| p.inbound.partial(s)) {
+                partial.stream = Some(key);
+            }
+            return Some(Incoming { key, id, tag, priority, body });
+        }
+    }
+
+    /// The next message, taken at once; a streamed one still waits for [`Node::done`] after its end.
+    pub fn recv(&mut self, now: Now) -> Option<Incoming> {
+        loop {
+            if !self.inbox.front_is_whole()? {
+                return self.accept(now);
+            }
+            let arrived = self.inbox.pop()?;
+            if self.take(now, &arrived)
+                && let ArrivedBody::Whole(body) = arrived.body
+            {
+                let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
+                let body = IncomingBody::Whole(body);
+                return Some(Incoming { key: DeliveryKey(u64::MAX), id, tag, priority, body });
+            }
+        }
+    }
+
+    /// Takes a message that was handed out: its slot is consumed, and it is delivered.
+    ///
+    /// False: its record died meanwhile, or a streamed one has not been read to its end. It has **not** been
+    /// delivered here, and must not be acted upon.
+    pub fn done(&mut self, now: Now, key: DeliveryKey) -> bool {
+        let Some(arrived) = self.inbox.take_back(key) else { return false };
+        if matches!(arrived.body, ArrivedBody::Stream { .. }) {
+            let partial = self.peers.get_mut(arrived.peer).and_then(|peer| peer.inbound.partial(arrived.id.s));
+            if !partial.is_some_and(|partial| partial.assembly.is_read()) {
+                self.start_over(now, &arrived);
+                return false;
+            }
+        }
+        self.take(now, &arrived)
+    }
+
+    /// Gives a message back: it is handed out again. Of a streamed one everything comes again from the start.
+    pub fn release(&mut self, now: Now, key: DeliveryKey) {
+        let Some(arrived) = self.inbox.take_back(key) else { return };
+        if matches!(arrived.body, ArrivedBody::Stream { .. }) {
+            self.start_over(now, &arrived);
+        } else if self.inbox.give_back(arrived) {
+            self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// The next bytes of a streamed message.
+    pub fn body_read(&mut self, now: Now, key: DeliveryKey) -> BodyRead {
+        let Some(arrived) = self.inbox.handed(key) else { return BodyRead::Aborted };
+        let (index, s, alive) = (arrived.peer, arrived.id.s, self.is_alive(arrived));
+        let limits = &self.config.limits;
+        let Some(peer) = self.peers.get_mut(index).filter(|_| alive) else { return BodyRead::Aborted };
+        let Some(partial) = peer.inbound.partial(s).filter(|partial| partial.stream == Some(key)) else {
+            return BodyRead::Aborted;
+        };
+        let before = partial.assembly.memory();
+        let Some(data) = partial.assembly.read() else {
+            return if partial.assembly.is_read() { BodyRead::End } else { BodyRead::Pending };
+        };
+        let freed = before - partial.assembly.memory();
+        peer.inbound.on_read(s, limits);
+        self.received = self.received.saturating_sub(freed);
+        self.touch(now, index);
+        BodyRead::Data(data)
+    }
+
+    /// Whether the record that a message arrived under still stands.
+    fn is_alive(&self, arrived: &Arrived) -> bool {
+        let peer = self.peers.get(arrived.peer).filter(|peer| peer.id == arrived.id.sender);
+        let record = peer.and_then(|peer| peer.inbound.receiver.as_ref());
+        record.is_some_and(|record| record.accepts(arrived.id.s, arrived.id.r))
+    }
+
+    fn take(&mut self, now: Now, arrived: &Arrived) -> bool {
+        self.discard(arrived);
+        let len = arrived.wire_len();
+        let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else {
+            return false;
+        };
+        let taken = peer.inbound.take(now.mono, arrived.id.s, arrived.id.r, len);
+        if taken {
+            self.stats.received += 1;
+            // Others that wait will be taken soon; their STATE covers this one.
+            let wait = if self.inbox.is_empty() { core::time::Duration::ZERO } else { self.config.max_ack_delay };
+            peer.inbound.owe_state(now.mono + wait);
+            peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
+        }
+        self.touch(now, arrived.peer);
+        taken
+    }
+
+    /// The memory of a message in the queue is given back.
+    fn discard(&mut self, arrived: &Arrived) {
+        if let ArrivedBody::Whole(body) = &arrived.body {
+            self.received = self.received.saturating_sub(body.len() as u64);
+        }
+    }
+
+    fn start_over(&mut self, now: Now, arrived: &Arrived) {
+        let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else { return };
+        if let Some(partial) = peer.inbound.partial(arrived.id.s) {
+            self.received = self.received.saturating_sub(partial.assembly.memory());
+        }
+        peer.inbound.drop_partial(arrived.id.s);
+        self.touch(now, arrived.peer);
+    }
+}

@@ -1,0 +1,129 @@
+//! One set of keys of a channel, and the packets under it.
+
+use core::time::Duration;
+
+use crate::channel::{Received, Sent};
+use crate::crypto::Keys;
+use crate::id::{Incarnation, Slot};
+use crate::time::Mono;
+use crate::wire::{Bases, ChannelIndex, DATA_HEADER, Params, TAG, Writer, data_header};
+
+/// What sealing adds to the frames.
+pub(super) const OVERHEAD: usize = DATA_HEADER + TAG;
+
+/// What a packet carried, for the halves to learn its fate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Carried {
+    /// The whole messages of `s..s+n`.
+    Messages { r: Incarnation, s: Slot, n: u32 },
+    /// `len` bytes of a message from `offset` on.
+    Fragment { r: Incarnation, s: Slot, offset: u64, len: u32 },
+    /// Our wish for slots.
+    Ask,
+    /// That our sender record has closed.
+    Farewell,
+    /// Our claim.
+    State,
+    /// What we have of a message.
+    Have { s: Slot },
+    /// How much was given up.
+    Abandoned,
+    /// A ping of the application.
+    Ping { cookie: u64 },
+    /// Acknowledgements up to here.
+    Ack { largest: u64 },
+}
+
+/// Keys, indices, bases and packet numbers of one handshake. Never persisted, never cloned.
+#[derive(Debug)]
+pub(super) struct Epoch {
+    /// We are found by this.
+    pub(super) index: ChannelIndex,
+    /// The peer is found by this.
+    pub(super) remote: ChannelIndex,
+    pub(super) keys: Keys,
+    /// As the sender of frames.
+    pub(super) bases: Bases,
+    pub(super) params: Params,
+    pub(super) sent: Sent<Carried>,
+    pub(super) received: Received,
+    pub(super) born: Mono,
+    /// This node began it.
+    pub(super) initiator: bool,
+    /// Packets sealed, and packets that did not open.
+    pub(super) sealed: u64,
+    pub(super) forged: u64,
+}
+
+impl Epoch {
+    /// Makes one packet of at most `cap` bytes at the end of `buf`: `fill` writes the frames. Gives its size; None,
+    /// and `buf` as it was, when there are no frames.
+    ///
+    /// Its number is that which [`Sent`] gives next: the caller reports it as sent, or discards what it carries.
+    pub(super) fn seal(
+        &mut self,
+        buf: &mut Vec<u8>,
+        cap: usize,
+        fill: impl FnOnce(&mut Self, &mut Writer<'_>),
+    ) -> Option<usize> {
+        let start = buf.len();
+        buf.resize(start + cap, 0);
+        let room = buf.get_mut(start + DATA_HEADER..start + cap.saturating_sub(TAG))?;
+        let mut writer = Writer::new(room, self.bases);
+        fill(self, &mut writer);
+        let len = writer.len();
+        if len == 0 {
+            buf.truncate(start);
+            return None;
+        }
+        buf.truncate(start + OVERHEAD + len);
+        let number = self.sent.next_number();
+        let header = data_header(self.remote, number);
+        let packet = buf.get_mut(start..)?;
+        let (clear, sealed) = packet.split_at_mut_checked(DATA_HEADER)?;
+        clear.copy_from_slice(&header);
+        self.keys.seal.seal_in_place(number, &header, sealed).ok()?;
+        self.sealed += 1;
+        Some(OVERHEAD + len)
+    }
+
+    /// ACK, if one is owed.
+    pub(super) fn write_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
+        let Some(largest) = self.received.largest().filter(|_| self.received.owes_ack()) else { return };
+        let arrival = Duration::from_nanos(largest.arrived.0);
+        let ecn = self.received.ecn();
+        let ecn = ecn.any().then_some(crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });
+        if writer.ack(self.received.delay(now), arrival, ecn, self.received.ranges()).is_some() {
+            self.received.on_ack_sent();
+            self.sent.carry(Carried::Ack { largest: largest.number });
+        }
+    }
+}
+
+/// An epoch that this node answered to and that no data packet has confirmed yet: the other side may be a replay.
+#[derive(Debug)]
+pub(super) struct Pending {
+    pub(super) epoch: Epoch,
+    /// Noise message 2 in its datagram: every copy of the opening gets the same.
+    pub(super) answer: Box<[u8]>,
+    /// Of the opening.
+    pub(super) mac1: [u8; 16],
+    pub(super) prefix: Prefix,
+    pub(super) expires: Mono,
+}
+
+/// The part of an address by which half-open peers are counted: /24 of IPv4, /48 of IPv6.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Prefix(u64);
+
+impl Prefix {
+    pub(super) fn of(ip: core::net::IpAddr) -> Self {
+        match ip.to_canonical() {
+            core::net::IpAddr::V4(v4) => Self(u64::from(v4.to_bits() >> 8)),
+            core::net::IpAddr::V6(v6) => {
+                let [a, b, c, ..] = v6.segments();
+                Self(1 << 63 | u64::from(a) << 32 | u64::from(b) << 16 | u64::from(c))
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! What the frames of an authentic packet bring about.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use super::Node;
+use super::event::{Event, MessageKey, Outcome, Priority};
+use super::inbound::Taken;
+use super::inbox::{Arrived, ArrivedBody};
+use crate::half::{Ask, Claim, State, Verdict};
+use crate::id::{Incarnation, MessageId, Slot};
+use crate::message::POOLED;
+use crate::time::Now;
+use crate::wire::{self, Head};
+
+impl Node {
+    pub(super) fn on_ask(&mut self, now: Now, index: u32, ask: wire::Ask) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
+        peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
+    }
+
+    /// STATE: settles messages, grants envelopes and credit.
+    pub(super) fn on_state(&mut self, now: Now, index: u32, frame: &wire::State<'_>) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let mut state = State { b: frame.b, r: frame.r, live: None };
+        if let Some(claim) = frame.live {
+            let mut free = std::mem::take(&mut self.scratch.free);
+            free.clear();
+            frame.free.for_each(|range| free.insert(range));
+            state.live = Some(Claim { hi: claim.hi, lo: claim.lo, up: claim.up, free, credit: claim.credit });
+        }
+        let Some(sender) = peer.outbound.sender.as_mut() else {
+            peer.outbound.farewell_due |= state.live.is_some();
+            return;
+        };
+        let mut settled = std::mem::take(&mut self.scratch.settled);
+        let advanced = sender.on_state(&state, |_, _, key, verdict| {
+            let outcome = match verdict {
+                Verdict::Delivered => Outcome::Delivered,
+                Verdict::Unknown => Outcome::Unknown,
+            };
+            settled.push((key, outcome));
+        });
+        if let Some(claim) = state.live {
+            peer.outbound.on_credit(state.r, claim.credit);
+            self.scratch.free = claim.free;
+        }
+        let wait = peer.link.pto() * 2;
+        let any = !settled.is_empty();
+        self.settle(now.mono, index, &mut settled);
+        self.scratch.settled = settled;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.outbound.on_state(now.mono, advanced, any, wait);
+        }
+    }
+
+    pub(super) fn on_messages(&mut self, now: Now, index: u32, frame: &wire::Messages<'_>) {
+        let (limits, room) = (&self.config.limits, self.room());
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let mut tell = false;
+        for (s, bytes) in frame.entries {
+            let Ok((head, at)) = Head::parse(bytes) else {
+                self.stats.malformed += 1;
+                continue;
+            };
+            let len = bytes.len() as u64;
+            if len > room {
+                self.stats.dropped_for_room += 1;
+                continue;
+            }
+            match peer.inbound.on_whole(s, frame.r, len, limits) {
+                Taken::Ignored => self.stats.duplicates_suppressed += 1,
+                Taken::Violation => self.stats.violations += 1,
+                _ => {
+                    let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
+                    self.received += body.len() as u64;
+                    let id = MessageId { sender: peer.id, r: frame.r, s };
+                    let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
+                    tell |= self.inbox.push(arrived);
+                }
+            }
+        }
+        self.owe_state(now, index);
+        self.tell_readable(tell);
+    }
+
+    pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
+        let (limits, room) = (&self.config.limits, self.room());
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let (s, r) = (frame.s, frame.r);
+        let before = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
+        let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
+        let after = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
+        self.received = self.received.saturating_add(after).saturating_sub(before);
+        let id = MessageId { sender: peer.id, r, s };
+        match taken {
+            Taken::Complete(message) => self.on_complete(now, index, id, message),
+            Taken::Announce => self.announce(index, id),
+            Taken::Readable(key) => self.events.push_back(Event::BodyReadable { key }),
+            Taken::Partly => {}
+            Taken::Ignored => {
+                self.stats.duplicates_suppressed += 1;
+                self.owe_state(now, index);
+            }
+            Taken::NoRoom => self.stats.dropped_for_room += 1,
+            Taken::Violation => self.stats.violations += 1,
+        }
+    }
+
+    fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Bytes) {
+        self.owe_state(now, index);
+        let len = message.len() as u64;
+        let Ok((head, at)) = Head::parse(&message) else {
+            self.stats.malformed += 1;
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.inbound.drop_pending(id.s, id.r, len);
+            }
+            return;
+        };
+        let body = message.slice(at..);
+        self.received += body.len() as u64;
+        let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
+        let tell = self.inbox.push(arrived);
+        self.tell_readable(tell);
+    }
+
+    /// A message that is read as it comes: its head is there.
+    fn announce(&mut self, index: u32, id: MessageId) {
+        let Some(partial) = self.peers.get_mut(index).and_then(|peer| peer.inbound.partial(id.s)) else { return };
+        let total = partial.assembly.total();
+        let Ok((head, at)) = Head::parse(partial.assembly.front()) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let len = total - at as u64;
+        let arrived = arrived(index, id, &head, ArrivedBody::Stream { len });
+        partial.assembly.skip(at as u64);
+        // Replaced by the delivery's own key when it is handed out.
+        partial.stream = Some(super::event::DeliveryKey(u64::MAX));
+        let tell = self.inbox.push(arrived);
+        self.tell_readable(tell);
+    }
+
+    pub(super) fn on_have(&mut self, index: u32, frame: &wire::Have<'_>) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let (at, limit) = ((frame.s, frame.r), frame.limit);
+        let key = peer.outbound.on_have(&mut self.store, at, frame.prefix, limit, frame.ranges);
+        self.wake_writer(key);
+    }
+
+    /// A streamed message that was full may have room again.
+    fn wake_writer(&mut self, key: Option<MessageKey>) {
+        let window = self.config.limits.body_window;
+        let Some((key, letter)) = key.and_then(|key| Some((key, self.store.get_mut(key)?))) else { return };
+        if letter.writer_waits && letter.source.kept() < window {
+            letter.writer_waits = false;
+            self.events.push_back(Event::BodyWritable { key });
+        }
+    }
+
+    pub(super) fn on_probe(&mut self, now: Now, index: u32, r: Incarnation, s: Slot) {
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.inbound.on_probe(now.mono, s, r);
+        }
+    }
+
+    pub(super) fn on_abandoned(&mut self, now: Now, index: u32, r: Incarnation, bytes: u64) {
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.inbound.on_abandoned(now.mono, r, bytes);
+        }
+    }
+
+    /// A token has come: a STATE is owed, soon rather than now, since the application may take it first.
+    fn owe_state(&mut self, now: Now, index: u32) {
+        let wait: Duration = self.config.max_ack_delay;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.inbound.owe_state(now.mono + wait);
+        }
+    }
+
+    fn tell_readable(&mut self, tell: bool) {
+        if tell {
+            self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// Bytes that this node can hold beyond what it does; one pooled message is always let in.
+    fn room(&self) -> u64 {
+        let cap = self.config.limits.received_bytes as u64;
+        let left = cap.saturating_sub(self.received);
+        if self.received == 0 { left.max(POOLED) } else { left }
+    }
+}
+
+fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody) -> Arrived {
+    let priority = match head.priority.get() {
+        0 => Priority::Urgent,
+        1 => Priority::Normal,
+        2 => Priority::Low,
+        _ => Priority::Bulk,
+    };
+    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body }
+}

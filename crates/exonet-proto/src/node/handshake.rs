@@ -1,0 +1,602 @@
+//! Openings and answers: how a channel comes to be, and how it goes.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use rand_core::RngCore;
+
+use super::Node;
+use super::config::Policy;
+use super::epoch::{Epoch, Pending, Prefix};
+use super::event::{Arrival, Event};
+use super::link::MAX_PENDING;
+use super::node::MAX_ASKING;
+use super::opening::Opening;
+use super::outbound::PeerLimits;
+use super::transmit::write_state;
+use crate::channel::path::{Path, PathAddr};
+use crate::channel::{Received, Roaming, Sent};
+use crate::crypto::{self, Initiator, Opened, OpeningMac, Suite};
+use crate::id::NodeId;
+use crate::time::Now;
+use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
+
+/// A half-open epoch that no data packet confirms is forgotten after this.
+const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
+/// Epochs that began within this of each other crossed: the smaller id's is used by both.
+const CROSSING: Duration = Duration::from_secs(5);
+/// Largest number of bytes that the frames of an answer may have.
+const ANSWER_ROOM: usize = wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
+
+impl Node {
+    /// A channel index that no other channel here has. The peer's packets to us bear it.
+    fn new_index(&mut self) -> ChannelIndex {
+        loop {
+            let index = self.rng.next_u32();
+            if !self.routes.contains_key(&index) {
+                return ChannelIndex(index);
+            }
+        }
+    }
+
+    fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        seed
+    }
+
+    /// What this node says of itself, with its base of numbers towards `place`.
+    fn params(&self, place: u32) -> Params {
+        let limits = &self.config.limits;
+        let peer = self.peers.get(place);
+        let s = peer.and_then(|peer| Some(peer.outbound.sender.as_ref()?.frontier().0));
+        let r = peer.and_then(|peer| Some(peer.inbound.receiver.as_ref()?.incarnation().0));
+        Params {
+            base: [s, r].into_iter().flatten().fold(self.clock.ck(), u64::min),
+            max_ack_delay: self.config.max_ack_delay,
+            boot_id: self.boot_id,
+            max_datagram: u64::from(self.config.max_datagram),
+            pool_window: limits.pool_window.max(crate::message::POOLED),
+            body_window: limits.body_window.max(crate::message::POOLED),
+            max_bodies: limits.bodies as u64,
+            max_message: limits.message.saturating_add(crate::message::MAX_HEAD).min(crate::MAX_NUMBER),
+            idle_timeout: self.config.idle_timeout,
+            ..Params::default()
+        }
+    }
+
+    // --- begun here ---
+
+    /// Begins an opening when there is something to say and no keys to say it under, or new keys are wanted.
+    pub(super) fn open_if_wanted(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get(place) else { return };
+        let wanted = peer.link.reopen || (!peer.link.is_connected() && peer.wants_channel(now.mono));
+        if !wanted || peer.link.opening.is_some() {
+            return;
+        }
+        if self.open(now, place).is_none() {
+            // The id is no key that can be talked to: what is for it stays, and says so when asked.
+            self.stats.unreachable += 1;
+        }
+    }
+
+    fn open(&mut self, now: Now, place: u32) -> Option<()> {
+        let (index, seed) = (self.new_index(), self.seed());
+        let params = self.params(place);
+        let peer = self.peers.get_mut(place)?;
+        peer.link.reopen = false;
+        let header = wire::opening_header(Suite::Aes128Gcm.as_u8(), index);
+        let mut initiator = Initiator::new(&self.key, &peer.id, &header, seed).ok()?;
+        let mut payload = [0; super::opening::PAYLOAD];
+        let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
+        writer.params(&params);
+        let pto = peer.link.pto();
+        let window = peer.link.recovery.congestion().window();
+        if let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto) {
+            writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+        }
+        if peer.inbound.receiver.is_some() {
+            write_state(&mut writer, &peer.inbound, &self.clock, &self.config);
+        }
+        let mut datagram = header.to_vec();
+        datagram.resize(header.len() + payload.len() + crypto::OPENING_OVERHEAD, 0);
+        let noise = datagram.get_mut(header.len()..)?;
+        initiator.write_opening(&payload, noise).ok()?;
+        let mac = OpeningMac::new(&peer.id);
+        let opening = Opening::new(now.mono, initiator, index, params.base, datagram, &mac);
+        peer.link.opening = Some(Box::new(opening));
+        self.routes.insert(index.0, place);
+        Some(())
+    }
+
+    /// A copy of the opening under way, if one is due.
+    pub(super) fn transmit_opening(
+        &mut self,
+        now: Now,
+        place: u32,
+        buf: &mut Vec<u8>,
+    ) -> Option<super::event::Transmit> {
+        let jitter = self.rng.next_u32().to_le_bytes()[0];
+        let peer = self.peers.get_mut(place)?;
+        if !peer.wants_channel(now.mono) && !peer.link.is_connected() {
+            self.abort_opening(place);
+            return None;
+        }
+        let active = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr().remote);
+        let mut targets: Vec<SocketAddr> = active.into_iter().collect();
+        targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
+        let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
+        let (remote, data) = opening.emit(now.mono, &targets, jitter)?;
+        buf.extend_from_slice(data);
+        peer.link.spoke_at = now.mono;
+        Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
+    }
+
+    fn abort_opening(&mut self, place: u32) {
+        if let Some(opening) = self.peers.get_mut(place).and_then(|peer| peer.link.opening.take()) {
+            self.routes.remove(&opening.index.0);
+        }
+    }
+
+    pub(super) fn on_retry(&mut self, now: Now, retry: &wire::Retry<'_>) {
+        let place = self.routes.get(&retry.to.0).copied();
+        let Some((place, peer)) = place.and_then(|place| Some((place, self.peers.get_mut(place)?))) else {
+            self.stats.strays += 1;
+            return;
+        };
+        let key = crypto::RetryKey::new(&peer.id);
+        let opening = peer.link.opening.as_mut().filter(|opening| opening.index == retry.to);
+        match opening.map(|opening| (key.open(retry.nonce, opening.mac1(), retry.sealed), opening)) {
+            Some((Ok(retry), opening)) => opening.obey(now.mono, &retry.cookie),
+            Some((Err(_), _)) => self.stats.unauthentic += 1,
+            None => self.stats.strays += 1,
+        }
+        self.touch(now, place);
+    }
+
+    pub(super) fn on_answer(&mut self, now: Now, arrival: Arrival, answer: &wire::Answer<'_>) {
+        if !self.mac.verify_mac1(answer.mac1_input, answer.mac1) {
+            self.stats.unauthentic += 1;
+            return;
+        }
+        let Some(place) = self.routes.get(&answer.to.0).copied() else {
+            self.stats.strays += 1;
+            return;
+        };
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(opening) = peer.link.opening.as_mut().filter(|opening| opening.index == answer.to) else {
+            self.stats.strays += 1;
+            return;
+        };
+        let mut payload = [0; ANSWER_ROOM];
+        let Ok((keys, len)) = opening.initiator.read_answer(answer.header, answer.noise, &mut payload) else {
+            self.stats.unauthentic += 1;
+            return;
+        };
+        let payload = payload.get(..len).unwrap_or_default();
+        let (base, index) = (opening.base, opening.index);
+        let Ok(params) = params_of(payload) else {
+            self.stats.malformed += 1;
+            self.abort_opening(place);
+            return;
+        };
+        peer.link.opening = None;
+        let bases = Bases { sender: base, receiver: params.base };
+        let epoch = Epoch {
+            index,
+            remote: answer.index,
+            keys,
+            bases,
+            params,
+            sent: Sent::new(),
+            received: Received::new(self.config.max_ack_delay),
+            born: now.mono,
+            initiator: true,
+            sealed: 0,
+            forged: 0,
+        };
+        self.install(now, place, epoch, arrival);
+        if let Some(peer) = self.peers.get_mut(place) {
+            peer.link.confirm = true;
+        }
+        self.on_handshake_frames(now, place, payload, bases.reversed());
+        self.touch(now, place);
+    }
+
+    /// The frames in the payload of a handshake message, PARAMS aside.
+    fn on_handshake_frames(&mut self, now: Now, place: u32, payload: &[u8], bases: Bases) {
+        for frame in Frames::new(payload, bases) {
+            match frame {
+                Ok(frame @ (Frame::Ask(_) | Frame::State(_) | Frame::Have(_))) => {
+                    self.on_half_frame(now, place, frame);
+                }
+                Ok(_) => {}
+                Err(_) => {
+                    self.stats.malformed += 1;
+                    return;
+                }
+            }
+        }
+    }
+
+    // --- begun there ---
+
+    pub(super) fn on_opening(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) {
+        if !self.may_speak() || !self.mac.verify_mac1(opening.mac1_input, opening.mac1) {
+            self.stats.unauthentic += 1;
+            return;
+        }
+        if self.answer_copy(arrival, opening) {
+            return;
+        }
+        let (remote, mac2) = (arrival.remote, opening.mac2);
+        if self.half_open.is_loaded(now.mono)
+            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
+        {
+            self.retry(now, arrival, opening);
+            return;
+        }
+        let prefix = Prefix::of(remote.ip());
+        if !self.half_open.admit(now.mono, prefix, remote.ip().to_canonical().is_loopback()) {
+            self.stats.openings_refused += 1;
+            return;
+        }
+        let (mut payload, seed) = ([0; wire::MAX_OPENING_PAYLOAD], self.seed());
+        let Ok(opened) = Opened::read(&self.key, opening.header, opening.noise, seed, &mut payload) else {
+            self.stats.unauthentic += 1;
+            return;
+        };
+        let payload = payload.get(..opened.payload_len()).unwrap_or_default();
+        if !self.is_welcome(opened.peer(), arrival, opening) {
+            self.stats.openings_refused += 1;
+            return;
+        }
+        self.answer(now, arrival, opening, opened, payload, prefix);
+    }
+
+    /// A copy of an opening that has been answered gets the same answer again.
+    fn answer_copy(&mut self, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+        let place = self.half_open.copies.get(opening.mac1).and_then(|index| self.routes.get(index));
+        let Some(peer) = place.and_then(|place| self.peers.get(*place)) else { return false };
+        let pending = peer.link.pending.iter().find(|pending| pending.mac1 == *opening.mac1);
+        let Some(answer) = pending.map(|pending| pending.answer.clone()) else { return false };
+        self.push_loose(arrival, answer);
+        true
+    }
+
+    fn retry(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) {
+        let mut nonce = [0; crypto::RETRY_NONCE_LEN];
+        self.rng.fill_bytes(&mut nonce);
+        let cookie = self.cookies.cookie(now.mono, arrival.remote);
+        let sealed = self.retry_key.seal(&nonce, &crypto::Retry { cookie, time: now.wall }, opening.mac1);
+        self.stats.retries += 1;
+        self.push_loose(arrival, Box::new(wire::retry(opening.index, &nonce, &sealed)));
+    }
+
+    /// Whether policy lets this peer talk. If the application has to say, the opening waits for its word.
+    fn is_welcome(&mut self, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+        let known = self.peers.find(&id).and_then(|place| self.peers.get(place));
+        if id == self.id {
+            return false;
+        }
+        match &self.config.policy {
+            Policy::Anyone => true,
+            _ if known.is_some_and(|peer| peer.admitted) => true,
+            Policy::Only(ids) => ids.contains(&id),
+            Policy::Ask => {
+                if self.asking.len() < MAX_ASKING && !self.asking.contains_key(&id) {
+                    let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
+                    self.asking.insert(id, (arrival, datagram));
+                    self.events.push_back(Event::Authorize { id, remote: arrival.remote });
+                }
+                false
+            }
+        }
+    }
+
+    /// The application's word on a peer that asked to talk, for as long as that peer is known here.
+    pub fn admit(&mut self, now: Now, id: NodeId, yes: bool) {
+        let asked = self.asking.remove(&id);
+        if !yes {
+            if let Some(peer) = self.peers.find(&id).and_then(|place| self.peers.get_mut(place)) {
+                peer.admitted = false;
+            }
+            return;
+        }
+        let place = self.peers.find(&id).or_else(|| self.new_peer(now, id));
+        if let Some(peer) = place.and_then(|place| self.peers.get_mut(place)) {
+            peer.admitted = true;
+        }
+        if let Some((arrival, mut datagram)) = asked {
+            self.handle_datagram(now, arrival, &mut datagram);
+        }
+    }
+
+    fn answer(
+        &mut self,
+        now: Now,
+        arrival: Arrival,
+        opening: &wire::Opening<'_>,
+        opened: Opened,
+        payload: &[u8],
+        prefix: Prefix,
+    ) {
+        let id = opened.peer();
+        let Ok(theirs) = params_of(payload) else {
+            self.stats.malformed += 1;
+            return;
+        };
+        let Some(place) = self.peers.find(&id).or_else(|| self.new_peer(now, id)) else {
+            self.stats.openings_refused += 1;
+            return;
+        };
+        let ours = self.params(place);
+        let bases = Bases { sender: ours.base, receiver: theirs.base };
+        self.on_handshake_frames(now, place, payload, bases.reversed());
+        let index = self.new_index();
+        let header = wire::answer_header(opened.suite().as_u8(), opening.index, index);
+        let mut frames = [0; ANSWER_ROOM];
+        let frames = self.answer_frames(now, place, &ours, bases, &mut frames);
+        let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
+        let (clear, noise) = datagram.split_at_mut(header.len());
+        clear.copy_from_slice(&header);
+        let Ok((keys, _)) = opened.answer(&header, frames, noise) else { return };
+        datagram.extend_from_slice(&OpeningMac::new(&id).mac1(&datagram));
+        let epoch = Epoch {
+            index,
+            remote: opening.index,
+            keys,
+            bases,
+            params: theirs,
+            sent: Sent::new(),
+            received: Received::new(self.config.max_ack_delay),
+            born: now.mono,
+            initiator: false,
+            sealed: 0,
+            forged: 0,
+        };
+        let answer: Box<[u8]> = datagram.into();
+        self.push_loose(arrival, answer.clone());
+        let expires = now.mono + HALF_OPEN_FOR;
+        self.half_open.enter(prefix, *opening.mac1, index.0);
+        self.routes.insert(index.0, place);
+        if let Some(peer) = self.peers.get_mut(place) {
+            peer.link.pending.push(Pending { epoch, answer, mac1: *opening.mac1, prefix, expires });
+            if peer.link.pending.len() > MAX_PENDING {
+                let oldest = peer.link.pending.remove(0);
+                self.forget_pending(&oldest);
+            }
+        }
+        self.touch(now, place);
+    }
+
+    /// PARAMS, the STATE that the opening's ASK is owed, and our own wish for slots.
+    fn answer_frames<'a>(
+        &mut self,
+        now: Now,
+        place: u32,
+        ours: &Params,
+        bases: Bases,
+        room: &'a mut [u8; ANSWER_ROOM],
+    ) -> &'a [u8] {
+        let mut writer = Writer::new(room, bases);
+        writer.params(ours);
+        if let Some(peer) = self.peers.get_mut(place) {
+            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config) {
+                peer.inbound.state_sent();
+            }
+            let (window, pto) = (peer.link.recovery.congestion().window(), peer.link.pto());
+            if peer.outbound.ask_due
+                && let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto)
+            {
+                writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+            }
+        }
+        let len = writer.len();
+        room.get(..len).unwrap_or_default()
+    }
+
+    fn forget_pending(&mut self, pending: &Pending) {
+        self.half_open.leave(pending.prefix, &pending.mac1);
+        self.routes.remove(&pending.epoch.index.0);
+    }
+
+    // --- keys change ---
+
+    /// A data packet has opened under `index`: a pending epoch is confirmed by it.
+    pub(super) fn promote(&mut self, now: Now, place: u32, index: ChannelIndex, arrival: Arrival) {
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else { return };
+        let pending = peer.link.pending.remove(at);
+        self.half_open.leave(pending.prefix, &pending.mac1);
+        self.install(now, place, pending.epoch, arrival);
+    }
+
+    /// New keys are in use from now on. The old ones still open packets for a while.
+    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival) {
+        self.stats.handshakes += 1;
+        let id = self.id;
+        let config = &self.config;
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let params = epoch.params;
+        let restarted = peer.link.boot_id.is_some_and(|boot| boot != params.boot_id);
+        let conflict = restarted && peer.link.former_boot_id == Some(params.boot_id);
+        if restarted {
+            peer.link.former_boot_id = peer.link.boot_id;
+        }
+        peer.link.boot_id = Some(params.boot_id);
+        peer.outbound.limits = PeerLimits::of(&params);
+        peer.link.heard_at = now.mono;
+        let begun_by_smaller = epoch.initiator == (id < peer.id);
+        let crossed = peer.link.current.as_ref().is_some_and(|current| {
+            let theirs = current.initiator == (id < peer.id);
+            !restarted && theirs && !begun_by_smaller && now.mono.since(current.born) < CROSSING
+        });
+        let until = now.mono + peer.link.pto() * 3;
+        let replaced = if crossed {
+            peer.link.previous.replace((Box::new(epoch), until))
+        } else {
+            let old = peer.link.current.replace(Box::new(epoch));
+            let replaced = peer.link.previous.take();
+            peer.link.previous = old.map(|old| (old, until));
+            replaced
+        };
+        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        let same = peer.link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from));
+        if !same {
+            if peer.link.roaming.is_some() || peer.link.recovery.rtt().is_measured() {
+                peer.link.on_path_change(now.mono, config);
+            }
+            peer.link.roaming = Some(Roaming::new(Path::proven(from)));
+        }
+        peer.link.cap_datagrams(now.mono, config, params.max_datagram, !same);
+        peer.link.recovery.set_max_ack_delay(params.max_ack_delay);
+        peer.add_hint(arrival.remote);
+        let (peer_id, remote) = (peer.id, arrival.remote);
+        if let Some((gone, _)) = replaced {
+            self.end_epoch(now, place, *gone);
+        }
+        if restarted {
+            self.end_previous(now, place);
+        }
+        if conflict {
+            self.events.push_back(Event::IdentityConflict { peer: peer_id });
+        }
+        self.events.push_back(Event::Connected { peer: peer_id, remote });
+    }
+
+    /// An epoch is over: what it carried has a fate that nobody will know.
+    fn end_epoch(&mut self, now: Now, place: u32, mut epoch: Epoch) {
+        self.routes.remove(&epoch.index.0);
+        let mut fates = std::mem::take(&mut self.scratch.fates);
+        if let Some(peer) = self.peers.get_mut(place) {
+            peer.link.recovery.on_gone(&mut epoch.sent, |fate, item| fates.push((item, fate)));
+        }
+        self.apply(now, place, &mut fates);
+        self.scratch.fates = fates;
+    }
+
+    fn end_previous(&mut self, now: Now, place: u32) {
+        let previous = self.peers.get_mut(place).and_then(|peer| peer.link.previous.take());
+        if let Some((epoch, _)) = previous {
+            self.end_epoch(now, place, *epoch);
+        }
+    }
+
+    /// The channel ends here and now; the halves stay, and open another if they have something to say.
+    pub(super) fn drop_channel(&mut self, now: Now, place: u32) {
+        self.end_previous(now, place);
+        let current = self.peers.get_mut(place).and_then(|peer| {
+            peer.link.roaming = None;
+            peer.link.confirm = false;
+            peer.link.probes = 0;
+            peer.link.current.take()
+        });
+        if let Some(epoch) = current {
+            self.end_epoch(now, place, *epoch);
+        }
+    }
+
+    // --- time ---
+
+    /// What time alone brings about on a link.
+    pub(super) fn link_timeout(&mut self, now: Now, place: u32) {
+        self.expire_pending(now, place);
+        self.detect_losses(now, place);
+        let config = &self.config;
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let link = &mut peer.link;
+        if let Some(roaming) = link.roaming.as_mut() {
+            roaming.on_timeout(now.mono);
+        }
+        if link.pto_at().is_some_and(|at| at <= now.mono) {
+            let probe = link.recovery.on_pto(now.mono);
+            link.probes = probe.packets;
+            let oldest = link.current.iter().flat_map(|epoch| epoch.sent.oldest());
+            peer.outbound.send_again(&mut self.store, oldest);
+            link.reopen |= link.is_unanswered() && link.opening.is_none();
+        }
+        if link.rekey_at(config) <= now.mono {
+            link.reopen = true;
+        }
+        if link.keepalive_at(config) <= now.mono {
+            link.confirm = true;
+        }
+        let idle = link.idle_at(config) <= now.mono;
+        if link.previous.as_ref().is_some_and(|(_, until)| *until <= now.mono) {
+            self.end_previous(now, place);
+        }
+        if idle {
+            self.leave(now, place);
+        }
+    }
+
+    /// An idle channel is dropped, and the peer is told so that it drops it too.
+    fn leave(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let to = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr());
+        let mut datagram = Vec::new();
+        if let Some(epoch) = peer.link.current.as_deref_mut() {
+            epoch.seal(&mut datagram, 64, |_, writer| {
+                writer.close(0);
+            });
+        }
+        if let (Some(to), false) = (to, datagram.is_empty()) {
+            let arrival = Arrival { remote: to.remote, local_ip: to.local, ecn: 0 };
+            self.push_loose(arrival, datagram.into());
+        }
+        self.drop_channel(now, place);
+    }
+
+    fn expire_pending(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let expired: Vec<Pending> = peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
+        let unconfirmed = peer.link.current.is_none() && peer.link.previous.is_none();
+        // It never proved to be there: a replay, perhaps. What it made us hold goes first.
+        if !expired.is_empty() && unconfirmed && peer.link.pending.is_empty() && peer.link.boot_id.is_none() {
+            peer.inbound.evict(&mut self.clock);
+        }
+        for pending in &expired {
+            self.forget_pending(pending);
+        }
+    }
+
+    fn detect_losses(&mut self, now: Now, place: u32) {
+        let mut fates = std::mem::take(&mut self.scratch.fates);
+        if let Some(peer) = self.peers.get_mut(place) {
+            let link = &mut peer.link;
+            let current = link.current.as_deref_mut();
+            let previous = link.previous.as_mut().map(|(epoch, _)| &mut **epoch);
+            for epoch in current.into_iter().chain(previous) {
+                if epoch.sent.loss_time().is_some_and(|at| at <= now.mono) {
+                    let keep = |fate, item| fates.push((item, fate));
+                    let report = link.recovery.on_loss_timeout(now.mono, &mut epoch.sent, keep);
+                    link.packets_lost += report.lost;
+                    self.stats.packets_lost += report.lost;
+                }
+            }
+        }
+        self.apply(now, place, &mut fates);
+        self.scratch.fates = fates;
+    }
+}
+
+/// PARAMS, which comes first in either handshake message.
+fn params_of(payload: &[u8]) -> Result<Params, wire::Malformed> {
+    match Frames::new(payload, Bases::default()).next() {
+        Some(Ok(Frame::Params(params))) => Ok(params),
+        Some(Err(malformed)) => Err(malformed),
+        _ => Err(wire::Malformed::Truncated),
+    }
+}
+
+impl PeerLimits {
+    fn of(params: &Params) -> Self {
+        Self {
+            pool_window: params.pool_window,
+            body_window: params.body_window.max(crate::message::POOLED),
+            bodies: params.max_bodies,
+            message: params.max_message.saturating_sub(crate::message::MAX_HEAD),
+        }
+    }
+}

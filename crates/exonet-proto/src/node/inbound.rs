@@ -1,0 +1,509 @@
+//! The receiving direction from one peer: its record, what is being assembled, and what is owed to it.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::config::Limits;
+use super::event::DeliveryKey;
+use crate::half::{Ask, Clock, IntervalSet, Receiver};
+use crate::id::{Incarnation, Slot};
+use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
+use crate::time::Mono;
+
+/// HAVE frames owed at once; a token that finds no room is probed again.
+const MAX_HAVES: usize = 32;
+/// The unanswered STATE of an idle record is repeated at most this seldom.
+const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// A drained record is dropped after this, though the sender has not passed it.
+const LINGER: Duration = Duration::from_secs(30);
+
+/// A message of which a part has come.
+#[derive(Debug)]
+pub(super) struct Partial {
+    pub(super) assembly: Assembly,
+    /// The delivery through which the application reads it as it comes.
+    pub(super) stream: Option<DeliveryKey>,
+}
+
+/// What became of a token's bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Taken {
+    /// The message is complete: it goes to the receive queue.
+    Complete(bytes::Bytes),
+    /// A streamed message can be announced: its head is there.
+    Announce,
+    /// A streamed message that was announced has more.
+    Readable(DeliveryKey),
+    /// Kept.
+    Partly,
+    /// A copy, or of a slot or an incarnation that takes nothing.
+    Ignored,
+    /// No room: as if it had been lost.
+    NoRoom,
+    /// The peer broke a rule.
+    Violation,
+}
+
+/// The receiving direction from one peer.
+#[derive(Debug)]
+pub(super) struct Inbound {
+    pub(super) receiver: Option<Receiver>,
+    /// Slots whose message is complete and has not been taken: copies are suppressed.
+    pending: IntervalSet,
+    partial: BTreeMap<Slot, Partial>,
+    large: usize,
+    /// Pooled bytes taken by the application under the record's incarnation.
+    taken: u64,
+    /// Pooled bytes that the sender has given up under it.
+    abandoned: u64,
+    /// Pooled bytes that are complete and not taken, or promised to a partial message.
+    held: u64,
+    /// An ASK that was granted nothing, for want of room, while there is no record.
+    wants: Option<Ask>,
+    /// A STATE has to leave by then.
+    state_at: Mono,
+    /// HAVEs owed.
+    haves: VecDeque<Slot>,
+    /// When the peer was last heard, and when it is reminded of its free slots.
+    heard_at: Mono,
+    remind_at: Mono,
+    remind_after: Duration,
+    reminding: bool,
+    /// Since when the record is drained.
+    drained_at: Mono,
+}
+
+impl Inbound {
+    pub(super) fn new(now: Mono) -> Self {
+        Self {
+            receiver: None,
+            pending: IntervalSet::new(),
+            partial: BTreeMap::new(),
+            large: 0,
+            taken: 0,
+            abandoned: 0,
+            held: 0,
+            wants: None,
+            state_at: Mono::NEVER,
+            haves: VecDeque::new(),
+            heard_at: now,
+            remind_at: Mono::NEVER,
+            remind_after: Duration::ZERO,
+            reminding: false,
+            drained_at: Mono::NEVER,
+        }
+    }
+
+    /// Slots that this node is willing to grant beyond those that are free.
+    fn grant(&self, limits: &Limits) -> u64 {
+        let held = self.receiver.as_ref().map_or(0, |r| r.free());
+        limits.slots.saturating_sub(held)
+    }
+
+    pub(super) fn on_ask(&mut self, now: Mono, clock: &mut Clock, limits: &Limits, ask: Ask) {
+        let before = self.receiver.as_ref().map(Receiver::incarnation);
+        let grant = self.grant(limits);
+        Receiver::on_ask(&mut self.receiver, clock, ask, grant);
+        self.wants = (self.receiver.is_none() && ask.n > 0).then_some(ask);
+        self.note_record(before);
+        if ask.n > 0 {
+            self.owe_state(now);
+        }
+        self.forget_below(ask.l);
+        self.note_drained(now);
+    }
+
+    /// Room may have appeared.
+    pub(super) fn retry(&mut self, now: Mono, clock: &mut Clock, limits: &Limits) {
+        if let Some(ask) = self.wants.take() {
+            self.on_ask(now, clock, limits, ask);
+            return;
+        }
+        if !self.receiver.as_ref().is_some_and(Receiver::wants_room) {
+            return;
+        }
+        let grant = self.grant(limits);
+        // A trickle of single slots would cost a STATE each.
+        if grant >= limits.slots / 4 && Receiver::retry(&mut self.receiver, clock, grant) {
+            self.owe_state(now);
+        }
+    }
+
+    /// Everything soft belongs to one incarnation.
+    fn note_record(&mut self, before: Option<Incarnation>) {
+        if before != self.receiver.as_ref().map(Receiver::incarnation) {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.pending.clear();
+        self.partial.clear();
+        self.large = 0;
+        self.taken = 0;
+        self.abandoned = 0;
+        self.held = 0;
+        self.haves.clear();
+    }
+
+    /// The sender has nothing open below `l`: what has come of it will never be complete.
+    fn forget_below(&mut self, l: Slot) {
+        while let Some(entry) = self.partial.first_entry().filter(|entry| *entry.key() < l) {
+            let partial = entry.remove();
+            self.release_partial(&partial);
+        }
+    }
+
+    fn release_partial(&mut self, partial: &Partial) {
+        if partial.assembly.total() <= POOLED {
+            self.held = self.held.saturating_sub(partial.assembly.total());
+        } else {
+            self.large = self.large.saturating_sub(1);
+        }
+    }
+
+    fn note_drained(&mut self, now: Mono) {
+        let drained = self.receiver.as_ref().is_some_and(Receiver::is_drained);
+        self.drained_at = if !drained {
+            Mono::NEVER
+        } else {
+            self.drained_at.min(now)
+        };
+    }
+
+    /// A whole message. `true` means that it is complete and not a copy, and will wait in the receive queue.
+    pub(super) fn on_whole(&mut self, s: Slot, r: Incarnation, len: u64, limits: &Limits) -> Taken {
+        if !self.accepts(s, r) {
+            return Taken::Ignored;
+        }
+        if len > POOLED || self.held.saturating_add(len) > limits.pool_window.max(POOLED) {
+            return Taken::Violation;
+        }
+        if let Some(partial) = self.partial.remove(&s) {
+            self.release_partial(&partial);
+        }
+        self.held += len;
+        self.pending.insert(s.0..s.0 + 1);
+        Taken::Partly
+    }
+
+    fn accepts(&self, s: Slot, r: Incarnation) -> bool {
+        self.receiver.as_ref().is_some_and(|record| record.accepts(s, r)) && !self.pending.contains(s.0)
+    }
+
+    /// A fragment. `room` is what the node can hold beyond what it does.
+    pub(super) fn on_fragment(
+        &mut self,
+        (s, r): (Slot, Incarnation),
+        total: u64,
+        offset: u64,
+        data: &[u8],
+        limits: &Limits,
+        room: u64,
+    ) -> Taken {
+        if !self.accepts(s, r) {
+            return Taken::Ignored;
+        }
+        if total > limits.message.saturating_add(MAX_HEAD) {
+            return Taken::Violation;
+        }
+        if !self.partial.contains_key(&s) {
+            if let Some(refused) = self.begin(s, total, limits, room) {
+                return refused;
+            }
+        }
+        let Some(partial) = self.partial.get_mut(&s) else {
+            return Taken::NoRoom;
+        };
+        match partial.assembly.insert(total, offset, data) {
+            Err(Refused::Contradiction | Refused::BeyondWindow) => return Taken::Violation,
+            Ok(0) => return Taken::Ignored,
+            Ok(_) => {}
+        }
+        self.progress(s, limits)
+    }
+
+    fn begin(&mut self, s: Slot, total: u64, limits: &Limits, room: u64) -> Option<Taken> {
+        let assembly = if total <= POOLED {
+            if self.held.saturating_add(total) > limits.pool_window.max(POOLED) {
+                return Some(Taken::Violation);
+            }
+            if room < total {
+                return Some(Taken::NoRoom);
+            }
+            self.held += total;
+            Assembly::whole(total, total)
+        } else {
+            if self.large >= limits.bodies || room < limits.body_window {
+                return Some(Taken::NoRoom);
+            }
+            self.large += 1;
+            let window = limits.body_window.max(POOLED);
+            if total <= limits.stream_above {
+                Assembly::whole(total, window)
+            } else {
+                Assembly::streamed(total, window)
+            }
+        };
+        self.partial.insert(
+            s,
+            Partial {
+                assembly,
+                stream: None,
+            },
+        );
+        None
+    }
+
+    fn progress(&mut self, s: Slot, limits: &Limits) -> Taken {
+        let Some(partial) = self.partial.get_mut(&s) else {
+            return Taken::Ignored;
+        };
+        let total = partial.assembly.total();
+        if total > limits.stream_above.max(POOLED) {
+            if let Some(key) = partial.stream {
+                return Taken::Readable(key);
+            }
+            let enough = partial.assembly.prefix() >= MAX_HEAD.min(total);
+            return if enough { Taken::Announce } else { Taken::Partly };
+        }
+        if partial.assembly.is_complete() {
+            let Some(partial) = self.partial.remove(&s) else {
+                return Taken::Ignored;
+            };
+            if total > POOLED {
+                self.large = self.large.saturating_sub(1);
+            }
+            self.pending.insert(s.0..s.0 + 1);
+            return partial
+                .assembly
+                .into_whole()
+                .map_or(Taken::Ignored, Taken::Complete);
+        }
+        if total > POOLED && partial.assembly.advance(limits.body_window) {
+            self.owe_have(s);
+        }
+        Taken::Partly
+    }
+
+    pub(super) fn partial(&mut self, s: Slot) -> Option<&mut Partial> {
+        self.partial.get_mut(&s)
+    }
+
+    /// The application has read of a streamed message: its window moves on.
+    pub(super) fn on_read(&mut self, s: Slot, limits: &Limits) {
+        if self
+            .partial
+            .get_mut(&s)
+            .is_some_and(|p| p.assembly.advance(limits.body_window))
+        {
+            self.owe_have(s);
+        }
+    }
+
+    /// The application takes the message: its slot is consumed. False when its record died.
+    ///
+    /// `len` is the length of the wire form.
+    pub(super) fn take(&mut self, now: Mono, s: Slot, r: Incarnation, len: u64) -> bool {
+        let Some(record) = self.receiver.as_mut().filter(|record| record.incarnation() == r) else {
+            return false;
+        };
+        let taken = record.take(s, r);
+        if self.pending.remove(s.0) && len <= POOLED {
+            self.held = self.held.saturating_sub(len);
+        }
+        if let Some(partial) = self.partial.remove(&s) {
+            self.release_partial(&partial);
+        }
+        if taken && len <= POOLED {
+            self.taken = self.taken.saturating_add(len);
+        }
+        self.note_drained(now);
+        taken
+    }
+
+    /// A complete message is not held any more, though its slot is free: it has to come again.
+    pub(super) fn drop_pending(&mut self, s: Slot, r: Incarnation, len: u64) {
+        if self
+            .receiver
+            .as_ref()
+            .is_some_and(|record| record.incarnation() == r)
+            && self.pending.remove(s.0)
+        {
+            self.held = self.held.saturating_sub(if len <= POOLED { len } else { 0 });
+            self.owe_have(s);
+        }
+    }
+
+    /// A partly received message is given up: it has to come again from the start.
+    pub(super) fn drop_partial(&mut self, s: Slot) {
+        if let Some(partial) = self.partial.remove(&s) {
+            self.release_partial(&partial);
+            self.owe_have(s);
+        }
+    }
+
+    pub(super) fn on_abandoned(&mut self, now: Mono, r: Incarnation, bytes: u64) {
+        if self
+            .receiver
+            .as_ref()
+            .is_some_and(|record| record.incarnation() == r)
+            && bytes > self.abandoned
+        {
+            self.abandoned = bytes;
+            self.owe_state(now);
+        }
+    }
+
+    /// A TOKEN without body asks after a message: STATE, and HAVE when it is not complete.
+    pub(super) fn on_probe(&mut self, now: Mono, s: Slot, r: Incarnation) {
+        self.owe_state(now);
+        if self.accepts(s, r) {
+            self.owe_have(s);
+        }
+    }
+
+    /// Distinct pooled bytes that the sender may ever have sent under the record's incarnation.
+    pub(super) fn credit(&self, limits: &Limits) -> u64 {
+        self.taken
+            .saturating_add(self.abandoned)
+            .saturating_add(limits.pool_window.max(POOLED))
+    }
+
+    // --- what is owed ---
+
+    pub(super) fn owe_state(&mut self, by: Mono) {
+        self.state_at = self.state_at.min(by);
+    }
+
+    fn owe_have(&mut self, s: Slot) {
+        if self.haves.len() < MAX_HAVES && !self.haves.contains(&s) {
+            self.haves.push_back(s);
+        }
+    }
+
+    pub(super) fn state_due(&self, now: Mono) -> bool {
+        self.state_at <= now
+    }
+
+    pub(super) const fn state_owed(&self) -> bool {
+        self.state_at.0 != Mono::NEVER.0
+    }
+
+    /// The STATE owed is a reminder: nothing has come from the peer for a while.
+    pub(super) fn reminds(&self) -> bool {
+        self.receiver.is_some() && self.reminding
+    }
+
+    pub(super) fn state_sent(&mut self) {
+        self.state_at = Mono::NEVER;
+    }
+
+    pub(super) fn next_have(&mut self) -> Option<(Slot, Incarnation, u64, u64, Vec<Range<u64>>)> {
+        let s = self.haves.pop_front()?;
+        let r = self.receiver.as_ref()?.incarnation();
+        let Some(partial) = self.partial.get(&s) else {
+            return Some((s, r, 0, 0, Vec::new()));
+        };
+        let assembly = &partial.assembly;
+        let limit = if assembly.total() > POOLED {
+            assembly.limit()
+        } else {
+            0
+        };
+        Some((
+            s,
+            r,
+            assembly.prefix(),
+            limit,
+            assembly.islands().take(32).collect(),
+        ))
+    }
+
+    pub(super) fn owes_have(&self) -> bool {
+        !self.haves.is_empty()
+    }
+
+    /// A HAVE for `s` was lost.
+    pub(super) fn have_again(&mut self, s: Slot) {
+        if self.partial.contains_key(&s) {
+            self.owe_have(s);
+        }
+    }
+
+    // --- time ---
+
+    /// Something authentic has come from the peer: it lives.
+    pub(super) fn heard(&mut self, now: Mono) {
+        self.heard_at = now;
+    }
+
+    /// The peer has asked or sent: the record is in use. `wait` is three probe timeouts.
+    pub(super) fn engaged(&mut self, now: Mono, wait: Duration) {
+        self.reminding = false;
+        self.remind_after = wait;
+        let waits = self.receiver.as_ref().is_some_and(|record| !record.is_drained());
+        self.remind_at = if waits { now + wait } else { Mono::NEVER };
+    }
+
+    /// What time alone brings about. True when the record died with its peer and was evicted.
+    pub(super) fn on_timeout(&mut self, now: Mono, clock: &mut Clock, dead_after: Duration) -> bool {
+        if self.remind_at <= now {
+            self.owe_state(now);
+            self.reminding = true;
+            self.remind_after = (self.remind_after * 2).min(MAX_BACKOFF);
+            self.remind_at = now + self.remind_after;
+        }
+        self.drop_if_passed(now);
+        let dead = self.receiver.is_some() && self.heard_at + dead_after <= now;
+        dead && self.evict(clock)
+    }
+
+    /// Drops a drained record once the sender has passed it, or after a linger.
+    pub(super) fn drop_if_passed(&mut self, now: Mono) {
+        let passed = self.receiver.as_ref().is_some_and(Receiver::is_passed);
+        let lingered = self.drained_at != Mono::NEVER && self.drained_at + LINGER <= now;
+        if (passed || lingered) && !self.state_owed() {
+            self.drop_record();
+        }
+    }
+
+    fn drop_record(&mut self) {
+        self.receiver = None;
+        self.clear();
+        self.remind_at = Mono::NEVER;
+        self.drained_at = Mono::NEVER;
+    }
+
+    /// Forgets the record though slots are free. True when there was one.
+    pub(super) fn evict(&mut self, clock: &mut Clock) -> bool {
+        let Some(record) = self.receiver.take() else {
+            return false;
+        };
+        record.evict(clock);
+        self.drop_record();
+        true
+    }
+
+    /// `connected`: what is owed can leave.
+    pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
+        let owed = if connected { self.state_at } else { Mono::NEVER };
+        let dead = if self.receiver.is_some() {
+            self.heard_at + dead_after
+        } else {
+            Mono::NEVER
+        };
+        let linger = if self.drained_at == Mono::NEVER {
+            Mono::NEVER
+        } else {
+            self.drained_at + LINGER
+        };
+        owed.min(self.remind_at).min(dead).min(linger)
+    }
+
+    /// Nothing is held for the peer and nothing owed.
+    pub(super) fn is_empty(&self) -> bool {
+        self.receiver.is_none() && self.wants.is_none() && !self.state_owed()
+    }
+}

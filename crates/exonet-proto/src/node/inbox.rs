@@ -1,0 +1,86 @@
+//! Messages that are complete and wait for the application: the queue stands before the slot test.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use super::event::{DeliveryKey, Priority};
+use crate::id::MessageId;
+
+/// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
+#[derive(Debug)]
+pub(super) struct Arrived {
+    /// Its sender's place; the id in `id` tells whether the place still belongs to it.
+    pub(super) peer: u32,
+    pub(super) id: MessageId,
+    pub(super) tag: Bytes,
+    pub(super) priority: Priority,
+    pub(super) body: ArrivedBody,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum ArrivedBody {
+    Whole(Bytes),
+    Stream { len: u64 },
+}
+
+/// The receive queue of a node, and what has been handed out and not yet been taken.
+///
+/// Bounded by the byte credit and the slots that the node grants.
+#[derive(Debug, Default)]
+pub(super) struct Inbox {
+    ready: VecDeque<Arrived>,
+    handed: BTreeMap<DeliveryKey, Arrived>,
+    next_key: u64,
+    /// The application has been told that there is something.
+    said: bool,
+}
+
+impl Inbox {
+    /// True when the application should be told.
+    pub(super) fn push(&mut self, arrived: Arrived) -> bool {
+        self.ready.push_back(arrived);
+        !std::mem::replace(&mut self.said, true)
+    }
+
+    pub(super) fn pop(&mut self) -> Option<Arrived> {
+        let next = self.ready.pop_front();
+        if self.ready.is_empty() {
+            self.said = false;
+            if self.ready.capacity() > 65_536 {
+                self.ready.shrink_to(1_024);
+            }
+        }
+        next
+    }
+
+    /// Whether the next message is in one piece. None: there is none.
+    pub(super) fn front_is_whole(&self) -> Option<bool> {
+        self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.ready.is_empty()
+    }
+
+    pub(super) fn hand_out(&mut self, arrived: Arrived) -> DeliveryKey {
+        let key = DeliveryKey(self.next_key);
+        self.next_key += 1;
+        self.handed.insert(key, arrived);
+        key
+    }
+
+    pub(super) fn handed(&self, key: DeliveryKey) -> Option<&Arrived> {
+        self.handed.get(&key)
+    }
+
+    pub(super) fn take_back(&mut self, key: DeliveryKey) -> Option<Arrived> {
+        self.handed.remove(&key)
+    }
+
+    /// Back to the head of the queue. True when the application should be told.
+    pub(super) fn give_back(&mut self, arrived: Arrived) -> bool {
+        self.ready.push_front(arrived);
+        !std::mem::replace(&mut self.said, true)
+    }
+}

@@ -1,0 +1,241 @@
+//! The channel to a peer: epochs of keys that share one path. Disposable: it holds no promise.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::config::{Config, CongestionChoice};
+use super::epoch::{Epoch, Pending};
+use super::opening::Opening;
+use crate::channel::path::PathAddr;
+use crate::channel::congestion::{Congestion, Cubic, Fixed};
+use crate::channel::mtu::BASE;
+use crate::channel::{Recovery, Roaming, recovery};
+use crate::time::Mono;
+use crate::wire::ChannelIndex;
+
+/// Pings of the application that wait to leave.
+const MAX_PINGS: usize = 64;
+/// Answers to path challenges that wait to leave.
+const MAX_RESPONSES: usize = 4;
+/// Openings of one peer answered and not confirmed.
+pub(super) const MAX_PENDING: usize = 4;
+/// Probe timeouts without any answer after which an opening goes out beside the probes.
+const REOPEN_AFTER: u32 = 2;
+
+/// What carries bytes to a peer and back.
+#[derive(Debug)]
+pub(super) struct Link {
+    pub(super) recovery: Recovery,
+    pub(super) roaming: Option<Roaming>,
+    /// Packets are sealed under these keys.
+    pub(super) current: Option<Box<Epoch>>,
+    /// Packets are still opened under these, until then.
+    pub(super) previous: Option<(Box<Epoch>, Mono)>,
+    /// Answered, and not confirmed by a data packet.
+    pub(super) pending: Vec<Pending>,
+    /// Begun by this node, and not answered.
+    pub(super) opening: Option<Box<Opening>>,
+    /// The peer's process.
+    pub(super) boot_id: Option<[u8; 8]>,
+    pub(super) former_boot_id: Option<[u8; 8]>,
+    pub(super) pings: VecDeque<u64>,
+    pub(super) responses: VecDeque<(PathAddr, [u8; 8])>,
+    /// Packets to send whatever the window says.
+    pub(super) probes: u32,
+    /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
+    pub(super) confirm: bool,
+    /// A new epoch is wanted though there is one.
+    pub(super) reopen: bool,
+    pub(super) pace_at: Mono,
+    pub(super) heard_at: Mono,
+    /// When something was last sent that asks for an answer.
+    pub(super) spoke_at: Mono,
+    pub(super) packets_sent: u64,
+    pub(super) packets_lost: u64,
+    datagram_cap: u16,
+}
+
+impl Link {
+    pub(super) fn new(now: Mono, config: &Config) -> Self {
+        Self {
+            recovery: fresh_recovery(now, config, config.max_datagram),
+            roaming: None,
+            current: None,
+            previous: None,
+            pending: Vec::new(),
+            opening: None,
+            boot_id: None,
+            former_boot_id: None,
+            pings: VecDeque::new(),
+            responses: VecDeque::new(),
+            probes: 0,
+            confirm: false,
+            reopen: false,
+            pace_at: Mono::NEVER,
+            heard_at: now,
+            spoke_at: now,
+            packets_sent: 0,
+            packets_lost: 0,
+            datagram_cap: config.max_datagram,
+        }
+    }
+
+    /// The peer is on a path of which nothing is known.
+    pub(super) fn on_path_change(&mut self, now: Mono, config: &Config) {
+        self.recovery.on_path_change(now, self.datagram_cap, controller(config));
+    }
+
+    /// The peer takes datagrams of at most this size. `fresh`: nothing is known of the path yet.
+    pub(super) fn cap_datagrams(&mut self, now: Mono, config: &Config, peer: u64, fresh: bool) {
+        let cap = config.max_datagram.min(u16::try_from(peer).unwrap_or(u16::MAX)).max(BASE);
+        if cap != self.datagram_cap || fresh {
+            self.datagram_cap = cap;
+            if cap < self.recovery.datagram_size() || !self.recovery.rtt().is_measured() {
+                self.recovery = fresh_recovery(now, config, cap);
+            }
+        }
+    }
+
+    pub(super) fn is_connected(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// No keys, none under way.
+    pub(super) fn is_gone(&self) -> bool {
+        self.current.is_none() && self.previous.is_none() && self.pending.is_empty() && self.opening.is_none()
+            && self.pings.is_empty()
+    }
+
+    pub(super) fn remote(&self) -> Option<SocketAddr> {
+        self.current.as_ref().and(self.roaming.as_ref()).map(|roaming| roaming.active().addr().remote)
+    }
+
+    pub(super) fn pto(&self) -> Duration {
+        self.recovery.pto_interval()
+    }
+
+    /// The epoch that packets with this index belong to.
+    pub(super) fn epoch_mut(&mut self, index: ChannelIndex) -> Option<&mut Epoch> {
+        let current = self.current.as_deref_mut();
+        let previous = self.previous.as_mut().map(|(epoch, _)| &mut **epoch);
+        let pending = self.pending.iter_mut().map(|pending| &mut pending.epoch);
+        current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
+    }
+
+    /// Every index under which this link is found.
+    pub(super) fn indices(&self) -> impl Iterator<Item = ChannelIndex> + '_ {
+        let current = self.current.as_deref().map(|epoch| epoch.index);
+        let previous = self.previous.as_ref().map(|(epoch, _)| epoch.index);
+        let opening = self.opening.as_ref().map(|opening| opening.index);
+        let pending = self.pending.iter().map(|pending| pending.epoch.index);
+        current.into_iter().chain(previous).chain(opening).chain(pending)
+    }
+
+    pub(super) fn ping(&mut self, cookie: u64) {
+        if self.pings.len() < MAX_PINGS {
+            self.pings.push_back(cookie);
+        }
+    }
+
+    pub(super) fn respond(&mut self, to: PathAddr, data: [u8; 8]) {
+        if self.responses.len() < MAX_RESPONSES {
+            self.responses.push_back((to, data));
+        }
+    }
+
+    /// The network may have changed: open anew at once, beside what there is.
+    pub(super) fn hurry(&mut self, now: Mono) {
+        self.reopen |= self.current.is_some();
+        if let Some(opening) = self.opening.as_mut() {
+            opening.hurry(now);
+        }
+    }
+
+    /// Whether silence asks for a new opening beside the probes.
+    pub(super) fn is_unanswered(&self) -> bool {
+        self.recovery.pto_count() >= REOPEN_AFTER
+    }
+
+    /// When the keys are to be renewed: the side that began them goes first.
+    pub(super) fn rekey_at(&self, config: &Config) -> Mono {
+        let Some(epoch) = self.current.as_ref().filter(|_| self.opening.is_none() && !self.reopen) else {
+            return Mono::NEVER;
+        };
+        let patience = if epoch.initiator { config.rekey_after } else { config.rekey_after * 5 / 4 };
+        epoch.born + patience
+    }
+
+    /// When the channel is dropped for want of use.
+    pub(super) fn idle_at(&self, config: &Config) -> Mono {
+        if self.current.is_none() && self.previous.is_none() {
+            return Mono::NEVER;
+        }
+        self.heard_at.max(self.spoke_at) + config.idle_timeout
+    }
+
+    /// When a sign of life is due.
+    pub(super) fn keepalive_at(&self, config: &Config) -> Mono {
+        match config.keepalive {
+            Some(every) if self.current.is_some() && !self.confirm => self.heard_at.max(self.spoke_at) + every,
+            _ => Mono::NEVER,
+        }
+    }
+
+    pub(super) fn deadline(&self, config: &Config) -> Mono {
+        let opening = self.opening.as_ref().map(|opening| opening.next_at());
+        let pending = self.pending.iter().map(|pending| pending.expires).min();
+        let previous = self.previous.as_ref().map(|(_, until)| *until);
+        let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
+        let timers = [opening, pending, previous, roaming, self.pto_at()].into_iter().flatten();
+        let epochs = self.epochs().flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
+        let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
+        least
+            .min(self.pace_at)
+            .min(self.rekey_at(config))
+            .min(self.idle_at(config))
+            .min(self.keepalive_at(config))
+    }
+
+    pub(super) fn pto_at(&self) -> Option<Mono> {
+        let unsettled = self.epochs().any(|epoch| !epoch.sent.is_settled());
+        unsettled.then(|| self.recovery.pto_at()).flatten()
+    }
+
+    /// The epochs that packets may be under way on.
+    pub(super) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
+        self.current.as_deref().into_iter().chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
+    }
+
+    /// An acknowledgement is due on either epoch.
+    pub(super) fn ack_due(&self, now: Mono) -> bool {
+        self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
+    }
+
+    /// Something of the channel itself wants to leave.
+    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
+        if self.opening.as_ref().is_some_and(|opening| opening.is_due(now)) {
+            return true;
+        }
+        let challenge = self.roaming.as_ref().is_some_and(|r| r.challenge(now).is_some());
+        self.current.is_some()
+            && (self.probes > 0
+                || self.confirm
+                || self.reopen
+                || challenge
+                || !self.responses.is_empty()
+                || self.ack_due(now))
+    }
+}
+
+fn controller(config: &Config) -> Box<dyn Congestion> {
+    match config.congestion {
+        CongestionChoice::Cubic => Box::new(Cubic::new(BASE)),
+        CongestionChoice::Fixed(window) => Box::new(Fixed::new(window)),
+    }
+}
+
+fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
+    let path = recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
+    Recovery::new(now, path, controller(config))
+}

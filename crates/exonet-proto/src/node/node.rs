@@ -1,0 +1,415 @@
+//! A node: the table of peers, and the polls and inputs that a driver calls.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rand_chacha::ChaCha12Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use super::arena::Arena;
+use super::config::Config;
+use super::event::{Arrival, Batch, Event, Lsn, MessageKey, Outcome, SendError};
+use super::halfopen::HalfOpen;
+use super::inbox::Inbox;
+use super::link::Link;
+use super::peer::{Peer, Peers};
+use super::stats::{PeerStats, Stats};
+use super::timers::Timers;
+use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
+use crate::half::{Clock, IntervalSet};
+use crate::id::NodeId;
+use crate::message::Store;
+use crate::time::{Mono, Now};
+
+/// How a node comes to life.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Boot {
+    /// Its identity dies with the process: nothing is stored.
+    Ephemeral,
+    /// Its identity is stored, with the `D` of its last write. The first [`Node::poll_persist`] gives the block
+    /// that this run may use; until that is durable, nothing leaves.
+    Stored {
+        /// `D`.
+        clock: u64,
+    },
+}
+
+/// Datagrams that wait to leave outside of any channel: answers, RETRYs, version hints. More are dropped, as the
+/// network might.
+const MAX_LOOSE: usize = 1_024;
+/// Nothing that is due is looked at more often than this.
+const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
+/// Openings that wait for the application's word.
+pub(super) const MAX_ASKING: usize = 256;
+
+/// A datagram that belongs to no channel.
+#[derive(Debug)]
+pub(super) struct Loose {
+    pub(super) remote: SocketAddr,
+    pub(super) src_ip: Option<core::net::IpAddr>,
+    pub(super) data: Box<[u8]>,
+}
+
+/// Buffers that are used again by every call.
+#[derive(Debug, Default)]
+pub(super) struct Scratch {
+    pub(super) free: IntervalSet,
+    pub(super) settled: Vec<(MessageKey, Outcome)>,
+    pub(super) fates: Vec<(super::epoch::Carried, crate::channel::Fate)>,
+}
+
+/// A node of the protocol: what one identity knows, on all its channels. See the [module](super) for the contract.
+#[derive(Debug)]
+pub struct Node {
+    pub(super) config: Config,
+    pub(super) id: NodeId,
+    pub(super) key: SecretKey,
+    pub(super) rng: ChaCha12Rng,
+    pub(super) boot_id: [u8; 8],
+    pub(super) clock: Clock,
+    persisting: Option<Batch>,
+    lsn: Lsn,
+    pub(super) peers: Peers,
+    /// Channel index to the peer's place.
+    pub(super) routes: BTreeMap<u32, u32>,
+    pub(super) half_open: HalfOpen,
+    pub(super) asking: BTreeMap<NodeId, (Arrival, Box<[u8]>)>,
+    pub(super) store: Store,
+    pub(super) deadlines: BTreeSet<(Mono, MessageKey)>,
+    pub(super) inbox: Inbox,
+    pub(super) arena: Arena,
+    /// Bytes received and not yet taken.
+    pub(super) received: u64,
+    pub(super) timers: Timers,
+    pub(super) ready: VecDeque<u32>,
+    pub(super) loose: VecDeque<Loose>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) scratch: Scratch,
+    pub(super) mac: OpeningMac,
+    pub(super) retry_key: RetryKey,
+    pub(super) cookies: CookieJar,
+    pub(super) stats: Stats,
+    pub(super) closing: bool,
+    pub(super) stopped: bool,
+    pub(super) last_poll: Mono,
+}
+
+impl Node {
+    /// A node with the identity `key`. `seed` is fresh randomness: all that the node ever draws follows from it.
+    pub fn new(config: Config, key: SecretKey, boot: Boot, seed: [u8; 32], now: Now) -> Self {
+        let mut rng = ChaCha12Rng::from_seed(seed);
+        let clock = match boot {
+            Boot::Ephemeral => Clock::ephemeral(),
+            Boot::Stored { clock } => Clock::boot(clock, config.clock_block),
+        };
+        let (mut boot_id, mut jar) = ([0; 8], [0; 32]);
+        rng.fill_bytes(&mut boot_id);
+        rng.fill_bytes(&mut jar);
+        let id = key.node_id();
+        Self {
+            half_open: HalfOpen::new(now.mono, &config.limits),
+            config,
+            id,
+            key,
+            rng,
+            boot_id,
+            clock,
+            persisting: None,
+            lsn: Lsn(0),
+            peers: Peers::default(),
+            routes: BTreeMap::new(),
+            asking: BTreeMap::new(),
+            store: Store::default(),
+            deadlines: BTreeSet::new(),
+            inbox: Inbox::default(),
+            arena: Arena::default(),
+            received: 0,
+            timers: Timers::default(),
+            ready: VecDeque::new(),
+            loose: VecDeque::new(),
+            events: VecDeque::new(),
+            scratch: Scratch::default(),
+            mac: OpeningMac::new(&id),
+            retry_key: RetryKey::new(&id),
+            cookies: CookieJar::new(jar),
+            stats: Stats::default(),
+            closing: false,
+            stopped: false,
+            last_poll: now.mono,
+        }
+    }
+
+    /// Who this node is.
+    pub fn id(&self) -> NodeId {
+        self.id
+    }
+
+    // --- the disk ---
+
+    /// The next write to make durable, if there is one.
+    pub fn poll_persist(&mut self) -> Option<Batch> {
+        if self.persisting.is_some() || self.stopped {
+            return None;
+        }
+        let clock = self.clock.wanted()?;
+        self.lsn = Lsn(self.lsn.0 + 1);
+        self.persisting = Some(Batch { lsn: self.lsn, clock });
+        self.persisting
+    }
+
+    /// Every write up to `through` is durable.
+    pub fn handle_persisted(&mut self, now: Now, through: Lsn) {
+        let Some(batch) = self.persisting.take_if(|batch| batch.lsn <= through) else { return };
+        self.clock.persisted(batch.clock);
+        let waiting: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
+        for index in waiting {
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
+                peer.outbound.ask_due |= peer.outbound.unbound() > 0;
+            }
+            self.touch(now, index);
+        }
+    }
+
+    /// A write failed: the node cannot keep its promises any more, and stops.
+    pub fn handle_persist_failed(&mut self, _now: Now) {
+        self.stopped = true;
+        self.events.push_back(Event::Stopped);
+    }
+
+    /// Whether the node may speak: a booted clock has a block to use.
+    pub(super) fn may_speak(&self) -> bool {
+        !self.stopped && self.clock.limit().0 > self.clock.b().0.min(self.clock.ck())
+    }
+
+    // --- time ---
+
+    /// The next time at which [`Node::handle_timeout`] is due.
+    pub fn poll_timeout(&self) -> Option<Mono> {
+        if self.stopped {
+            return None;
+        }
+        let deadline = self.deadlines.first().map(|(at, _)| *at);
+        [self.timers.next(), deadline].into_iter().flatten().min()
+    }
+
+    /// Time has passed.
+    pub fn handle_timeout(&mut self, now: Now) {
+        self.note_gap(now);
+        self.expire(now);
+        while let Some(index) = self.timers.pop(now.mono) {
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.deadline = Mono::NEVER;
+            }
+            self.on_peer_timeout(now, index);
+            self.touch(now, index);
+        }
+    }
+
+    /// After a long gap between calls, a suspend perhaps, the world may have changed: open anew, at once.
+    fn note_gap(&mut self, now: Now) {
+        let due = self.poll_timeout().unwrap_or(Mono::NEVER).max(self.last_poll);
+        if now.mono.since(due) > core::time::Duration::from_secs(10) {
+            self.rebind(now);
+        }
+        self.last_poll = now.mono;
+    }
+
+    fn on_peer_timeout(&mut self, now: Now, index: u32) {
+        self.link_timeout(now, index);
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let wait = peer.link.pto() * 2;
+        peer.outbound.on_timeout(now.mono, &self.store, wait);
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
+        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
+        if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
+            self.stats.evictions += 1;
+        }
+    }
+
+    /// The local socket has changed, or the machine has slept: every channel that is wanted is opened anew.
+    pub fn rebind(&mut self, now: Now) {
+        let all: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
+        for index in all {
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.link.hurry(now.mono);
+            }
+            self.touch(now, index);
+        }
+    }
+
+    // --- peers ---
+
+    /// The place of a peer that is to be sent to, made if need be.
+    pub(super) fn peer_to(&mut self, now: Now, id: NodeId, hints: &[SocketAddr]) -> Result<u32, SendError> {
+        if id == self.id {
+            return Err(SendError::Myself);
+        }
+        if let Some(index) = self.peers.find(&id) {
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.admitted = true;
+                hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
+                if peer.hints.is_empty() && !peer.link.is_connected() {
+                    return Err(SendError::NoAddress(id));
+                }
+            }
+            return Ok(index);
+        }
+        if hints.is_empty() {
+            return Err(SendError::NoAddress(id));
+        }
+        let index = self.new_peer(now, id).ok_or(SendError::TooManyPeers(self.config.limits.peers))?;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.admitted = true;
+            hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
+        }
+        Ok(index)
+    }
+
+    pub(super) fn new_peer(&mut self, now: Now, id: NodeId) -> Option<u32> {
+        if self.peers.len() >= self.config.limits.peers {
+            return None;
+        }
+        let link = Link::new(now.mono, &self.config);
+        Some(self.peers.insert(Peer::new(id, now.mono, link)))
+    }
+
+    /// Another address at which `peer` may be found.
+    pub fn add_hint(&mut self, now: Now, peer: NodeId, address: SocketAddr) {
+        let Some(index) = self.peers.find(&peer) else { return };
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.add_hint(address);
+            peer.link.hurry(now.mono);
+        }
+        self.touch(now, index);
+    }
+
+    /// Measures the round trip to `peer`, opening a channel if there is none: [`Event::Pong`] with `cookie`.
+    ///
+    /// # Errors
+    /// [`SendError`] when the peer cannot be addressed.
+    pub fn ping(&mut self, now: Now, peer: NodeId, hints: &[SocketAddr], cookie: u64) -> Result<(), SendError> {
+        if self.closing || self.stopped {
+            return Err(SendError::Closed);
+        }
+        let index = self.peer_to(now, peer, hints)?;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.link.ping(cookie);
+        }
+        self.touch(now, index);
+        Ok(())
+    }
+
+    /// After anything that concerns a peer: is it ready to send, when is it due, can it be forgotten?
+    pub(super) fn touch(&mut self, now: Now, index: u32) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
+        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
+        peer.inbound.drop_if_passed(now.mono);
+        if peer.is_forgettable() {
+            self.forget_peer(index);
+            return;
+        }
+        if !peer.ready && peer.wants_to_send(now.mono) {
+            peer.ready = true;
+            self.ready.push_back(index);
+        }
+        let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
+        if new <= now.mono {
+            // It has just been looked at: what is due leaves by the next poll, or cannot leave yet.
+            new = now.mono + GRANULARITY;
+        }
+        if old != new {
+            peer.deadline = new;
+            self.timers.set(index, old, new);
+        }
+    }
+
+    fn forget_peer(&mut self, index: u32) {
+        let Some(peer) = self.peers.remove(index) else { return };
+        self.timers.set(index, peer.deadline, Mono::NEVER);
+        if peer.admitted {
+            self.events.push_back(Event::Forgotten { peer: peer.id });
+        }
+    }
+
+    // --- events and figures ---
+
+    /// What has happened since the last call.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        let event = self.events.pop_front();
+        if self.events.is_empty() && self.events.capacity() > 65_536 {
+            self.events.shrink_to(1_024);
+        }
+        event
+    }
+
+    /// Puts a datagram into the queue of those outside of any channel; a full queue drops it.
+    pub(super) fn push_loose(&mut self, to: Arrival, data: Box<[u8]>) {
+        if self.loose.len() < MAX_LOOSE {
+            self.loose.push_back(Loose { remote: to.remote, src_ip: to.local_ip, data });
+        }
+    }
+
+    /// Refuses new work and drains: as messages settle, peers are told that nothing more comes.
+    pub fn close(&mut self, now: Now) {
+        self.closing = true;
+        let all: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
+        for index in all {
+            self.touch(now, index);
+        }
+    }
+
+    /// Nothing is open to send, nothing owed to say.
+    pub fn is_quiet(&self) -> bool {
+        self.store.len() == 0
+            && self.loose.is_empty()
+            && self.peers.iter().all(|(_, peer)| peer.outbound.is_silent() && !peer.inbound.state_owed())
+    }
+
+    /// The peers known now.
+    pub fn peers(&self) -> Vec<NodeId> {
+        self.peers.iter().map(|(_, peer)| peer.id).collect()
+    }
+
+    /// Figures of the node. O(peers).
+    pub fn stats(&self) -> Stats {
+        let senders = self.peers.iter().filter(|(_, peer)| peer.outbound.sender.is_some()).count();
+        let receivers = self.peers.iter().filter(|(_, peer)| peer.inbound.receiver.is_some()).count();
+        Stats {
+            peers: self.peers.len(),
+            half_open: self.half_open.len(),
+            sender_records: senders,
+            receiver_records: receivers,
+            open_messages: self.store.len(),
+            received_bytes: usize::try_from(self.received).unwrap_or(usize::MAX),
+            ..self.stats
+        }
+    }
+
+    /// Figures of a peer.
+    pub fn peer_stats(&self, peer: &NodeId) -> Option<PeerStats> {
+        let peer = self.peers.get(self.peers.find(peer)?)?;
+        let in_doubt = peer.outbound.sender.as_ref().map_or(0, |sender| sender.in_doubt());
+        Some(PeerStats {
+            remote: peer.link.remote(),
+            rtt: peer.link.recovery.rtt().smoothed(),
+            min_rtt: peer.link.recovery.rtt().min(),
+            mtu: peer.link.recovery.datagram_size(),
+            window: peer.link.recovery.congestion().window(),
+            in_flight: peer.link.recovery.in_flight(),
+            packets_sent: peer.link.packets_sent,
+            packets_lost: peer.link.packets_lost,
+            queued: usize::try_from(peer.outbound.unbound()).unwrap_or(usize::MAX),
+            in_doubt: usize::try_from(in_doubt).unwrap_or(usize::MAX),
+            envelopes: peer.outbound.sender.as_ref().map_or(0, |sender| sender.envelopes()),
+            free_slots: peer.inbound.receiver.as_ref().map_or(0, |record| record.free()),
+        })
+    }
+}
+impl Node {
+    /// dbg
+    pub fn dump(&self) -> String {
+        self.peers.iter().map(|(_, p)| format!("OUT {:#?}\nIN {:#?}\nready {} deadline {:?} cur {} prev {} pend {} open {} roam {:?} probes {} pto {}", p.outbound, p.inbound, p.ready, p.deadline, p.link.current.is_some(), p.link.previous.is_some(), p.link.pending.len(), p.link.opening.is_some(), p.link.roaming, p.link.probes, p.link.recovery.pto_count())).collect::<Vec<_>>().join("\n")
+    }
+}

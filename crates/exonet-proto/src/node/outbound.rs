@@ -1,0 +1,752 @@
+//! The sending direction to one peer: its record, its queue, its credit, and what has to be sent again.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use super::epoch::Carried;
+use super::event::MessageKey;
+use crate::half::{Ask, Clock, IntervalSet, Sender};
+use crate::id::{Incarnation, Slot};
+use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Store};
+use crate::time::Mono;
+
+/// The most that the re-asking and re-probing of a silent peer backs off to.
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// Tokens probed at once.
+const PROBES: usize = 8;
+/// Envelopes wanted on standby: at least, and at most.
+const STANDBY: Range<u64> = 16..16_384;
+/// Room that a frame of one whole message, and of one fragment, takes beside the bytes, at most.
+const WHOLE_OVERHEAD: usize = 22;
+const NEXT_OVERHEAD: usize = 4;
+const FRAGMENT_OVERHEAD: usize = 38;
+/// A fragment shorter than this is not worth its frame, unless it is the last.
+const MIN_FRAGMENT: usize = 64;
+
+/// What a peer has said of itself in its handshake.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct PeerLimits {
+    pub(super) pool_window: u64,
+    pub(super) body_window: u64,
+    pub(super) bodies: u64,
+    pub(super) message: u64,
+}
+
+impl Default for PeerLimits {
+    /// Until it has: the least that every node must take.
+    fn default() -> Self {
+        Self {
+            pool_window: POOLED,
+            body_window: POOLED,
+            bodies: 1,
+            message: u64::MAX,
+        }
+    }
+}
+
+/// Something of a message to put into a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Piece {
+    /// All of it.
+    Whole {
+        key: MessageKey,
+        s: Slot,
+        r: Incarnation,
+    },
+    /// These offsets of its wire form.
+    Fragment {
+        key: MessageKey,
+        s: Slot,
+        r: Incarnation,
+        range: Range<u64>,
+    },
+}
+
+/// What [`Outbound::next`] found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Next {
+    Piece(Piece),
+    /// There is something, but not for what is left of this packet.
+    PacketFull,
+    Nothing,
+}
+
+/// The room in the packet that is being assembled.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room {
+    /// Bytes left.
+    pub(super) left: usize,
+    /// Bytes that an empty packet has.
+    pub(super) empty: usize,
+    /// The incarnation and the number that the open MESSAGES frame goes on with.
+    pub(super) open: Option<(Incarnation, Slot)>,
+}
+
+impl Room {
+    fn takes_whole(&self, len: u64, s: Slot, r: Incarnation) -> bool {
+        let overhead = if self.open == Some((r, s)) {
+            NEXT_OVERHEAD
+        } else {
+            WHOLE_OVERHEAD
+        };
+        len.saturating_add(overhead as u64) <= self.left as u64
+    }
+
+    fn could_take_whole(&self, len: u64) -> bool {
+        len.saturating_add(WHOLE_OVERHEAD as u64) <= self.empty as u64
+    }
+
+    fn fragment(&self) -> Option<u64> {
+        self.left.checked_sub(FRAGMENT_OVERHEAD).map(|room| room as u64)
+    }
+}
+
+/// The sending direction to one peer.
+#[derive(Debug)]
+pub(super) struct Outbound {
+    pub(super) sender: Option<Sender<MessageKey>>,
+    queue: SendQueue,
+    /// Large messages that wait until fewer are under way.
+    waiting: VecDeque<(Flow, MessageKey)>,
+    bodies: u64,
+    /// Slots of messages of which something has to be sent again.
+    lost: IntervalSet,
+    /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
+    unbound: u64,
+    /// Messages and bytes accepted and not settled.
+    pub(super) letters: usize,
+    pub(super) bytes: u64,
+    /// The application was refused, and is to be told of room.
+    pub(super) refused: bool,
+    pub(super) limits: PeerLimits,
+    /// Byte credit of the pool: under `r`, `spent <= credit`.
+    r: Option<Incarnation>,
+    credit: u64,
+    spent: u64,
+    /// Bytes of pooled messages given up under `r`, and whether the peer has to be told.
+    abandoned: u64,
+    pub(super) abandoned_due: bool,
+    pub(super) ask_due: bool,
+    ask_at: Mono,
+    ask_backoff: Duration,
+    probe_at: Mono,
+    probe_backoff: Duration,
+    /// Tokens to probe, in the next packet.
+    pub(super) probes: VecDeque<(Slot, Incarnation)>,
+    probe_from: Slot,
+    /// Since when there is nothing to send.
+    idle_since: Mono,
+    /// The record has closed and the peer has to be told.
+    pub(super) farewell_due: bool,
+}
+
+impl Outbound {
+    pub(super) fn new(now: Mono) -> Self {
+        Self {
+            sender: None,
+            queue: SendQueue::default(),
+            waiting: VecDeque::new(),
+            bodies: 0,
+            lost: IntervalSet::new(),
+            unbound: 0,
+            letters: 0,
+            bytes: 0,
+            refused: false,
+            limits: PeerLimits::default(),
+            r: None,
+            credit: 0,
+            spent: 0,
+            abandoned: 0,
+            abandoned_due: false,
+            ask_due: false,
+            ask_at: Mono::NEVER,
+            ask_backoff: Duration::ZERO,
+            probe_at: Mono::NEVER,
+            probe_backoff: Duration::ZERO,
+            probes: VecDeque::new(),
+            probe_from: Slot(0),
+            idle_since: now,
+            farewell_due: false,
+        }
+    }
+
+    /// Accepts a message; opens the record if there is none.
+    pub(super) fn submit(&mut self, clock: &Clock, store: &mut Store, key: MessageKey) {
+        self.sender.get_or_insert_with(|| Sender::open(clock));
+        self.farewell_due = false;
+        self.unbound += 1;
+        self.letters += 1;
+        let Some(letter) = store.get_mut(key) else { return };
+        self.bytes = self.bytes.saturating_add(letter.source.kept());
+        self.enqueue(key, letter);
+        self.ask_due = true;
+    }
+
+    /// Puts a message into the queue if it has something to send and is not there.
+    pub(super) fn enqueue(&mut self, key: MessageKey, letter: &mut Letter) {
+        let large = letter.is_large();
+        if letter.queued || (!large && letter.available() < letter.wire_len()) {
+            return;
+        }
+        letter.queued = true;
+        let flow = Flow::of(letter.priority, large);
+        if large && !letter.counted {
+            if self.bodies >= self.limits.bodies.max(1) {
+                self.waiting.push_back((flow, key));
+                return;
+            }
+            letter.counted = true;
+            self.bodies += 1;
+        }
+        self.queue.push(flow, key);
+    }
+
+    /// Lets large messages in as far as the peer takes more of them at once.
+    pub(super) fn admit_large(&mut self, store: &mut Store) {
+        while self.bodies < self.limits.bodies.max(1) {
+            let Some((flow, key)) = self.waiting.pop_front() else {
+                return;
+            };
+            let Some(letter) = store.get_mut(key) else {
+                continue;
+            };
+            letter.counted = true;
+            self.bodies += 1;
+            self.queue.push(flow, key);
+        }
+    }
+
+    /// Whether anything could be sent, given a packet.
+    pub(super) fn has_something(&self) -> bool {
+        self.ask_due
+            || self.farewell_due
+            || self.abandoned_due
+            || !self.lost.is_empty()
+            || !self.probes.is_empty()
+            || (!self.queue.is_empty() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0))
+            || self.has_bound_front()
+    }
+
+    /// Whether there is anything that is worth opening a channel for.
+    pub(super) fn wants_channel(&self) -> bool {
+        self.letters > 0 || self.farewell_due
+    }
+
+    fn has_bound_front(&self) -> bool {
+        self.sender.as_ref().is_some_and(|s| !s.is_idle()) && !self.queue.is_empty()
+    }
+
+    /// The next piece for a packet with this much room. Binds a message only when a piece of it goes out now.
+    pub(super) fn next(&mut self, now: Mono, store: &mut Store, room: Room) -> Next {
+        match self.next_lost(store, room) {
+            Next::Nothing => self.next_new(now, store, room),
+            found => found,
+        }
+    }
+
+    fn next_lost(&mut self, store: &mut Store, room: Room) -> Next {
+        while let Some(first) = self.lost.first() {
+            let s = Slot(first);
+            let token = self.sender.as_ref().and_then(|sender| sender.token(s));
+            let Some((r, letter)) = token.and_then(|(r, key)| Some((r, (*key, store.get_mut(*key)?)))) else {
+                self.lost.remove(first);
+                continue;
+            };
+            let (key, letter) = letter;
+            if letter.fragments.is_none() && room.could_take_whole(letter.wire_len()) {
+                if !room.takes_whole(letter.wire_len(), s, r) {
+                    return Next::PacketFull;
+                }
+                self.lost.remove(first);
+                return Next::Piece(Piece::Whole { key, s, r });
+            }
+            match Self::cut_lost(letter, room) {
+                Some(Some(range)) => return Next::Piece(Piece::Fragment { key, s, r, range }),
+                Some(None) => return Next::PacketFull,
+                None => self.lost.remove(first),
+            };
+        }
+        Next::Nothing
+    }
+
+    /// The next lost fragment: `Some(None)` when this packet has no room for it, None when there is none.
+    fn cut_lost(letter: &mut Letter, room: Room) -> Option<Option<Range<u64>>> {
+        let total = letter.wire_len();
+        let fragments = letter.fragments.get_or_insert_with(|| {
+            let mut cut = Fragments::new(total, total);
+            cut.sent(0..total);
+            cut.lost(0..total);
+            Box::new(cut)
+        });
+        if !fragments.has_lost() {
+            return None;
+        }
+        let Some(max) = room.fragment().filter(|max| *max >= MIN_FRAGMENT as u64) else {
+            return Some(None);
+        };
+        let range = fragments.next(max, total)?;
+        let range = range.start..range.start + letter.part_len(range);
+        if let Some(fragments) = letter.fragments.as_mut() {
+            fragments.sent(range.clone());
+        }
+        Some(Some(range))
+    }
+
+    fn next_new(&mut self, now: Mono, store: &mut Store, room: Room) -> Next {
+        loop {
+            let Some(flow) = self.turn(store) else {
+                return Next::Nothing;
+            };
+            let Some(key) = self.queue.front(flow) else {
+                return Next::Nothing;
+            };
+            let Some(letter) = store.get_mut(key) else {
+                self.queue.pop(flow);
+                continue;
+            };
+            if letter.bound.is_none()
+                && letter.fragments.is_none()
+                && room.could_take_whole(letter.wire_len())
+            {
+                let open = self.sender.as_ref().and_then(Sender::next_envelope);
+                let Some((s, r)) = open else { return Next::Nothing };
+                if !room.takes_whole(letter.wire_len(), s, r) {
+                    return Next::PacketFull;
+                }
+                let len = letter.wire_len();
+                self.bind(now, key, letter);
+                self.queue.pop(flow);
+                letter.queued = false;
+                self.queue
+                    .charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
+                return Next::Piece(Piece::Whole { key, s, r });
+            }
+            match self.cut_new(now, key, letter, room) {
+                Cut::Range(s, r, range) => {
+                    let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                    self.queue.charge(flow, len);
+                    self.settle_turn(flow, letter);
+                    return Next::Piece(Piece::Fragment { key, s, r, range });
+                }
+                Cut::NoRoom => return Next::PacketFull,
+                Cut::Parked => {
+                    letter.queued = false;
+                    self.queue.pop(flow);
+                }
+            }
+        }
+    }
+
+    /// Large messages of one flow take turns; what is sent in full leaves the queue.
+    fn settle_turn(&mut self, flow: Flow, letter: &mut Letter) {
+        if letter.fragments.as_ref().is_none_or(|f| f.is_sent()) {
+            letter.queued = false;
+            self.queue.pop(flow);
+        } else if flow.is_large() {
+            self.queue.rotate(flow);
+        }
+    }
+
+    fn cut_new(&mut self, now: Mono, key: MessageKey, letter: &mut Letter, room: Room) -> Cut {
+        let total = letter.wire_len();
+        let available = letter.available();
+        let limit = if letter.is_large() {
+            self.limits.body_window
+        } else {
+            total
+        };
+        let fragments = letter
+            .fragments
+            .get_or_insert_with(|| Box::new(Fragments::new(total, limit)));
+        let Some(ready) = fragments.next(u64::MAX, available) else {
+            return Cut::Parked;
+        };
+        let Some(max) = room.fragment() else {
+            return Cut::NoRoom;
+        };
+        if max < (ready.end - ready.start).min(MIN_FRAGMENT as u64) {
+            return Cut::NoRoom;
+        }
+        if letter.bound.is_none() {
+            self.bind(now, key, letter);
+        }
+        let Some((s, r)) = letter.bound else {
+            return Cut::Parked;
+        };
+        let range = ready.start..ready.end.min(ready.start.saturating_add(max));
+        let range = range.start..range.start + letter.part_len(range);
+        if let Some(fragments) = letter.fragments.as_mut() {
+            fragments.sent(range.clone());
+        }
+        Cut::Range(s, r, range)
+    }
+
+    /// The flow whose turn it is: the front of one must be bound, or find an envelope and credit.
+    fn turn(&mut self, store: &Store) -> Option<Flow> {
+        let envelopes = self.sender.as_ref().is_some_and(|sender| sender.envelopes() > 0);
+        let left = self.credit_left();
+        let Self { queue, .. } = self;
+        let open: [bool; 8] = core::array::from_fn(|i| {
+            let front = Flow::at(i).and_then(|flow| queue.front(flow));
+            match front.map(|key| store.get(key)) {
+                Some(Some(letter)) if letter.bound.is_none() => {
+                    envelopes && (letter.is_large() || letter.wire_len() <= left)
+                }
+                Some(_) => true,
+                None => false,
+            }
+        });
+        queue.turn(|flow| open.get(flow.index()).copied().unwrap_or_default())
+    }
+
+    fn credit_left(&self) -> u64 {
+        let r = self.sender.as_ref().and_then(Sender::incarnation);
+        if r == self.r {
+            self.credit.saturating_sub(self.spent)
+        } else {
+            self.limits.pool_window
+        }
+    }
+
+    fn bind(&mut self, now: Mono, key: MessageKey, letter: &mut Letter) {
+        let Some(Ok((s, r))) = self.sender.as_mut().map(|sender| sender.bind(key)) else {
+            return;
+        };
+        letter.bound = Some((s, r));
+        letter.bound_at = now;
+        self.unbound = self.unbound.saturating_sub(1);
+        if !letter.is_large() {
+            self.enter(r);
+            self.spent = self.spent.saturating_add(letter.wire_len());
+        }
+    }
+
+    /// The pool starts anew with every incarnation.
+    fn enter(&mut self, r: Incarnation) {
+        if self.r != Some(r) {
+            self.r = Some(r);
+            self.credit = self.limits.pool_window;
+            self.spent = 0;
+            self.abandoned = 0;
+            self.abandoned_due = false;
+        }
+    }
+
+    /// The credit of a STATE of incarnation `r`.
+    pub(super) fn on_credit(&mut self, r: Incarnation, credit: u64) {
+        if self
+            .sender
+            .as_ref()
+            .is_some_and(|sender| sender.incarnation() == Some(r))
+        {
+            self.enter(r);
+            self.credit = self.credit.max(credit);
+        }
+    }
+
+    /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
+    pub(super) fn forget(&mut self, letter: &Letter) {
+        self.letters = self.letters.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(letter.source.kept());
+        match letter.bound {
+            None => self.unbound = self.unbound.saturating_sub(1),
+            Some((s, _)) => {
+                self.lost.remove(s.0);
+            }
+        }
+        self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
+    }
+
+    /// Gives up a bound message: its bytes are announced, so that the peer's pool does not leak.
+    pub(super) fn abandon(&mut self, letter: &Letter) {
+        let Some((s, r)) = letter.bound else { return };
+        if let Some(sender) = self.sender.as_mut() {
+            sender.abandon(s);
+        }
+        if !letter.is_large() && self.r == Some(r) {
+            self.abandoned = self.abandoned.saturating_add(letter.wire_len());
+            self.abandoned_due = true;
+        }
+        self.ask_due = true;
+    }
+
+    /// The announcement of bytes given up.
+    pub(super) fn abandoned(&self) -> Option<(Incarnation, u64)> {
+        self.r.map(|r| (r, self.abandoned))
+    }
+
+    // --- what the channel reports ---
+
+    /// Every number of `s..s+n` was carried whole under `r`, and the packet was acknowledged.
+    pub(super) fn on_acked(
+        &mut self,
+        now: Mono,
+        store: &mut Store,
+        r: Incarnation,
+        s: Slot,
+        n: u64,
+        wait: Duration,
+    ) {
+        for number in s.0..s.0.saturating_add(n) {
+            if let Some(letter) = self.letter_of(store, Slot(number), r) {
+                letter.acked = true;
+                self.arm_probe(now, wait);
+            }
+            self.lost.remove(number);
+        }
+    }
+
+    pub(super) fn on_fragment_acked(
+        &mut self,
+        now: Mono,
+        store: &mut Store,
+        r: Incarnation,
+        s: Slot,
+        range: Range<u64>,
+        wait: Duration,
+    ) {
+        let Some(letter) = self.letter_of(store, s, r) else {
+            return;
+        };
+        let Some(fragments) = letter.fragments.as_mut() else {
+            return;
+        };
+        fragments.acked(range);
+        if fragments.is_acked() {
+            letter.acked = true;
+            self.arm_probe(now, wait);
+        }
+    }
+
+    pub(super) fn on_lost(&mut self, store: &mut Store, r: Incarnation, s: Slot, n: u64) {
+        for number in s.0..s.0.saturating_add(n) {
+            let Some(letter) = self.letter_of(store, Slot(number), r) else {
+                continue;
+            };
+            if letter.acked {
+                continue;
+            }
+            if let Some(fragments) = letter.fragments.as_mut() {
+                fragments.lost(0..u64::MAX);
+            }
+            self.lost.insert(number..number + 1);
+        }
+    }
+
+    pub(super) fn on_fragment_lost(&mut self, store: &mut Store, r: Incarnation, s: Slot, range: Range<u64>) {
+        let Some(letter) = self.letter_of(store, s, r) else {
+            return;
+        };
+        if letter
+            .fragments
+            .as_mut()
+            .is_some_and(|fragments| fragments.lost(range))
+        {
+            self.lost.insert(s.0..s.0 + 1);
+        }
+    }
+
+    /// A probe copies what the oldest packet under way carries.
+    pub(super) fn send_again(&mut self, store: &mut Store, items: impl Iterator<Item = Carried>) {
+        for item in items {
+            match item {
+                Carried::Messages { r, s, n } => self.on_lost(store, r, s, u64::from(n)),
+                Carried::Fragment { r, s, offset, len } => {
+                    self.on_fragment_lost(store, r, s, offset..offset + u64::from(len));
+                }
+                Carried::Ask => self.ask_due = true,
+                _ => {}
+            }
+        }
+    }
+
+    fn letter_of<'a>(&self, store: &'a mut Store, s: Slot, r: Incarnation) -> Option<&'a mut Letter> {
+        let (bound, key) = self.sender.as_ref()?.token(s)?;
+        if bound != r { None } else { store.get_mut(*key) }
+    }
+
+    /// HAVE: the window of a large message, or the answer to a probe of an incomplete one.
+    pub(super) fn on_have(
+        &mut self,
+        store: &mut Store,
+        (s, r): (Slot, Incarnation),
+        prefix: u64,
+        limit: u64,
+        ranges: impl Iterator<Item = Range<u64>>,
+    ) -> Option<MessageKey> {
+        let (_, key) = self.sender.as_ref()?.token(s).filter(|(bound, _)| *bound == r)?;
+        let key = *key;
+        let letter = store.get_mut(key)?;
+        let head = letter.head_len();
+        let probed = letter.acked;
+        letter.acked = false;
+        let kept = letter.source.kept();
+        let mut again = false;
+        match letter.fragments.as_mut() {
+            Some(fragments) => {
+                fragments.window(prefix, limit);
+                again = probed && fragments.have_only(prefix, ranges);
+                letter.acked = fragments.is_acked();
+                letter.source.release(fragments.held().saturating_sub(head));
+            }
+            None => again |= probed,
+        }
+        self.bytes = self.bytes.saturating_sub(kept - letter.source.kept());
+        if again {
+            self.lost.insert(s.0..s.0 + 1);
+        }
+        if letter.fragments.is_some() {
+            self.enqueue(key, letter);
+        }
+        Some(key)
+    }
+
+    // --- asking, probing, closing ---
+
+    /// Standby envelopes wanted: twice the bandwidth-delay product in messages.
+    fn standby(&self, window: u64) -> u64 {
+        let mean = if self.letters == 0 {
+            512
+        } else {
+            (self.bytes / self.letters as u64).clamp(32, 1_200)
+        };
+        (2 * window / mean).clamp(STANDBY.start, STANDBY.end)
+    }
+
+    /// The ASK to send now, if one is due. `window` is the congestion window in bytes.
+    pub(super) fn ask(&mut self, now: Mono, clock: &mut Clock, window: u64, pto: Duration) -> Option<Ask> {
+        let standby = self.standby(window);
+        let unbound = self.unbound;
+        let ask = self.sender.as_mut()?.ask(clock, unbound, standby);
+        self.ask_due = false;
+        if ask.is_some() {
+            self.ask_backoff = self.ask_backoff.max(pto).min(MAX_BACKOFF);
+            self.ask_at = now + self.ask_backoff;
+            self.ask_backoff = (self.ask_backoff * 2).min(MAX_BACKOFF);
+        } else {
+            self.ask_at = Mono::NEVER;
+        }
+        ask
+    }
+
+    /// Whether envelopes run low enough to ask for more.
+    pub(super) fn wants_envelopes(&self, window: u64) -> bool {
+        let Some(sender) = self.sender.as_ref().filter(|_| self.letters > 0) else {
+            return false;
+        };
+        let held = sender.envelopes().saturating_add(sender.ungranted());
+        held < self.unbound.saturating_add(self.standby(window) / 2)
+    }
+
+    /// A STATE has been taken in: `advanced` when it granted something.
+    pub(super) fn on_state(&mut self, now: Mono, advanced: bool, settled: bool, wait: Duration) {
+        if advanced {
+            self.ask_backoff = Duration::ZERO;
+            let open = self.sender.as_ref().is_some_and(|sender| sender.ungranted() > 0);
+            self.ask_at = if open { now + wait } else { Mono::NEVER };
+        }
+        if settled {
+            self.probe_backoff = Duration::ZERO;
+            let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
+            self.probe_at = if open { now + wait } else { Mono::NEVER };
+        }
+    }
+
+    fn arm_probe(&mut self, now: Mono, wait: Duration) {
+        if self.probe_at == Mono::NEVER {
+            self.probe_at = now + wait.max(self.probe_backoff);
+        }
+    }
+
+    /// Everything that time alone brings about. `wait` is two probe timeouts.
+    pub(super) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration) {
+        if self.ask_at <= now {
+            self.ask_at = Mono::NEVER;
+            self.ask_due = true;
+        }
+        if self.probe_at <= now {
+            self.probe_at = Mono::NEVER;
+            self.choose_probes(store);
+            if !self.probes.is_empty() {
+                self.probe_backoff = self.probe_backoff.max(wait).min(MAX_BACKOFF);
+                self.probe_at = now + self.probe_backoff;
+                self.probe_backoff = (self.probe_backoff * 2).min(MAX_BACKOFF);
+            }
+        }
+    }
+
+    /// Tokens that are acknowledged and that no STATE has claimed, the next few in turn.
+    fn choose_probes(&mut self, store: &Store) {
+        self.probes.clear();
+        let Some(sender) = self.sender.as_ref() else {
+            return;
+        };
+        let acked =
+            |(_, _, key): &(Slot, Incarnation, &MessageKey)| store.get(**key).is_some_and(|l| l.acked);
+        let from = self.probe_from;
+        let later = sender.tokens().filter(|(s, ..)| *s >= from);
+        let earlier = sender.tokens().filter(|(s, ..)| *s < from);
+        self.probes.extend(
+            later
+                .chain(earlier)
+                .filter(acked)
+                .take(PROBES)
+                .map(|(s, r, _)| (s, r)),
+        );
+        self.probe_from = self.probes.back().map_or(Slot(0), |(s, _)| Slot(s.0 + 1));
+    }
+
+    /// The record closes after `linger` with nothing to send.
+    pub(super) fn close_if_idle(&mut self, now: Mono, clock: &mut Clock, linger: Duration) {
+        if self.letters > 0 || self.close_at(linger) > now {
+            return;
+        }
+        if Sender::close(&mut self.sender, clock).is_some() {
+            self.farewell_due = true;
+            self.ask_due = false;
+            self.ask_at = Mono::NEVER;
+            self.probe_at = Mono::NEVER;
+            self.lost.clear();
+        }
+    }
+
+    fn close_at(&self, linger: Duration) -> Mono {
+        if self.sender.is_some() && self.letters == 0 {
+            self.idle_since + linger
+        } else {
+            Mono::NEVER
+        }
+    }
+
+    pub(super) fn deadline(&self, linger: Duration) -> Mono {
+        self.ask_at.min(self.probe_at).min(self.close_at(linger))
+    }
+
+    /// Nothing is open, nothing is to be said.
+    pub(super) fn is_silent(&self) -> bool {
+        self.letters == 0 && self.sender.is_none() && !self.farewell_due && !self.abandoned_due
+    }
+
+    /// Nothing is held for the peer.
+    pub(super) fn is_empty(&self) -> bool {
+        self.letters == 0 && self.sender.is_none()
+    }
+
+    pub(super) fn note_idle(&mut self, now: Mono) {
+        if self.letters == 0 {
+            self.idle_since = now;
+        }
+    }
+
+    /// Messages without a slot.
+    pub(super) const fn unbound(&self) -> u64 {
+        self.unbound
+    }
+}
+
+enum Cut {
+    Range(Slot, Incarnation, Range<u64>),
+    NoRoom,
+    Parked,
+}

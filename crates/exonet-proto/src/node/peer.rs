@@ -1,0 +1,156 @@
+//! What a node knows of a peer, and the table of peers.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use super::config::{Config, Limits};
+use super::inbound::Inbound;
+use super::link::Link;
+use super::outbound::Outbound;
+use crate::id::NodeId;
+use crate::time::Mono;
+
+/// Address hints kept of one peer.
+const MAX_HINTS: usize = 8;
+
+/// A peer: the two halves, which hold the promise, and the link, which holds none.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) id: NodeId,
+    pub(super) hints: Vec<SocketAddr>,
+    pub(super) outbound: Outbound,
+    pub(super) inbound: Inbound,
+    pub(super) link: Link,
+    /// The policy lets it talk, or this node talked to it first.
+    pub(super) admitted: bool,
+    /// It stands in the ready queue.
+    pub(super) ready: bool,
+    /// Its deadline in the timers.
+    pub(super) deadline: Mono,
+}
+
+impl Peer {
+    pub(super) fn new(id: NodeId, now: Mono, link: Link) -> Self {
+        Self {
+            id,
+            hints: Vec::new(),
+            outbound: Outbound::new(now),
+            inbound: Inbound::new(now),
+            link,
+            admitted: false,
+            ready: false,
+            deadline: Mono::NEVER,
+        }
+    }
+
+    /// Another place where the peer may be; the latest is tried first.
+    pub(super) fn add_hint(&mut self, address: SocketAddr) {
+        if self.hints.first() == Some(&address) {
+            return;
+        }
+        self.hints.retain(|known| *known != address);
+        self.hints.insert(0, address);
+        self.hints.truncate(MAX_HINTS);
+    }
+
+    pub(super) fn has_room(&self, limits: &Limits) -> bool {
+        let out = &self.outbound;
+        out.letters == 0 || (out.letters < limits.queued_messages && out.bytes < limits.queued_bytes as u64)
+    }
+
+    /// There is something to say that needs keys.
+    pub(super) fn wants_channel(&self, now: Mono) -> bool {
+        self.outbound.wants_channel() || self.inbound.state_due(now) || !self.link.pings.is_empty()
+    }
+
+    /// There may be something to send now.
+    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
+        if self.link.wants_to_send(now) {
+            return true;
+        }
+        if !self.link.is_connected() {
+            return self.link.opening.is_none() && self.wants_channel(now);
+        }
+        self.outbound.has_something()
+            || self.inbound.state_due(now)
+            || self.inbound.owes_have()
+            || !self.link.pings.is_empty()
+    }
+
+    /// When time alone changes something. Never in the past for want of keys.
+    pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
+        let connected = self.link.is_connected();
+        let halves = self.outbound.deadline(linger).min(self.inbound.deadline(config.dead_after, connected));
+        halves.min(self.link.deadline(config))
+    }
+
+    /// Nothing is known of it that anybody could miss.
+    pub(super) fn is_forgettable(&self) -> bool {
+        self.outbound.is_empty() && self.inbound.is_empty() && self.link.is_gone()
+    }
+}
+
+/// The peers of a node, by place and by id.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    places: Vec<Option<Box<Peer>>>,
+    free: Vec<u32>,
+    by_id: BTreeMap<NodeId, u32>,
+}
+
+impl Peers {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn find(&self, id: &NodeId) -> Option<u32> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Peer> {
+        self.places.get(index as usize)?.as_deref()
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Peer> {
+        self.places.get_mut(index as usize)?.as_deref_mut()
+    }
+
+    pub(super) fn insert(&mut self, peer: Peer) -> u32 {
+        let id = peer.id;
+        let boxed = Some(Box::new(peer));
+        let index = loop {
+            let Some(index) = self.free.pop() else {
+                self.places.push(boxed);
+                break u32::try_from(self.places.len() - 1).unwrap_or(u32::MAX);
+            };
+            if let Some(place) = self.places.get_mut(index as usize) {
+                *place = boxed;
+                break index;
+            }
+        };
+        self.by_id.insert(id, index);
+        index
+    }
+
+    /// Forgets a peer, and gives the tables' memory back when few are left.
+    pub(super) fn remove(&mut self, index: u32) -> Option<Box<Peer>> {
+        let peer = self.places.get_mut(index as usize)?.take()?;
+        self.by_id.remove(&peer.id);
+        self.free.push(index);
+        while self.places.last().is_some_and(Option::is_none) {
+            self.places.pop();
+        }
+        if self.places.capacity() > 64 && self.places.len() < self.places.capacity() / 4 {
+            let len = self.places.len();
+            self.places.shrink_to(len * 2);
+            self.free.retain(|index| (*index as usize) < len);
+            self.free.shrink_to_fit();
+        }
+        Some(peer)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> {
+        (0..).zip(&self.places).filter_map(|(index, place)| Some((index, place.as_deref()?)))
+    }
+}

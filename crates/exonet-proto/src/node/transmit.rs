@@ -1,0 +1,464 @@
+//! Packets are made here: who goes next, and what goes into a packet.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::Node;
+use super::config::Config;
+use super::epoch::{Carried, Epoch, OVERHEAD};
+use super::event::{MessageKey, Transmit};
+use super::inbound::Inbound;
+use super::outbound::{Next, Outbound, Piece, Room};
+use super::peer::Peer;
+use crate::channel::path::PathAddr;
+use crate::channel::recovery::Allowance;
+use crate::channel::PacketInfo;
+use crate::half::{Ask, Clock};
+use crate::id::{Incarnation, Slot};
+use crate::message::{MAX_PLAIN_HEAD, Store};
+use crate::time::{Mono, Now};
+use crate::wire::{self, MessagesWriter, Writer};
+
+/// Packets in a row that ask for no acknowledgement, before one does: so that the peer's acknowledgements of
+/// ours, and ours of theirs, stay short.
+const QUIET_PACKETS: u32 = 32;
+/// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
+const PAD_SHARE: usize = 8;
+/// Most free ranges in a STATE.
+const MAX_STATE_RANGES: u16 = 256;
+/// Challenges, and packets of acknowledgements alone.
+const FULL: usize = 1_200;
+/// Room without which a HAVE, the requests, or a TOKEN wait for the next packet.
+const MIN_HAVE: usize = 320;
+const MIN_REQUESTS: usize = 64;
+const MIN_TOKEN: usize = 20;
+
+impl Node {
+    /// The next datagrams to send: `buf` is cleared and filled with up to `max_segments` datagrams of equal size
+    /// for one peer. None when nothing is to be sent now.
+    pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        buf.clear();
+        self.last_poll = now.mono;
+        if let Some(loose) = self.loose.pop_front() {
+            buf.extend_from_slice(&loose.data);
+            self.count_out(1, buf.len());
+            return Some(Transmit {
+                remote: loose.remote,
+                src_ip: loose.src_ip,
+                ecn: 0,
+                segment: buf.len(),
+                len: buf.len(),
+            });
+        }
+        if !self.may_speak() {
+            return None;
+        }
+        while let Some(index) = self.ready.pop_front() {
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.ready = false;
+            }
+            let sent = self.transmit_peer(now, index, max_segments.max(1), buf);
+            self.touch_after(now, index, sent.is_some());
+            if let Some(transmit) = sent {
+                self.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
+                return Some(transmit);
+            }
+        }
+        None
+    }
+
+    fn count_out(&mut self, datagrams: usize, bytes: usize) {
+        self.stats.datagrams_out += datagrams as u64;
+        self.stats.bytes_out += bytes as u64;
+    }
+
+    /// A peer that has sent takes its turn again behind the others; one that could not waits for its deadline.
+    fn touch_after(&mut self, now: Now, index: u32, sent: bool) {
+        self.touch(now, index);
+        if sent {
+            return;
+        }
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        if peer.ready {
+            peer.ready = false;
+            self.ready.retain(|other| *other != index);
+        }
+    }
+
+    fn transmit_peer(&mut self, now: Now, index: u32, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        self.open_if_wanted(now, index);
+        if let Some(transmit) = self.transmit_opening(now, index, buf) {
+            return Some(transmit);
+        }
+        let Self { peers, clock, store, config, .. } = self;
+        let peer = peers.get_mut(index)?;
+        let mut assembler = Assembler { now: now.mono, clock, store, config };
+        assembler
+            .off_path(peer, buf)
+            .or_else(|| assembler.previous(peer, buf))
+            .or_else(|| assembler.mtu_probe(peer, buf))
+            .or_else(|| assembler.train(peer, segments, buf))
+    }
+}
+
+/// What it takes to fill packets, borrowed from the node for the time of one transmit.
+struct Assembler<'a> {
+    now: Mono,
+    clock: &'a mut Clock,
+    store: &'a mut Store,
+    config: &'a Config,
+}
+
+/// Why a packet is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Whatever there is, as far as the window lets.
+    Data,
+    /// A probe: whatever the window says.
+    Probe,
+    /// ACK and STATE alone: they are not held up.
+    Control,
+}
+
+/// What a packet has become.
+#[derive(Clone, Copy, Default)]
+struct Made {
+    eliciting: bool,
+    /// There is more than fitted.
+    more: bool,
+}
+
+impl Assembler<'_> {
+    /// Challenges and their answers, and copies of ACK and STATE, to addresses that are on trial.
+    fn off_path(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
+        let challenge = roaming.challenge(self.now);
+        let (to, data) = match challenge {
+            Some(challenge) => challenge,
+            None => link.responses.pop_front()?,
+        };
+        let padded = roaming.allowance(&to) >= FULL as u64;
+        let answers = challenge.is_none();
+        let bytes = epoch.seal(buf, if padded || answers { FULL } else { 64 }, |_, writer| {
+            if answers { writer.path_response(data) } else { writer.path_challenge(data) };
+            let rest = if padded { writer.remaining() } else { 0 };
+            writer.padding(rest);
+        })?;
+        if !answers {
+            roaming.on_challenge_sent(self.now, &to);
+        }
+        roaming.on_sent(&to, bytes as u64);
+        let off_path = !roaming.active().addr().same(&to);
+        let info = PacketInfo { off_path, ..PacketInfo::data(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        link.packets_sent += 1;
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// Acknowledgements under the previous keys.
+    fn previous(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, _) = link.previous.as_mut()?;
+        epoch.received.ack_due().filter(|at| *at <= self.now)?;
+        let to = link.roaming.as_ref()?.active().addr();
+        let now = self.now;
+        let bytes = epoch.seal(buf, FULL, |epoch, writer| {
+            epoch.write_ack(now, writer);
+        })?;
+        link.recovery.on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// A packet of PING and PADDING that tries a larger size.
+    fn mtu_probe(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, to) = (link.current.as_deref_mut()?, link.roaming.as_ref()?.active());
+        let to = to.is_validated().then(|| to.addr())?;
+        let size = link.recovery.mtu_probe(self.now)?;
+        let bytes = epoch.seal(buf, usize::from(size), |_, writer| {
+            writer.ping();
+            let rest = writer.remaining();
+            writer.padding(rest);
+        })?;
+        let info = PacketInfo { mtu_probe: true, ..PacketInfo::data(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// As many packets of equal size as there is matter, room and permission for.
+    fn train(&mut self, peer: &mut Peer, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let to = peer.link.roaming.as_ref()?.active().addr();
+        let full = usize::from(peer.link.recovery.datagram_size());
+        let mut segment = full;
+        for _ in 0..segments {
+            let before = buf.len();
+            let Some(made) = self.packet(peer, segment, before > 0, buf) else { break };
+            let bytes = buf.len() - before;
+            if before == 0 {
+                segment = bytes;
+            }
+            if bytes < segment || !made.more {
+                break;
+            }
+        }
+        if buf.is_empty() {
+            return None;
+        }
+        if let Some(roaming) = peer.link.roaming.as_mut() {
+            roaming.on_sent(&to, buf.len() as u64);
+        }
+        peer.link.pace_at = peer.link.pace_at.max(self.now);
+        Some(transmit(to, segment, buf.len()))
+    }
+
+    /// One packet of at most `cap` bytes behind what is in `buf`. `pad`: it follows others of just that size.
+    fn packet(&mut self, peer: &mut Peer, cap: usize, pad: bool, buf: &mut Vec<u8>) -> Option<Made> {
+        let purpose = self.purpose(peer, cap)?;
+        let Peer { link, outbound, inbound, .. } = peer;
+        let mut epoch = link.current.take()?;
+        let mut made = Made::default();
+        let size = epoch.seal(buf, cap, |epoch, writer| {
+            let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
+            fill.control(inbound, self.clock);
+            if purpose != Purpose::Control {
+                let window = link.recovery.congestion().window();
+                let pto = link.recovery.pto_interval();
+                fill.requests(outbound, self.clock, window, pto);
+                while let Some(cookie) = link.pings.pop_front() {
+                    fill.ping(Carried::Ping { cookie });
+                }
+                made.more = fill.messages(outbound, self.store, cap - OVERHEAD);
+            }
+            let lonely = purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+            if lonely && !fill.eliciting {
+                fill.eliciting |= fill.writer.ping();
+            }
+            made.eliciting = fill.eliciting;
+            let short = cap - OVERHEAD - fill.writer.len();
+            if pad && made.more && short > 0 && short <= cap / PAD_SHARE {
+                fill.writer.padding(short);
+            }
+        });
+        let Some(bytes) = size else {
+            epoch.sent.discard();
+            link.current = Some(epoch);
+            if purpose == Purpose::Data {
+                link.recovery.on_app_limited();
+            }
+            return None;
+        };
+        let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
+        link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
+        link.packets_sent += 1;
+        if made.eliciting {
+            link.confirm = false;
+            link.probes = link.probes.saturating_sub(1);
+            link.spoke_at = self.now;
+        }
+        link.current = Some(epoch);
+        Some(made)
+    }
+
+    /// What may leave now. None: nothing, until time passes or something arrives.
+    fn purpose(&mut self, peer: &mut Peer, cap: usize) -> Option<Purpose> {
+        let link = &mut peer.link;
+        link.pace_at = Mono::NEVER;
+        if link.probes > 0 || link.confirm {
+            return Some(Purpose::Probe);
+        }
+        let control = link.ack_due(self.now) || peer.inbound.state_due(self.now) || peer.inbound.owes_have();
+        let data = peer.outbound.has_something() || !link.pings.is_empty();
+        match link.recovery.allowance(self.now, size_of(cap)) {
+            Allowance::Bytes(_) if data || control => Some(Purpose::Data),
+            Allowance::At(at) if data => {
+                link.pace_at = at;
+                control.then_some(Purpose::Control)
+            }
+            _ => control.then_some(Purpose::Control),
+        }
+    }
+}
+
+/// A packet that is being filled.
+struct Filling<'f, 'w> {
+    now: Mono,
+    config: &'f Config,
+    epoch: &'f mut Epoch,
+    writer: &'f mut Writer<'w>,
+    eliciting: bool,
+}
+
+impl Filling<'_, '_> {
+    /// ACK, STATE and HAVE: what the peer waits for.
+    fn control(&mut self, inbound: &mut Inbound, clock: &Clock) {
+        self.epoch.write_ack(self.now, self.writer);
+        if inbound.state_owed() && write_state(self.writer, inbound, clock, self.config) {
+            inbound.state_sent();
+            self.epoch.sent.carry(Carried::State);
+            // An idle record's reminder asks whether anybody is there.
+            if inbound.reminds() {
+                self.eliciting |= self.writer.ping();
+            }
+        }
+        while self.writer.remaining() > MIN_HAVE
+            && let Some((s, r, prefix, limit, ranges)) = inbound.next_have()
+        {
+            if self.writer.have(r, s, prefix, limit, ranges) {
+                self.epoch.sent.carry(Carried::Have { s });
+                self.eliciting = true;
+            }
+        }
+    }
+
+    /// ASK, TOKEN probes and the account of what was given up.
+    fn requests(&mut self, outbound: &mut Outbound, clock: &mut Clock, window: u64, pto: Duration) {
+        if self.writer.remaining() < MIN_REQUESTS {
+            return;
+        }
+        if outbound.farewell_due {
+            let ask = Ask::farewell(clock);
+            outbound.farewell_due = !self.ask(ask, Carried::Farewell);
+        }
+        if (outbound.ask_due || outbound.wants_envelopes(window))
+            && let Some(ask) = outbound.ask(self.now, clock, window, pto)
+        {
+            self.ask(ask, Carried::Ask);
+        }
+        if outbound.abandoned_due
+            && let Some((r, bytes)) = outbound.abandoned()
+            && self.writer.abandoned(r, bytes)
+        {
+            outbound.abandoned_due = false;
+            self.epoch.sent.carry(Carried::Abandoned);
+            self.eliciting = true;
+        }
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some((s, r)) = outbound.probes.pop_front()
+        {
+            self.eliciting |= self.writer.token(r, s);
+        }
+    }
+
+    fn ask(&mut self, ask: Ask, carried: Carried) -> bool {
+        let written = self.writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+        if written {
+            self.epoch.sent.carry(carried);
+            self.eliciting = true;
+        }
+        written
+    }
+
+    fn ping(&mut self, carried: Carried) {
+        if self.writer.ping() {
+            self.epoch.sent.carry(carried);
+            self.eliciting = true;
+        }
+    }
+
+    /// Messages, as many as fit. True when there is more.
+    fn messages(&mut self, outbound: &mut Outbound, store: &mut Store, empty: usize) -> bool {
+        let mut carry = None;
+        loop {
+            let next = match carry.take() {
+                Some(piece) => Next::Piece(piece),
+                None => {
+                    let room = Room { left: self.writer.remaining(), empty, open: None };
+                    outbound.next(self.now, store, room)
+                }
+            };
+            match next {
+                Next::Nothing => return false,
+                Next::PacketFull => return true,
+                Next::Piece(Piece::Fragment { key, s, r, range }) => {
+                    self.fragment(outbound, store, key, (s, r), range);
+                }
+                Next::Piece(Piece::Whole { key, s, r }) => match self.whole(outbound, store, empty, (key, s, r)) {
+                    Next::Piece(piece) => carry = Some(piece),
+                    Next::PacketFull => return true,
+                    Next::Nothing => return false,
+                },
+            }
+        }
+    }
+
+    /// A MESSAGES frame: this message and those that follow it number by number. Gives what came next.
+    fn whole(
+        &mut self,
+        outbound: &mut Outbound,
+        store: &mut Store,
+        empty: usize,
+        (key, s, r): (MessageKey, Slot, Incarnation),
+    ) -> Next {
+        let Some(mut frame) = self.writer.messages(r, s) else {
+            outbound.on_lost(store, r, s, 1);
+            return Next::PacketFull;
+        };
+        let (mut key, mut number) = (key, s);
+        let next = loop {
+            if !push(&mut frame, store, key) {
+                outbound.on_lost(store, r, number, 1);
+                break Next::PacketFull;
+            }
+            number = Slot(number.0 + 1);
+            let open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
+            let room = Room { left: frame.remaining(), empty, open };
+            match outbound.next(self.now, store, room) {
+                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => key = next,
+                other => break other,
+            }
+        };
+        let n = u32::from(frame.count());
+        if n > 0 {
+            self.epoch.sent.carry(Carried::Messages { r, s, n });
+            self.eliciting = true;
+        }
+        next
+    }
+
+    fn fragment(
+        &mut self,
+        outbound: &mut Outbound,
+        store: &mut Store,
+        key: MessageKey,
+        (s, r): (Slot, Incarnation),
+        range: Range<u64>,
+    ) {
+        let mut head = [0; MAX_PLAIN_HEAD];
+        let written = store.get(key).map_or(0, |letter| {
+            let data = letter.part(range.clone(), &mut head);
+            self.writer.fragment(r, s, letter.wire_len(), range.start, data) as u64
+        });
+        if written > 0 {
+            let len = u32::try_from(written).unwrap_or(u32::MAX);
+            self.epoch.sent.carry(Carried::Fragment { r, s, offset: range.start, len });
+            self.eliciting = true;
+        }
+        if range.start + written < range.end {
+            outbound.on_fragment_lost(store, r, s, range.start + written..range.end);
+        }
+    }
+}
+
+fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> bool {
+    let mut head = [0; MAX_PLAIN_HEAD];
+    store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
+}
+
+/// The claim of the receiver record, or that there is none.
+pub(super) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, config: &Config) -> bool {
+    let Some(record) = inbound.receiver.as_ref() else {
+        return writer.state_gone(clock.b(), Incarnation(clock.ck()));
+    };
+    let (hi, lo, free) = record.parts();
+    let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
+    writer.state_live(clock.b(), record.incarnation(), claim, free.iter(), MAX_STATE_RANGES).is_some()
+}
+
+fn size_of(bytes: usize) -> u16 {
+    u16::try_from(bytes).unwrap_or(u16::MAX)
+}
+
+fn transmit(to: PathAddr, segment: usize, len: usize) -> Transmit {
+    Transmit { remote: to.remote, src_ip: to.local, ecn: 0, segment, len }
+}

@@ -1,0 +1,224 @@
+//! Frames: what a packet's payload consists of, once it is opened.
+
+use super::base;
+use super::cursor::Take;
+use super::{Ack, Bases, Have, Malformed, Messages, Params, State};
+use crate::{Incarnation, MAX_NUMBER, Slot};
+
+/// The first byte of each frame. 0x07 is reserved for receive timestamps, 0x17 to 0x1f for openings and calls.
+pub(super) mod kind {
+    pub(in crate::wire) const PADDING: u8 = 0x00;
+    pub(in crate::wire) const PING: u8 = 0x01;
+    pub(in crate::wire) const ACK: u8 = 0x02;
+    pub(in crate::wire) const CLOSE: u8 = 0x03;
+    pub(in crate::wire) const PATH_CHALLENGE: u8 = 0x04;
+    pub(in crate::wire) const PATH_RESPONSE: u8 = 0x05;
+    pub(in crate::wire) const PARAMS: u8 = 0x06;
+    pub(in crate::wire) const ASK: u8 = 0x10;
+    pub(in crate::wire) const STATE: u8 = 0x11;
+    pub(in crate::wire) const MESSAGES: u8 = 0x12;
+    pub(in crate::wire) const FRAGMENT: u8 = 0x13;
+    pub(in crate::wire) const TOKEN: u8 = 0x14;
+    pub(in crate::wire) const HAVE: u8 = 0x15;
+    pub(in crate::wire) const ABANDONED: u8 = 0x16;
+    pub(in crate::wire) const FIRST_IGNORABLE: u8 = 0x80;
+    pub(in crate::wire) const LAST_IGNORABLE: u8 = 0xbf;
+}
+
+/// One frame, borrowing from the payload. Padding is not shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Frame<'a> {
+    /// Wants nothing but an acknowledgement.
+    Ping,
+    /// Which packets arrived.
+    Ack(Ack<'a>),
+    /// The channel ends.
+    Close {
+        /// Why.
+        code: u64,
+    },
+    /// To be returned from the address where it arrived.
+    PathChallenge([u8; 8]),
+    /// The bytes of a challenge.
+    PathResponse([u8; 8]),
+    /// What the peer declares about itself.
+    Params(Params),
+    /// The sender wants slots.
+    Ask(Ask),
+    /// What the receiver of tokens claims.
+    State(State<'a>),
+    /// Whole messages.
+    Messages(Messages<'a>),
+    /// A part of a message.
+    Fragment(Fragment<'a>),
+    /// A token without body: asks what became of it.
+    Token {
+        /// The incarnation of its message.
+        r: Incarnation,
+        /// The slot of its message.
+        s: Slot,
+    },
+    /// What has arrived of a message.
+    Have(Have<'a>),
+    /// Messages under `r` were given up by their sender.
+    Abandoned {
+        /// Their incarnation.
+        r: Incarnation,
+        /// Bytes of all messages given up under `r` so far, which count as consumed.
+        bytes: u64,
+    },
+    /// Of a later version, and may be ignored.
+    Unknown {
+        /// 0x80 to 0xbf.
+        kind: u8,
+        /// The body, uninterpreted.
+        body: &'a [u8],
+    },
+}
+
+impl Frame<'_> {
+    /// Whether the packet must be acknowledged: all but ACK and CLOSE ask for it.
+    pub const fn is_ack_eliciting(&self) -> bool {
+        !matches!(self, Self::Ack(_) | Self::Close { .. })
+    }
+}
+
+/// `ASK(s, n, l)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The first number wanted.
+    pub s: Slot,
+    /// How many; zero closes. `s + n` is at most [`MAX_NUMBER`].
+    pub n: u64,
+    /// No message below is open.
+    pub l: Slot,
+}
+
+/// A part of the message `(r, s)`, in wire form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Fragment<'a> {
+    /// The incarnation of the message.
+    pub r: Incarnation,
+    /// The slot of the message.
+    pub s: Slot,
+    /// The length of the message, head and body; at least 1.
+    pub total: u64,
+    /// Where `data` belongs.
+    pub offset: u64,
+    /// At least one byte; ends at `total` or before.
+    pub data: &'a [u8],
+}
+
+/// The frames of a payload. After an error there are no more.
+#[derive(Clone, Debug)]
+pub struct Frames<'a> {
+    rest: Take<'a>,
+    bases: Bases,
+}
+
+impl<'a> Frames<'a> {
+    /// The frames of `payload`, whose sender has the base `bases.sender`.
+    pub const fn new(payload: &'a [u8], bases: Bases) -> Self {
+        Self {
+            rest: Take(payload),
+            bases,
+        }
+    }
+
+    /// Changes the bases for the frames that follow: PARAMS, which comes first, declares the sender's.
+    pub const fn set_bases(&mut self, bases: Bases) {
+        self.bases = bases;
+    }
+}
+
+impl<'a> Iterator for Frames<'a> {
+    type Item = Result<Frame<'a>, Malformed>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        // Padding runs to hundreds of bytes, and to the end.
+        let padding = self
+            .rest
+            .0
+            .iter()
+            .take_while(|byte| **byte == kind::PADDING)
+            .count();
+        self.rest.0 = self.rest.0.get(padding..)?;
+        let kind = self.rest.byte().ok()?;
+        let frame = take(kind, &mut self.rest, self.bases);
+        if frame.is_err() {
+            self.rest = Take(&[]);
+        }
+        Some(frame)
+    }
+}
+
+impl core::iter::FusedIterator for Frames<'_> {}
+
+#[inline]
+fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, Malformed> {
+    Ok(match kind {
+        kind::PING => Frame::Ping,
+        kind::ACK => Frame::Ack(Ack::take(input)?),
+        kind::CLOSE => Frame::Close {
+            code: input.varint()?,
+        },
+        kind::PATH_CHALLENGE => Frame::PathChallenge(*input.array()?),
+        kind::PATH_RESPONSE => Frame::PathResponse(*input.array()?),
+        kind::PARAMS => Frame::Params(Params::decode(input.prefixed()?)?),
+        kind::ASK => Frame::Ask(Ask::take(input, bases)?),
+        kind::STATE => Frame::State(State::take(input, bases)?),
+        kind::MESSAGES => Frame::Messages(Messages::take(input, bases)?),
+        kind::FRAGMENT => Frame::Fragment(Fragment::take(input, bases)?),
+        kind::TOKEN => Frame::Token {
+            r: base::incarnation(input.varint()?, bases.receiver),
+            s: base::slot(input.varint()?, bases.sender),
+        },
+        kind::HAVE => Frame::Have(Have::take(input, bases)?),
+        kind::ABANDONED => Frame::Abandoned {
+            r: base::incarnation(input.varint()?, bases.receiver),
+            bytes: input.varint()?,
+        },
+        kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown {
+            kind,
+            body: input.prefixed()?,
+        },
+        _ => return Err(Malformed::UnknownFrame(kind)),
+    })
+}
+
+impl Ask {
+    fn take(input: &mut Take<'_>, bases: Bases) -> Result<Self, Malformed> {
+        let s = base::slot(input.varint()?, bases.sender);
+        let n = input.varint()?;
+        let l = base::slot(input.varint()?, bases.sender);
+        match s.0.checked_add(n) {
+            Some(end) if end <= MAX_NUMBER => Ok(Self { s, n, l }),
+            _ => Err(Malformed::Number),
+        }
+    }
+}
+
+impl<'a> Fragment<'a> {
+    fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
+        let r = base::incarnation(input.varint()?, bases.receiver);
+        let s = base::slot(input.varint()?, bases.sender);
+        let total = input.varint()?;
+        let offset = input.varint()?;
+        let data = input.prefixed()?;
+        if data.is_empty() {
+            return Err(Malformed::Length);
+        }
+        let end = offset.checked_add(data.len() as u64);
+        if end.is_none_or(|end| end > total) {
+            return Err(Malformed::Range);
+        }
+        Ok(Self {
+            r,
+            s,
+            total,
+            offset,
+            data,
+        })
+    }
+}

@@ -1,0 +1,133 @@
+//! The head of a message: what travels in front of its body.
+
+use bytes::BufMut;
+
+use super::cursor::Take;
+use super::tlv::put_varint;
+use super::{Malformed, Tlvs, varint_len};
+
+/// Longest tag, in bytes.
+pub const MAX_TAG: usize = 255;
+
+const PRIORITY: u8 = 0b0011;
+const HAS_TAG: u8 = 0b0100;
+const HAS_EXTENSIONS: u8 = 0b1000;
+const RESERVED: u8 = 0b1111_0000;
+
+/// The class of a message: 0 goes first, 3 last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Priority(u8);
+
+impl Priority {
+    /// Before everything else: 0.
+    pub const URGENT: Self = Self(0);
+    /// The default: 1.
+    pub const NORMAL: Self = Self(1);
+    /// After what is normal: 2.
+    pub const LOW: Self = Self(2);
+    /// After everything else: 3.
+    pub const BULK: Self = Self(3);
+
+    /// The class of that number; `None` above 3.
+    pub const fn new(class: u8) -> Option<Self> {
+        if class <= Self::BULK.0 {
+            Some(Self(class))
+        } else {
+            None
+        }
+    }
+
+    /// 0 for what goes first to 3 for what goes last.
+    pub const fn get(self) -> u8 {
+        self.0
+    }
+}
+
+impl Default for Priority {
+    fn default() -> Self {
+        Self::NORMAL
+    }
+}
+
+/// The head of a message. A message in wire form is its head and then its body, up to the end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Head<'a> {
+    /// The class of the message.
+    pub priority: Priority,
+    /// What the message is to the application; at most [`MAX_TAG`] bytes. Empty means that it has none.
+    pub tag: &'a [u8],
+    /// Everything else: stream, call, confirmation, tracing, and what later versions add.
+    pub extensions: Tlvs<'a>,
+}
+
+impl<'a> Head<'a> {
+    /// The head in front of `message`, and its length: the body is the rest.
+    ///
+    /// # Errors
+    /// [`Malformed::Truncated`] if `message` ends within the head, [`Malformed::Reserved`] for reserved bits,
+    /// [`Malformed::Length`] for a tag or extensions said to be present and of no bytes.
+    pub fn parse(message: &'a [u8]) -> Result<(Self, usize), Malformed> {
+        let mut rest = Take(message);
+        let flags = rest.byte()?;
+        if flags & RESERVED != 0 {
+            return Err(Malformed::Reserved);
+        }
+        let mut head = Self {
+            priority: Priority(flags & PRIORITY),
+            ..Self::default()
+        };
+        if flags & HAS_TAG != 0 {
+            let len = usize::from(rest.byte()?);
+            head.tag = some(rest.bytes(len)?)?;
+        }
+        if flags & HAS_EXTENSIONS != 0 {
+            head.extensions = Tlvs::parse(some(rest.prefixed()?)?)?;
+        }
+        Ok((head, Take(message).until(rest).0.len()))
+    }
+
+    /// Bytes that the head takes on the wire; at least 1.
+    pub const fn encoded_len(&self) -> usize {
+        let tag = self.tag.len();
+        let extensions = self.extensions.as_bytes().len();
+        let mut len = 1;
+        if tag > 0 {
+            len += 1 + tag;
+        }
+        if extensions > 0 {
+            len += varint_len(extensions as u64) + extensions;
+        }
+        len
+    }
+
+    /// Appends the head to `out`, or nothing at all (`false`) if there is no room or the tag is too long.
+    pub fn encode(&self, out: &mut impl BufMut) -> bool {
+        let Ok(tag) = u8::try_from(self.tag.len()) else {
+            return false;
+        };
+        if out.remaining_mut() < self.encoded_len() {
+            return false;
+        }
+        let extensions = self.extensions.as_bytes();
+        let flag = |set: bool, bit: u8| if set { bit } else { 0 };
+        out.put_u8(self.priority.0 | flag(tag > 0, HAS_TAG) | flag(!extensions.is_empty(), HAS_EXTENSIONS));
+        if tag > 0 {
+            out.put_u8(tag);
+            out.put_slice(self.tag);
+        }
+        if !extensions.is_empty() {
+            put_varint(out, extensions.len() as u64);
+            out.put_slice(extensions);
+        }
+        true
+    }
+}
+
+/// What is said to be present has at least one byte: there is one way to say that it is not.
+const fn some(bytes: &[u8]) -> Result<&[u8], Malformed> {
+    if bytes.is_empty() {
+        Err(Malformed::Length)
+    } else {
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,158 @@
+//! MESSAGES: many small messages under one incarnation and consecutive slots.
+
+use super::base::{self, relative};
+use super::cursor::{Put, Take};
+use super::frame::kind;
+use super::writer::Writer;
+use super::{Bases, Malformed, varint_len};
+use crate::{Incarnation, MAX_NUMBER, Slot};
+
+/// Most messages of one frame: their count takes one byte.
+pub const MAX_ENTRIES: u8 = 63;
+
+/// Messages, each whole. The entry `i` has the slot `s + i`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Messages<'a> {
+    /// The incarnation of all.
+    pub r: Incarnation,
+    /// The slot of the first.
+    pub s: Slot,
+    /// The messages in wire form: [`Head`](super::Head), then body.
+    pub entries: Entries<'a>,
+}
+
+/// Slots and their messages, in wire form and of at least one byte.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Entries<'a> {
+    rest: Take<'a>,
+    left: u8,
+    s: u64,
+}
+
+impl<'a> Messages<'a> {
+    #[inline]
+    pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
+        let r = base::incarnation(input.varint()?, bases.receiver);
+        let s = base::slot(input.varint()?, bases.sender);
+        let left = input.byte()?;
+        if !(1..=MAX_ENTRIES).contains(&left) {
+            return Err(Malformed::Count);
+        }
+        if s.0 > MAX_NUMBER - u64::from(left - 1) {
+            return Err(Malformed::Number);
+        }
+        let start = *input;
+        for _ in 0..left {
+            if input.prefixed()?.is_empty() {
+                return Err(Malformed::Length);
+            }
+        }
+        Ok(Self {
+            r,
+            s,
+            entries: Entries {
+                rest: start.until(*input),
+                left,
+                s: s.0,
+            },
+        })
+    }
+}
+
+impl<'a> Iterator for Entries<'a> {
+    type Item = (Slot, &'a [u8]);
+
+    #[inline]
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let message = self.rest.prefixed().ok()?;
+        let s = Slot(self.s);
+        self.s += 1;
+        Some((s, message))
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (usize::from(self.left), Some(usize::from(self.left)))
+    }
+}
+
+impl ExactSizeIterator for Entries<'_> {}
+impl core::iter::FusedIterator for Entries<'_> {}
+
+/// Adds messages to a MESSAGES frame, each whole or not at all. The frame exists from the first one on, and is
+/// complete after each: there is nothing to finish, and a writer that is dropped unused leaves no trace.
+#[derive(Debug)]
+pub struct MessagesWriter<'w, 'a> {
+    writer: &'w mut Writer<'a>,
+    /// Where the count stands.
+    count_at: usize,
+    /// The end of the frame, so far.
+    end: usize,
+    count: u8,
+    /// Most messages that this frame may take.
+    max: u8,
+}
+
+impl<'w, 'a> MessagesWriter<'w, 'a> {
+    #[inline]
+    pub(super) fn open(writer: &'w mut Writer<'a>, r: Incarnation, s: Slot) -> Option<Self> {
+        let bases = writer.bases();
+        let start = writer.len();
+        let mut put = Put::new(writer.room(start));
+        put.byte(kind::MESSAGES)?;
+        put.varint(relative(r.0, bases.receiver))?;
+        put.varint(relative(s.0, bases.sender))?;
+        let count_at = start + put.len();
+        put.byte(0)?;
+        let end = start + put.len();
+        let slots = MAX_NUMBER.checked_sub(s.0)?.saturating_add(1);
+        let max = u8::try_from(slots).map_or(MAX_ENTRIES, |slots| slots.min(MAX_ENTRIES));
+        Some(Self {
+            writer,
+            count_at,
+            end,
+            count: 0,
+            max,
+        })
+    }
+
+    /// Adds the message `head | body`, for the next slot. `false` if it does not fit, if [`MAX_ENTRIES`] are in
+    /// already, or if it is of no bytes; then nothing changed.
+    #[inline]
+    pub fn push(&mut self, head: &[u8], body: &[u8]) -> bool {
+        let Some(len) = head.len().checked_add(body.len()).filter(|len| *len > 0) else {
+            return false;
+        };
+        if self.count >= self.max {
+            return false;
+        }
+        let mut put = Put::new(self.writer.room(self.end));
+        let written = put
+            .length(len)
+            .and_then(|()| put.bytes(head))
+            .and_then(|()| put.bytes(body));
+        if written.is_none() {
+            return false;
+        }
+        self.end += put.len();
+        self.count += 1;
+        self.writer.advance(self.end, self.count_at, self.count);
+        true
+    }
+
+    /// How many messages were added.
+    pub const fn count(&self) -> u8 {
+        self.count
+    }
+
+    /// Bytes left for further messages and their lengths.
+    pub fn remaining(&self) -> usize {
+        self.writer.capacity().saturating_sub(self.end)
+    }
+
+    /// Whether a message of `len` bytes, head and body, would be taken.
+    pub fn fits(&self, len: usize) -> bool {
+        let room = self.writer.capacity().saturating_sub(self.end);
+        len > 0 && self.count < self.max && varint_len(len as u64).saturating_add(len) <= room
+    }
+}

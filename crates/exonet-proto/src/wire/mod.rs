@@ -1,0 +1,66 @@
+//! Bytes to packets and frames, and back. No state, no clock, no cryptography.
+//!
+//! `PROTOCOL.md`, sections "Datagrams" and "Frames", is this module in words.
+//!
+//! Reading never copies and never allocates: [`Datagram::parse`] splits a datagram into views, [`Frames`] walks the
+//! opened payload of one. A frame is validated whole before it is handed out, so that iterating over its ranges or
+//! entries cannot fail. Whatever is wrong has a name in [`Malformed`], and nothing that a peer sends makes this
+//! module panic.
+//!
+//! Writing goes straight into the transmit buffer through [`Writer`]: a frame is written whole or not at all.
+//!
+//! ```
+//! use exonet_proto::wire::{Ask, Bases, Frame, Frames, Writer};
+//! use exonet_proto::{Incarnation, Slot};
+//!
+//! let bases = Bases { sender: 1 << 40, receiver: 7 };
+//! let mut packet = [0; 64];
+//! let mut writer = Writer::new(&mut packet, bases);
+//! assert!(writer.ask(Ask { s: Slot(1 << 40), n: 16, l: Slot(1 << 40) }));
+//! let mut messages = writer.messages(Incarnation(7), Slot(1 << 40)).unwrap();
+//! assert!(messages.push(&[0], b"hello"));
+//! let len = writer.len();
+//!
+//! let frames: Result<Vec<_>, _> = Frames::new(&packet[..len], bases).collect();
+//! assert!(matches!(frames.unwrap()[..], [Frame::Ask(_), Frame::Messages(_)]));
+//! ```
+
+mod ack;
+mod base;
+mod cursor;
+mod datagram;
+mod error;
+mod frame;
+mod head;
+mod messages;
+mod number;
+mod params;
+mod ranges;
+mod state;
+mod tlv;
+mod varint;
+mod version;
+mod writer;
+
+#[cfg(test)]
+mod tests;
+
+pub use ack::{Ack, AckRanges, Ecn, MAX_ACK_RANGES};
+pub use base::Bases;
+pub use datagram::{
+    ANSWER_HEADER, Answer, ChannelIndex, DATA_HEADER, Data, Datagram, MAC, MAX_ANSWER, MAX_ANSWER_PAYLOAD,
+    MAX_OPENING, MAX_OPENING_PAYLOAD, MIN_ANSWER, MIN_DATA, MIN_OPENING, MIN_OPENING_PAYLOAD, OPENING_HEADER,
+    Opening, RETRY, Retry, TAG, VERSION, answer_header, data_header, opening_header, retry,
+};
+pub use error::Malformed;
+pub use frame::{Ask, Fragment, Frame, Frames};
+pub use head::{Head, MAX_TAG, Priority};
+pub use messages::{Entries, MAX_ENTRIES, Messages, MessagesWriter};
+pub use number::expand;
+pub use params::Params;
+pub use ranges::Ranges;
+pub use state::{Claim, Have, MAX_HAVE_RANGES, State};
+pub use tlv::{Tlv, Tlvs};
+pub use varint::varint_len;
+pub use version::{VersionAnswer, version_answer};
+pub use writer::Writer;

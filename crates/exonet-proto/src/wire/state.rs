@@ -1,0 +1,207 @@
+//! STATE and HAVE: what the receiver of tokens claims.
+
+use core::ops::Range;
+
+use super::base::{self, relative};
+use super::cursor::{Put, Take};
+use super::frame::kind;
+use super::{Bases, Malformed, Ranges, ranges, varint_len};
+use crate::{Incarnation, MAX_NUMBER, Slot};
+
+/// Most ranges of a HAVE.
+pub const MAX_HAVE_RANGES: usize = 32;
+
+const LIVE: u8 = 1;
+
+/// What a live record claims.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Claim {
+    /// The grant frontier.
+    pub hi: Slot,
+    /// The claim begins here.
+    pub lo: Slot,
+    /// The claim ends before here; at least `lo`.
+    pub up: Slot,
+    /// Distinct body bytes that the sender may ever have sent under this incarnation.
+    pub credit: u64,
+}
+
+/// `STATE(b, r, live, hi, lo, up, free, credit)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct State<'a> {
+    /// The amnesia frontier: lower incarnations that are not live are of unknown outcome.
+    pub b: Incarnation,
+    /// The live record's incarnation, or the frame sender's clock.
+    pub r: Incarnation,
+    /// The claim of the live record, if there is one.
+    pub live: Option<Claim>,
+    /// The slots of the claim that are free, ascending: every other slot of it was delivered.
+    pub free: Ranges<'a>,
+}
+
+impl<'a> State<'a> {
+    pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
+        let flags = input.byte()?;
+        if flags & !LIVE != 0 {
+            return Err(Malformed::Reserved);
+        }
+        let b = base::incarnation(input.varint()?, bases.sender);
+        let r = base::incarnation(input.varint()?, bases.sender);
+        if flags & LIVE == 0 {
+            return Ok(Self {
+                b,
+                r,
+                live: None,
+                free: Ranges::NONE,
+            });
+        }
+        let hi = base::slot(input.varint()?, bases.receiver);
+        let lo = base::slot(input.varint()?, bases.receiver);
+        let up = lo.0.checked_add(input.varint()?).filter(|up| *up <= MAX_NUMBER);
+        let up = Slot(up.ok_or(Malformed::Number)?);
+        let credit = input.varint()?;
+        let free = Ranges::take(input, lo.0..up.0)?;
+        Ok(Self {
+            b,
+            r,
+            live: Some(Claim { hi, lo, up, credit }),
+            free,
+        })
+    }
+}
+
+/// Puts the STATE of a node that has no record; `r` is its clock.
+pub(super) fn put_gone(out: &mut Put<'_>, bases: Bases, b: Incarnation, r: Incarnation) -> Option<()> {
+    out.byte(kind::STATE)?;
+    out.byte(0)?;
+    out.varint(relative(b.0, bases.sender))?;
+    out.varint(relative(r.0, bases.sender))
+}
+
+/// Puts the STATE of a live record with as many ranges as fit; tells where its claim ends.
+pub(super) fn put_live(
+    out: &mut Put<'_>,
+    bases: Bases,
+    (b, r): (Incarnation, Incarnation),
+    claim: Claim,
+    free: impl Iterator<Item = Range<u64>>,
+    max_ranges: u16,
+) -> Option<Slot> {
+    out.byte(kind::STATE)?;
+    out.byte(LIVE)?;
+    out.varint(relative(b.0, bases.sender))?;
+    out.varint(relative(r.0, bases.sender))?;
+    out.varint(relative(claim.hi.0, bases.receiver))?;
+    out.varint(relative(claim.lo.0, bases.receiver))?;
+
+    // The end of the claim and the number of ranges stand in front of the ranges but are known behind them: leave
+    // the most room that they can take, and close what is left of it in the end.
+    let head = out.len();
+    let whole = claim.up.0.checked_sub(claim.lo.0)?;
+    let room = varint_len(whole) + varint_len(claim.credit) + varint_len(u64::from(max_ranges));
+    out.zeros(room)?;
+    let body = out.len();
+    let (count, up) = put_free(out, claim, free, max_ranges);
+
+    let span = up.checked_sub(claim.lo.0)?;
+    let used = varint_len(span) + varint_len(claim.credit) + varint_len(count);
+    out.patch(head, |gap| {
+        gap.varint(span)?;
+        gap.varint(claim.credit)?;
+        gap.varint(count)
+    })?;
+    out.close_gap(body, head + used)?;
+    Some(Slot(up))
+}
+
+/// Puts the free ranges within the claim. The claim ends before the first that is left out: up to there it is true.
+fn put_free(
+    out: &mut Put<'_>,
+    claim: Claim,
+    free: impl Iterator<Item = Range<u64>>,
+    max_ranges: u16,
+) -> (u64, u64) {
+    let (mut count, mut at) = (0, claim.lo.0);
+    for range in free {
+        let range = range.start.max(at)..range.end.min(claim.up.0);
+        if range.is_empty() {
+            continue;
+        }
+        let size = varint_len(range.start - at) + varint_len(range.end - range.start);
+        if count >= u64::from(max_ranges) || size > out.remaining() || ranges::put(out, at, &range).is_none()
+        {
+            return (count, range.start);
+        }
+        count += 1;
+        at = range.end;
+    }
+    (count, claim.up.0)
+}
+
+/// `HAVE(r, s, prefix, limit, ranges)`: what has arrived of a message that is not complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Have<'a> {
+    /// The incarnation of the message.
+    pub r: Incarnation,
+    /// The slot of the message.
+    pub s: Slot,
+    /// Bytes held from 0 on, for good.
+    pub prefix: u64,
+    /// The sender may send offsets below; 0 leaves it as it is.
+    pub limit: u64,
+    /// Ranges held beyond `prefix`, ascending.
+    pub ranges: Ranges<'a>,
+}
+
+impl<'a> Have<'a> {
+    pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
+        let r = base::incarnation(input.varint()?, bases.sender);
+        let s = base::slot(input.varint()?, bases.receiver);
+        let prefix = input.varint()?;
+        let limit = input.varint()?;
+        let ranges = Ranges::take(input, prefix..MAX_NUMBER)?;
+        if ranges.remaining() > MAX_HAVE_RANGES as u64 {
+            return Err(Malformed::Count);
+        }
+        Ok(Self {
+            r,
+            s,
+            prefix,
+            limit,
+            ranges,
+        })
+    }
+}
+
+/// Puts a HAVE with as many ranges as fit: leaving some out only makes the sender send more.
+pub(super) fn put_have(
+    out: &mut Put<'_>,
+    bases: Bases,
+    (r, s): (Incarnation, Slot),
+    (prefix, limit): (u64, u64),
+    held: impl Iterator<Item = Range<u64>>,
+) -> Option<()> {
+    out.byte(kind::HAVE)?;
+    out.varint(relative(r.0, bases.sender))?;
+    out.varint(relative(s.0, bases.receiver))?;
+    out.varint(prefix)?;
+    out.varint(limit)?;
+    // At most 32 ranges: the count always takes one byte, and can be patched.
+    let count_at = out.len();
+    out.byte(0)?;
+    let (mut count, mut at) = (0_u8, prefix);
+    for range in held {
+        let range = range.start.max(at)..range.end.min(MAX_NUMBER);
+        if range.is_empty() {
+            continue;
+        }
+        let size = varint_len(range.start - at) + varint_len(range.end - range.start);
+        if usize::from(count) == MAX_HAVE_RANGES || size > out.remaining() {
+            break;
+        }
+        ranges::put(out, at, &range)?;
+        count += 1;
+        at = range.end;
+    }
+    out.patch(count_at, |gap| gap.byte(count))
+}

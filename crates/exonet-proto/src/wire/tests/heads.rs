@@ -1,0 +1,114 @@
+//! The head of a message.
+
+use bytes::BufMut;
+
+use super::*;
+
+fn extensions() -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
+    vec((number(), vec(any::<u8>(), 0..40)), 0..5)
+}
+
+fn encode(tlvs: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (id, value) in tlvs {
+        let tlv = Tlv { id: *id, value };
+        let before = bytes.len();
+        assert!(tlv.encode(&mut bytes));
+        assert_eq!(bytes.len() - before, tlv.encoded_len());
+    }
+    bytes
+}
+
+proptest! {
+    #[test]
+    fn any_head_comes_back(class in 0_u8..4, tag in vec(any::<u8>(), 0..=MAX_TAG), tlvs in extensions(), body in vec(any::<u8>(), 0..9)) {
+        let bytes = encode(&tlvs);
+        let head = Head {
+            priority: Priority::new(class).unwrap(),
+            tag: &tag,
+            extensions: Tlvs::parse(&bytes).unwrap(),
+        };
+        let mut message = Vec::new();
+        prop_assert!(head.encode(&mut message));
+        prop_assert_eq!(message.len(), head.encoded_len());
+        let len = message.len();
+        message.extend(&body);
+
+        let (read, at) = Head::parse(&message).unwrap();
+        prop_assert_eq!((read, at), (head, len));
+        let values: Vec<_> = read.extensions.map(|tlv| (tlv.id, tlv.value.to_vec())).collect();
+        prop_assert_eq!(&values, &tlvs);
+        for (id, _) in &tlvs {
+            let first = tlvs.iter().find(|(other, _)| other == id).map(|(_, value)| &value[..]);
+            prop_assert_eq!(read.extensions.get(*id), first);
+        }
+        for cut in 0..len {
+            prop_assert_eq!(Head::parse(&message[..cut]), Err(Malformed::Truncated));
+        }
+        for room in 0..len {
+            let mut buf = vec![0; room];
+            let mut out = &mut buf[..];
+            prop_assert!(!head.encode(&mut out));
+            prop_assert_eq!(out.remaining_mut(), room, "nothing was written");
+        }
+    }
+
+    #[test]
+    fn any_bytes_are_a_head_or_not(bytes in vec(any::<u8>(), 0..60)) {
+        if let Ok((head, at)) = Head::parse(&bytes) {
+            prop_assert!(at <= bytes.len());
+            let mut again = Vec::new();
+            prop_assert!(head.encode(&mut again));
+            prop_assert_eq!(Head::parse(&again).map(|(head, _)| head), Ok(head));
+        }
+    }
+}
+
+#[test]
+fn the_head_of_a_plain_message_is_one_byte() {
+    let mut message = Vec::new();
+    assert!(Head::default().encode(&mut message));
+    assert_eq!(message, [1], "of normal priority");
+    assert_eq!(
+        Head::parse(b"\x00hello"),
+        Ok((
+            Head {
+                priority: Priority::URGENT,
+                ..Head::default()
+            },
+            1
+        ))
+    );
+}
+
+#[test]
+fn reserved_bits_are_refused() {
+    for bit in 4..8 {
+        assert_eq!(Head::parse(&[1 << bit]), Err(Malformed::Reserved));
+    }
+}
+
+#[test]
+fn what_is_said_to_be_present_is() {
+    assert_eq!(Head::parse(&[0b0100, 0]), Err(Malformed::Length));
+    assert_eq!(Head::parse(&[0b1000, 0]), Err(Malformed::Length));
+    assert_eq!(
+        Head::parse(&[0b1000, 2, 1, 1]),
+        Err(Malformed::Truncated),
+        "a value past the extensions"
+    );
+}
+
+#[test]
+fn a_tag_has_at_most_255_bytes_and_a_class_is_at_most_3() {
+    let mut message = Vec::new();
+    assert!(
+        !Head {
+            tag: &[0; MAX_TAG + 1],
+            ..Head::default()
+        }
+        .encode(&mut message)
+    );
+    assert!(message.is_empty());
+    assert_eq!(Priority::new(4), None);
+}

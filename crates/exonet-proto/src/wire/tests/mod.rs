@@ -1,0 +1,445 @@
+//! Tests of the formats. Frames are compared in an owned form, [`Spec`], which knows how to write itself.
+
+#![allow(clippy::cast_possible_truncation, clippy::single_range_in_vec_init)]
+
+mod acks;
+mod datagrams;
+mod document;
+mod frames;
+mod heads;
+mod hostile;
+mod rules;
+
+use core::ops::Range;
+use core::time::Duration;
+
+use proptest::collection::vec;
+use proptest::option;
+use proptest::prelude::*;
+
+use super::*;
+use crate::{Incarnation, MAX_NUMBER, Slot};
+
+/// A frame that owns what it holds.
+#[derive(Clone, Debug, PartialEq)]
+enum Spec {
+    Ping,
+    Ack {
+        delay: Duration,
+        arrival: Duration,
+        ecn: Option<Ecn>,
+        ranges: Vec<Range<u64>>,
+    },
+    Close(u64),
+    Challenge([u8; 8]),
+    Response([u8; 8]),
+    Params(Params),
+    Ask(Ask),
+    Gone {
+        b: Incarnation,
+        r: Incarnation,
+    },
+    Live {
+        b: Incarnation,
+        r: Incarnation,
+        claim: Claim,
+        free: Vec<Range<u64>>,
+    },
+    Messages {
+        r: Incarnation,
+        s: Slot,
+        entries: Vec<Vec<u8>>,
+    },
+    Fragment {
+        r: Incarnation,
+        s: Slot,
+        total: u64,
+        offset: u64,
+        data: Vec<u8>,
+    },
+    Token {
+        r: Incarnation,
+        s: Slot,
+    },
+    Have {
+        r: Incarnation,
+        s: Slot,
+        prefix: u64,
+        limit: u64,
+        ranges: Vec<Range<u64>>,
+    },
+    Abandoned {
+        r: Incarnation,
+        bytes: u64,
+    },
+    Unknown {
+        kind: u8,
+        body: Vec<u8>,
+    },
+}
+
+impl Spec {
+    /// Writes itself whole; `false` if it does not fit.
+    fn write(&self, writer: &mut Writer<'_>) -> bool {
+        match self {
+            Self::Ping => writer.ping(),
+            Self::Ack {
+                delay,
+                arrival,
+                ecn,
+                ranges,
+            } => writer.ack(*delay, *arrival, *ecn, ranges.clone()) == Some(ranges.len()),
+            Self::Close(code) => writer.close(*code),
+            Self::Challenge(data) => writer.path_challenge(*data),
+            Self::Response(data) => writer.path_response(*data),
+            Self::Params(params) => writer.params(params),
+            Self::Ask(ask) => writer.ask(*ask),
+            Self::Gone { b, r } => writer.state_gone(*b, *r),
+            Self::Live { b, r, claim, free } => {
+                writer.state_live(*b, *r, *claim, free.clone(), u16::MAX) == Some(claim.up)
+            }
+            Self::Messages { r, s, entries } => {
+                let Some(mut messages) = writer.messages(*r, *s) else {
+                    return false;
+                };
+                entries
+                    .iter()
+                    .all(|entry| messages.push(&entry[..1], &entry[1..]))
+            }
+            Self::Fragment {
+                r,
+                s,
+                total,
+                offset,
+                data,
+            } => {
+                let (first, second) = data.split_at(data.len() / 3);
+                writer.fragment(*r, *s, *total, *offset, [first, second]) == data.len()
+            }
+            Self::Token { r, s } => writer.token(*r, *s),
+            Self::Have {
+                r,
+                s,
+                prefix,
+                limit,
+                ranges,
+            } => writer.have(*r, *s, *prefix, *limit, ranges.clone()),
+            Self::Abandoned { r, bytes } => writer.abandoned(*r, *bytes),
+            Self::Unknown { .. } => false,
+        }
+    }
+
+    fn bytes(&self, bases: Bases) -> Vec<u8> {
+        let mut buf = vec![0xee; 64 * 1024];
+        let mut writer = Writer::new(&mut buf, bases);
+        assert!(self.write(&mut writer), "{self:?}");
+        writer.written().to_vec()
+    }
+}
+
+/// Walks everything that a frame lends.
+fn own(frame: &Frame<'_>) -> Spec {
+    match *frame {
+        Frame::Ping => Spec::Ping,
+        Frame::Ack(Ack {
+            largest,
+            delay,
+            arrival,
+            ecn,
+            ranges,
+        }) => {
+            let ranges: Vec<_> = ranges.collect();
+            assert_eq!(ranges[0].end, largest + 1);
+            Spec::Ack {
+                delay,
+                arrival,
+                ecn,
+                ranges,
+            }
+        }
+        Frame::Close { code } => Spec::Close(code),
+        Frame::PathChallenge(data) => Spec::Challenge(data),
+        Frame::PathResponse(data) => Spec::Response(data),
+        Frame::Params(params) => Spec::Params(params),
+        Frame::Ask(ask) => Spec::Ask(ask),
+        Frame::State(State {
+            b,
+            r,
+            live: None,
+            free,
+        }) => {
+            assert_eq!(free.remaining(), 0);
+            Spec::Gone { b, r }
+        }
+        Frame::State(State {
+            b,
+            r,
+            live: Some(claim),
+            free,
+        }) => {
+            let announced = free.remaining();
+            let free: Vec<_> = free.collect();
+            assert_eq!(free.len() as u64, announced);
+            Spec::Live { b, r, claim, free }
+        }
+        Frame::Messages(Messages { r, s, entries }) => {
+            let announced = entries.len();
+            let slots: Vec<_> = entries.map(|(s, _)| s.0).collect();
+            assert_eq!(slots, (s.0..).take(announced).collect::<Vec<_>>());
+            Spec::Messages {
+                r,
+                s,
+                entries: entries.map(|(_, message)| message.to_vec()).collect(),
+            }
+        }
+        Frame::Fragment(Fragment {
+            r,
+            s,
+            total,
+            offset,
+            data,
+        }) => Spec::Fragment {
+            r,
+            s,
+            total,
+            offset,
+            data: data.to_vec(),
+        },
+        Frame::Token { r, s } => Spec::Token { r, s },
+        Frame::Have(Have {
+            r,
+            s,
+            prefix,
+            limit,
+            ranges,
+        }) => Spec::Have {
+            r,
+            s,
+            prefix,
+            limit,
+            ranges: ranges.collect(),
+        },
+        Frame::Abandoned { r, bytes } => Spec::Abandoned { r, bytes },
+        Frame::Unknown { kind, body } => Spec::Unknown {
+            kind,
+            body: body.to_vec(),
+        },
+    }
+}
+
+fn read(payload: &[u8], bases: Bases) -> Result<Vec<Spec>, Malformed> {
+    Frames::new(payload, bases)
+        .map(|frame| frame.map(|frame| own(&frame)))
+        .collect()
+}
+
+const NO_BASES: Bases = Bases {
+    sender: 0,
+    receiver: 0,
+};
+
+/// The first error in `payload`, under no bases.
+fn error(payload: &[u8]) -> Option<Malformed> {
+    read(payload, NO_BASES).err()
+}
+
+/// Numbers of 62 bits, of every length on the wire, and their borders.
+fn number() -> impl Strategy<Value = u64> {
+    let border = prop::sample::select(vec![
+        0,
+        1,
+        63,
+        64,
+        16_383,
+        16_384,
+        (1 << 30) - 1,
+        1 << 30,
+        MAX_NUMBER,
+    ]);
+    prop_oneof![
+        border,
+        (0_u32..62, any::<u64>()).prop_map(|(bits, x)| x & (MAX_NUMBER >> bits))
+    ]
+}
+
+fn bases() -> impl Strategy<Value = Bases> {
+    (number(), number()).prop_map(|(sender, receiver)| Bases { sender, receiver })
+}
+
+fn slot() -> impl Strategy<Value = Slot> {
+    number().prop_map(Slot)
+}
+
+fn incarnation() -> impl Strategy<Value = Incarnation> {
+    number().prop_map(Incarnation)
+}
+
+/// Ascending ranges from `from` on, and where the last ends; within 62 bits.
+fn ranges(from: u64, gaps: &[(u64, u64)]) -> (Vec<Range<u64>>, u64) {
+    let mut at = from;
+    let mut ranges = Vec::new();
+    for (gap, len) in gaps {
+        let start = at.saturating_add(*gap);
+        let end = start.saturating_add(*len + 1);
+        if end <= MAX_NUMBER {
+            ranges.push(start..end);
+            at = end;
+        }
+    }
+    (ranges, at)
+}
+
+fn gaps(max: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
+    vec((0_u64..20_000, 0_u64..100), 0..=max)
+}
+
+fn ack() -> impl Strategy<Value = Spec> {
+    let ecn = option::of((number(), number(), number()).prop_map(|(ect0, ect1, ce)| Ecn { ect0, ect1, ce }));
+    (
+        number(),
+        vec((0_u64..20_000, 0_u64..100), 1..=64),
+        number(),
+        number(),
+        ecn,
+    )
+        .prop_map(|(largest, below, delay, arrival, ecn)| {
+            let mut ranges: Vec<Range<u64>> = Vec::new();
+            let mut end = largest + 1;
+            for (len, gap) in below {
+                let start = end.saturating_sub(len + 1);
+                ranges.push(start..end);
+                if start < gap + 2 {
+                    break;
+                }
+                end = start - gap - 1;
+            }
+            Spec::Ack {
+                delay: Duration::from_micros(delay),
+                arrival: Duration::from_micros(arrival),
+                ecn,
+                ranges,
+            }
+        })
+}
+
+fn live() -> impl Strategy<Value = Spec> {
+    (
+        incarnation(),
+        incarnation(),
+        slot(),
+        slot(),
+        number(),
+        gaps(40),
+        0_u64..100,
+    )
+        .prop_map(|(b, r, hi, lo, credit, gaps, tail)| {
+            let (free, end) = ranges(lo.0, &gaps);
+            let up = Slot(end.saturating_add(tail).min(MAX_NUMBER));
+            Spec::Live {
+                b,
+                r,
+                claim: Claim { hi, lo, up, credit },
+                free,
+            }
+        })
+}
+
+fn messages() -> impl Strategy<Value = Spec> {
+    let entry = prop_oneof![3 => vec(any::<u8>(), 1..80), 1 => vec(any::<u8>(), 1..400)];
+    (incarnation(), 0..=MAX_NUMBER - 62, vec(entry, 1..=63)).prop_map(|(r, s, entries)| Spec::Messages {
+        r,
+        s: Slot(s),
+        entries,
+    })
+}
+
+fn fragment() -> impl Strategy<Value = Spec> {
+    (
+        incarnation(),
+        slot(),
+        0..=MAX_NUMBER - 300,
+        0_u64..100,
+        vec(any::<u8>(), 1..200),
+    )
+        .prop_map(|(r, s, offset, more, data)| {
+            let total = offset + data.len() as u64 + more;
+            Spec::Fragment {
+                r,
+                s,
+                total,
+                offset,
+                data,
+            }
+        })
+}
+
+fn have() -> impl Strategy<Value = Spec> {
+    (incarnation(), slot(), number(), number(), gaps(32)).prop_map(|(r, s, prefix, limit, gaps)| {
+        let (ranges, _) = ranges(prefix, &gaps);
+        Spec::Have {
+            r,
+            s,
+            prefix,
+            limit,
+            ranges,
+        }
+    })
+}
+
+fn params() -> impl Strategy<Value = Params> {
+    let windows = (0x1_0000..=MAX_NUMBER, number(), number(), number());
+    let rest = (
+        number(),
+        0_u64..1 << 24,
+        any::<[u8; 8]>(),
+        1200..=MAX_NUMBER,
+        number(),
+        number(),
+    );
+    (windows, rest).prop_map(
+        |(
+            (pool_window, body_window, max_bodies, max_message),
+            (base, delay, boot_id, max_datagram, idle, suites),
+        )| {
+            Params {
+                base,
+                max_ack_delay: Duration::from_micros(delay),
+                boot_id,
+                max_datagram,
+                pool_window,
+                body_window,
+                max_bodies,
+                max_message,
+                idle_timeout: Duration::from_millis(idle),
+                suites,
+            }
+        },
+    )
+}
+
+/// Any frame that a writer writes.
+fn spec() -> impl Strategy<Value = Spec> {
+    let ask = (number(), number(), slot()).prop_map(|(s, n, l)| {
+        Spec::Ask(Ask {
+            s: Slot(s),
+            n: n.min(MAX_NUMBER - s),
+            l,
+        })
+    });
+    prop_oneof![
+        Just(Spec::Ping),
+        ack(),
+        number().prop_map(Spec::Close),
+        any::<[u8; 8]>().prop_map(Spec::Challenge),
+        any::<[u8; 8]>().prop_map(Spec::Response),
+        params().prop_map(Spec::Params),
+        ask,
+        (incarnation(), incarnation()).prop_map(|(b, r)| Spec::Gone { b, r }),
+        live(),
+        messages(),
+        fragment(),
+        (incarnation(), slot()).prop_map(|(r, s)| Spec::Token { r, s }),
+        have(),
+        (incarnation(), number()).prop_map(|(r, bytes)| Spec::Abandoned { r, bytes }),
+    ]
+}

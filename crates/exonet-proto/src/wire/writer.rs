@@ -1,0 +1,258 @@
+//! Frames into a transmit buffer.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::base::relative;
+use super::cursor::Put;
+use super::frame::kind;
+use super::messages::MessagesWriter;
+use super::{Ask, Bases, Claim, Ecn, Params, ack, state, varint, varint_len};
+use crate::{Incarnation, Slot};
+
+/// Writes frames into a slice, each whole or not at all: a method that returns `false` or `None` has left no trace.
+///
+/// The slice is the part of the transmit buffer between a packet's header and its tag; the packet is then sealed
+/// where it stands. Counts and byte offsets above [`MAX_NUMBER`](crate::MAX_NUMBER) are written as it.
+#[derive(Debug)]
+pub struct Writer<'a> {
+    buf: &'a mut [u8],
+    len: usize,
+    bases: Bases,
+}
+
+impl<'a> Writer<'a> {
+    /// An empty payload, to be written to the start of `buf`. `bases.sender` is this node's own.
+    pub const fn new(buf: &'a mut [u8], bases: Bases) -> Self {
+        Self { buf, len: 0, bases }
+    }
+
+    /// Bytes written so far.
+    pub const fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Whether nothing was written.
+    pub const fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Bytes that may still be written.
+    pub const fn remaining(&self) -> usize {
+        self.buf.len().saturating_sub(self.len)
+    }
+
+    /// The payload so far.
+    pub fn written(&self) -> &[u8] {
+        self.buf.get(..self.len).unwrap_or_default()
+    }
+
+    /// The bases under which frames are written.
+    pub const fn bases(&self) -> Bases {
+        self.bases
+    }
+
+    /// Changes the bases for the frames that follow.
+    pub const fn set_bases(&mut self, bases: Bases) {
+        self.bases = bases;
+    }
+
+    /// `count` bytes of PADDING.
+    pub fn padding(&mut self, count: usize) -> bool {
+        self.frame(|out, _| out.zeros(count)).is_some()
+    }
+
+    /// PING.
+    pub fn ping(&mut self) -> bool {
+        self.frame(|out, _| out.byte(kind::PING)).is_some()
+    }
+
+    /// ACK of `ranges`, given newest first, disjoint and not adjacent: the newest that fit, at most
+    /// [`MAX_ACK_RANGES`](super::MAX_ACK_RANGES). Returns how many it took.
+    ///
+    /// `delay` and `arrival` mean what they do in [`Ack`](super::Ack).
+    #[inline]
+    pub fn ack(
+        &mut self,
+        delay: Duration,
+        arrival: Duration,
+        ecn: Option<Ecn>,
+        ranges: impl IntoIterator<Item = Range<u64>>,
+    ) -> Option<usize> {
+        self.frame(|out, _| ack::put(out, delay, arrival, ecn, ranges.into_iter()))
+    }
+
+    /// CLOSE.
+    pub fn close(&mut self, code: u64) -> bool {
+        self.frame(|out, _| {
+            out.byte(kind::CLOSE)?;
+            out.varint(code)
+        })
+        .is_some()
+    }
+
+    /// PATH_CHALLENGE.
+    pub fn path_challenge(&mut self, data: [u8; 8]) -> bool {
+        self.frame(|out, _| {
+            out.byte(kind::PATH_CHALLENGE)?;
+            out.bytes(&data)
+        })
+        .is_some()
+    }
+
+    /// PATH_RESPONSE.
+    pub fn path_response(&mut self, data: [u8; 8]) -> bool {
+        self.frame(|out, _| {
+            out.byte(kind::PATH_RESPONSE)?;
+            out.bytes(&data)
+        })
+        .is_some()
+    }
+
+    /// PARAMS.
+    pub fn params(&mut self, params: &Params) -> bool {
+        self.frame(|out, _| params.put(out)).is_some()
+    }
+
+    /// ASK.
+    #[inline]
+    pub fn ask(&mut self, ask: Ask) -> bool {
+        self.frame(|out, bases| {
+            out.byte(kind::ASK)?;
+            out.varint(relative(ask.s.0, bases.sender))?;
+            out.varint(ask.n)?;
+            out.varint(relative(ask.l.0, bases.sender))
+        })
+        .is_some()
+    }
+
+    /// STATE of the live record `r`. `free` are its free slots, ascending; those within `[claim.lo, claim.up)` are
+    /// claimed, as many ranges as fit and at most `max_ranges`. If one must be left out, the claim ends before it.
+    /// Returns the `up` that was claimed, which may be as low as `claim.lo`; `None` also if `claim.up < claim.lo`.
+    #[inline]
+    pub fn state_live(
+        &mut self,
+        b: Incarnation,
+        r: Incarnation,
+        claim: Claim,
+        free: impl IntoIterator<Item = Range<u64>>,
+        max_ranges: u16,
+    ) -> Option<Slot> {
+        self.frame(|out, bases| state::put_live(out, bases, (b, r), claim, free.into_iter(), max_ranges))
+    }
+
+    /// STATE of a node without a record; `ck` is its clock.
+    pub fn state_gone(&mut self, b: Incarnation, ck: Incarnation) -> bool {
+        self.frame(|out, bases| state::put_gone(out, bases, b, ck))
+            .is_some()
+    }
+
+    /// Begins MESSAGES for consecutive slots from `s` on; `None` if not even its header fits.
+    #[inline]
+    pub fn messages(&mut self, r: Incarnation, s: Slot) -> Option<MessagesWriter<'_, 'a>> {
+        MessagesWriter::open(self, r, s)
+    }
+
+    /// FRAGMENT of the message `(r, s)` of `total` bytes, at `offset`: as much as fits of `data`, which is given in
+    /// two parts because head and body of a message lie apart. Returns how many bytes it took; 0 means no frame.
+    #[inline]
+    pub fn fragment(&mut self, r: Incarnation, s: Slot, total: u64, offset: u64, data: [&[u8]; 2]) -> usize {
+        let [first, second] = data;
+        let len = first
+            .len()
+            .saturating_add(second.len())
+            .min(self.fragment_room(r, s, total, offset));
+        let (first, rest) = first.split_at_checked(len).unwrap_or((first, &[]));
+        let second = if rest.is_empty() {
+            second.get(..len - first.len()).unwrap_or_default()
+        } else {
+            &[]
+        };
+        if len == 0 {
+            return 0;
+        }
+        let written = self.frame(|out, bases| {
+            out.byte(kind::FRAGMENT)?;
+            out.varint(relative(r.0, bases.receiver))?;
+            out.varint(relative(s.0, bases.sender))?;
+            out.varint(total)?;
+            out.varint(offset)?;
+            out.length(len)?;
+            out.bytes(first)?;
+            out.bytes(second)
+        });
+        written.map_or(0, |()| len)
+    }
+
+    /// Most bytes of data that a FRAGMENT could carry now.
+    #[inline]
+    pub fn fragment_room(&self, r: Incarnation, s: Slot, total: u64, offset: u64) -> usize {
+        let head = 1
+            + varint_len(relative(r.0, self.bases.receiver))
+            + varint_len(relative(s.0, self.bases.sender))
+            + varint_len(total)
+            + varint_len(offset);
+        let left = usize::try_from(total.saturating_sub(offset)).unwrap_or(usize::MAX);
+        varint::prefixed_room(self.remaining().saturating_sub(head)).min(left)
+    }
+
+    /// TOKEN: what became of the message `(r, s)`?
+    pub fn token(&mut self, r: Incarnation, s: Slot) -> bool {
+        self.frame(|out, bases| {
+            out.byte(kind::TOKEN)?;
+            out.varint(relative(r.0, bases.receiver))?;
+            out.varint(relative(s.0, bases.sender))
+        })
+        .is_some()
+    }
+
+    /// HAVE: `prefix` and `limit` mean what they do in [`Have`](super::Have); `held`, ascending, counts from
+    /// `prefix` on, as many ranges as fit and at most [`MAX_HAVE_RANGES`](super::MAX_HAVE_RANGES).
+    pub fn have(
+        &mut self,
+        r: Incarnation,
+        s: Slot,
+        prefix: u64,
+        limit: u64,
+        held: impl IntoIterator<Item = Range<u64>>,
+    ) -> bool {
+        self.frame(|out, bases| state::put_have(out, bases, (r, s), (prefix, limit), held.into_iter()))
+            .is_some()
+    }
+
+    /// ABANDONED: `bytes` of all messages given up under `r` so far.
+    pub fn abandoned(&mut self, r: Incarnation, bytes: u64) -> bool {
+        self.frame(|out, bases| {
+            out.byte(kind::ABANDONED)?;
+            out.varint(relative(r.0, bases.receiver))?;
+            out.varint(bytes)
+        })
+        .is_some()
+    }
+
+    /// Keeps what `write` puts only if it succeeds.
+    #[inline]
+    fn frame<T>(&mut self, write: impl FnOnce(&mut Put<'_>, Bases) -> Option<T>) -> Option<T> {
+        let mut out = Put::new(self.buf.get_mut(self.len..)?);
+        let written = write(&mut out, self.bases)?;
+        self.len += out.len();
+        Some(written)
+    }
+
+    pub(super) const fn capacity(&self) -> usize {
+        self.buf.len()
+    }
+
+    pub(super) fn room(&mut self, from: usize) -> &mut [u8] {
+        self.buf.get_mut(from..).unwrap_or_default()
+    }
+
+    /// Keeps everything before `end`, and puts `count` where it stands.
+    #[inline]
+    pub(super) fn advance(&mut self, end: usize, count_at: usize, count: u8) {
+        if let Some(byte) = self.buf.get_mut(count_at) {
+            *byte = count;
+            self.len = end;
+        }
+    }
+}
