@@ -331,8 +331,9 @@ impl Node {
             return;
         };
         let ours = self.params(place);
+        // Who wrote the opening could not know our base: what is ours is relative to zero there.
+        self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
         let bases = Bases { sender: ours.base, receiver: theirs.base };
-        self.on_handshake_frames(now, place, payload, bases.reversed());
         let index = self.new_index();
         let header = wire::answer_header(opened.suite().as_u8(), opening.index, index);
         let mut frames = [0; ANSWER_ROOM];
