@@ -5,6 +5,9 @@ use std::process::ExitCode;
 use exonet::Outcome;
 use serde::Serialize;
 
+/// What shells expect of a process that ended by an interrupt: 128 + SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+
 /// Exit codes, as the help documents them. Usage errors (2) come from the argument parser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Exit {
@@ -27,7 +30,7 @@ impl From<Exit> for ExitCode {
             Exit::Error => 1,
             Exit::Unknown => 3,
             Exit::Undelivered => 4,
-            Exit::Interrupted => 130,
+            Exit::Interrupted => INTERRUPTED,
         })
     }
 }

@@ -43,12 +43,13 @@ struct Series {
 
 pub(super) async fn run(settings: &Settings, args: &PingArgs) -> Result<Exit, Failure> {
     let node = node::toward(settings, &args.peer).await?;
+    let stop = stop(None)?;
     let mut series = Series::default();
     let interrupted = {
         let pings = ping_all(settings, &node, args, &mut series);
         tokio::select! {
             result = pin!(pings) => { result?; false }
-            stop = stop(None) => { stop?; true }
+            _ = stop => true,
         }
     };
     sum_up(settings, &node, args, &series, interrupted)?;

@@ -209,7 +209,7 @@ impl<'a> Book<'a> {
         mut offered: mpsc::Receiver<Receipt>,
     ) -> Result<Option<Stop>, Failure> {
         let mut offer = pin!(offer);
-        let mut stop = pin!(stop(args.timeout));
+        let mut stop = pin!(stop(args.timeout)?);
         let mut silence = pin!(tokio::time::sleep(SILENCE));
         let (mut all_offered, mut told) = (false, false);
         loop {
@@ -227,7 +227,7 @@ impl<'a> Book<'a> {
                     while let Ok(receipt) = offered.try_recv() {
                         self.take(receipt);
                     }
-                    return stop.map(Some);
+                    return Ok(Some(stop));
                 }
                 () = &mut silence, if !told => {
                     told = true;

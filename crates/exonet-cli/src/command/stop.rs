@@ -1,8 +1,12 @@
 //! What ends a wait before its time.
 
 use std::future::pending;
+use std::io;
 use std::time::Duration;
 
+use tokio::sync::watch;
+
+use crate::exit::INTERRUPTED;
 use crate::failure::Failure;
 
 /// Why a wait ended.
@@ -14,32 +18,78 @@ pub(crate) enum Stop {
     TimedOut,
 }
 
-/// Ends at an interrupt or after `timeout`. Make it once and keep it: a signal between two of these is lost.
-pub(crate) async fn stop(timeout: Option<Duration>) -> Result<Stop, Failure> {
-    let over = async {
-        match timeout {
-            Some(timeout) => tokio::time::sleep(timeout).await,
-            None => pending().await,
+/// Watches for requests to stop from here on, not only from the first poll: call it before anything is begun that an
+/// interrupt should end well. The future ends at the first request, or after `timeout`.
+///
+/// The second request ends the process at once: whatever hangs, hangs no longer.
+pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Stop>, Failure> {
+    let mut requests = requests().map_err(|e| Failure::new("cannot watch for signals").because(&e))?;
+    Ok(async move {
+        let over = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            // The sender of requests lives as long as the process.
+            _ = requests.wait_for(|requests| *requests > 0) => Stop::Interrupted,
+            () = over => Stop::TimedOut,
         }
-    };
-    tokio::select! {
-        signal = signal() => signal.map(|()| Stop::Interrupted),
-        () = over => Ok(Stop::TimedOut),
+    })
+}
+
+/// How many requests there have been.
+fn requests() -> io::Result<watch::Receiver<u32>> {
+    let mut signals = Signals::new()?;
+    let (count, requests) = watch::channel(0);
+    // A task of its own: it hears the second one even while the command is stuck in a write.
+    tokio::spawn(async move {
+        loop {
+            signals.next().await;
+            if *count.borrow() > 0 {
+                std::process::exit(INTERRUPTED.into());
+            }
+            count.send_modify(|count| *count += 1);
+        }
+    });
+    Ok(requests)
+}
+
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
     }
 }
 
-/// Ends at the first request to stop.
-async fn signal() -> Result<(), Failure> {
-    let failure = |error: std::io::Error| Failure::new("cannot watch for signals").because(&error);
-    #[cfg(unix)]
-    {
-        use tokio::signal::unix::{SignalKind, signal};
-        let mut terminate = signal(SignalKind::terminate()).map_err(failure)?;
-        tokio::select! {
-            interrupt = tokio::signal::ctrl_c() => interrupt.map_err(failure),
-            _ = terminate.recv() => Ok(()),
-        }
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Self)
     }
-    #[cfg(not(unix))]
-    tokio::signal::ctrl_c().await.map_err(failure)
+
+    async fn next(&mut self) {
+        let _ = self.0.recv().await;
+    }
 }

@@ -123,7 +123,7 @@ impl<'a> Demo<'a> {
     /// From the first message until everything is settled.
     async fn perform(&self, stage: &mut Stage<'_>, view: &mut View) -> Result<Performance, Failure> {
         let mut script = Script::new(self.course.messages, self.course.outage, self.course.crash);
-        let mut interrupt = pin!(stop::stop(Some(self.limit())));
+        let mut interrupt = pin!(stop::stop(Some(self.limit()))?);
         let mut glances = interval(GLANCE);
         glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let started = Instant::now();
@@ -134,7 +134,7 @@ impl<'a> Demo<'a> {
             tokio::select! {
                 _ = glances.tick() => {}
                 why = &mut interrupt => {
-                    let interrupted = why? == stop::Stop::Interrupted;
+                    let interrupted = why == stop::Stop::Interrupted;
                     return Ok(Performance { interrupted, took: took.unwrap_or_else(|| started.elapsed()) });
                 }
             }

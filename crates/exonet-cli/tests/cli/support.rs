@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -72,12 +72,22 @@ impl World {
     }
 }
 
-/// A process under way.
+/// A process under way. What it says is read at once, so that it never waits for us.
 pub(crate) struct Running {
-    child: Child,
-    stdout: BufReader<ChildStdout>,
+    child: Reaped,
+    stdout: mpsc::Receiver<String>,
     stderr: mpsc::Receiver<String>,
     seen: String,
+}
+
+/// A process that does not outlive its test.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 pub(crate) struct Listener {
@@ -95,16 +105,10 @@ pub(crate) struct Ended {
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
-        let stdout = BufReader::new(child.stdout.take().unwrap());
-        let mut pipe = child.stderr.take().unwrap();
-        let (tell, stderr) = mpsc::channel();
-        std::thread::spawn(move || {
-            let mut text = Vec::new();
-            let _ = pipe.read_to_end(&mut text);
-            let _ = tell.send(String::from_utf8_lossy(&text).into_owned());
-        });
+        let stdout = lines_of(child.stdout.take().unwrap());
+        let stderr = lines_of(child.stderr.take().unwrap());
         Self {
-            child,
+            child: Reaped(child),
             stdout,
             stderr,
             seen: String::new(),
@@ -112,47 +116,62 @@ impl Running {
     }
 
     pub(crate) fn stdin(&mut self) -> ChildStdin {
-        self.child.stdin.take().unwrap()
+        self.child.0.stdin.take().unwrap()
     }
 
     /// The next line of standard output, as JSON; None at its end.
     pub(crate) fn line(&mut self) -> Option<Value> {
-        let mut line = String::new();
-        self.stdout.read_line(&mut line).unwrap();
+        let line = match self.stdout.recv_timeout(HANG) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("the process says nothing"),
+        };
         self.seen.push_str(&line);
-        (!line.is_empty()).then(|| serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}")))
+        Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}")))
     }
 
     #[cfg(unix)]
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
-        let pid = rustix::process::Pid::from_child(&self.child);
+        let pid = rustix::process::Pid::from_child(&self.child.0);
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// As the power button does.
     pub(crate) fn kill(&mut self) {
-        self.child.kill().unwrap();
+        self.child.0.kill().unwrap();
     }
 
     /// Waits for the end and takes the rest of what is said.
     pub(crate) fn end(mut self) -> Ended {
-        let pid = self.child.id();
-        let (tell, ended) = mpsc::channel();
-        let mut stdout = self.stdout;
-        let mut seen = self.seen;
-        std::thread::spawn(move || {
-            let mut rest = Vec::new();
-            let _ = stdout.read_to_end(&mut rest);
-            seen.push_str(&String::from_utf8_lossy(&rest));
-            let _ = tell.send((self.child.wait().unwrap().code(), seen));
-        });
-        let (code, stdout) = ended.recv_timeout(HANG).unwrap_or_else(|_| {
-            let _ = Command::new("kill").args(["-9", &pid.to_string()]).status();
-            panic!("the process hangs");
-        });
-        let stderr = self.stderr.recv_timeout(HANG).unwrap_or_default();
+        let mut rest = |lines: &mpsc::Receiver<String>, text: &mut String| loop {
+            match lines.recv_timeout(HANG) {
+                Ok(line) => text.push_str(&line),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.child.0.kill().unwrap();
+                    panic!("the process hangs; so far it said:\n{text}");
+                }
+            }
+        };
+        let (mut stdout, mut stderr) = (self.seen, String::new());
+        rest(&self.stdout, &mut stdout);
+        rest(&self.stderr, &mut stderr);
+        let code = self.child.0.wait().unwrap().code();
         Ended { code, stdout, stderr }
     }
+}
+
+fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (tell, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            let _ = tell.send(String::from_utf8_lossy(&line).into_owned());
+            line.clear();
+        }
+    });
+    lines
 }
 
 impl Ended {

@@ -118,7 +118,7 @@ impl Copying<'_> {
                 .map(|item| self.one(item))
                 .buffer_unordered(ABREAST)
         );
-        let mut stop = pin!(stop(timeout));
+        let mut stop = pin!(stop(timeout)?);
         let mut listening = pin!(self.refusals.listen(self.node));
         let mut ended = None;
         loop {
@@ -128,7 +128,7 @@ impl Copying<'_> {
                     None => return Ok(ended),
                 },
                 why = &mut stop, if ended.is_none() => {
-                    ended = Some(why?);
+                    ended = Some(why);
                     stopping.send_replace(true);
                 }
                 closed = &mut listening, if ended.is_none() => return closed.map(|never| match never {}),

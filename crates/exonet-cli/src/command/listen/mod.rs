@@ -17,7 +17,7 @@ use tokio::task::{JoinError, JoinSet};
 use self::address::reachable;
 use self::taking::{Listener, Taken};
 use self::totals::Totals;
-use super::stop::stop;
+use super::stop::{Stop, stop};
 use crate::args::ListenArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -41,6 +41,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         settings.note(format!("made identity {name} in {}", path.display()));
     }
     let node = node::at(settings, args.bind.as_deref(), &args.allow).await?;
+    let stop = stop(None)?;
     announce(settings, &node, args)?;
     let listener = Arc::new(Listener {
         node: node.clone(),
@@ -50,7 +51,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     });
     let mut totals = Totals::default();
     let started = Instant::now();
-    let interrupted = serve(settings, &listener, args.exit_after, &mut totals).await;
+    let interrupted = serve(settings, &listener, (args.exit_after, stop), &mut totals).await;
     node.close(GOODBYE).await;
     let interrupted = interrupted?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
@@ -103,10 +104,10 @@ fn announce(settings: &Settings, node: &Node, args: &ListenArgs) -> Result<(), F
 async fn serve(
     settings: &Settings,
     listener: &Arc<Listener>,
-    enough: Option<u64>,
+    (enough, stop): (Option<u64>, impl Future<Output = Stop>),
     totals: &mut Totals,
 ) -> Result<bool, Failure> {
-    let mut stop = pin!(stop(None));
+    let mut stop = pin!(stop);
     let mut jobs: JoinSet<Result<Taken, Failure>> = JoinSet::new();
     loop {
         let under_way = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
@@ -127,7 +128,7 @@ async fn serve(
                 }
             }
             Some(job) = jobs.join_next() => totals.add(settings, finished(job)?),
-            stopped = &mut stop => return stopped.map(|_| true),
+            _ = &mut stop => return Ok(true),
         }
     }
 }
