@@ -1,2 +1,58 @@
-//! The exon command.
-fn main() {}
+//! `exon`: messages and files between machines, exactly once, from the command line.
+//!
+//! Arguments ([`args`]) become [`settings`], and a [`command`] does the work with them. Data goes to standard
+//! output, everything about the work to standard error.
+
+mod args;
+mod bench;
+mod command;
+mod demo;
+mod exit;
+mod failure;
+mod identity;
+mod log;
+mod node;
+mod numbered;
+mod output;
+mod settings;
+mod store;
+mod text;
+mod transfer;
+mod units;
+
+use std::alloc::System;
+use std::process::ExitCode;
+
+use cap::Cap;
+use clap::Parser;
+
+use crate::args::Cli;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// Counts what is allocated, so that `exon bench` can tell bytes per peer; without a limit, this costs one
+/// atomic addition an allocation.
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let json = cli.common.json;
+    let exit = run(cli).unwrap_or_else(|failure| {
+        failure.report(json);
+        Exit::Error
+    });
+    exit.into()
+}
+
+fn run(cli: Cli) -> Result<Exit, Failure> {
+    log::start(&cli.common);
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
+    let result = runtime.block_on(command::run(cli));
+    // A thread that still waits for standard input must not hold the process back.
+    runtime.shutdown_background();
+    result
+}

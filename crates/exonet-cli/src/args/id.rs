@@ -1,0 +1,27 @@
+//! `exon id`.
+
+use clap::Args;
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  Who am I when I listen?
+      exon id
+
+  Make an identity for one purpose, and send as it:
+      exon id sensor-7 --new
+      exon send --as sensor-7 ID@HOST:PORT 'it is 21 degrees'
+
+An identity is a key and one integer in a directory of its own. Move it, but never copy it: two nodes with
+one key cannot keep the promise of exactly once. The same holds for a directory restored from a backup.";
+
+/// Show or make a stored identity
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct IdArgs {
+    /// Which identity; the same as --as
+    #[arg(value_name = "NAME", conflicts_with = "identity")]
+    pub(crate) name: Option<String>,
+    /// Make it; an error if it is there already
+    #[arg(long)]
+    pub(crate) new: bool,
+}

@@ -1,0 +1,134 @@
+//! The command line: what may be written, not what it does.
+
+mod bench;
+mod cp;
+mod demo;
+mod id;
+mod listen;
+mod ping;
+mod send;
+
+use std::path::PathBuf;
+
+use clap::builder::styling::{AnsiColor, Styles};
+use clap::{ArgAction, Args, Parser, Subcommand};
+
+pub(crate) use bench::{BenchArgs, CrowdArgs};
+pub(crate) use cp::CpArgs;
+pub(crate) use demo::{DemoArgs, DemoReceiverArgs};
+pub(crate) use id::IdArgs;
+pub(crate) use listen::ListenArgs;
+pub(crate) use ping::PingArgs;
+pub(crate) use send::SendArgs;
+
+const STYLES: Styles = Styles::styled()
+    .header(AnsiColor::Green.on_default().bold())
+    .usage(AnsiColor::Green.on_default().bold())
+    .literal(AnsiColor::Cyan.on_default())
+    .placeholder(AnsiColor::Cyan.on_default());
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  See it at work, over a network that loses, doubles, garbles and dies:
+      exon demo
+
+  Two machines: the first prints the address that the second one uses.
+      exon listen
+      exon send ID@HOST:PORT 'hello'
+
+EXIT CODES
+    0  done; every message was delivered
+    1  an error, told on standard error
+    2  wrong usage
+    3  of some message it is unknown whether it was delivered: once, or not at all
+    4  some message was certainly not delivered: expired, cancelled or refused
+  130  interrupted
+
+A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and several may be
+given: ID@HOST:PORT,HOST:PORT.";
+
+/// Messages and files between machines, exactly once, encrypted, with no server in between.
+#[derive(Debug, Parser)]
+#[command(name = "exon", version, styles = STYLES, after_help = AFTER_HELP, max_term_width = 100)]
+pub(crate) struct Cli {
+    #[command(flatten)]
+    pub(crate) common: Common,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// What every command takes.
+#[derive(Args, Debug)]
+pub(crate) struct Common {
+    /// Use the stored identity NAME instead of the command's default
+    #[arg(
+        long = "as",
+        value_name = "NAME",
+        global = true,
+        help_heading = "Common options"
+    )]
+    pub(crate) identity: Option<String>,
+    /// Keep the identity in this directory
+    #[arg(long, value_name = "DIR", global = true, help_heading = "Common options")]
+    pub(crate) state: Option<PathBuf>,
+    /// Print one JSON object a line; the last one sums up
+    #[arg(long, global = true, help_heading = "Common options")]
+    pub(crate) json: bool,
+    /// Say more: single outcomes, then (-vv, -vvv) what the node does
+    #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
+    pub(crate) verbose: u8,
+    /// Say nothing but errors and data
+    #[arg(
+        short,
+        long,
+        global = true,
+        conflicts_with = "verbose",
+        help_heading = "Common options"
+    )]
+    pub(crate) quiet: bool,
+}
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    Id(IdArgs),
+    Listen(ListenArgs),
+    Send(SendArgs),
+    Cp(CpArgs),
+    Ping(PingArgs),
+    Demo(DemoArgs),
+    Bench(BenchArgs),
+    #[command(hide = true)]
+    DemoReceiver(DemoReceiverArgs),
+    #[command(hide = true)]
+    BenchCrowd(CrowdArgs),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_shows_examples() {
+        let mut exon = Cli::command();
+        exon.build();
+        for command in exon
+            .get_subcommands_mut()
+            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
+        {
+            let name = command.get_name().to_owned();
+            let help = command.render_help().to_string();
+            assert!(help.contains("EXAMPLES"), "{name} has no examples");
+            assert!(
+                help.contains(&format!("exon {name}")),
+                "{name} is not in its examples"
+            );
+        }
+    }
+}

@@ -1,0 +1,36 @@
+//! `exon ping`.
+
+use std::time::Duration;
+
+use clap::Args;
+use exonet::PeerAddr;
+
+use crate::units::parse_span;
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  Is it there, and how far away?
+      exon ping ID@HOST:PORT
+
+  Twenty pings, five a second:
+      exon ping ID@HOST:PORT -n 20 --interval 200ms
+
+A ping is authenticated: an answer proves that the node with this id is there. Exit code 4: none came.";
+
+/// Measure the way to a node
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PingArgs {
+    /// Whom
+    #[arg(value_name = "PEER")]
+    pub(crate) peer: PeerAddr,
+    /// How many
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
+    pub(crate) count: u32,
+    /// From one ping to the next
+    #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_span)]
+    pub(crate) interval: Duration,
+    /// How long to wait for each
+    #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_span)]
+    pub(crate) timeout: Duration,
+}

@@ -1,0 +1,77 @@
+//! `exon send`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use exonet::{PeerAddr, Priority};
+
+use crate::units::parse_span;
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  One message:
+      exon send ID@HOST:PORT 'the build is green'
+
+  Each line of a log as a message, as it is written:
+      tail -f app.log | exon send ID@HOST:PORT
+
+  Something that is worth nothing after two seconds:
+      exon send ID@HOST:PORT --deadline 2s --priority urgent 'look now'
+
+  A script that must know:
+      exon send ID@HOST:PORT --timeout 30s 'pay 10' || echo \"exit code $?: not known to be delivered\"
+
+Exit code 3 means that some message was delivered once or not at all, and nobody can tell which; its id is
+the same at both ends. Exit code 4 means that some message was certainly not delivered: send it again freely.";
+
+/// Send messages: arguments, files, or the lines of standard input
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct SendArgs {
+    /// To whom
+    #[arg(value_name = "PEER")]
+    pub(crate) peer: PeerAddr,
+    /// Each argument is a message
+    #[arg(value_name = "TEXT")]
+    pub(crate) texts: Vec<String>,
+    /// The content of a file is a message; may be given several times
+    #[arg(short, long = "file", value_name = "FILE")]
+    pub(crate) files: Vec<PathBuf>,
+    /// Each line of standard input is a message; the default when no text and no file is given
+    #[arg(long)]
+    pub(crate) stdin_lines: bool,
+    /// A tag for dispatch at the receiver, at most 255 bytes
+    #[arg(long, value_name = "TAG", default_value = "")]
+    pub(crate) tag: String,
+    /// Which messages go first
+    #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]
+    pub(crate) priority: Urgency,
+    /// What has not left after this long is not sent any more
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) deadline: Option<Duration>,
+    /// Stop waiting for outcomes after this long, and say what is open
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) timeout: Option<Duration>,
+}
+
+/// The classes of priority, as arguments.
+#[derive(Clone, Copy, Debug, Default, ValueEnum)]
+pub(crate) enum Urgency {
+    Urgent,
+    #[default]
+    Normal,
+    Low,
+    Bulk,
+}
+
+impl From<Urgency> for Priority {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Urgent => Self::Urgent,
+            Urgency::Normal => Self::Normal,
+            Urgency::Low => Self::Low,
+            Urgency::Bulk => Self::Bulk,
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! Bytes per peer: one node here, its peers in another process, so that only the node is counted.
+
+use std::io::{self, BufReader, BufWriter};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use exonet_proto::Mono;
+use exonet_proto::node::{Config, Policy};
+use serde::Serialize;
+
+use super::frame::{Frame, address_of, peer_at};
+use super::host::{Host, at};
+use crate::failure::Failure;
+use crate::units::precise;
+
+/// Peers that come at once.
+const GUESTS: u32 = 256;
+/// A way there, as the moved clock has it.
+const WAY: Duration = Duration::from_micros(50);
+/// Enough turns for everything that is asked for; more would mean that nothing comes of it.
+const TURNS: u32 = 5_000_000;
+
+/// What the peers of one node cost.
+#[derive(Debug, Serialize)]
+pub(super) struct Memory {
+    pub(super) peers: u32,
+    pub(super) message: usize,
+    pub(super) stages: Vec<Stage>,
+    pub(super) seconds: f64,
+}
+
+/// The cost at one point of their lives, over that of a node without peers.
+#[derive(Debug, Serialize)]
+pub(super) struct Stage {
+    pub(super) stage: String,
+    pub(super) allocated_per_peer: f64,
+    pub(super) resident_per_peer: Option<f64>,
+    /// Peers that the node knows then.
+    pub(super) known: usize,
+}
+
+/// Meets `peers` peers, each sending one message of `size` bytes, and forgets them again.
+pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
+    let started = Instant::now();
+    let mut meeting = Meeting::new(peers, size)?;
+    let bodies = usize::try_from(peers).unwrap_or(usize::MAX).saturating_mul(size);
+    let mut stages = Vec::new();
+
+    // Busy: from every peer, a message waits to be taken.
+    while meeting.born < peers {
+        let guests = GUESTS.min(peers - meeting.born);
+        meeting.admit(guests)?;
+        let waiting = usize::try_from(meeting.born)
+            .unwrap_or(usize::MAX)
+            .saturating_mul(size);
+        meeting.run(|node| node.node.stats().received_bytes >= waiting)?;
+    }
+    meeting.run(|node| node.node.stats().received_bytes >= bodies)?;
+    stages.push(meeting.stage(&format!("busy: a message of {size} bytes waits")));
+
+    let taken = meeting.take_all();
+    if taken < u64::from(peers) {
+        return Err(Failure::new(format!(
+            "only {taken} messages of {peers} peers have arrived"
+        )));
+    }
+    meeting.run_until_delivered()?;
+    stages.push(meeting.stage("just now: the message is taken"));
+    meeting.run_for(Duration::from_secs(20))?;
+    stages.push(meeting.stage("idle: 20 s later, the channel stands"));
+    meeting.run_for(Duration::from_secs(300))?;
+    stages.push(meeting.stage("forgotten: 5 minutes later"));
+    Ok(Memory {
+        peers,
+        message: size,
+        stages,
+        seconds: started.elapsed().as_secs_f64(),
+    })
+}
+
+/// A node, and the pipe to its peers.
+struct Meeting {
+    node: Host,
+    now: Mono,
+    peers: u32,
+    born: u32,
+    /// To be born with the next frame.
+    coming: u32,
+    /// What the node has said since the last frame.
+    said: Vec<(u32, Vec<u8>)>,
+    buffer: Vec<u8>,
+    /// When the peers want to be called.
+    call: Mono,
+    /// Messages of the peers that are not delivered.
+    open: u32,
+    base: Level,
+    to: BufWriter<ChildStdin>,
+    from: BufReader<ChildStdout>,
+    child: Child,
+}
+
+/// What this process uses.
+#[derive(Clone, Copy, Debug)]
+struct Level {
+    allocated: usize,
+    resident: Option<u64>,
+}
+
+impl Level {
+    fn now() -> Self {
+        Self {
+            allocated: crate::ALLOCATOR.allocated(),
+            resident: resident(),
+        }
+    }
+}
+
+/// Resident bytes of this process, where the system tells.
+fn resident() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+    let kib: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
+    kib.checked_mul(1_024)
+}
+
+fn lost(error: &io::Error) -> Failure {
+    Failure::new("the bench has lost its peers").because(error)
+}
+
+impl Meeting {
+    fn new(peers: u32, size: usize) -> Result<Self, Failure> {
+        let failed = |e: io::Error| Failure::new("cannot start the bench's peers").because(&e);
+        let mut child = Command::new(std::env::current_exe().map_err(failed)?)
+            .args(["bench-crowd", "--size", &size.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .map_err(failed)?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (to, from) = pipes.ok_or_else(|| Failure::new("the bench's peers have no pipes"))?;
+        let mut config = Config::new(Policy::Anyone);
+        config.limits.peers = usize::try_from(peers).unwrap_or(usize::MAX).saturating_add(1);
+        // All come within a moment of the moved clock.
+        config.limits.openings_per_second = u32::MAX;
+        let seed = *blake3::hash(b"exon bench").as_bytes();
+        let start = Mono(1_000_000_000);
+        let mut meeting = Self {
+            node: Host::new(config, seed, at(start)),
+            now: start,
+            peers,
+            born: 0,
+            coming: 0,
+            said: Vec::new(),
+            buffer: Vec::new(),
+            call: Mono::NEVER,
+            open: 0,
+            base: Level::now(),
+            to: BufWriter::new(to),
+            from: BufReader::new(from),
+            child,
+        };
+        let id = meeting.node.id.0.to_vec();
+        let hello = Frame {
+            datagrams: vec![(0, id)],
+            ..Frame::default()
+        };
+        hello.write(&mut meeting.to).map_err(|e| lost(&e))?;
+        meeting.base = Level::now();
+        Ok(meeting)
+    }
+
+    fn admit(&mut self, guests: u32) -> Result<(), Failure> {
+        self.coming = guests;
+        self.born += guests;
+        self.turn()
+    }
+
+    /// One exchange of datagrams, and a step of the clock.
+    fn turn(&mut self) -> Result<(), Failure> {
+        let frame = Frame {
+            time: self.now,
+            number: std::mem::take(&mut self.coming),
+            datagrams: std::mem::take(&mut self.said),
+        };
+        frame.write(&mut self.to).map_err(|e| lost(&e))?;
+        drop(frame);
+        let answer = Frame::read(&mut self.from).map_err(|e| lost(&e))?;
+        (self.call, self.open) = (answer.time, answer.number);
+        self.now += WAY;
+        let now = at(self.now);
+        for (peer, mut datagram) in answer.datagrams {
+            self.node.hear(now, address_of(peer), &mut datagram);
+        }
+        if self.node.next_call() <= self.now {
+            self.node.node.handle_timeout(now);
+        }
+        self.speak();
+        Ok(())
+    }
+
+    fn speak(&mut self) {
+        let said = &mut self.said;
+        self.node.speak(at(self.now), &mut self.buffer, |to, datagram| {
+            said.extend(peer_at(to).map(|peer| (peer, datagram)));
+        });
+    }
+
+    /// Moves the clock on to where something happens, if nothing is under way.
+    fn skip(&mut self, until: Mono) {
+        if self.said.is_empty() {
+            let next = self.call.min(self.node.next_call()).min(until);
+            self.now = self.now.max(next);
+        }
+    }
+
+    fn run(&mut self, done: impl Fn(&Host) -> bool) -> Result<(), Failure> {
+        for _ in 0..TURNS {
+            if done(&self.node) {
+                return Ok(());
+            }
+            self.turn()?;
+            self.skip(Mono::NEVER);
+        }
+        Err(Failure::new("the bench's peers get nowhere"))
+    }
+
+    fn run_until_delivered(&mut self) -> Result<(), Failure> {
+        for _ in 0..TURNS {
+            self.turn()?;
+            if self.open == 0 && self.said.is_empty() {
+                return Ok(());
+            }
+            self.skip(Mono::NEVER);
+        }
+        Err(Failure::new(
+            "the bench's peers do not hear what became of their messages",
+        ))
+    }
+
+    fn run_for(&mut self, span: Duration) -> Result<(), Failure> {
+        let until = self.now + span;
+        for _ in 0..TURNS {
+            self.turn()?;
+            self.skip(until);
+            if self.now >= until {
+                return Ok(());
+            }
+        }
+        Err(Failure::new("the bench's peers do not come to rest"))
+    }
+
+    fn take_all(&mut self) -> u64 {
+        let mut taken = 0;
+        while self.node.node.recv(at(self.now)).is_some() {
+            taken += 1;
+        }
+        self.speak();
+        taken
+    }
+
+    fn stage(&self, stage: &str) -> Stage {
+        let level = Level::now();
+        let peers = precise(self.peers.into());
+        // What waits in the pipe's buffers is not the node's.
+        let carried: usize = self
+            .said
+            .iter()
+            .map(|(_, datagram)| datagram.capacity() + 32)
+            .sum();
+        let bytes = |count: usize| precise(u64::try_from(count).unwrap_or(u64::MAX));
+        let resident = level.resident.zip(self.base.resident);
+        Stage {
+            stage: stage.to_owned(),
+            allocated_per_peer: (bytes(level.allocated) - bytes(self.base.allocated) - bytes(carried))
+                / peers,
+            resident_per_peer: resident.map(|(now, base)| (precise(now) - precise(base)) / peers),
+            known: self.node.node.stats().peers,
+        }
+    }
+}
+
+impl Drop for Meeting {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

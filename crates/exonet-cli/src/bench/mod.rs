@@ -1,0 +1,130 @@
+//! `exon bench`: what this machine does with it.
+
+mod crowd;
+mod frame;
+mod host;
+mod memory;
+mod pair;
+
+pub(crate) use crowd::crowd;
+
+use std::time::Duration;
+
+use console::style;
+use serde::Serialize;
+
+use self::memory::Memory;
+use self::pair::{Batch, OneWay, Pair, RoundTrip};
+use crate::args::BenchArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::units::{count, span, whole};
+
+/// Sizes measured unless one is asked for.
+const SIZES: [usize; 2] = [1_024, 64];
+/// Bytes of the message that each of many peers sends.
+const PEER_MESSAGE: usize = 1_024;
+
+/// All figures; the last line of `--json`.
+#[derive(Debug, Serialize)]
+struct Figures {
+    r#type: &'static str,
+    one_way: Vec<OneWay>,
+    round_trip: Vec<RoundTrip>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    memory: Option<Memory>,
+}
+
+/// Measures, and tells each figure when it is there.
+pub(crate) async fn run(settings: &Settings, args: &BenchArgs) -> Result<Exit, Failure> {
+    let output = settings.output;
+    let sizes = match args.size {
+        Some(size) => vec![usize::try_from(size.0).unwrap_or(usize::MAX)],
+        None => SIZES.to_vec(),
+    };
+    let mut figures = Figures {
+        r#type: "summary",
+        one_way: Vec::new(),
+        round_trip: Vec::new(),
+        memory: None,
+    };
+    output.text("\n  two nodes in this process, over loopback, encrypted\n")?;
+    for &size in &sizes {
+        for batch in [Batch::One, Batch::Many] {
+            let measured = Pair::connect().await?.one_way(size, batch, args.seconds).await?;
+            output.text(&one_way_row(&measured))?;
+            figures.one_way.push(measured);
+        }
+    }
+    for &size in &sizes {
+        let measured = Pair::connect().await?.round_trips(size, args.seconds).await?;
+        output.text(&round_trip_row(&measured))?;
+        figures.round_trip.push(measured);
+    }
+    if args.peers > 0 {
+        let peers = args.peers;
+        settings.note(format!("meeting {} peers", count(peers.into())));
+        let measuring = tokio::task::spawn_blocking(move || memory::measure(peers, PEER_MESSAGE));
+        let measured = measuring
+            .await
+            .map_err(|e| Failure::new("measuring memory failed").because(&e))??;
+        output.text(&memory_table(&measured))?;
+        figures.memory = Some(measured);
+    }
+    output.text("")?;
+    output.line(&figures)?;
+    Ok(Exit::Success)
+}
+
+fn one_way_row(row: &OneWay) -> String {
+    let how = match row.batch {
+        1 => "one by one".to_owned(),
+        batch => format!("{batch} at a time"),
+    };
+    format!(
+        "  one way      {:>6} bytes  {how:<14}{:>12} messages/s {:>10.1} MB/s",
+        count(u64::try_from(row.size).unwrap_or(u64::MAX)),
+        count(whole(row.messages_per_s).unwrap_or(0)),
+        row.bytes_per_s / 1e6
+    )
+}
+
+fn round_trip_row(row: &RoundTrip) -> String {
+    let micros = |us: f64| span(Duration::from_secs_f64(us / 1e6));
+    format!(
+        "  round trip   {:>6} bytes  {:<14}{:>12} a second   p50 {}, p99 {}",
+        count(u64::try_from(row.size).unwrap_or(u64::MAX)),
+        "alone",
+        count(whole(row.per_s).unwrap_or(0)),
+        micros(row.p50_us),
+        micros(row.p99_us),
+    )
+}
+
+fn memory_table(memory: &Memory) -> String {
+    let head = format!(
+        "\n  {:<44}{:>14}{:>14}",
+        format!("bytes for each of {} peers", count(memory.peers.into())),
+        "allocated",
+        "resident"
+    );
+    let mut lines = vec![style(head).dim().to_string()];
+    for stage in &memory.stages {
+        let resident = stage.resident_per_peer.map_or_else(|| "-".to_owned(), signed);
+        lines.push(format!(
+            "  {:<44}{:>14}{resident:>14}",
+            stage.stage,
+            signed(stage.allocated_per_peer)
+        ));
+    }
+    let seconds = memory.seconds;
+    lines.push(style(format!("  met in {seconds:.1} s")).dim().to_string());
+    lines.join("\n")
+}
+
+/// What remains may be less than what was there before.
+fn signed(bytes: f64) -> String {
+    let sign = if bytes <= -0.5 { "-" } else { "" };
+    format!("{sign}{}", count(whole(bytes.abs()).unwrap_or(0)))
+}

@@ -1,0 +1,212 @@
+//! Two nodes over loopback: messages a second, and round trips.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use exonet::{Allow, Closed, Message, Node, PeerAddr, SendError};
+use hdrhistogram::Histogram;
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::node::GOODBYE;
+use crate::units::{precise, rate};
+
+/// Messages at a time, where they are sent and received in batches.
+const BATCH: usize = 64;
+/// Before the clock starts: windows grow, caches fill.
+const WARM_UP: Duration = Duration::from_millis(500);
+
+/// How messages are handed over.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Batch {
+    One,
+    Many,
+}
+
+/// One way: how much arrives.
+#[derive(Debug, Serialize)]
+pub(super) struct OneWay {
+    pub(super) size: usize,
+    /// Messages handed over at a time.
+    pub(super) batch: usize,
+    pub(super) messages_per_s: f64,
+    pub(super) bytes_per_s: f64,
+}
+
+/// A message there and one back, one after the other.
+#[derive(Debug, Serialize)]
+pub(super) struct RoundTrip {
+    pub(super) size: usize,
+    pub(super) per_s: f64,
+    pub(super) p50_us: f64,
+    pub(super) p99_us: f64,
+    pub(super) max_us: f64,
+}
+
+/// Two nodes that know each other.
+pub(super) struct Pair {
+    here: Node,
+    there: Node,
+    to_there: PeerAddr,
+    to_here: PeerAddr,
+}
+
+fn sending(error: &SendError) -> Failure {
+    Failure::new("cannot send over loopback").because(error)
+}
+
+fn receiving(error: &Closed) -> Failure {
+    Failure::new("cannot receive over loopback").because(error)
+}
+
+impl Pair {
+    pub(super) async fn connect() -> Result<Self, Failure> {
+        let (here, there) = (node().await?, node().await?);
+        let (to_here, to_there) = (here.peer_addr(), there.peer_addr());
+        Ok(Self {
+            here,
+            there,
+            to_there,
+            to_here,
+        })
+    }
+
+    /// Sends without pause, and counts what the receiving application gets.
+    pub(super) async fn one_way(self, size: usize, batch: Batch, over: Duration) -> Result<OneWay, Failure> {
+        let sender = tokio::spawn(send_for_ever(
+            self.here.clone(),
+            self.to_there.clone(),
+            size,
+            batch,
+        ));
+        let receive = async {
+            take_for(&self.there, batch, WARM_UP).await?;
+            let started = Instant::now();
+            let taken = take_for(&self.there, batch, over).await?;
+            Ok((taken, started.elapsed()))
+        };
+        let measured = tokio::select! {
+            measured = receive => measured,
+            // It ends only by failing.
+            ended = sender => Err(match ended {
+                Ok(error) => sending(&error),
+                Err(error) => Failure::new("the sender has failed").because(&error),
+            }),
+        };
+        self.end().await;
+        let (taken, took) = measured?;
+        let messages_per_s = rate(taken, took);
+        Ok(OneWay {
+            size,
+            batch: match batch {
+                Batch::One => 1,
+                Batch::Many => BATCH,
+            },
+            messages_per_s,
+            bytes_per_s: messages_per_s * precise(u64::try_from(size).unwrap_or(u64::MAX)),
+        })
+    }
+
+    /// One message on its way at any time.
+    pub(super) async fn round_trips(self, size: usize, over: Duration) -> Result<RoundTrip, Failure> {
+        let body = Bytes::from(vec![0x5a; size]);
+        let trips = tokio::select! {
+            trips = self.trips(&body, over) => trips,
+            echoed = self.echo() => echoed.map(|never| match never {}),
+        };
+        self.end().await;
+        let (trips, took) = trips?;
+        let micros = |nanos: u64| precise(nanos) / 1e3;
+        Ok(RoundTrip {
+            size,
+            per_s: rate(trips.len(), took),
+            p50_us: micros(trips.value_at_quantile(0.5)),
+            p99_us: micros(trips.value_at_quantile(0.99)),
+            max_us: micros(trips.max()),
+        })
+    }
+
+    async fn trips(&self, body: &Bytes, over: Duration) -> Result<(Histogram<u64>, Duration), Failure> {
+        let histogram = Histogram::<u64>::new_with_max(60_000_000_000, 3);
+        let mut trips = histogram.map_err(|e| Failure::new("cannot make a histogram").because(&e))?;
+        let begun = Instant::now();
+        let mut started = None;
+        loop {
+            let sent = Instant::now();
+            let receipt = self.here.send(&self.to_there, body.clone()).await;
+            drop(receipt.map_err(|e| sending(&e))?);
+            self.here.recv().await.map_err(|e| receiving(&e))?;
+            let Some(started) = started else {
+                if begun.elapsed() >= WARM_UP {
+                    started = Some(Instant::now());
+                }
+                continue;
+            };
+            trips.saturating_record(u64::try_from(sent.elapsed().as_nanos()).unwrap_or(u64::MAX));
+            let took: Duration = Instant::now().duration_since(started);
+            if took >= over {
+                return Ok((trips, took));
+            }
+        }
+    }
+
+    async fn echo(&self) -> Result<std::convert::Infallible, Failure> {
+        loop {
+            let received = self.there.recv().await.map_err(|e| receiving(&e))?;
+            let body = received.body.as_whole().cloned().unwrap_or_default();
+            let receipt = self.there.send(&self.to_here, body).await;
+            drop(receipt.map_err(|e| sending(&e))?);
+        }
+    }
+
+    /// What is still queued is given up.
+    async fn end(&self) {
+        tokio::join!(self.here.close(Duration::ZERO), self.there.close(GOODBYE));
+    }
+}
+
+async fn node() -> Result<Node, Failure> {
+    let built = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await;
+    built.map_err(|e| Failure::new("cannot start a node on loopback").because(&e))
+}
+
+/// Ends with the error that stops it: at the latest, the node is closed.
+async fn send_for_ever(node: Node, to: PeerAddr, size: usize, batch: Batch) -> SendError {
+    let body = Bytes::from(vec![0x5a; size]);
+    loop {
+        let sent = match batch {
+            Batch::One => node.send(&to, body.clone()).await.map(drop),
+            Batch::Many => {
+                let batch = std::iter::repeat_n(body.clone(), BATCH).map(Message::new);
+                node.send_batch(&to, batch)
+                    .await
+                    .map(drop)
+                    .map_err(|(_, error)| error)
+            }
+        };
+        if let Err(error) = sent {
+            return error;
+        }
+    }
+}
+
+/// Takes messages for `over`; returns how many.
+async fn take_for(node: &Node, batch: Batch, over: Duration) -> Result<u64, Failure> {
+    let end = tokio::time::Instant::now() + over;
+    let mut taken = 0_u64;
+    loop {
+        let some = async {
+            match batch {
+                Batch::One => node.recv().await.map(|_| 1),
+                Batch::Many => node.recv_batch(BATCH).await.map(|batch| batch.len()),
+            }
+        };
+        match tokio::time::timeout_at(end, some).await {
+            Ok(some) => {
+                let some = some.map_err(|e| receiving(&e))?;
+                taken = taken.saturating_add(u64::try_from(some).unwrap_or(0));
+            }
+            Err(_) => return Ok(taken),
+        }
+    }
+}

@@ -1,0 +1,59 @@
+//! What the receiver refuses, and why.
+
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+use exonet::{MessageId, Node};
+use tokio::sync::watch;
+
+use crate::failure::Failure;
+use crate::transfer::{LONGEST_REFUSAL, Refused, TAG_REFUSED};
+
+type Reasons = BTreeMap<(u64, u64), String>;
+
+/// The refusals that have come, by incarnation and slot of the refused message.
+#[derive(Debug)]
+pub(super) struct Refusals(watch::Sender<Reasons>);
+
+impl Default for Refusals {
+    fn default() -> Self {
+        Self(watch::Sender::new(Reasons::new()))
+    }
+}
+
+impl Refusals {
+    /// Takes what the receiver says, for ever.
+    pub(super) async fn listen(&self, node: &Node) -> Result<Infallible, Failure> {
+        // Something else from the receiver is not for us: we do not take it. Let go, it would come again at once.
+        let mut aside = Vec::new();
+        loop {
+            let delivery = node.accept().await;
+            let mut delivery = delivery.map_err(|e| Failure::new("cannot hear the receiver").because(&e))?;
+            if delivery.tag() != TAG_REFUSED {
+                aside.push(delivery);
+                continue;
+            }
+            if let Ok(body) = delivery.body_mut().bytes(LONGEST_REFUSAL).await
+                && let Some(refused) = Refused::decode(&body)
+            {
+                // Before we take it: the receiver goes on when we have.
+                self.0.send_modify(|reasons| {
+                    let reason = crate::text::escape(refused.reason.as_bytes());
+                    reasons.insert(refused.message(), reason);
+                });
+            }
+            // If its record is gone, it comes again.
+            let _ = delivery.done();
+        }
+    }
+
+    /// Why this message was refused, if it was.
+    pub(super) fn of(&self, id: MessageId) -> Option<String> {
+        self.0.borrow().get(&(id.r.0, id.s.0)).cloned()
+    }
+
+    /// Tells of every new refusal.
+    pub(super) fn watch(&self) -> watch::Receiver<Reasons> {
+        self.0.subscribe()
+    }
+}

@@ -1,0 +1,139 @@
+//! `exon ping`: round trips to a node.
+
+use std::pin::pin;
+use std::time::Duration;
+
+use exonet::Node;
+use serde::Serialize;
+
+use super::stop::stop;
+use crate::args::PingArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+use crate::units;
+
+#[derive(Serialize)]
+struct Pinged {
+    r#type: &'static str,
+    n: u32,
+    rtt_ms: Option<f64>,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    end: &'static str,
+    sent: u32,
+    lost: u32,
+    min_ms: Option<f64>,
+    avg_ms: Option<f64>,
+    max_ms: Option<f64>,
+    address: Option<String>,
+    mtu: Option<u16>,
+}
+
+/// Round trips so far.
+#[derive(Debug, Default)]
+struct Series {
+    sent: u32,
+    trips: Vec<Duration>,
+}
+
+pub(super) async fn run(settings: &Settings, args: &PingArgs) -> Result<Exit, Failure> {
+    let node = node::toward(settings, &args.peer).await?;
+    let stop = stop(None)?;
+    let mut series = Series::default();
+    let interrupted = {
+        let pings = ping_all(settings, &node, args, &mut series);
+        tokio::select! {
+            result = pin!(pings) => { result?; false }
+            _ = stop => true,
+        }
+    };
+    sum_up(settings, &node, args, &series, interrupted)?;
+    node.close(GOODBYE).await;
+    Ok(match (interrupted, series.trips.is_empty()) {
+        (true, _) => Exit::Interrupted,
+        (false, true) => Exit::Undelivered,
+        (false, false) => Exit::Success,
+    })
+}
+
+async fn ping_all(
+    settings: &Settings,
+    node: &Node,
+    args: &PingArgs,
+    series: &mut Series,
+) -> Result<(), Failure> {
+    let mut ticks = tokio::time::interval(args.interval.max(Duration::from_millis(1)));
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    for n in 1..=args.count {
+        ticks.tick().await;
+        series.sent = n;
+        let rtt = node.ping(&args.peer, args.timeout).await;
+        let rtt =
+            rtt.map_err(|e| Failure::new(format!("cannot ping {}", args.peer.id.short())).because(&e))?;
+        series.trips.extend(rtt);
+        let told = rtt.map_or("no answer".to_owned(), units::span);
+        settings.output.text(&format!("{n:>4}  {told}"))?;
+        settings.output.line(&Pinged {
+            r#type: "ping",
+            n,
+            rtt_ms: rtt.map(milliseconds),
+        })?;
+    }
+    Ok(())
+}
+
+fn sum_up(
+    settings: &Settings,
+    node: &Node,
+    args: &PingArgs,
+    series: &Series,
+    interrupted: bool,
+) -> Result<(), Failure> {
+    let stats = node.peer_stats(&args.peer.id);
+    let answered = u32::try_from(series.trips.len()).unwrap_or(u32::MAX);
+    let lost = series.sent.saturating_sub(answered);
+    let average = series.trips.iter().sum::<Duration>().checked_div(answered);
+    let (min, max) = (
+        series.trips.iter().min().copied(),
+        series.trips.iter().max().copied(),
+    );
+    let address = stats
+        .as_ref()
+        .and_then(|stats| stats.remote)
+        .map(|address| address.to_string());
+    let mtu = stats.as_ref().map(|stats| stats.mtu);
+    settings
+        .output
+        .text(&format!("\n{} sent, {lost} lost", series.sent))?;
+    if let (Some(min), Some(average), Some(max)) = (min, average, max) {
+        let [min, average, max] = [min, average, max].map(units::span);
+        settings
+            .output
+            .text(&format!("round trip  min {min}, average {average}, max {max}"))?;
+    }
+    if let (Some(address), Some(mtu)) = (&address, mtu) {
+        settings
+            .output
+            .text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
+    }
+    settings.output.line(&Summary {
+        r#type: "summary",
+        end: if interrupted { "interrupted" } else { "done" },
+        sent: series.sent,
+        lost,
+        min_ms: min.map(milliseconds),
+        avg_ms: average.map(milliseconds),
+        max_ms: max.map(milliseconds),
+        address,
+        mtu,
+    })
+}
+
+fn milliseconds(span: Duration) -> f64 {
+    span.as_secs_f64() * 1e3
+}

@@ -1,0 +1,300 @@
+//! `exon send`: texts, files and lines as messages.
+
+use std::path::Path;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use exonet::{Message, Node, PeerAddr, Receipt, SendError, Settled};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde::Serialize;
+use tokio::fs::File;
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
+use tokio::sync::mpsc;
+
+use super::show;
+use super::stop::{Stop, stop};
+use crate::args::SendArgs;
+use crate::exit::{Exit, Tally, outcome_name};
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::numbered::Numbered;
+use crate::settings::Settings;
+use crate::transfer::{self, PourError};
+use crate::units;
+
+/// A line is held in memory as a whole.
+const LONGEST_LINE: u64 = 64 << 20;
+/// When nothing has come back after this, say that we still try.
+const SILENCE: Duration = Duration::from_secs(4);
+
+pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Failure> {
+    for file in &args.files {
+        readable(file).await?;
+    }
+    let node = node::toward(settings, &args.peer).await?;
+    let mut book = Book::new(settings);
+    let ended = {
+        let (receipts, offered) = mpsc::channel(256);
+        let offer = Offer {
+            node: &node,
+            args,
+            receipts,
+        };
+        book.keep(args, offer.all(), offered).await
+    };
+    show::open_messages(settings, &node.close(GOODBYE).await)?;
+    // With its last handle the node settles what is open: Cancelled if it never left, Unknown otherwise.
+    drop(node);
+    book.settle_rest().await?;
+    book.sum_up(args, ended)
+}
+
+/// Fails early, before anything has been sent.
+async fn readable(path: &Path) -> Result<(), Failure> {
+    let file = File::open(path)
+        .await
+        .map_err(|e| Failure::path("read", path, &e))?;
+    let about = file
+        .metadata()
+        .await
+        .map_err(|e| Failure::path("read", path, &e))?;
+    if about.is_dir() {
+        return Err(Failure::new(format!("{} is a directory", path.display())).hint("name its files"));
+    }
+    Ok(())
+}
+
+/// Hands the messages to the node as fast as it takes them.
+struct Offer<'a> {
+    node: &'a Node,
+    args: &'a SendArgs,
+    receipts: mpsc::Sender<Receipt>,
+}
+
+impl Offer<'_> {
+    async fn all(self) -> Result<(), Failure> {
+        for text in &self.args.texts {
+            self.one(text.clone().into_bytes()).await?;
+        }
+        for file in &self.args.files {
+            self.file(file).await?;
+        }
+        let nothing_named = self.args.texts.is_empty() && self.args.files.is_empty();
+        if self.args.stdin_lines || nothing_named {
+            self.lines(tokio::io::stdin()).await?;
+        }
+        Ok(())
+    }
+
+    fn message(&self, body: Vec<u8>) -> Message {
+        let message = Message::new(body)
+            .tag(self.args.tag.clone().into_bytes())
+            .priority(self.args.priority.into());
+        match self.args.deadline {
+            Some(deadline) => message.deadline(deadline),
+            None => message,
+        }
+    }
+
+    /// Waits for room: the back-pressure reaches whoever writes to our standard input.
+    async fn one(&self, body: Vec<u8>) -> Result<(), Failure> {
+        let Ok(place) = self.receipts.reserve().await else {
+            return Ok(());
+        };
+        let receipt = self.node.send(&self.args.peer, self.message(body)).await;
+        place.send(receipt.map_err(|e| cannot_send(&self.args.peer, &e))?);
+        Ok(())
+    }
+
+    async fn file(&self, path: &Path) -> Result<(), Failure> {
+        let unreadable = |e| Failure::path("read", path, &e);
+        let file = File::open(path).await.map_err(unreadable)?;
+        let size = file.metadata().await.map_err(unreadable)?.len();
+        let Ok(place) = self.receipts.reserve().await else {
+            return Ok(());
+        };
+        let head = self.message(Vec::new());
+        let sent = self.node.send_stream(&self.args.peer, head, size).await;
+        let (receipt, mut body) = sent.map_err(|e| cannot_send(&self.args.peer, &e))?;
+        place.send(receipt);
+        match transfer::pour(file, &mut body, size, |_| ()).await {
+            // A body that nobody wants any more: its receipt tells why.
+            Ok(()) | Err(PourError::Write(_)) => Ok(()),
+            Err(PourError::Read(error)) => Err(unreadable(error)),
+            Err(PourError::Short) => Err(Failure::new(format!(
+                "{} became shorter while it was sent",
+                path.display()
+            ))),
+        }
+    }
+
+    async fn lines(&self, input: impl AsyncRead + Unpin) -> Result<(), Failure> {
+        let mut input = BufReader::new(input);
+        loop {
+            let mut line = Vec::new();
+            let read = (&mut input)
+                .take(LONGEST_LINE + 1)
+                .read_until(b'\n', &mut line)
+                .await;
+            if read.map_err(|e| Failure::new("cannot read standard input").because(&e))? == 0 {
+                return Ok(());
+            }
+            if line.last() == Some(&b'\n') {
+                line.pop();
+            } else if u64::try_from(line.len()).is_ok_and(|len| len > LONGEST_LINE) {
+                let limit = units::Size(LONGEST_LINE);
+                return Err(
+                    Failure::new(format!("a line of standard input is longer than {limit}"))
+                        .hint("send it as a file: --file FILE"),
+                );
+            }
+            self.one(line).await?;
+        }
+    }
+}
+
+/// A refused `send`, in words.
+pub(super) fn cannot_send(peer: &PeerAddr, error: &SendError) -> Failure {
+    Failure::new(format!("cannot send to {}", peer.id.short())).because(error)
+}
+
+#[derive(Serialize)]
+struct Line {
+    r#type: &'static str,
+    n: u64,
+    outcome: &'static str,
+    id: Option<String>,
+    late: bool,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    end: &'static str,
+    sent: u64,
+    #[serde(flatten)]
+    tally: Tally,
+    late: u64,
+    seconds: f64,
+}
+
+/// Keeps the receipts until each has its outcome.
+struct Book<'a> {
+    settings: &'a Settings,
+    started: Instant,
+    offered: u64,
+    late: u64,
+    tally: Tally,
+    open: FuturesUnordered<Numbered>,
+}
+
+impl<'a> Book<'a> {
+    fn new(settings: &'a Settings) -> Self {
+        Self {
+            settings,
+            started: Instant::now(),
+            offered: 0,
+            late: 0,
+            tally: Tally::default(),
+            open: FuturesUnordered::new(),
+        }
+    }
+
+    /// Until all is offered and settled, or something ends it: then `Some` says what.
+    async fn keep(
+        &mut self,
+        args: &SendArgs,
+        offer: impl Future<Output = Result<(), Failure>>,
+        mut offered: mpsc::Receiver<Receipt>,
+    ) -> Result<Option<Stop>, Failure> {
+        let mut offer = pin!(offer);
+        let mut stop = pin!(stop(args.timeout)?);
+        let mut silence = pin!(tokio::time::sleep(SILENCE));
+        let (mut all_offered, mut told) = (false, false);
+        loop {
+            if all_offered && offered.is_empty() && self.open.is_empty() {
+                return Ok(None);
+            }
+            tokio::select! {
+                result = &mut offer, if !all_offered => {
+                    all_offered = true;
+                    result?;
+                }
+                Some(receipt) = offered.recv() => self.take(receipt),
+                Some((n, settled)) = self.open.next() => self.settle(n, settled)?,
+                stop = &mut stop => {
+                    while let Ok(receipt) = offered.try_recv() {
+                        self.take(receipt);
+                    }
+                    return Ok(Some(stop));
+                }
+                () = &mut silence, if !told => {
+                    told = true;
+                    if self.tally == Tally::default() && !self.open.is_empty() {
+                        let peer = args.peer.id.short();
+                        self.settings.note(format!("no answer from {peer} yet; still trying, Ctrl-C stops"));
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self, receipt: Receipt) {
+        self.offered += 1;
+        let n = self.offered;
+        self.open.push(Numbered::new(n, receipt));
+    }
+
+    fn settle(&mut self, n: u64, settled: Settled) -> Result<(), Failure> {
+        self.tally.add(settled.outcome);
+        self.late += u64::from(settled.late);
+        let (outcome, id) = (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()));
+        if self.settings.verbose {
+            let late = if settled.late { ", late" } else { "" };
+            let id = id.as_deref().unwrap_or("never left");
+            self.settings
+                .output
+                .text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
+        }
+        self.settings.output.line(&Line {
+            r#type: "message",
+            n,
+            outcome,
+            id,
+            late: settled.late,
+        })
+    }
+
+    async fn settle_rest(&mut self) -> Result<(), Failure> {
+        while let Some((n, settled)) = self.open.next().await {
+            self.settle(n, settled)?;
+        }
+        Ok(())
+    }
+
+    fn sum_up(mut self, args: &SendArgs, ended: Result<Option<Stop>, Failure>) -> Result<Exit, Failure> {
+        // Named but never offered: certainly not delivered.
+        let named = u64::try_from(args.texts.len() + args.files.len()).unwrap_or(u64::MAX);
+        self.tally.cancelled += named.saturating_sub(self.offered);
+        let (end, exit) = match ended {
+            Ok(None) => ("done", Ok(self.tally.exit())),
+            Ok(Some(Stop::TimedOut)) => ("timed out", Ok(self.tally.exit())),
+            Ok(Some(Stop::Interrupted)) => ("interrupted", Ok(Exit::Interrupted)),
+            Err(failure) => ("error", Err(failure)),
+        };
+        let took = self.started.elapsed();
+        let cut = if end == "timed out" { ", timed out" } else { "" };
+        self.settings
+            .note(format!("{} in {}{cut}", self.tally.describe(), units::span(took)));
+        self.settings.output.line(&Summary {
+            r#type: "summary",
+            end,
+            sent: self.offered,
+            tally: self.tally,
+            late: self.late,
+            seconds: took.as_secs_f64(),
+        })?;
+        exit
+    }
+}

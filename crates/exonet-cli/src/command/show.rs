@@ -1,0 +1,48 @@
+//! What several commands tell alike: messages that are open when the command ends.
+
+use exonet::{OpenMessage, Status};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::units::{Size, count};
+
+/// More than these are only counted, for people.
+const SHOWN: usize = 20;
+
+#[derive(Serialize)]
+struct Open {
+    r#type: &'static str,
+    state: &'static str,
+    id: Option<String>,
+    size: u64,
+}
+
+/// Names the messages that are not settled, so that they can be asked for at the other end.
+pub(super) fn open_messages(settings: &Settings, open: &[OpenMessage]) -> Result<(), Failure> {
+    if open.is_empty() {
+        return Ok(());
+    }
+    let number = count(u64::try_from(open.len()).unwrap_or(u64::MAX));
+    settings.note(format!("{number} open:"));
+    for (at, message) in open.iter().enumerate() {
+        let (state, id) = match message.status {
+            Status::Queued => ("queued", None),
+            Status::InDoubt { id, .. } => ("in doubt", Some(id.to_string())),
+            Status::Settled => ("settled", None),
+        };
+        if at < SHOWN {
+            let what = id.as_deref().unwrap_or("has not left");
+            settings.note(format!("  {state:<8}  {:>10}  {what}", Size(message.size)));
+        } else if at == SHOWN {
+            settings.note("  ... and more; --json tells all");
+        }
+        settings.output.line(&Open {
+            r#type: "open",
+            state,
+            id,
+            size: message.size,
+        })?;
+    }
+    Ok(())
+}

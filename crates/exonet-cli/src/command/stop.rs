@@ -1,0 +1,95 @@
+//! What ends a wait before its time.
+
+use std::future::pending;
+use std::io;
+use std::time::Duration;
+
+use tokio::sync::watch;
+
+use crate::exit::INTERRUPTED;
+use crate::failure::Failure;
+
+/// Why a wait ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stop {
+    /// The user, or the system, asked for it.
+    Interrupted,
+    /// The time given is over.
+    TimedOut,
+}
+
+/// Watches for requests to stop from here on, not only from the first poll: call it before anything is begun that an
+/// interrupt should end well. The future ends at the first request, or after `timeout`.
+///
+/// The second request ends the process at once: whatever hangs, hangs no longer.
+pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Stop>, Failure> {
+    let mut requests = requests().map_err(|e| Failure::new("cannot watch for signals").because(&e))?;
+    Ok(async move {
+        let over = async {
+            match timeout {
+                Some(timeout) => tokio::time::sleep(timeout).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            // The sender of requests lives as long as the process.
+            _ = requests.wait_for(|requests| *requests > 0) => Stop::Interrupted,
+            () = over => Stop::TimedOut,
+        }
+    })
+}
+
+/// How many requests there have been.
+fn requests() -> io::Result<watch::Receiver<u32>> {
+    let mut signals = Signals::new()?;
+    let (count, requests) = watch::channel(0);
+    // A task of its own: it hears the second one even while the command is stuck in a write.
+    tokio::spawn(async move {
+        loop {
+            signals.next().await;
+            if *count.borrow() > 0 {
+                std::process::exit(INTERRUPTED.into());
+            }
+            count.send_modify(|count| *count += 1);
+        }
+    });
+    Ok(requests)
+}
+
+#[cfg(unix)]
+struct Signals {
+    interrupt: tokio::signal::unix::Signal,
+    terminate: tokio::signal::unix::Signal,
+}
+
+#[cfg(unix)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        use tokio::signal::unix::{SignalKind, signal};
+        Ok(Self {
+            interrupt: signal(SignalKind::interrupt())?,
+            terminate: signal(SignalKind::terminate())?,
+        })
+    }
+
+    async fn next(&mut self) {
+        tokio::select! {
+            _ = self.interrupt.recv() => {}
+            _ = self.terminate.recv() => {}
+        }
+    }
+}
+
+#[cfg(windows)]
+struct Signals(tokio::signal::windows::CtrlC);
+
+#[cfg(windows)]
+impl Signals {
+    fn new() -> io::Result<Self> {
+        tokio::signal::windows::ctrl_c().map(Self)
+    }
+
+    async fn next(&mut self) {
+        let _ = self.0.recv().await;
+    }
+}

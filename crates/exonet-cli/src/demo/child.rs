@@ -1,0 +1,119 @@
+//! The receiver's process, as its parent sees it.
+
+use std::io;
+use std::path::Path;
+use std::process::Stdio;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use super::ledger::Ledger;
+use super::line::{Line, SIDES, Side};
+use crate::failure::Failure;
+
+/// How long a process may take to start, and to answer.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The ledgers of all sides.
+#[derive(Clone, Debug)]
+pub(super) struct Ledgers(Arc<Mutex<[Ledger; SIDES.len()]>>);
+
+impl Ledgers {
+    pub(super) fn new(messages: u64) -> Self {
+        Self(Arc::new(Mutex::new(SIDES.map(|_| Ledger::new(messages)))))
+    }
+
+    /// Looks at the ledger of a side, or writes in it.
+    pub(super) fn with<T>(&self, side: Side, look: impl FnOnce(&mut Ledger) -> T) -> T {
+        let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let [exonet, remembering, plain] = &mut *ledgers;
+        look(match side {
+            Side::Exonet => exonet,
+            Side::Remembering => remembering,
+            Side::Plain => plain,
+        })
+    }
+}
+
+/// A running receiver. Dropped, it is killed.
+pub(super) struct Receiver {
+    child: Child,
+    stdin: ChildStdin,
+    /// What it says besides deliveries.
+    said: mpsc::Receiver<Line>,
+    reader: JoinHandle<()>,
+}
+
+impl Receiver {
+    /// Starts the process on the identity in `state`, and waits until it can be reached.
+    pub(super) async fn start(state: &Path, size: usize, ledgers: &Ledgers) -> Result<(Self, Line), Failure> {
+        let failed = |e: io::Error| Failure::new("cannot start the demo's receiver").because(&e);
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut child = Command::new(program)
+            .arg("demo-receiver")
+            .arg("--state")
+            .arg(state)
+            .arg("--size")
+            .arg(size.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (stdin, stdout) = pipes.ok_or_else(|| Failure::new("the demo's receiver has no pipes"))?;
+        let (tell, said) = mpsc::channel(16);
+        let reader = tokio::spawn(read(stdout, ledgers.clone(), tell));
+        let mut receiver = Self {
+            child,
+            stdin,
+            said,
+            reader,
+        };
+        let ready = receiver.listen().await?;
+        Ok((receiver, ready))
+    }
+
+    /// Kills it as the power button would, and reads what it had said. Nothing is flushed, closed or told.
+    pub(super) async fn kill(mut self) -> Result<(), Failure> {
+        let failed = |e: &dyn std::error::Error| Failure::new("cannot kill the demo's receiver").because(e);
+        self.child.kill().await.map_err(|e| failed(&e))?;
+        drop(self.said);
+        self.reader.await.map_err(|e| failed(&e))
+    }
+
+    /// How many records it holds. All deliveries before the answer are in the ledger then.
+    pub(super) async fn records(&mut self) -> Result<usize, Failure> {
+        let failed = |e| Failure::new("cannot ask the demo's receiver").because(&e);
+        self.stdin.write_all(b"records\n").await.map_err(failed)?;
+        match self.listen().await? {
+            Line::Records(records) => Ok(records),
+            Line::Ready { .. } | Line::Delivered(..) => Err(Failure::new("the demo's receiver is confused")),
+        }
+    }
+
+    async fn listen(&mut self) -> Result<Line, Failure> {
+        match tokio::time::timeout(PATIENCE, self.said.recv()).await {
+            Ok(Some(line)) => Ok(line),
+            Ok(None) => Err(Failure::new("the demo's receiver has ended")),
+            Err(_) => Err(Failure::new("the demo's receiver says nothing")),
+        }
+    }
+}
+
+/// Enters deliveries and hands the rest on, until the pipe is empty and its writer gone.
+async fn read(stdout: ChildStdout, ledgers: Ledgers, tell: mpsc::Sender<Line>) {
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(text)) = lines.next_line().await {
+        match text.parse() {
+            Ok(Line::Delivered(side, n)) => ledgers.with(side, |ledger| ledger.enter(n)),
+            // Nobody listens any more to a process that is being killed.
+            Ok(line) => drop(tell.send(line).await),
+            Err(error) => tracing::warn!("{error}: {text:?}"),
+        }
+    }
+}

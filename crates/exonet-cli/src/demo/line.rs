@@ -1,0 +1,123 @@
+//! What the receiver's process says to its parent: lines on a pipe.
+//!
+//! A line is one write of fewer bytes than a pipe takes at once, so it is said whole or not at all, even by a
+//! process that is killed in the middle; and what has been said, the pipe keeps.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::str::FromStr;
+
+use exonet::PeerAddr;
+
+/// The ways to the receiver that are compared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Side {
+    /// This project.
+    Exonet,
+    /// Resending, and a receiver that remembers what it has seen, until it is restarted.
+    Remembering,
+    /// Resending only.
+    Plain,
+}
+
+/// All sides.
+pub(super) const SIDES: [Side; 3] = [Side::Exonet, Side::Remembering, Side::Plain];
+
+/// One thing said.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Line {
+    /// The receiver can be reached.
+    Ready {
+        exonet: PeerAddr,
+        remembering: SocketAddr,
+        plain: SocketAddr,
+    },
+    /// The application has got a message.
+    Delivered(Side, u64),
+    /// The answer to a question: records held.
+    Records(usize),
+}
+
+impl Line {
+    fn letter(side: Side) -> char {
+        match side {
+            Side::Exonet => 'x',
+            Side::Remembering => 'm',
+            Side::Plain => 'p',
+        }
+    }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ready {
+                exonet,
+                remembering,
+                plain,
+            } => writeln!(f, "ready {exonet} {remembering} {plain}"),
+            Self::Delivered(side, n) => writeln!(f, "{} {n}", Self::letter(*side)),
+            Self::Records(records) => writeln!(f, "records {records}"),
+        }
+    }
+}
+
+/// Not a line of a receiver of this version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the receiver's process said something that is not understood")]
+pub(super) struct Strange;
+
+impl FromStr for Line {
+    type Err = Strange;
+
+    fn from_str(text: &str) -> Result<Self, Strange> {
+        let mut words = text.split_ascii_whitespace();
+        let mut next = || words.next().ok_or(Strange);
+        let first = next()?;
+        let line = match first {
+            "ready" => Self::Ready {
+                exonet: next()?.parse().map_err(|_| Strange)?,
+                remembering: next()?.parse().map_err(|_| Strange)?,
+                plain: next()?.parse().map_err(|_| Strange)?,
+            },
+            "records" => Self::Records(next()?.parse().map_err(|_| Strange)?),
+            letter => {
+                let mut sides = SIDES.into_iter();
+                let side = sides.find(|side| letter.chars().eq([Self::letter(*side)]));
+                Self::Delivered(side.ok_or(Strange)?, next()?.parse().map_err(|_| Strange)?)
+            }
+        };
+        words.next().is_none().then_some(line).ok_or(Strange)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_round_trip() {
+        let id = exonet::NodeId([3; 32]);
+        let lines = [
+            Line::Ready {
+                exonet: PeerAddr::from((id, "127.0.0.1:1".parse().unwrap())),
+                remembering: "127.0.0.1:2".parse().unwrap(),
+                plain: "127.0.0.1:3".parse().unwrap(),
+            },
+            Line::Delivered(Side::Exonet, 0),
+            Line::Delivered(Side::Remembering, u64::MAX),
+            Line::Delivered(Side::Plain, 7),
+            Line::Records(12),
+        ];
+        for line in lines {
+            assert_eq!(line.to_string().parse(), Ok(line));
+        }
+    }
+
+    #[test]
+    fn anything_else_is_strange() {
+        for text in ["", "x", "x y", "x 1 2", "y 1", "xm 1", "ready a b c", "records"] {
+            assert_eq!(text.parse::<Line>(), Err(Strange), "{text}");
+        }
+    }
+}

@@ -1,0 +1,275 @@
+//! `exon demo`: real sockets, a network that misbehaves, a receiver that is killed, and a ledger of what arrived.
+//!
+//! ```text
+//!  parent process                                             child process, killed and started again
+//!  exonet node    ─> relay ─┐ loses, doubles, holds back,  ┌─> exonet node: key and one integer on disk
+//!  resend until   ─> relay ─┤ flips bits, dies, forgets    ├─> receiver that remembers what it saw
+//!  acknowledged   ─> relay ─┘ translations: by seed        └─> receiver that does not
+//!  ledger <────────────────────────── pipe: each delivery, as it happens
+//! ```
+
+mod child;
+mod ledger;
+mod line;
+mod outcomes;
+mod payload;
+mod plain;
+mod progress;
+mod receiver;
+mod relay;
+mod report;
+mod script;
+mod stage;
+mod view;
+mod weather;
+
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use tokio::time::{MissedTickBehavior, interval};
+
+pub(crate) use receiver::receive;
+
+use self::line::{SIDES, Side};
+use self::report::{Report, Row};
+use self::script::{Accident, Script};
+use self::stage::Stage;
+use self::view::{Snapshot, View};
+use self::weather::Odds;
+use crate::args::DemoArgs;
+use crate::command::stop;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::node::GOODBYE;
+use crate::settings::Settings;
+
+/// How often the director looks.
+const GLANCE: Duration = Duration::from_millis(40);
+/// How long both ends may take to forget everything.
+const QUIET: Duration = Duration::from_secs(10);
+
+/// What is played.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    messages: u64,
+    size: usize,
+    odds: Odds,
+    outage: Duration,
+    crash: bool,
+    seed: u64,
+}
+
+/// The demo.
+pub(crate) struct Demo<'a> {
+    settings: &'a Settings,
+    course: Course,
+}
+
+/// How the performance ended.
+struct Performance {
+    interrupted: bool,
+    /// From the first message to the last outcome.
+    took: Duration,
+}
+
+impl<'a> Demo<'a> {
+    pub(crate) fn new(settings: &'a Settings, args: &DemoArgs) -> Self {
+        let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
+        let course = Course {
+            messages: args.messages,
+            // More would not fit a datagram of the plain sides.
+            size: size.clamp(payload::SHORTEST, 1_200),
+            odds: Odds {
+                loss: args.loss,
+                duplication: args.dup,
+                reordering: args.reorder,
+                corruption: args.corrupt,
+                delay: Duration::from_millis(args.delay),
+            },
+            outage: args.outage,
+            crash: !args.no_crash,
+            // Short enough to be typed again.
+            seed: args.seed.unwrap_or_else(|| rand::random_range(1..=999_999)),
+        };
+        Self { settings, course }
+    }
+
+    pub(crate) async fn run(self) -> Result<Exit, Failure> {
+        let state = tempfile::tempdir().map_err(|e| {
+            Failure::new("the demo needs a temporary directory")
+                .because(&e)
+                .hint("set TMPDIR to one")
+        })?;
+        let identity = state.path().join("receiver");
+        let mut stage = Stage::set(&self.course, &identity).await?;
+        let mut view = View::new(self.settings.output, &self.course);
+        let performance = self.perform(&mut stage, &mut view).await?;
+        let records = if performance.interrupted {
+            stage.records()
+        } else {
+            quiet(&mut stage).await?
+        };
+        stage.node.close(GOODBYE).await;
+        view.end();
+        let report = self.report(&stage, &performance, records);
+        drop(stage);
+        report.tell(self.settings.output, &self.course)?;
+        Ok(match performance.interrupted {
+            true => Exit::Interrupted,
+            false => report.exit(self.course.crash),
+        })
+    }
+
+    /// From the first message until everything is settled.
+    async fn perform(&self, stage: &mut Stage<'_>, view: &mut View) -> Result<Performance, Failure> {
+        let mut script = Script::new(self.course.messages, self.course.outage, self.course.crash);
+        let mut interrupt = pin!(stop::stop(Some(self.limit()))?);
+        let mut glances = interval(GLANCE);
+        glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let started = Instant::now();
+        let (mut took, mut alive_at) = (None, None);
+        stage.open_gate(script.gate());
+        stage.begin();
+        loop {
+            tokio::select! {
+                _ = glances.tick() => {}
+                why = &mut interrupt => {
+                    let interrupted = why == stop::Stop::Interrupted;
+                    return Ok(Performance { interrupted, took: took.unwrap_or_else(|| started.elapsed()) });
+                }
+            }
+            if stage.is_settled() {
+                took.get_or_insert_with(|| started.elapsed());
+            }
+            view.show(&self.snapshot(stage, started.elapsed(), alive_at.is_some()))?;
+            if stage.is_over().await? {
+                return Ok(Performance {
+                    interrupted: false,
+                    took: took.unwrap_or_else(|| started.elapsed()),
+                });
+            }
+            match alive_at {
+                Some(at) if Instant::now() < at => continue,
+                Some(_) => {
+                    alive_at = None;
+                    stage.set_dead(false);
+                    view.event(started.elapsed(), "the network is back")?;
+                }
+                None => {}
+            }
+            if let Some(accident) = script.due(stage.through()) {
+                alive_at = self.strike(accident, stage, view, started).await?;
+                stage.open_gate(script.gate());
+            }
+        }
+    }
+
+    /// Lets an accident happen; returns when the network is back, if it is dead now.
+    async fn strike(
+        &self,
+        accident: Accident,
+        stage: &mut Stage<'_>,
+        view: &mut View,
+        started: Instant,
+    ) -> Result<Option<Instant>, Failure> {
+        let now = || started.elapsed();
+        match accident {
+            Accident::Outage(span) => {
+                stage.set_dead(true);
+                let text = format!("the network is dead for {}", crate::units::span(span));
+                view.event(now(), &text)?;
+                return Ok(Some(Instant::now() + span));
+            }
+            Accident::NewMapping => {
+                stage.new_mapping();
+                view.event(now(), "the receiver sees the sender at another port")?;
+            }
+            Accident::Crash => {
+                stage.kill_receiver().await?;
+                view.event(now(), "the receiver is killed (kill -9)")?;
+                stage.restart_receiver().await?;
+                view.event(now(), "the receiver is back, with its key and one integer")?;
+            }
+            Accident::Move => {
+                stage.move_senders().await?;
+                view.event(now(), "the sender moves to another address")?;
+            }
+        }
+        Ok(None)
+    }
+
+    fn snapshot(&self, stage: &Stage<'_>, elapsed: Duration, dead: bool) -> Snapshot {
+        let unknown = stage.outcomes().unknown;
+        Snapshot {
+            elapsed,
+            dead,
+            rtt: stage.rtt(),
+            records: stage.records(),
+            offered: stage.offered(),
+            rows: SIDES.map(|side| {
+                let (arrived, duplicates) = stage
+                    .ledgers
+                    .with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
+                // What has ended without having arrived.
+                let missing = match side {
+                    Side::Exonet => 0,
+                    Side::Remembering | Side::Plain => stage.finished(side).saturating_sub(arrived),
+                };
+                Row {
+                    side,
+                    sent: self.course.messages,
+                    arrived,
+                    duplicates,
+                    lost: missing,
+                    unknown: (side == Side::Exonet).then_some(unknown),
+                }
+            }),
+        }
+    }
+
+    fn report(&self, stage: &Stage<'_>, performance: &Performance, records: usize) -> Report {
+        let ledger = stage.ledgers.with(Side::Exonet, |ledger| ledger.clone());
+        let outcomes = stage.outcomes();
+        let sent = stage.offered();
+        let plain = [Side::Remembering, Side::Plain].map(|side| {
+            let (arrived, duplicates) = stage
+                .ledgers
+                .with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
+            let sent = stage.finished(side).max(arrived);
+            Row {
+                side,
+                sent,
+                arrived,
+                duplicates,
+                lost: sent - arrived,
+                unknown: None,
+            }
+        });
+        Report {
+            account: outcomes.account(sent, &ledger),
+            unknown_but_there: outcomes.unknown_but_there(&ledger),
+            plain,
+            took: performance.took,
+            records,
+            seed: self.course.seed,
+        }
+    }
+
+    /// A demo that takes longer than this hangs; it then tells how far it came.
+    fn limit(&self) -> Duration {
+        let messages = u32::try_from(self.course.messages / progress::PACE).unwrap_or(u32::MAX);
+        Duration::from_secs(60) + self.course.outage * 4 + Duration::from_secs(4).saturating_mul(messages)
+    }
+}
+
+/// Waits until both ends hold nothing any more; returns what they hold.
+async fn quiet(stage: &mut Stage<'_>) -> Result<usize, Failure> {
+    let until = Instant::now() + QUIET;
+    loop {
+        let records = stage.all_records().await?;
+        if records == 0 || Instant::now() >= until {
+            return Ok(records);
+        }
+        tokio::time::sleep(GLANCE).await;
+    }
+}

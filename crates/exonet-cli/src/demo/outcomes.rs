@@ -1,0 +1,109 @@
+//! What the sender was told, held against the ledger.
+
+use exonet::Outcome;
+use serde::Serialize;
+
+use super::ledger::Ledger;
+
+/// The outcome of each message; None: none yet.
+#[derive(Clone, Debug)]
+pub(super) struct Outcomes {
+    told: Vec<Option<Outcome>>,
+    pub(super) settled: u64,
+    pub(super) unknown: u64,
+}
+
+/// Of how many messages the promise was kept.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(super) struct Account {
+    pub(super) sent: u64,
+    /// Told delivered, and arrived.
+    pub(super) delivered: u64,
+    /// Arrivals beyond the first.
+    pub(super) duplicates: u64,
+    /// Told delivered and never arrived, or never settled.
+    pub(super) lost: u64,
+    /// Told unknown: the receiver had them in its hands when it was killed.
+    pub(super) unknown: u64,
+}
+
+impl Outcomes {
+    pub(super) fn new(messages: u64) -> Self {
+        Self {
+            told: vec![None; usize::try_from(messages).unwrap_or(usize::MAX)],
+            settled: 0,
+            unknown: 0,
+        }
+    }
+
+    pub(super) fn tell(&mut self, n: u64, outcome: Outcome) {
+        let Some(told) = usize::try_from(n).ok().and_then(|n| self.told.get_mut(n)) else {
+            return;
+        };
+        *told = Some(outcome);
+        self.settled += 1;
+        self.unknown += u64::from(outcome == Outcome::Unknown);
+    }
+
+    /// The first `sent` messages against the truth.
+    pub(super) fn account(&self, sent: u64, ledger: &Ledger) -> Account {
+        let mut account = Account {
+            sent,
+            duplicates: ledger.duplicates(),
+            ..Account::default()
+        };
+        for (n, told) in (0..sent).zip(&self.told) {
+            let count = match (told, ledger.has(n)) {
+                (Some(Outcome::Unknown), _) => &mut account.unknown,
+                (Some(Outcome::Delivered), true) => &mut account.delivered,
+                // Nothing here has a deadline or is cancelled: such an outcome breaks the promise too.
+                (Some(Outcome::Delivered | Outcome::Expired | Outcome::Cancelled) | None, _) => {
+                    &mut account.lost
+                }
+            };
+            *count += 1;
+        }
+        account
+    }
+
+    /// Of the unknown ones, how many had arrived.
+    pub(super) fn unknown_but_there(&self, ledger: &Ledger) -> u64 {
+        let unknown = (0_u64..)
+            .zip(&self.told)
+            .filter(|(_, told)| **told == Some(Outcome::Unknown));
+        unknown.map(|(n, _)| u64::from(ledger.has(n))).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_broken_promise_is_counted() {
+        let mut ledger = Ledger::new(6);
+        let mut outcomes = Outcomes::new(6);
+        for n in [0, 2, 2, 5] {
+            ledger.enter(n);
+        }
+        outcomes.tell(0, Outcome::Delivered);
+        outcomes.tell(1, Outcome::Delivered); // never arrived
+        outcomes.tell(2, Outcome::Delivered); // twice
+        outcomes.tell(3, Outcome::Unknown);
+        // 4: never settled
+        outcomes.tell(5, Outcome::Unknown); // had arrived
+        let account = outcomes.account(6, &ledger);
+        assert_eq!(
+            account,
+            Account {
+                sent: 6,
+                delivered: 2,
+                duplicates: 1,
+                lost: 2,
+                unknown: 2
+            }
+        );
+        assert_eq!(outcomes.unknown_but_there(&ledger), 1);
+        assert_eq!(account.delivered + account.lost + account.unknown, account.sent);
+    }
+}

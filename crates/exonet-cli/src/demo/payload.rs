@@ -1,0 +1,43 @@
+//! The messages of the demo: numbered, and checkable.
+
+/// The shortest message: its number.
+pub(super) const SHORTEST: usize = 8;
+
+/// Message `n` of `size` bytes.
+pub(super) fn payload(n: u64, size: usize) -> Vec<u8> {
+    let number = n.to_be_bytes();
+    let [.., low] = number;
+    let filler = (0_u8..=u8::MAX).cycle().map(|i| i.wrapping_mul(31) ^ low);
+    number
+        .into_iter()
+        .chain(filler)
+        .take(size.max(SHORTEST))
+        .collect()
+}
+
+/// The number of a message, if it is one of ours, unharmed.
+pub(super) fn number(body: &[u8], size: usize) -> Option<u64> {
+    let n = u64::from_be_bytes(*body.first_chunk()?);
+    (payload(n, size) == body).then_some(n)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn harm_is_seen(n: u64, size in 8_usize..300, at: prop::sample::Index, bit in 0_u32..8) {
+            let mut body = payload(n, size);
+            prop_assert_eq!(body.len(), size);
+            prop_assert_eq!(number(&body, size), Some(n));
+            let at = at.index(size);
+            body[at] ^= 1_u8 << bit;
+            // A changed number is another message, unless its filler tells: it does in its last byte.
+            prop_assert!(number(&body, size).is_none_or(|other| at < 7 && other != n));
+            body.push(0);
+            prop_assert_eq!(number(&body, size), None);
+        }
+    }
+}

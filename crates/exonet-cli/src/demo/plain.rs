@@ -1,0 +1,183 @@
+//! The other way of doing it, for comparison: number, send, resend until acknowledged, give up after some tries.
+//!
+//! ```text
+//! datagram = checksum (4 bytes of BLAKE3 over the rest) | kind: 0 data, 1 acknowledgement | number, 8 bytes | body
+//! ```
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::payload::payload;
+use super::progress::Progress;
+
+/// Unacknowledged messages at once.
+const WINDOW: usize = 64;
+/// Resend after this: five times the usual round trip.
+const TIMEOUT: Duration = Duration::from_millis(100);
+/// Give up after this many tries.
+const TRIES: u32 = 6;
+
+const DATA: u8 = 0;
+const ACK: u8 = 1;
+const HEADER: usize = 13;
+
+fn seal(kind: u8, number: u64, body: &[u8]) -> Vec<u8> {
+    let rest = [&[kind], number.to_be_bytes().as_slice(), body].concat();
+    [checksum(&rest).as_slice(), &rest].concat()
+}
+
+fn checksum(rest: &[u8]) -> [u8; 4] {
+    let hash = blake3::hash(rest);
+    hash.as_bytes().first_chunk().copied().unwrap_or_default()
+}
+
+/// Kind, number and body of a datagram that is whole.
+fn open(datagram: &[u8]) -> Option<(u8, u64, &[u8])> {
+    let (sum, rest) = datagram.split_first_chunk::<4>()?;
+    let (kind, rest_of) = rest.split_first()?;
+    let (number, body) = rest_of.split_first_chunk::<8>()?;
+    (*sum == checksum(rest)).then_some((*kind, u64::from_be_bytes(*number), body))
+}
+
+/// Takes messages on `socket` for ever: `deliver` hears of each number and body. With `remember`, a number is
+/// delivered once, as far as this process remembers.
+pub(super) async fn receive(
+    socket: UdpSocket,
+    remember: bool,
+    mut deliver: impl FnMut(u64, &[u8]) -> io::Result<()>,
+) -> io::Result<()> {
+    let mut seen = BTreeSet::new();
+    let mut buffer = vec![0; 65_536];
+    loop {
+        let (len, from) = socket.recv_from(&mut buffer).await?;
+        let datagram = buffer.get(..len).unwrap_or_default();
+        let Some((DATA, number, body)) = open(datagram) else {
+            continue;
+        };
+        if !remember || seen.insert(number) {
+            deliver(number, body)?;
+        }
+        socket.send_to(&seal(ACK, number, &[]), from).await?;
+    }
+}
+
+/// Sends messages `0..total` to `relay`, as fast as `progress` allows, and moves to a new socket with every change
+/// of `moves`. Counts in `finished` those that are acknowledged or given up; ends when all are.
+pub(super) async fn send(
+    relay: SocketAddr,
+    (size, total): (usize, u64),
+    mut progress: Progress,
+    mut moves: watch::Receiver<u32>,
+    finished: Arc<AtomicU64>,
+) -> io::Result<()> {
+    let mut sender = Sender {
+        socket: connected(relay).await?,
+        size,
+        open: BTreeMap::new(),
+        due: VecDeque::new(),
+    };
+    let mut buffer = vec![0; HEADER];
+    let mut next = 0;
+    while next < total || !sender.open.is_empty() {
+        let pending = u64::try_from(sender.open.len()).unwrap_or(u64::MAX);
+        finished.store(next.saturating_sub(pending), Ordering::Relaxed);
+        let resend = sender
+            .due
+            .front()
+            .map_or_else(|| Instant::now() + TIMEOUT, |(due, _)| *due);
+        tokio::select! {
+            () = progress.allows(next), if next < total && sender.open.len() < WINDOW => {
+                sender.first(next).await;
+                next += 1;
+            }
+            got = sender.socket.recv(&mut buffer) => {
+                // An error is an ICMP message about a dead receiver: the timer deals with that.
+                if let Some((ACK, number, _)) = got.ok().and_then(|len| open(buffer.get(..len)?)) {
+                    sender.open.remove(&number);
+                }
+            }
+            () = sleep_until(resend) => sender.resend().await,
+            Ok(()) = moves.changed() => sender.socket = connected(relay).await?,
+        }
+    }
+    finished.store(total, Ordering::Relaxed);
+    Ok(())
+}
+
+async fn connected(relay: SocketAddr) -> io::Result<UdpSocket> {
+    let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await?;
+    socket.connect(relay).await?;
+    Ok(socket)
+}
+
+struct Sender {
+    socket: UdpSocket,
+    size: usize,
+    /// Tries so far, by number.
+    open: BTreeMap<u64, u32>,
+    /// One timeout for all, so the first is due first.
+    due: VecDeque<(Instant, u64)>,
+}
+
+impl Sender {
+    async fn first(&mut self, number: u64) {
+        self.open.insert(number, 1);
+        self.transmit(number).await;
+    }
+
+    async fn transmit(&mut self, number: u64) {
+        let datagram = seal(DATA, number, &payload(number, self.size));
+        // A datagram that cannot be sent is a lost one.
+        let _ = self.socket.send(&datagram).await;
+        self.due.push_back((Instant::now() + TIMEOUT, number));
+    }
+
+    async fn resend(&mut self) {
+        let now = Instant::now();
+        while let Some((due, number)) = self.due.front().copied()
+            && due <= now
+        {
+            self.due.pop_front();
+            match self.open.get_mut(&number) {
+                Some(tries) if *tries < TRIES => {
+                    *tries += 1;
+                    self.transmit(number).await;
+                }
+                Some(_) => {
+                    self.open.remove(&number);
+                }
+                None => {}
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn datagrams_open_as_sealed(number: u64, body: Vec<u8>) {
+            let datagram = seal(DATA, number, &body);
+            prop_assert_eq!(open(&datagram), Some((DATA, number, body.as_slice())));
+        }
+
+        #[test]
+        fn a_flipped_bit_is_noticed(number: u64, body: Vec<u8>, at: prop::sample::Index, bit in 0_u32..8) {
+            let mut datagram = seal(DATA, number, &body);
+            let at = at.index(datagram.len());
+            datagram[at] ^= 1_u8 << bit;
+            prop_assert_eq!(open(&datagram), None);
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! The receiver's process: three ways to be sent to, and one pipe that tells of each delivery.
+
+use std::io::{self, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
+use std::time::Duration;
+
+use exonet::{Allow, Node};
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::UdpSocket;
+
+use super::line::{Line, Side};
+use super::payload::number;
+use super::plain;
+use crate::exit::Exit;
+use crate::failure::Failure;
+
+/// How long records stay when there is nothing to do: short, so that the demo can show that they go.
+pub(super) const LINGER: Duration = Duration::from_millis(300);
+
+/// Runs until standard input ends, which it does with the parent. `state` keeps the identity over a crash.
+pub(crate) async fn receive(state: Option<&Path>, size: usize) -> Result<Exit, Failure> {
+    let state = state.ok_or_else(|| Failure::new("demo-receiver is started by `exon demo`"))?;
+    let node = Node::builder(Allow::anyone())
+        .state_dir(state)
+        .bind("127.0.0.1:0")
+        .config(|config| config.sender_linger = LINGER)
+        .build()
+        .await
+        .map_err(|e| Failure::new("the demo's receiver cannot start").because(&e))?;
+    let failed = |e| Failure::new("the demo's receiver has failed").because(&e);
+    let (remembering, plain) = (socket().await.map_err(failed)?, socket().await.map_err(failed)?);
+    let ready = Line::Ready {
+        exonet: node.peer_addr(),
+        remembering: remembering.local_addr().map_err(failed)?,
+        plain: plain.local_addr().map_err(failed)?,
+    };
+    say(&ready).map_err(failed)?;
+    let heard = |side| {
+        move |n: u64, body: &[u8]| match number(body, size) {
+            Some(told) if told == n => say(&Line::Delivered(side, n)),
+            _ => Ok(()),
+        }
+    };
+    tokio::select! {
+        result = take(&node, size) => result?,
+        result = plain::receive(remembering, true, heard(Side::Remembering)) => result.map_err(failed)?,
+        result = plain::receive(plain, false, heard(Side::Plain)) => result.map_err(failed)?,
+        result = answer(&node) => result.map_err(failed)?,
+    }
+    Ok(Exit::Success)
+}
+
+async fn socket() -> io::Result<UdpSocket> {
+    let address: SocketAddr = (Ipv4Addr::LOCALHOST, 0).into();
+    UdpSocket::bind(address).await
+}
+
+/// Takes messages for ever.
+///
+/// Each is reported first and taken then. So whatever its sender hears to be delivered is in the ledger, wherever the
+/// kill falls; between the two, the message is unknown to its sender, and may be in the ledger or not.
+async fn take(node: &Node, size: usize) -> Result<(), Failure> {
+    let failed = |e: &dyn std::error::Error| Failure::new("the demo's receiver has failed").because(e);
+    loop {
+        let mut delivery = node.accept().await.map_err(|e| failed(&e))?;
+        let body = delivery.body_mut().bytes(u64::MAX).await;
+        if let Some(n) = body.ok().and_then(|body| number(&body, size)) {
+            say(&Line::Delivered(Side::Exonet, n)).map_err(|e| failed(&e))?;
+        }
+        // Its record is gone only if this process forgot it, which it tells the sender.
+        let _ = delivery.done();
+    }
+}
+
+/// Answers the parent's questions for records until it closes the pipe.
+async fn answer(node: &Node) -> io::Result<()> {
+    let mut questions = BufReader::new(tokio::io::stdin()).lines();
+    while questions.next_line().await?.is_some() {
+        let stats = node.stats();
+        say(&Line::Records(stats.sender_records + stats.receiver_records))?;
+    }
+    Ok(())
+}
+
+/// One write for one line: standard output hands whole lines on as they are.
+fn say(line: &Line) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(line.to_string().as_bytes())?;
+    out.flush()
+}

@@ -1,0 +1,240 @@
+//! A forwarder of datagrams between two sockets of loopback that spoils them on the way.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
+
+use tokio::net::UdpSocket;
+use tokio::sync::watch;
+use tokio::time::{Instant, sleep_until};
+
+use super::weather::{Fate, Line, Odds, flip};
+
+/// Datagrams held at once; more are dropped, as by any full queue.
+const HELD: usize = 16_384;
+/// The largest datagram.
+const LARGEST: usize = 65_536;
+/// The far future, for a timer with nothing to wait for.
+const FAR: std::time::Duration = std::time::Duration::from_secs(3_600);
+
+/// What may change while a relay runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Route {
+    /// Where the receiver is.
+    pub(super) receiver: SocketAddr,
+    /// Nothing passes.
+    pub(super) dead: bool,
+    /// With every change of this, the receiver sees the sender at a new address.
+    pub(super) mapping: u32,
+}
+
+/// Runs a relay for as long as its handle lives.
+#[derive(Debug)]
+pub(super) struct Relay {
+    /// Where the sender sends to.
+    pub(super) address: SocketAddr,
+    task: tokio::task::JoinHandle<()>,
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Relay {
+    pub(super) async fn start(odds: Odds, seed: u64, route: watch::Receiver<Route>) -> io::Result<Self> {
+        let front = loopback().await?;
+        let address = front.local_addr()?;
+        let current = *route.borrow();
+        let forwarder = Forwarder {
+            front,
+            back: loopback().await?,
+            sender: None,
+            there: Line::new(odds, seed, 0),
+            back_again: Line::new(odds, seed, 1),
+            held: BinaryHeap::new(),
+            counter: 0,
+            current,
+            route,
+        };
+        // A socket of loopback that fails is gone for good: the demo then says what did not arrive.
+        let task = tokio::spawn(async {
+            if let Err(error) = forwarder.run().await {
+                tracing::error!("the relay has stopped: {error}");
+            }
+        });
+        Ok(Self { address, task })
+    }
+}
+
+async fn loopback() -> io::Result<UdpSocket> {
+    UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).await
+}
+
+/// A datagram on its way, by the time of its arrival.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Held {
+    due: Instant,
+    /// Of two that are due at once, the earlier one first.
+    order: u64,
+    to_receiver: bool,
+    datagram: Vec<u8>,
+}
+
+struct Forwarder {
+    front: UdpSocket,
+    back: UdpSocket,
+    sender: Option<SocketAddr>,
+    there: Line,
+    back_again: Line,
+    held: BinaryHeap<Reverse<Held>>,
+    counter: u64,
+    current: Route,
+    route: watch::Receiver<Route>,
+}
+
+impl Forwarder {
+    async fn run(mut self) -> io::Result<()> {
+        let (mut ahead, mut behind) = (vec![0; LARGEST], vec![0; LARGEST]);
+        loop {
+            let next = self
+                .held
+                .peek()
+                .map_or_else(|| Instant::now() + FAR, |Reverse(held)| held.due);
+            tokio::select! {
+                got = self.front.recv_from(&mut ahead) => {
+                    let (len, from) = got?;
+                    // Whoever spoke last is the sender: it may move.
+                    self.sender = Some(from);
+                    self.hold(true, ahead.get(..len).unwrap_or_default());
+                }
+                got = self.back.recv_from(&mut behind) => {
+                    let (len, _) = got?;
+                    self.hold(false, behind.get(..len).unwrap_or_default());
+                }
+                () = sleep_until(next) => self.release().await,
+                changed = self.route.changed() => match changed {
+                    Ok(()) => self.reroute().await?,
+                    Err(_) => return Ok(()),
+                },
+            }
+        }
+    }
+
+    async fn reroute(&mut self) -> io::Result<()> {
+        let route = *self.route.borrow_and_update();
+        if route.mapping != self.current.mapping {
+            self.back = loopback().await?;
+        }
+        self.current = route;
+        Ok(())
+    }
+
+    fn hold(&mut self, to_receiver: bool, datagram: &[u8]) {
+        let line = if to_receiver {
+            &mut self.there
+        } else {
+            &mut self.back_again
+        };
+        let copies = line.next();
+        if self.current.dead {
+            return;
+        }
+        for Fate { after, flip: place } in copies.into_iter().flatten() {
+            if self.held.len() >= HELD {
+                return;
+            }
+            let mut datagram = datagram.to_vec();
+            if let Some(place) = place {
+                flip(&mut datagram, place);
+            }
+            self.counter += 1;
+            self.held.push(Reverse(Held {
+                due: Instant::now() + after,
+                order: self.counter,
+                to_receiver,
+                datagram,
+            }));
+        }
+    }
+
+    async fn release(&mut self) {
+        let now = Instant::now();
+        while let Some(Reverse(held)) = self.held.peek()
+            && held.due <= now
+        {
+            let Some(Reverse(held)) = self.held.pop() else {
+                return;
+            };
+            // What was under way when the line died is lost with it. A full socket loses it too.
+            if self.current.dead {
+                continue;
+            }
+            let _ = match (held.to_receiver, self.sender) {
+                (true, _) => self.back.send_to(&held.datagram, self.current.receiver).await,
+                (false, Some(sender)) => self.front.send_to(&held.datagram, sender).await,
+                (false, None) => Ok(0),
+            };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    const CALM: Odds = Odds {
+        loss: 0.0,
+        duplication: 0.0,
+        reordering: 0.0,
+        corruption: 0.0,
+        delay: Duration::from_millis(1),
+    };
+
+    async fn heard(socket: &UdpSocket) -> (Vec<u8>, SocketAddr) {
+        let mut buffer = [0; 64];
+        let (len, from) = socket.recv_from(&mut buffer).await.unwrap();
+        (buffer[..len].to_vec(), from)
+    }
+
+    #[tokio::test]
+    async fn both_ways_through_moves_of_either_end() {
+        let (sender, receiver) = (loopback().await.unwrap(), loopback().await.unwrap());
+        let start = Route {
+            receiver: receiver.local_addr().unwrap(),
+            dead: false,
+            mapping: 0,
+        };
+        let (route, watching) = watch::channel(start);
+        let relay = Relay::start(CALM, 1, watching).await.unwrap();
+
+        sender.send_to(b"one", relay.address).await.unwrap();
+        let (datagram, first_seen) = heard(&receiver).await;
+        assert_eq!(datagram, b"one");
+        receiver.send_to(b"back", first_seen).await.unwrap();
+        assert_eq!(heard(&sender).await, (b"back".to_vec(), relay.address));
+
+        let moved = loopback().await.unwrap();
+        let receiver = loopback().await.unwrap();
+        route.send_replace(Route {
+            receiver: receiver.local_addr().unwrap(),
+            mapping: 1,
+            ..start
+        });
+        // Sent again until the relay has heard of the change.
+        let (datagram, seen) = loop {
+            moved.send_to(b"two", relay.address).await.unwrap();
+            tokio::select! {
+                got = heard(&receiver) => break got,
+                () = tokio::time::sleep(Duration::from_millis(5)) => {}
+            }
+        };
+        assert_eq!(datagram, b"two");
+        assert_ne!(seen, first_seen);
+        receiver.send_to(b"back", seen).await.unwrap();
+        assert_eq!(heard(&moved).await, (b"back".to_vec(), relay.address));
+    }
+}

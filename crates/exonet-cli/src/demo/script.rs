@@ -1,0 +1,90 @@
+//! The accidents, and when they happen.
+
+use std::time::Duration;
+
+/// What happens to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Accident {
+    /// The network is dead for this long.
+    Outage(Duration),
+    /// A box in between forgets its translation: the receiver sees the sender at another port.
+    NewMapping,
+    /// The receiver's process dies and starts again.
+    Crash,
+    /// The sender moves to another address.
+    Move,
+}
+
+/// Accidents in order, each at a share of the messages.
+#[derive(Clone, Debug)]
+pub(super) struct Script {
+    coming: std::collections::VecDeque<(u64, Accident)>,
+    messages: u64,
+    /// How far ahead of the next accident messages may be offered, so that it hits some on their way.
+    ahead: u64,
+}
+
+impl Script {
+    pub(super) fn new(messages: u64, outage: Duration, crash: bool) -> Self {
+        let at = |twentieths: u64| messages.saturating_mul(twentieths) / 20;
+        let all = [
+            (at(4), Accident::Outage(outage)),
+            (at(8), Accident::NewMapping),
+            (at(11), Accident::Crash),
+            (at(15), Accident::Move),
+        ];
+        let happens = |accident: &Accident| match accident {
+            Accident::Outage(outage) => !outage.is_zero(),
+            Accident::Crash => crash,
+            Accident::NewMapping | Accident::Move => true,
+        };
+        Self {
+            coming: all
+                .into_iter()
+                .filter(|(_, accident)| happens(accident))
+                .collect(),
+            messages,
+            ahead: (messages / 20).max(1),
+        }
+    }
+
+    /// The accident that is due when so many messages are through.
+    pub(super) fn due(&mut self, through: u64) -> Option<Accident> {
+        let (at, _) = self.coming.front()?;
+        (through >= *at)
+            .then(|| self.coming.pop_front())?
+            .map(|(_, accident)| accident)
+    }
+
+    /// How many messages may have been offered before the next accident.
+    pub(super) fn gate(&self) -> u64 {
+        self.coming.front().map_or(self.messages, |(at, _)| {
+            at.saturating_add(self.ahead).min(self.messages)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Whatever the number of messages: all accidents happen, in order, and none waits for a message that
+        /// in turn waits for it.
+        #[test]
+        fn the_gate_never_locks(messages in 1_u64..100_000, outage in 0_u64..3, crash: bool) {
+            let mut script = Script::new(messages, Duration::from_secs(outage), crash);
+            let mut happened = 0;
+            let mut through = 0;
+            while through < messages {
+                prop_assert!(script.gate() > through);
+                through = script.gate();
+                while script.due(through).is_some() {
+                    happened += 1;
+                }
+            }
+            prop_assert_eq!(happened, 2 + usize::from(outage > 0) + usize::from(crash));
+        }
+    }
+}

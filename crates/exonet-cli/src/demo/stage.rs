@@ -1,0 +1,293 @@
+//! What is on the stage: the receiver's process, a relay for each side, and the senders.
+
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use exonet::{Allow, Node, NodeId, PeerAddr};
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use super::Course;
+use super::child::{Ledgers, Receiver};
+use super::line::{Line, Side};
+use super::outcomes::Outcomes;
+use super::payload::payload;
+use super::plain;
+use super::progress::Progress;
+use super::receiver::LINGER;
+use super::relay::{Relay, Route};
+use crate::failure::Failure;
+use crate::numbered::Numbered;
+
+/// How long the receiver stays dead, so that one can see it.
+const DEATH: Duration = Duration::from_millis(400);
+
+/// The way to the receiver of one side.
+struct Way {
+    relay: Relay,
+    route: watch::Sender<Route>,
+}
+
+/// Everything that runs.
+pub(super) struct Stage<'a> {
+    course: &'a Course,
+    state: &'a Path,
+    pub(super) ledgers: Ledgers,
+    pub(super) node: Node,
+    receiver: Option<Receiver>,
+    receiver_id: NodeId,
+    exonet: Way,
+    remembering: Way,
+    plain: Way,
+    outcomes: Arc<Mutex<Outcomes>>,
+    offered: Arc<AtomicU64>,
+    finished: [Arc<AtomicU64>; 2],
+    gate: watch::Sender<u64>,
+    moves: watch::Sender<u32>,
+    senders: Vec<JoinHandle<Result<(), Failure>>>,
+}
+
+impl<'a> Stage<'a> {
+    /// Sets everything up; nothing is sent before [`Self::begin`].
+    pub(super) async fn set(course: &'a Course, state: &'a Path) -> Result<Self, Failure> {
+        let ledgers = Ledgers::new(course.messages);
+        let (receiver, ready) = Receiver::start(state, course.size, &ledgers).await?;
+        let (peer, remembering, plain) = places(ready)?;
+        let exonet = first_address(&peer)?;
+        let node = Node::builder(Allow::only([peer.id]))
+            .bind("127.0.0.1:0")
+            .config(|config| config.sender_linger = LINGER)
+            .build()
+            .await
+            .map_err(|e| Failure::new("the demo's sender cannot start").because(&e))?;
+        Ok(Self {
+            course,
+            state,
+            ledgers,
+            node,
+            receiver: Some(receiver),
+            receiver_id: peer.id,
+            exonet: Way::new(course, exonet).await?,
+            remembering: Way::new(course, remembering).await?,
+            plain: Way::new(course, plain).await?,
+            outcomes: Arc::new(Mutex::new(Outcomes::new(course.messages))),
+            offered: Arc::default(),
+            finished: [Arc::default(), Arc::default()],
+            gate: watch::Sender::new(0),
+            moves: watch::Sender::new(0),
+            senders: Vec::new(),
+        })
+    }
+
+    /// All three sides begin to send.
+    pub(super) fn begin(&mut self) {
+        let (size, total) = (self.course.size, self.course.messages);
+        let peer = PeerAddr::from((self.receiver_id, self.exonet.relay.address));
+        let sending = Sending {
+            node: self.node.clone(),
+            peer,
+            outcomes: Arc::clone(&self.outcomes),
+            offered: Arc::clone(&self.offered),
+        };
+        let progress = Progress::new(self.gate.subscribe());
+        self.senders
+            .push(tokio::spawn(sending.all(size, total, progress)));
+        for (way, finished) in [&self.remembering, &self.plain].into_iter().zip(&self.finished) {
+            let (relay, finished) = (way.relay.address, Arc::clone(finished));
+            let progress = Progress::new(self.gate.subscribe());
+            let moves = self.moves.subscribe();
+            self.senders.push(tokio::spawn(async move {
+                let sent = plain::send(relay, (size, total), progress, moves, finished).await;
+                sent.map_err(|e| Failure::new("plain sending has failed").because(&e))
+            }));
+        }
+    }
+
+    /// How many messages may have been offered by now.
+    pub(super) fn open_gate(&self, gate: u64) {
+        self.gate.send_replace(gate);
+    }
+
+    /// Every side's line is dead, or alive.
+    pub(super) fn set_dead(&self, dead: bool) {
+        self.reroute(|route| route.dead = dead);
+    }
+
+    /// The receiver sees every sender at a new address.
+    pub(super) fn new_mapping(&self) {
+        self.reroute(|route| route.mapping += 1);
+    }
+
+    /// Every sender moves to a new address.
+    pub(super) async fn move_senders(&self) -> Result<(), Failure> {
+        self.moves.send_modify(|moves| *moves += 1);
+        let moved = self.node.rebind(([127, 0, 0, 1], 0).into()).await;
+        moved
+            .map(|_| ())
+            .map_err(|e| Failure::new("the demo's sender cannot move").because(&e))
+    }
+
+    pub(super) async fn kill_receiver(&mut self) -> Result<(), Failure> {
+        match self.receiver.take() {
+            Some(receiver) => receiver.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// A new process with the old identity, at other ports.
+    pub(super) async fn restart_receiver(&mut self) -> Result<(), Failure> {
+        tokio::time::sleep(DEATH).await;
+        let (receiver, ready) = Receiver::start(self.state, self.course.size, &self.ledgers).await?;
+        self.receiver = Some(receiver);
+        let (peer, remembering, plain) = places(ready)?;
+        let exonet = first_address(&peer)?;
+        for (way, place) in [
+            (&self.exonet, exonet),
+            (&self.remembering, remembering),
+            (&self.plain, plain),
+        ] {
+            way.route.send_modify(|route| route.receiver = place);
+        }
+        Ok(())
+    }
+
+    fn reroute(&self, change: impl Fn(&mut Route)) {
+        for way in [&self.exonet, &self.remembering, &self.plain] {
+            way.route.send_modify(&change);
+        }
+    }
+
+    /// Messages whose end is known: arrived, or told unknown.
+    pub(super) fn through(&self) -> u64 {
+        let arrived = self.ledgers.with(Side::Exonet, |ledger| ledger.arrived());
+        arrived.saturating_add(self.outcomes().unknown)
+    }
+
+    pub(super) fn outcomes(&self) -> MutexGuard<'_, Outcomes> {
+        self.outcomes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Messages handed to the node.
+    pub(super) fn offered(&self) -> u64 {
+        self.offered.load(Ordering::Relaxed)
+    }
+
+    /// Messages of a plain side that are acknowledged or given up.
+    pub(super) fn finished(&self, side: Side) -> u64 {
+        let [remembering, plain] = &self.finished;
+        match side {
+            Side::Exonet => self.outcomes().settled,
+            Side::Remembering => remembering.load(Ordering::Relaxed),
+            Side::Plain => plain.load(Ordering::Relaxed),
+        }
+    }
+
+    pub(super) fn rtt(&self) -> Option<Duration> {
+        self.node.peer_stats(&self.receiver_id).map(|stats| stats.rtt)
+    }
+
+    /// Records at the sender.
+    pub(super) fn records(&self) -> usize {
+        let stats = self.node.stats();
+        stats.sender_records + stats.receiver_records
+    }
+
+    /// Records at both ends; afterwards the ledgers are complete.
+    pub(super) async fn all_records(&mut self) -> Result<usize, Failure> {
+        let there = match &mut self.receiver {
+            Some(receiver) => receiver.records().await?,
+            None => 0,
+        };
+        Ok(self.records() + there)
+    }
+
+    /// Whether all senders have ended; fails as the first that did.
+    pub(super) async fn is_over(&mut self) -> Result<bool, Failure> {
+        let (ended, running): (Vec<_>, Vec<_>) = self.senders.drain(..).partition(JoinHandle::is_finished);
+        self.senders = running;
+        for sender in ended {
+            sender
+                .await
+                .map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
+        }
+        Ok(self.senders.is_empty())
+    }
+
+    /// Whether a side has ended.
+    pub(super) fn is_settled(&self) -> bool {
+        self.outcomes().settled >= self.course.messages
+    }
+}
+
+impl Drop for Stage<'_> {
+    fn drop(&mut self) {
+        self.senders.iter().for_each(JoinHandle::abort);
+    }
+}
+
+impl Way {
+    async fn new(course: &Course, receiver: SocketAddr) -> Result<Self, Failure> {
+        let route = watch::Sender::new(Route {
+            receiver,
+            dead: false,
+            mapping: 0,
+        });
+        let relay = Relay::start(course.odds, course.seed, route.subscribe()).await;
+        let relay = relay.map_err(|e| Failure::new("the demo's relay cannot start").because(&e))?;
+        Ok(Self { relay, route })
+    }
+}
+
+fn places(ready: Line) -> Result<(PeerAddr, SocketAddr, SocketAddr), Failure> {
+    match ready {
+        Line::Ready {
+            exonet,
+            remembering,
+            plain,
+        } => Ok((exonet, remembering, plain)),
+        Line::Delivered(..) | Line::Records(_) => Err(Failure::new("the demo's receiver is confused")),
+    }
+}
+
+fn first_address(peer: &PeerAddr) -> Result<SocketAddr, Failure> {
+    let mut hints = peer.hints();
+    let address = hints.next().and_then(|hint| hint.parse().ok());
+    address.ok_or_else(|| Failure::new("the demo's receiver has no address"))
+}
+
+/// Our own side.
+struct Sending {
+    node: Node,
+    peer: PeerAddr,
+    outcomes: Arc<Mutex<Outcomes>>,
+    offered: Arc<AtomicU64>,
+}
+
+impl Sending {
+    /// Offers messages as `progress` allows, and notes each outcome.
+    async fn all(self, size: usize, total: u64, mut progress: Progress) -> Result<(), Failure> {
+        let mut open = FuturesUnordered::new();
+        let mut next = 0;
+        while next < total || !open.is_empty() {
+            tokio::select! {
+                () = progress.allows(next), if next < total => {
+                    let receipt = self.node.send(&self.peer, payload(next, size)).await;
+                    let receipt = receipt.map_err(|e| Failure::new("the demo cannot send").because(&e))?;
+                    open.push(Numbered::new(next, receipt));
+                    next += 1;
+                    self.offered.store(next, Ordering::Relaxed);
+                }
+                Some((n, settled)) = open.next() => {
+                    let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
+                    outcomes.tell(n, settled.outcome);
+                }
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,126 @@
+//! How the command ends.
+
+use std::process::ExitCode;
+
+use exonet::Outcome;
+use serde::Serialize;
+
+/// What shells expect of a process that ended by an interrupt: 128 + SIGINT.
+pub(crate) const INTERRUPTED: u8 = 130;
+
+/// Exit codes, as the help documents them. Usage errors (2) come from the argument parser.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// Everything that was asked for has been done.
+    Success,
+    /// Something failed, and standard error says what.
+    Error,
+    /// Of at least one message it is not known whether it was delivered.
+    Unknown,
+    /// At least one message was certainly not delivered.
+    Undelivered,
+    /// Stopped by the user.
+    Interrupted,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(match exit {
+            Exit::Success => 0,
+            Exit::Error => 1,
+            Exit::Unknown => 3,
+            Exit::Undelivered => 4,
+            Exit::Interrupted => INTERRUPTED,
+        })
+    }
+}
+
+/// How many messages came to which end.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub(crate) struct Tally {
+    pub(crate) delivered: u64,
+    pub(crate) unknown: u64,
+    pub(crate) expired: u64,
+    pub(crate) cancelled: u64,
+}
+
+impl Tally {
+    /// Counts one settled message.
+    pub(crate) fn add(&mut self, outcome: Outcome) {
+        let count = match outcome {
+            Outcome::Delivered => &mut self.delivered,
+            Outcome::Unknown => &mut self.unknown,
+            Outcome::Expired => &mut self.expired,
+            Outcome::Cancelled => &mut self.cancelled,
+        };
+        *count += 1;
+    }
+
+    /// An unknown outcome weighs more than a certain failure: that one may be sent again without a thought.
+    pub(crate) fn exit(&self) -> Exit {
+        if self.unknown > 0 {
+            Exit::Unknown
+        } else if self.expired + self.cancelled > 0 {
+            Exit::Undelivered
+        } else {
+            Exit::Success
+        }
+    }
+
+    /// For people: `12 delivered, 1 unknown`.
+    pub(crate) fn describe(&self) -> String {
+        let parts = [
+            (self.delivered, "delivered"),
+            (self.unknown, "unknown"),
+            (self.expired, "expired"),
+            (self.cancelled, "cancelled"),
+        ];
+        let named: Vec<String> = parts
+            .iter()
+            .enumerate()
+            .filter(|(at, (count, _))| *at == 0 || *count > 0)
+            .map(|(_, (count, name))| format!("{} {name}", crate::units::count(*count)))
+            .collect();
+        named.join(", ")
+    }
+}
+
+/// The word for an outcome, the same in text and JSON.
+pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
+    match outcome {
+        Outcome::Delivered => "delivered",
+        Outcome::Expired => "expired",
+        Outcome::Cancelled => "cancelled",
+        Outcome::Unknown => "unknown",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tally(outcomes: &[Outcome]) -> Tally {
+        let mut tally = Tally::default();
+        outcomes.iter().for_each(|outcome| tally.add(*outcome));
+        tally
+    }
+
+    #[test]
+    fn doubt_outweighs_certain_failure() {
+        use Outcome::{Cancelled, Delivered, Expired, Unknown};
+        assert_eq!(tally(&[]).exit(), Exit::Success);
+        assert_eq!(tally(&[Delivered]).exit(), Exit::Success);
+        assert_eq!(tally(&[Delivered, Expired]).exit(), Exit::Undelivered);
+        assert_eq!(tally(&[Delivered, Cancelled]).exit(), Exit::Undelivered);
+        assert_eq!(tally(&[Expired, Unknown, Delivered]).exit(), Exit::Unknown);
+    }
+
+    #[test]
+    fn description_names_what_happened_only() {
+        assert_eq!(tally(&[]).describe(), "0 delivered");
+        assert_eq!(
+            tally(&[Outcome::Delivered, Outcome::Unknown]).describe(),
+            "1 delivered, 1 unknown"
+        );
+    }
+}

@@ -1,0 +1,119 @@
+//! What went wrong, and what to do about it.
+
+use std::error::Error;
+use std::fmt::{self, Write as _};
+use std::io;
+use std::path::Path;
+
+/// An error for the person in front of the terminal: it names the thing, why, and what to do.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    what: String,
+    why: Option<String>,
+    todo: Option<String>,
+}
+
+impl Failure {
+    /// `what` names the thing that failed.
+    pub(crate) fn new(what: impl Into<String>) -> Self {
+        Self {
+            what: what.into(),
+            why: None,
+            todo: None,
+        }
+    }
+
+    /// A file or directory that could not be used: `doing` is the verb.
+    pub(crate) fn path(doing: &str, path: &Path, error: &io::Error) -> Self {
+        let failure = Self::new(format!("cannot {doing} {}", path.display())).because(error);
+        match error.kind() {
+            io::ErrorKind::NotFound => failure.hint("check the path"),
+            io::ErrorKind::PermissionDenied => failure.hint("check its owner and permissions"),
+            io::ErrorKind::ReadOnlyFilesystem => failure.hint("choose a place that can be written"),
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                failure.hint("the disk is full: free some room and try again")
+            }
+            _ => failure,
+        }
+    }
+
+    /// Adds the cause, with the causes behind it.
+    pub(crate) fn because(mut self, error: &dyn Error) -> Self {
+        let mut why = error.to_string();
+        let mut source = error.source();
+        while let Some(cause) = source {
+            let text = cause.to_string();
+            // Many errors repeat their cause in their own text.
+            if !why.contains(&text) {
+                let _ = write!(why, ": {text}");
+            }
+            source = cause.source();
+        }
+        self.why = Some(why);
+        self
+    }
+
+    /// Adds what to do.
+    pub(crate) fn hint(mut self, todo: impl Into<String>) -> Self {
+        self.todo = Some(todo.into());
+        self
+    }
+
+    /// Says it: on standard error, and for scripts as the last line of standard output too.
+    pub(crate) fn report(&self, json: bool) {
+        if json {
+            let line = serde_json::json!({
+                "type": "error",
+                "error": self.sentence(),
+                "hint": self.todo,
+            });
+            // Nothing more can be said where standard output is gone.
+            let _ = crate::output::Output::new(true).line(&line);
+        }
+        eprintln!("{} {self}", console::style("exon:").red().for_stderr());
+    }
+
+    fn sentence(&self) -> String {
+        match &self.why {
+            Some(why) => format!("{}: {why}", self.what),
+            None => self.what.clone(),
+        }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence())?;
+        match &self.todo {
+            Some(todo) => write!(f, "\n      {todo}"),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] io::Error);
+
+    #[test]
+    fn causes_are_told_once_each() {
+        let cause = || io::Error::other("the cause");
+        assert_eq!(
+            Failure::new("it").because(&Outer(cause())).to_string(),
+            "it: outer: the cause"
+        );
+        assert_eq!(Failure::new("it").because(&cause()).to_string(), "it: the cause");
+    }
+
+    #[test]
+    fn a_path_is_named_with_what_to_do() {
+        let error = io::Error::from(io::ErrorKind::StorageFull);
+        let text = Failure::path("write", Path::new("/a/b"), &error).to_string();
+        assert!(text.starts_with("cannot write /a/b: "), "{text}");
+        assert!(text.contains("free some room"), "{text}");
+    }
+}

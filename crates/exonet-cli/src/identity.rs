@@ -1,0 +1,150 @@
+//! Who a node is: a key for this run only, or a stored one.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use exonet::state::StateDir;
+use exonet::{Builder, NodeId, SecretKey};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use zeroize::Zeroizing;
+
+use crate::failure::Failure;
+
+/// Who a node is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    /// A fresh key that dies with the process; nothing on disk.
+    Ephemeral,
+    /// A key and a clock in a directory.
+    Stored {
+        /// As people call it.
+        name: String,
+        /// Where it is.
+        path: PathBuf,
+    },
+}
+
+impl Identity {
+    /// The identity called `name`, in `directory` itself if that is given; without either, an ephemeral one.
+    pub(crate) fn new(name: Option<&str>, directory: Option<&Path>) -> Result<Self, Failure> {
+        let (name, path) = match (name, directory) {
+            (None, None) => return Ok(Self::Ephemeral),
+            (name, Some(path)) => (name.unwrap_or("default"), path.to_owned()),
+            (Some(name), None) => {
+                let path = StateDir::named(name)
+                    .map_err(|e| Failure::new(format!("no place for identity {name:?}")).because(&e))?;
+                (name, path)
+            }
+        };
+        Ok(Self::Stored {
+            name: name.to_owned(),
+            path,
+        })
+    }
+
+    /// Makes it where it is not there yet, and says whether it did.
+    pub(crate) fn ensure(&self) -> Result<bool, Failure> {
+        match self {
+            Self::Stored { path, .. } if !exists(path) => self.create().map(|_| true),
+            Self::Ephemeral | Self::Stored { .. } => Ok(false),
+        }
+    }
+
+    /// Makes a new stored identity; fails where one is already.
+    pub(crate) fn create(&self) -> Result<NodeId, Failure> {
+        let path = self.path()?;
+        let secret = fresh_secret()?;
+        StateDir::create(path, &secret).map_err(|e| self.failure("make", &e))?;
+        Ok(SecretKey::from_bytes(*secret).node_id())
+    }
+
+    /// The id of a stored identity.
+    pub(crate) fn load(&self) -> Result<NodeId, Failure> {
+        let directory = StateDir::open(self.path()?).map_err(|e| self.failure("open", &e))?;
+        Ok(SecretKey::from_bytes(**directory.secret()).node_id())
+    }
+
+    /// Fails where there is none: a mistyped name must not quietly become somebody new.
+    pub(crate) fn require(&self) -> Result<(), Failure> {
+        match self {
+            Self::Stored { name, path } if !exists(path) => {
+                let failure = Failure::new(format!("there is no identity {name} in {}", path.display()));
+                Err(failure.hint(format!("make it with: exon id {name} --new")))
+            }
+            Self::Ephemeral | Self::Stored { .. } => Ok(()),
+        }
+    }
+
+    /// Lets a node be this.
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
+        self.require()?;
+        Ok(match self {
+            Self::Ephemeral => builder.ephemeral(),
+            Self::Stored { path, .. } => builder.state_dir(path),
+        })
+    }
+
+    fn path(&self) -> Result<&Path, Failure> {
+        match self {
+            Self::Stored { path, .. } => Ok(path),
+            Self::Ephemeral => Err(Failure::new("an ephemeral identity is not stored")),
+        }
+    }
+
+    fn failure(&self, doing: &str, error: &dyn std::error::Error) -> Failure {
+        Failure::new(format!("cannot {doing} identity {self}")).because(error)
+    }
+}
+
+impl fmt::Display for Identity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Ephemeral => f.write_str("ephemeral"),
+            Self::Stored { name, .. } => f.write_str(name),
+        }
+    }
+}
+
+/// Whether anything of an identity is in `path`. A damaged one is there: opening it will say so.
+fn exists(path: &Path) -> bool {
+    ["key", "clock"]
+        .iter()
+        .any(|file| path.join(file).symlink_metadata().is_ok())
+}
+
+/// A secret from the system's generator.
+pub(crate) fn fresh_secret() -> Result<Zeroizing<[u8; 32]>, Failure> {
+    let mut secret = Zeroizing::new([0; 32]);
+    OsRng
+        .try_fill_bytes(secret.as_mut())
+        .map_err(|e| Failure::new("the system gives no randomness").because(&e))?;
+    Ok(secret)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_stored_unless_asked() {
+        let identity = Identity::new(None, None).unwrap();
+        assert_eq!(identity, Identity::Ephemeral);
+        assert!(!identity.ensure().unwrap());
+    }
+
+    #[test]
+    fn a_directory_overrides_the_place_of_a_name() {
+        let identity = Identity::new(Some("x"), Some(Path::new("/some/where"))).unwrap();
+        assert_eq!(identity.path().unwrap(), Path::new("/some/where"));
+    }
+
+    #[test]
+    fn a_missing_identity_is_not_made_in_passing() {
+        let place = tempfile::tempdir().unwrap();
+        let identity = Identity::new(Some("typo"), Some(&place.path().join("typo"))).unwrap();
+        let text = identity.require().err().unwrap().to_string();
+        assert!(text.contains("exon id typo --new"), "{text}");
+        assert!(!place.path().join("typo").exists());
+    }
+}

@@ -1,0 +1,28 @@
+//! Receipts of messages that the command has numbered.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use exonet::{Receipt, Settled};
+
+/// A receipt that gives the number of its message along with what became of it.
+#[derive(Debug)]
+pub(crate) struct Numbered {
+    n: u64,
+    receipt: Receipt,
+}
+
+impl Numbered {
+    pub(crate) fn new(n: u64, receipt: Receipt) -> Self {
+        Self { n, receipt }
+    }
+}
+
+impl Future for Numbered {
+    type Output = (u64, Settled);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let n = self.n;
+        Pin::new(&mut self.receipt).poll(cx).map(|settled| (n, settled))
+    }
+}

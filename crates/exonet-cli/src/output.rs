@@ -1,0 +1,57 @@
+//! Standard output: one JSON object a line, or text for people.
+
+use std::io::{self, IsTerminal, Write};
+
+use serde::Serialize;
+
+use crate::failure::Failure;
+
+/// How data is printed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Output {
+    json: bool,
+}
+
+impl Output {
+    /// JSON lines, or text.
+    pub(crate) fn new(json: bool) -> Self {
+        Self { json }
+    }
+
+    /// Whether standard output carries JSON lines.
+    pub(crate) fn is_json(self) -> bool {
+        self.json
+    }
+
+    /// Whether a person reads standard output.
+    pub(crate) fn is_terminal(self) -> bool {
+        !self.json && io::stdout().is_terminal()
+    }
+
+    /// Prints `value` as one line, if JSON was asked for.
+    pub(crate) fn line(self, value: &impl Serialize) -> Result<(), Failure> {
+        if !self.json {
+            return Ok(());
+        }
+        let mut line =
+            serde_json::to_vec(value).map_err(|e| Failure::new("cannot write JSON").because(&e))?;
+        line.push(b'\n');
+        self.bytes(&line)
+    }
+
+    /// Prints `text` and a line feed, unless JSON was asked for.
+    pub(crate) fn text(self, text: &str) -> Result<(), Failure> {
+        if self.json {
+            return Ok(());
+        }
+        self.bytes(format!("{text}\n").as_bytes())
+    }
+
+    /// Writes bytes as they are, and waits until they are out: what has been printed has been taken.
+    pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Failure> {
+        let mut out = io::stdout().lock();
+        out.write_all(bytes)
+            .and_then(|()| out.flush())
+            .map_err(|error| Failure::new("cannot write to standard output").because(&error))
+    }
+}

@@ -1,0 +1,238 @@
+//! Running `exon` as people do: as processes with arguments, pipes, signals and exit codes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Longer than anything here takes: a test that hangs fails then, and the next ones run.
+const HANG: Duration = Duration::from_secs(120);
+
+/// A place with identities of its own.
+pub(crate) struct World {
+    directory: TempDir,
+}
+
+impl World {
+    pub(crate) fn new() -> Self {
+        Self {
+            directory: tempfile::tempdir().unwrap(),
+        }
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    /// Writes a file and returns its path.
+    pub(crate) fn file(&self, name: &str, content: &[u8]) -> PathBuf {
+        let path = self.path(name);
+        std::fs::write(&path, content).unwrap();
+        path
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_exon"));
+        command
+            .args(args)
+            .env("EXONET_STATE", self.path("state"))
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(&self, args: &[&str]) -> Ended {
+        Running::start(self.command(args)).end()
+    }
+
+    /// Runs with something on standard input.
+    pub(crate) fn feed(&self, args: &[&str], input: &[u8]) -> Ended {
+        let mut command = self.command(args);
+        command.stdin(Stdio::piped());
+        let mut running = Running::start(command);
+        running.stdin().write_all(input).unwrap();
+        running.end()
+    }
+
+    /// A listener on a free port, and what it can be reached by.
+    pub(crate) fn listen(&self, args: &[&str]) -> Listener {
+        let args = [&["listen", "--json", "--bind", "127.0.0.1:0"], args].concat();
+        let mut running = Running::start(self.command(&args));
+        let first = running.line().expect("a listener says where it is");
+        assert_eq!(first["type"], "listening", "{first}");
+        let peer = first["peer"].as_str().unwrap().to_owned();
+        Listener { running, peer }
+    }
+}
+
+/// A process under way. What it says is read at once, so that it never waits for us.
+pub(crate) struct Running {
+    child: Reaped,
+    stdout: mpsc::Receiver<String>,
+    stderr: mpsc::Receiver<String>,
+    seen: String,
+}
+
+/// A process that does not outlive its test.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+pub(crate) struct Listener {
+    pub(crate) running: Running,
+    pub(crate) peer: String,
+}
+
+/// A process that has ended.
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Running {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.spawn().unwrap();
+        let stdout = lines_of(child.stdout.take().unwrap());
+        let stderr = lines_of(child.stderr.take().unwrap());
+        Self {
+            child: Reaped(child),
+            stdout,
+            stderr,
+            seen: String::new(),
+        }
+    }
+
+    pub(crate) fn stdin(&mut self) -> ChildStdin {
+        self.child.0.stdin.take().unwrap()
+    }
+
+    /// The next line of standard output, as JSON; None at its end.
+    pub(crate) fn line(&mut self) -> Option<Value> {
+        let line = match self.stdout.recv_timeout(HANG) {
+            Ok(line) => line,
+            Err(mpsc::RecvTimeoutError::Disconnected) => return None,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("the process says nothing"),
+        };
+        self.seen.push_str(&line);
+        Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}")))
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn signal(&self, signal: rustix::process::Signal) {
+        let pid = rustix::process::Pid::from_child(&self.child.0);
+        rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    /// As the power button does.
+    pub(crate) fn kill(&mut self) {
+        self.child.0.kill().unwrap();
+    }
+
+    /// Waits for the end and takes the rest of what is said.
+    pub(crate) fn end(mut self) -> Ended {
+        let mut rest = |lines: &mpsc::Receiver<String>, text: &mut String| loop {
+            match lines.recv_timeout(HANG) {
+                Ok(line) => text.push_str(&line),
+                Err(mpsc::RecvTimeoutError::Disconnected) => return,
+                Err(mpsc::RecvTimeoutError::Timeout) => {
+                    self.child.0.kill().unwrap();
+                    panic!("the process hangs; so far it said:\n{text}");
+                }
+            }
+        };
+        let (mut stdout, mut stderr) = (self.seen, String::new());
+        rest(&self.stdout, &mut stdout);
+        rest(&self.stderr, &mut stderr);
+        let code = self.child.0.wait().unwrap().code();
+        Ended { code, stdout, stderr }
+    }
+}
+
+fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    let (tell, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        let mut pipe = BufReader::new(pipe);
+        let mut line = Vec::new();
+        while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
+            let _ = tell.send(String::from_utf8_lossy(&line).into_owned());
+            line.clear();
+        }
+    });
+    lines
+}
+
+impl Ended {
+    /// Fails unless it ended with this code.
+    pub(crate) fn expect(self, code: i32) -> Self {
+        let Self { stdout, stderr, .. } = &self;
+        assert_eq!(
+            self.code,
+            Some(code),
+            "\n--- stdout\n{stdout}\n--- stderr\n{stderr}"
+        );
+        self
+    }
+
+    /// Standard output as JSON lines.
+    pub(crate) fn lines(&self) -> Vec<Value> {
+        let parse = |line: &str| {
+            let value: Value = serde_json::from_str(line).unwrap_or_else(|e| panic!("{e}: {line:?}"));
+            assert!(value.is_object(), "{line}");
+            value
+        };
+        self.stdout.lines().map(parse).collect()
+    }
+
+    /// Lines of one type.
+    pub(crate) fn of_type(&self, name: &str) -> Vec<Value> {
+        self.lines()
+            .into_iter()
+            .filter(|line| line["type"] == name)
+            .collect()
+    }
+
+    /// The last line, which sums up.
+    pub(crate) fn summary(&self) -> Value {
+        let last = self.lines().pop().expect("a last line");
+        assert_eq!(last["type"], "summary", "{last}");
+        last
+    }
+}
+
+/// Reproducible noise.
+pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
+    let mut bytes = vec![0; len];
+    blake3::Hasher::new()
+        .update(&seed.to_be_bytes())
+        .finalize_xof()
+        .fill(&mut bytes);
+    bytes
+}
+
+/// The files in a directory.
+pub(crate) fn entries(directory: &Path) -> Vec<String> {
+    let mut names: Vec<String> = std::fs::read_dir(directory)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+        .collect();
+    names.sort();
+    names
+}
+
+/// As an argument.
+pub(crate) fn arg(path: &Path) -> &str {
+    path.to_str().unwrap()
+}

@@ -1,0 +1,85 @@
+//! What goes wrong before anything is sent: each error names the thing, says what to do, and has its exit code.
+use crate::support::{World, arg};
+
+#[test]
+fn errors_name_the_thing() {
+    let world = World::new();
+    let id = exonet_proto::NodeId([7; 32]).to_string();
+    let peer = format!("{id}@127.0.0.1:9");
+    let mistyped = format!("{}@127.0.0.1:9", id.replacen(&id[20..21], "~", 1));
+    let no_port = format!("{id}@127.0.0.1");
+    let file = world.file("file", b"x");
+    let below_file = world.path("file/below");
+    let missing = world.path("missing");
+    let directory = world.path("directory");
+    std::fs::create_dir(&directory).unwrap();
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    let long_tag = "t".repeat(256);
+    let table: &[(&[&str], i32, &str)] = &[
+        (&[], 2, "Usage"),
+        (&["frobnicate"], 2, "frobnicate"),
+        (&["send", "nobody", "x"], 2, "nobody"),
+        (&["send", &mistyped, "x"], 2, "~"),
+        (&["send", &no_port, "x"], 2, "host:port"),
+        (&["send", &id, "x"], 1, "ID@HOST:PORT"),
+        (&["send", &peer, "--file", arg(&missing)], 1, "missing"),
+        (&["send", &peer, "--file", arg(&directory)], 1, "directory"),
+        (&["send", &peer, "x", "--tag", &long_tag], 1, "255"),
+        (&["send", &peer, "x", "--deadline", "soon"], 2, "soon"),
+        (&["send", &peer, "x", "--as", "typo"], 1, "exon id typo --new"),
+        (&["cp", arg(&missing), &peer], 1, "missing"),
+        (&["cp", arg(&directory), &peer], 1, "directory"),
+        (&["cp", &peer], 2, "FILE"),
+        (&["ping", &peer, "-n", "0"], 2, "0"),
+        (&["id", "nothere"], 1, "exon id nothere --new"),
+        (&["id", "../up", "--new"], 1, "../up"),
+        (&["id", "x", "--new", "--state", arg(&below_file)], 1, "below"),
+        (&["listen", "--bind", "nowhere"], 1, "nowhere"),
+        (&["listen", "--bind", &taken], 1, &taken),
+        (&["listen", "--bind", "192.0.2.1:4000"], 1, "192.0.2.1:4000"),
+        (
+            &["listen", "--bind", "127.0.0.1:0", "--out", arg(&below_file)],
+            1,
+            "below",
+        ),
+        (&["listen", "--max-store", "much"], 2, "much"),
+        (&["listen", "--allow", "friend"], 2, "friend"),
+        (&["demo", "--loss", "2"], 2, "2"),
+        (&["demo-receiver", "--size", "8"], 1, "exon demo"),
+    ];
+    for (args, code, named) in table {
+        let ended = world.run(args);
+        let all = format!(
+            "{args:?}\n--- stdout\n{}\n--- stderr\n{}",
+            ended.stdout, ended.stderr
+        );
+        assert_eq!(ended.code, Some(*code), "{all}");
+        assert!(ended.stderr.contains(named), "{named:?} is not named: {all}");
+        assert!(ended.stdout.is_empty(), "{all}");
+        assert!(!ended.stderr.contains("panicked"), "{all}");
+    }
+    assert_eq!(std::fs::read(file).unwrap(), b"x");
+}
+
+#[test]
+fn errors_are_json_too() {
+    let ended = World::new().run(&["id", "nothere", "--json"]).expect(1);
+    let line = ended.lines().pop().unwrap();
+    assert_eq!(line["type"], "error");
+    assert!(line["error"].as_str().unwrap().contains("nothere"), "{line}");
+    assert!(line["hint"].as_str().unwrap().contains("--new"), "{line}");
+}
+
+#[test]
+fn help_has_examples_and_exit_codes() {
+    let world = World::new();
+    let help = world.run(&["--help"]).expect(0).stdout;
+    assert!(help.contains("EXAMPLES") && help.contains("EXIT CODES"), "{help}");
+    for command in ["id", "listen", "send", "cp", "ping", "demo", "bench"] {
+        assert!(help.contains(&format!("\n  {command}")), "{command}: {help}");
+        let own = world.run(&[command, "--help"]).expect(0).stdout;
+        assert!(own.contains("EXAMPLES"), "{own}");
+    }
+    assert!(!help.contains("demo-receiver"), "{help}");
+}
