@@ -216,6 +216,28 @@ fn a_rise_of_the_round_trip_time_ends_slow_start() {
 }
 
 #[test]
+fn after_silence_slow_start_begins_anew() {
+    let mut flow = Flow::new();
+    for (now, sent, rtt) in [(100, 0, 100), (220, 110, 120)] {
+        for _ in 0..10 {
+            let path = flow.path;
+            let rtt = Some(Duration::from_millis(rtt));
+            let info = AckInfo {
+                rtt,
+                path: &path,
+                ..flow.ack_info(now, sent, 1_200)
+            };
+            flow.cubic.on_ack(info);
+        }
+    }
+    flow.cubic.on_persistent_congestion(ms(1_000));
+    // The quarter of conservative slow start is forgotten.
+    let before = flow.cubic.window();
+    flow.ack(2_000, 1_900, 1_200);
+    assert_eq!(flow.cubic.window(), before + 1_200);
+}
+
+#[test]
 fn an_unused_window_does_not_grow() {
     let mut flow = Flow::reduced_from(100);
     let before = flow.segments();
