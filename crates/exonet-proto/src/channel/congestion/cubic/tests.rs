@@ -156,7 +156,7 @@ fn growth_follows_the_cubic_function() {
         let law = 0.4 * t * t * t + 400.0;
         let off = flow.segments() / law - 1.0;
         assert!(
-            off.abs() < 0.02,
+            off.abs() < 0.004,
             "after {second} s: {} segments, the law says {law}",
             flow.segments()
         );
