@@ -407,9 +407,3 @@ impl Node {
         })
     }
 }
-impl Node {
-    /// dbg
-    pub fn dump(&self) -> String {
-        self.peers.iter().map(|(_, p)| format!("OUT {:#?}\nIN {:#?}\nready {} deadline {:?} cur {} prev {} pend {} open {} roam {:?} probes {} pto {}", p.outbound, p.inbound, p.ready, p.deadline, p.link.current.is_some(), p.link.previous.is_some(), p.link.pending.len(), p.link.opening.is_some(), p.link.roaming, p.link.probes, p.link.recovery.pto_count())).collect::<Vec<_>>().join("\n")
-    }
-}
