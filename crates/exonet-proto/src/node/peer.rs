@@ -59,9 +59,16 @@ impl Peer {
         out.letters == 0 || (out.letters < limits.queued_messages && out.bytes < limits.queued_bytes as u64)
     }
 
+    /// It is known where an opening could go.
+    pub(super) fn has_address(&self) -> bool {
+        self.link.roaming.is_some() || !self.hints.is_empty()
+    }
+
     /// There is something to say that needs keys.
     pub(super) fn wants_channel(&self, now: Mono) -> bool {
-        self.outbound.wants_channel() || self.inbound.state_due(now) || !self.link.pings.is_empty()
+        // A STATE without a record is worth an answer, not a channel: who misses it asks again.
+        let reminds = self.inbound.receiver.is_some() && self.inbound.state_due(now);
+        self.outbound.wants_channel() || reminds || !self.link.pings.is_empty()
     }
 
     /// There may be something to send now.
@@ -70,7 +77,7 @@ impl Peer {
             return true;
         }
         if !self.link.is_connected() {
-            return self.link.opening.is_none() && self.wants_channel(now);
+            return self.link.opening.is_none() && self.has_address() && self.wants_channel(now);
         }
         self.outbound.has_something()
             || self.inbound.state_due(now)
@@ -87,7 +94,7 @@ impl Peer {
 
     /// Nothing is known of it that anybody could miss.
     pub(super) fn is_forgettable(&self) -> bool {
-        self.outbound.is_empty() && self.inbound.is_empty() && self.link.is_gone()
+        self.outbound.is_empty() && self.inbound.is_empty(self.link.is_connected()) && self.link.is_gone()
     }
 }
 
