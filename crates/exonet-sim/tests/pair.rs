@@ -36,7 +36,8 @@ fn lossy(seeds: core::ops::Range<u64>, loss: f64, messages: usize, largest: usiz
         }
         settled(&mut world, 300 * SECOND, &what);
         all_delivered(&world, &what);
-        forgotten(&mut world, &[a, b], &what);
+        // A farewell that every other datagram of is lost takes some tries, and a new channel at times.
+        forgotten(&mut world, &[a, b], if loss > 0.2 { 800 } else { 100 }, &what);
     }
 }
 
@@ -76,7 +77,7 @@ fn a_conversation_goes_on_over_idle_times() {
             world.run_for(gap * SECOND);
         }
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 100, &format!("seed {seed}"));
     }
 }
 

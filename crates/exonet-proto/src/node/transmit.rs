@@ -39,6 +39,9 @@ impl Node {
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
+        if self.stopped {
+            return None;
+        }
         if let Some(loose) = self.loose.pop_front() {
             buf.extend_from_slice(&loose.data);
             self.count_out(1, buf.len());
