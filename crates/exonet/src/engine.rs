@@ -450,7 +450,11 @@ impl Engine {
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
         // Afterwards everything is settled, whatever the core still holds.
-        if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
+        if self.phase >= Phase::Stopped {
+            Vec::new()
+        } else {
+            self.core.open_messages()
+        }
     }
 
     /// The network under the node changed.

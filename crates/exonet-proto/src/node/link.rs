@@ -51,6 +51,8 @@ pub(super) struct Link {
     pub(super) heard_at: Mono,
     /// When something was last sent that asks for an answer.
     pub(super) spoke_at: Mono,
+    /// When that was first done since the peer was heard.
+    asked_at: Mono,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
     datagram_cap: u16,
@@ -75,6 +77,7 @@ impl Link {
             pace_at: Mono::NEVER,
             heard_at: now,
             spoke_at: now,
+            asked_at: now,
             packets_sent: 0,
             packets_lost: 0,
             datagram_cap: config.max_datagram,
@@ -123,13 +126,12 @@ impl Link {
         current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
     }
 
-    /// Every index under which this link is found.
-    pub(super) fn indices(&self) -> impl Iterator<Item = ChannelIndex> + '_ {
-        let current = self.current.as_deref().map(|epoch| epoch.index);
-        let previous = self.previous.as_ref().map(|(epoch, _)| epoch.index);
-        let opening = self.opening.as_ref().map(|opening| opening.index);
-        let pending = self.pending.iter().map(|pending| pending.epoch.index);
-        current.into_iter().chain(previous).chain(opening).chain(pending)
+    /// Something leaves that asks for an answer. Repeating it into silence keeps no channel alive.
+    pub(super) fn spoke(&mut self, now: Mono) {
+        self.spoke_at = now;
+        if self.asked_at <= self.heard_at {
+            self.asked_at = now;
+        }
     }
 
     pub(super) fn ping(&mut self, cookie: u64) {
@@ -171,7 +173,7 @@ impl Link {
         if self.current.is_none() && self.previous.is_none() {
             return Mono::NEVER;
         }
-        self.heard_at.max(self.spoke_at) + config.idle_timeout
+        self.heard_at.max(self.asked_at) + config.idle_timeout
     }
 
     /// When a sign of life is due.
@@ -210,21 +212,6 @@ impl Link {
     /// An acknowledgement is due on either epoch.
     pub(super) fn ack_due(&self, now: Mono) -> bool {
         self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
-    }
-
-    /// Something of the channel itself wants to leave.
-    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
-        if self.opening.as_ref().is_some_and(|opening| opening.is_due(now)) {
-            return true;
-        }
-        let challenge = self.roaming.as_ref().is_some_and(|r| r.challenge(now).is_some());
-        self.current.is_some()
-            && (self.probes > 0
-                || self.confirm
-                || self.reopen
-                || challenge
-                || !self.responses.is_empty()
-                || self.ack_due(now))
     }
 }
 

@@ -300,23 +300,43 @@ impl Node {
         Ok(())
     }
 
-    /// After anything that concerns a peer: is it ready to send, when is it due, can it be forgotten?
-    pub(super) fn touch(&mut self, now: Now, index: u32) {
+    /// After anything that concerns a peer: the next poll looks at it.
+    pub(super) fn touch(&mut self, _now: Now, index: u32) {
+        if let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.ready) {
+            peer.ready = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// What has come to its end at a peer ends.
+    pub(super) fn wind_up(&mut self, now: Now, index: u32) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         peer.inbound.drop_if_passed(now.mono);
+        self.account(index);
+    }
+
+    /// What partly received messages held and hold no more is given back, and their readers are told.
+    fn account(&mut self, index: u32) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        self.received = self.received.saturating_sub(peer.inbound.take_freed());
+        for key in peer.inbound.aborted.drain(..) {
+            self.events.push_back(Event::BodyReadable { key });
+        }
+    }
+
+    /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
+    pub(super) fn rest(&mut self, now: Now, index: u32) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
         if peer.is_forgettable() {
             self.forget_peer(index);
             return;
         }
-        if !peer.ready && peer.wants_to_send(now.mono) {
-            peer.ready = true;
-            self.ready.push_back(index);
-        }
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
         if new <= now.mono {
-            // It has just been looked at: what is due leaves by the next poll, or cannot leave yet.
+            // It has just been looked at: what is due cannot leave yet.
             new = now.mono + GRANULARITY;
         }
         if old != new {
@@ -326,6 +346,7 @@ impl Node {
     }
 
     fn forget_peer(&mut self, index: u32) {
+        self.account(index);
         let Some(peer) = self.peers.remove(index) else { return };
         self.timers.set(index, peer.deadline, Mono::NEVER);
         if peer.admitted {

@@ -71,20 +71,6 @@ impl Peer {
         self.outbound.wants_channel() || reminds || !self.link.pings.is_empty()
     }
 
-    /// There may be something to send now.
-    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
-        if self.link.wants_to_send(now) {
-            return true;
-        }
-        if !self.link.is_connected() {
-            return self.link.opening.is_none() && self.has_address() && self.wants_channel(now);
-        }
-        self.outbound.has_something()
-            || self.inbound.state_due(now)
-            || self.inbound.owes_have()
-            || !self.link.pings.is_empty()
-    }
-
     /// When time alone changes something. Never in the past for want of keys.
     pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
         let connected = self.link.is_connected();
