@@ -26,7 +26,11 @@ fn traffic(world: &mut World, [a, b]: [NodeIndex; 2], rounds: usize, mut crash: 
 
 fn after(world: &mut World, nodes: [NodeIndex; 2], what: &str) {
     settled(world, 60 * SECOND, what);
-    // The pair works as before.
+    // Envelopes of a dead incarnation are used up at the first message: its end may be Unknown.
+    world.send(nodes[0], nodes[1], 1_000).unwrap();
+    world.send(nodes[1], nodes[0], 1_000).unwrap();
+    settled(world, 60 * SECOND, what);
+    // Then the pair works as before.
     let before = world.ledger.totals().delivered;
     world.send(nodes[0], nodes[1], 1_000).unwrap();
     world.send(nodes[1], nodes[0], 1_000).unwrap();
@@ -262,6 +266,6 @@ fn a_restart_under_full_traffic_is_found_soon() {
         world.crash(b);
         settled(&mut world, 3 * SECOND, &format!("seed {seed}"));
         let totals = world.ledger.totals();
-        assert_eq!(totals.taken + totals.unknown >= 100, true);
+        assert!(totals.taken + totals.unknown >= 100);
     }
 }

@@ -21,6 +21,8 @@ pub(crate) struct Letter {
     pub(crate) priority: Priority,
     pub(crate) source: Source,
     pub(crate) deadline: Option<Mono>,
+    /// When the node looks at it next for its deadline or for want of patience; never, mostly.
+    pub(crate) due: Mono,
     /// The deadline passed after departure.
     pub(crate) late: bool,
     /// Its slot, once bound.
@@ -48,6 +50,7 @@ impl Letter {
             priority: message.priority,
             source,
             deadline: message.deadline,
+            due: Mono::NEVER,
             late: false,
             bound: None,
             bound_at: Mono(0),

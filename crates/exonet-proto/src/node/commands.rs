@@ -62,11 +62,12 @@ impl Node {
             place.outbound.refused = true;
             return Err(SendError::Full);
         }
-        let deadline = message.deadline;
+        let patience = self.config.give_up_after.map(|patience| now.mono + patience);
+        let due = [message.deadline, patience].into_iter().flatten().min();
         let key = self.store.insert(Letter::new(index, message, source));
         place.outbound.submit(&self.clock, &mut self.store, key);
-        if let Some(at) = deadline {
-            self.deadlines.insert((at, key));
+        if let Some(at) = due {
+            self.look_again(key, at);
         }
         self.stats.sent += 1;
         self.touch(now, index);
@@ -160,8 +161,8 @@ impl Node {
 
     /// Says what became of a message that has left the store.
     fn conclude(&mut self, key: MessageKey, letter: &Letter, outcome: Outcome) {
-        if let Some(at) = letter.deadline {
-            self.deadlines.remove(&(at, key));
+        if letter.due != Mono::NEVER {
+            self.deadlines.remove(&(letter.due, key));
         }
         match outcome {
             Outcome::Delivered => self.stats.delivered += 1,
@@ -193,20 +194,33 @@ impl Node {
         open.collect()
     }
 
+    /// The message is looked at when `at` has come.
+    fn look_again(&mut self, key: MessageKey, at: Mono) {
+        if let Some(letter) = self.store.get_mut(key) {
+            letter.due = at;
+            self.deadlines.insert((at, key));
+        }
+    }
+
     /// Deadlines of messages, and the node's own patience.
     pub(super) fn expire(&mut self, now: Now) {
         while let Some((at, key)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now.mono) {
             self.deadlines.remove(&(at, key));
             let patience = self.config.give_up_after;
             let Some(letter) = self.store.get_mut(key) else { continue };
-            if letter.bound.is_none() {
+            let deadline = letter.deadline.filter(|deadline| now.mono < *deadline);
+            let passed = letter.deadline.is_some() && deadline.is_none();
+            // In doubt since it was bound; what has not left is not in doubt.
+            let since = if letter.bound.is_some() { letter.bound_at } else { now.mono };
+            let given_up = patience.map(|patience| since + patience);
+            if passed && letter.bound.is_none() {
                 self.withdraw(now, key, Outcome::Expired);
-            } else if patience.is_some_and(|patience| letter.bound_at + patience <= now.mono) {
+            } else if given_up.is_some_and(|at| at <= now.mono) {
                 self.withdraw(now, key, Outcome::Unknown);
             } else {
-                letter.late |= letter.deadline.is_some_and(|deadline| deadline <= now.mono);
-                if let Some(patience) = patience {
-                    self.deadlines.insert((letter.bound_at + patience, key));
+                letter.late |= passed;
+                if let Some(next) = [deadline, given_up].into_iter().flatten().min() {
+                    self.look_again(key, next);
                 }
             }
         }

@@ -138,9 +138,6 @@ impl Node {
 
     fn start_over(&mut self, now: Now, arrived: &Arrived) {
         let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else { return };
-        if let Some(partial) = peer.inbound.partial(arrived.id.s) {
-            self.received = self.received.saturating_sub(partial.assembly.memory());
-        }
         peer.inbound.drop_partial(arrived.id.s);
         self.touch(now, arrived.peer);
     }

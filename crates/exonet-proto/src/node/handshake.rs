@@ -25,6 +25,9 @@ use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
 /// Epochs that began within this of each other crossed: the smaller id's is used by both.
 const CROSSING: Duration = Duration::from_secs(5);
+/// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
+const FAREWELLS: u32 = 6;
+const REMINDERS: u32 = 2;
 /// Largest number of bytes that the frames of an answer may have.
 const ANSWER_ROOM: usize = wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
 
@@ -116,6 +119,7 @@ impl Node {
         place: u32,
         buf: &mut Vec<u8>,
     ) -> Option<super::event::Transmit> {
+        self.tire(now, place);
         let jitter = self.rng.next_u32().to_le_bytes()[0];
         let peer = self.peers.get_mut(place)?;
         if !peer.wants_channel(now.mono) && !peer.link.is_connected() {
@@ -128,8 +132,27 @@ impl Node {
         let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
         let (remote, data) = opening.emit(now.mono, &targets, jitter)?;
         buf.extend_from_slice(data);
-        peer.link.spoke_at = now.mono;
+        peer.link.spoke(now.mono);
         Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
+    }
+
+    /// A channel for no message's sake is not worth asking for without end: the peer may be gone for good.
+    ///
+    /// Its own reminder brings a lost farewell again, and ours comes again in its time.
+    fn tire(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get_mut(place).filter(|peer| !peer.outbound.has_messages()) else { return };
+        let due = peer.link.opening.as_ref().filter(|opening| opening.is_due(now.mono));
+        let reminds = !peer.outbound.farewell_due && peer.link.pings.is_empty();
+        let patience = if reminds { REMINDERS } else { FAREWELLS };
+        if peer.link.is_connected() || due.is_none_or(|opening| opening.rounds(peer.hints.len()) < patience) {
+            return;
+        }
+        peer.outbound.farewell_due = false;
+        peer.inbound.state_sent();
+        let id = peer.id;
+        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
+        self.events.extend(lost);
+        self.abort_opening(place);
     }
 
     fn abort_opening(&mut self, place: u32) {
@@ -459,6 +482,9 @@ impl Node {
         }
         if restarted {
             self.end_previous(now, place);
+            if let Some(peer) = self.peers.get_mut(place) {
+                peer.outbound.on_restart(now.mono);
+            }
         }
         if conflict {
             self.events.push_back(Event::IdentityConflict { peer: peer_id });

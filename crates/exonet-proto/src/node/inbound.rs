@@ -72,6 +72,10 @@ pub(super) struct Inbound {
     reminding: bool,
     /// Since when the record is drained.
     drained_at: Mono,
+    /// Bytes of memory given back and not yet counted by the node.
+    freed: u64,
+    /// Deliveries whose message will not go on: their readers have to be told.
+    pub(super) aborted: Vec<DeliveryKey>,
 }
 
 impl Inbound {
@@ -92,7 +96,14 @@ impl Inbound {
             remind_after: Duration::ZERO,
             reminding: false,
             drained_at: Mono::NEVER,
+            freed: 0,
+            aborted: Vec::new(),
         }
+    }
+
+    /// Bytes of memory given back since the last call.
+    pub(super) fn take_freed(&mut self) -> u64 {
+        std::mem::take(&mut self.freed)
     }
 
     /// Slots that this node is willing to grant beyond those that are free.
@@ -139,7 +150,9 @@ impl Inbound {
 
     fn clear(&mut self) {
         self.pending.clear();
-        self.partial.clear();
+        while let Some((_, partial)) = self.partial.pop_first() {
+            self.release_partial(&partial);
+        }
         self.large = 0;
         self.taken = 0;
         self.abandoned = 0;
@@ -156,6 +169,8 @@ impl Inbound {
     }
 
     fn release_partial(&mut self, partial: &Partial) {
+        self.freed = self.freed.saturating_add(partial.assembly.memory());
+        self.aborted.extend(partial.stream);
         if partial.assembly.total() <= POOLED {
             self.held = self.held.saturating_sub(partial.assembly.total());
         } else {
@@ -313,7 +328,8 @@ impl Inbound {
         if self.pending.remove(s.0) && len <= POOLED {
             self.held = self.held.saturating_sub(len);
         }
-        if let Some(partial) = self.partial.remove(&s) {
+        if let Some(mut partial) = self.partial.remove(&s) {
+            partial.stream = None;
             self.release_partial(&partial);
         }
         if taken && len <= POOLED {
@@ -338,7 +354,8 @@ impl Inbound {
 
     /// A partly received message is given up: it has to come again from the start.
     pub(super) fn drop_partial(&mut self, s: Slot) {
-        if let Some(partial) = self.partial.remove(&s) {
+        if let Some(mut partial) = self.partial.remove(&s) {
+            partial.stream = None;
             self.release_partial(&partial);
             self.owe_have(s);
         }

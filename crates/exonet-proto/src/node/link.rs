@@ -51,6 +51,8 @@ pub(super) struct Link {
     pub(super) heard_at: Mono,
     /// When something was last sent that asks for an answer.
     pub(super) spoke_at: Mono,
+    /// When that was first done since the peer was heard.
+    asked_at: Mono,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
     datagram_cap: u16,
@@ -75,6 +77,7 @@ impl Link {
             pace_at: Mono::NEVER,
             heard_at: now,
             spoke_at: now,
+            asked_at: now,
             packets_sent: 0,
             packets_lost: 0,
             datagram_cap: config.max_datagram,
@@ -123,6 +126,14 @@ impl Link {
         current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
     }
 
+    /// Something leaves that asks for an answer. Repeating it into silence keeps no channel alive.
+    pub(super) fn spoke(&mut self, now: Mono) {
+        self.spoke_at = now;
+        if self.asked_at <= self.heard_at {
+            self.asked_at = now;
+        }
+    }
+
     pub(super) fn ping(&mut self, cookie: u64) {
         if self.pings.len() < MAX_PINGS {
             self.pings.push_back(cookie);
@@ -162,7 +173,7 @@ impl Link {
         if self.current.is_none() && self.previous.is_none() {
             return Mono::NEVER;
         }
-        self.heard_at.max(self.spoke_at) + config.idle_timeout
+        self.heard_at.max(self.asked_at) + config.idle_timeout
     }
 
     /// When a sign of life is due.

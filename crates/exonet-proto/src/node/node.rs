@@ -314,6 +314,16 @@ impl Node {
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         peer.inbound.drop_if_passed(now.mono);
+        self.account(index);
+    }
+
+    /// What partly received messages held and hold no more is given back, and their readers are told.
+    fn account(&mut self, index: u32) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        self.received = self.received.saturating_sub(peer.inbound.take_freed());
+        for key in peer.inbound.aborted.drain(..) {
+            self.events.push_back(Event::BodyReadable { key });
+        }
     }
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
@@ -336,6 +346,7 @@ impl Node {
     }
 
     fn forget_peer(&mut self, index: u32) {
+        self.account(index);
         let Some(peer) = self.peers.remove(index) else { return };
         self.timers.set(index, peer.deadline, Mono::NEVER);
         if peer.admitted {

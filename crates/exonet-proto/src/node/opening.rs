@@ -25,7 +25,6 @@ pub(super) struct Opening {
     attempts: u32,
     retries: u8,
     next_at: Mono,
-    pub(super) begun: Mono,
 }
 
 impl Opening {
@@ -41,7 +40,7 @@ impl Opening {
         let mac1 = mac.mac1(&datagram);
         datagram.extend_from_slice(&mac1);
         datagram.extend_from_slice(&[0; MAC_LEN]);
-        Self { initiator, index, base, datagram, mac1, attempts: 0, retries: 0, next_at: now, begun: now }
+        Self { initiator, index, base, datagram, mac1, attempts: 0, retries: 0, next_at: now }
     }
 
     pub(super) const fn mac1(&self) -> &[u8; MAC_LEN] {
@@ -54,6 +53,11 @@ impl Opening {
 
     pub(super) const fn next_at(&self) -> Mono {
         self.next_at
+    }
+
+    /// How often it has gone to each of `targets` addresses.
+    pub(super) fn rounds(&self, targets: usize) -> u32 {
+        self.attempts / u32::try_from(targets).unwrap_or(u32::MAX).max(1)
     }
 
     /// A copy for the next of the `targets`, which are tried in turn. `jitter` is random.

@@ -228,6 +228,11 @@ impl Outbound {
             || self.has_bound_front()
     }
 
+    /// Messages are queued or in doubt.
+    pub(super) const fn has_messages(&self) -> bool {
+        self.letters > 0
+    }
+
     /// Whether there is anything that is worth opening a channel for.
     pub(super) fn wants_channel(&self) -> bool {
         self.letters > 0 || self.farewell_due
@@ -650,6 +655,15 @@ impl Outbound {
             self.probe_backoff = Duration::ZERO;
             let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
             self.probe_at = if open { now + wait } else { Mono::NEVER };
+        }
+    }
+
+    /// The peer is another process now: what has become of the tokens is asked at once.
+    pub(super) fn on_restart(&mut self, now: Mono) {
+        self.ask_backoff = Duration::ZERO;
+        self.probe_backoff = Duration::ZERO;
+        if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
+            self.probe_at = now;
         }
     }
 

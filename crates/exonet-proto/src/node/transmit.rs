@@ -250,7 +250,7 @@ impl Assembler<'_> {
         if made.eliciting {
             link.confirm = false;
             link.probes = link.probes.saturating_sub(1);
-            link.spoke_at = self.now;
+            link.spoke(self.now);
         }
         link.current = Some(epoch);
         Some(made)
