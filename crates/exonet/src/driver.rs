@@ -107,6 +107,13 @@ impl Driver {
     }
 
     fn turn(&mut self) -> Turn {
+        if self.shared.look(|engine| engine.phase == Phase::Broken) {
+            return Turn {
+                more: false,
+                blocked: false,
+                stopped: true,
+            };
+        }
         self.look_at_clock();
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
@@ -114,9 +121,9 @@ impl Driver {
             self.socket = socket;
         }
         let more = self.receive();
-        self.tick();
+        let stopped = self.tick();
         let flushed = self.shared.flush(SEND_BURST);
-        let stopped = self.prepare_sleep();
+        self.prepare_sleep();
         Turn {
             more: more || flushed == Flushed::More,
             blocked: flushed == Flushed::Blocked,
@@ -167,23 +174,24 @@ impl Driver {
         true
     }
 
-    /// Timers, writes, questions, figures.
-    fn tick(&mut self) {
+    /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
+    fn tick(&mut self) -> bool {
         let (asks, report, lines, idle) = (
             &mut self.asks,
             &mut self.report,
             &mut self.lines,
             self.writer.is_idle(),
         );
-        let (batch, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
+        let ((stopped, batch), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             engine.armed = Mono(0);
             if engine.core.poll_timeout().is_some_and(|due| due <= now.mono) {
                 engine.core.handle_timeout(now);
             }
             asks.append(&mut engine.asks);
-            if report.is_due(now.mono) {
+            let stopped = engine.phase >= Phase::Stopped;
+            if stopped || report.is_due(now.mono) {
                 let stats = engine.core.stats();
-                if report.publish(now.mono, &stats)
+                if report.publish(now.mono, &stats, stopped)
                     && let Some(trace) = &mut engine.trace
                 {
                     trace.stats(now, &stats);
@@ -192,7 +200,7 @@ impl Driver {
             if let Some(trace) = &mut engine.trace {
                 trace.take(now, lines);
             }
-            if idle { engine.batch.take() } else { None }
+            (stopped, engine.batch.take_if(|_| idle))
         });
         todo.driver = false;
         self.shared.see_to(todo);
@@ -202,6 +210,7 @@ impl Driver {
             self.writer.begin(&self.shared, batch);
         }
         self.answer();
+        stopped
     }
 
     /// Asks the application, without the lock, and passes its answers on.
@@ -218,24 +227,23 @@ impl Driver {
         }
     }
 
-    /// Sets the alarm. True: the node has stopped.
-    fn prepare_sleep(&mut self) -> bool {
+    /// Sets the alarm, and sees to it that nothing is slept over.
+    fn prepare_sleep(&mut self) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
-        let ((stopped, work), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
+        let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             let next = engine
                 .core
                 .poll_timeout()
                 .unwrap_or(Mono::NEVER)
                 .min(report.wake_at(happened));
             engine.armed = timer.arm(now.mono, next);
-            let work = !engine.asks.is_empty() || (idle && engine.batch.is_some());
-            (engine.phase >= Phase::Stopped, work)
+            let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
+            waits || engine.phase >= Phase::Stopped
         });
         todo.driver = work;
         self.shared.see_to(todo);
         self.wakes.drain(..).for_each(Waker::wake);
-        stopped
     }
 
     async fn sleep(&mut self, blocked: bool) {

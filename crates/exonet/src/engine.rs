@@ -44,7 +44,7 @@ pub(crate) struct Todo {
     pub(crate) settled: bool,
     /// A message waits for a receiver.
     pub(crate) readable: bool,
-    /// Messages were settled.
+    /// Room was made that the core says nothing of.
     freed: bool,
 }
 
@@ -107,7 +107,7 @@ impl Engine {
             }
             self.on_event(&event, &mut todo, wakes);
         }
-        if todo.freed && !self.promised.is_empty() {
+        if todo.freed {
             self.admit_all();
         }
         let oldest = self.receipts.oldest();
@@ -129,7 +129,7 @@ impl Engine {
                 id,
                 late,
             } => {
-                todo.freed = true;
+                todo.freed |= outcome != Outcome::Delivered || !self.promised.is_empty();
                 wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
                     wakes.extend(self.writers.remove(&key).flatten());
@@ -296,7 +296,8 @@ impl Engine {
         }
     }
 
-    /// The core tells of room only where it refused a message itself; a permit refuses before it does.
+    /// The core tells of room that a STATE made, and only where it refused a message itself. A withdrawal makes
+    /// room too, and a permit refuses before the core does.
     fn admit_all(&mut self) {
         let peers: Vec<NodeId> = self.lines.keys().copied().collect();
         for peer in peers {
@@ -450,7 +451,11 @@ impl Engine {
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
         // Afterwards everything is settled, whatever the core still holds.
-        if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
+        if self.phase >= Phase::Stopped {
+            Vec::new()
+        } else {
+            self.core.open_messages()
+        }
     }
 
     /// The network under the node changed.

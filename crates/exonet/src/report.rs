@@ -42,11 +42,11 @@ impl Report {
         now >= self.next
     }
 
-    /// Publishes. True: the figures belong into the event trace now.
-    pub(crate) fn publish(&mut self, now: Mono, stats: &Stats) -> bool {
+    /// Publishes. True: the figures belong into the event trace now, as they do at the end.
+    pub(crate) fn publish(&mut self, now: Mono, stats: &Stats, end: bool) -> bool {
         self.next = now + METRICS_EVERY;
         self.quiet = *stats == self.last;
-        if self.quiet {
+        if self.quiet && !end {
             return false;
         }
         for (counter, figure) in &self.counters {
@@ -57,7 +57,7 @@ impl Report {
             gauge.set(level(stats) as f64);
         }
         self.last = *stats;
-        let due = self.sink.is_some() && now >= self.next_stats;
+        let due = self.sink.is_some() && (end || now >= self.next_stats);
         if due {
             self.next_stats = now + STATS_EVERY;
         }

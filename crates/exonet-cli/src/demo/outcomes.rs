@@ -23,7 +23,7 @@ pub(super) struct Account {
     pub(super) duplicates: u64,
     /// Told delivered and never arrived, or never settled.
     pub(super) lost: u64,
-    /// Told unknown: the receiver had them in its hands when it was killed.
+    /// Told unknown: they were under way when the receiver was killed.
     pub(super) unknown: u64,
 }
 

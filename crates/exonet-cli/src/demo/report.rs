@@ -120,7 +120,7 @@ impl Report {
             unknown: Some(unknown),
         };
         let head = format!(
-            "  {:<14}{:>10}{:>12}{:>10}{:>10}{:>10}",
+            "  {:<14}{:>10}{:>12}{:>10}{:>10}{:>12}",
             "", "sent", "delivered", "twice", "lost", "unknown"
         );
         let mut lines = vec![String::new(), style(head).dim().to_string()];
@@ -128,11 +128,11 @@ impl Report {
         lines.push(String::new());
         if unknown > 0 {
             lines.push(format!(
-                "  {} were in the receiver's hands when it was killed: once or not at all, and the sender is",
+                "  {} were under way when the receiver was killed: each arrived once or not at all,",
                 count(unknown)
             ));
             lines.push(format!(
-                "  told so. ({} had arrived.)",
+                "  and its sender is told just that. ({} had arrived.)",
                 count(self.unknown_but_there)
             ));
             lines.push(String::new());
@@ -172,9 +172,9 @@ fn table_row(row: &Row) -> String {
         if number > 0 { text.red() } else { text.green() }
     };
     let unknown = match row.unknown {
-        None => style(format!("{:>10}", "cannot say")).dim(),
-        Some(0) => style(format!("{:>10}", 0)).green(),
-        Some(unknown) => style(format!("{:>10}", count(unknown))).yellow(),
+        None => style(format!("{:>12}", "cannot say")).dim(),
+        Some(0) => style(format!("{:>12}", 0)).green(),
+        Some(unknown) => style(format!("{:>12}", count(unknown))).yellow(),
     };
     format!(
         "{label}{:>10}{:>12}{}{}{unknown}",

@@ -172,20 +172,22 @@ fn an_interrupt_says_what_is_open() {
         .stdout
         .trim()
         .to_owned();
-    // Someone who hears and never answers.
-    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let peer = format!("{id}@{}", silent.local_addr().unwrap());
-    for args in [
-        ["send", &peer, "a word", "--json"],
-        ["cp", arg(&world.file("f", b"x")), &peer, "--json"],
-    ] {
+    let file = world.file("f", b"x");
+    for command in ["send", "cp"] {
+        // Someone who hears and never answers.
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let peer = format!("{id}@{}", silent.local_addr().unwrap());
+        let args = match command {
+            "send" => [command, &peer, "a word", "--json"],
+            _ => [command, arg(&file), &peer, "--json"],
+        };
         let sender = Running::start(world.command(&args));
         silent.recv_from(&mut [0; 2_048]).unwrap();
         sender.signal(rustix::process::Signal::INT);
         let sent = sender.end().expect(130);
         assert_eq!(sent.summary()["end"], "interrupted");
         assert_eq!(sent.summary()["cancelled"], 1);
-        let open = if args[0] == "send" { "open" } else { "file" };
+        let open = if command == "send" { "open" } else { "file" };
         assert_eq!(sent.of_type(open).len(), 1, "{}", sent.stdout);
     }
 }

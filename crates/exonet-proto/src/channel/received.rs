@@ -210,8 +210,7 @@ impl Received {
 
     /// The peer has seen an acknowledgement of everything below `number`: no more need to repeat it.
     pub fn forget_below(&mut self, number: u64) {
-        let next = self.largest.map_or(0, |largest| largest.number.saturating_add(1));
-        self.acknowledge_from = self.acknowledge_from.max(number.min(next));
+        self.acknowledge_from = self.acknowledge_from.max(number);
         // Full words need not be kept: below the base all count as seen.
         while self.words.front() == Some(&u64::MAX) && self.base + WORD <= self.acknowledge_from {
             self.words.pop_front();

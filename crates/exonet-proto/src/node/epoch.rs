@@ -30,8 +30,8 @@ pub(super) enum Carried {
     Abandoned,
     /// A ping of the application.
     Ping { cookie: u64 },
-    /// Acknowledgements up to here.
-    Ack { largest: u64 },
+    /// Acknowledgements of packets under the keys of this index, up to here.
+    Ack { index: ChannelIndex, largest: u64 },
 }
 
 /// Keys, indices, bases and packet numbers of one handshake. Never persisted, never cloned.
@@ -95,7 +95,7 @@ impl Epoch {
         let ecn = ecn.any().then_some(crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });
         if writer.ack(self.received.delay(now), arrival, ecn, self.received.ranges()).is_some() {
             self.received.on_ack_sent();
-            self.sent.carry(Carried::Ack { largest: largest.number });
+            self.sent.carry(Carried::Ack { index: self.index, largest: largest.number });
         }
     }
 }

@@ -71,7 +71,7 @@ impl Node {
     pub(super) fn open_if_wanted(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get(place) else { return };
         let wanted = peer.link.reopen || (!peer.link.is_connected() && peer.wants_channel(now.mono));
-        if !wanted || peer.link.opening.is_some() {
+        if !wanted || peer.link.opening.is_some() || !peer.has_address() {
             return;
         }
         if self.open(now, place).is_none() {
@@ -554,8 +554,13 @@ impl Node {
         let expired: Vec<Pending> = peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
         let unconfirmed = peer.link.current.is_none() && peer.link.previous.is_none();
         // It never proved to be there: a replay, perhaps. What it made us hold goes first.
-        if !expired.is_empty() && unconfirmed && peer.link.pending.is_empty() && peer.link.boot_id.is_none() {
-            peer.inbound.evict(&mut self.clock);
+        if !expired.is_empty()
+            && unconfirmed
+            && peer.link.pending.is_empty()
+            && peer.link.boot_id.is_none()
+            && peer.inbound.renounce(&mut self.clock)
+        {
+            self.stats.evictions += 1;
         }
         for pending in &expired {
             self.forget_pending(pending);

@@ -486,6 +486,13 @@ impl Inbound {
         true
     }
 
+    /// The peer has never proven to be there: whatever it asked for is forgotten. True when there was a record.
+    pub(super) fn renounce(&mut self, clock: &mut Clock) -> bool {
+        self.wants = None;
+        self.state_sent();
+        self.evict(clock)
+    }
+
     /// `connected`: what is owed can leave.
     pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
         let owed = if connected { self.state_at } else { Mono::NEVER };
@@ -502,8 +509,8 @@ impl Inbound {
         owed.min(self.remind_at).min(dead).min(linger)
     }
 
-    /// Nothing is held for the peer and nothing owed.
-    pub(super) fn is_empty(&self) -> bool {
-        self.receiver.is_none() && self.wants.is_none() && !self.state_owed()
+    /// Nothing is held for the peer, and nothing is owed that could leave.
+    pub(super) fn is_empty(&self, connected: bool) -> bool {
+        self.receiver.is_none() && self.wants.is_none() && !(connected && self.state_owed())
     }
 }

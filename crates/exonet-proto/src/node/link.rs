@@ -123,15 +123,6 @@ impl Link {
         current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
     }
 
-    /// Every index under which this link is found.
-    pub(super) fn indices(&self) -> impl Iterator<Item = ChannelIndex> + '_ {
-        let current = self.current.as_deref().map(|epoch| epoch.index);
-        let previous = self.previous.as_ref().map(|(epoch, _)| epoch.index);
-        let opening = self.opening.as_ref().map(|opening| opening.index);
-        let pending = self.pending.iter().map(|pending| pending.epoch.index);
-        current.into_iter().chain(previous).chain(opening).chain(pending)
-    }
-
     pub(super) fn ping(&mut self, cookie: u64) {
         if self.pings.len() < MAX_PINGS {
             self.pings.push_back(cookie);
@@ -210,21 +201,6 @@ impl Link {
     /// An acknowledgement is due on either epoch.
     pub(super) fn ack_due(&self, now: Mono) -> bool {
         self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
-    }
-
-    /// Something of the channel itself wants to leave.
-    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
-        if self.opening.as_ref().is_some_and(|opening| opening.is_due(now)) {
-            return true;
-        }
-        let challenge = self.roaming.as_ref().is_some_and(|r| r.challenge(now).is_some());
-        self.current.is_some()
-            && (self.probes > 0
-                || self.confirm
-                || self.reopen
-                || challenge
-                || !self.responses.is_empty()
-                || self.ack_due(now))
     }
 }
 

@@ -300,23 +300,33 @@ impl Node {
         Ok(())
     }
 
-    /// After anything that concerns a peer: is it ready to send, when is it due, can it be forgotten?
-    pub(super) fn touch(&mut self, now: Now, index: u32) {
+    /// After anything that concerns a peer: the next poll looks at it.
+    pub(super) fn touch(&mut self, _now: Now, index: u32) {
+        if let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.ready) {
+            peer.ready = true;
+            self.ready.push_back(index);
+        }
+    }
+
+    /// What has come to its end at a peer ends.
+    pub(super) fn wind_up(&mut self, now: Now, index: u32) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         peer.inbound.drop_if_passed(now.mono);
+    }
+
+    /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
+    pub(super) fn rest(&mut self, now: Now, index: u32) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
         if peer.is_forgettable() {
             self.forget_peer(index);
             return;
         }
-        if !peer.ready && peer.wants_to_send(now.mono) {
-            peer.ready = true;
-            self.ready.push_back(index);
-        }
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
         if new <= now.mono {
-            // It has just been looked at: what is due leaves by the next poll, or cannot leave yet.
+            // It has just been looked at: what is due cannot leave yet.
             new = now.mono + GRANULARITY;
         }
         if old != new {
@@ -405,11 +415,5 @@ impl Node {
             envelopes: peer.outbound.sender.as_ref().map_or(0, |sender| sender.envelopes()),
             free_slots: peer.inbound.receiver.as_ref().map_or(0, |record| record.free()),
         })
-    }
-}
-impl Node {
-    /// dbg
-    pub fn dump(&self) -> String {
-        self.peers.iter().map(|(_, p)| format!("OUT {:#?}\nIN {:#?}\nready {} deadline {:?} cur {} prev {} pend {} open {} roam {:?} probes {} pto {}", p.outbound, p.inbound, p.ready, p.deadline, p.link.current.is_some(), p.link.previous.is_some(), p.link.pending.len(), p.link.opening.is_some(), p.link.roaming, p.link.probes, p.link.recovery.pto_count())).collect::<Vec<_>>().join("\n")
     }
 }

@@ -157,6 +157,8 @@ impl Node {
             if !moved.keep_congestion {
                 peer.link.on_path_change(now.mono, config);
             }
+            // Where it answers from: the next opening goes there first.
+            peer.add_hint(from.remote);
             let (peer, remote) = (peer.id, from.remote);
             self.events.push_back(Event::Connected { peer, remote });
         }
@@ -214,8 +216,9 @@ impl Node {
                         out.on_fragment_lost(store, r, s, range);
                     }
                 }
-                Carried::Ack { largest } if arrived => {
-                    for epoch in peer.link.current.iter_mut() {
+                Carried::Ack { index, largest } if arrived => {
+                    // Every set of keys counts its packets from zero.
+                    if let Some(epoch) = peer.link.epoch_mut(index) {
                         epoch.received.forget_below(largest);
                     }
                 }

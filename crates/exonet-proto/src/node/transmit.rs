@@ -39,6 +39,9 @@ impl Node {
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
+        if self.stopped {
+            return None;
+        }
         if let Some(loose) = self.loose.pop_front() {
             buf.extend_from_slice(&loose.data);
             self.count_out(1, buf.len());
@@ -57,12 +60,15 @@ impl Node {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.ready = false;
             }
-            let sent = self.transmit_peer(now, index, max_segments.max(1), buf);
-            self.touch_after(now, index, sent.is_some());
-            if let Some(transmit) = sent {
-                self.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
-                return Some(transmit);
-            }
+            self.wind_up(now, index);
+            let Some(transmit) = self.transmit_peer(now, index, max_segments.max(1), buf) else {
+                self.rest(now, index);
+                continue;
+            };
+            // Its turn comes again behind the others.
+            self.touch(now, index);
+            self.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
+            return Some(transmit);
         }
         None
     }
@@ -70,19 +76,6 @@ impl Node {
     fn count_out(&mut self, datagrams: usize, bytes: usize) {
         self.stats.datagrams_out += datagrams as u64;
         self.stats.bytes_out += bytes as u64;
-    }
-
-    /// A peer that has sent takes its turn again behind the others; one that could not waits for its deadline.
-    fn touch_after(&mut self, now: Now, index: u32, sent: bool) {
-        self.touch(now, index);
-        if sent {
-            return;
-        }
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        if peer.ready {
-            peer.ready = false;
-            self.ready.retain(|other| *other != index);
-        }
     }
 
     fn transmit_peer(&mut self, now: Now, index: u32, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
@@ -170,8 +163,11 @@ impl Assembler<'_> {
         Some(transmit(to, bytes, bytes))
     }
 
-    /// A packet of PING and PADDING that tries a larger size.
+    /// A packet of PING and PADDING that tries a larger size, while there are messages that it would serve.
     fn mtu_probe(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if peer.outbound.letters == 0 {
+            return None;
+        }
         let link = &mut peer.link;
         let (epoch, to) = (link.current.as_deref_mut()?, link.roaming.as_ref()?.active());
         let to = to.is_validated().then(|| to.addr())?;

@@ -94,3 +94,20 @@ fn the_newest_packet_of_an_ack_gives_the_sample() {
     assert_eq!(sample.send_interval, Duration::from_millis(2));
     assert_eq!((sample.delivered, rate.delivered()), (2_000, 2_000));
 }
+
+#[test]
+fn acks_that_were_held_up_do_not_raise_the_rate() {
+    let mut rate = RateEstimator::default();
+    let first = rate.on_sent(ms(0), 0);
+    rate.on_delivered(ms(19), ms(0), 1_000, first);
+    rate.sample(ms(19), RTT);
+    // Twenty milliseconds after the first in sending, eleven in acknowledging.
+    let second = rate.on_sent(ms(20), 1_000);
+    rate.on_delivered(ms(30), ms(20), 1_000, second);
+    let sample = rate.sample(ms(30), RTT).unwrap();
+    assert_eq!(
+        (sample.send_interval.as_millis(), sample.ack_interval.as_millis()),
+        (20, 11)
+    );
+    assert_eq!(sample.rate(), 50_000);
+}

@@ -197,3 +197,14 @@ fn the_delay_is_that_of_the_largest() {
     assert!(!space.is_newest(4));
     assert!(space.is_newest(6));
 }
+
+#[test]
+fn full_words_are_told_until_the_peer_knows() {
+    let mut space = Received::default();
+    take(&mut space, 0..200);
+    space.forget_below(10);
+    assert_eq!(space.ranges().collect::<Vec<_>>(), vec![10..200]);
+    space.forget_below(190);
+    assert_eq!(space.ranges().collect::<Vec<_>>(), vec![190..200]);
+    assert_eq!(space.words.len(), 2);
+}

@@ -33,6 +33,7 @@ enum Told {
         one_way: Option<i64>,
         ce: u64,
         packets: [u32; TAGS],
+        app_limited: bool,
     },
     Loss {
         bytes: u64,
@@ -46,13 +47,22 @@ enum Told {
 }
 
 /// A wide-open controller that writes down what it is told, and marks packets in turn.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Scribe {
+    window: u64,
     told: Arc<Mutex<Vec<Told>>>,
     sent: u8,
 }
 
 impl Scribe {
+    fn new(window: u64) -> Self {
+        Self {
+            window,
+            told: Arc::default(),
+            sent: 0,
+        }
+    }
+
     fn say(&self, what: Told) {
         self.told.lock().unwrap().push(what);
     }
@@ -77,6 +87,7 @@ impl Congestion for Scribe {
             one_way,
             ce,
             packets,
+            app_limited,
             ..
         } = ack;
         self.say(Told::Ack {
@@ -87,6 +98,7 @@ impl Congestion for Scribe {
             one_way,
             ce,
             packets,
+            app_limited,
         });
     }
 
@@ -115,7 +127,7 @@ impl Congestion for Scribe {
     }
 
     fn window(&self) -> u64 {
-        1 << 40
+        self.window
     }
 
     fn tag_for_next_packet(&self) -> u8 {
@@ -134,7 +146,10 @@ struct End {
 
 impl End {
     fn new(config: Config) -> Self {
-        let scribe = Scribe::default();
+        Self::under(Scribe::new(1 << 40), config)
+    }
+
+    fn under(scribe: Scribe, config: Config) -> Self {
         let path = Recovery::new(ms(0), config, Box::new(scribe.clone()));
         Self {
             path,
@@ -402,6 +417,7 @@ fn the_controller_is_told_everything() {
                 one_way: Some(6_896_000_000),
                 ce: 2,
                 packets: [1, 1, 1, 1],
+                app_limited: false,
             },
             Told::Loss {
                 bytes: 1_000,
@@ -443,7 +459,7 @@ fn packets_of_the_old_path_do_not_bear_on_the_new() {
     for _ in 0..4 {
         end.send(ms(100));
     }
-    let scribe = Scribe::default();
+    let scribe = Scribe::new(1 << 40);
     end.path.on_path_change(ms(110), 1_472, Box::new(scribe.clone()));
     assert_eq!((end.path.in_flight(), end.path.rtt().is_measured()), (0, false));
     assert!(end.path.pto_at().is_some(), "they still want an answer");
@@ -606,6 +622,38 @@ fn without_a_rate_the_window_is_spread_over_the_round_trip() {
     for pair in times[6..].windows(2) {
         assert_eq!(pair[1] - pair[0], 2_500);
     }
+}
+
+#[test]
+fn only_an_open_window_makes_the_application_the_limit() {
+    for (window, limited) in [(1_000, false), (1_001, true)] {
+        let mut end = End::under(Scribe::new(window), Config::default());
+        end.send(ms(0));
+        end.path.on_app_limited();
+        end.send(ms(1));
+        end.ack(ms(100), &[0..2]);
+        assert!(matches!(end.scribe.told()[..], [Told::Ack { app_limited, .. }] if app_limited == limited));
+    }
+}
+
+#[test]
+fn a_late_mtu_probe_is_no_spurious_congestion() {
+    let mut end = End::measured();
+    let size = end.path.mtu_probe(ms(100)).unwrap();
+    end.send_as(
+        ms(100),
+        PacketInfo {
+            mtu_probe: true,
+            ..PacketInfo::data(size)
+        },
+    );
+    for _ in 0..3 {
+        end.send(ms(100));
+    }
+    assert_eq!(end.ack(ms(200), &[2..5]).lost, 1);
+    let report = end.ack(ms(201), &[1..5]);
+    assert_eq!((report.spurious, report.mtu_changed), (1, true));
+    assert!(!end.scribe.told().contains(&Told::Spurious));
 }
 
 #[test]

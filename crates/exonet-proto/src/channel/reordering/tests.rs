@@ -62,11 +62,11 @@ fn a_late_packet_raises_the_time_up_to_a_limit() {
 #[test]
 fn both_halve_every_sixteen_seconds_without_one() {
     let mut reordering = Reordering::default();
-    reordering.on_spurious(at(0), 99, ms(160), &path(80));
+    reordering.on_spurious(at(100), 99, ms(160), &path(80));
     let mut packets = Vec::new();
-    for now in [15, 16, 31, 32, 200] {
+    for now in [115, 116, 131, 132, 300] {
         packets.push(reordering.rule(at(now), &path(80)).packets);
     }
     assert_eq!(packets, vec![100, 50, 50, 25, 3]);
-    assert_eq!(reordering.rule(at(200), &path(80)).time, ms(90));
+    assert_eq!(reordering.rule(at(300), &path(80)).time, ms(90));
 }

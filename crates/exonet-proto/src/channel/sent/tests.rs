@@ -215,16 +215,15 @@ fn empty_ranges_are_passed_over() {
 fn a_rising_ack_visits_each_packet_once() {
     let mut space: Sent<u64> = Sent::new();
     // The first packet stays lost and remembered, so nothing retires.
-    for _ in 0..10_000 {
+    for _ in 0..1_000 {
         send(&mut space, at(0), []);
     }
-    ack(&mut space, &[1..5]).unwrap();
+    ack(&mut space, &[1..900]).unwrap();
     lost(&mut space, at(0));
-    for end in 6..=10_000 {
+    for end in 901..=1_000 {
+        // A packet as if it had never been acknowledged: a walk that came by would report it.
+        space.packets[500].state = State::Outstanding;
         assert_eq!(ack(&mut space, &[1..end]), Ok(vec![(end - 1, false)]));
-        // The run covers all of the range: the next walk jumps it in one step.
-        let last = &space.packets[usize::try_from(end - 1).unwrap()];
-        assert_eq!(last.state, State::Acked { run: 1 });
     }
 }
 

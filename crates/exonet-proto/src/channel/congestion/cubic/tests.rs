@@ -156,7 +156,7 @@ fn growth_follows_the_cubic_function() {
         let law = 0.4 * t * t * t + 400.0;
         let off = flow.segments() / law - 1.0;
         assert!(
-            off.abs() < 0.02,
+            off.abs() < 0.004,
             "after {second} s: {} segments, the law says {law}",
             flow.segments()
         );
@@ -213,6 +213,28 @@ fn a_rise_of_the_round_trip_time_ends_slow_start() {
         "{}",
         flow.segments()
     );
+}
+
+#[test]
+fn after_silence_slow_start_begins_anew() {
+    let mut flow = Flow::new();
+    for (now, sent, rtt) in [(100, 0, 100), (220, 110, 120)] {
+        for _ in 0..10 {
+            let path = flow.path;
+            let rtt = Some(Duration::from_millis(rtt));
+            let info = AckInfo {
+                rtt,
+                path: &path,
+                ..flow.ack_info(now, sent, 1_200)
+            };
+            flow.cubic.on_ack(info);
+        }
+    }
+    flow.cubic.on_persistent_congestion(ms(1_000));
+    // The quarter of conservative slow start is forgotten.
+    let before = flow.cubic.window();
+    flow.ack(2_000, 1_900, 1_200);
+    assert_eq!(flow.cubic.window(), before + 1_200);
 }
 
 #[test]
