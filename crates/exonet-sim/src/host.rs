@@ -61,7 +61,13 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(node: Node, secret: [u8; 32], config: Config, address: SocketAddr, disk: Option<Disk>) -> Self {
+    pub(crate) fn new(
+        node: Node,
+        secret: [u8; 32],
+        config: Config,
+        address: SocketAddr,
+        disk: Option<Disk>,
+    ) -> Self {
         Self {
             node,
             secret,
@@ -87,7 +93,9 @@ impl Host {
         self.events.clear();
         self.persisting = None;
         self.evictions = 0;
-        std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
+        std::mem::take(&mut self.waiting)
+            .into_values()
+            .map(|waiting| waiting.number)
     }
 
     /// What the application does when it runs: takes what has arrived, reads and writes what is large.
@@ -118,7 +126,9 @@ impl Host {
 
     fn read(&mut self, now: Now, key: DeliveryKey, ledger: &mut Ledger) {
         loop {
-            let Some(reading) = self.reading.get_mut(&key) else { return };
+            let Some(reading) = self.reading.get_mut(&key) else {
+                return;
+            };
             match self.node.body_read(now, key) {
                 BodyRead::Data(data) => reading.take(&data),
                 BodyRead::Pending => return,
@@ -163,6 +173,9 @@ impl Reading {
     }
 
     fn number(&self) -> Option<u64> {
-        self.front.first_chunk().filter(|_| !self.spoilt).map(|number| u64::from_be_bytes(*number))
+        self.front
+            .first_chunk()
+            .filter(|_| !self.spoilt)
+            .map(|number| u64::from_be_bytes(*number))
     }
 }

@@ -59,12 +59,18 @@ impl LinkConfig {
 
     /// As [`LinkConfig::perfect`], for `rate` bytes per second behind a queue of `queue` bytes.
     pub fn limited(delay: Duration, rate: u64, queue: u64) -> Self {
-        Self { rate: Some(rate), queue, ..Self::perfect(delay) }
+        Self {
+            rate: Some(rate),
+            queue,
+            ..Self::perfect(delay)
+        }
     }
 
     /// Whether nothing passes at `now`.
     pub fn is_down(&self, now: Mono) -> bool {
-        self.outages.iter().any(|outage| outage.from <= now && now < outage.until)
+        self.outages
+            .iter()
+            .any(|outage| outage.from <= now && now < outage.until)
     }
 }
 
@@ -78,7 +84,10 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) const fn new(config: LinkConfig) -> Self {
-        Self { config, busy: Mono(0) }
+        Self {
+            config,
+            busy: Mono(0),
+        }
     }
 
     /// When copies of a datagram of `bytes` that leaves at `now` arrive, and whether each is corrupt.
@@ -88,7 +97,9 @@ impl Link {
         if config.is_down(now) || dice.chance(config.loss) {
             return arrivals;
         }
-        let Some(out) = self.leaves(now, bytes) else { return arrivals };
+        let Some(out) = self.leaves(now, bytes) else {
+            return arrivals;
+        };
         let config = &self.config;
         let copies = if dice.chance(config.duplicate) { 2 } else { 1 };
         for _ in 0..copies {
@@ -103,7 +114,9 @@ impl Link {
 
     /// When it has passed the queue; None when that is full.
     fn leaves(&mut self, now: Mono, bytes: u64) -> Option<Mono> {
-        let Some(rate) = self.config.rate else { return Some(now) };
+        let Some(rate) = self.config.rate else {
+            return Some(now);
+        };
         let nanos = |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
         if self.busy.since(now) > nanos(self.config.queue) {
             return None;

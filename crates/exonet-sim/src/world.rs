@@ -86,7 +86,10 @@ impl World {
     }
 
     fn time(&self) -> Now {
-        Now { mono: self.now, wall: Wall(self.now.0) }
+        Now {
+            mono: self.now,
+            wall: Wall(self.now.0),
+        }
     }
 
     /// The world's dice, for workloads.
@@ -114,8 +117,15 @@ impl World {
         let address = self.fresh_address();
         self.owners.insert(address, index);
         let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
-        let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
-        self.hosts.insert(index, Host::new(node, secret, config, address, disk));
+        let node = Node::new(
+            config.clone(),
+            SecretKey::from_bytes(secret),
+            boot,
+            self.dice.bytes(),
+            self.time(),
+        );
+        self.hosts
+            .insert(index, Host::new(node, secret, config, address, disk));
         self.pump(NodeIndex(index));
         NodeIndex(index)
     }
@@ -175,7 +185,10 @@ impl World {
 
     /// What a node has said since the last call, outcomes aside.
     pub fn events(&mut self, node: NodeIndex) -> Vec<Event> {
-        self.hosts.get_mut(&node.0).map(|host| std::mem::take(&mut host.events)).unwrap_or_default()
+        self.hosts
+            .get_mut(&node.0)
+            .map(|host| std::mem::take(&mut host.events))
+            .unwrap_or_default()
     }
 
     /// Calls the core of a node, and sends what comes of it.
@@ -201,7 +214,8 @@ impl World {
     /// # Errors
     /// As the core's `send`.
     pub fn send(&mut self, from: NodeIndex, to: NodeIndex, size: usize) -> Result<u64, SendError> {
-        self.send_as(from, to, size, Outgoing::default()).map(|(number, _)| number)
+        self.send_as(from, to, size, Outgoing::default())
+            .map(|(number, _)| number)
     }
 
     /// As [`World::send`], with all that a message may have but its tag and its body.
@@ -225,20 +239,36 @@ impl World {
     ///
     /// # Errors
     /// As the core's `send_stream`.
-    pub fn send_stream(&mut self, from: NodeIndex, to: NodeIndex, len: u64) -> Result<(u64, MessageKey), SendError> {
+    pub fn send_stream(
+        &mut self,
+        from: NodeIndex,
+        to: NodeIndex,
+        len: u64,
+    ) -> Result<(u64, MessageKey), SendError> {
         let sent = self.submit(from, to, |node, now, id, address| {
             node.send_stream(now, id, &[address], Outgoing::default(), len)
         })?;
         let (number, key) = sent;
         if let Some(host) = self.hosts.get_mut(&from.0) {
-            host.writing.insert(key, Writing { number, at: 0, upto: 0 });
+            host.writing.insert(
+                key,
+                Writing {
+                    number,
+                    at: 0,
+                    upto: 0,
+                },
+            );
         }
         Ok(sent)
     }
 
     /// The application wants to have written `upto` bytes of a streamed message.
     pub fn write(&mut self, node: NodeIndex, key: MessageKey, upto: usize) {
-        if let Some(writing) = self.hosts.get_mut(&node.0).and_then(|host| host.writing.get_mut(&key)) {
+        if let Some(writing) = self
+            .hosts
+            .get_mut(&node.0)
+            .and_then(|host| host.writing.get_mut(&key))
+        {
             writing.upto = upto;
         }
         self.pump(node);
@@ -289,7 +319,9 @@ impl World {
         let (now, seed, secret) = (self.time(), self.dice.bytes(), self.dice.bytes());
         let written = self.dice.chance(0.5);
         self.ledger.excuse_open();
-        let Some(host) = self.hosts.get_mut(&node.0) else { return };
+        let Some(host) = self.hosts.get_mut(&node.0) else {
+            return;
+        };
         let persisting = host.persisting;
         self.ledger.orphan(host.die());
         let boot = match (&mut host.disk, persisting) {
@@ -306,7 +338,13 @@ impl World {
                 Boot::Ephemeral
             }
         };
-        host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
+        host.node = Node::new(
+            host.config.clone(),
+            SecretKey::from_bytes(host.secret),
+            boot,
+            seed,
+            now,
+        );
         self.pump(node);
     }
 
@@ -339,11 +377,18 @@ impl World {
     fn step(&mut self, until: Mono) -> bool {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
         let timers = self.hosts.iter();
-        let timer = timers.filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i))).min();
-        let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting?.0, *i)));
+        let timer = timers
+            .filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i)))
+            .min();
+        let writes = self
+            .hosts
+            .iter()
+            .filter_map(|(i, host)| Some((host.persisting?.0, *i)));
         let write = writes.min();
         let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
-        let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else { return false };
+        let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
+            return false;
+        };
         self.now = self.now.max(at);
         match (flight, write, timer) {
             (Some(flight), ..) if flight == at => {
@@ -360,7 +405,9 @@ impl World {
 
     fn timeout(&mut self, index: NodeIndex) {
         let now = self.time();
-        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
         host.node.handle_timeout(now);
         let evictions = host.node.stats().evictions;
         if evictions > std::mem::replace(&mut host.evictions, evictions) {
@@ -372,8 +419,12 @@ impl World {
 
     fn written(&mut self, index: NodeIndex) {
         let now = self.time();
-        let Some(host) = self.hosts.get_mut(&index.0) else { return };
-        let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else { return };
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
+        let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
+            return;
+        };
         if disk.broken {
             host.node.handle_persist_failed(now);
         } else {
@@ -384,22 +435,36 @@ impl World {
     }
 
     fn deliver(&mut self, mut flight: Flight) {
-        let Some(index) = self.owners.get(&flight.to).copied() else { return };
-        if self.hosts.get(&index).is_none_or(|host| host.address != flight.to) {
+        let Some(index) = self.owners.get(&flight.to).copied() else {
+            return;
+        };
+        if self
+            .hosts
+            .get(&index)
+            .is_none_or(|host| host.address != flight.to)
+        {
             return;
         }
         if let Some(reflected) = self.wiretap.reflected.get_mut(&flight.from) {
             reflected.taken += flight.data.len() as u64;
         }
-        let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
-        self.with(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
+        let arrival = Arrival {
+            remote: flight.from,
+            local_ip: None,
+            ecn: 0,
+        };
+        self.with(NodeIndex(index), |node, now| {
+            node.handle_datagram(now, arrival, &mut flight.data)
+        });
     }
 
     /// Everything that a driver does after a call.
     fn pump(&mut self, index: NodeIndex) {
         let now = self.time();
         loop {
-            let Some(host) = self.hosts.get_mut(&index.0) else { return };
+            let Some(host) = self.hosts.get_mut(&index.0) else {
+                return;
+            };
             if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
                 host.persisting = Some(disk.begin(self.now, batch, &mut self.dice));
                 if disk.latency.is_zero() && !disk.broken {
@@ -439,9 +504,14 @@ impl World {
     }
 
     fn launch(&mut self, index: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
-        let Some(target) = self.owners.get(&to).copied() else { return };
+        let Some(target) = self.owners.get(&to).copied() else {
+            return;
+        };
         let default = &self.default_link;
-        let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
+        let link = self
+            .links
+            .entry((index.0, target))
+            .or_insert_with(|| Link::new(default.clone()));
         for (at, corrupt) in link.fate(self.now, data.len() as u64, &mut self.dice) {
             let mut data = data.to_vec();
             if corrupt {
@@ -452,7 +522,8 @@ impl World {
                 }
             }
             self.next_flight += 1;
-            self.flights.insert((at, self.next_flight), Flight { from, to, data });
+            self.flights
+                .insert((at, self.next_flight), Flight { from, to, data });
         }
         if self.dice.chance(self.spoof) {
             let victims = self.wiretap.reflected.len() as u64;
@@ -460,15 +531,22 @@ impl World {
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
                 // Faster than the original.
                 self.next_flight += 1;
-                let flight = Flight { from: victim, to, data: data.to_vec() };
-                self.flights.insert((self.now + Duration::from_millis(1), self.next_flight), flight);
+                let flight = Flight {
+                    from: victim,
+                    to,
+                    data: data.to_vec(),
+                };
+                self.flights
+                    .insert((self.now + Duration::from_millis(1), self.next_flight), flight);
             }
         }
     }
 
     /// The application hears what the node has to say.
     fn heed(&mut self, index: NodeIndex) {
-        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
         let mut outcomes = Vec::new();
         while let Some(event) = host.node.poll_event() {
             match event {

@@ -227,7 +227,11 @@ mod tests {
     use super::*;
 
     fn letter(tag: &'static [u8], body: &'static [u8]) -> Letter {
-        let message = Outgoing { tag: tag.into(), priority: Priority::Low, ..Outgoing::default() };
+        let message = Outgoing {
+            tag: tag.into(),
+            priority: Priority::Low,
+            ..Outgoing::default()
+        };
         Letter::new(0, message, Source::Whole(body.into()))
     }
 

@@ -53,10 +53,15 @@ impl Node {
     ) -> Result<MessageKey, SendError> {
         self.check(&message, &source)?;
         let index = self.peer_to(now, peer, hints)?;
-        let Some(place) = self.peers.get_mut(index) else { return Err(SendError::NoAddress(peer)) };
+        let Some(place) = self.peers.get_mut(index) else {
+            return Err(SendError::NoAddress(peer));
+        };
         let largest = place.outbound.limits.message;
         if source.len() > largest {
-            return Err(SendError::TooLarge { size: source.len(), limit: largest });
+            return Err(SendError::TooLarge {
+                size: source.len(),
+                limit: largest,
+            });
         }
         if !place.has_room(&self.config.limits) {
             place.outbound.refused = true;
@@ -83,14 +88,19 @@ impl Node {
         }
         let limit = self.config.limits.message;
         if source.len() > limit {
-            return Err(SendError::TooLarge { size: source.len(), limit });
+            return Err(SendError::TooLarge {
+                size: source.len(),
+                limit,
+            });
         }
         Ok(())
     }
 
     /// Whether [`Node::send`] to `peer` would find room. If not, an [`Event::Sendable`] follows once it would.
     pub fn has_room(&mut self, peer: &NodeId) -> bool {
-        let Some(place) = self.peers.find(peer).and_then(|index| self.peers.get_mut(index)) else { return true };
+        let Some(place) = self.peers.find(peer).and_then(|index| self.peers.get_mut(index)) else {
+            return true;
+        };
         let room = place.has_room(&self.config.limits);
         place.outbound.refused |= !room;
         room
@@ -99,9 +109,17 @@ impl Node {
     /// Writes the next bytes of a message begun by [`Node::send_stream`].
     pub fn body_write(&mut self, now: Now, key: MessageKey, data: &mut Bytes) -> BodyWrite {
         let window = self.config.limits.body_window;
-        let Some(letter) = self.store.get_mut(key) else { return BodyWrite::Gone };
-        let Some(peer) = self.peers.get_mut(letter.peer) else { return BodyWrite::Gone };
-        let room = if letter.is_large() { window } else { letter.wire_len() };
+        let Some(letter) = self.store.get_mut(key) else {
+            return BodyWrite::Gone;
+        };
+        let Some(peer) = self.peers.get_mut(letter.peer) else {
+            return BodyWrite::Gone;
+        };
+        let room = if letter.is_large() {
+            window
+        } else {
+            letter.wire_len()
+        };
         let taken = letter.source.write(data, room);
         letter.writer_waits = !data.is_empty();
         peer.outbound.bytes = peer.outbound.bytes.saturating_add(taken as u64);
@@ -132,14 +150,25 @@ impl Node {
     /// Gives a message up: Cancelled if it never left, Unknown otherwise.
     pub fn abandon(&mut self, now: Now, key: MessageKey) {
         let Some(letter) = self.store.get(key) else { return };
-        let outcome = if letter.bound.is_some() { Outcome::Unknown } else { Outcome::Cancelled };
+        let outcome = if letter.bound.is_some() {
+            Outcome::Unknown
+        } else {
+            Outcome::Cancelled
+        };
         self.withdraw(now, key, outcome);
     }
 
     /// Gives up every message to `peer`.
     pub fn abandon_peer(&mut self, now: Now, peer: &NodeId) {
-        let Some(index) = self.peers.find(peer) else { return };
-        let keys: Vec<_> = self.store.iter().filter(|(_, l)| l.peer == index).map(|(key, _)| key).collect();
+        let Some(index) = self.peers.find(peer) else {
+            return;
+        };
+        let keys: Vec<_> = self
+            .store
+            .iter()
+            .filter(|(_, l)| l.peer == index)
+            .map(|(key, _)| key)
+            .collect();
         for key in keys {
             self.abandon(now, key);
         }
@@ -147,7 +176,9 @@ impl Node {
 
     /// A message leaves the store without a STATE to settle it.
     pub(super) fn withdraw(&mut self, now: Now, key: MessageKey, outcome: Outcome) {
-        let Some(letter) = self.store.remove(key) else { return };
+        let Some(letter) = self.store.remove(key) else {
+            return;
+        };
         let index = letter.peer;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.abandon(&letter);
@@ -169,19 +200,37 @@ impl Node {
             Outcome::Unknown => self.stats.unknown += 1,
             Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
         }
-        let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
-        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
+        let id = letter.bound.map(|(s, r)| MessageId {
+            sender: self.id,
+            r,
+            s,
+        });
+        self.events.push_back(Event::Outcome {
+            key,
+            outcome,
+            id,
+            late: letter.late,
+        });
     }
 
     /// Where a message stands.
     pub fn status(&self, key: MessageKey) -> Status {
-        self.store.get(key).map_or(Status::Settled, |letter| self.status_of(letter))
+        self.store
+            .get(key)
+            .map_or(Status::Settled, |letter| self.status_of(letter))
     }
 
     fn status_of(&self, letter: &Letter) -> Status {
         match letter.bound {
             None => Status::Queued,
-            Some((s, r)) => Status::InDoubt { id: MessageId { sender: self.id, r, s }, late: letter.late },
+            Some((s, r)) => Status::InDoubt {
+                id: MessageId {
+                    sender: self.id,
+                    r,
+                    s,
+                },
+                late: letter.late,
+            },
         }
     }
 
@@ -189,7 +238,12 @@ impl Node {
     pub fn open_messages(&self) -> Vec<OpenMessage> {
         let open = self.store.iter().filter_map(|(key, letter)| {
             let peer = self.peers.get(letter.peer)?.id;
-            Some(OpenMessage { key, peer, status: self.status_of(letter), size: letter.source.len() })
+            Some(OpenMessage {
+                key,
+                peer,
+                status: self.status_of(letter),
+                size: letter.source.len(),
+            })
         });
         open.collect()
     }
@@ -207,11 +261,17 @@ impl Node {
         while let Some((at, key)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now.mono) {
             self.deadlines.remove(&(at, key));
             let patience = self.config.give_up_after;
-            let Some(letter) = self.store.get_mut(key) else { continue };
+            let Some(letter) = self.store.get_mut(key) else {
+                continue;
+            };
             let deadline = letter.deadline.filter(|deadline| now.mono < *deadline);
             let passed = letter.deadline.is_some() && deadline.is_none();
             // In doubt since it was bound; what has not left is not in doubt.
-            let since = if letter.bound.is_some() { letter.bound_at } else { now.mono };
+            let since = if letter.bound.is_some() {
+                letter.bound_at
+            } else {
+                now.mono
+            };
             let given_up = patience.map(|patience| since + patience);
             if passed && letter.bound.is_none() {
                 self.withdraw(now, key, Outcome::Expired);
@@ -232,7 +292,9 @@ impl Node {
             return;
         }
         for (key, outcome) in settled.drain(..) {
-            let Some(letter) = self.store.remove(key) else { continue };
+            let Some(letter) = self.store.remove(key) else {
+                continue;
+            };
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.outbound.forget(&letter);
             }
@@ -247,7 +309,9 @@ impl Node {
 
     /// Tells the application of room that it was refused before; not of every single place.
     pub(super) fn say_sendable(&mut self, index: u32) {
-        let Some(Peer { outbound, id, .. }) = self.peers.get_mut(index) else { return };
+        let Some(Peer { outbound, id, .. }) = self.peers.get_mut(index) else {
+            return;
+        };
         let limits = &self.config.limits;
         let roomy = outbound.letters <= limits.queued_messages * 3 / 4
             && outbound.bytes <= limits.queued_bytes as u64 * 3 / 4;

@@ -17,7 +17,12 @@ pub(super) enum Carried {
     /// The whole messages of `s..s+n`.
     Messages { r: Incarnation, s: Slot, n: u32 },
     /// `len` bytes of a message from `offset` on.
-    Fragment { r: Incarnation, s: Slot, offset: u64, len: u32 },
+    Fragment {
+        r: Incarnation,
+        s: Slot,
+        offset: u64,
+        len: u32,
+    },
     /// Our wish for slots.
     Ask,
     /// That our sender record has closed.
@@ -89,13 +94,25 @@ impl Epoch {
 
     /// ACK, if one is owed.
     pub(super) fn write_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
-        let Some(largest) = self.received.largest().filter(|_| self.received.owes_ack()) else { return };
+        let Some(largest) = self.received.largest().filter(|_| self.received.owes_ack()) else {
+            return;
+        };
         let arrival = Duration::from_nanos(largest.arrived.0);
         let ecn = self.received.ecn();
-        let ecn = ecn.any().then_some(crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });
-        if writer.ack(self.received.delay(now), arrival, ecn, self.received.ranges()).is_some() {
+        let ecn = ecn.any().then_some(crate::wire::Ecn {
+            ect0: ecn.ect0,
+            ect1: ecn.ect1,
+            ce: ecn.ce,
+        });
+        if writer
+            .ack(self.received.delay(now), arrival, ecn, self.received.ranges())
+            .is_some()
+        {
             self.received.on_ack_sent();
-            self.sent.carry(Carried::Ack { index: self.index, largest: largest.number });
+            self.sent.carry(Carried::Ack {
+                index: self.index,
+                largest: largest.number,
+            });
         }
     }
 }

@@ -16,20 +16,39 @@ use crate::wire::{self, Head};
 
 impl Node {
     pub(super) fn on_ask(&mut self, now: Now, index: u32, ask: wire::Ask) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
-        peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
+        let ask = Ask {
+            s: ask.s,
+            n: ask.n,
+            l: ask.l,
+        };
+        peer.inbound
+            .on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
     }
 
     /// STATE: settles messages, grants envelopes and credit.
     pub(super) fn on_state(&mut self, now: Now, index: u32, frame: &wire::State<'_>) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let mut state = State { b: frame.b, r: frame.r, live: None };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
+        let mut state = State {
+            b: frame.b,
+            r: frame.r,
+            live: None,
+        };
         if let Some(claim) = frame.live {
             let mut free = std::mem::take(&mut self.scratch.free);
             free.clear();
             frame.free.for_each(|range| free.insert(range));
-            state.live = Some(Claim { hi: claim.hi, lo: claim.lo, up: claim.up, free, credit: claim.credit });
+            state.live = Some(Claim {
+                hi: claim.hi,
+                lo: claim.lo,
+                up: claim.up,
+                free,
+                credit: claim.credit,
+            });
         }
         let Some(sender) = peer.outbound.sender.as_mut() else {
             peer.outbound.farewell_due |= state.live.is_some();
@@ -58,7 +77,9 @@ impl Node {
 
     pub(super) fn on_messages(&mut self, now: Now, index: u32, frame: &wire::Messages<'_>) {
         let (limits, room) = (&self.config.limits, self.room());
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let mut tell = false;
         for (s, bytes) in frame.entries {
             let Ok((head, at)) = Head::parse(bytes) else {
@@ -76,7 +97,11 @@ impl Node {
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += body.len() as u64;
-                    let id = MessageId { sender: peer.id, r: frame.r, s };
+                    let id = MessageId {
+                        sender: peer.id,
+                        r: frame.r,
+                        s,
+                    };
                     let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
                     tell |= self.inbox.push(arrived);
                 }
@@ -88,13 +113,27 @@ impl Node {
 
     pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
         let (limits, room) = (&self.config.limits, self.room());
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let (s, r) = (frame.s, frame.r);
-        let before = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
-        let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
-        let after = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
+        let before = peer
+            .inbound
+            .partial(s)
+            .map_or(0, |partial| partial.assembly.memory());
+        let taken = peer
+            .inbound
+            .on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
+        let after = peer
+            .inbound
+            .partial(s)
+            .map_or(0, |partial| partial.assembly.memory());
         self.received = self.received.saturating_add(after).saturating_sub(before);
-        let id = MessageId { sender: peer.id, r, s };
+        let id = MessageId {
+            sender: peer.id,
+            r,
+            s,
+        };
         match taken {
             Taken::Complete(message) => self.on_complete(now, index, id, message),
             Taken::Announce => self.announce(index, id),
@@ -128,7 +167,13 @@ impl Node {
 
     /// A message that is read as it comes: its head is there.
     fn announce(&mut self, index: u32, id: MessageId) {
-        let Some(partial) = self.peers.get_mut(index).and_then(|peer| peer.inbound.partial(id.s)) else { return };
+        let Some(partial) = self
+            .peers
+            .get_mut(index)
+            .and_then(|peer| peer.inbound.partial(id.s))
+        else {
+            return;
+        };
         let total = partial.assembly.total();
         let Ok((head, at)) = Head::parse(partial.assembly.front()) else {
             self.stats.malformed += 1;
@@ -144,16 +189,22 @@ impl Node {
     }
 
     pub(super) fn on_have(&mut self, index: u32, frame: &wire::Have<'_>) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let (at, limit) = ((frame.s, frame.r), frame.limit);
-        let key = peer.outbound.on_have(&mut self.store, at, frame.prefix, limit, frame.ranges);
+        let key = peer
+            .outbound
+            .on_have(&mut self.store, at, frame.prefix, limit, frame.ranges);
         self.wake_writer(key);
     }
 
     /// A streamed message that was full may have room again.
     fn wake_writer(&mut self, key: Option<MessageKey>) {
         let window = self.config.limits.body_window;
-        let Some((key, letter)) = key.and_then(|key| Some((key, self.store.get_mut(key)?))) else { return };
+        let Some((key, letter)) = key.and_then(|key| Some((key, self.store.get_mut(key)?))) else {
+            return;
+        };
         if letter.writer_waits && letter.source.kept() < window {
             letter.writer_waits = false;
             self.events.push_back(Event::BodyWritable { key });
@@ -190,7 +241,11 @@ impl Node {
     fn room(&self) -> u64 {
         let cap = self.config.limits.received_bytes as u64;
         let left = cap.saturating_sub(self.received);
-        if self.received == 0 { left.max(POOLED) } else { left }
+        if self.received == 0 {
+            left.max(POOLED)
+        } else {
+            left
+        }
     }
 }
 
@@ -201,5 +256,11 @@ fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody) -> Arri
         2 => Priority::Low,
         _ => Priority::Bulk,
     };
-    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body }
+    Arrived {
+        peer,
+        id,
+        tag: Bytes::copy_from_slice(head.tag),
+        priority,
+        body,
+    }
 }

@@ -62,7 +62,10 @@ impl Node {
             pool_window: limits.pool_window.max(crate::message::POOLED),
             body_window: limits.body_window.max(crate::message::POOLED),
             max_bodies: limits.bodies as u64,
-            max_message: limits.message.saturating_add(crate::message::MAX_HEAD).min(crate::MAX_NUMBER),
+            max_message: limits
+                .message
+                .saturating_add(crate::message::MAX_HEAD)
+                .min(crate::MAX_NUMBER),
             idle_timeout: self.config.idle_timeout,
             ..Params::default()
         }
@@ -91,12 +94,22 @@ impl Node {
         let header = wire::opening_header(Suite::Aes128Gcm.as_u8(), index);
         let mut initiator = Initiator::new(&self.key, &peer.id, &header, seed).ok()?;
         let mut payload = [0; super::opening::PAYLOAD];
-        let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
+        let mut writer = Writer::new(
+            &mut payload,
+            Bases {
+                sender: params.base,
+                receiver: 0,
+            },
+        );
         writer.params(&params);
         let pto = peer.link.pto();
         let window = peer.link.recovery.congestion().window();
         if let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto) {
-            writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+            writer.ask(wire::Ask {
+                s: ask.s,
+                n: ask.n,
+                l: ask.l,
+            });
         }
         if peer.inbound.receiver.is_some() {
             write_state(&mut writer, &peer.inbound, &self.clock, &self.config);
@@ -126,22 +139,46 @@ impl Node {
             self.abort_opening(place);
             return None;
         }
-        let active = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr().remote);
+        let active = peer
+            .link
+            .roaming
+            .as_ref()
+            .map(|roaming| roaming.active().addr().remote);
         let mut targets: Vec<SocketAddr> = active.into_iter().collect();
         targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
-        let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
+        let opening = peer
+            .link
+            .opening
+            .as_mut()
+            .filter(|opening| opening.is_due(now.mono))?;
         let (remote, data) = opening.emit(now.mono, &targets, jitter)?;
         buf.extend_from_slice(data);
         peer.link.spoke(now.mono);
-        Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
+        Some(super::event::Transmit {
+            remote,
+            src_ip: None,
+            ecn: 0,
+            segment: buf.len(),
+            len: buf.len(),
+        })
     }
 
     /// A channel for no message's sake is not worth asking for without end: the peer may be gone for good.
     ///
     /// Its own reminder brings a lost farewell again, and ours comes again in its time.
     fn tire(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place).filter(|peer| !peer.outbound.has_messages()) else { return };
-        let due = peer.link.opening.as_ref().filter(|opening| opening.is_due(now.mono));
+        let Some(peer) = self
+            .peers
+            .get_mut(place)
+            .filter(|peer| !peer.outbound.has_messages())
+        else {
+            return;
+        };
+        let due = peer
+            .link
+            .opening
+            .as_ref()
+            .filter(|opening| opening.is_due(now.mono));
         let reminds = !peer.outbound.farewell_due && peer.link.pings.is_empty();
         let patience = if reminds { REMINDERS } else { FAREWELLS };
         if peer.link.is_connected() || due.is_none_or(|opening| opening.rounds(peer.hints.len()) < patience) {
@@ -150,13 +187,21 @@ impl Node {
         peer.outbound.farewell_due = false;
         peer.inbound.state_sent();
         let id = peer.id;
-        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
+        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong {
+            peer: id,
+            cookie,
+            rtt: None,
+        });
         self.events.extend(lost);
         self.abort_opening(place);
     }
 
     fn abort_opening(&mut self, place: u32) {
-        if let Some(opening) = self.peers.get_mut(place).and_then(|peer| peer.link.opening.take()) {
+        if let Some(opening) = self
+            .peers
+            .get_mut(place)
+            .and_then(|peer| peer.link.opening.take())
+        {
             self.routes.remove(&opening.index.0);
         }
     }
@@ -168,7 +213,11 @@ impl Node {
             return;
         };
         let key = crypto::RetryKey::new(&peer.id);
-        let opening = peer.link.opening.as_mut().filter(|opening| opening.index == retry.to);
+        let opening = peer
+            .link
+            .opening
+            .as_mut()
+            .filter(|opening| opening.index == retry.to);
         match opening.map(|opening| (key.open(retry.nonce, opening.mac1(), retry.sealed), opening)) {
             Some((Ok(retry), opening)) => opening.obey(now.mono, &retry.cookie),
             Some((Err(_), _)) => self.stats.unauthentic += 1,
@@ -186,13 +235,23 @@ impl Node {
             self.stats.strays += 1;
             return;
         };
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        let Some(opening) = peer.link.opening.as_mut().filter(|opening| opening.index == answer.to) else {
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
+        let Some(opening) = peer
+            .link
+            .opening
+            .as_mut()
+            .filter(|opening| opening.index == answer.to)
+        else {
             self.stats.strays += 1;
             return;
         };
         let mut payload = [0; ANSWER_ROOM];
-        let Ok((keys, len)) = opening.initiator.read_answer(answer.header, answer.noise, &mut payload) else {
+        let Ok((keys, len)) = opening
+            .initiator
+            .read_answer(answer.header, answer.noise, &mut payload)
+        else {
             self.stats.unauthentic += 1;
             return;
         };
@@ -204,7 +263,10 @@ impl Node {
             return;
         };
         peer.link.opening = None;
-        let bases = Bases { sender: base, receiver: params.base };
+        let bases = Bases {
+            sender: base,
+            receiver: params.base,
+        };
         let epoch = Epoch {
             index,
             remote: answer.index,
@@ -254,13 +316,18 @@ impl Node {
         }
         let (remote, mac2) = (arrival.remote, opening.mac2);
         if self.half_open.is_loaded(now.mono)
-            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
+            && !self
+                .cookies
+                .verify_mac2(now.mono, remote, opening.mac2_input, mac2)
         {
             self.retry(now, arrival, opening);
             return;
         }
         let prefix = Prefix::of(remote.ip());
-        if !self.half_open.admit(now.mono, prefix, remote.ip().to_canonical().is_loopback()) {
+        if !self
+            .half_open
+            .admit(now.mono, prefix, remote.ip().to_canonical().is_loopback())
+        {
             self.stats.openings_refused += 1;
             return;
         }
@@ -279,10 +346,22 @@ impl Node {
 
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
-        let place = self.half_open.copies.get(opening.mac1).and_then(|index| self.routes.get(index));
-        let Some(peer) = place.and_then(|place| self.peers.get(*place)) else { return false };
-        let pending = peer.link.pending.iter().find(|pending| pending.mac1 == *opening.mac1);
-        let Some(answer) = pending.map(|pending| pending.answer.clone()) else { return false };
+        let place = self
+            .half_open
+            .copies
+            .get(opening.mac1)
+            .and_then(|index| self.routes.get(index));
+        let Some(peer) = place.and_then(|place| self.peers.get(*place)) else {
+            return false;
+        };
+        let pending = peer
+            .link
+            .pending
+            .iter()
+            .find(|pending| pending.mac1 == *opening.mac1);
+        let Some(answer) = pending.map(|pending| pending.answer.clone()) else {
+            return false;
+        };
         self.push_loose(arrival, answer);
         true
     }
@@ -291,7 +370,14 @@ impl Node {
         let mut nonce = [0; crypto::RETRY_NONCE_LEN];
         self.rng.fill_bytes(&mut nonce);
         let cookie = self.cookies.cookie(now.mono, arrival.remote);
-        let sealed = self.retry_key.seal(&nonce, &crypto::Retry { cookie, time: now.wall }, opening.mac1);
+        let sealed = self.retry_key.seal(
+            &nonce,
+            &crypto::Retry {
+                cookie,
+                time: now.wall,
+            },
+            opening.mac1,
+        );
         self.stats.retries += 1;
         self.push_loose(arrival, Box::new(wire::retry(opening.index, &nonce, &sealed)));
     }
@@ -310,7 +396,10 @@ impl Node {
                 if self.asking.len() < MAX_ASKING && !self.asking.contains_key(&id) {
                     let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
                     self.asking.insert(id, (arrival, datagram));
-                    self.events.push_back(Event::Authorize { id, remote: arrival.remote });
+                    self.events.push_back(Event::Authorize {
+                        id,
+                        remote: arrival.remote,
+                    });
                 }
                 false
             }
@@ -355,8 +444,19 @@ impl Node {
         };
         let ours = self.params(place);
         // Who wrote the opening could not know our base: what is ours is relative to zero there.
-        self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
-        let bases = Bases { sender: ours.base, receiver: theirs.base };
+        self.on_handshake_frames(
+            now,
+            place,
+            payload,
+            Bases {
+                sender: theirs.base,
+                receiver: 0,
+            },
+        );
+        let bases = Bases {
+            sender: ours.base,
+            receiver: theirs.base,
+        };
         let index = self.new_index();
         let header = wire::answer_header(opened.suite().as_u8(), opening.index, index);
         let mut frames = [0; ANSWER_ROOM];
@@ -364,7 +464,9 @@ impl Node {
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
         let (clear, noise) = datagram.split_at_mut(header.len());
         clear.copy_from_slice(&header);
-        let Ok((keys, _)) = opened.answer(&header, frames, noise) else { return };
+        let Ok((keys, _)) = opened.answer(&header, frames, noise) else {
+            return;
+        };
         datagram.extend_from_slice(&OpeningMac::new(&id).mac1(&datagram));
         let epoch = Epoch {
             index,
@@ -385,7 +487,13 @@ impl Node {
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
         if let Some(peer) = self.peers.get_mut(place) {
-            peer.link.pending.push(Pending { epoch, answer, mac1: *opening.mac1, prefix, expires });
+            peer.link.pending.push(Pending {
+                epoch,
+                answer,
+                mac1: *opening.mac1,
+                prefix,
+                expires,
+            });
             if peer.link.pending.len() > MAX_PENDING {
                 let oldest = peer.link.pending.remove(0);
                 self.forget_pending(&oldest);
@@ -406,14 +514,19 @@ impl Node {
         let mut writer = Writer::new(room, bases);
         writer.params(ours);
         if let Some(peer) = self.peers.get_mut(place) {
-            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config) {
+            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config)
+            {
                 peer.inbound.state_sent();
             }
             let (window, pto) = (peer.link.recovery.congestion().window(), peer.link.pto());
             if peer.outbound.ask_due
                 && let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto)
             {
-                writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+                writer.ask(wire::Ask {
+                    s: ask.s,
+                    n: ask.n,
+                    l: ask.l,
+                });
             }
         }
         let len = writer.len();
@@ -429,8 +542,17 @@ impl Node {
 
     /// A data packet has opened under `index`: a pending epoch is confirmed by it.
     pub(super) fn promote(&mut self, now: Now, place: u32, index: ChannelIndex, arrival: Arrival) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
+        let Some(at) = peer
+            .link
+            .pending
+            .iter()
+            .position(|pending| pending.epoch.index == index)
+        else {
+            return;
+        };
         let pending = peer.link.pending.remove(at);
         self.half_open.leave(pending.prefix, &pending.mac1);
         self.install(now, place, pending.epoch, arrival);
@@ -441,7 +563,9 @@ impl Node {
         self.stats.handshakes += 1;
         let id = self.id;
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let params = epoch.params;
         let restarted = peer.link.boot_id.is_some_and(|boot| boot != params.boot_id);
         let conflict = restarted && peer.link.former_boot_id == Some(params.boot_id);
@@ -465,15 +589,23 @@ impl Node {
             peer.link.previous = old.map(|old| (old, until));
             replaced
         };
-        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
-        let same = peer.link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from));
+        let from = PathAddr {
+            remote: arrival.remote,
+            local: arrival.local_ip,
+        };
+        let same = peer
+            .link
+            .roaming
+            .as_ref()
+            .is_some_and(|roaming| roaming.active().addr().same(&from));
         if !same {
             if peer.link.roaming.is_some() || peer.link.recovery.rtt().is_measured() {
                 peer.link.on_path_change(now.mono, config);
             }
             peer.link.roaming = Some(Roaming::new(Path::proven(from)));
         }
-        peer.link.cap_datagrams(now.mono, config, params.max_datagram, !same);
+        peer.link
+            .cap_datagrams(now.mono, config, params.max_datagram, !same);
         peer.link.recovery.set_max_ack_delay(params.max_ack_delay);
         peer.add_hint(arrival.remote);
         let (peer_id, remote) = (peer.id, arrival.remote);
@@ -489,7 +621,10 @@ impl Node {
         if conflict {
             self.events.push_back(Event::IdentityConflict { peer: peer_id });
         }
-        self.events.push_back(Event::Connected { peer: peer_id, remote });
+        self.events.push_back(Event::Connected {
+            peer: peer_id,
+            remote,
+        });
     }
 
     /// An epoch is over: what it carried has a fate that nobody will know.
@@ -497,14 +632,19 @@ impl Node {
         self.routes.remove(&epoch.index.0);
         let mut fates = std::mem::take(&mut self.scratch.fates);
         if let Some(peer) = self.peers.get_mut(place) {
-            peer.link.recovery.on_gone(&mut epoch.sent, |fate, item| fates.push((item, fate)));
+            peer.link
+                .recovery
+                .on_gone(&mut epoch.sent, |fate, item| fates.push((item, fate)));
         }
         self.apply(now, place, &mut fates);
         self.scratch.fates = fates;
     }
 
     fn end_previous(&mut self, now: Now, place: u32) {
-        let previous = self.peers.get_mut(place).and_then(|peer| peer.link.previous.take());
+        let previous = self
+            .peers
+            .get_mut(place)
+            .and_then(|peer| peer.link.previous.take());
         if let Some((epoch, _)) = previous {
             self.end_epoch(now, place, *epoch);
         }
@@ -531,7 +671,9 @@ impl Node {
         self.expire_pending(now, place);
         self.detect_losses(now, place);
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let link = &mut peer.link;
         if let Some(roaming) = link.roaming.as_mut() {
             roaming.on_timeout(now.mono);
@@ -550,7 +692,11 @@ impl Node {
             link.confirm = true;
         }
         let idle = link.idle_at(config) <= now.mono;
-        if link.previous.as_ref().is_some_and(|(_, until)| *until <= now.mono) {
+        if link
+            .previous
+            .as_ref()
+            .is_some_and(|(_, until)| *until <= now.mono)
+        {
             self.end_previous(now, place);
         }
         if idle {
@@ -560,7 +706,9 @@ impl Node {
 
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     fn leave(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let to = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr());
         let mut datagram = Vec::new();
         if let Some(epoch) = peer.link.current.as_deref_mut() {
@@ -569,15 +717,25 @@ impl Node {
             });
         }
         if let (Some(to), false) = (to, datagram.is_empty()) {
-            let arrival = Arrival { remote: to.remote, local_ip: to.local, ecn: 0 };
+            let arrival = Arrival {
+                remote: to.remote,
+                local_ip: to.local,
+                ecn: 0,
+            };
             self.push_loose(arrival, datagram.into());
         }
         self.drop_channel(now, place);
     }
 
     fn expire_pending(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        let expired: Vec<Pending> = peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
+        let expired: Vec<Pending> = peer
+            .link
+            .pending
+            .extract_if(.., |pending| pending.expires <= now.mono)
+            .collect();
         let unconfirmed = peer.link.current.is_none() && peer.link.previous.is_none();
         // It never proved to be there: a replay, perhaps. What it made us hold goes first.
         if !expired.is_empty()

@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Pending};
 use super::opening::Opening;
-use crate::channel::path::PathAddr;
 use crate::channel::congestion::{Congestion, Cubic, Fixed};
 use crate::channel::mtu::BASE;
+use crate::channel::path::PathAddr;
 use crate::channel::{Recovery, Roaming, recovery};
 use crate::time::Mono;
 use crate::wire::ChannelIndex;
@@ -86,12 +86,16 @@ impl Link {
 
     /// The peer is on a path of which nothing is known.
     pub(super) fn on_path_change(&mut self, now: Mono, config: &Config) {
-        self.recovery.on_path_change(now, self.datagram_cap, controller(config));
+        self.recovery
+            .on_path_change(now, self.datagram_cap, controller(config));
     }
 
     /// The peer takes datagrams of at most this size. `fresh`: nothing is known of the path yet.
     pub(super) fn cap_datagrams(&mut self, now: Mono, config: &Config, peer: u64, fresh: bool) {
-        let cap = config.max_datagram.min(u16::try_from(peer).unwrap_or(u16::MAX)).max(BASE);
+        let cap = config
+            .max_datagram
+            .min(u16::try_from(peer).unwrap_or(u16::MAX))
+            .max(BASE);
         if cap != self.datagram_cap || fresh {
             self.datagram_cap = cap;
             if cap < self.recovery.datagram_size() || !self.recovery.rtt().is_measured() {
@@ -106,12 +110,18 @@ impl Link {
 
     /// No keys, none under way.
     pub(super) fn is_gone(&self) -> bool {
-        self.current.is_none() && self.previous.is_none() && self.pending.is_empty() && self.opening.is_none()
+        self.current.is_none()
+            && self.previous.is_none()
+            && self.pending.is_empty()
+            && self.opening.is_none()
             && self.pings.is_empty()
     }
 
     pub(super) fn remote(&self) -> Option<SocketAddr> {
-        self.current.as_ref().and(self.roaming.as_ref()).map(|roaming| roaming.active().addr().remote)
+        self.current
+            .as_ref()
+            .and(self.roaming.as_ref())
+            .map(|roaming| roaming.active().addr().remote)
     }
 
     pub(super) fn pto(&self) -> Duration {
@@ -123,7 +133,11 @@ impl Link {
         let current = self.current.as_deref_mut();
         let previous = self.previous.as_mut().map(|(epoch, _)| &mut **epoch);
         let pending = self.pending.iter_mut().map(|pending| &mut pending.epoch);
-        current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
+        current
+            .into_iter()
+            .chain(previous)
+            .chain(pending)
+            .find(|epoch| epoch.index == index)
     }
 
     /// Something leaves that asks for an answer. Repeating it into silence keeps no channel alive.
@@ -161,10 +175,18 @@ impl Link {
 
     /// When the keys are to be renewed: the side that began them goes first.
     pub(super) fn rekey_at(&self, config: &Config) -> Mono {
-        let Some(epoch) = self.current.as_ref().filter(|_| self.opening.is_none() && !self.reopen) else {
+        let Some(epoch) = self
+            .current
+            .as_ref()
+            .filter(|_| self.opening.is_none() && !self.reopen)
+        else {
             return Mono::NEVER;
         };
-        let patience = if epoch.initiator { config.rekey_after } else { config.rekey_after * 5 / 4 };
+        let patience = if epoch.initiator {
+            config.rekey_after
+        } else {
+            config.rekey_after * 5 / 4
+        };
         epoch.born + patience
     }
 
@@ -179,7 +201,9 @@ impl Link {
     /// When a sign of life is due.
     pub(super) fn keepalive_at(&self, config: &Config) -> Mono {
         match config.keepalive {
-            Some(every) if self.current.is_some() && !self.confirm => self.heard_at.max(self.spoke_at) + every,
+            Some(every) if self.current.is_some() && !self.confirm => {
+                self.heard_at.max(self.spoke_at) + every
+            }
             _ => Mono::NEVER,
         }
     }
@@ -189,8 +213,12 @@ impl Link {
         let pending = self.pending.iter().map(|pending| pending.expires).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
-        let timers = [opening, pending, previous, roaming, self.pto_at()].into_iter().flatten();
-        let epochs = self.epochs().flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
+        let timers = [opening, pending, previous, roaming, self.pto_at()]
+            .into_iter()
+            .flatten();
+        let epochs = self
+            .epochs()
+            .flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
@@ -206,12 +234,16 @@ impl Link {
 
     /// The epochs that packets may be under way on.
     pub(super) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
-        self.current.as_deref().into_iter().chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
+        self.current
+            .as_deref()
+            .into_iter()
+            .chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
     }
 
     /// An acknowledgement is due on either epoch.
     pub(super) fn ack_due(&self, now: Mono) -> bool {
-        self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
+        self.epochs()
+            .any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
     }
 }
 
@@ -223,6 +255,10 @@ fn controller(config: &Config) -> Box<dyn Congestion> {
 }
 
 fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
-    let path = recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
+    let path = recovery::Config {
+        initial_rtt: config.initial_rtt,
+        max_datagram,
+        ..recovery::Config::default()
+    };
     Recovery::new(now, path, controller(config))
 }

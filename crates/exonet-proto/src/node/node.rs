@@ -159,7 +159,9 @@ impl Node {
 
     /// Every write up to `through` is durable.
     pub fn handle_persisted(&mut self, now: Now, through: Lsn) {
-        let Some(batch) = self.persisting.take_if(|batch| batch.lsn <= through) else { return };
+        let Some(batch) = self.persisting.take_if(|batch| batch.lsn <= through) else {
+            return;
+        };
         self.clock.persisted(batch.clock);
         let waiting: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
         for index in waiting {
@@ -217,12 +219,21 @@ impl Node {
 
     fn on_peer_timeout(&mut self, now: Now, index: u32) {
         self.link_timeout(now, index);
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let wait = peer.link.pto() * 2;
         peer.outbound.on_timeout(now.mono, &self.store, wait);
-        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
+        let linger = if self.closing {
+            core::time::Duration::ZERO
+        } else {
+            self.config.sender_linger
+        };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
-        if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
+        if peer
+            .inbound
+            .on_timeout(now.mono, &mut self.clock, self.config.dead_after)
+        {
             self.stats.evictions += 1;
         }
     }
@@ -258,7 +269,9 @@ impl Node {
         if hints.is_empty() {
             return Err(SendError::NoAddress(id));
         }
-        let index = self.new_peer(now, id).ok_or(SendError::TooManyPeers(self.config.limits.peers))?;
+        let index = self
+            .new_peer(now, id)
+            .ok_or(SendError::TooManyPeers(self.config.limits.peers))?;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.admitted = true;
             hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
@@ -276,7 +289,9 @@ impl Node {
 
     /// Another address at which `peer` may be found.
     pub fn add_hint(&mut self, now: Now, peer: NodeId, address: SocketAddr) {
-        let Some(index) = self.peers.find(&peer) else { return };
+        let Some(index) = self.peers.find(&peer) else {
+            return;
+        };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.add_hint(address);
             peer.link.hurry(now.mono);
@@ -288,7 +303,13 @@ impl Node {
     ///
     /// # Errors
     /// [`SendError`] when the peer cannot be addressed.
-    pub fn ping(&mut self, now: Now, peer: NodeId, hints: &[SocketAddr], cookie: u64) -> Result<(), SendError> {
+    pub fn ping(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        cookie: u64,
+    ) -> Result<(), SendError> {
         if self.closing || self.stopped {
             return Err(SendError::Closed);
         }
@@ -310,8 +331,14 @@ impl Node {
 
     /// What has come to its end at a peer ends.
     pub(super) fn wind_up(&mut self, now: Now, index: u32) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
+        let linger = if self.closing {
+            core::time::Duration::ZERO
+        } else {
+            self.config.sender_linger
+        };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         peer.inbound.drop_if_passed(now.mono);
         self.account(index);
@@ -319,7 +346,9 @@ impl Node {
 
     /// What partly received messages held and hold no more is given back, and their readers are told.
     fn account(&mut self, index: u32) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         self.received = self.received.saturating_sub(peer.inbound.take_freed());
         for key in peer.inbound.aborted.drain(..) {
             self.events.push_back(Event::BodyReadable { key });
@@ -328,12 +357,18 @@ impl Node {
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
     pub(super) fn rest(&mut self, now: Now, index: u32) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         if peer.is_forgettable() {
             self.forget_peer(index);
             return;
         }
-        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
+        let linger = if self.closing {
+            core::time::Duration::ZERO
+        } else {
+            self.config.sender_linger
+        };
         let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
         if new <= now.mono {
             // It has just been looked at: what is due cannot leave yet.
@@ -347,7 +382,9 @@ impl Node {
 
     fn forget_peer(&mut self, index: u32) {
         self.account(index);
-        let Some(peer) = self.peers.remove(index) else { return };
+        let Some(peer) = self.peers.remove(index) else {
+            return;
+        };
         self.timers.set(index, peer.deadline, Mono::NEVER);
         if peer.admitted {
             self.events.push_back(Event::Forgotten { peer: peer.id });
@@ -368,7 +405,11 @@ impl Node {
     /// Puts a datagram into the queue of those outside of any channel; a full queue drops it.
     pub(super) fn push_loose(&mut self, to: Arrival, data: Box<[u8]>) {
         if self.loose.len() < MAX_LOOSE {
-            self.loose.push_back(Loose { remote: to.remote, src_ip: to.local_ip, data });
+            self.loose.push_back(Loose {
+                remote: to.remote,
+                src_ip: to.local_ip,
+                data,
+            });
         }
     }
 
@@ -385,7 +426,10 @@ impl Node {
     pub fn is_quiet(&self) -> bool {
         self.store.len() == 0
             && self.loose.is_empty()
-            && self.peers.iter().all(|(_, peer)| peer.outbound.is_silent() && !peer.inbound.state_owed())
+            && self
+                .peers
+                .iter()
+                .all(|(_, peer)| peer.outbound.is_silent() && !peer.inbound.state_owed())
     }
 
     /// The peers known now.
@@ -395,8 +439,16 @@ impl Node {
 
     /// Figures of the node. O(peers).
     pub fn stats(&self) -> Stats {
-        let senders = self.peers.iter().filter(|(_, peer)| peer.outbound.sender.is_some()).count();
-        let receivers = self.peers.iter().filter(|(_, peer)| peer.inbound.receiver.is_some()).count();
+        let senders = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.outbound.sender.is_some())
+            .count();
+        let receivers = self
+            .peers
+            .iter()
+            .filter(|(_, peer)| peer.inbound.receiver.is_some())
+            .count();
         Stats {
             peers: self.peers.len(),
             half_open: self.half_open.len(),
@@ -411,7 +463,11 @@ impl Node {
     /// Figures of a peer.
     pub fn peer_stats(&self, peer: &NodeId) -> Option<PeerStats> {
         let peer = self.peers.get(self.peers.find(peer)?)?;
-        let in_doubt = peer.outbound.sender.as_ref().map_or(0, |sender| sender.in_doubt());
+        let in_doubt = peer
+            .outbound
+            .sender
+            .as_ref()
+            .map_or(0, |sender| sender.in_doubt());
         Some(PeerStats {
             remote: peer.link.remote(),
             rtt: peer.link.recovery.rtt().smoothed(),
@@ -423,7 +479,11 @@ impl Node {
             packets_lost: peer.link.packets_lost,
             queued: usize::try_from(peer.outbound.unbound()).unwrap_or(usize::MAX),
             in_doubt: usize::try_from(in_doubt).unwrap_or(usize::MAX),
-            envelopes: peer.outbound.sender.as_ref().map_or(0, |sender| sender.envelopes()),
+            envelopes: peer
+                .outbound
+                .sender
+                .as_ref()
+                .map_or(0, |sender| sender.envelopes()),
             free_slots: peer.inbound.receiver.as_ref().map_or(0, |record| record.free()),
         })
     }

@@ -74,7 +74,10 @@ impl Peer {
     /// When time alone changes something. Never in the past for want of keys.
     pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
         let connected = self.link.is_connected();
-        let halves = self.outbound.deadline(linger).min(self.inbound.deadline(config.dead_after, connected));
+        let halves = self
+            .outbound
+            .deadline(linger)
+            .min(self.inbound.deadline(config.dead_after, connected));
         halves.min(self.link.deadline(config))
     }
 
@@ -144,6 +147,8 @@ impl Peers {
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> {
-        (0..).zip(&self.places).filter_map(|(index, place)| Some((index, place.as_deref()?)))
+        (0..)
+            .zip(&self.places)
+            .filter_map(|(index, place)| Some((index, place.as_deref()?)))
     }
 }

@@ -41,7 +41,11 @@ impl Node {
             self.stats.strays += 1;
             return;
         };
-        let Some(epoch) = self.peers.get_mut(place).and_then(|peer| peer.link.epoch_mut(index)) else {
+        let Some(epoch) = self
+            .peers
+            .get_mut(place)
+            .and_then(|peer| peer.link.epoch_mut(index))
+        else {
             self.stats.strays += 1;
             return;
         };
@@ -51,7 +55,11 @@ impl Node {
             self.stats.replayed += 1;
             return;
         }
-        let Ok(payload) = epoch.keys.open.open_in_place(number, packet.header, packet.sealed) else {
+        let Ok(payload) = epoch
+            .keys
+            .open
+            .open_in_place(number, packet.header, packet.sealed)
+        else {
             self.stats.unauthentic += 1;
             epoch.forged += 1;
             return;
@@ -60,7 +68,10 @@ impl Node {
         let newest = epoch.received.is_newest(number);
         let bases = epoch.bases.reversed();
         self.promote(now, place, index, arrival);
-        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        let from = PathAddr {
+            remote: arrival.remote,
+            local: arrival.local_ip,
+        };
         self.note_path(now, place, from, len, newest);
         match self.on_frames(now, place, index, from, Frames::new(payload, bases)) {
             Ok(eliciting) => {
@@ -84,11 +95,15 @@ impl Node {
     /// An authentic packet: the peer lives, and may have moved.
     fn note_path(&mut self, now: Now, place: u32, from: PathAddr, len: usize, newest: bool) {
         let (config, rng) = (&self.config, &mut self.rng);
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         peer.link.heard_at = now.mono;
         peer.inbound.heard(now.mono);
         let timing = peer.link.recovery.timing();
-        let Some(roaming) = peer.link.roaming.as_mut() else { return };
+        let Some(roaming) = peer.link.roaming.as_mut() else {
+            return;
+        };
         let mut random = || rand_core::RngCore::next_u64(rng).to_be_bytes();
         let moved = roaming.on_packet_from(now.mono, from, len as u64, newest, timing, &mut random);
         if moved.is_some_and(|moved| !moved.keep_congestion) {
@@ -131,7 +146,11 @@ impl Node {
     pub(super) fn on_half_frame(&mut self, now: Now, place: u32, frame: Frame<'_>) {
         let engages = matches!(
             frame,
-            Frame::Ask(_) | Frame::Messages(_) | Frame::Fragment(_) | Frame::Token { .. } | Frame::Abandoned { .. }
+            Frame::Ask(_)
+                | Frame::Messages(_)
+                | Frame::Fragment(_)
+                | Frame::Token { .. }
+                | Frame::Abandoned { .. }
         );
         match frame {
             Frame::Ask(ask) => self.on_ask(now, place, ask),
@@ -150,9 +169,15 @@ impl Node {
 
     fn on_response(&mut self, now: Now, place: u32, from: PathAddr, data: [u8; 8]) {
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let timing = peer.link.recovery.timing();
-        let moved = peer.link.roaming.as_mut().and_then(|r| r.on_response(now.mono, &from, data, timing));
+        let moved = peer
+            .link
+            .roaming
+            .as_mut()
+            .and_then(|r| r.on_response(now.mono, &from, data, timing));
         if let Some(moved) = moved {
             if !moved.keep_congestion {
                 peer.link.on_path_change(now.mono, config);
@@ -164,9 +189,17 @@ impl Node {
         }
     }
 
-    fn on_ack(&mut self, now: Now, place: u32, index: ChannelIndex, ack: &wire::Ack<'_>) -> Result<(), Malformed> {
+    fn on_ack(
+        &mut self,
+        now: Now,
+        place: u32,
+        index: ChannelIndex,
+        ack: &wire::Ack<'_>,
+    ) -> Result<(), Malformed> {
         let mut fates = std::mem::take(&mut self.scratch.fates);
-        let Some(peer) = self.peers.get_mut(place) else { return Ok(()) };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return Ok(());
+        };
         let link = &mut peer.link;
         let epoch = match (link.current.as_deref_mut(), link.previous.as_mut()) {
             (Some(epoch), _) if epoch.index == index => epoch,
@@ -180,7 +213,11 @@ impl Node {
                 ranges: ack.ranges.map(|range| range.start..range.end),
                 delay: ack.delay,
                 arrival: ack.arrival,
-                ecn: ack.ecn.map(|ecn| EcnCounts { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce }),
+                ecn: ack.ecn.map(|ecn| EcnCounts {
+                    ect0: ecn.ect0,
+                    ect1: ecn.ect1,
+                    ce: ecn.ce,
+                }),
             },
             |fate, item| fates.push((item, fate)),
         );
@@ -224,7 +261,11 @@ impl Node {
                 }
                 Carried::Ping { cookie } if fate != Fate::Late => {
                     let rtt = arrived.then_some(rtt);
-                    self.events.push_back(Event::Pong { peer: peer.id, cookie, rtt });
+                    self.events.push_back(Event::Pong {
+                        peer: peer.id,
+                        cookie,
+                        rtt,
+                    });
                 }
                 Carried::Ask if !arrived => out.ask_due |= out.unbound() > 0,
                 Carried::Farewell if fate == Fate::Lost => out.farewell_due |= out.sender.is_none(),

@@ -10,9 +10,9 @@ use super::event::{MessageKey, Transmit};
 use super::inbound::Inbound;
 use super::outbound::{Next, Outbound, Piece, Room};
 use super::peer::Peer;
+use crate::channel::PacketInfo;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
-use crate::channel::PacketInfo;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot};
 use crate::message::{MAX_PLAIN_HEAD, Store};
@@ -78,14 +78,31 @@ impl Node {
         self.stats.bytes_out += bytes as u64;
     }
 
-    fn transmit_peer(&mut self, now: Now, index: u32, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_peer(
+        &mut self,
+        now: Now,
+        index: u32,
+        segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
         self.open_if_wanted(now, index);
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
         }
-        let Self { peers, clock, store, config, .. } = self;
+        let Self {
+            peers,
+            clock,
+            store,
+            config,
+            ..
+        } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler { now: now.mono, clock, store, config };
+        let mut assembler = Assembler {
+            now: now.mono,
+            clock,
+            store,
+            config,
+        };
         assembler
             .off_path(peer, buf)
             .or_else(|| assembler.previous(peer, buf))
@@ -134,7 +151,11 @@ impl Assembler<'_> {
         let padded = roaming.allowance(&to) >= FULL as u64;
         let answers = challenge.is_none();
         let bytes = epoch.seal(buf, if padded || answers { FULL } else { 64 }, |_, writer| {
-            if answers { writer.path_response(data) } else { writer.path_challenge(data) };
+            if answers {
+                writer.path_response(data)
+            } else {
+                writer.path_challenge(data)
+            };
             let rest = if padded { writer.remaining() } else { 0 };
             writer.padding(rest);
         })?;
@@ -143,7 +164,10 @@ impl Assembler<'_> {
         }
         roaming.on_sent(&to, bytes as u64);
         let off_path = !roaming.active().addr().same(&to);
-        let info = PacketInfo { off_path, ..PacketInfo::data(size_of(bytes)) };
+        let info = PacketInfo {
+            off_path,
+            ..PacketInfo::data(size_of(bytes))
+        };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
         link.packets_sent += 1;
         Some(transmit(to, bytes, bytes))
@@ -159,7 +183,8 @@ impl Assembler<'_> {
         let bytes = epoch.seal(buf, FULL, |epoch, writer| {
             epoch.write_ack(now, writer);
         })?;
-        link.recovery.on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
+        link.recovery
+            .on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
         Some(transmit(to, bytes, bytes))
     }
 
@@ -177,7 +202,10 @@ impl Assembler<'_> {
             let rest = writer.remaining();
             writer.padding(rest);
         })?;
-        let info = PacketInfo { mtu_probe: true, ..PacketInfo::data(size_of(bytes)) };
+        let info = PacketInfo {
+            mtu_probe: true,
+            ..PacketInfo::data(size_of(bytes))
+        };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
         Some(transmit(to, bytes, bytes))
     }
@@ -189,7 +217,9 @@ impl Assembler<'_> {
         let mut segment = full;
         for _ in 0..segments {
             let before = buf.len();
-            let Some(made) = self.packet(peer, segment, before > 0, buf) else { break };
+            let Some(made) = self.packet(peer, segment, before > 0, buf) else {
+                break;
+            };
             let bytes = buf.len() - before;
             if before == 0 {
                 segment = bytes;
@@ -211,11 +241,22 @@ impl Assembler<'_> {
     /// One packet of at most `cap` bytes behind what is in `buf`. `pad`: it follows others of just that size.
     fn packet(&mut self, peer: &mut Peer, cap: usize, pad: bool, buf: &mut Vec<u8>) -> Option<Made> {
         let purpose = self.purpose(peer, cap)?;
-        let Peer { link, outbound, inbound, .. } = peer;
+        let Peer {
+            link,
+            outbound,
+            inbound,
+            ..
+        } = peer;
         let mut epoch = link.current.take()?;
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
-            let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
+            let mut fill = Filling {
+                now: self.now,
+                config: self.config,
+                epoch,
+                writer,
+                eliciting: false,
+            };
             fill.control(inbound, self.clock);
             if purpose != Purpose::Control {
                 let window = link.recovery.congestion().window();
@@ -226,7 +267,8 @@ impl Assembler<'_> {
                 }
                 made.more = fill.messages(outbound, self.store, cap - OVERHEAD);
             }
-            let lonely = purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+            let lonely =
+                purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
             if lonely && !fill.eliciting {
                 fill.eliciting |= fill.writer.ping();
             }
@@ -244,8 +286,13 @@ impl Assembler<'_> {
             }
             return None;
         };
-        let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
-        link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
+        let kind = if made.eliciting {
+            PacketInfo::data
+        } else {
+            PacketInfo::ack
+        };
+        link.recovery
+            .on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
         if made.eliciting {
             link.confirm = false;
@@ -337,7 +384,11 @@ impl Filling<'_, '_> {
     }
 
     fn ask(&mut self, ask: Ask, carried: Carried) -> bool {
-        let written = self.writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+        let written = self.writer.ask(wire::Ask {
+            s: ask.s,
+            n: ask.n,
+            l: ask.l,
+        });
         if written {
             self.epoch.sent.carry(carried);
             self.eliciting = true;
@@ -359,7 +410,11 @@ impl Filling<'_, '_> {
             let next = match carry.take() {
                 Some(piece) => Next::Piece(piece),
                 None => {
-                    let room = Room { left: self.writer.remaining(), empty, open: None };
+                    let room = Room {
+                        left: self.writer.remaining(),
+                        empty,
+                        open: None,
+                    };
                     outbound.next(self.now, store, room)
                 }
             };
@@ -369,11 +424,13 @@ impl Filling<'_, '_> {
                 Next::Piece(Piece::Fragment { key, s, r, range }) => {
                     self.fragment(outbound, store, key, (s, r), range);
                 }
-                Next::Piece(Piece::Whole { key, s, r }) => match self.whole(outbound, store, empty, (key, s, r)) {
-                    Next::Piece(piece) => carry = Some(piece),
-                    Next::PacketFull => return true,
-                    Next::Nothing => return false,
-                },
+                Next::Piece(Piece::Whole { key, s, r }) => {
+                    match self.whole(outbound, store, empty, (key, s, r)) {
+                        Next::Piece(piece) => carry = Some(piece),
+                        Next::PacketFull => return true,
+                        Next::Nothing => return false,
+                    }
+                }
             }
         }
     }
@@ -398,9 +455,17 @@ impl Filling<'_, '_> {
             }
             number = Slot(number.0 + 1);
             let open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-            let room = Room { left: frame.remaining(), empty, open };
+            let room = Room {
+                left: frame.remaining(),
+                empty,
+                open,
+            };
             match outbound.next(self.now, store, room) {
-                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => key = next,
+                Next::Piece(Piece::Whole {
+                    key: next,
+                    s,
+                    r: under,
+                }) if open == Some((under, s)) => key = next,
                 other => break other,
             }
         };
@@ -427,7 +492,12 @@ impl Filling<'_, '_> {
         });
         if written > 0 {
             let len = u32::try_from(written).unwrap_or(u32::MAX);
-            self.epoch.sent.carry(Carried::Fragment { r, s, offset: range.start, len });
+            self.epoch.sent.carry(Carried::Fragment {
+                r,
+                s,
+                offset: range.start,
+                len,
+            });
             self.eliciting = true;
         }
         if range.start + written < range.end {
@@ -438,17 +508,37 @@ impl Filling<'_, '_> {
 
 fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> bool {
     let mut head = [0; MAX_PLAIN_HEAD];
-    store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
+    store
+        .get(key)
+        .is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
 }
 
 /// The claim of the receiver record, or that there is none.
-pub(super) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, config: &Config) -> bool {
+pub(super) fn write_state(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+) -> bool {
     let Some(record) = inbound.receiver.as_ref() else {
         return writer.state_gone(clock.b(), Incarnation(clock.ck()));
     };
     let (hi, lo, free) = record.parts();
-    let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
-    writer.state_live(clock.b(), record.incarnation(), claim, free.iter(), MAX_STATE_RANGES).is_some()
+    let claim = wire::Claim {
+        hi,
+        lo,
+        up: hi,
+        credit: inbound.credit(&config.limits),
+    };
+    writer
+        .state_live(
+            clock.b(),
+            record.incarnation(),
+            claim,
+            free.iter(),
+            MAX_STATE_RANGES,
+        )
+        .is_some()
 }
 
 fn size_of(bytes: usize) -> u16 {
@@ -456,5 +546,11 @@ fn size_of(bytes: usize) -> u16 {
 }
 
 fn transmit(to: PathAddr, segment: usize, len: usize) -> Transmit {
-    Transmit { remote: to.remote, src_ip: to.local, ecn: 0, segment, len }
+    Transmit {
+        remote: to.remote,
+        src_ip: to.local,
+        ecn: 0,
+        segment,
+        len,
+    }
 }
