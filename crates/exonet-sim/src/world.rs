@@ -48,6 +48,8 @@ pub struct World {
     pub wiretap: Wiretap,
     /// Probability that a datagram is also seen to come from an address that is nobody's.
     pub spoof: f64,
+    /// These copies arrive long before their originals, instead of just before.
+    pub spoof_early: bool,
     buffer: Vec<u8>,
 }
 
@@ -76,6 +78,7 @@ impl World {
             bytes: 0,
             wiretap: Wiretap::default(),
             spoof: 0.0,
+            spoof_early: true,
             buffer: Vec::new(),
         }
     }
@@ -442,7 +445,9 @@ impl World {
         let Some(target) = self.owners.get(&to).copied() else { return };
         let default = &self.default_link;
         let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
-        for (at, corrupt) in link.fate(self.now, data.len() as u64, &mut self.dice) {
+        let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
+        let original = fate.first().map(|(at, _)| *at);
+        for (at, corrupt) in fate {
             let mut data = data.to_vec();
             if corrupt {
                 let byte = usize::try_from(self.dice.below(data.len() as u64)).unwrap_or(0);
@@ -451,19 +456,23 @@ impl World {
                     *byte ^= flip;
                 }
             }
-            self.next_flight += 1;
-            self.flights.insert((at, self.next_flight), Flight { from, to, data });
+            self.fly(at, Flight { from, to, data });
         }
         if self.dice.chance(self.spoof) {
+            let early = self.now + Duration::from_millis(1);
+            let just = original.map_or(early, |at| Mono(at.0.saturating_sub(1_000)));
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                // Faster than the original.
-                self.next_flight += 1;
                 let flight = Flight { from: victim, to, data: data.to_vec() };
-                self.flights.insert((self.now + Duration::from_millis(1), self.next_flight), flight);
+                self.fly(if self.spoof_early { early } else { just }, flight);
             }
         }
+    }
+
+    fn fly(&mut self, at: Mono, flight: Flight) {
+        self.next_flight += 1;
+        self.flights.insert((at, self.next_flight), flight);
     }
 
     /// The application hears what the node has to say.

@@ -65,6 +65,8 @@ pub struct Roaming {
     former: Option<(Path, Mono)>,
     /// No contest begins before.
     quiet_until: Mono,
+    /// The challenge of an active path that was never proven.
+    proving: Option<PathValidator>,
 }
 
 impl Roaming {
@@ -75,7 +77,14 @@ impl Roaming {
             contest: None,
             former: None,
             quiet_until: Mono(0),
+            proving: None,
         }
+    }
+
+    /// Begins where the first packet under new keys came from, though anyone may have sent that copy of it:
+    /// within its allowance the path is used, and challenged until it answers or the peer shows elsewhere.
+    pub fn unproven(now: Mono, from: PathAddr, timing: Timing, random: [u8; 8]) -> Self {
+        Self { proving: Some(PathValidator::new(now, random, timing.pto)), ..Self::new(Path::unproven(from)) }
     }
 
     /// The path that all but challenges goes to.
@@ -172,9 +181,14 @@ impl Roaming {
         data: [u8; 8],
         timing: Timing,
     ) -> Option<Moved> {
+        if self.proving.is_some_and(|proving| proving.is_answer(data)) {
+            self.active.validate();
+            self.proving = None;
+        }
         let contest = self.contest.as_mut()?;
         if contest.ours.is_answer(data) {
             self.active.validate();
+            self.proving = None;
             // From its own address the peer is still there, even if the packet was overtaken.
             if self.active.addr().same(from) {
                 self.contest = None;
@@ -200,6 +214,7 @@ impl Roaming {
         let keep_congestion = self.active.addr().same_hosts(&to.addr());
         self.active = to;
         self.contest = None;
+        self.proving = None;
         self.quiet_until = now + timing.rtt;
         Moved {
             keep_congestion,
@@ -215,6 +230,7 @@ impl Roaming {
 
     /// The challenges under way that may be sent at all.
     fn challenges(&self) -> impl Iterator<Item = (&Path, &PathValidator)> {
+        let proving = self.proving.iter().map(|proving| (&self.active, proving));
         let contest = self.contest.iter();
         contest
             .flat_map(|contest| {
@@ -223,11 +239,15 @@ impl Roaming {
                     (&self.active, &contest.ours),
                 ]
             })
+            .chain(proving)
             .filter(|(path, _)| path.allowance() >= CHALLENGE_LEN)
     }
 
     /// The challenge to `to` leaves, in a datagram that [`on_sent`](Self::on_sent) counts.
     pub fn on_challenge_sent(&mut self, now: Mono, to: &PathAddr) {
+        if let Some(proving) = self.proving.as_mut().filter(|_| self.active.addr().same(to)) {
+            proving.on_sent(now);
+        }
         if let Some(contest) = &mut self.contest {
             let candidate = contest.candidate.addr().same(to);
             if candidate {
@@ -272,7 +292,9 @@ impl Roaming {
 
     /// When [`on_timeout`](Self::on_timeout) or [`challenge`](Self::challenge) has something to do.
     pub fn timeout(&self) -> Option<Mono> {
-        let expires = self.contest.as_ref()?.theirs.expires();
+        let contest = self.contest.as_ref().map(|contest| contest.theirs.expires());
+        let proving = self.proving.as_ref().map(PathValidator::expires);
+        let expires = [contest, proving].into_iter().flatten().min()?;
         Some(
             self.challenges()
                 .map(|(_, challenge)| challenge.next())
@@ -282,6 +304,9 @@ impl Roaming {
 
     /// Time has passed: forgets a candidate that never answered, and the path left.
     pub fn on_timeout(&mut self, now: Mono) {
+        if let Some(proving) = self.proving.as_mut().filter(|proving| proving.expires() <= now) {
+            proving.renew(now);
+        }
         self.contest = self.contest.filter(|contest| now < contest.theirs.expires());
         self.former = self.former.filter(|(_, until)| now < *until);
     }

@@ -1,5 +1,6 @@
 //! One set of keys of a channel, and the packets under it.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use crate::channel::{Received, Sent};
@@ -110,6 +111,10 @@ pub(super) struct Pending {
     pub(super) mac1: [u8; 16],
     pub(super) prefix: Prefix,
     pub(super) expires: Mono,
+    /// Where the answer went first.
+    pub(super) answered: SocketAddr,
+    /// It went elsewhere as well: who uses its keys may be at either address.
+    pub(super) scattered: bool,
 }
 
 /// The part of an address by which half-open peers are counted: /24 of IPv4, /48 of IPv6.

@@ -198,6 +198,7 @@ impl Node {
         };
         let payload = payload.get(..len).unwrap_or_default();
         let (base, index) = (opening.base, opening.index);
+        let target = opening.target_for(arrival.remote);
         let Ok(params) = params_of(payload) else {
             self.stats.malformed += 1;
             self.abort_opening(place);
@@ -218,10 +219,14 @@ impl Node {
             sealed: 0,
             forged: 0,
         };
-        self.install(now, place, epoch, arrival);
+        // An address that the opening went to was chosen here. From elsewhere, the answer may be a copy.
+        let chosen = Arrival { remote: target.unwrap_or(arrival.remote), ..arrival };
+        self.install(now, place, epoch, chosen, true);
         if let Some(peer) = self.peers.get_mut(place) {
             peer.link.confirm = true;
         }
+        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(now, place, payload, bases.reversed());
         self.touch(now, place);
     }
@@ -280,9 +285,11 @@ impl Node {
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let place = self.half_open.copies.get(opening.mac1).and_then(|index| self.routes.get(index));
-        let Some(peer) = place.and_then(|place| self.peers.get(*place)) else { return false };
-        let pending = peer.link.pending.iter().find(|pending| pending.mac1 == *opening.mac1);
-        let Some(answer) = pending.map(|pending| pending.answer.clone()) else { return false };
+        let Some(peer) = place.and_then(|place| self.peers.get_mut(*place)) else { return false };
+        let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
+        let Some(pending) = pending else { return false };
+        pending.scattered |= pending.answered != arrival.remote;
+        let answer = pending.answer.clone();
         self.push_loose(arrival, answer);
         true
     }
@@ -385,7 +392,9 @@ impl Node {
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
         if let Some(peer) = self.peers.get_mut(place) {
-            peer.link.pending.push(Pending { epoch, answer, mac1: *opening.mac1, prefix, expires });
+            let (mac1, answered) = (*opening.mac1, arrival.remote);
+            let pending = Pending { epoch, answer, mac1, prefix, expires, answered, scattered: false };
+            peer.link.pending.push(pending);
             if peer.link.pending.len() > MAX_PENDING {
                 let oldest = peer.link.pending.remove(0);
                 self.forget_pending(&oldest);
@@ -433,13 +442,19 @@ impl Node {
         let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else { return };
         let pending = peer.link.pending.remove(at);
         self.half_open.leave(pending.prefix, &pending.mac1);
-        self.install(now, place, pending.epoch, arrival);
+        // Only message 2 could give it the keys, and that went to one address alone: there it is.
+        let proven = !pending.scattered && pending.answered == arrival.remote;
+        self.install(now, place, pending.epoch, arrival, proven);
     }
 
     /// New keys are in use from now on. The old ones still open packets for a while.
-    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival) {
+    ///
+    /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that
+    /// stands is kept.
+    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival, proven: bool) {
         self.stats.handshakes += 1;
         let id = self.id;
+        let challenge = self.rng.next_u64().to_be_bytes();
         let config = &self.config;
         let Some(peer) = self.peers.get_mut(place) else { return };
         let params = epoch.params;
@@ -466,16 +481,24 @@ impl Node {
             replaced
         };
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
-        let same = peer.link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from));
+        let same = peer.link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from))
+            || (peer.link.roaming.is_some() && !proven);
         if !same {
             if peer.link.roaming.is_some() || peer.link.recovery.rtt().is_measured() {
                 peer.link.on_path_change(now.mono, config);
             }
-            peer.link.roaming = Some(Roaming::new(Path::proven(from)));
+            let timing = peer.link.recovery.timing();
+            peer.link.roaming = Some(if proven {
+                Roaming::new(Path::proven(from))
+            } else {
+                Roaming::unproven(now.mono, from, timing, challenge)
+            });
         }
         peer.link.cap_datagrams(now.mono, config, params.max_datagram, !same);
         peer.link.recovery.set_max_ack_delay(params.max_ack_delay);
-        peer.add_hint(arrival.remote);
+        if proven {
+            peer.add_hint(arrival.remote);
+        }
         let (peer_id, remote) = (peer.id, arrival.remote);
         if let Some((gone, _)) = replaced {
             self.end_epoch(now, place, *gone);
@@ -561,7 +584,8 @@ impl Node {
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     fn leave(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get_mut(place) else { return };
-        let to = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr());
+        let proven = peer.link.roaming.as_ref().map(Roaming::active).filter(|path| path.is_validated());
+        let to = proven.map(Path::addr);
         let mut datagram = Vec::new();
         if let Some(epoch) = peer.link.current.as_deref_mut() {
             epoch.seal(&mut datagram, 64, |_, writer| {

@@ -82,7 +82,7 @@ impl Node {
     }
 
     /// An authentic packet: the peer lives, and may have moved.
-    fn note_path(&mut self, now: Now, place: u32, from: PathAddr, len: usize, newest: bool) {
+    pub(super) fn note_path(&mut self, now: Now, place: u32, from: PathAddr, len: usize, newest: bool) {
         let (config, rng) = (&self.config, &mut self.rng);
         let Some(peer) = self.peers.get_mut(place) else { return };
         peer.link.heard_at = now.mono;

@@ -32,6 +32,8 @@ const FULL: usize = 1_200;
 const MIN_HAVE: usize = 320;
 const MIN_REQUESTS: usize = 64;
 const MIN_TOKEN: usize = 20;
+/// Packets are not made smaller than this, whatever an unproven address allows.
+const LEAST: usize = 64;
 
 impl Node {
     /// The next datagrams to send: `buf` is cleared and filled with up to `max_segments` datagrams of equal size
@@ -154,11 +156,13 @@ impl Assembler<'_> {
         let link = &mut peer.link;
         let (epoch, _) = link.previous.as_mut()?;
         epoch.received.ack_due().filter(|at| *at <= self.now)?;
-        let to = link.roaming.as_ref()?.active().addr();
-        let now = self.now;
-        let bytes = epoch.seal(buf, FULL, |epoch, writer| {
+        let roaming = link.roaming.as_mut()?;
+        let to = roaming.active().addr();
+        let (now, cap) = (self.now, permitted(FULL, roaming.allowance(&to))?);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
             epoch.write_ack(now, writer);
         })?;
+        roaming.on_sent(&to, bytes as u64);
         link.recovery.on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
         Some(transmit(to, bytes, bytes))
     }
@@ -184,12 +188,14 @@ impl Assembler<'_> {
 
     /// As many packets of equal size as there is matter, room and permission for.
     fn train(&mut self, peer: &mut Peer, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let to = peer.link.roaming.as_ref()?.active().addr();
-        let full = usize::from(peer.link.recovery.datagram_size());
-        let mut segment = full;
+        let roaming = peer.link.roaming.as_ref()?;
+        let to = roaming.active().addr();
+        let allowance = roaming.allowance(&to);
+        let mut segment = usize::from(peer.link.recovery.datagram_size());
         for _ in 0..segments {
             let before = buf.len();
-            let Some(made) = self.packet(peer, segment, before > 0, buf) else { break };
+            let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
+            let Some(made) = self.packet(peer, cap, before > 0 && cap == segment, buf) else { break };
             let bytes = buf.len() - before;
             if before == 0 {
                 segment = bytes;
@@ -449,6 +455,12 @@ pub(super) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Cl
     let (hi, lo, free) = record.parts();
     let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
     writer.state_live(clock.b(), record.incarnation(), claim, free.iter(), MAX_STATE_RANGES).is_some()
+}
+
+/// The size of a packet that may be as large as `wanted` and as an unproven address allows.
+fn permitted(wanted: usize, allowance: u64) -> Option<usize> {
+    let cap = usize::try_from(allowance).unwrap_or(usize::MAX).min(wanted);
+    (cap >= LEAST).then_some(cap)
 }
 
 fn size_of(bytes: usize) -> u16 {
