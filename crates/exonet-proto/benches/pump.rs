@@ -14,21 +14,9 @@ struct End {
 }
 
 fn end(seed: u8, port: u16, now: Now) -> End {
-    let config = Config {
-        congestion: CongestionChoice::Fixed(4 << 20),
-        ..Config::new(Policy::Anyone)
-    };
-    let node = Node::new(
-        config,
-        SecretKey::from_bytes([seed; 32]),
-        Boot::Ephemeral,
-        [seed; 32],
-        now,
-    );
-    End {
-        node,
-        address: ([127, 0, 0, 1], port).into(),
-    }
+    let config = Config { congestion: CongestionChoice::Fixed(4 << 20), ..Config::new(Policy::Anyone) };
+    let node = Node::new(config, SecretKey::from_bytes([seed; 32]), Boot::Ephemeral, [seed; 32], now);
+    End { node, address: ([127, 0, 0, 1], port).into() }
 }
 
 fn deliver(from: &mut End, to: &mut End, now: Now, buffer: &mut Vec<u8>) -> bool {
@@ -36,11 +24,7 @@ fn deliver(from: &mut End, to: &mut End, now: Now, buffer: &mut Vec<u8>) -> bool
     while let Some(transmit) = from.node.poll_transmit(now, 64, buffer) {
         any = true;
         for segment in buffer.chunks_mut(transmit.segment) {
-            let arrival = Arrival {
-                remote: from.address,
-                local_ip: None,
-                ecn: 0,
-            };
+            let arrival = Arrival { remote: from.address, local_ip: None, ecn: 0 };
             to.node.handle_datagram(now, arrival, segment);
         }
     }
@@ -51,10 +35,7 @@ fn run(size: usize, total: u64) -> f64 {
     let begin = Instant::now();
     let clock = || {
         let nanos = u64::try_from(begin.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        Now {
-            mono: Mono(1_000_000_000 + nanos),
-            wall: Wall(0),
-        }
+        Now { mono: Mono(1_000_000_000 + nanos), wall: Wall(0) }
     };
     let (mut a, mut b) = (end(1, 1, clock()), end(2, 2, clock()));
     let body = Bytes::from(vec![7; size]);
@@ -63,10 +44,7 @@ fn run(size: usize, total: u64) -> f64 {
     while settled < total {
         let now = clock();
         while sent < total && sent - settled < 4_096 {
-            let message = Outgoing {
-                body: body.clone(),
-                ..Outgoing::default()
-            };
+            let message = Outgoing { body: body.clone(), ..Outgoing::default() };
             if a.node.send(now, b.node.id(), &[b.address], message).is_err() {
                 break;
             }
@@ -98,10 +76,7 @@ fn run(size: usize, total: u64) -> f64 {
 
 fn bare(size: usize) -> f64 {
     let key = [3; 32];
-    let (seal, open) = (
-        SealKey::new(Suite::Aes128Gcm, &key),
-        OpenKey::new(Suite::Aes128Gcm, &key),
-    );
+    let (seal, open) = (SealKey::new(Suite::Aes128Gcm, &key), OpenKey::new(Suite::Aes128Gcm, &key));
     let mut packet = vec![0; size + 16];
     let begin = Instant::now();
     let mut count = 0_u64;
@@ -119,13 +94,7 @@ fn bare(size: usize) -> f64 {
 
 fn main() {
     for (size, total) in [(64, 2_000_000), (1_024, 500_000)] {
-        println!(
-            "{size:5} B: {:10.0} messages/s through both ends",
-            run(size, total)
-        );
+        println!("{size:5} B: {:10.0} messages/s through both ends", run(size, total));
     }
-    println!(
-        " 1452 B: {:10.0} packets/s of sealing and opening alone",
-        bare(1_427)
-    );
+    println!(" 1452 B: {:10.0} packets/s of sealing and opening alone", bare(1_427));
 }

@@ -8,10 +8,7 @@ const NUMBER: usize = 8;
 /// The tag and the body of message `number`: one too short for the number has it in its tag.
 pub(crate) fn message(number: u64, size: usize) -> (Bytes, Bytes) {
     if size < NUMBER {
-        (
-            Bytes::copy_from_slice(&number.to_be_bytes()),
-            part(number, NUMBER, size),
-        )
+        (Bytes::copy_from_slice(&number.to_be_bytes()), part(number, NUMBER, size))
     } else {
         (Bytes::new(), part(number, 0, size))
     }

@@ -21,11 +21,7 @@ pub struct Disk {
 impl Disk {
     /// A disk whose writes take up to `latency`.
     pub const fn slow(latency: Duration) -> Self {
-        Self {
-            clock: 0,
-            latency,
-            broken: false,
-        }
+        Self { clock: 0, latency, broken: false }
     }
 
     pub(crate) fn begin(&self, now: Mono, batch: Batch, dice: &mut Dice) -> (Mono, Batch) {

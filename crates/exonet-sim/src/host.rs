@@ -93,9 +93,7 @@ impl Host {
         self.events.clear();
         self.persisting = None;
         self.evictions = 0;
-        std::mem::take(&mut self.waiting)
-            .into_values()
-            .map(|waiting| waiting.number)
+        std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
     }
 
     /// What the application does when it runs: takes what has arrived, reads and writes what is large.
@@ -173,9 +171,6 @@ impl Reading {
     }
 
     fn number(&self) -> Option<u64> {
-        self.front
-            .first_chunk()
-            .filter(|_| !self.spoilt)
-            .map(|number| u64::from_be_bytes(*number))
+        self.front.first_chunk().filter(|_| !self.spoilt).map(|number| u64::from_be_bytes(*number))
     }
 }

@@ -131,8 +131,7 @@ impl Ledger {
     /// The world is quiet: whatever has no outcome has vanished.
     pub fn close(&mut self) {
         let open = self.entries.iter().filter(|(_, entry)| entry.outcome.is_none());
-        self.violations
-            .extend(open.map(|(message, _)| Violation::Vanished(*message)));
+        self.violations.extend(open.map(|(message, _)| Violation::Vanished(*message)));
     }
 
     /// Messages without an outcome.

@@ -59,18 +59,12 @@ impl LinkConfig {
 
     /// As [`LinkConfig::perfect`], for `rate` bytes per second behind a queue of `queue` bytes.
     pub fn limited(delay: Duration, rate: u64, queue: u64) -> Self {
-        Self {
-            rate: Some(rate),
-            queue,
-            ..Self::perfect(delay)
-        }
+        Self { rate: Some(rate), queue, ..Self::perfect(delay) }
     }
 
     /// Whether nothing passes at `now`.
     pub fn is_down(&self, now: Mono) -> bool {
-        self.outages
-            .iter()
-            .any(|outage| outage.from <= now && now < outage.until)
+        self.outages.iter().any(|outage| outage.from <= now && now < outage.until)
     }
 }
 
@@ -84,10 +78,7 @@ pub(crate) struct Link {
 
 impl Link {
     pub(crate) const fn new(config: LinkConfig) -> Self {
-        Self {
-            config,
-            busy: Mono(0),
-        }
+        Self { config, busy: Mono(0) }
     }
 
     /// When copies of a datagram of `bytes` that leaves at `now` arrive, and whether each is corrupt.

@@ -68,12 +68,7 @@ impl Wiretap {
             reflected.amplified |= reflected.given > reflected.taken * 3;
         }
         if self.recording {
-            self.recorded.push(Recorded {
-                at,
-                from,
-                to,
-                data: data.to_vec(),
-            });
+            self.recorded.push(Recorded { at, from, to, data: data.to_vec() });
         }
     }
 

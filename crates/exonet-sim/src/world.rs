@@ -48,6 +48,8 @@ pub struct World {
     pub wiretap: Wiretap,
     /// Probability that a datagram is also seen to come from an address that is nobody's.
     pub spoof: f64,
+    /// These copies arrive long before their originals, instead of just before.
+    pub spoof_early: bool,
     buffer: Vec<u8>,
 }
 
@@ -76,6 +78,7 @@ impl World {
             bytes: 0,
             wiretap: Wiretap::default(),
             spoof: 0.0,
+            spoof_early: true,
             buffer: Vec::new(),
         }
     }
@@ -86,10 +89,7 @@ impl World {
     }
 
     fn time(&self) -> Now {
-        Now {
-            mono: self.now,
-            wall: Wall(self.now.0),
-        }
+        Now { mono: self.now, wall: Wall(self.now.0) }
     }
 
     /// The world's dice, for workloads.
@@ -117,15 +117,9 @@ impl World {
         let address = self.fresh_address();
         self.owners.insert(address, index);
         let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
-        let node = Node::new(
-            config.clone(),
-            SecretKey::from_bytes(secret),
-            boot,
-            self.dice.bytes(),
-            self.time(),
-        );
-        self.hosts
-            .insert(index, Host::new(node, secret, config, address, disk));
+        let node =
+            Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
+        self.hosts.insert(index, Host::new(node, secret, config, address, disk));
         self.pump(NodeIndex(index));
         NodeIndex(index)
     }
@@ -185,10 +179,7 @@ impl World {
 
     /// What a node has said since the last call, outcomes aside.
     pub fn events(&mut self, node: NodeIndex) -> Vec<Event> {
-        self.hosts
-            .get_mut(&node.0)
-            .map(|host| std::mem::take(&mut host.events))
-            .unwrap_or_default()
+        self.hosts.get_mut(&node.0).map(|host| std::mem::take(&mut host.events)).unwrap_or_default()
     }
 
     /// Calls the core of a node, and sends what comes of it.
@@ -214,8 +205,7 @@ impl World {
     /// # Errors
     /// As the core's `send`.
     pub fn send(&mut self, from: NodeIndex, to: NodeIndex, size: usize) -> Result<u64, SendError> {
-        self.send_as(from, to, size, Outgoing::default())
-            .map(|(number, _)| number)
+        self.send_as(from, to, size, Outgoing::default()).map(|(number, _)| number)
     }
 
     /// As [`World::send`], with all that a message may have but its tag and its body.
@@ -250,25 +240,14 @@ impl World {
         })?;
         let (number, key) = sent;
         if let Some(host) = self.hosts.get_mut(&from.0) {
-            host.writing.insert(
-                key,
-                Writing {
-                    number,
-                    at: 0,
-                    upto: 0,
-                },
-            );
+            host.writing.insert(key, Writing { number, at: 0, upto: 0 });
         }
         Ok(sent)
     }
 
     /// The application wants to have written `upto` bytes of a streamed message.
     pub fn write(&mut self, node: NodeIndex, key: MessageKey, upto: usize) {
-        if let Some(writing) = self
-            .hosts
-            .get_mut(&node.0)
-            .and_then(|host| host.writing.get_mut(&key))
-        {
+        if let Some(writing) = self.hosts.get_mut(&node.0).and_then(|host| host.writing.get_mut(&key)) {
             writing.upto = upto;
         }
         self.pump(node);
@@ -338,13 +317,7 @@ impl World {
                 Boot::Ephemeral
             }
         };
-        host.node = Node::new(
-            host.config.clone(),
-            SecretKey::from_bytes(host.secret),
-            boot,
-            seed,
-            now,
-        );
+        host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
         self.pump(node);
     }
 
@@ -377,13 +350,8 @@ impl World {
     fn step(&mut self, until: Mono) -> bool {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
         let timers = self.hosts.iter();
-        let timer = timers
-            .filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i)))
-            .min();
-        let writes = self
-            .hosts
-            .iter()
-            .filter_map(|(i, host)| Some((host.persisting?.0, *i)));
+        let timer = timers.filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i))).min();
+        let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting?.0, *i)));
         let write = writes.min();
         let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
         let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
@@ -438,24 +406,14 @@ impl World {
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
         };
-        if self
-            .hosts
-            .get(&index)
-            .is_none_or(|host| host.address != flight.to)
-        {
+        if self.hosts.get(&index).is_none_or(|host| host.address != flight.to) {
             return;
         }
         if let Some(reflected) = self.wiretap.reflected.get_mut(&flight.from) {
             reflected.taken += flight.data.len() as u64;
         }
-        let arrival = Arrival {
-            remote: flight.from,
-            local_ip: None,
-            ecn: 0,
-        };
-        self.with(NodeIndex(index), |node, now| {
-            node.handle_datagram(now, arrival, &mut flight.data)
-        });
+        let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
+        self.with(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
     /// Everything that a driver does after a call.
@@ -508,11 +466,10 @@ impl World {
             return;
         };
         let default = &self.default_link;
-        let link = self
-            .links
-            .entry((index.0, target))
-            .or_insert_with(|| Link::new(default.clone()));
-        for (at, corrupt) in link.fate(self.now, data.len() as u64, &mut self.dice) {
+        let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
+        let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
+        let original = fate.first().map(|(at, _)| *at);
+        for (at, corrupt) in fate {
             let mut data = data.to_vec();
             if corrupt {
                 let byte = usize::try_from(self.dice.below(data.len() as u64)).unwrap_or(0);
@@ -521,25 +478,23 @@ impl World {
                     *byte ^= flip;
                 }
             }
-            self.next_flight += 1;
-            self.flights
-                .insert((at, self.next_flight), Flight { from, to, data });
+            self.fly(at, Flight { from, to, data });
         }
         if self.dice.chance(self.spoof) {
+            let early = self.now + Duration::from_millis(1);
+            let just = original.map_or(early, |at| Mono(at.0.saturating_sub(1_000)));
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                // Faster than the original.
-                self.next_flight += 1;
-                let flight = Flight {
-                    from: victim,
-                    to,
-                    data: data.to_vec(),
-                };
-                self.flights
-                    .insert((self.now + Duration::from_millis(1), self.next_flight), flight);
+                let flight = Flight { from: victim, to, data: data.to_vec() };
+                self.fly(if self.spoof_early { early } else { just }, flight);
             }
         }
+    }
+
+    fn fly(&mut self, at: Mono, flight: Flight) {
+        self.next_flight += 1;
+        self.flights.insert((at, self.next_flight), flight);
     }
 
     /// The application hears what the node has to say.

@@ -9,10 +9,7 @@ use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
 
 /// `D` in blocks so small that it is written all the time.
 fn tiny(block: u64) -> Config {
-    Config {
-        clock_block: block,
-        ..open()
-    }
+    Config { clock_block: block, ..open() }
 }
 
 /// Random traffic both ways while `crash` does its worst, `rounds` times.
@@ -83,10 +80,7 @@ fn both_crash_with_tiny_blocks_and_slow_disks() {
         let disk = |world: &mut World| Disk::slow(Duration::from_millis(world.dice().below(80)));
         let (one, other) = (disk(&mut world), disk(&mut world));
         let block = 4 << world.dice().below(5);
-        let nodes = [
-            world.add_on(tiny(block), Some(one)),
-            world.add_on(tiny(block), Some(other)),
-        ];
+        let nodes = [world.add_on(tiny(block), Some(one)), world.add_on(tiny(block), Some(other))];
         traffic(&mut world, nodes, 40, |world, _| {
             for node in nodes {
                 if world.dice().chance(0.08) {
@@ -108,10 +102,7 @@ fn a_tiny_block_and_a_slow_disk_lose_nothing() {
         traffic(&mut world, nodes, 60, |_, _| {});
         settled(&mut world, 60 * SECOND, &format!("seed {seed}, block {block}"));
         common::all_delivered(&world, &format!("seed {seed}"));
-        assert!(
-            world.disk(nodes[0]).unwrap().clock > 40,
-            "D was written on the way"
-        );
+        assert!(world.disk(nodes[0]).unwrap().clock > 40, "D was written on the way");
         forgotten(&mut world, &nodes, 100, &format!("seed {seed}"));
     }
 }
@@ -119,10 +110,7 @@ fn a_tiny_block_and_a_slow_disk_lose_nothing() {
 #[test]
 fn nothing_leaves_before_the_first_block_is_durable() {
     let mut world = World::new(1, LinkConfig::perfect(MS));
-    let (a, b) = (
-        world.add(open(), false),
-        world.add_on(open(), Some(Disk::slow(10_000 * SECOND))),
-    );
+    let (a, b) = (world.add(open(), false), world.add_on(open(), Some(Disk::slow(10_000 * SECOND))));
     world.send(b, a, 100).unwrap();
     world.send(a, b, 100).unwrap();
     world.run_for(100 * MS);
@@ -135,10 +123,7 @@ fn nothing_leaves_before_the_first_block_is_durable() {
 fn a_failed_write_stops_the_node() {
     for seed in 0..20 {
         let mut world = World::new(seed, bad_link(0.02));
-        let (a, b) = (
-            world.add(open(), false),
-            world.add_on(tiny(32), Some(Disk::slow(5 * MS))),
-        );
+        let (a, b) = (world.add(open(), false), world.add_on(tiny(32), Some(Disk::slow(5 * MS))));
         let mut refused = false;
         for i in 0..100 {
             world.send(a, b, 500).unwrap();
@@ -173,11 +158,7 @@ fn an_answer_that_waits_when_the_disk_fails_stays() {
     let opening = world.wiretap.recorded.first().unwrap().data.clone();
     let from = world.address(a).unwrap();
     let left = world.with(b, |node, now| {
-        let arrival = exonet_proto::node::Arrival {
-            remote: from,
-            local_ip: None,
-            ecn: 0,
-        };
+        let arrival = exonet_proto::node::Arrival { remote: from, local_ip: None, ecn: 0 };
         node.handle_datagram(now, arrival, &mut opening.clone());
         node.handle_persist_failed(now);
         node.poll_transmit(now, 1, &mut Vec::new())
@@ -207,10 +188,7 @@ fn what_was_for_a_vanished_peer_stays_in_doubt_until_given_up() {
 #[test]
 fn a_node_gives_up_after_its_patience() {
     let mut world = World::new(1, bad_link(0.0));
-    let config = Config {
-        give_up_after: Some(30 * SECOND),
-        ..open()
-    };
+    let config = Config { give_up_after: Some(30 * SECOND), ..open() };
     let (a, b) = (world.add(config, false), world.add(open(), false));
     world.send(a, b, 100).unwrap();
     settled(&mut world, 5 * SECOND, "first");
@@ -233,10 +211,7 @@ fn what_never_left_is_withdrawn_with_certainty() {
     let address = world.address(b).unwrap();
     world.remove(b);
     let deadline = Some(world.now() + 5 * SECOND);
-    let message = |deadline| exonet_proto::node::Outgoing {
-        deadline,
-        ..Default::default()
-    };
+    let message = |deadline| exonet_proto::node::Outgoing { deadline, ..Default::default() };
     let keys = world.with(a, |node, now| {
         [None, deadline, None].map(|deadline| node.send(now, gone, &[address], message(deadline)).unwrap())
     });
@@ -245,10 +220,7 @@ fn what_never_left_is_withdrawn_with_certainty() {
     let status = |world: &mut World, key| world.with(a, |node, _| node.status(key)).unwrap();
     assert_eq!(status(&mut world, expired), Status::Settled);
     assert_eq!(status(&mut world, cancelled), Status::Queued);
-    assert_eq!(
-        world.with(a, |node, now| node.cancel(now, cancelled)),
-        Some(Ok(()))
-    );
+    assert_eq!(world.with(a, |node, now| node.cancel(now, cancelled)), Some(Ok(())));
     world.with(a, |node, now| node.abandon_peer(now, &gone));
     assert_eq!(status(&mut world, abandoned), Status::Settled);
     let stats = world.node(a).unwrap().stats();

@@ -9,26 +9,13 @@ use exonet_sim::{LinkConfig, NodeIndex, Outage, World};
 
 /// Both ends keep what the other may still ask about for longer than any outage here.
 fn patient() -> Config {
-    Config {
-        dead_after: 20_000 * SECOND,
-        ..open()
-    }
+    Config { dead_after: 20_000 * SECOND, ..open() }
 }
 
 fn fail(world: &mut World, from: NodeIndex, to: NodeIndex, base: &LinkConfig, span: Duration) {
     let now = world.now();
-    let outages = vec![Outage {
-        from: now,
-        until: now + span,
-    }];
-    world.set_link(
-        from,
-        to,
-        LinkConfig {
-            outages,
-            ..base.clone()
-        },
-    );
+    let outages = vec![Outage { from: now, until: now + span }];
+    world.set_link(from, to, LinkConfig { outages, ..base.clone() });
 }
 
 /// Traffic, an outage of `span` in the middle of it, more traffic into the dark; then all is well within `soon`.
@@ -58,10 +45,7 @@ fn outage(seed: u64, loss: f64, span: Duration, ways: [bool; 2]) {
     let silent = world.datagrams;
     world.run_for(ends.since(world.now()));
     let per_second = (world.datagrams - silent) as f64 / (span.as_secs_f64() / 2.0).max(60.0);
-    assert!(
-        per_second < 8.0,
-        "{what}: {per_second} datagrams per second into the dark"
-    );
+    assert!(per_second < 8.0, "{what}: {per_second} datagrams per second into the dark");
     settled(&mut world, 8 * SECOND, &what);
     all_delivered(&world, &what);
     world.send(a, b, 10).unwrap();
@@ -114,11 +98,7 @@ fn an_outage_longer_than_patience_is_told_honestly() {
         assert!(totals.taken >= totals.delivered && totals.taken <= totals.delivered + totals.unknown);
         world.send(a, b, 100).unwrap();
         settled(&mut world, 5 * SECOND, &format!("seed {seed}"));
-        assert_eq!(
-            world.ledger.totals().delivered,
-            totals.delivered + 1,
-            "the pair works again"
-        );
+        assert_eq!(world.ledger.totals().delivered, totals.delivered + 1, "the pair works again");
     }
 }
 

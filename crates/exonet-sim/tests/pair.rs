@@ -29,17 +29,7 @@ fn lossy(seeds: core::ops::Range<u64>, loss: f64, messages: usize, largest: usiz
             let size = sizes[world.dice().below(8) as usize].min(largest);
             let priority = priorities[world.dice().below(4) as usize];
             let (from, to) = if world.dice().chance(0.4) { (b, a) } else { (a, b) };
-            world
-                .send_as(
-                    from,
-                    to,
-                    size,
-                    Outgoing {
-                        priority,
-                        ..Outgoing::default()
-                    },
-                )
-                .unwrap();
+            world.send_as(from, to, size, Outgoing { priority, ..Outgoing::default() }).unwrap();
             if i % 10 == 0 {
                 world.run_for(50 * MS);
             }
@@ -102,11 +92,7 @@ fn the_same_seed_gives_the_same_datagrams() {
         }
         world.crash(b);
         world.run_for(100 * SECOND);
-        (
-            world.wiretap.fingerprint(),
-            world.datagrams,
-            world.ledger.totals(),
-        )
+        (world.wiretap.fingerprint(), world.datagrams, world.ledger.totals())
     };
     assert_eq!(run(7), run(7));
     assert_ne!(run(7).0, run(8).0);

@@ -87,12 +87,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, max_datagram: u16) -> Self {
         let local = socket.local_addr();
-        let outbox = Outbox {
-            socket: Some(socket),
-            local,
-            buffer: Vec::new(),
-            pending: None,
-        };
+        let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
             id: engine.core.id(),
             names: Names::default(),

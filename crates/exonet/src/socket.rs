@@ -45,10 +45,7 @@ impl Socket {
 
     /// Segments that one call takes at most.
     pub(crate) fn max_segments(&self, max_datagram: usize) -> usize {
-        self.state
-            .max_gso_segments()
-            .min(MAX_PAYLOAD / max_datagram.max(1))
-            .max(1)
+        self.state.max_gso_segments().min(MAX_PAYLOAD / max_datagram.max(1)).max(1)
     }
 
     pub(crate) async fn readable(&self) -> io::Result<()> {
@@ -68,15 +65,11 @@ impl Socket {
             segment_size: (transmit.segment < data.len()).then_some(transmit.segment),
             src_ip: transmit.src_ip.map(|ip| self.ip_to_socket(ip)),
         };
-        self.io.try_io(Interest::WRITABLE, || {
-            self.state.send(UdpSockRef::from(&self.io), &transmit)
-        })
+        self.io.try_io(Interest::WRITABLE, || self.state.send(UdpSockRef::from(&self.io), &transmit))
     }
 
     fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, || {
-            self.state.recv(UdpSockRef::from(&self.io), buffers, metas)
-        })
+        self.io.try_io(Interest::READABLE, || self.state.recv(UdpSockRef::from(&self.io), buffers, metas))
     }
 
     /// A socket of both families wants IPv4 addresses mapped.
@@ -120,11 +113,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new() -> Self {
         let memory = vec![0; BUFFERS * BUFFER_LEN].into_boxed_slice();
-        Self {
-            memory,
-            metas: [RecvMeta::default(); BUFFERS],
-            filled: 0,
-        }
+        Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
     /// Receives what there is, up to its capacity.
@@ -139,11 +128,7 @@ impl Inbox {
 
     /// What has been received, datagram by datagram.
     pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = (Arrival, &mut [u8])> {
-        let filled = self
-            .memory
-            .chunks_mut(BUFFER_LEN)
-            .zip(&self.metas)
-            .take(self.filled);
+        let filled = self.memory.chunks_mut(BUFFER_LEN).zip(&self.metas).take(self.filled);
         filled.flat_map(|(buffer, meta)| {
             let arrival = Arrival {
                 remote: from_socket(meta.addr),
@@ -151,8 +136,7 @@ impl Inbox {
                 ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
             };
             let data = buffer.get_mut(..meta.len).unwrap_or_default();
-            data.chunks_mut(meta.stride.max(1))
-                .map(move |datagram| (arrival, datagram))
+            data.chunks_mut(meta.stride.max(1)).map(move |datagram| (arrival, datagram))
         })
     }
 }

@@ -96,19 +96,13 @@ impl<'a> Demo<'a> {
 
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let state = tempfile::tempdir().map_err(|e| {
-            Failure::new("the demo needs a temporary directory")
-                .because(&e)
-                .hint("set TMPDIR to one")
+            Failure::new("the demo needs a temporary directory").because(&e).hint("set TMPDIR to one")
         })?;
         let identity = state.path().join("receiver");
         let mut stage = Stage::set(&self.course, &identity).await?;
         let mut view = View::new(self.settings.output, &self.course);
         let performance = self.perform(&mut stage, &mut view).await?;
-        let records = if performance.interrupted {
-            stage.records()
-        } else {
-            quiet(&mut stage).await?
-        };
+        let records = if performance.interrupted { stage.records() } else { quiet(&mut stage).await? };
         stage.node.close(GOODBYE).await;
         view.end();
         let report = self.report(&stage, &performance, records);

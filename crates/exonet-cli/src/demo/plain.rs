@@ -41,10 +41,7 @@ impl GivenUp {
     /// How many of these did not arrive.
     pub(super) fn missing(&self, ledger: &Ledger) -> u64 {
         let given_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        given_up
-            .iter()
-            .map(|number| u64::from(!ledger.has(*number)))
-            .sum()
+        given_up.iter().map(|number| u64::from(!ledger.has(*number))).sum()
     }
 }
 
@@ -107,10 +104,7 @@ pub(super) async fn send(
     let mut buffer = vec![0; HEADER];
     let mut next = 0;
     while next < total || !sender.open.is_empty() {
-        let resend = sender
-            .due
-            .front()
-            .map_or_else(|| Instant::now() + TIMEOUT, |(due, _)| *due);
+        let resend = sender.due.front().map_or_else(|| Instant::now() + TIMEOUT, |(due, _)| *due);
         tokio::select! {
             () = progress.allows(next), if next < total && sender.open.len() < WINDOW => {
                 sender.first(next).await;

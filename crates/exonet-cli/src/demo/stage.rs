@@ -97,8 +97,7 @@ impl<'a> Stage<'a> {
             offered: Arc::clone(&self.offered),
         };
         let progress = Progress::new(self.gate.subscribe());
-        self.senders
-            .push(tokio::spawn(sending.all(size, total, progress)));
+        self.senders.push(tokio::spawn(sending.all(size, total, progress)));
         for (way, given_up) in [&self.remembering, &self.plain].into_iter().zip(&self.given_up) {
             let (relay, given_up) = (way.relay.address, given_up.clone());
             let progress = Progress::new(self.gate.subscribe());
@@ -129,9 +128,7 @@ impl<'a> Stage<'a> {
     pub(super) async fn move_senders(&self) -> Result<(), Failure> {
         self.moves.send_modify(|moves| *moves += 1);
         let moved = self.node.rebind(([127, 0, 0, 1], 0).into()).await;
-        moved
-            .map(|_| ())
-            .map_err(|e| Failure::new("the demo's sender cannot move").because(&e))
+        moved.map(|_| ()).map_err(|e| Failure::new("the demo's sender cannot move").because(&e))
     }
 
     pub(super) async fn kill_receiver(&mut self) -> Result<(), Failure> {
@@ -148,11 +145,7 @@ impl<'a> Stage<'a> {
         self.receiver = Some(receiver);
         let (peer, remembering, plain) = places(ready)?;
         let exonet = first_address(&peer)?;
-        for (way, place) in [
-            (&self.exonet, exonet),
-            (&self.remembering, remembering),
-            (&self.plain, plain),
-        ] {
+        for (way, place) in [(&self.exonet, exonet), (&self.remembering, remembering), (&self.plain, plain)] {
             way.route.send_modify(|route| route.receiver = place);
         }
         Ok(())
@@ -184,22 +177,12 @@ impl<'a> Stage<'a> {
         let [remembering, plain] = &self.given_up;
         let (lost, unknown) = match side {
             Side::Exonet => (0, Some(self.outcomes().unknown)),
-            Side::Remembering => (
-                self.ledgers.with(side, |ledger| remembering.missing(ledger)),
-                None,
-            ),
+            Side::Remembering => (self.ledgers.with(side, |ledger| remembering.missing(ledger)), None),
             Side::Plain => (self.ledgers.with(side, |ledger| plain.missing(ledger)), None),
         };
         let look = |ledger: &mut Ledger| (ledger.arrived(), ledger.duplicates());
         let (arrived, duplicates) = self.ledgers.with(side, look);
-        Row {
-            side,
-            sent,
-            arrived,
-            duplicates,
-            lost,
-            unknown,
-        }
+        Row { side, sent, arrived, duplicates, lost, unknown }
     }
 
     pub(super) fn rtt(&self) -> Option<Duration> {
@@ -226,9 +209,7 @@ impl<'a> Stage<'a> {
         let (ended, running): (Vec<_>, Vec<_>) = self.senders.drain(..).partition(JoinHandle::is_finished);
         self.senders = running;
         for sender in ended {
-            sender
-                .await
-                .map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
+            sender.await.map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
         }
         Ok(self.senders.is_empty())
     }
@@ -247,11 +228,7 @@ impl Drop for Stage<'_> {
 
 impl Way {
     async fn new(course: &Course, receiver: SocketAddr) -> Result<Self, Failure> {
-        let route = watch::Sender::new(Route {
-            receiver,
-            dead: false,
-            mapping: 0,
-        });
+        let route = watch::Sender::new(Route { receiver, dead: false, mapping: 0 });
         let relay = Relay::start(course.odds, course.seed, route.subscribe()).await;
         let relay = relay.map_err(|e| Failure::new("the demo's relay cannot start").because(&e))?;
         Ok(Self { relay, route })
@@ -260,11 +237,7 @@ impl Way {
 
 fn places(ready: Line) -> Result<(PeerAddr, SocketAddr, SocketAddr), Failure> {
     match ready {
-        Line::Ready {
-            exonet,
-            remembering,
-            plain,
-        } => Ok((exonet, remembering, plain)),
+        Line::Ready { exonet, remembering, plain } => Ok((exonet, remembering, plain)),
         Line::Delivered(..) | Line::Records(_) => Err(Failure::new("the demo's receiver is confused")),
     }
 }

@@ -58,10 +58,7 @@ impl Node {
         };
         let largest = place.outbound.limits.message;
         if source.len() > largest {
-            return Err(SendError::TooLarge {
-                size: source.len(),
-                limit: largest,
-            });
+            return Err(SendError::TooLarge { size: source.len(), limit: largest });
         }
         if !place.has_room(&self.config.limits) {
             place.outbound.refused = true;
@@ -88,10 +85,7 @@ impl Node {
         }
         let limit = self.config.limits.message;
         if source.len() > limit {
-            return Err(SendError::TooLarge {
-                size: source.len(),
-                limit,
-            });
+            return Err(SendError::TooLarge { size: source.len(), limit });
         }
         Ok(())
     }
@@ -115,11 +109,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(letter.peer) else {
             return BodyWrite::Gone;
         };
-        let room = if letter.is_large() {
-            window
-        } else {
-            letter.wire_len()
-        };
+        let room = if letter.is_large() { window } else { letter.wire_len() };
         let taken = letter.source.write(data, room);
         letter.writer_waits = !data.is_empty();
         peer.outbound.bytes = peer.outbound.bytes.saturating_add(taken as u64);
@@ -150,11 +140,7 @@ impl Node {
     /// Gives a message up: Cancelled if it never left, Unknown otherwise.
     pub fn abandon(&mut self, now: Now, key: MessageKey) {
         let Some(letter) = self.store.get(key) else { return };
-        let outcome = if letter.bound.is_some() {
-            Outcome::Unknown
-        } else {
-            Outcome::Cancelled
-        };
+        let outcome = if letter.bound.is_some() { Outcome::Unknown } else { Outcome::Cancelled };
         self.withdraw(now, key, outcome);
     }
 
@@ -163,12 +149,7 @@ impl Node {
         let Some(index) = self.peers.find(peer) else {
             return;
         };
-        let keys: Vec<_> = self
-            .store
-            .iter()
-            .filter(|(_, l)| l.peer == index)
-            .map(|(key, _)| key)
-            .collect();
+        let keys: Vec<_> = self.store.iter().filter(|(_, l)| l.peer == index).map(|(key, _)| key).collect();
         for key in keys {
             self.abandon(now, key);
         }
@@ -200,37 +181,19 @@ impl Node {
             Outcome::Unknown => self.stats.unknown += 1,
             Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
         }
-        let id = letter.bound.map(|(s, r)| MessageId {
-            sender: self.id,
-            r,
-            s,
-        });
-        self.events.push_back(Event::Outcome {
-            key,
-            outcome,
-            id,
-            late: letter.late,
-        });
+        let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
+        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
     }
 
     /// Where a message stands.
     pub fn status(&self, key: MessageKey) -> Status {
-        self.store
-            .get(key)
-            .map_or(Status::Settled, |letter| self.status_of(letter))
+        self.store.get(key).map_or(Status::Settled, |letter| self.status_of(letter))
     }
 
     fn status_of(&self, letter: &Letter) -> Status {
         match letter.bound {
             None => Status::Queued,
-            Some((s, r)) => Status::InDoubt {
-                id: MessageId {
-                    sender: self.id,
-                    r,
-                    s,
-                },
-                late: letter.late,
-            },
+            Some((s, r)) => Status::InDoubt { id: MessageId { sender: self.id, r, s }, late: letter.late },
         }
     }
 
@@ -238,12 +201,7 @@ impl Node {
     pub fn open_messages(&self) -> Vec<OpenMessage> {
         let open = self.store.iter().filter_map(|(key, letter)| {
             let peer = self.peers.get(letter.peer)?.id;
-            Some(OpenMessage {
-                key,
-                peer,
-                status: self.status_of(letter),
-                size: letter.source.len(),
-            })
+            Some(OpenMessage { key, peer, status: self.status_of(letter), size: letter.source.len() })
         });
         open.collect()
     }
@@ -267,11 +225,7 @@ impl Node {
             let deadline = letter.deadline.filter(|deadline| now.mono < *deadline);
             let passed = letter.deadline.is_some() && deadline.is_none();
             // In doubt since it was bound; what has not left is not in doubt.
-            let since = if letter.bound.is_some() {
-                letter.bound_at
-            } else {
-                now.mono
-            };
+            let since = if letter.bound.is_some() { letter.bound_at } else { now.mono };
             let given_up = patience.map(|patience| since + patience);
             if passed && letter.bound.is_none() {
                 self.withdraw(now, key, Outcome::Expired);

@@ -8,11 +8,7 @@ use crate::time::Now;
 impl Arrived {
     /// Of the wire form.
     fn wire_len(&self) -> u64 {
-        let head = if self.tag.is_empty() {
-            1
-        } else {
-            2 + self.tag.len() as u64
-        };
+        let head = if self.tag.is_empty() { 1 } else { 2 + self.tag.len() as u64 };
         head + match &self.body {
             ArrivedBody::Whole(body) => body.len() as u64,
             ArrivedBody::Stream { len } => *len,
@@ -41,13 +37,7 @@ impl Node {
             if streamed && let Some(partial) = self.peers.get_mut(peer).and_then(|p| p.inbound.partial(s)) {
                 partial.stream = Some(key);
             }
-            return Some(Incoming {
-                key,
-                id,
-                tag,
-                priority,
-                body,
-            });
+            return Some(Incoming { key, id, tag, priority, body });
         }
     }
 
@@ -63,13 +53,7 @@ impl Node {
             {
                 let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
                 let body = IncomingBody::Whole(body);
-                return Some(Incoming {
-                    key: DeliveryKey(u64::MAX),
-                    id,
-                    tag,
-                    priority,
-                    body,
-                });
+                return Some(Incoming { key: DeliveryKey(u64::MAX), id, tag, priority, body });
             }
         }
     }
@@ -83,10 +67,8 @@ impl Node {
             return false;
         };
         if matches!(arrived.body, ArrivedBody::Stream { .. }) {
-            let partial = self
-                .peers
-                .get_mut(arrived.peer)
-                .and_then(|peer| peer.inbound.partial(arrived.id.s));
+            let partial =
+                self.peers.get_mut(arrived.peer).and_then(|peer| peer.inbound.partial(arrived.id.s));
             if !partial.is_some_and(|partial| partial.assembly.is_read()) {
                 self.start_over(now, &arrived);
                 return false;
@@ -117,20 +99,12 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index).filter(|_| alive) else {
             return BodyRead::Aborted;
         };
-        let Some(partial) = peer
-            .inbound
-            .partial(s)
-            .filter(|partial| partial.stream == Some(key))
-        else {
+        let Some(partial) = peer.inbound.partial(s).filter(|partial| partial.stream == Some(key)) else {
             return BodyRead::Aborted;
         };
         let before = partial.assembly.memory();
         let Some(data) = partial.assembly.read() else {
-            return if partial.assembly.is_read() {
-                BodyRead::End
-            } else {
-                BodyRead::Pending
-            };
+            return if partial.assembly.is_read() { BodyRead::End } else { BodyRead::Pending };
         };
         let freed = before - partial.assembly.memory();
         peer.inbound.on_read(s, limits);
@@ -141,10 +115,7 @@ impl Node {
 
     /// Whether the record that a message arrived under still stands.
     fn is_alive(&self, arrived: &Arrived) -> bool {
-        let peer = self
-            .peers
-            .get(arrived.peer)
-            .filter(|peer| peer.id == arrived.id.sender);
+        let peer = self.peers.get(arrived.peer).filter(|peer| peer.id == arrived.id.sender);
         let record = peer.and_then(|peer| peer.inbound.receiver.as_ref());
         record.is_some_and(|record| record.accepts(arrived.id.s, arrived.id.r))
     }
@@ -152,22 +123,15 @@ impl Node {
     fn take(&mut self, now: Now, arrived: &Arrived) -> bool {
         self.discard(arrived);
         let len = arrived.wire_len();
-        let Some(peer) = self
-            .peers
-            .get_mut(arrived.peer)
-            .filter(|peer| peer.id == arrived.id.sender)
-        else {
+        let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else {
             return false;
         };
         let taken = peer.inbound.take(now.mono, arrived.id.s, arrived.id.r, len);
         if taken {
             self.stats.received += 1;
             // Others that wait will be taken soon; their STATE covers this one.
-            let wait = if self.inbox.is_empty() {
-                core::time::Duration::ZERO
-            } else {
-                self.config.max_ack_delay
-            };
+            let wait =
+                if self.inbox.is_empty() { core::time::Duration::ZERO } else { self.config.max_ack_delay };
             peer.inbound.owe_state(now.mono + wait);
             peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
         }
@@ -183,11 +147,7 @@ impl Node {
     }
 
     fn start_over(&mut self, now: Now, arrived: &Arrived) {
-        let Some(peer) = self
-            .peers
-            .get_mut(arrived.peer)
-            .filter(|peer| peer.id == arrived.id.sender)
-        else {
+        let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else {
             return;
         };
         peer.inbound.drop_partial(arrived.id.s);

@@ -19,13 +19,8 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let ask = Ask {
-            s: ask.s,
-            n: ask.n,
-            l: ask.l,
-        };
-        peer.inbound
-            .on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
+        let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
+        peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
     }
 
     /// STATE: settles messages, grants envelopes and credit.
@@ -33,22 +28,12 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let mut state = State {
-            b: frame.b,
-            r: frame.r,
-            live: None,
-        };
+        let mut state = State { b: frame.b, r: frame.r, live: None };
         if let Some(claim) = frame.live {
             let mut free = std::mem::take(&mut self.scratch.free);
             free.clear();
             frame.free.for_each(|range| free.insert(range));
-            state.live = Some(Claim {
-                hi: claim.hi,
-                lo: claim.lo,
-                up: claim.up,
-                free,
-                credit: claim.credit,
-            });
+            state.live = Some(Claim { hi: claim.hi, lo: claim.lo, up: claim.up, free, credit: claim.credit });
         }
         let Some(sender) = peer.outbound.sender.as_mut() else {
             peer.outbound.farewell_due |= state.live.is_some();
@@ -97,11 +82,7 @@ impl Node {
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += body.len() as u64;
-                    let id = MessageId {
-                        sender: peer.id,
-                        r: frame.r,
-                        s,
-                    };
+                    let id = MessageId { sender: peer.id, r: frame.r, s };
                     let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
                     tell |= self.inbox.push(arrived);
                 }
@@ -117,23 +98,11 @@ impl Node {
             return;
         };
         let (s, r) = (frame.s, frame.r);
-        let before = peer
-            .inbound
-            .partial(s)
-            .map_or(0, |partial| partial.assembly.memory());
-        let taken = peer
-            .inbound
-            .on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
-        let after = peer
-            .inbound
-            .partial(s)
-            .map_or(0, |partial| partial.assembly.memory());
+        let before = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
+        let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
+        let after = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
         self.received = self.received.saturating_add(after).saturating_sub(before);
-        let id = MessageId {
-            sender: peer.id,
-            r,
-            s,
-        };
+        let id = MessageId { sender: peer.id, r, s };
         match taken {
             Taken::Complete(message) => self.on_complete(now, index, id, message),
             Taken::Announce => self.announce(index, id),
@@ -167,11 +136,7 @@ impl Node {
 
     /// A message that is read as it comes: its head is there.
     fn announce(&mut self, index: u32, id: MessageId) {
-        let Some(partial) = self
-            .peers
-            .get_mut(index)
-            .and_then(|peer| peer.inbound.partial(id.s))
-        else {
+        let Some(partial) = self.peers.get_mut(index).and_then(|peer| peer.inbound.partial(id.s)) else {
             return;
         };
         let total = partial.assembly.total();
@@ -193,9 +158,7 @@ impl Node {
             return;
         };
         let (at, limit) = ((frame.s, frame.r), frame.limit);
-        let key = peer
-            .outbound
-            .on_have(&mut self.store, at, frame.prefix, limit, frame.ranges);
+        let key = peer.outbound.on_have(&mut self.store, at, frame.prefix, limit, frame.ranges);
         self.wake_writer(key);
     }
 
@@ -241,11 +204,7 @@ impl Node {
     fn room(&self) -> u64 {
         let cap = self.config.limits.received_bytes as u64;
         let left = cap.saturating_sub(self.received);
-        if self.received == 0 {
-            left.max(POOLED)
-        } else {
-            left
-        }
+        if self.received == 0 { left.max(POOLED) } else { left }
     }
 }
 
@@ -256,11 +215,5 @@ fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody) -> Arri
         2 => Priority::Low,
         _ => Priority::Bulk,
     };
-    Arrived {
-        peer,
-        id,
-        tag: Bytes::copy_from_slice(head.tag),
-        priority,
-        body,
-    }
+    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body }
 }

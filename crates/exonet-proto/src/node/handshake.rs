@@ -10,7 +10,7 @@ use super::config::Policy;
 use super::epoch::{Epoch, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::MAX_PENDING;
-use super::node::MAX_ASKING;
+use super::node::{Asking, MAX_ASKING};
 use super::opening::Opening;
 use super::outbound::PeerLimits;
 use super::transmit::write_state;
@@ -21,8 +21,12 @@ use crate::id::NodeId;
 use crate::time::Now;
 use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 
+/// What openings from here ask for.
+const SUITE: Suite = Suite::Aes128Gcm;
 /// A half-open epoch that no data packet confirms is forgotten after this.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
+/// An unanswered question of policy is asked again after this.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Epochs that began within this of each other crossed: the smaller id's is used by both.
 const CROSSING: Duration = Duration::from_secs(5);
 /// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
@@ -62,10 +66,7 @@ impl Node {
             pool_window: limits.pool_window.max(crate::message::POOLED),
             body_window: limits.body_window.max(crate::message::POOLED),
             max_bodies: limits.bodies as u64,
-            max_message: limits
-                .message
-                .saturating_add(crate::message::MAX_HEAD)
-                .min(crate::MAX_NUMBER),
+            max_message: limits.message.saturating_add(crate::message::MAX_HEAD).min(crate::MAX_NUMBER),
             idle_timeout: self.config.idle_timeout,
             ..Params::default()
         }
@@ -91,25 +92,15 @@ impl Node {
         let params = self.params(place);
         let peer = self.peers.get_mut(place)?;
         peer.link.reopen = false;
-        let header = wire::opening_header(Suite::Aes128Gcm.as_u8(), index);
+        let header = wire::opening_header(SUITE.as_u8(), index);
         let mut initiator = Initiator::new(&self.key, &peer.id, &header, seed).ok()?;
         let mut payload = [0; super::opening::PAYLOAD];
-        let mut writer = Writer::new(
-            &mut payload,
-            Bases {
-                sender: params.base,
-                receiver: 0,
-            },
-        );
+        let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
         writer.params(&params);
         let pto = peer.link.pto();
         let window = peer.link.recovery.congestion().window();
         if let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto) {
-            writer.ask(wire::Ask {
-                s: ask.s,
-                n: ask.n,
-                l: ask.l,
-            });
+            writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
         }
         if peer.inbound.receiver.is_some() {
             write_state(&mut writer, &peer.inbound, &self.clock, &self.config);
@@ -139,46 +130,24 @@ impl Node {
             self.abort_opening(place);
             return None;
         }
-        let active = peer
-            .link
-            .roaming
-            .as_ref()
-            .map(|roaming| roaming.active().addr().remote);
+        let active = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr().remote);
         let mut targets: Vec<SocketAddr> = active.into_iter().collect();
         targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
-        let opening = peer
-            .link
-            .opening
-            .as_mut()
-            .filter(|opening| opening.is_due(now.mono))?;
+        let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
         let (remote, data) = opening.emit(now.mono, &targets, jitter)?;
         buf.extend_from_slice(data);
         peer.link.spoke(now.mono);
-        Some(super::event::Transmit {
-            remote,
-            src_ip: None,
-            ecn: 0,
-            segment: buf.len(),
-            len: buf.len(),
-        })
+        Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
     }
 
     /// A channel for no message's sake is not worth asking for without end: the peer may be gone for good.
     ///
     /// Its own reminder brings a lost farewell again, and ours comes again in its time.
     fn tire(&mut self, now: Now, place: u32) {
-        let Some(peer) = self
-            .peers
-            .get_mut(place)
-            .filter(|peer| !peer.outbound.has_messages())
-        else {
+        let Some(peer) = self.peers.get_mut(place).filter(|peer| !peer.outbound.has_messages()) else {
             return;
         };
-        let due = peer
-            .link
-            .opening
-            .as_ref()
-            .filter(|opening| opening.is_due(now.mono));
+        let due = peer.link.opening.as_ref().filter(|opening| opening.is_due(now.mono));
         let reminds = !peer.outbound.farewell_due && peer.link.pings.is_empty();
         let patience = if reminds { REMINDERS } else { FAREWELLS };
         if peer.link.is_connected() || due.is_none_or(|opening| opening.rounds(peer.hints.len()) < patience) {
@@ -187,21 +156,13 @@ impl Node {
         peer.outbound.farewell_due = false;
         peer.inbound.state_sent();
         let id = peer.id;
-        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong {
-            peer: id,
-            cookie,
-            rtt: None,
-        });
+        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
         self.events.extend(lost);
         self.abort_opening(place);
     }
 
     fn abort_opening(&mut self, place: u32) {
-        if let Some(opening) = self
-            .peers
-            .get_mut(place)
-            .and_then(|peer| peer.link.opening.take())
-        {
+        if let Some(opening) = self.peers.get_mut(place).and_then(|peer| peer.link.opening.take()) {
             self.routes.remove(&opening.index.0);
         }
     }
@@ -213,11 +174,7 @@ impl Node {
             return;
         };
         let key = crypto::RetryKey::new(&peer.id);
-        let opening = peer
-            .link
-            .opening
-            .as_mut()
-            .filter(|opening| opening.index == retry.to);
+        let opening = peer.link.opening.as_mut().filter(|opening| opening.index == retry.to);
         match opening.map(|opening| (key.open(retry.nonce, opening.mac1(), retry.sealed), opening)) {
             Some((Ok(retry), opening)) => opening.obey(now.mono, &retry.cookie),
             Some((Err(_), _)) => self.stats.unauthentic += 1,
@@ -238,39 +195,30 @@ impl Node {
         let Some(peer) = self.peers.get_mut(place) else {
             return;
         };
-        let Some(opening) = peer
-            .link
-            .opening
-            .as_mut()
-            .filter(|opening| opening.index == answer.to)
-        else {
+        let Some(opening) = peer.link.opening.as_mut().filter(|opening| opening.index == answer.to) else {
             self.stats.strays += 1;
             return;
         };
         let mut payload = [0; ANSWER_ROOM];
-        let Ok((keys, len)) = opening
-            .initiator
-            .read_answer(answer.header, answer.noise, &mut payload)
-        else {
+        let Ok((keys, len)) = opening.initiator.read_answer(answer.header, answer.noise, &mut payload) else {
             self.stats.unauthentic += 1;
             return;
         };
         let payload = payload.get(..len).unwrap_or_default();
         let (base, index) = (opening.base, opening.index);
+        let target = opening.target_for(arrival.remote);
         let Ok(params) = params_of(payload) else {
             self.stats.malformed += 1;
             self.abort_opening(place);
             return;
         };
         peer.link.opening = None;
-        let bases = Bases {
-            sender: base,
-            receiver: params.base,
-        };
+        let bases = Bases { sender: base, receiver: params.base };
         let epoch = Epoch {
             index,
             remote: answer.index,
             keys,
+            suite: SUITE,
             bases,
             params,
             sent: Sent::new(),
@@ -280,10 +228,14 @@ impl Node {
             sealed: 0,
             forged: 0,
         };
-        self.install(now, place, epoch, arrival);
+        // An address that the opening went to was chosen here. From elsewhere, the answer may be a copy.
+        let chosen = Arrival { remote: target.unwrap_or(arrival.remote), ..arrival };
+        self.install(now, place, epoch, chosen, true);
         if let Some(peer) = self.peers.get_mut(place) {
             peer.link.confirm = true;
         }
+        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(now, place, payload, bases.reversed());
         self.touch(now, place);
     }
@@ -316,18 +268,13 @@ impl Node {
         }
         let (remote, mac2) = (arrival.remote, opening.mac2);
         if self.half_open.is_loaded(now.mono)
-            && !self
-                .cookies
-                .verify_mac2(now.mono, remote, opening.mac2_input, mac2)
+            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
         {
             self.retry(now, arrival, opening);
             return;
         }
         let prefix = Prefix::of(remote.ip());
-        if !self
-            .half_open
-            .admit(now.mono, prefix, remote.ip().to_canonical().is_loopback())
-        {
+        if !self.half_open.admit(now.mono, prefix, remote.ip().to_canonical().is_loopback()) {
             self.stats.openings_refused += 1;
             return;
         }
@@ -337,7 +284,7 @@ impl Node {
             return;
         };
         let payload = payload.get(..opened.payload_len()).unwrap_or_default();
-        if !self.is_welcome(opened.peer(), arrival, opening) {
+        if !self.is_welcome(now, opened.peer(), arrival, opening) {
             self.stats.openings_refused += 1;
             return;
         }
@@ -346,22 +293,12 @@ impl Node {
 
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
-        let place = self
-            .half_open
-            .copies
-            .get(opening.mac1)
-            .and_then(|index| self.routes.get(index));
-        let Some(peer) = place.and_then(|place| self.peers.get(*place)) else {
-            return false;
-        };
-        let pending = peer
-            .link
-            .pending
-            .iter()
-            .find(|pending| pending.mac1 == *opening.mac1);
-        let Some(answer) = pending.map(|pending| pending.answer.clone()) else {
-            return false;
-        };
+        let place = self.half_open.copies.get(opening.mac1).and_then(|index| self.routes.get(index));
+        let Some(peer) = place.and_then(|place| self.peers.get_mut(*place)) else { return false };
+        let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
+        let Some(pending) = pending else { return false };
+        pending.scattered |= pending.answered != arrival.remote;
+        let answer = pending.answer.clone();
         self.push_loose(arrival, answer);
         true
     }
@@ -370,20 +307,13 @@ impl Node {
         let mut nonce = [0; crypto::RETRY_NONCE_LEN];
         self.rng.fill_bytes(&mut nonce);
         let cookie = self.cookies.cookie(now.mono, arrival.remote);
-        let sealed = self.retry_key.seal(
-            &nonce,
-            &crypto::Retry {
-                cookie,
-                time: now.wall,
-            },
-            opening.mac1,
-        );
+        let sealed = self.retry_key.seal(&nonce, &crypto::Retry { cookie, time: now.wall }, opening.mac1);
         self.stats.retries += 1;
         self.push_loose(arrival, Box::new(wire::retry(opening.index, &nonce, &sealed)));
     }
 
     /// Whether policy lets this peer talk. If the application has to say, the opening waits for its word.
-    fn is_welcome(&mut self, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+    fn is_welcome(&mut self, now: Now, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let known = self.peers.find(&id).and_then(|place| self.peers.get(place));
         if id == self.id {
             return false;
@@ -393,13 +323,11 @@ impl Node {
             _ if known.is_some_and(|peer| peer.admitted) => true,
             Policy::Only(ids) => ids.contains(&id),
             Policy::Ask => {
+                self.asking.retain(|_, asked| now.mono.since(asked.since) < ANSWER_WITHIN);
                 if self.asking.len() < MAX_ASKING && !self.asking.contains_key(&id) {
                     let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
-                    self.asking.insert(id, (arrival, datagram));
-                    self.events.push_back(Event::Authorize {
-                        id,
-                        remote: arrival.remote,
-                    });
+                    self.asking.insert(id, Asking { since: now.mono, arrival, datagram });
+                    self.events.push_back(Event::Authorize { id, remote: arrival.remote });
                 }
                 false
             }
@@ -419,8 +347,8 @@ impl Node {
         if let Some(peer) = place.and_then(|place| self.peers.get_mut(place)) {
             peer.admitted = true;
         }
-        if let Some((arrival, mut datagram)) = asked {
-            self.handle_datagram(now, arrival, &mut datagram);
+        if let Some(mut asking) = asked {
+            self.handle_datagram(now, asking.arrival, &mut asking.datagram);
         }
     }
 
@@ -444,21 +372,11 @@ impl Node {
         };
         let ours = self.params(place);
         // Who wrote the opening could not know our base: what is ours is relative to zero there.
-        self.on_handshake_frames(
-            now,
-            place,
-            payload,
-            Bases {
-                sender: theirs.base,
-                receiver: 0,
-            },
-        );
-        let bases = Bases {
-            sender: ours.base,
-            receiver: theirs.base,
-        };
+        self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
+        let bases = Bases { sender: ours.base, receiver: theirs.base };
         let index = self.new_index();
-        let header = wire::answer_header(opened.suite().as_u8(), opening.index, index);
+        let suite = opened.suite();
+        let header = wire::answer_header(suite.as_u8(), opening.index, index);
         let mut frames = [0; ANSWER_ROOM];
         let frames = self.answer_frames(now, place, &ours, bases, &mut frames);
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
@@ -472,6 +390,7 @@ impl Node {
             index,
             remote: opening.index,
             keys,
+            suite,
             bases,
             params: theirs,
             sent: Sent::new(),
@@ -487,13 +406,9 @@ impl Node {
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
         if let Some(peer) = self.peers.get_mut(place) {
-            peer.link.pending.push(Pending {
-                epoch,
-                answer,
-                mac1: *opening.mac1,
-                prefix,
-                expires,
-            });
+            let (mac1, answered) = (*opening.mac1, arrival.remote);
+            let pending = Pending { epoch, answer, mac1, prefix, expires, answered, scattered: false };
+            peer.link.pending.push(pending);
             if peer.link.pending.len() > MAX_PENDING {
                 let oldest = peer.link.pending.remove(0);
                 self.forget_pending(&oldest);
@@ -522,11 +437,7 @@ impl Node {
             if peer.outbound.ask_due
                 && let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto)
             {
-                writer.ask(wire::Ask {
-                    s: ask.s,
-                    n: ask.n,
-                    l: ask.l,
-                });
+                writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
             }
         }
         let len = writer.len();
@@ -545,23 +456,24 @@ impl Node {
         let Some(peer) = self.peers.get_mut(place) else {
             return;
         };
-        let Some(at) = peer
-            .link
-            .pending
-            .iter()
-            .position(|pending| pending.epoch.index == index)
-        else {
+        let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else {
             return;
         };
         let pending = peer.link.pending.remove(at);
         self.half_open.leave(pending.prefix, &pending.mac1);
-        self.install(now, place, pending.epoch, arrival);
+        // Only message 2 could give it the keys, and that went to one address alone: there it is.
+        let proven = !pending.scattered && pending.answered == arrival.remote;
+        self.install(now, place, pending.epoch, arrival, proven);
     }
 
     /// New keys are in use from now on. The old ones still open packets for a while.
-    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival) {
+    ///
+    /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that
+    /// stands is kept.
+    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival, proven: bool) {
         self.stats.handshakes += 1;
         let id = self.id;
+        let challenge = self.rng.next_u64().to_be_bytes();
         let config = &self.config;
         let Some(peer) = self.peers.get_mut(place) else {
             return;
@@ -589,25 +501,25 @@ impl Node {
             peer.link.previous = old.map(|old| (old, until));
             replaced
         };
-        let from = PathAddr {
-            remote: arrival.remote,
-            local: arrival.local_ip,
-        };
-        let same = peer
-            .link
-            .roaming
-            .as_ref()
-            .is_some_and(|roaming| roaming.active().addr().same(&from));
+        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        let same = peer.link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from))
+            || (peer.link.roaming.is_some() && !proven);
         if !same {
             if peer.link.roaming.is_some() || peer.link.recovery.rtt().is_measured() {
                 peer.link.on_path_change(now.mono, config);
             }
-            peer.link.roaming = Some(Roaming::new(Path::proven(from)));
+            let timing = peer.link.recovery.timing();
+            peer.link.roaming = Some(if proven {
+                Roaming::new(Path::proven(from))
+            } else {
+                Roaming::unproven(now.mono, from, timing, challenge)
+            });
         }
-        peer.link
-            .cap_datagrams(now.mono, config, params.max_datagram, !same);
+        peer.link.cap_datagrams(now.mono, config, params.max_datagram, !same);
         peer.link.recovery.set_max_ack_delay(params.max_ack_delay);
-        peer.add_hint(arrival.remote);
+        if proven {
+            peer.add_hint(arrival.remote);
+        }
         let (peer_id, remote) = (peer.id, arrival.remote);
         if let Some((gone, _)) = replaced {
             self.end_epoch(now, place, *gone);
@@ -621,10 +533,7 @@ impl Node {
         if conflict {
             self.events.push_back(Event::IdentityConflict { peer: peer_id });
         }
-        self.events.push_back(Event::Connected {
-            peer: peer_id,
-            remote,
-        });
+        self.events.push_back(Event::Connected { peer: peer_id, remote });
     }
 
     /// An epoch is over: what it carried has a fate that nobody will know.
@@ -632,19 +541,14 @@ impl Node {
         self.routes.remove(&epoch.index.0);
         let mut fates = std::mem::take(&mut self.scratch.fates);
         if let Some(peer) = self.peers.get_mut(place) {
-            peer.link
-                .recovery
-                .on_gone(&mut epoch.sent, |fate, item| fates.push((item, fate)));
+            peer.link.recovery.on_gone(&mut epoch.sent, |fate, item| fates.push((item, fate)));
         }
         self.apply(now, place, &mut fates);
         self.scratch.fates = fates;
     }
 
     fn end_previous(&mut self, now: Now, place: u32) {
-        let previous = self
-            .peers
-            .get_mut(place)
-            .and_then(|peer| peer.link.previous.take());
+        let previous = self.peers.get_mut(place).and_then(|peer| peer.link.previous.take());
         if let Some((epoch, _)) = previous {
             self.end_epoch(now, place, *epoch);
         }
@@ -661,6 +565,16 @@ impl Node {
         });
         if let Some(epoch) = current {
             self.end_epoch(now, place, *epoch);
+        }
+    }
+
+    /// Everything of a link goes, without a word.
+    pub(super) fn end_link(&mut self, now: Now, place: u32) {
+        self.abort_opening(place);
+        self.drop_channel(now, place);
+        let pending = self.peers.get_mut(place).map(|peer| std::mem::take(&mut peer.link.pending));
+        for pending in pending.iter().flatten() {
+            self.forget_pending(pending);
         }
     }
 
@@ -685,18 +599,15 @@ impl Node {
             peer.outbound.send_again(&mut self.store, oldest);
             link.reopen |= link.is_unanswered() && link.opening.is_none();
         }
-        if link.rekey_at(config) <= now.mono {
+        let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
+        if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {
             link.reopen = true;
         }
         if link.keepalive_at(config) <= now.mono {
             link.confirm = true;
         }
         let idle = link.idle_at(config) <= now.mono;
-        if link
-            .previous
-            .as_ref()
-            .is_some_and(|(_, until)| *until <= now.mono)
-        {
+        if link.previous.as_ref().is_some_and(|(_, until)| *until <= now.mono) {
             self.end_previous(now, place);
         }
         if idle {
@@ -706,10 +617,9 @@ impl Node {
 
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     fn leave(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place) else {
-            return;
-        };
-        let to = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr());
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let proven = peer.link.roaming.as_ref().map(Roaming::active).filter(|path| path.is_validated());
+        let to = proven.map(Path::addr);
         let mut datagram = Vec::new();
         if let Some(epoch) = peer.link.current.as_deref_mut() {
             epoch.seal(&mut datagram, 64, |_, writer| {
@@ -717,11 +627,7 @@ impl Node {
             });
         }
         if let (Some(to), false) = (to, datagram.is_empty()) {
-            let arrival = Arrival {
-                remote: to.remote,
-                local_ip: to.local,
-                ecn: 0,
-            };
+            let arrival = Arrival { remote: to.remote, local_ip: to.local, ecn: 0 };
             self.push_loose(arrival, datagram.into());
         }
         self.drop_channel(now, place);
@@ -731,11 +637,8 @@ impl Node {
         let Some(peer) = self.peers.get_mut(place) else {
             return;
         };
-        let expired: Vec<Pending> = peer
-            .link
-            .pending
-            .extract_if(.., |pending| pending.expires <= now.mono)
-            .collect();
+        let expired: Vec<Pending> =
+            peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
         let unconfirmed = peer.link.current.is_none() && peer.link.previous.is_none();
         // It never proved to be there: a replay, perhaps. What it made us hold goes first.
         if !expired.is_empty()

@@ -56,9 +56,7 @@ impl Inbox {
 
     /// Whether the next message is in one piece. None: there is none.
     pub(super) fn front_is_whole(&self) -> Option<bool> {
-        self.ready
-            .front()
-            .map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
+        self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
     }
 
     pub(super) fn is_empty(&self) -> bool {

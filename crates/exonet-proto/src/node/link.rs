@@ -86,16 +86,12 @@ impl Link {
 
     /// The peer is on a path of which nothing is known.
     pub(super) fn on_path_change(&mut self, now: Mono, config: &Config) {
-        self.recovery
-            .on_path_change(now, self.datagram_cap, controller(config));
+        self.recovery.on_path_change(now, self.datagram_cap, controller(config));
     }
 
     /// The peer takes datagrams of at most this size. `fresh`: nothing is known of the path yet.
     pub(super) fn cap_datagrams(&mut self, now: Mono, config: &Config, peer: u64, fresh: bool) {
-        let cap = config
-            .max_datagram
-            .min(u16::try_from(peer).unwrap_or(u16::MAX))
-            .max(BASE);
+        let cap = config.max_datagram.min(u16::try_from(peer).unwrap_or(u16::MAX)).max(BASE);
         if cap != self.datagram_cap || fresh {
             self.datagram_cap = cap;
             if cap < self.recovery.datagram_size() || !self.recovery.rtt().is_measured() {
@@ -118,10 +114,7 @@ impl Link {
     }
 
     pub(super) fn remote(&self) -> Option<SocketAddr> {
-        self.current
-            .as_ref()
-            .and(self.roaming.as_ref())
-            .map(|roaming| roaming.active().addr().remote)
+        self.current.as_ref().and(self.roaming.as_ref()).map(|roaming| roaming.active().addr().remote)
     }
 
     pub(super) fn pto(&self) -> Duration {
@@ -133,11 +126,7 @@ impl Link {
         let current = self.current.as_deref_mut();
         let previous = self.previous.as_mut().map(|(epoch, _)| &mut **epoch);
         let pending = self.pending.iter_mut().map(|pending| &mut pending.epoch);
-        current
-            .into_iter()
-            .chain(previous)
-            .chain(pending)
-            .find(|epoch| epoch.index == index)
+        current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
     }
 
     /// Something leaves that asks for an answer. Repeating it into silence keeps no channel alive.
@@ -175,18 +164,10 @@ impl Link {
 
     /// When the keys are to be renewed: the side that began them goes first.
     pub(super) fn rekey_at(&self, config: &Config) -> Mono {
-        let Some(epoch) = self
-            .current
-            .as_ref()
-            .filter(|_| self.opening.is_none() && !self.reopen)
-        else {
+        let Some(epoch) = self.current.as_ref().filter(|_| self.opening.is_none() && !self.reopen) else {
             return Mono::NEVER;
         };
-        let patience = if epoch.initiator {
-            config.rekey_after
-        } else {
-            config.rekey_after * 5 / 4
-        };
+        let patience = if epoch.initiator { config.rekey_after } else { config.rekey_after * 5 / 4 };
         epoch.born + patience
     }
 
@@ -213,12 +194,8 @@ impl Link {
         let pending = self.pending.iter().map(|pending| pending.expires).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
-        let timers = [opening, pending, previous, roaming, self.pto_at()]
-            .into_iter()
-            .flatten();
-        let epochs = self
-            .epochs()
-            .flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
+        let timers = [opening, pending, previous, roaming, self.pto_at()].into_iter().flatten();
+        let epochs = self.epochs().flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
@@ -234,16 +211,12 @@ impl Link {
 
     /// The epochs that packets may be under way on.
     pub(super) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
-        self.current
-            .as_deref()
-            .into_iter()
-            .chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
+        self.current.as_deref().into_iter().chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
     }
 
     /// An acknowledgement is due on either epoch.
     pub(super) fn ack_due(&self, now: Mono) -> bool {
-        self.epochs()
-            .any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
+        self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
     }
 }
 
@@ -255,10 +228,7 @@ fn controller(config: &Config) -> Box<dyn Congestion> {
 }
 
 fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
-    let path = recovery::Config {
-        initial_rtt: config.initial_rtt,
-        max_datagram,
-        ..recovery::Config::default()
-    };
+    let path =
+        recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
     Recovery::new(now, path, controller(config))
 }

@@ -39,8 +39,18 @@ pub enum Boot {
 const MAX_LOOSE: usize = 1_024;
 /// Nothing that is due is looked at more often than this.
 const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
+/// Peers looked at to find one that makes room.
+const SEARCH: usize = 64;
 /// Openings that wait for the application's word.
 pub(super) const MAX_ASKING: usize = 256;
+
+/// An opening that waits for the application's word on its sender.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) since: Mono,
+    pub(super) arrival: Arrival,
+    pub(super) datagram: Box<[u8]>,
+}
 
 /// A datagram that belongs to no channel.
 #[derive(Debug)]
@@ -73,7 +83,7 @@ pub struct Node {
     /// Channel index to the peer's place.
     pub(super) routes: BTreeMap<u32, u32>,
     pub(super) half_open: HalfOpen,
-    pub(super) asking: BTreeMap<NodeId, (Arrival, Box<[u8]>)>,
+    pub(super) asking: BTreeMap<NodeId, Asking>,
     pub(super) store: Store,
     pub(super) deadlines: BTreeSet<(Mono, MessageKey)>,
     pub(super) inbox: Inbox,
@@ -224,16 +234,9 @@ impl Node {
         };
         let wait = peer.link.pto() * 2;
         peer.outbound.on_timeout(now.mono, &self.store, wait);
-        let linger = if self.closing {
-            core::time::Duration::ZERO
-        } else {
-            self.config.sender_linger
-        };
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
-        if peer
-            .inbound
-            .on_timeout(now.mono, &mut self.clock, self.config.dead_after)
-        {
+        if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
             self.stats.evictions += 1;
         }
     }
@@ -269,9 +272,7 @@ impl Node {
         if hints.is_empty() {
             return Err(SendError::NoAddress(id));
         }
-        let index = self
-            .new_peer(now, id)
-            .ok_or(SendError::TooManyPeers(self.config.limits.peers))?;
+        let index = self.new_peer(now, id).ok_or(SendError::TooManyPeers(self.config.limits.peers))?;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.admitted = true;
             hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
@@ -281,10 +282,31 @@ impl Node {
 
     pub(super) fn new_peer(&mut self, now: Now, id: NodeId) -> Option<u32> {
         if self.peers.len() >= self.config.limits.peers {
+            self.make_room(now);
+        }
+        if self.peers.len() >= self.config.limits.peers {
             return None;
         }
         let link = Link::new(now.mono, &self.config);
         Some(self.peers.insert(Peer::new(id, now.mono, link)))
+    }
+
+    /// The table is full: a peer that is not connected and has nothing of ours to lose makes room. What it had in
+    /// doubt here is Unknown to it.
+    fn make_room(&mut self, now: Now) {
+        for _ in 0..SEARCH {
+            let Some(index) = self.peers.next_place() else { return };
+            let Some(peer) = self.peers.get_mut(index) else { continue };
+            let idle = peer.link.current.is_none() && peer.link.previous.is_none();
+            if !idle || peer.outbound.letters > 0 || !peer.link.pings.is_empty() {
+                continue;
+            }
+            self.stats.evictions += u64::from(peer.inbound.renounce(&mut self.clock));
+            peer.outbound.drop_record(&mut self.clock);
+            self.end_link(now, index);
+            self.forget_peer(index);
+            return;
+        }
     }
 
     /// Another address at which `peer` may be found.
@@ -334,11 +356,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let linger = if self.closing {
-            core::time::Duration::ZERO
-        } else {
-            self.config.sender_linger
-        };
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         peer.inbound.drop_if_passed(now.mono);
         self.account(index);
@@ -364,11 +382,7 @@ impl Node {
             self.forget_peer(index);
             return;
         }
-        let linger = if self.closing {
-            core::time::Duration::ZERO
-        } else {
-            self.config.sender_linger
-        };
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
         if new <= now.mono {
             // It has just been looked at: what is due cannot leave yet.
@@ -405,11 +419,7 @@ impl Node {
     /// Puts a datagram into the queue of those outside of any channel; a full queue drops it.
     pub(super) fn push_loose(&mut self, to: Arrival, data: Box<[u8]>) {
         if self.loose.len() < MAX_LOOSE {
-            self.loose.push_back(Loose {
-                remote: to.remote,
-                src_ip: to.local_ip,
-                data,
-            });
+            self.loose.push_back(Loose { remote: to.remote, src_ip: to.local_ip, data });
         }
     }
 
@@ -426,10 +436,7 @@ impl Node {
     pub fn is_quiet(&self) -> bool {
         self.store.len() == 0
             && self.loose.is_empty()
-            && self
-                .peers
-                .iter()
-                .all(|(_, peer)| peer.outbound.is_silent() && !peer.inbound.state_owed())
+            && self.peers.iter().all(|(_, peer)| peer.outbound.is_silent() && !peer.inbound.state_owed())
     }
 
     /// The peers known now.
@@ -439,16 +446,8 @@ impl Node {
 
     /// Figures of the node. O(peers).
     pub fn stats(&self) -> Stats {
-        let senders = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.outbound.sender.is_some())
-            .count();
-        let receivers = self
-            .peers
-            .iter()
-            .filter(|(_, peer)| peer.inbound.receiver.is_some())
-            .count();
+        let senders = self.peers.iter().filter(|(_, peer)| peer.outbound.sender.is_some()).count();
+        let receivers = self.peers.iter().filter(|(_, peer)| peer.inbound.receiver.is_some()).count();
         Stats {
             peers: self.peers.len(),
             half_open: self.half_open.len(),
@@ -463,11 +462,7 @@ impl Node {
     /// Figures of a peer.
     pub fn peer_stats(&self, peer: &NodeId) -> Option<PeerStats> {
         let peer = self.peers.get(self.peers.find(peer)?)?;
-        let in_doubt = peer
-            .outbound
-            .sender
-            .as_ref()
-            .map_or(0, |sender| sender.in_doubt());
+        let in_doubt = peer.outbound.sender.as_ref().map_or(0, |sender| sender.in_doubt());
         Some(PeerStats {
             remote: peer.link.remote(),
             rtt: peer.link.recovery.rtt().smoothed(),
@@ -479,11 +474,7 @@ impl Node {
             packets_lost: peer.link.packets_lost,
             queued: usize::try_from(peer.outbound.unbound()).unwrap_or(usize::MAX),
             in_doubt: usize::try_from(in_doubt).unwrap_or(usize::MAX),
-            envelopes: peer
-                .outbound
-                .sender
-                .as_ref()
-                .map_or(0, |sender| sender.envelopes()),
+            envelopes: peer.outbound.sender.as_ref().map_or(0, |sender| sender.envelopes()),
             free_slots: peer.inbound.receiver.as_ref().map_or(0, |record| record.free()),
         })
     }

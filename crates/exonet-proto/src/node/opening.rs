@@ -25,6 +25,8 @@ pub(super) struct Opening {
     attempts: u32,
     retries: u8,
     next_at: Mono,
+    /// Where copies have gone, the latest last.
+    sent_to: Vec<SocketAddr>,
 }
 
 impl Opening {
@@ -49,6 +51,7 @@ impl Opening {
             attempts: 0,
             retries: 0,
             next_at: now,
+            sent_to: Vec::new(),
         }
     }
 
@@ -62,6 +65,12 @@ impl Opening {
 
     pub(super) const fn next_at(&self) -> Mono {
         self.next_at
+    }
+
+    /// The address whose answer came from `remote`: that one if a copy went there, else the latest.
+    pub(super) fn target_for(&self, remote: SocketAddr) -> Option<SocketAddr> {
+        let known = self.sent_to.iter().find(|target| **target == remote);
+        known.or(self.sent_to.last()).copied()
     }
 
     /// How often it has gone to each of `targets` addresses.
@@ -81,6 +90,8 @@ impl Opening {
         let round = (self.attempts / count).min(8);
         let wait = FIRST_RETRY.saturating_mul(1 << round).min(LAST_RETRY) / count;
         self.attempts = self.attempts.saturating_add(1);
+        self.sent_to.retain(|known| known != target);
+        self.sent_to.push(*target);
         self.next_at = now + wait + wait * u32::from(jitter) / 1_024;
         Some((*target, &self.datagram))
     }

@@ -74,10 +74,7 @@ impl Peer {
     /// When time alone changes something. Never in the past for want of keys.
     pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
         let connected = self.link.is_connected();
-        let halves = self
-            .outbound
-            .deadline(linger)
-            .min(self.inbound.deadline(config.dead_after, connected));
+        let halves = self.outbound.deadline(linger).min(self.inbound.deadline(config.dead_after, connected));
         halves.min(self.link.deadline(config))
     }
 
@@ -93,6 +90,8 @@ pub(super) struct Peers {
     places: Vec<Option<Box<Peer>>>,
     free: Vec<u32>,
     by_id: BTreeMap<NodeId, u32>,
+    /// Where the search for a peer that makes room goes on.
+    hand: usize,
 }
 
 impl Peers {
@@ -146,9 +145,19 @@ impl Peers {
         Some(peer)
     }
 
+    /// A place that is taken, the next one at each call.
+    pub(super) fn next_place(&mut self) -> Option<u32> {
+        let len = self.places.len();
+        for _ in 0..len {
+            self.hand = (self.hand + 1) % len;
+            if self.places.get(self.hand).is_some_and(Option::is_some) {
+                return u32::try_from(self.hand).ok();
+            }
+        }
+        None
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> {
-        (0..)
-            .zip(&self.places)
-            .filter_map(|(index, place)| Some((index, place.as_deref()?)))
+        (0..).zip(&self.places).filter_map(|(index, place)| Some((index, place.as_deref()?)))
     }
 }

@@ -41,11 +41,7 @@ impl Node {
             self.stats.strays += 1;
             return;
         };
-        let Some(epoch) = self
-            .peers
-            .get_mut(place)
-            .and_then(|peer| peer.link.epoch_mut(index))
-        else {
+        let Some(epoch) = self.peers.get_mut(place).and_then(|peer| peer.link.epoch_mut(index)) else {
             self.stats.strays += 1;
             return;
         };
@@ -55,11 +51,7 @@ impl Node {
             self.stats.replayed += 1;
             return;
         }
-        let Ok(payload) = epoch
-            .keys
-            .open
-            .open_in_place(number, packet.header, packet.sealed)
-        else {
+        let Ok(payload) = epoch.keys.open.open_in_place(number, packet.header, packet.sealed) else {
             self.stats.unauthentic += 1;
             epoch.forged += 1;
             return;
@@ -68,10 +60,7 @@ impl Node {
         let newest = epoch.received.is_newest(number);
         let bases = epoch.bases.reversed();
         self.promote(now, place, index, arrival);
-        let from = PathAddr {
-            remote: arrival.remote,
-            local: arrival.local_ip,
-        };
+        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
         self.note_path(now, place, from, len, newest);
         match self.on_frames(now, place, index, from, Frames::new(payload, bases)) {
             Ok(eliciting) => {
@@ -93,7 +82,7 @@ impl Node {
     }
 
     /// An authentic packet: the peer lives, and may have moved.
-    fn note_path(&mut self, now: Now, place: u32, from: PathAddr, len: usize, newest: bool) {
+    pub(super) fn note_path(&mut self, now: Now, place: u32, from: PathAddr, len: usize, newest: bool) {
         let (config, rng) = (&self.config, &mut self.rng);
         let Some(peer) = self.peers.get_mut(place) else {
             return;
@@ -173,11 +162,7 @@ impl Node {
             return;
         };
         let timing = peer.link.recovery.timing();
-        let moved = peer
-            .link
-            .roaming
-            .as_mut()
-            .and_then(|r| r.on_response(now.mono, &from, data, timing));
+        let moved = peer.link.roaming.as_mut().and_then(|r| r.on_response(now.mono, &from, data, timing));
         if let Some(moved) = moved {
             if !moved.keep_congestion {
                 peer.link.on_path_change(now.mono, config);
@@ -213,11 +198,7 @@ impl Node {
                 ranges: ack.ranges.map(|range| range.start..range.end),
                 delay: ack.delay,
                 arrival: ack.arrival,
-                ecn: ack.ecn.map(|ecn| EcnCounts {
-                    ect0: ecn.ect0,
-                    ect1: ecn.ect1,
-                    ce: ecn.ce,
-                }),
+                ecn: ack.ecn.map(|ecn| EcnCounts { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce }),
             },
             |fate, item| fates.push((item, fate)),
         );
@@ -261,11 +242,7 @@ impl Node {
                 }
                 Carried::Ping { cookie } if fate != Fate::Late => {
                     let rtt = arrived.then_some(rtt);
-                    self.events.push_back(Event::Pong {
-                        peer: peer.id,
-                        cookie,
-                        rtt,
-                    });
+                    self.events.push_back(Event::Pong { peer: peer.id, cookie, rtt });
                 }
                 Carried::Ask if !arrived => out.ask_due |= out.unbound() > 0,
                 Carried::Farewell if fate == Fate::Lost => out.farewell_due |= out.sender.is_none(),

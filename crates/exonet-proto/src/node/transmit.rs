@@ -32,6 +32,8 @@ const FULL: usize = 1_200;
 const MIN_HAVE: usize = 320;
 const MIN_REQUESTS: usize = 64;
 const MIN_TOKEN: usize = 20;
+/// Packets are not made smaller than this, whatever an unproven address allows.
+const LEAST: usize = 64;
 
 impl Node {
     /// The next datagrams to send: `buf` is cleared and filled with up to `max_segments` datagrams of equal size
@@ -89,20 +91,9 @@ impl Node {
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
         }
-        let Self {
-            peers,
-            clock,
-            store,
-            config,
-            ..
-        } = self;
+        let Self { peers, clock, store, config, .. } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler {
-            now: now.mono,
-            clock,
-            store,
-            config,
-        };
+        let mut assembler = Assembler { now: now.mono, clock, store, config };
         assembler
             .off_path(peer, buf)
             .or_else(|| assembler.previous(peer, buf))
@@ -164,10 +155,7 @@ impl Assembler<'_> {
         }
         roaming.on_sent(&to, bytes as u64);
         let off_path = !roaming.active().addr().same(&to);
-        let info = PacketInfo {
-            off_path,
-            ..PacketInfo::data(size_of(bytes))
-        };
+        let info = PacketInfo { off_path, ..PacketInfo::data(size_of(bytes)) };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
         link.packets_sent += 1;
         Some(transmit(to, bytes, bytes))
@@ -178,13 +166,14 @@ impl Assembler<'_> {
         let link = &mut peer.link;
         let (epoch, _) = link.previous.as_mut()?;
         epoch.received.ack_due().filter(|at| *at <= self.now)?;
-        let to = link.roaming.as_ref()?.active().addr();
-        let now = self.now;
-        let bytes = epoch.seal(buf, FULL, |epoch, writer| {
+        let roaming = link.roaming.as_mut()?;
+        let to = roaming.active().addr();
+        let (now, cap) = (self.now, permitted(FULL, roaming.allowance(&to))?);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
             epoch.write_ack(now, writer);
         })?;
-        link.recovery
-            .on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
+        roaming.on_sent(&to, bytes as u64);
+        link.recovery.on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
         Some(transmit(to, bytes, bytes))
     }
 
@@ -202,24 +191,21 @@ impl Assembler<'_> {
             let rest = writer.remaining();
             writer.padding(rest);
         })?;
-        let info = PacketInfo {
-            mtu_probe: true,
-            ..PacketInfo::data(size_of(bytes))
-        };
+        let info = PacketInfo { mtu_probe: true, ..PacketInfo::data(size_of(bytes)) };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
         Some(transmit(to, bytes, bytes))
     }
 
     /// As many packets of equal size as there is matter, room and permission for.
     fn train(&mut self, peer: &mut Peer, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let to = peer.link.roaming.as_ref()?.active().addr();
-        let full = usize::from(peer.link.recovery.datagram_size());
-        let mut segment = full;
+        let roaming = peer.link.roaming.as_ref()?;
+        let to = roaming.active().addr();
+        let allowance = roaming.allowance(&to);
+        let mut segment = usize::from(peer.link.recovery.datagram_size());
         for _ in 0..segments {
             let before = buf.len();
-            let Some(made) = self.packet(peer, segment, before > 0, buf) else {
-                break;
-            };
+            let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
+            let Some(made) = self.packet(peer, cap, before > 0 && cap == segment, buf) else { break };
             let bytes = buf.len() - before;
             if before == 0 {
                 segment = bytes;
@@ -241,22 +227,11 @@ impl Assembler<'_> {
     /// One packet of at most `cap` bytes behind what is in `buf`. `pad`: it follows others of just that size.
     fn packet(&mut self, peer: &mut Peer, cap: usize, pad: bool, buf: &mut Vec<u8>) -> Option<Made> {
         let purpose = self.purpose(peer, cap)?;
-        let Peer {
-            link,
-            outbound,
-            inbound,
-            ..
-        } = peer;
+        let Peer { link, outbound, inbound, .. } = peer;
         let mut epoch = link.current.take()?;
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
-            let mut fill = Filling {
-                now: self.now,
-                config: self.config,
-                epoch,
-                writer,
-                eliciting: false,
-            };
+            let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
             fill.control(inbound, self.clock);
             if purpose != Purpose::Control {
                 let window = link.recovery.congestion().window();
@@ -286,13 +261,8 @@ impl Assembler<'_> {
             }
             return None;
         };
-        let kind = if made.eliciting {
-            PacketInfo::data
-        } else {
-            PacketInfo::ack
-        };
-        link.recovery
-            .on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
+        let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
+        link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
         if made.eliciting {
             link.confirm = false;
@@ -384,11 +354,7 @@ impl Filling<'_, '_> {
     }
 
     fn ask(&mut self, ask: Ask, carried: Carried) -> bool {
-        let written = self.writer.ask(wire::Ask {
-            s: ask.s,
-            n: ask.n,
-            l: ask.l,
-        });
+        let written = self.writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
         if written {
             self.epoch.sent.carry(carried);
             self.eliciting = true;
@@ -410,11 +376,7 @@ impl Filling<'_, '_> {
             let next = match carry.take() {
                 Some(piece) => Next::Piece(piece),
                 None => {
-                    let room = Room {
-                        left: self.writer.remaining(),
-                        empty,
-                        open: None,
-                    };
+                    let room = Room { left: self.writer.remaining(), empty, open: None };
                     outbound.next(self.now, store, room)
                 }
             };
@@ -455,17 +417,11 @@ impl Filling<'_, '_> {
             }
             number = Slot(number.0 + 1);
             let open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-            let room = Room {
-                left: frame.remaining(),
-                empty,
-                open,
-            };
+            let room = Room { left: frame.remaining(), empty, open };
             match outbound.next(self.now, store, room) {
-                Next::Piece(Piece::Whole {
-                    key: next,
-                    s,
-                    r: under,
-                }) if open == Some((under, s)) => key = next,
+                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {
+                    key = next
+                }
                 other => break other,
             }
         };
@@ -492,12 +448,7 @@ impl Filling<'_, '_> {
         });
         if written > 0 {
             let len = u32::try_from(written).unwrap_or(u32::MAX);
-            self.epoch.sent.carry(Carried::Fragment {
-                r,
-                s,
-                offset: range.start,
-                len,
-            });
+            self.epoch.sent.carry(Carried::Fragment { r, s, offset: range.start, len });
             self.eliciting = true;
         }
         if range.start + written < range.end {
@@ -508,9 +459,7 @@ impl Filling<'_, '_> {
 
 fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> bool {
     let mut head = [0; MAX_PLAIN_HEAD];
-    store
-        .get(key)
-        .is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
+    store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
 }
 
 /// The claim of the receiver record, or that there is none.
@@ -524,21 +473,14 @@ pub(super) fn write_state(
         return writer.state_gone(clock.b(), Incarnation(clock.ck()));
     };
     let (hi, lo, free) = record.parts();
-    let claim = wire::Claim {
-        hi,
-        lo,
-        up: hi,
-        credit: inbound.credit(&config.limits),
-    };
-    writer
-        .state_live(
-            clock.b(),
-            record.incarnation(),
-            claim,
-            free.iter(),
-            MAX_STATE_RANGES,
-        )
-        .is_some()
+    let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
+    writer.state_live(clock.b(), record.incarnation(), claim, free.iter(), MAX_STATE_RANGES).is_some()
+}
+
+/// The size of a packet that may be as large as `wanted` and as an unproven address allows.
+fn permitted(wanted: usize, allowance: u64) -> Option<usize> {
+    let cap = usize::try_from(allowance).unwrap_or(usize::MAX).min(wanted);
+    (cap >= LEAST).then_some(cap)
 }
 
 fn size_of(bytes: usize) -> u16 {
@@ -546,11 +488,5 @@ fn size_of(bytes: usize) -> u16 {
 }
 
 fn transmit(to: PathAddr, segment: usize, len: usize) -> Transmit {
-    Transmit {
-        remote: to.remote,
-        src_ip: to.local,
-        ecn: 0,
-        segment,
-        len,
-    }
+    Transmit { remote: to.remote, src_ip: to.local, ecn: 0, segment, len }
 }

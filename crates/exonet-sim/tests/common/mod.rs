@@ -39,23 +39,14 @@ pub fn pair(seed: u64, link: LinkConfig) -> (World, NodeIndex, NodeIndex) {
 pub fn settled(world: &mut World, within: Duration, what: &str) {
     let settled = world.run_until_settled(within);
     assert_eq!(world.ledger.violations(), [], "{what}");
-    assert!(
-        settled,
-        "{what}: {:?}, {} open",
-        world.ledger.totals(),
-        world.ledger.open()
-    );
+    assert!(settled, "{what}: {:?}, {} open", world.ledger.totals(), world.ledger.open());
 }
 
 /// Every message was delivered, and taken once.
 #[track_caller]
 pub fn all_delivered(world: &World, what: &str) {
     let totals = world.ledger.totals();
-    assert_eq!(
-        (totals.delivered, totals.taken),
-        (totals.sent, totals.sent),
-        "{what}"
-    );
+    assert_eq!((totals.delivered, totals.taken), (totals.sent, totals.sent), "{what}");
     assert_eq!(world.ledger.violations(), [], "{what}");
 }
 
@@ -66,16 +57,8 @@ pub fn forgotten(world: &mut World, nodes: &[NodeIndex], most: u64, what: &str) 
     world.run_for(400 * SECOND);
     for node in nodes {
         let stats = world.node(*node).unwrap().stats();
-        assert_eq!(
-            (stats.peers, stats.half_open, stats.received_bytes),
-            (0, 0, 0),
-            "{what}: {node:?}"
-        );
-        assert_eq!(
-            world.node(*node).unwrap().poll_timeout(),
-            None,
-            "{what}: {node:?} waits for nothing"
-        );
+        assert_eq!((stats.peers, stats.half_open, stats.received_bytes), (0, 0, 0), "{what}: {node:?}");
+        assert_eq!(world.node(*node).unwrap().poll_timeout(), None, "{what}: {node:?} waits for nothing");
     }
     let chatter = world.datagrams - before;
     assert!(chatter < most, "{what}: {chatter} datagrams while quiet");
