@@ -5,17 +5,6 @@ use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
 use super::inbox::{Arrived, ArrivedBody};
 use crate::time::Now;
 
-impl Arrived {
-    /// Of the wire form.
-    fn wire_len(&self) -> u64 {
-        let head = if self.tag.is_empty() { 1 } else { 2 + self.tag.len() as u64 };
-        head + match &self.body {
-            ArrivedBody::Whole(body) => body.len() as u64,
-            ArrivedBody::Stream { len } => *len,
-        }
-    }
-}
-
 impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
     ///
@@ -122,7 +111,7 @@ impl Node {
 
     fn take(&mut self, now: Now, arrived: &Arrived) -> bool {
         self.discard(arrived);
-        let len = arrived.wire_len();
+        let len = arrived.wire_len;
         let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else {
             return false;
         };

@@ -111,9 +111,14 @@ impl Epoch {
 
     /// ACK, if one is owed.
     pub(super) fn write_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
-        let Some(largest) = self.received.largest().filter(|_| self.received.owes_ack()) else {
-            return;
-        };
+        if self.received.owes_ack() {
+            self.repeat_ack(now, writer);
+        }
+    }
+
+    /// ACK of all that has arrived.
+    pub(super) fn repeat_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
+        let Some(largest) = self.received.largest() else { return };
         let arrival = Duration::from_nanos(largest.arrived.0);
         let ecn = self.received.ecn();
         let ecn = ecn.any().then_some(crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });

@@ -83,7 +83,7 @@ impl Node {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += body.len() as u64;
                     let id = MessageId { sender: peer.id, r: frame.r, s };
-                    let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
+                    let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);
                 }
             }
@@ -129,7 +129,7 @@ impl Node {
         };
         let body = message.slice(at..);
         self.received += body.len() as u64;
-        let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
+        let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
@@ -145,7 +145,7 @@ impl Node {
             return;
         };
         let len = total - at as u64;
-        let arrived = arrived(index, id, &head, ArrivedBody::Stream { len });
+        let arrived = arrived(index, id, &head, ArrivedBody::Stream { len }, total);
         partial.assembly.skip(at as u64);
         // Replaced by the delivery's own key when it is handed out.
         partial.stream = Some(super::event::DeliveryKey(u64::MAX));
@@ -208,12 +208,12 @@ impl Node {
     }
 }
 
-fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody) -> Arrived {
+fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody, wire_len: u64) -> Arrived {
     let priority = match head.priority.get() {
         0 => Priority::Urgent,
         1 => Priority::Normal,
         2 => Priority::Low,
         _ => Priority::Bulk,
     };
-    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body }
+    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body, wire_len }
 }

@@ -321,6 +321,16 @@ impl Node {
         self.touch(now, index);
     }
 
+    /// Keeps the path to `peer` open by a sign of life after every so much silence; None: as the node is set.
+    /// For as long as the peer is known.
+    pub fn keep_alive(&mut self, now: Now, peer: &NodeId, every: Option<core::time::Duration>) {
+        let Some(index) = self.peers.find(peer) else { return };
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.link.keepalive = every;
+        }
+        self.touch(now, index);
+    }
+
     /// Measures the round trip to `peer`, opening a channel if there is none: [`Event::Pong`] with `cookie`.
     ///
     /// # Errors

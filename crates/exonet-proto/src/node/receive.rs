@@ -54,6 +54,10 @@ impl Node {
         let Ok(payload) = epoch.keys.open.open_in_place(number, packet.header, packet.sealed) else {
             self.stats.unauthentic += 1;
             epoch.forged += 1;
+            if epoch.is_worn_out() {
+                self.drop_channel(now, place);
+                self.touch(now, place);
+            }
             return;
         };
         let payload: &[u8] = payload;

@@ -87,6 +87,9 @@ impl Node {
         segments: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
+        if self.peers.get(index)?.link.current.as_ref().is_some_and(|epoch| epoch.is_worn_out()) {
+            self.drop_channel(now, index);
+        }
         self.open_if_wanted(now, index);
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
@@ -96,6 +99,7 @@ impl Node {
         let mut assembler = Assembler { now: now.mono, clock, store, config };
         assembler
             .off_path(peer, buf)
+            .or_else(|| assembler.mirror(peer, buf))
             .or_else(|| assembler.previous(peer, buf))
             .or_else(|| assembler.mtu_probe(peer, buf))
             .or_else(|| assembler.train(peer, segments, buf))
@@ -158,6 +162,23 @@ impl Assembler<'_> {
         let info = PacketInfo { off_path, ..PacketInfo::data(size_of(bytes)) };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
         link.packets_sent += 1;
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// A copy of the latest ACK and STATE for the address on trial: the peer may be there and nowhere else.
+    fn mirror(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
+        let to = roaming.mirror().filter(|_| std::mem::take(&mut link.mirror_due))?;
+        let cap = permitted(FULL, roaming.allowance(&to))?;
+        let (inbound, clock, config) = (&peer.inbound, &*self.clock, self.config);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
+            epoch.repeat_ack(self.now, writer);
+            write_state(writer, inbound, clock, config);
+        })?;
+        roaming.on_sent(&to, bytes as u64);
+        let info = PacketInfo { off_path: true, ..PacketInfo::ack(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
         Some(transmit(to, bytes, bytes))
     }
 
@@ -232,7 +253,7 @@ impl Assembler<'_> {
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
-            fill.control(inbound, self.clock);
+            link.mirror_due |= fill.control(inbound, self.clock);
             if purpose != Purpose::Control {
                 let window = link.recovery.congestion().window();
                 let pto = link.recovery.pto_interval();
@@ -303,8 +324,8 @@ struct Filling<'f, 'w> {
 }
 
 impl Filling<'_, '_> {
-    /// ACK, STATE and HAVE: what the peer waits for.
-    fn control(&mut self, inbound: &mut Inbound, clock: &Clock) {
+    /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
+    fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
         self.epoch.write_ack(self.now, self.writer);
         if inbound.state_owed() && write_state(self.writer, inbound, clock, self.config) {
             inbound.state_sent();
@@ -322,6 +343,7 @@ impl Filling<'_, '_> {
                 self.eliciting = true;
             }
         }
+        !self.writer.is_empty()
     }
 
     /// ASK, TOKEN probes and the account of what was given up.
