@@ -2,8 +2,8 @@
 //! application whom to admit.
 //!
 //! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call,
-//! so that callers get in between; then timers, then the way out. It ends by sleeping until the socket, the
-//! alarm, a write or a caller ([`Shared::work`]) wants it.
+//! so that callers get in between; then come those whom they woke, timers, and the way out. It ends by sleeping
+//! until the socket, the alarm, a write or a caller ([`Shared::work`]) wants it.
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -36,15 +36,6 @@ const ASLEEP: Duration = Duration::from_secs(10);
 /// A suspend as short as this leaves channels as they are.
 const NAP: Duration = Duration::from_secs(1);
 
-/// How a turn ended.
-struct Turn {
-    /// More waits to be received or sent: another turn at once, after others had theirs.
-    more: bool,
-    /// The socket takes no more for now.
-    blocked: bool,
-    stopped: bool,
-}
-
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
@@ -59,6 +50,8 @@ pub(crate) struct Driver {
     suspended: Duration,
     /// Something has changed since the last sleep.
     happened: bool,
+    /// Datagrams have woken someone since the last flush.
+    woke: bool,
 }
 
 impl Driver {
@@ -81,6 +74,7 @@ impl Driver {
             report: Report::new(&shared.id.short(), sink),
             suspended: shared.clock().suspended(),
             happened: true,
+            woke: false,
             shared,
         })
     }
@@ -93,34 +87,35 @@ impl Driver {
     }
 
     async fn turns(mut self) {
-        loop {
-            let turn = self.turn();
-            if turn.stopped {
+        while !self.shared.look(|engine| engine.phase == Phase::Broken) {
+            self.look_around();
+            let more = self.receive();
+            if core::mem::take(&mut self.woke) && !more {
+                // Whoever was woken goes first: a reply that is made at once takes ACK and STATE with it, in one
+                // datagram instead of two. Who computes without awaiting delays them by as much.
+                tokio::task::yield_now().await;
+            }
+            if self.tick() {
                 return;
             }
-            if turn.more {
+            let flushed = self.shared.flush(SEND_BURST);
+            self.prepare_sleep();
+            if more || flushed == Flushed::More {
                 tokio::task::yield_now().await;
             } else {
-                self.sleep(turn.blocked).await;
+                self.sleep(flushed == Flushed::Blocked).await;
             }
         }
     }
 
-    fn turn(&mut self) -> Turn {
-        if self.shared.look(|engine| engine.phase == Phase::Broken) {
-            return Turn { more: false, blocked: false, stopped: true };
-        }
-        self.look_at_clock();
+    /// What may have changed during the sleep: the socket, and the time of day.
+    fn look_around(&mut self) {
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
         }
-        let more = self.receive();
-        let stopped = self.tick();
-        let flushed = self.shared.flush(SEND_BURST);
-        self.prepare_sleep();
-        Turn { more: more || flushed == Flushed::More, blocked: flushed == Flushed::Blocked, stopped }
+        self.look_at_clock();
     }
 
     /// After a suspend nothing is where it was: channels are opened anew at once, without backoff.
@@ -137,7 +132,7 @@ impl Driver {
 
     /// Takes what the socket has. True: it may have more.
     fn receive(&mut self) -> bool {
-        for _ in 0..RECEIVE_BURST {
+        for round in 0..RECEIVE_BURST {
             match self.inbox.fill(&self.socket) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -147,7 +142,10 @@ impl Driver {
                     continue;
                 }
             }
-            self.happened = true;
+            if round > 0 {
+                // What the round before brought about: under load nothing is gained by waiting.
+                self.shared.flush(SEND_BURST);
+            }
             let inbox = &mut self.inbox;
             let ((), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
                 engine.armed = Mono(0);
@@ -155,13 +153,12 @@ impl Driver {
                     engine.core.handle_datagram(now, arrival, datagram);
                 }
             });
+            self.happened = true;
+            self.woke |= todo.readable || !self.wakes.is_empty();
             // The driver is here.
             todo.driver = false;
             self.shared.see_to(todo);
             self.wakes.drain(..).for_each(Waker::wake);
-            if self.shared.flush(SEND_BURST) == Flushed::Blocked {
-                return true;
-            }
         }
         true
     }

@@ -263,13 +263,10 @@ impl Shared {
             if outbox.pending.is_none() {
                 let mut wakes = Vec::new();
                 let buffer = &mut outbox.buffer;
-                let (transmit, now, todo) =
+                let (transmit, _, todo) =
                     self.step_quietly(&mut wakes, |engine, now| engine.transmit(now, segments, buffer));
                 self.see_to(todo);
                 wakes.into_iter().for_each(Waker::wake);
-                if transmit.is_some() {
-                    self.last_sent.store(now.mono.0, Ordering::Relaxed);
-                }
                 outbox.pending = transmit;
             }
             let Some(transmit) = &outbox.pending else {
@@ -284,6 +281,8 @@ impl Shared {
                 // Whatever else went wrong is a lost datagram to the core.
                 Ok(()) | Err(_) => outbox.pending = None,
             }
+            // The call may well have taken longer than a lull.
+            self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
             *left -= 1;
         }
     }
