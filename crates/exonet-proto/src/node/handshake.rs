@@ -340,6 +340,10 @@ impl Node {
         if let Some((arrival, mut datagram)) = asked {
             self.handle_datagram(now, arrival, &mut datagram);
         }
+        // Nobody may have come after all.
+        if let Some(place) = self.peers.find(&id) {
+            self.touch(now, place);
+        }
     }
 
     fn answer(
