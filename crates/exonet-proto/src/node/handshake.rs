@@ -350,6 +350,10 @@ impl Node {
         if let Some(mut asking) = asked {
             self.handle_datagram(now, asking.arrival, &mut asking.datagram);
         }
+        // Nobody may have come after all.
+        if let Some(place) = self.peers.find(&id) {
+            self.touch(now, place);
+        }
     }
 
     fn answer(
