@@ -51,12 +51,14 @@ struct Entry {
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
     violations: Vec<Violation>,
+    open: usize,
 }
 
 impl Ledger {
     /// A message was sent.
     pub fn sent(&mut self, message: u64) {
         self.entries.insert(message, Entry::default());
+        self.open += 1;
     }
 
     /// An application took it.
@@ -77,13 +79,19 @@ impl Ledger {
 
     /// Its sender was told what became of it.
     pub fn outcome(&mut self, message: u64, outcome: Outcome) {
-        let Some(entry) = self.entries.get_mut(&message) else { return };
+        let Some(entry) = self.entries.get_mut(&message) else {
+            return;
+        };
         if entry.outcome.replace(outcome).is_some() {
             self.violations.push(Violation::TwoOutcomes(message));
+        } else {
+            self.open -= 1;
         }
         let wrong = match outcome {
             Outcome::Delivered if entry.taken == 0 => Some(Violation::FalseDelivered(message)),
-            Outcome::Expired | Outcome::Cancelled if entry.taken > 0 => Some(Violation::FalseWithdrawn(message)),
+            Outcome::Expired | Outcome::Cancelled if entry.taken > 0 => {
+                Some(Violation::FalseWithdrawn(message))
+            }
             Outcome::Unknown if !entry.excused => Some(Violation::FalseUnknown(message)),
             _ => None,
         };
@@ -97,11 +105,24 @@ impl Ledger {
         }
     }
 
+    /// From now on Unknown is excused for this message: its receiver has forgotten, or its sender gave it up.
+    pub fn excuse(&mut self, message: u64) {
+        if let Some(entry) = self.entries.get_mut(&message) {
+            entry.excused = true;
+        }
+    }
+
+    /// What became of a message; None while it is open.
+    pub fn outcome_of(&self, message: u64) -> Option<Outcome> {
+        self.entries.get(&message)?.outcome
+    }
+
     /// The sender of these messages crashed: nobody will ever be told.
     pub fn orphan(&mut self, messages: impl IntoIterator<Item = u64>) {
         for message in messages {
             if let Some(entry) = self.entries.get_mut(&message) {
                 entry.excused = true;
+                self.open -= usize::from(entry.outcome.is_none());
                 entry.outcome.get_or_insert(Outcome::Unknown);
             }
         }
@@ -115,7 +136,7 @@ impl Ledger {
 
     /// Messages without an outcome.
     pub fn open(&self) -> usize {
-        self.entries.values().filter(|entry| entry.outcome.is_none()).count()
+        self.open
     }
 
     /// What was broken so far.

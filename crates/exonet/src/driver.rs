@@ -165,12 +165,8 @@ impl Driver {
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
     fn tick(&mut self) -> bool {
-        let (asks, report, lines, idle) = (
-            &mut self.asks,
-            &mut self.report,
-            &mut self.lines,
-            self.writer.is_idle(),
-        );
+        let (asks, report, lines, idle) =
+            (&mut self.asks, &mut self.report, &mut self.lines, self.writer.is_idle());
         let ((stopped, batch), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             engine.armed = Mono(0);
             if engine.core.poll_timeout().is_some_and(|due| due <= now.mono) {
@@ -205,10 +201,7 @@ impl Driver {
     /// Asks the application, without the lock, and passes its answers on.
     fn answer(&mut self) {
         for (id, remote) in self.asks.drain(..) {
-            let yes = self
-                .question
-                .as_ref()
-                .is_some_and(|question| question(id, remote));
+            let yes = self.question.as_ref().is_some_and(|question| question(id, remote));
             if !yes {
                 tracing::debug!(peer = %id.short(), %remote, "refused");
             }
@@ -221,11 +214,7 @@ impl Driver {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
-            let next = engine
-                .core
-                .poll_timeout()
-                .unwrap_or(Mono::NEVER)
-                .min(report.wake_at(happened));
+            let next = engine.core.poll_timeout().unwrap_or(Mono::NEVER).min(report.wake_at(happened));
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
             waits || engine.phase >= Phase::Stopped
@@ -236,14 +225,7 @@ impl Driver {
     }
 
     async fn sleep(&mut self, blocked: bool) {
-        let Self {
-            shared,
-            socket,
-            timer,
-            writer,
-            happened,
-            ..
-        } = self;
+        let Self { shared, socket, timer, writer, happened, .. } = self;
         let written = tokio::select! {
             biased;
             () = shared.work.notified() => {
@@ -298,10 +280,7 @@ impl Writer {
             None => shared.step(|engine, now| engine.core.handle_persisted(now, batch.lsn)),
             Some(store) => {
                 let store = Arc::clone(store);
-                let record = ClockRecord {
-                    d: batch.clock,
-                    ..store.load()
-                };
+                let record = ClockRecord { d: batch.clock, ..store.load() };
                 let write = tokio::task::spawn_blocking(move || store.store(record));
                 self.task = Some((batch.lsn, write));
             }

@@ -113,12 +113,7 @@ impl Engine {
 
     fn on_event(&mut self, event: &Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
         match *event {
-            Event::Outcome {
-                key,
-                outcome,
-                id,
-                late,
-            } => {
+            Event::Outcome { key, outcome, id, late } => {
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
                 wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
@@ -284,10 +279,7 @@ impl Engine {
 
     /// Whether the writer's task is known to wait, and nothing has happened since.
     pub(crate) fn is_blocked(&self, key: MessageKey, waker: &Waker) -> bool {
-        self.writers
-            .get(&key)
-            .and_then(Option::as_ref)
-            .is_some_and(|known| known.will_wake(waker))
+        self.writers.get(&key).and_then(Option::as_ref).is_some_and(|known| known.will_wake(waker))
     }
 
     /// Gives a message up that will never be complete: Cancelled if that is still certain.
@@ -330,20 +322,12 @@ impl Engine {
         if self.phase == Phase::Broken {
             return None;
         }
-        if guarded {
-            self.core.accept(now)
-        } else {
-            self.core.recv(now)
-        }
+        if guarded { self.core.accept(now) } else { self.core.recv(now) }
     }
 
     /// The next datagrams to send.
     pub(crate) fn transmit(&mut self, now: Now, segments: usize, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        if self.phase == Phase::Broken {
-            None
-        } else {
-            self.core.poll_transmit(now, segments, buffer)
-        }
+        if self.phase == Phase::Broken { None } else { self.core.poll_transmit(now, segments, buffer) }
     }
 
     // ---- life
@@ -384,11 +368,7 @@ impl Engine {
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
         // Afterwards everything is settled, whatever the core still holds.
-        if self.phase >= Phase::Stopped {
-            Vec::new()
-        } else {
-            self.core.open_messages()
-        }
+        if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
     }
 
     /// The network under the node changed.
@@ -423,24 +403,13 @@ impl Engine {
 
     /// What a receipt is told when its node ends before its message is settled.
     fn last_word(&self, key: MessageKey) -> Settled {
-        let unknown = Settled {
-            outcome: Outcome::Unknown,
-            id: None,
-            late: false,
-        };
+        let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
         if self.phase == Phase::Broken {
             return unknown;
         }
         match self.core.status(key) {
-            Status::Queued => Settled {
-                outcome: Outcome::Cancelled,
-                ..unknown
-            },
-            Status::InDoubt { id, late } => Settled {
-                id: Some(id),
-                late,
-                ..unknown
-            },
+            Status::Queued => Settled { outcome: Outcome::Cancelled, ..unknown },
+            Status::InDoubt { id, late } => Settled { id: Some(id), late, ..unknown },
             Status::Settled => unknown,
         }
     }

@@ -25,11 +25,7 @@ pub(crate) struct Room {
 
 impl Room {
     pub(crate) fn new(limit: usize) -> Self {
-        Self {
-            lines: BTreeMap::new(),
-            promised: BTreeMap::new(),
-            limit,
-        }
+        Self { lines: BTreeMap::new(), promised: BTreeMap::new(), limit }
     }
 
     /// Whether a message to `peer` would be taken now, places promised to others set aside.
@@ -37,9 +33,7 @@ impl Room {
         let Some(promised) = self.promised.get(peer) else {
             return core.has_room(peer);
         };
-        let held = core
-            .peer_stats(peer)
-            .map_or(0, |stats| stats.queued + stats.in_doubt);
+        let held = core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
         held.saturating_add(*promised) < self.limit && core.has_room(peer)
     }
 

@@ -34,8 +34,9 @@ use crate::resolve::Names;
 use crate::socket::Socket;
 use crate::turn::Turn;
 
-/// A caller that finds the way out unused for this long flushes itself. About what two sends to a socket cost.
-const LULL: Duration = Duration::from_micros(5);
+/// A caller that finds the way out unused for this long flushes itself. A few times what a send to a socket costs,
+/// and less than any round trip.
+const LULL: Duration = Duration::from_micros(20);
 
 /// Batches that a caller sends before it leaves the rest to the driver.
 const CALLER_BURST: usize = 4;
@@ -86,12 +87,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, max_datagram: u16) -> Self {
         let local = socket.local_addr();
-        let outbox = Outbox {
-            socket: Some(socket),
-            local,
-            buffer: Vec::new(),
-            pending: None,
-        };
+        let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
             id: engine.core.id(),
             names: Names::default(),

@@ -15,8 +15,9 @@
 //! have grown to the size of the window.
 //!
 //! *Receiving a packet.* [`Received::check`] before decryption; after the tag has been verified
-//! [`Received::on_packet`], and the packet's frames are processed only if that says
-//! [`Fresh`](received::Arrival::Fresh). Then [`Roaming::on_packet_from`]. After the last packet of a receive
+//! [`Received::is_newest`] and then [`Received::on_packet`], and the packet's frames are processed only if that
+//! says [`Fresh`](received::Arrival::Fresh). Then [`Roaming::on_packet_from`]: only a packet of the latest
+//! epoch that the peer has used can be the newest of all. After the last packet of a receive
 //! batch [`Received::ack_due`] tells when an ACK is owed; write it from [`Received::ranges`] and call
 //! [`Received::on_ack_sent`].
 //!

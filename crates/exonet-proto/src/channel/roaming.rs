@@ -65,17 +65,20 @@ pub struct Roaming {
     former: Option<(Path, Mono)>,
     /// No contest begins before.
     quiet_until: Mono,
+    /// The challenge of an active path that was never proven.
+    proving: Option<PathValidator>,
 }
 
 impl Roaming {
     /// Begins on `path`.
     pub fn new(path: Path) -> Self {
-        Self {
-            active: path,
-            contest: None,
-            former: None,
-            quiet_until: Mono(0),
-        }
+        Self { active: path, contest: None, former: None, quiet_until: Mono(0), proving: None }
+    }
+
+    /// Begins where the first packet under new keys came from, though anyone may have sent that copy of it:
+    /// within its allowance the path is used, and challenged until it answers or the peer shows elsewhere.
+    pub fn unproven(now: Mono, from: PathAddr, timing: Timing, random: [u8; 8]) -> Self {
+        Self { proving: Some(PathValidator::new(now, random, timing.pto)), ..Self::new(Path::unproven(from)) }
     }
 
     /// The path that all but challenges goes to.
@@ -126,16 +129,10 @@ impl Roaming {
             }
             return None;
         }
-        if self
-            .contest
-            .as_ref()
-            .is_some_and(|contest| contest.candidate.addr().same(&from))
-        {
+        if self.contest.as_ref().is_some_and(|contest| contest.candidate.addr().same(&from)) {
             return None;
         }
-        if let Some((former, _)) = self
-            .former
-            .filter(|(path, until)| now < *until && path.addr().same(&from))
+        if let Some((former, _)) = self.former.filter(|(path, until)| now < *until && path.addr().same(&from))
         {
             self.former = None;
             return Some(self.migrate(now, former, timing, true));
@@ -172,9 +169,14 @@ impl Roaming {
         data: [u8; 8],
         timing: Timing,
     ) -> Option<Moved> {
+        if self.proving.is_some_and(|proving| proving.is_answer(data)) {
+            self.active.validate();
+            self.proving = None;
+        }
         let contest = self.contest.as_mut()?;
         if contest.ours.is_answer(data) {
             self.active.validate();
+            self.proving = None;
             // From its own address the peer is still there, even if the packet was overtaken.
             if self.active.addr().same(from) {
                 self.contest = None;
@@ -190,9 +192,7 @@ impl Roaming {
         let left = self.active;
         let moved = self.migrate(now, path, timing, false);
         // A path that was never proven is not worth coming back to.
-        self.former = left
-            .is_validated()
-            .then(|| (left, now + timing.pto.saturating_mul(3)));
+        self.former = left.is_validated().then(|| (left, now + timing.pto.saturating_mul(3)));
         Some(moved)
     }
 
@@ -200,58 +200,42 @@ impl Roaming {
         let keep_congestion = self.active.addr().same_hosts(&to.addr());
         self.active = to;
         self.contest = None;
+        self.proving = None;
         self.quiet_until = now + timing.rtt;
-        Moved {
-            keep_congestion,
-            back,
-        }
+        Moved { keep_congestion, back }
     }
 
     /// A PATH_CHALLENGE to send: where, and its bytes. The path allows a datagram of [`CHALLENGE_LEN`].
     pub fn challenge(&self, now: Mono) -> Option<(PathAddr, [u8; 8])> {
-        self.challenges()
-            .find_map(|(path, challenge)| challenge.due(now).map(|data| (path.addr(), data)))
+        self.challenges().find_map(|(path, challenge)| challenge.due(now).map(|data| (path.addr(), data)))
     }
 
     /// The challenges under way that may be sent at all.
     fn challenges(&self) -> impl Iterator<Item = (&Path, &PathValidator)> {
+        let proving = self.proving.iter().map(|proving| (&self.active, proving));
         let contest = self.contest.iter();
         contest
-            .flat_map(|contest| {
-                [
-                    (&contest.candidate, &contest.theirs),
-                    (&self.active, &contest.ours),
-                ]
-            })
+            .flat_map(|contest| [(&contest.candidate, &contest.theirs), (&self.active, &contest.ours)])
+            .chain(proving)
             .filter(|(path, _)| path.allowance() >= CHALLENGE_LEN)
     }
 
     /// The challenge to `to` leaves, in a datagram that [`on_sent`](Self::on_sent) counts.
     pub fn on_challenge_sent(&mut self, now: Mono, to: &PathAddr) {
+        if let Some(proving) = self.proving.as_mut().filter(|_| self.active.addr().same(to)) {
+            proving.on_sent(now);
+        }
         if let Some(contest) = &mut self.contest {
             let candidate = contest.candidate.addr().same(to);
-            if candidate {
-                &mut contest.theirs
-            } else {
-                &mut contest.ours
-            }
-            .on_sent(now);
+            if candidate { &mut contest.theirs } else { &mut contest.ours }.on_sent(now);
         }
     }
 
     /// How many bytes may be sent to `to` now: nothing to an address that is none of this peer's.
     pub fn allowance(&self, to: &PathAddr) -> u64 {
         let candidate = self.contest.as_ref().map(|contest| &contest.candidate);
-        let paths = [
-            Some(&self.active),
-            candidate,
-            self.former.as_ref().map(|(path, _)| path),
-        ];
-        paths
-            .into_iter()
-            .flatten()
-            .find(|path| path.addr().same(to))
-            .map_or(0, Path::allowance)
+        let paths = [Some(&self.active), candidate, self.former.as_ref().map(|(path, _)| path)];
+        paths.into_iter().flatten().find(|path| path.addr().same(to)).map_or(0, Path::allowance)
     }
 
     /// A datagram of `bytes` goes to `to`.
@@ -264,24 +248,22 @@ impl Roaming {
     fn path_mut(&mut self, addr: &PathAddr) -> Option<&mut Path> {
         let candidate = self.contest.as_mut().map(|contest| &mut contest.candidate);
         let former = self.former.as_mut().map(|(path, _)| path);
-        [Some(&mut self.active), candidate, former]
-            .into_iter()
-            .flatten()
-            .find(|path| path.addr().same(addr))
+        [Some(&mut self.active), candidate, former].into_iter().flatten().find(|path| path.addr().same(addr))
     }
 
     /// When [`on_timeout`](Self::on_timeout) or [`challenge`](Self::challenge) has something to do.
     pub fn timeout(&self) -> Option<Mono> {
-        let expires = self.contest.as_ref()?.theirs.expires();
-        Some(
-            self.challenges()
-                .map(|(_, challenge)| challenge.next())
-                .fold(expires, Mono::min),
-        )
+        let contest = self.contest.as_ref().map(|contest| contest.theirs.expires());
+        let proving = self.proving.as_ref().map(PathValidator::expires);
+        let expires = [contest, proving].into_iter().flatten().min()?;
+        Some(self.challenges().map(|(_, challenge)| challenge.next()).fold(expires, Mono::min))
     }
 
     /// Time has passed: forgets a candidate that never answered, and the path left.
     pub fn on_timeout(&mut self, now: Mono) {
+        if let Some(proving) = self.proving.as_mut().filter(|proving| proving.expires() <= now) {
+            proving.renew(now);
+        }
         self.contest = self.contest.filter(|contest| now < contest.theirs.expires());
         self.former = self.former.filter(|(_, until)| now < *until);
     }

@@ -1,12 +1,16 @@
 //! One set of keys of a channel, and the packets under it.
 
+use core::net::SocketAddr;
 use core::time::Duration;
 
 use crate::channel::{Received, Sent};
-use crate::crypto::Keys;
+use crate::crypto::{Keys, Suite};
 use crate::id::{Incarnation, Slot};
 use crate::time::Mono;
 use crate::wire::{Bases, ChannelIndex, DATA_HEADER, Params, TAG, Writer, data_header};
+
+/// The largest datagram that a key may have to protect.
+const LARGEST: usize = 65_527;
 
 /// What sealing adds to the frames.
 pub(super) const OVERHEAD: usize = DATA_HEADER + TAG;
@@ -30,8 +34,8 @@ pub(super) enum Carried {
     Abandoned,
     /// A ping of the application.
     Ping { cookie: u64 },
-    /// Acknowledgements up to here.
-    Ack { largest: u64 },
+    /// Acknowledgements of packets under the keys of this index, up to here.
+    Ack { index: ChannelIndex, largest: u64 },
 }
 
 /// Keys, indices, bases and packet numbers of one handshake. Never persisted, never cloned.
@@ -42,6 +46,7 @@ pub(super) struct Epoch {
     /// The peer is found by this.
     pub(super) remote: ChannelIndex,
     pub(super) keys: Keys,
+    pub(super) suite: Suite,
     /// As the sender of frames.
     pub(super) bases: Bases,
     pub(super) params: Params,
@@ -56,6 +61,20 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
+    /// The keys have protected as many packets, or been tried on as many forgeries, as they may (RFC 9001, 6.6).
+    pub(super) fn is_worn_out(&self) -> bool {
+        self.sealed >= self.seal_limit() || self.forged >= self.suite.forgery_limit(LARGEST)
+    }
+
+    /// Time for new keys, well before these are worn out.
+    pub(super) fn wears_out(&self) -> bool {
+        self.sealed >= self.seal_limit() / 2
+    }
+
+    fn seal_limit(&self) -> u64 {
+        self.suite.seal_limit(LARGEST)
+    }
+
     /// Makes one packet of at most `cap` bytes at the end of `buf`: `fill` writes the frames. Gives its size; None,
     /// and `buf` as it was, when there are no frames.
     ///
@@ -82,20 +101,30 @@ impl Epoch {
         let packet = buf.get_mut(start..)?;
         let (clear, sealed) = packet.split_at_mut_checked(DATA_HEADER)?;
         clear.copy_from_slice(&header);
-        self.keys.seal.seal_in_place(number, &header, sealed).ok()?;
+        if self.keys.seal.seal_in_place(number, &header, sealed).is_err() {
+            buf.truncate(start);
+            return None;
+        }
         self.sealed += 1;
         Some(OVERHEAD + len)
     }
 
     /// ACK, if one is owed.
     pub(super) fn write_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
-        let Some(largest) = self.received.largest().filter(|_| self.received.owes_ack()) else { return };
+        if self.received.owes_ack() {
+            self.repeat_ack(now, writer);
+        }
+    }
+
+    /// ACK of all that has arrived.
+    pub(super) fn repeat_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
+        let Some(largest) = self.received.largest() else { return };
         let arrival = Duration::from_nanos(largest.arrived.0);
         let ecn = self.received.ecn();
         let ecn = ecn.any().then_some(crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });
         if writer.ack(self.received.delay(now), arrival, ecn, self.received.ranges()).is_some() {
             self.received.on_ack_sent();
-            self.sent.carry(Carried::Ack { largest: largest.number });
+            self.sent.carry(Carried::Ack { index: self.index, largest: largest.number });
         }
     }
 }
@@ -110,6 +139,10 @@ pub(super) struct Pending {
     pub(super) mac1: [u8; 16],
     pub(super) prefix: Prefix,
     pub(super) expires: Mono,
+    /// Where the answer went first.
+    pub(super) answered: SocketAddr,
+    /// It went elsewhere as well: who uses its keys may be at either address.
+    pub(super) scattered: bool,
 }
 
 /// The part of an address by which half-open peers are counted: /24 of IPv4, /48 of IPv6.

@@ -10,7 +10,7 @@ use super::config::Policy;
 use super::epoch::{Epoch, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::MAX_PENDING;
-use super::node::MAX_ASKING;
+use super::node::{Asking, MAX_ASKING};
 use super::opening::Opening;
 use super::outbound::PeerLimits;
 use super::transmit::write_state;
@@ -21,10 +21,17 @@ use crate::id::NodeId;
 use crate::time::Now;
 use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 
+/// What openings from here ask for.
+const SUITE: Suite = Suite::Aes128Gcm;
 /// A half-open epoch that no data packet confirms is forgotten after this.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
+/// An unanswered question of policy is asked again after this.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Epochs that began within this of each other crossed: the smaller id's is used by both.
 const CROSSING: Duration = Duration::from_secs(5);
+/// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
+const FAREWELLS: u32 = 6;
+const REMINDERS: u32 = 2;
 /// Largest number of bytes that the frames of an answer may have.
 const ANSWER_ROOM: usize = wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
 
@@ -71,7 +78,7 @@ impl Node {
     pub(super) fn open_if_wanted(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get(place) else { return };
         let wanted = peer.link.reopen || (!peer.link.is_connected() && peer.wants_channel(now.mono));
-        if !wanted || peer.link.opening.is_some() {
+        if !wanted || peer.link.opening.is_some() || !peer.has_address() {
             return;
         }
         if self.open(now, place).is_none() {
@@ -85,7 +92,7 @@ impl Node {
         let params = self.params(place);
         let peer = self.peers.get_mut(place)?;
         peer.link.reopen = false;
-        let header = wire::opening_header(Suite::Aes128Gcm.as_u8(), index);
+        let header = wire::opening_header(SUITE.as_u8(), index);
         let mut initiator = Initiator::new(&self.key, &peer.id, &header, seed).ok()?;
         let mut payload = [0; super::opening::PAYLOAD];
         let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
@@ -116,6 +123,7 @@ impl Node {
         place: u32,
         buf: &mut Vec<u8>,
     ) -> Option<super::event::Transmit> {
+        self.tire(now, place);
         let jitter = self.rng.next_u32().to_le_bytes()[0];
         let peer = self.peers.get_mut(place)?;
         if !peer.wants_channel(now.mono) && !peer.link.is_connected() {
@@ -128,8 +136,29 @@ impl Node {
         let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
         let (remote, data) = opening.emit(now.mono, &targets, jitter)?;
         buf.extend_from_slice(data);
-        peer.link.spoke_at = now.mono;
+        peer.link.spoke(now.mono);
         Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
+    }
+
+    /// A channel for no message's sake is not worth asking for without end: the peer may be gone for good.
+    ///
+    /// Its own reminder brings a lost farewell again, and ours comes again in its time.
+    fn tire(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get_mut(place).filter(|peer| !peer.outbound.has_messages()) else {
+            return;
+        };
+        let due = peer.link.opening.as_ref().filter(|opening| opening.is_due(now.mono));
+        let reminds = !peer.outbound.farewell_due && peer.link.pings.is_empty();
+        let patience = if reminds { REMINDERS } else { FAREWELLS };
+        if peer.link.is_connected() || due.is_none_or(|opening| opening.rounds(peer.hints.len()) < patience) {
+            return;
+        }
+        peer.outbound.farewell_due = false;
+        peer.inbound.state_sent();
+        let id = peer.id;
+        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
+        self.events.extend(lost);
+        self.abort_opening(place);
     }
 
     fn abort_opening(&mut self, place: u32) {
@@ -163,7 +192,9 @@ impl Node {
             self.stats.strays += 1;
             return;
         };
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let Some(opening) = peer.link.opening.as_mut().filter(|opening| opening.index == answer.to) else {
             self.stats.strays += 1;
             return;
@@ -175,6 +206,7 @@ impl Node {
         };
         let payload = payload.get(..len).unwrap_or_default();
         let (base, index) = (opening.base, opening.index);
+        let target = opening.target_for(arrival.remote);
         let Ok(params) = params_of(payload) else {
             self.stats.malformed += 1;
             self.abort_opening(place);
@@ -186,6 +218,7 @@ impl Node {
             index,
             remote: answer.index,
             keys,
+            suite: SUITE,
             bases,
             params,
             sent: Sent::new(),
@@ -195,10 +228,14 @@ impl Node {
             sealed: 0,
             forged: 0,
         };
-        self.install(now, place, epoch, arrival);
+        // An address that the opening went to was chosen here. From elsewhere, the answer may be a copy.
+        let chosen = Arrival { remote: target.unwrap_or(arrival.remote), ..arrival };
+        self.install(now, place, epoch, chosen, true);
         if let Some(peer) = self.peers.get_mut(place) {
             peer.link.confirm = true;
         }
+        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(now, place, payload, bases.reversed());
         self.touch(now, place);
     }
@@ -247,7 +284,7 @@ impl Node {
             return;
         };
         let payload = payload.get(..opened.payload_len()).unwrap_or_default();
-        if !self.is_welcome(opened.peer(), arrival, opening) {
+        if !self.is_welcome(now, opened.peer(), arrival, opening) {
             self.stats.openings_refused += 1;
             return;
         }
@@ -257,9 +294,11 @@ impl Node {
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let place = self.half_open.copies.get(opening.mac1).and_then(|index| self.routes.get(index));
-        let Some(peer) = place.and_then(|place| self.peers.get(*place)) else { return false };
-        let pending = peer.link.pending.iter().find(|pending| pending.mac1 == *opening.mac1);
-        let Some(answer) = pending.map(|pending| pending.answer.clone()) else { return false };
+        let Some(peer) = place.and_then(|place| self.peers.get_mut(*place)) else { return false };
+        let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
+        let Some(pending) = pending else { return false };
+        pending.scattered |= pending.answered != arrival.remote;
+        let answer = pending.answer.clone();
         self.push_loose(arrival, answer);
         true
     }
@@ -274,7 +313,7 @@ impl Node {
     }
 
     /// Whether policy lets this peer talk. If the application has to say, the opening waits for its word.
-    fn is_welcome(&mut self, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+    fn is_welcome(&mut self, now: Now, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let known = self.peers.find(&id).and_then(|place| self.peers.get(place));
         if id == self.id {
             return false;
@@ -284,9 +323,10 @@ impl Node {
             _ if known.is_some_and(|peer| peer.admitted) => true,
             Policy::Only(ids) => ids.contains(&id),
             Policy::Ask => {
+                self.asking.retain(|_, asked| now.mono.since(asked.since) < ANSWER_WITHIN);
                 if self.asking.len() < MAX_ASKING && !self.asking.contains_key(&id) {
                     let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
-                    self.asking.insert(id, (arrival, datagram));
+                    self.asking.insert(id, Asking { since: now.mono, arrival, datagram });
                     self.events.push_back(Event::Authorize { id, remote: arrival.remote });
                 }
                 false
@@ -307,8 +347,12 @@ impl Node {
         if let Some(peer) = place.and_then(|place| self.peers.get_mut(place)) {
             peer.admitted = true;
         }
-        if let Some((arrival, mut datagram)) = asked {
-            self.handle_datagram(now, arrival, &mut datagram);
+        if let Some(mut asking) = asked {
+            self.handle_datagram(now, asking.arrival, &mut asking.datagram);
+        }
+        // Nobody may have come after all.
+        if let Some(place) = self.peers.find(&id) {
+            self.touch(now, place);
         }
     }
 
@@ -335,18 +379,22 @@ impl Node {
         self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
         let bases = Bases { sender: ours.base, receiver: theirs.base };
         let index = self.new_index();
-        let header = wire::answer_header(opened.suite().as_u8(), opening.index, index);
+        let suite = opened.suite();
+        let header = wire::answer_header(suite.as_u8(), opening.index, index);
         let mut frames = [0; ANSWER_ROOM];
         let frames = self.answer_frames(now, place, &ours, bases, &mut frames);
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
         let (clear, noise) = datagram.split_at_mut(header.len());
         clear.copy_from_slice(&header);
-        let Ok((keys, _)) = opened.answer(&header, frames, noise) else { return };
+        let Ok((keys, _)) = opened.answer(&header, frames, noise) else {
+            return;
+        };
         datagram.extend_from_slice(&OpeningMac::new(&id).mac1(&datagram));
         let epoch = Epoch {
             index,
             remote: opening.index,
             keys,
+            suite,
             bases,
             params: theirs,
             sent: Sent::new(),
@@ -362,7 +410,9 @@ impl Node {
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
         if let Some(peer) = self.peers.get_mut(place) {
-            peer.link.pending.push(Pending { epoch, answer, mac1: *opening.mac1, prefix, expires });
+            let (mac1, answered) = (*opening.mac1, arrival.remote);
+            let pending = Pending { epoch, answer, mac1, prefix, expires, answered, scattered: false };
+            peer.link.pending.push(pending);
             if peer.link.pending.len() > MAX_PENDING {
                 let oldest = peer.link.pending.remove(0);
                 self.forget_pending(&oldest);
@@ -383,7 +433,8 @@ impl Node {
         let mut writer = Writer::new(room, bases);
         writer.params(ours);
         if let Some(peer) = self.peers.get_mut(place) {
-            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config) {
+            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config)
+            {
                 peer.inbound.state_sent();
             }
             let (window, pto) = (peer.link.recovery.congestion().window(), peer.link.pto());
@@ -406,19 +457,31 @@ impl Node {
 
     /// A data packet has opened under `index`: a pending epoch is confirmed by it.
     pub(super) fn promote(&mut self, now: Now, place: u32, index: ChannelIndex, arrival: Arrival) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
+        let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else {
+            return;
+        };
         let pending = peer.link.pending.remove(at);
         self.half_open.leave(pending.prefix, &pending.mac1);
-        self.install(now, place, pending.epoch, arrival);
+        // Only message 2 could give it the keys, and that went to one address alone: there it is.
+        let proven = !pending.scattered && pending.answered == arrival.remote;
+        self.install(now, place, pending.epoch, arrival, proven);
     }
 
     /// New keys are in use from now on. The old ones still open packets for a while.
-    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival) {
+    ///
+    /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that
+    /// stands is kept.
+    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival, proven: bool) {
         self.stats.handshakes += 1;
         let id = self.id;
+        let challenge = self.rng.next_u64().to_be_bytes();
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let params = epoch.params;
         let restarted = peer.link.boot_id.is_some_and(|boot| boot != params.boot_id);
         let conflict = restarted && peer.link.former_boot_id == Some(params.boot_id);
@@ -443,22 +506,33 @@ impl Node {
             replaced
         };
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
-        let same = peer.link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from));
+        let same = peer.link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from))
+            || (peer.link.roaming.is_some() && !proven);
         if !same {
             if peer.link.roaming.is_some() || peer.link.recovery.rtt().is_measured() {
                 peer.link.on_path_change(now.mono, config);
             }
-            peer.link.roaming = Some(Roaming::new(Path::proven(from)));
+            let timing = peer.link.recovery.timing();
+            peer.link.roaming = Some(if proven {
+                Roaming::new(Path::proven(from))
+            } else {
+                Roaming::unproven(now.mono, from, timing, challenge)
+            });
         }
         peer.link.cap_datagrams(now.mono, config, params.max_datagram, !same);
         peer.link.recovery.set_max_ack_delay(params.max_ack_delay);
-        peer.add_hint(arrival.remote);
+        if proven {
+            peer.add_hint(arrival.remote);
+        }
         let (peer_id, remote) = (peer.id, arrival.remote);
         if let Some((gone, _)) = replaced {
             self.end_epoch(now, place, *gone);
         }
         if restarted {
             self.end_previous(now, place);
+            if let Some(peer) = self.peers.get_mut(place) {
+                peer.outbound.on_restart(now.mono);
+            }
         }
         if conflict {
             self.events.push_back(Event::IdentityConflict { peer: peer_id });
@@ -498,6 +572,16 @@ impl Node {
         }
     }
 
+    /// Everything of a link goes, without a word.
+    pub(super) fn end_link(&mut self, now: Now, place: u32) {
+        self.abort_opening(place);
+        self.drop_channel(now, place);
+        let pending = self.peers.get_mut(place).map(|peer| std::mem::take(&mut peer.link.pending));
+        for pending in pending.iter().flatten() {
+            self.forget_pending(pending);
+        }
+    }
+
     // --- time ---
 
     /// What time alone brings about on a link.
@@ -505,7 +589,9 @@ impl Node {
         self.expire_pending(now, place);
         self.detect_losses(now, place);
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let link = &mut peer.link;
         if let Some(roaming) = link.roaming.as_mut() {
             roaming.on_timeout(now.mono);
@@ -517,7 +603,8 @@ impl Node {
             peer.outbound.send_again(&mut self.store, oldest);
             link.reopen |= link.is_unanswered() && link.opening.is_none();
         }
-        if link.rekey_at(config) <= now.mono {
+        let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
+        if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {
             link.reopen = true;
         }
         if link.keepalive_at(config) <= now.mono {
@@ -535,7 +622,8 @@ impl Node {
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     fn leave(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get_mut(place) else { return };
-        let to = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr());
+        let proven = peer.link.roaming.as_ref().map(Roaming::active).filter(|path| path.is_validated());
+        let to = proven.map(Path::addr);
         let mut datagram = Vec::new();
         if let Some(epoch) = peer.link.current.as_deref_mut() {
             epoch.seal(&mut datagram, 64, |_, writer| {
@@ -550,12 +638,20 @@ impl Node {
     }
 
     fn expire_pending(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        let expired: Vec<Pending> = peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
+        let expired: Vec<Pending> =
+            peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
         let unconfirmed = peer.link.current.is_none() && peer.link.previous.is_none();
         // It never proved to be there: a replay, perhaps. What it made us hold goes first.
-        if !expired.is_empty() && unconfirmed && peer.link.pending.is_empty() && peer.link.boot_id.is_none() {
-            peer.inbound.evict(&mut self.clock);
+        if !expired.is_empty()
+            && unconfirmed
+            && peer.link.pending.is_empty()
+            && peer.link.boot_id.is_none()
+            && peer.inbound.renounce(&mut self.clock)
+        {
+            self.stats.evictions += 1;
         }
         for pending in &expired {
             self.forget_pending(pending);

@@ -72,6 +72,10 @@ pub(super) struct Inbound {
     reminding: bool,
     /// Since when the record is drained.
     drained_at: Mono,
+    /// Bytes of memory given back and not yet counted by the node.
+    freed: u64,
+    /// Deliveries whose message will not go on: their readers have to be told.
+    pub(super) aborted: Vec<DeliveryKey>,
 }
 
 impl Inbound {
@@ -92,7 +96,14 @@ impl Inbound {
             remind_after: Duration::ZERO,
             reminding: false,
             drained_at: Mono::NEVER,
+            freed: 0,
+            aborted: Vec::new(),
         }
+    }
+
+    /// Bytes of memory given back since the last call.
+    pub(super) fn take_freed(&mut self) -> u64 {
+        std::mem::take(&mut self.freed)
     }
 
     /// Slots that this node is willing to grant beyond those that are free.
@@ -139,7 +150,9 @@ impl Inbound {
 
     fn clear(&mut self) {
         self.pending.clear();
-        self.partial.clear();
+        while let Some((_, partial)) = self.partial.pop_first() {
+            self.release_partial(&partial);
+        }
         self.large = 0;
         self.taken = 0;
         self.abandoned = 0;
@@ -156,6 +169,8 @@ impl Inbound {
     }
 
     fn release_partial(&mut self, partial: &Partial) {
+        self.freed = self.freed.saturating_add(partial.assembly.memory());
+        self.aborted.extend(partial.stream);
         if partial.assembly.total() <= POOLED {
             self.held = self.held.saturating_sub(partial.assembly.total());
         } else {
@@ -165,11 +180,7 @@ impl Inbound {
 
     fn note_drained(&mut self, now: Mono) {
         let drained = self.receiver.as_ref().is_some_and(Receiver::is_drained);
-        self.drained_at = if !drained {
-            Mono::NEVER
-        } else {
-            self.drained_at.min(now)
-        };
+        self.drained_at = if !drained { Mono::NEVER } else { self.drained_at.min(now) };
     }
 
     /// A whole message. `true` means that it is complete and not a copy, and will wait in the receive queue.
@@ -246,13 +257,7 @@ impl Inbound {
                 Assembly::streamed(total, window)
             }
         };
-        self.partial.insert(
-            s,
-            Partial {
-                assembly,
-                stream: None,
-            },
-        );
+        self.partial.insert(s, Partial { assembly, stream: None });
         None
     }
 
@@ -276,10 +281,7 @@ impl Inbound {
                 self.large = self.large.saturating_sub(1);
             }
             self.pending.insert(s.0..s.0 + 1);
-            return partial
-                .assembly
-                .into_whole()
-                .map_or(Taken::Ignored, Taken::Complete);
+            return partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete);
         }
         if total > POOLED && partial.assembly.advance(limits.body_window) {
             self.owe_have(s);
@@ -293,11 +295,7 @@ impl Inbound {
 
     /// The application has read of a streamed message: its window moves on.
     pub(super) fn on_read(&mut self, s: Slot, limits: &Limits) {
-        if self
-            .partial
-            .get_mut(&s)
-            .is_some_and(|p| p.assembly.advance(limits.body_window))
-        {
+        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.advance(limits.body_window)) {
             self.owe_have(s);
         }
     }
@@ -313,7 +311,8 @@ impl Inbound {
         if self.pending.remove(s.0) && len <= POOLED {
             self.held = self.held.saturating_sub(len);
         }
-        if let Some(partial) = self.partial.remove(&s) {
+        if let Some(mut partial) = self.partial.remove(&s) {
+            partial.stream = None;
             self.release_partial(&partial);
         }
         if taken && len <= POOLED {
@@ -325,11 +324,7 @@ impl Inbound {
 
     /// A complete message is not held any more, though its slot is free: it has to come again.
     pub(super) fn drop_pending(&mut self, s: Slot, r: Incarnation, len: u64) {
-        if self
-            .receiver
-            .as_ref()
-            .is_some_and(|record| record.incarnation() == r)
-            && self.pending.remove(s.0)
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && self.pending.remove(s.0)
         {
             self.held = self.held.saturating_sub(if len <= POOLED { len } else { 0 });
             self.owe_have(s);
@@ -338,19 +333,15 @@ impl Inbound {
 
     /// A partly received message is given up: it has to come again from the start.
     pub(super) fn drop_partial(&mut self, s: Slot) {
-        if let Some(partial) = self.partial.remove(&s) {
+        if let Some(mut partial) = self.partial.remove(&s) {
+            partial.stream = None;
             self.release_partial(&partial);
             self.owe_have(s);
         }
     }
 
     pub(super) fn on_abandoned(&mut self, now: Mono, r: Incarnation, bytes: u64) {
-        if self
-            .receiver
-            .as_ref()
-            .is_some_and(|record| record.incarnation() == r)
-            && bytes > self.abandoned
-        {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && bytes > self.abandoned {
             self.abandoned = bytes;
             self.owe_state(now);
         }
@@ -366,9 +357,7 @@ impl Inbound {
 
     /// Distinct pooled bytes that the sender may ever have sent under the record's incarnation.
     pub(super) fn credit(&self, limits: &Limits) -> u64 {
-        self.taken
-            .saturating_add(self.abandoned)
-            .saturating_add(limits.pool_window.max(POOLED))
+        self.taken.saturating_add(self.abandoned).saturating_add(limits.pool_window.max(POOLED))
     }
 
     // --- what is owed ---
@@ -407,18 +396,8 @@ impl Inbound {
             return Some((s, r, 0, 0, Vec::new()));
         };
         let assembly = &partial.assembly;
-        let limit = if assembly.total() > POOLED {
-            assembly.limit()
-        } else {
-            0
-        };
-        Some((
-            s,
-            r,
-            assembly.prefix(),
-            limit,
-            assembly.islands().take(32).collect(),
-        ))
+        let limit = if assembly.total() > POOLED { assembly.limit() } else { 0 };
+        Some((s, r, assembly.prefix(), limit, assembly.islands().take(32).collect()))
     }
 
     pub(super) fn owes_have(&self) -> bool {
@@ -486,24 +465,23 @@ impl Inbound {
         true
     }
 
+    /// The peer has never proven to be there: whatever it asked for is forgotten. True when there was a record.
+    pub(super) fn renounce(&mut self, clock: &mut Clock) -> bool {
+        self.wants = None;
+        self.state_sent();
+        self.evict(clock)
+    }
+
     /// `connected`: what is owed can leave.
     pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
         let owed = if connected { self.state_at } else { Mono::NEVER };
-        let dead = if self.receiver.is_some() {
-            self.heard_at + dead_after
-        } else {
-            Mono::NEVER
-        };
-        let linger = if self.drained_at == Mono::NEVER {
-            Mono::NEVER
-        } else {
-            self.drained_at + LINGER
-        };
+        let dead = if self.receiver.is_some() { self.heard_at + dead_after } else { Mono::NEVER };
+        let linger = if self.drained_at == Mono::NEVER { Mono::NEVER } else { self.drained_at + LINGER };
         owed.min(self.remind_at).min(dead).min(linger)
     }
 
-    /// Nothing is held for the peer and nothing owed.
-    pub(super) fn is_empty(&self) -> bool {
-        self.receiver.is_none() && self.wants.is_none() && !self.state_owed()
+    /// Nothing is held for the peer, and nothing is owed that could leave.
+    pub(super) fn is_empty(&self, connected: bool) -> bool {
+        self.receiver.is_none() && self.wants.is_none() && !(connected && self.state_owed())
     }
 }

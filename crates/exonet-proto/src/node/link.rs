@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Pending};
 use super::opening::Opening;
-use crate::channel::path::PathAddr;
 use crate::channel::congestion::{Congestion, Cubic, Fixed};
 use crate::channel::mtu::BASE;
+use crate::channel::path::PathAddr;
 use crate::channel::{Recovery, Roaming, recovery};
 use crate::time::Mono;
 use crate::wire::ChannelIndex;
@@ -47,10 +47,16 @@ pub(super) struct Link {
     pub(super) confirm: bool,
     /// A new epoch is wanted though there is one.
     pub(super) reopen: bool,
+    /// What was last acknowledged and claimed goes to the address on trial too.
+    pub(super) mirror_due: bool,
+    /// Of this peer, in place of the node's.
+    pub(super) keepalive: Option<Duration>,
     pub(super) pace_at: Mono,
     pub(super) heard_at: Mono,
     /// When something was last sent that asks for an answer.
     pub(super) spoke_at: Mono,
+    /// When that was first done since the peer was heard.
+    asked_at: Mono,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
     datagram_cap: u16,
@@ -72,9 +78,12 @@ impl Link {
             probes: 0,
             confirm: false,
             reopen: false,
+            mirror_due: false,
+            keepalive: None,
             pace_at: Mono::NEVER,
             heard_at: now,
             spoke_at: now,
+            asked_at: now,
             packets_sent: 0,
             packets_lost: 0,
             datagram_cap: config.max_datagram,
@@ -103,7 +112,10 @@ impl Link {
 
     /// No keys, none under way.
     pub(super) fn is_gone(&self) -> bool {
-        self.current.is_none() && self.previous.is_none() && self.pending.is_empty() && self.opening.is_none()
+        self.current.is_none()
+            && self.previous.is_none()
+            && self.pending.is_empty()
+            && self.opening.is_none()
             && self.pings.is_empty()
     }
 
@@ -123,13 +135,12 @@ impl Link {
         current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
     }
 
-    /// Every index under which this link is found.
-    pub(super) fn indices(&self) -> impl Iterator<Item = ChannelIndex> + '_ {
-        let current = self.current.as_deref().map(|epoch| epoch.index);
-        let previous = self.previous.as_ref().map(|(epoch, _)| epoch.index);
-        let opening = self.opening.as_ref().map(|opening| opening.index);
-        let pending = self.pending.iter().map(|pending| pending.epoch.index);
-        current.into_iter().chain(previous).chain(opening).chain(pending)
+    /// Something leaves that asks for an answer. Repeating it into silence keeps no channel alive.
+    pub(super) fn spoke(&mut self, now: Mono) {
+        self.spoke_at = now;
+        if self.asked_at <= self.heard_at {
+            self.asked_at = now;
+        }
     }
 
     pub(super) fn ping(&mut self, cookie: u64) {
@@ -171,13 +182,21 @@ impl Link {
         if self.current.is_none() && self.previous.is_none() {
             return Mono::NEVER;
         }
-        self.heard_at.max(self.spoke_at) + config.idle_timeout
+        self.heard_at.max(self.asked_at) + self.idle_timeout(config)
+    }
+
+    /// The shorter of both ends' patience: who drops first, drops for both.
+    fn idle_timeout(&self, config: &Config) -> Duration {
+        let theirs = self.current.as_ref().map(|epoch| epoch.params.idle_timeout);
+        theirs.filter(|theirs| !theirs.is_zero()).map_or(config.idle_timeout, |t| t.min(config.idle_timeout))
     }
 
     /// When a sign of life is due.
     pub(super) fn keepalive_at(&self, config: &Config) -> Mono {
-        match config.keepalive {
-            Some(every) if self.current.is_some() && !self.confirm => self.heard_at.max(self.spoke_at) + every,
+        match self.keepalive.or(config.keepalive) {
+            Some(every) if self.current.is_some() && !self.confirm => {
+                self.heard_at.max(self.spoke_at) + every
+            }
             _ => Mono::NEVER,
         }
     }
@@ -211,21 +230,6 @@ impl Link {
     pub(super) fn ack_due(&self, now: Mono) -> bool {
         self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
     }
-
-    /// Something of the channel itself wants to leave.
-    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
-        if self.opening.as_ref().is_some_and(|opening| opening.is_due(now)) {
-            return true;
-        }
-        let challenge = self.roaming.as_ref().is_some_and(|r| r.challenge(now).is_some());
-        self.current.is_some()
-            && (self.probes > 0
-                || self.confirm
-                || self.reopen
-                || challenge
-                || !self.responses.is_empty()
-                || self.ack_due(now))
-    }
 }
 
 fn controller(config: &Config) -> Box<dyn Congestion> {
@@ -236,6 +240,7 @@ fn controller(config: &Config) -> Box<dyn Congestion> {
 }
 
 fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
-    let path = recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
+    let path =
+        recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
     Recovery::new(now, path, controller(config))
 }

@@ -25,7 +25,8 @@ pub(super) struct Opening {
     attempts: u32,
     retries: u8,
     next_at: Mono,
-    pub(super) begun: Mono,
+    /// Where copies have gone, the latest last.
+    sent_to: Vec<SocketAddr>,
 }
 
 impl Opening {
@@ -41,7 +42,17 @@ impl Opening {
         let mac1 = mac.mac1(&datagram);
         datagram.extend_from_slice(&mac1);
         datagram.extend_from_slice(&[0; MAC_LEN]);
-        Self { initiator, index, base, datagram, mac1, attempts: 0, retries: 0, next_at: now, begun: now }
+        Self {
+            initiator,
+            index,
+            base,
+            datagram,
+            mac1,
+            attempts: 0,
+            retries: 0,
+            next_at: now,
+            sent_to: Vec::new(),
+        }
     }
 
     pub(super) const fn mac1(&self) -> &[u8; MAC_LEN] {
@@ -56,13 +67,31 @@ impl Opening {
         self.next_at
     }
 
+    /// The address whose answer came from `remote`: that one if a copy went there, else the latest.
+    pub(super) fn target_for(&self, remote: SocketAddr) -> Option<SocketAddr> {
+        let known = self.sent_to.iter().find(|target| **target == remote);
+        known.or(self.sent_to.last()).copied()
+    }
+
+    /// How often it has gone to each of `targets` addresses.
+    pub(super) fn rounds(&self, targets: usize) -> u32 {
+        self.attempts / u32::try_from(targets).unwrap_or(u32::MAX).max(1)
+    }
+
     /// A copy for the next of the `targets`, which are tried in turn. `jitter` is random.
-    pub(super) fn emit(&mut self, now: Mono, targets: &[SocketAddr], jitter: u8) -> Option<(SocketAddr, &[u8])> {
+    pub(super) fn emit(
+        &mut self,
+        now: Mono,
+        targets: &[SocketAddr],
+        jitter: u8,
+    ) -> Option<(SocketAddr, &[u8])> {
         let count = u32::try_from(targets.len()).ok().filter(|count| *count > 0)?;
         let target = targets.get((self.attempts % count) as usize)?;
         let round = (self.attempts / count).min(8);
         let wait = FIRST_RETRY.saturating_mul(1 << round).min(LAST_RETRY) / count;
         self.attempts = self.attempts.saturating_add(1);
+        self.sent_to.retain(|known| known != target);
+        self.sent_to.push(*target);
         self.next_at = now + wait + wait * u32::from(jitter) / 1_024;
         Some((*target, &self.datagram))
     }

@@ -59,23 +59,16 @@ impl Peer {
         out.letters == 0 || (out.letters < limits.queued_messages && out.bytes < limits.queued_bytes as u64)
     }
 
-    /// There is something to say that needs keys.
-    pub(super) fn wants_channel(&self, now: Mono) -> bool {
-        self.outbound.wants_channel() || self.inbound.state_due(now) || !self.link.pings.is_empty()
+    /// It is known where an opening could go.
+    pub(super) fn has_address(&self) -> bool {
+        self.link.roaming.is_some() || !self.hints.is_empty()
     }
 
-    /// There may be something to send now.
-    pub(super) fn wants_to_send(&self, now: Mono) -> bool {
-        if self.link.wants_to_send(now) {
-            return true;
-        }
-        if !self.link.is_connected() {
-            return self.link.opening.is_none() && self.wants_channel(now);
-        }
-        self.outbound.has_something()
-            || self.inbound.state_due(now)
-            || self.inbound.owes_have()
-            || !self.link.pings.is_empty()
+    /// There is something to say that needs keys.
+    pub(super) fn wants_channel(&self, now: Mono) -> bool {
+        // A STATE without a record is worth an answer, not a channel: who misses it asks again.
+        let reminds = self.inbound.receiver.is_some() && self.inbound.state_due(now);
+        self.outbound.wants_channel() || reminds || !self.link.pings.is_empty()
     }
 
     /// When time alone changes something. Never in the past for want of keys.
@@ -87,7 +80,7 @@ impl Peer {
 
     /// Nothing is known of it that anybody could miss.
     pub(super) fn is_forgettable(&self) -> bool {
-        self.outbound.is_empty() && self.inbound.is_empty() && self.link.is_gone()
+        self.outbound.is_empty() && self.inbound.is_empty(self.link.is_connected()) && self.link.is_gone()
     }
 }
 
@@ -97,6 +90,8 @@ pub(super) struct Peers {
     places: Vec<Option<Box<Peer>>>,
     free: Vec<u32>,
     by_id: BTreeMap<NodeId, u32>,
+    /// Where the search for a peer that makes room goes on.
+    hand: usize,
 }
 
 impl Peers {
@@ -148,6 +143,18 @@ impl Peers {
             self.free.shrink_to_fit();
         }
         Some(peer)
+    }
+
+    /// A place that is taken, the next one at each call.
+    pub(super) fn next_place(&mut self) -> Option<u32> {
+        let len = self.places.len();
+        for _ in 0..len {
+            self.hand = (self.hand + 1) % len;
+            if self.places.get(self.hand).is_some_and(Option::is_some) {
+                return u32::try_from(self.hand).ok();
+            }
+        }
+        None
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> {

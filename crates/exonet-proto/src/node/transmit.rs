@@ -10,9 +10,9 @@ use super::event::{MessageKey, Transmit};
 use super::inbound::Inbound;
 use super::outbound::{Next, Outbound, Piece, Room};
 use super::peer::Peer;
+use crate::channel::PacketInfo;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
-use crate::channel::PacketInfo;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot};
 use crate::message::{MAX_PLAIN_HEAD, Store};
@@ -32,6 +32,8 @@ const FULL: usize = 1_200;
 const MIN_HAVE: usize = 320;
 const MIN_REQUESTS: usize = 64;
 const MIN_TOKEN: usize = 20;
+/// Packets are not made smaller than this, whatever an unproven address allows.
+const LEAST: usize = 64;
 
 impl Node {
     /// The next datagrams to send: `buf` is cleared and filled with up to `max_segments` datagrams of equal size
@@ -39,6 +41,9 @@ impl Node {
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
+        if self.stopped {
+            return None;
+        }
         if let Some(loose) = self.loose.pop_front() {
             buf.extend_from_slice(&loose.data);
             self.count_out(1, buf.len());
@@ -57,12 +62,15 @@ impl Node {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.ready = false;
             }
-            let sent = self.transmit_peer(now, index, max_segments.max(1), buf);
-            self.touch_after(now, index, sent.is_some());
-            if let Some(transmit) = sent {
-                self.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
-                return Some(transmit);
-            }
+            self.wind_up(now, index);
+            let Some(transmit) = self.transmit_peer(now, index, max_segments.max(1), buf) else {
+                self.rest(now, index);
+                continue;
+            };
+            // Its turn comes again behind the others.
+            self.touch(now, index);
+            self.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
+            return Some(transmit);
         }
         None
     }
@@ -72,20 +80,16 @@ impl Node {
         self.stats.bytes_out += bytes as u64;
     }
 
-    /// A peer that has sent takes its turn again behind the others; one that could not waits for its deadline.
-    fn touch_after(&mut self, now: Now, index: u32, sent: bool) {
-        self.touch(now, index);
-        if sent {
-            return;
+    fn transmit_peer(
+        &mut self,
+        now: Now,
+        index: u32,
+        segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.peers.get(index)?.link.current.as_ref().is_some_and(|epoch| epoch.is_worn_out()) {
+            self.drop_channel(now, index);
         }
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        if peer.ready {
-            peer.ready = false;
-            self.ready.retain(|other| *other != index);
-        }
-    }
-
-    fn transmit_peer(&mut self, now: Now, index: u32, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         self.open_if_wanted(now, index);
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
@@ -95,6 +99,7 @@ impl Node {
         let mut assembler = Assembler { now: now.mono, clock, store, config };
         assembler
             .off_path(peer, buf)
+            .or_else(|| assembler.mirror(peer, buf))
             .or_else(|| assembler.previous(peer, buf))
             .or_else(|| assembler.mtu_probe(peer, buf))
             .or_else(|| assembler.train(peer, segments, buf))
@@ -141,7 +146,11 @@ impl Assembler<'_> {
         let padded = roaming.allowance(&to) >= FULL as u64;
         let answers = challenge.is_none();
         let bytes = epoch.seal(buf, if padded || answers { FULL } else { 64 }, |_, writer| {
-            if answers { writer.path_response(data) } else { writer.path_challenge(data) };
+            if answers {
+                writer.path_response(data)
+            } else {
+                writer.path_challenge(data)
+            };
             let rest = if padded { writer.remaining() } else { 0 };
             writer.padding(rest);
         })?;
@@ -156,22 +165,44 @@ impl Assembler<'_> {
         Some(transmit(to, bytes, bytes))
     }
 
+    /// A copy of the latest ACK and STATE for the address on trial: the peer may be there and nowhere else.
+    fn mirror(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
+        let to = roaming.mirror().filter(|_| std::mem::take(&mut link.mirror_due))?;
+        let cap = permitted(FULL, roaming.allowance(&to))?;
+        let (inbound, clock, config) = (&peer.inbound, &*self.clock, self.config);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
+            epoch.repeat_ack(self.now, writer);
+            write_state(writer, inbound, clock, config);
+        })?;
+        roaming.on_sent(&to, bytes as u64);
+        let info = PacketInfo { off_path: true, ..PacketInfo::ack(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        Some(transmit(to, bytes, bytes))
+    }
+
     /// Acknowledgements under the previous keys.
     fn previous(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
         let link = &mut peer.link;
         let (epoch, _) = link.previous.as_mut()?;
         epoch.received.ack_due().filter(|at| *at <= self.now)?;
-        let to = link.roaming.as_ref()?.active().addr();
-        let now = self.now;
-        let bytes = epoch.seal(buf, FULL, |epoch, writer| {
+        let roaming = link.roaming.as_mut()?;
+        let to = roaming.active().addr();
+        let (now, cap) = (self.now, permitted(FULL, roaming.allowance(&to))?);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
             epoch.write_ack(now, writer);
         })?;
+        roaming.on_sent(&to, bytes as u64);
         link.recovery.on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
         Some(transmit(to, bytes, bytes))
     }
 
-    /// A packet of PING and PADDING that tries a larger size.
+    /// A packet of PING and PADDING that tries a larger size, while there are messages that it would serve.
     fn mtu_probe(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if peer.outbound.letters == 0 {
+            return None;
+        }
         let link = &mut peer.link;
         let (epoch, to) = (link.current.as_deref_mut()?, link.roaming.as_ref()?.active());
         let to = to.is_validated().then(|| to.addr())?;
@@ -188,12 +219,14 @@ impl Assembler<'_> {
 
     /// As many packets of equal size as there is matter, room and permission for.
     fn train(&mut self, peer: &mut Peer, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let to = peer.link.roaming.as_ref()?.active().addr();
-        let full = usize::from(peer.link.recovery.datagram_size());
-        let mut segment = full;
+        let roaming = peer.link.roaming.as_ref()?;
+        let to = roaming.active().addr();
+        let allowance = roaming.allowance(&to);
+        let mut segment = usize::from(peer.link.recovery.datagram_size());
         for _ in 0..segments {
             let before = buf.len();
-            let Some(made) = self.packet(peer, segment, before > 0, buf) else { break };
+            let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
+            let Some(made) = self.packet(peer, cap, before > 0 && cap == segment, buf) else { break };
             let bytes = buf.len() - before;
             if before == 0 {
                 segment = bytes;
@@ -220,7 +253,7 @@ impl Assembler<'_> {
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
-            fill.control(inbound, self.clock);
+            link.mirror_due |= fill.control(inbound, self.clock);
             if purpose != Purpose::Control {
                 let window = link.recovery.congestion().window();
                 let pto = link.recovery.pto_interval();
@@ -230,7 +263,8 @@ impl Assembler<'_> {
                 }
                 made.more = fill.messages(outbound, self.store, cap - OVERHEAD);
             }
-            let lonely = purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+            let lonely =
+                purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
             if lonely && !fill.eliciting {
                 fill.eliciting |= fill.writer.ping();
             }
@@ -254,7 +288,7 @@ impl Assembler<'_> {
         if made.eliciting {
             link.confirm = false;
             link.probes = link.probes.saturating_sub(1);
-            link.spoke_at = self.now;
+            link.spoke(self.now);
         }
         link.current = Some(epoch);
         Some(made)
@@ -290,8 +324,8 @@ struct Filling<'f, 'w> {
 }
 
 impl Filling<'_, '_> {
-    /// ACK, STATE and HAVE: what the peer waits for.
-    fn control(&mut self, inbound: &mut Inbound, clock: &Clock) {
+    /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
+    fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
         self.epoch.write_ack(self.now, self.writer);
         if inbound.state_owed() && write_state(self.writer, inbound, clock, self.config) {
             inbound.state_sent();
@@ -309,6 +343,7 @@ impl Filling<'_, '_> {
                 self.eliciting = true;
             }
         }
+        !self.writer.is_empty()
     }
 
     /// ASK, TOKEN probes and the account of what was given up.
@@ -373,11 +408,13 @@ impl Filling<'_, '_> {
                 Next::Piece(Piece::Fragment { key, s, r, range }) => {
                     self.fragment(outbound, store, key, (s, r), range);
                 }
-                Next::Piece(Piece::Whole { key, s, r }) => match self.whole(outbound, store, empty, (key, s, r)) {
-                    Next::Piece(piece) => carry = Some(piece),
-                    Next::PacketFull => return true,
-                    Next::Nothing => return false,
-                },
+                Next::Piece(Piece::Whole { key, s, r }) => {
+                    match self.whole(outbound, store, empty, (key, s, r)) {
+                        Next::Piece(piece) => carry = Some(piece),
+                        Next::PacketFull => return true,
+                        Next::Nothing => return false,
+                    }
+                }
             }
         }
     }
@@ -404,7 +441,9 @@ impl Filling<'_, '_> {
             let open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
             let room = Room { left: frame.remaining(), empty, open };
             match outbound.next(self.now, store, room) {
-                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => key = next,
+                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {
+                    key = next
+                }
                 other => break other,
             }
         };
@@ -446,13 +485,24 @@ fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> b
 }
 
 /// The claim of the receiver record, or that there is none.
-pub(super) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, config: &Config) -> bool {
+pub(super) fn write_state(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+) -> bool {
     let Some(record) = inbound.receiver.as_ref() else {
         return writer.state_gone(clock.b(), Incarnation(clock.ck()));
     };
     let (hi, lo, free) = record.parts();
     let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
     writer.state_live(clock.b(), record.incarnation(), claim, free.iter(), MAX_STATE_RANGES).is_some()
+}
+
+/// The size of a packet that may be as large as `wanted` and as an unproven address allows.
+fn permitted(wanted: usize, allowance: u64) -> Option<usize> {
+    let cap = usize::try_from(allowance).unwrap_or(usize::MAX).min(wanted);
+    (cap >= LEAST).then_some(cap)
 }
 
 fn size_of(bytes: usize) -> u16 {

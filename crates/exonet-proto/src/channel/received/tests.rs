@@ -15,11 +15,7 @@ fn at(micros: u64) -> Mono {
 
 fn take(space: &mut Received, numbers: impl IntoIterator<Item = u64>) {
     for number in numbers {
-        assert_eq!(
-            space.on_packet(at(0), number, true, 0),
-            Arrival::Fresh,
-            "{number}"
-        );
+        assert_eq!(space.on_packet(at(0), number, true, 0), Arrival::Fresh, "{number}");
     }
 }
 
@@ -171,21 +167,8 @@ fn a_duplicate_changes_nothing() {
     space.on_ack_sent();
     assert_eq!(space.on_packet(at(2), 0, true, CE), Arrival::Duplicate);
     assert_eq!(space.ack_due(), None);
-    assert_eq!(
-        space.ecn(),
-        EcnCounts {
-            ect0: 1,
-            ect1: 0,
-            ce: 0
-        }
-    );
-    assert_eq!(
-        space.largest(),
-        Some(Largest {
-            number: 0,
-            arrived: at(1)
-        })
-    );
+    assert_eq!(space.ecn(), EcnCounts { ect0: 1, ect1: 0, ce: 0 });
+    assert_eq!(space.largest(), Some(Largest { number: 0, arrived: at(1) }));
 }
 
 #[test]
@@ -196,4 +179,15 @@ fn the_delay_is_that_of_the_largest() {
     assert_eq!(space.delay(at(500)), Duration::from_micros(400));
     assert!(!space.is_newest(4));
     assert!(space.is_newest(6));
+}
+
+#[test]
+fn full_words_are_told_until_the_peer_knows() {
+    let mut space = Received::default();
+    take(&mut space, 0..200);
+    space.forget_below(10);
+    assert_eq!(space.ranges().collect::<Vec<_>>(), vec![10..200]);
+    space.forget_below(190);
+    assert_eq!(space.ranges().collect::<Vec<_>>(), vec![190..200]);
+    assert_eq!(space.words.len(), 2);
 }

@@ -6,10 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const RULE: LossRule = LossRule {
-    packets: 3,
-    time: Duration::from_micros(500),
-};
+const RULE: LossRule = LossRule { packets: 3, time: Duration::from_micros(500) };
 const MEMORY: Duration = Duration::from_micros(2_000);
 
 fn at(micros: u64) -> Mono {
@@ -215,16 +212,15 @@ fn empty_ranges_are_passed_over() {
 fn a_rising_ack_visits_each_packet_once() {
     let mut space: Sent<u64> = Sent::new();
     // The first packet stays lost and remembered, so nothing retires.
-    for _ in 0..10_000 {
+    for _ in 0..1_000 {
         send(&mut space, at(0), []);
     }
-    ack(&mut space, &[1..5]).unwrap();
+    ack(&mut space, &[1..900]).unwrap();
     lost(&mut space, at(0));
-    for end in 6..=10_000 {
+    for end in 901..=1_000 {
+        // A packet as if it had never been acknowledged: a walk that came by would report it.
+        space.packets[500].state = State::Outstanding;
         assert_eq!(ack(&mut space, &[1..end]), Ok(vec![(end - 1, false)]));
-        // The run covers all of the range: the next walk jumps it in one step.
-        let last = &space.packets[usize::try_from(end - 1).unwrap()];
-        assert_eq!(last.state, State::Acked { run: 1 });
     }
 }
 
@@ -256,12 +252,7 @@ fn packets_that_nobody_acknowledges_are_counted() {
 #[test]
 fn an_overtaken_ack_takes_no_ecn_count_back() {
     let mut space: Sent<u64> = Sent::new();
-    let ce = |ce| {
-        Some(EcnCounts {
-            ce,
-            ..EcnCounts::default()
-        })
-    };
+    let ce = |ce| Some(EcnCounts { ce, ..EcnCounts::default() });
     assert_eq!(space.on_ecn(ce(3)), 3);
     assert_eq!(space.on_ecn(ce(2)), 0);
     assert_eq!(space.on_ecn(None), 0);
@@ -278,9 +269,7 @@ fn a_steady_flow_allocates_nothing() {
         }
         let last = space.next_number();
         // Each tenth packet is lost and remembered for a while.
-        let ranges = (1..10)
-            .rev()
-            .map(|ten| last - 10 * (10 - ten) + 1..last - 10 * (9 - ten));
+        let ranges = (1..10).rev().map(|ten| last - 10 * (10 - ten) + 1..last - 10 * (9 - ten));
         space.on_ack(ranges, |_| {}).unwrap();
         lost(&mut space, at(round));
         space.retire(at(round), Duration::from_micros(10));

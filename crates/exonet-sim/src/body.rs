@@ -1,0 +1,33 @@
+//! Bodies that bear the number of their message, and are otherwise determined by it.
+
+use bytes::Bytes;
+
+/// Bytes of the number.
+const NUMBER: usize = 8;
+
+/// The tag and the body of message `number`: one too short for the number has it in its tag.
+pub(crate) fn message(number: u64, size: usize) -> (Bytes, Bytes) {
+    if size < NUMBER {
+        (Bytes::copy_from_slice(&number.to_be_bytes()), part(number, NUMBER, size))
+    } else {
+        (Bytes::new(), part(number, 0, size))
+    }
+}
+
+/// `len` bytes of the body of `number`, from `at` on.
+pub(crate) fn part(number: u64, at: usize, len: usize) -> Bytes {
+    let [.., salt] = number.wrapping_mul(31).to_be_bytes();
+    let byte = |i: usize| match number.to_be_bytes().get(i) {
+        Some(byte) => *byte,
+        None => salt.wrapping_add(i.to_le_bytes()[0]),
+    };
+    (at..at + len).map(byte).collect()
+}
+
+/// The number of a message that is as it was sent.
+pub(crate) fn number_of(tag: &[u8], body: &Bytes) -> Option<u64> {
+    let front: &[u8] = if tag.is_empty() { body } else { tag };
+    let number = u64::from_be_bytes(*front.first_chunk()?);
+    let at = if tag.is_empty() { 0 } else { NUMBER };
+    (*body == part(number, at, body.len())).then_some(number)
+}

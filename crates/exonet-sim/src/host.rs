@@ -1,0 +1,176 @@
+//! A node of the world with what surrounds it: its disk, and an application that reads and writes.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use exonet_proto::node::{
+    Batch, BodyRead, BodyWrite, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
+};
+use exonet_proto::{Mono, Now};
+
+use crate::body;
+use crate::{Disk, Ledger};
+
+/// A message that this host waits to hear of.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waiting {
+    pub(crate) number: u64,
+    pub(crate) to: usize,
+}
+
+/// A large message that its application writes bit by bit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Writing {
+    pub(crate) number: u64,
+    pub(crate) at: usize,
+    /// How far the application wants to have written.
+    pub(crate) upto: usize,
+}
+
+/// A large message that its application reads as it comes.
+#[derive(Clone, Debug, Default)]
+struct Reading {
+    front: Vec<u8>,
+    at: usize,
+    spoilt: bool,
+}
+
+#[derive(Debug)]
+pub(crate) struct Host {
+    pub(crate) node: Node,
+    pub(crate) secret: [u8; 32],
+    pub(crate) config: Config,
+    pub(crate) address: SocketAddr,
+    pub(crate) disk: Option<Disk>,
+    /// Under way to the disk, and when it will be there.
+    pub(crate) persisting: Option<(Mono, Batch)>,
+    /// `D` at the last boot: incarnations below it are of unknown outcome.
+    pub(crate) amnesia: u64,
+    /// Evictions seen so far.
+    pub(crate) evictions: u64,
+    pub(crate) waiting: BTreeMap<MessageKey, Waiting>,
+    pub(crate) writing: BTreeMap<MessageKey, Writing>,
+    reading: BTreeMap<DeliveryKey, Reading>,
+    /// It takes what arrives as soon as it arrives.
+    pub(crate) reads: bool,
+    /// What the node said, outcomes aside.
+    pub(crate) events: Vec<Event>,
+    /// Datagrams that have left it.
+    pub(crate) sent: u64,
+}
+
+impl Host {
+    pub(crate) fn new(
+        node: Node,
+        secret: [u8; 32],
+        config: Config,
+        address: SocketAddr,
+        disk: Option<Disk>,
+    ) -> Self {
+        Self {
+            node,
+            secret,
+            config,
+            address,
+            disk,
+            persisting: None,
+            amnesia: 0,
+            evictions: 0,
+            waiting: BTreeMap::new(),
+            writing: BTreeMap::new(),
+            reading: BTreeMap::new(),
+            reads: true,
+            events: Vec::new(),
+            sent: 0,
+        }
+    }
+
+    /// The process dies: all that it held in memory is gone.
+    pub(crate) fn die(&mut self) -> impl Iterator<Item = u64> + use<> {
+        self.writing.clear();
+        self.reading.clear();
+        self.events.clear();
+        self.persisting = None;
+        self.evictions = 0;
+        std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
+    }
+
+    /// What the application does when it runs: takes what has arrived, reads and writes what is large.
+    pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
+        if self.reads {
+            while let Some(incoming) = self.node.recv(now) {
+                self.incoming(incoming, ledger);
+            }
+            let keys: Vec<DeliveryKey> = self.reading.keys().copied().collect();
+            for key in keys {
+                self.read(now, key, ledger);
+            }
+        }
+        let keys: Vec<MessageKey> = self.writing.keys().copied().collect();
+        for key in keys {
+            self.write(now, key);
+        }
+    }
+
+    fn incoming(&mut self, incoming: Incoming, ledger: &mut Ledger) {
+        match &incoming.body {
+            IncomingBody::Whole(body) => ledger.taken(body::number_of(&incoming.tag, body)),
+            IncomingBody::Stream { .. } => {
+                self.reading.insert(incoming.key, Reading::default());
+            }
+        }
+    }
+
+    fn read(&mut self, now: Now, key: DeliveryKey, ledger: &mut Ledger) {
+        loop {
+            let Some(reading) = self.reading.get_mut(&key) else {
+                return;
+            };
+            match self.node.body_read(now, key) {
+                BodyRead::Data(data) => reading.take(&data),
+                BodyRead::Pending => return,
+                BodyRead::Aborted => {
+                    self.reading.remove(&key);
+                    self.node.release(now, key);
+                }
+                BodyRead::End => {
+                    let number = reading.number();
+                    self.reading.remove(&key);
+                    if self.node.done(now, key) {
+                        ledger.taken(number);
+                    }
+                }
+            }
+        }
+    }
+
+    fn write(&mut self, now: Now, key: MessageKey) {
+        while let Some(writing) = self.writing.get_mut(&key) {
+            let room = (writing.upto - writing.at).min(64 << 10);
+            let mut data = body::part(writing.number, writing.at, room);
+            match self.node.body_write(now, key, &mut data) {
+                BodyWrite::Gone => {
+                    self.writing.remove(&key);
+                }
+                BodyWrite::Taken(0) => return,
+                BodyWrite::Taken(taken) => writing.at += taken,
+            }
+        }
+    }
+}
+
+impl Reading {
+    fn take(&mut self, data: &Bytes) {
+        let missing = 8_usize.saturating_sub(self.front.len()).min(data.len());
+        self.front.extend(data.iter().take(missing));
+        if let Some(number) = self.front.first_chunk() {
+            self.spoilt |= *data != body::part(u64::from_be_bytes(*number), self.at, data.len());
+        }
+        self.at += data.len();
+    }
+
+    fn number(&self) -> Option<u64> {
+        self.front.first_chunk().filter(|_| !self.spoilt).map(|number| u64::from_be_bytes(*number))
+    }
+}

@@ -1,0 +1,68 @@
+//! What the scenario tests share.
+
+#![allow(dead_code, unreachable_pub)]
+
+use core::time::Duration;
+
+use exonet_proto::node::{Config, Policy};
+use exonet_sim::{LinkConfig, NodeIndex, World};
+
+pub const MS: Duration = Duration::from_millis(1);
+pub const SECOND: Duration = Duration::from_secs(1);
+
+pub fn open() -> Config {
+    Config::new(Policy::Anyone)
+}
+
+/// Everything that a network may do, at once.
+pub fn bad_link(loss: f64) -> LinkConfig {
+    LinkConfig {
+        loss,
+        duplicate: 0.02,
+        corrupt: 0.01,
+        jitter: 8 * MS,
+        replay: 0.01,
+        replay_after: 60 * SECOND,
+        ..LinkConfig::perfect(10 * MS)
+    }
+}
+
+/// A world of two nodes: the first ephemeral, the second with a disk.
+pub fn pair(seed: u64, link: LinkConfig) -> (World, NodeIndex, NodeIndex) {
+    let mut world = World::new(seed, link);
+    let (a, b) = (world.add(open(), false), world.add(open(), true));
+    (world, a, b)
+}
+
+/// No promise was broken so far, and every message has an outcome.
+#[track_caller]
+pub fn settled(world: &mut World, within: Duration, what: &str) {
+    let settled = world.run_until_settled(within);
+    assert_eq!(world.ledger.violations(), [], "{what}");
+    assert!(settled, "{what}: {:?}, {} open", world.ledger.totals(), world.ledger.open());
+}
+
+/// Every message was delivered, and taken once.
+#[track_caller]
+pub fn all_delivered(world: &World, what: &str) {
+    let totals = world.ledger.totals();
+    assert_eq!((totals.delivered, totals.taken), (totals.sent, totals.sent), "{what}");
+    assert_eq!(world.ledger.violations(), [], "{what}");
+}
+
+/// Both ends forget everything in the end, and say at most `most` while they do.
+#[track_caller]
+pub fn forgotten(world: &mut World, nodes: &[NodeIndex], most: u64, what: &str) {
+    let before = world.datagrams;
+    world.run_for(400 * SECOND);
+    for node in nodes {
+        let stats = world.node(*node).unwrap().stats();
+        assert_eq!((stats.peers, stats.half_open, stats.received_bytes), (0, 0, 0), "{what}: {node:?}");
+        assert_eq!(world.node(*node).unwrap().poll_timeout(), None, "{what}: {node:?} waits for nothing");
+    }
+    let chatter = world.datagrams - before;
+    assert!(chatter < most, "{what}: {chatter} datagrams while quiet");
+    let before = world.datagrams;
+    world.run_for(4_000 * SECOND);
+    assert_eq!(world.datagrams, before, "{what}: forgotten peers say nothing");
+}

@@ -1,0 +1,105 @@
+//! Who may talk to a node.
+
+mod common;
+
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use exonet_proto::node::{Config, Event, Policy};
+use exonet_sim::{LinkConfig, World};
+
+fn only(ids: impl IntoIterator<Item = exonet_proto::NodeId>) -> Config {
+    Config::new(Policy::Only(ids.into_iter().collect()))
+}
+
+#[test]
+fn only_those_listed_get_in_and_others_cost_nothing() {
+    let mut world = World::new(1, bad_link(0.0));
+    let (friend, stranger) = (world.add(open(), true), world.add(open(), true));
+    let host = world.add(only([world.id(friend).unwrap()]), true);
+    world.send(friend, host, 1_000).unwrap();
+    settled(&mut world, 5 * SECOND, "a friend");
+    let refused = world.send(stranger, host, 1_000).unwrap();
+    let from = world.sent_by(host);
+    world.run_for(5 * SECOND);
+    assert_eq!(world.ledger.outcome_of(refused), None);
+    assert_eq!(world.ledger.totals().taken, 1);
+    let stats = world.node(host).unwrap().stats();
+    assert!(stats.openings_refused > 2 && stats.half_open == 0 && stats.peers <= 1, "{stats:?}");
+    let stranger_id = world.id(stranger).unwrap();
+    assert_eq!(world.node(host).unwrap().peer_stats(&stranger_id), None);
+    assert!(world.sent_by(host) - from < 5, "a stranger is not answered");
+    world.with(stranger, |node, now| node.abandon_peer(now, &node.peers()[0]));
+    forgotten(&mut world, &[friend, host, stranger], 500, "afterwards");
+}
+
+#[test]
+fn who_is_sent_to_is_let_in() {
+    let mut world = World::new(1, bad_link(0.0));
+    let (friend, host) = (world.add(open(), true), world.add(only([]), true));
+    world.send(friend, host, 100).unwrap();
+    world.run_for(5 * SECOND);
+    assert_eq!(world.ledger.totals().taken, 0);
+    world.send(host, friend, 100).unwrap();
+    settled(&mut world, 10 * SECOND, "sent to first");
+    all_delivered(&world, "both ways");
+}
+
+#[test]
+fn the_application_is_asked_once_and_its_word_counts() {
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let (good, bad) = (world.add(open(), true), world.add(open(), true));
+    let host = world.add(Config::new(Policy::Ask), true);
+    world.send(good, host, 100).unwrap();
+    let refused = world.send(bad, host, 100).unwrap();
+    world.run_for(3 * SECOND);
+    let mut asked: Vec<_> = world.events(host).into_iter().collect();
+    let (good_id, bad_id) = (world.id(good).unwrap(), world.id(bad).unwrap());
+    asked.retain(|event| matches!(event, Event::Authorize { .. }));
+    let ids: Vec<_> = asked
+        .iter()
+        .map(|event| if let Event::Authorize { id, .. } = event { *id } else { good_id })
+        .collect();
+    assert_eq!(ids.len(), 2, "each once: {ids:?}");
+    assert!(ids.contains(&good_id) && ids.contains(&bad_id));
+    assert_eq!((world.ledger.totals().taken, world.node(host).unwrap().stats().peers), (0, 0));
+    let now = world.now();
+    world.with(host, |node, now| node.admit(now, good_id, true));
+    world.with(host, |node, now| node.admit(now, bad_id, false));
+    while world.ledger.totals().delivered == 0 {
+        world.run_for(10 * MS);
+        assert!(world.now().since(now) < 100 * MS, "the opening that waited is answered at once");
+    }
+    world.run_for(3 * SECOND);
+    let again = world.events(host);
+    assert!(
+        again.iter().any(|event| matches!(event, Event::Authorize { id, .. } if *id == bad_id)),
+        "{again:?}"
+    );
+    assert_eq!(world.ledger.outcome_of(refused), None);
+    assert!(world.node(host).unwrap().peer_stats(&bad_id).is_none());
+    world.with(bad, |node, now| node.abandon_peer(now, &node.peers()[0]));
+    forgotten(&mut world, &[good, host, bad], 500, "afterwards");
+}
+
+#[test]
+fn those_who_wait_for_a_word_are_bounded() {
+    let mut world = World::new(1, LinkConfig::perfect(MS));
+    let host = world.add(Config::new(Policy::Ask), true);
+    for _ in 0..300 {
+        let stranger = world.add(open(), false);
+        world.send(stranger, host, 100).unwrap();
+        world.run_for(10 * MS);
+        world.remove(stranger);
+    }
+    let asked = world.events(host).iter().filter(|event| matches!(event, Event::Authorize { .. })).count();
+    assert_eq!(asked, 256);
+    assert_eq!(world.node(host).unwrap().stats().peers, 0);
+}
+
+#[test]
+fn leave_given_to_nobody_leaves_nothing() {
+    let mut world = World::new(1, LinkConfig::perfect(MS));
+    let (host, other) = (world.add(Config::new(Policy::Ask), true), world.add(open(), false));
+    let id = world.id(other).unwrap();
+    world.with(host, |node, now| node.admit(now, id, true));
+    assert_eq!(world.node(host).unwrap().stats().peers, 0);
+}
