@@ -118,9 +118,6 @@ mod tests {
     #[test]
     fn description_names_what_happened_only() {
         assert_eq!(tally(&[]).describe(), "0 delivered");
-        assert_eq!(
-            tally(&[Outcome::Delivered, Outcome::Unknown]).describe(),
-            "1 delivered, 1 unknown"
-        );
+        assert_eq!(tally(&[Outcome::Delivered, Outcome::Unknown]).describe(), "1 delivered, 1 unknown");
     }
 }

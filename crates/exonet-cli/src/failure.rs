@@ -16,11 +16,7 @@ pub(crate) struct Failure {
 impl Failure {
     /// `what` names the thing that failed.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self {
-            what: what.into(),
-            why: None,
-            todo: None,
-        }
+        Self { what: what.into(), why: None, todo: None }
     }
 
     /// A file or directory that could not be used: `doing` is the verb.
@@ -102,10 +98,7 @@ mod tests {
     #[test]
     fn causes_are_told_once_each() {
         let cause = || io::Error::other("the cause");
-        assert_eq!(
-            Failure::new("it").because(&Outer(cause())).to_string(),
-            "it: outer: the cause"
-        );
+        assert_eq!(Failure::new("it").because(&Outer(cause())).to_string(), "it: outer: the cause");
         assert_eq!(Failure::new("it").because(&cause()).to_string(), "it: the cause");
     }
 

@@ -37,10 +37,7 @@ impl Identity {
                 (name, path)
             }
         };
-        Ok(Self::Stored {
-            name: name.to_owned(),
-            path,
-        })
+        Ok(Self::Stored { name: name.to_owned(), path })
     }
 
     /// Makes it where it is not there yet, and says whether it did.
@@ -108,9 +105,7 @@ impl fmt::Display for Identity {
 
 /// Whether anything of an identity is in `path`. A damaged one is there: opening it will say so.
 fn exists(path: &Path) -> bool {
-    ["key", "clock"]
-        .iter()
-        .any(|file| path.join(file).symlink_metadata().is_ok())
+    ["key", "clock"].iter().any(|file| path.join(file).symlink_metadata().is_ok())
 }
 
 /// A secret from the system's generator.

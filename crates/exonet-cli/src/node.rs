@@ -18,10 +18,8 @@ const EVERYWHERE_V4: &str = "0.0.0.0:3966";
 pub(crate) async fn toward(settings: &Settings, peer: &PeerAddr) -> Result<Node, Failure> {
     if peer.hints().next().is_none() {
         // An id alone is enough only for a node that has heard of it, and this one is about to be born.
-        return Err(
-            Failure::new(format!("no address is known for {}", peer.id.short()))
-                .hint("write the peer as ID@HOST:PORT, as `exon listen` prints it"),
-        );
+        return Err(Failure::new(format!("no address is known for {}", peer.id.short()))
+            .hint("write the peer as ID@HOST:PORT, as `exon listen` prints it"));
     }
     let builder = settings.identity.apply(Node::builder(Allow::only([peer.id])))?;
     builder.build().await.map_err(|error| failed(settings, &error))
@@ -30,11 +28,7 @@ pub(crate) async fn toward(settings: &Settings, peer: &PeerAddr) -> Result<Node,
 /// A node that peers reach at `bind`.
 pub(crate) async fn at(settings: &Settings, bind: Option<&str>, allow: &[NodeId]) -> Result<Node, Failure> {
     let build = async |bind: &str| {
-        let allow = if allow.is_empty() {
-            Allow::anyone()
-        } else {
-            Allow::only(allow.iter().copied())
-        };
+        let allow = if allow.is_empty() { Allow::anyone() } else { Allow::only(allow.iter().copied()) };
         let builder = settings.identity.apply(Node::builder(allow))?.bind(bind);
         Ok(builder.build().await)
     };

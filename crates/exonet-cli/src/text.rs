@@ -31,9 +31,7 @@ pub(crate) fn is_hidden(c: char) -> bool {
 
 /// Whether `bytes` are better shown as a dump than as text.
 pub(crate) fn is_binary(bytes: &[u8]) -> bool {
-    std::str::from_utf8(bytes).map_or(true, |text| {
-        text.chars().any(|c| c.is_control() && !c.is_whitespace())
-    })
+    std::str::from_utf8(bytes).map_or(true, |text| text.chars().any(|c| c.is_control() && !c.is_whitespace()))
 }
 
 /// Lines of sixteen bytes, in hexadecimal and as text; long content is cut, and that is said.
@@ -44,20 +42,9 @@ pub(crate) fn dump(bytes: &[u8]) -> String {
         let hex: Vec<String> = line.iter().map(|byte| format!("{byte:02x}")).collect();
         let ascii: String = line
             .iter()
-            .map(|byte| {
-                if byte.is_ascii_graphic() || *byte == b' ' {
-                    char::from(*byte)
-                } else {
-                    '.'
-                }
-            })
+            .map(|byte| if byte.is_ascii_graphic() || *byte == b' ' { char::from(*byte) } else { '.' })
             .collect();
-        let _ = write!(
-            text,
-            "\n          {:06x}  {:<47}  {ascii}",
-            row * 16,
-            hex.join(" ")
-        );
+        let _ = write!(text, "\n          {:06x}  {:<47}  {ascii}", row * 16, hex.join(" "));
     }
     if shown.len() < bytes.len() {
         let rest = u64::try_from(bytes.len() - shown.len()).unwrap_or(u64::MAX);
@@ -68,12 +55,10 @@ pub(crate) fn dump(bytes: &[u8]) -> String {
 
 /// Bytes in hexadecimal, for JSON.
 pub(crate) fn hex(bytes: &[u8]) -> String {
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]

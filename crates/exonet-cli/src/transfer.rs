@@ -59,11 +59,7 @@ pub(crate) enum FormatError {
 
 impl Header {
     pub(crate) fn new(name: &str, size: u64) -> Self {
-        Self {
-            v: VERSION,
-            name: name.to_owned(),
-            size,
-        }
+        Self { v: VERSION, name: name.to_owned(), size }
     }
 
     /// The header with its length before it.
@@ -99,11 +95,7 @@ impl Header {
             return Err(FormatError::Version(header.v));
         }
         let announced = header.size.checked_add(2 + u64::from(len) + HASH_LEN);
-        if announced == Some(total) {
-            Ok(header)
-        } else {
-            Err(FormatError::Length { total })
-        }
+        if announced == Some(total) { Ok(header) } else { Err(FormatError::Length { total }) }
     }
 }
 
@@ -179,11 +171,7 @@ pub(crate) async fn read_file(
     // A streamed body may be taken only once its end has been seen.
     drain(&mut body).await.map_err(PourError::Read)?;
     let hash = hash.finalize();
-    Ok(if hash == claimed {
-        Ok(hash)
-    } else {
-        Err(FormatError::Hash)
-    })
+    Ok(if hash == claimed { Ok(hash) } else { Err(FormatError::Hash) })
 }
 
 /// Reads to the end, for nothing.
@@ -203,12 +191,7 @@ pub(crate) struct Refused {
 
 impl Refused {
     pub(crate) fn new(id: MessageId, reason: String) -> Self {
-        Self {
-            v: VERSION,
-            r: id.r.0,
-            s: id.s.0,
-            reason,
-        }
+        Self { v: VERSION, r: id.r.0, s: id.s.0, reason }
     }
 
     pub(crate) fn encode(&self) -> Vec<u8> {
@@ -218,9 +201,7 @@ impl Refused {
 
     /// Nothing, if it is not one.
     pub(crate) fn decode(body: &[u8]) -> Option<Self> {
-        serde_json::from_slice(body)
-            .ok()
-            .filter(|refused: &Self| refused.v == VERSION)
+        serde_json::from_slice(body).ok().filter(|refused: &Self| refused.v == VERSION)
     }
 
     /// Names the refused message among those of one sender.
@@ -235,10 +216,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn block_on<F: Future>(future: F) -> F::Output {
-        tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap()
-            .block_on(future)
+        tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(future)
     }
 
     fn body_of(name: &str, content: &[u8]) -> Vec<u8> {

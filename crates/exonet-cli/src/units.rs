@@ -17,9 +17,7 @@ pub(crate) enum ParseError {
 
 /// Splits `1.5GiB` into its number and its unit.
 fn split(text: &str) -> Option<(f64, &str)> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     number.parse().ok().map(|number| (number, unit.trim()))
 }
@@ -52,9 +50,7 @@ impl FromStr for Size {
 
 /// The nearest integer, where there is one. A span is the checked way from a fraction to an integer.
 pub(crate) fn whole(number: f64) -> Option<u64> {
-    Duration::try_from_secs_f64(number.round())
-        .ok()
-        .map(|span| span.as_secs())
+    Duration::try_from_secs_f64(number.round()).ok().map(|span| span.as_secs())
 }
 
 impl fmt::Display for Size {
@@ -68,11 +64,7 @@ impl fmt::Display for Size {
             value /= 1_024.0;
             unit = next;
         }
-        if unit == "B" {
-            f.pad(&format!("{} B", self.0))
-        } else {
-            f.pad(&format!("{value:.1} {unit}"))
-        }
+        if unit == "B" { f.pad(&format!("{} B", self.0)) } else { f.pad(&format!("{value:.1} {unit}")) }
     }
 }
 
@@ -136,11 +128,7 @@ pub(crate) fn span(span: Duration) -> String {
 /// `count` things in `span`, as a rate a second.
 pub(crate) fn rate(count: u64, span: Duration) -> f64 {
     let seconds = span.as_secs_f64();
-    if seconds > 0.0 {
-        precise(count) / seconds
-    } else {
-        0.0
-    }
+    if seconds > 0.0 { precise(count) / seconds } else { 0.0 }
 }
 
 /// A share as `5 %` or `0.5 %`.

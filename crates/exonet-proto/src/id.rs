@@ -122,11 +122,7 @@ impl FromStr for NodeId {
         }
         let (key, sum) = rest.split_at_checked(32).ok_or(ParseNodeIdError::Checksum)?;
         let id = Self(key.try_into().map_err(|_| ParseNodeIdError::Checksum)?);
-        if sum == id.checksum() {
-            Ok(id)
-        } else {
-            Err(ParseNodeIdError::Checksum)
-        }
+        if sum == id.checksum() { Ok(id) } else { Err(ParseNodeIdError::Checksum) }
     }
 }
 

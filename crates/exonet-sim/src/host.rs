@@ -61,7 +61,13 @@ pub(crate) struct Host {
 }
 
 impl Host {
-    pub(crate) fn new(node: Node, secret: [u8; 32], config: Config, address: SocketAddr, disk: Option<Disk>) -> Self {
+    pub(crate) fn new(
+        node: Node,
+        secret: [u8; 32],
+        config: Config,
+        address: SocketAddr,
+        disk: Option<Disk>,
+    ) -> Self {
         Self {
             node,
             secret,
@@ -118,7 +124,9 @@ impl Host {
 
     fn read(&mut self, now: Now, key: DeliveryKey, ledger: &mut Ledger) {
         loop {
-            let Some(reading) = self.reading.get_mut(&key) else { return };
+            let Some(reading) = self.reading.get_mut(&key) else {
+                return;
+            };
             match self.node.body_read(now, key) {
                 BodyRead::Data(data) => reading.take(&data),
                 BodyRead::Pending => return,

@@ -79,7 +79,9 @@ impl Ledger {
 
     /// Its sender was told what became of it.
     pub fn outcome(&mut self, message: u64, outcome: Outcome) {
-        let Some(entry) = self.entries.get_mut(&message) else { return };
+        let Some(entry) = self.entries.get_mut(&message) else {
+            return;
+        };
         if entry.outcome.replace(outcome).is_some() {
             self.violations.push(Violation::TwoOutcomes(message));
         } else {
@@ -87,7 +89,9 @@ impl Ledger {
         }
         let wrong = match outcome {
             Outcome::Delivered if entry.taken == 0 => Some(Violation::FalseDelivered(message)),
-            Outcome::Expired | Outcome::Cancelled if entry.taken > 0 => Some(Violation::FalseWithdrawn(message)),
+            Outcome::Expired | Outcome::Cancelled if entry.taken > 0 => {
+                Some(Violation::FalseWithdrawn(message))
+            }
             Outcome::Unknown if !entry.excused => Some(Violation::FalseUnknown(message)),
             _ => None,
         };

@@ -88,7 +88,9 @@ impl Link {
         if config.is_down(now) || dice.chance(config.loss) {
             return arrivals;
         }
-        let Some(out) = self.leaves(now, bytes) else { return arrivals };
+        let Some(out) = self.leaves(now, bytes) else {
+            return arrivals;
+        };
         let config = &self.config;
         let copies = if dice.chance(config.duplicate) { 2 } else { 1 };
         for _ in 0..copies {
@@ -103,7 +105,9 @@ impl Link {
 
     /// When it has passed the queue; None when that is full.
     fn leaves(&mut self, now: Mono, bytes: u64) -> Option<Mono> {
-        let Some(rate) = self.config.rate else { return Some(now) };
+        let Some(rate) = self.config.rate else {
+            return Some(now);
+        };
         let nanos = |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
         if self.busy.since(now) > nanos(self.config.queue) {
             return None;

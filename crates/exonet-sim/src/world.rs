@@ -117,7 +117,8 @@ impl World {
         let address = self.fresh_address();
         self.owners.insert(address, index);
         let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
-        let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
+        let node =
+            Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
         self.hosts.insert(index, Host::new(node, secret, config, address, disk));
         self.pump(NodeIndex(index));
         NodeIndex(index)
@@ -228,7 +229,12 @@ impl World {
     ///
     /// # Errors
     /// As the core's `send_stream`.
-    pub fn send_stream(&mut self, from: NodeIndex, to: NodeIndex, len: u64) -> Result<(u64, MessageKey), SendError> {
+    pub fn send_stream(
+        &mut self,
+        from: NodeIndex,
+        to: NodeIndex,
+        len: u64,
+    ) -> Result<(u64, MessageKey), SendError> {
         let sent = self.submit(from, to, |node, now, id, address| {
             node.send_stream(now, id, &[address], Outgoing::default(), len)
         })?;
@@ -292,7 +298,9 @@ impl World {
         let (now, seed, secret) = (self.time(), self.dice.bytes(), self.dice.bytes());
         let written = self.dice.chance(0.5);
         self.ledger.excuse_open();
-        let Some(host) = self.hosts.get_mut(&node.0) else { return };
+        let Some(host) = self.hosts.get_mut(&node.0) else {
+            return;
+        };
         let persisting = host.persisting;
         self.ledger.orphan(host.die());
         let boot = match (&mut host.disk, persisting) {
@@ -346,7 +354,9 @@ impl World {
         let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting?.0, *i)));
         let write = writes.min();
         let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
-        let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else { return false };
+        let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
+            return false;
+        };
         self.now = self.now.max(at);
         match (flight, write, timer) {
             (Some(flight), ..) if flight == at => {
@@ -363,7 +373,9 @@ impl World {
 
     fn timeout(&mut self, index: NodeIndex) {
         let now = self.time();
-        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
         host.node.handle_timeout(now);
         let evictions = host.node.stats().evictions;
         if evictions > std::mem::replace(&mut host.evictions, evictions) {
@@ -375,8 +387,12 @@ impl World {
 
     fn written(&mut self, index: NodeIndex) {
         let now = self.time();
-        let Some(host) = self.hosts.get_mut(&index.0) else { return };
-        let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else { return };
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
+        let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
+            return;
+        };
         if disk.broken {
             host.node.handle_persist_failed(now);
         } else {
@@ -387,7 +403,9 @@ impl World {
     }
 
     fn deliver(&mut self, mut flight: Flight) {
-        let Some(index) = self.owners.get(&flight.to).copied() else { return };
+        let Some(index) = self.owners.get(&flight.to).copied() else {
+            return;
+        };
         if self.hosts.get(&index).is_none_or(|host| host.address != flight.to) {
             return;
         }
@@ -402,7 +420,9 @@ impl World {
     fn pump(&mut self, index: NodeIndex) {
         let now = self.time();
         loop {
-            let Some(host) = self.hosts.get_mut(&index.0) else { return };
+            let Some(host) = self.hosts.get_mut(&index.0) else {
+                return;
+            };
             if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
                 host.persisting = Some(disk.begin(self.now, batch, &mut self.dice));
                 if disk.latency.is_zero() && !disk.broken {
@@ -442,7 +462,9 @@ impl World {
     }
 
     fn launch(&mut self, index: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
-        let Some(target) = self.owners.get(&to).copied() else { return };
+        let Some(target) = self.owners.get(&to).copied() else {
+            return;
+        };
         let default = &self.default_link;
         let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
         let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
@@ -477,7 +499,9 @@ impl World {
 
     /// The application hears what the node has to say.
     fn heed(&mut self, index: NodeIndex) {
-        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
         let mut outcomes = Vec::new();
         while let Some(event) = host.node.poll_event() {
             match event {

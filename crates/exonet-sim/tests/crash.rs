@@ -13,7 +13,12 @@ fn tiny(block: u64) -> Config {
 }
 
 /// Random traffic both ways while `crash` does its worst, `rounds` times.
-fn traffic(world: &mut World, [a, b]: [NodeIndex; 2], rounds: usize, mut crash: impl FnMut(&mut World, usize)) {
+fn traffic(
+    world: &mut World,
+    [a, b]: [NodeIndex; 2],
+    rounds: usize,
+    mut crash: impl FnMut(&mut World, usize),
+) {
     for round in 0..rounds {
         let size = [0, 50, 1_000, 20_000, 90_000][world.dice().below(5) as usize];
         let (from, to) = if world.dice().chance(0.3) { (b, a) } else { (a, b) };

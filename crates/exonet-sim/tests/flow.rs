@@ -74,7 +74,11 @@ fn an_application_that_does_not_read_holds_the_sender_up() {
         assert_eq!((world.ledger.totals().delivered, stats(&world, b).violations), (0, 0));
         let before = world.datagrams;
         world.run_for(60 * SECOND);
-        assert!(world.datagrams - before < 1_500, "{} datagrams while nothing moves", world.datagrams - before);
+        assert!(
+            world.datagrams - before < 1_500,
+            "{} datagrams while nothing moves",
+            world.datagrams - before
+        );
         world.set_reads(b, true);
         settled(&mut world, 60 * SECOND, "it reads again");
         all_delivered(&world, "it reads again");
@@ -322,9 +326,8 @@ fn abandoned_bytes_do_not_use_up_credit() {
         settled(&mut world, 5 * SECOND, "first");
         world.set_reads(b, false);
         for round in 0..40 {
-            let keys: Vec<_> = (0..100)
-                .map(|_| world.send_as(a, b, 3_000, Outgoing::default()).unwrap())
-                .collect();
+            let keys: Vec<_> =
+                (0..100).map(|_| world.send_as(a, b, 3_000, Outgoing::default()).unwrap()).collect();
             let large = world.send_as(a, b, 700_000, Outgoing::default()).unwrap();
             world.run_for((round % 5) * 10 * MS);
             for (number, key) in keys.into_iter().chain([large]) {

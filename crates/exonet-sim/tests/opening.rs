@@ -44,7 +44,8 @@ fn genuine(world: &mut World, to: NodeIndex) -> Vec<u8> {
 }
 
 fn small() -> Config {
-    let limits = Limits { half_open: 64, half_open_per_prefix: 8, openings_per_second: 2_000, ..Limits::default() };
+    let limits =
+        Limits { half_open: 64, half_open_per_prefix: 8, openings_per_second: 2_000, ..Limits::default() };
     Config { limits, ..open() }
 }
 
@@ -210,7 +211,9 @@ fn rubbish_is_counted_and_costs_nothing() {
         world.inject(nobody, datagram.from, datagram.data.clone());
     }
     let after = world.node(b).unwrap().stats();
-    let counted = |stats: exonet_proto::node::Stats| stats.malformed + stats.unauthentic + stats.strays + stats.replayed;
+    let counted = |stats: exonet_proto::node::Stats| {
+        stats.malformed + stats.unauthentic + stats.strays + stats.replayed
+    };
     assert!(counted(after) - counted(before) > tape.len() as u64 * 5, "{after:?}");
     assert_eq!((after.peers, after.received), (peers, before.received));
     assert!(world.sent_by(b) - said <= given);

@@ -54,7 +54,10 @@ fn the_application_is_asked_once_and_its_word_counts() {
     let mut asked: Vec<_> = world.events(host).into_iter().collect();
     let (good_id, bad_id) = (world.id(good).unwrap(), world.id(bad).unwrap());
     asked.retain(|event| matches!(event, Event::Authorize { .. }));
-    let ids: Vec<_> = asked.iter().map(|event| if let Event::Authorize { id, .. } = event { *id } else { good_id }).collect();
+    let ids: Vec<_> = asked
+        .iter()
+        .map(|event| if let Event::Authorize { id, .. } = event { *id } else { good_id })
+        .collect();
     assert_eq!(ids.len(), 2, "each once: {ids:?}");
     assert!(ids.contains(&good_id) && ids.contains(&bad_id));
     assert_eq!((world.ledger.totals().taken, world.node(host).unwrap().stats().peers), (0, 0));
@@ -67,7 +70,10 @@ fn the_application_is_asked_once_and_its_word_counts() {
     }
     world.run_for(3 * SECOND);
     let again = world.events(host);
-    assert!(again.iter().any(|event| matches!(event, Event::Authorize { id, .. } if *id == bad_id)), "{again:?}");
+    assert!(
+        again.iter().any(|event| matches!(event, Event::Authorize { id, .. } if *id == bad_id)),
+        "{again:?}"
+    );
     assert_eq!(world.ledger.outcome_of(refused), None);
     assert!(world.node(host).unwrap().peer_stats(&bad_id).is_none());
     world.with(bad, |node, now| node.abandon_peer(now, &node.peers()[0]));

@@ -75,7 +75,8 @@ fn both_ends_move_at_once_and_are_told() {
 fn where_a_peer_was_last_heard_is_where_it_is_looked_for() {
     let link = LinkConfig::perfect(10 * MS);
     let mut world = World::new(1, link.clone());
-    let (a, b) = (world.add(open(), false), world.add(Config { sender_linger: 500 * SECOND, ..open() }, true));
+    let (a, b) =
+        (world.add(open(), false), world.add(Config { sender_linger: 500 * SECOND, ..open() }, true));
     world.send(b, a, 100).unwrap();
     settled(&mut world, 5 * SECOND, "first");
     world.roam(a);

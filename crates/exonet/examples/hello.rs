@@ -16,18 +16,10 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let receipt = alice.send(&bob.peer_addr(), "hello, bob").await?;
     let mut received = bob.recv().await?;
     let text = received.body.bytes(1 << 20).await?;
-    println!(
-        "bob received {:?} from {}",
-        String::from_utf8_lossy(&text),
-        received.from.short()
-    );
+    println!("bob received {:?} from {}", String::from_utf8_lossy(&text), received.from.short());
 
     let settled = receipt.await;
-    println!(
-        "alice knows: {:?}, message {:?}",
-        settled.outcome,
-        settled.id.map(|id| id.to_string())
-    );
+    println!("alice knows: {:?}, message {:?}", settled.outcome, settled.id.map(|id| id.to_string()));
 
     alice.close(Duration::from_secs(1)).await;
     bob.close(Duration::from_secs(1)).await;

@@ -64,11 +64,7 @@ impl Ledger {
     fn void(&mut self, delivery: &Delivery) -> Message {
         let id = text(delivery).unwrap_or_default();
         let entry = self.entries.entry(id.clone()).or_insert(Entry::Void);
-        Message::from(id).tag(if matches!(entry, Entry::Booked(_)) {
-            "booked"
-        } else {
-            "void"
-        })
+        Message::from(id).tag(if matches!(entry, Entry::Booked(_)) { "booked" } else { "void" })
     }
 }
 
@@ -79,9 +75,7 @@ fn text(delivery: &Delivery) -> Option<String> {
 /// Sends a payment until it is certain that it has been booked, once.
 async fn pay(node: &Node, ledger: &PeerAddr, payment: &str) -> Result<MessageId, Box<dyn Error>> {
     loop {
-        let message = Message::from(payment)
-            .tag("payment")
-            .deadline(Duration::from_secs(10));
+        let message = Message::from(payment).tag("payment").deadline(Duration::from_secs(10));
         let settled = node.send(ledger, message).await?.await;
         match (settled.outcome, settled.id) {
             (Outcome::Delivered, Some(id)) => return Ok(id),
@@ -114,23 +108,12 @@ async fn is_booked(node: &Node, ledger: &PeerAddr, id: MessageId) -> Result<bool
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let patience = Duration::from_secs(30);
-    let shop = Node::builder(Allow::anyone())
-        .bind("127.0.0.1:0")
-        .give_up_after(patience)
-        .build()
-        .await?;
-    let bank = Node::builder(Allow::only([shop.id()]))
-        .bind("127.0.0.1:0")
-        .build()
-        .await?;
+    let shop = Node::builder(Allow::anyone()).bind("127.0.0.1:0").give_up_after(patience).build().await?;
+    let bank = Node::builder(Allow::only([shop.id()])).bind("127.0.0.1:0").build().await?;
     let ledger = bank.peer_addr();
     let serving = tokio::spawn(Ledger::default().serve(bank.clone()));
 
-    for payment in [
-        "42.00 to the baker",
-        "7.50 to the florist",
-        "199.99 to the landlord",
-    ] {
+    for payment in ["42.00 to the baker", "7.50 to the florist", "199.99 to the landlord"] {
         let id = pay(&shop, &ledger, payment).await?;
         println!("{payment}: booked once, as {}/{}", id.r.0, id.s.0);
     }

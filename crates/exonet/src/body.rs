@@ -43,23 +43,10 @@ enum StreamState {
 impl Body {
     pub(crate) fn new(shared: &Arc<Shared>, key: DeliveryKey, body: IncomingBody, takes: bool) -> Self {
         match body {
-            IncomingBody::Whole(ready) => Self {
-                len: ready.len() as u64,
-                ready,
-                stream: None,
-            },
+            IncomingBody::Whole(ready) => Self { len: ready.len() as u64, ready, stream: None },
             IncomingBody::Stream { len } => {
-                let stream = Stream {
-                    shared: Arc::clone(shared),
-                    key,
-                    takes,
-                    state: StreamState::Coming,
-                };
-                Self {
-                    len,
-                    ready: Bytes::new(),
-                    stream: Some(stream),
-                }
+                let stream = Stream { shared: Arc::clone(shared), key, takes, state: StreamState::Coming };
+                Self { len, ready: Bytes::new(), stream: Some(stream) }
             }
         }
     }
@@ -169,9 +156,7 @@ impl Stream {
 impl Drop for Stream {
     fn drop(&mut self) {
         if self.takes && self.state == StreamState::Coming {
-            let waker = self
-                .shared
-                .step_calmly(|engine, now| engine.release(now, self.key));
+            let waker = self.shared.step_calmly(|engine, now| engine.release(now, self.key));
             drop(waker);
         }
     }

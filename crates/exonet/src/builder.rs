@@ -42,13 +42,7 @@ pub struct Builder {
 impl Builder {
     pub(crate) fn new(allow: Allow) -> Self {
         let (policy, question) = allow.into_policy();
-        Self {
-            config: Config::new(policy),
-            question,
-            identity: Identity::Ephemeral,
-            bind: None,
-            trace: None,
-        }
+        Self { config: Config::new(policy), question, identity: Identity::Ephemeral, bind: None, trace: None }
     }
 
     /// A fresh key that dies with the process; nothing is kept on disk. The default.
@@ -133,10 +127,7 @@ impl Builder {
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
-        ready.map_err(|source| BuildError::Bind {
-            address: socket.local_addr(),
-            source,
-        })?;
+        ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
         let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), max_datagram));
         let driver = Driver::new(Arc::clone(&shared), socket, self.question, store, self.trace)
             .map_err(BuildError::Timer)?;
@@ -156,9 +147,7 @@ impl Identity {
             Self::Stored(path) => {
                 let fresh = random()?;
                 let open = move || StateDir::open_or_create(path, || fresh);
-                let dir = tokio::task::spawn_blocking(open)
-                    .await
-                    .map_err(|_| BuildError::NoRuntime)??;
+                let dir = tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??;
                 let (key, clock) = (SecretKey::from_bytes(**dir.secret()), dir.load().d);
                 Ok((key, Boot::Stored { clock }, Some(Arc::new(dir))))
             }

@@ -10,10 +10,7 @@ pub(crate) use monotonic::Clock;
 impl Clock {
     /// Both clocks, read together.
     pub(crate) fn now(&self) -> Now {
-        Now {
-            mono: self.mono(),
-            wall: wall(),
-        }
+        Now { mono: self.mono(), wall: wall() }
     }
 }
 

@@ -2,8 +2,8 @@
 //! application whom to admit.
 //!
 //! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call,
-//! so that callers get in between; then timers, then the way out. It ends by sleeping until the socket, the
-//! alarm, a write or a caller ([`Shared::work`]) wants it.
+//! so that callers get in between; then come those whom they woke, timers, and the way out. It ends by sleeping
+//! until the socket, the alarm, a write or a caller ([`Shared::work`]) wants it.
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -36,15 +36,6 @@ const ASLEEP: Duration = Duration::from_secs(10);
 /// A suspend as short as this leaves channels as they are.
 const NAP: Duration = Duration::from_secs(1);
 
-/// How a turn ended.
-struct Turn {
-    /// More waits to be received or sent: another turn at once, after others had theirs.
-    more: bool,
-    /// The socket takes no more for now.
-    blocked: bool,
-    stopped: bool,
-}
-
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
@@ -59,6 +50,8 @@ pub(crate) struct Driver {
     suspended: Duration,
     /// Something has changed since the last sleep.
     happened: bool,
+    /// Datagrams have woken someone since the last flush.
+    woke: bool,
 }
 
 impl Driver {
@@ -81,6 +74,7 @@ impl Driver {
             report: Report::new(&shared.id.short(), sink),
             suspended: shared.clock().suspended(),
             happened: true,
+            woke: false,
             shared,
         })
     }
@@ -93,42 +87,35 @@ impl Driver {
     }
 
     async fn turns(mut self) {
-        loop {
-            let turn = self.turn();
-            if turn.stopped {
+        while !self.shared.look(|engine| engine.phase == Phase::Broken) {
+            self.look_around();
+            let more = self.receive();
+            if core::mem::take(&mut self.woke) && !more {
+                // Whoever was woken goes first: a reply that is made at once takes ACK and STATE with it, in one
+                // datagram instead of two. Who computes without awaiting delays them by as much.
+                tokio::task::yield_now().await;
+            }
+            if self.tick() {
                 return;
             }
-            if turn.more {
+            let flushed = self.shared.flush(SEND_BURST);
+            self.prepare_sleep();
+            if more || flushed == Flushed::More {
                 tokio::task::yield_now().await;
             } else {
-                self.sleep(turn.blocked).await;
+                self.sleep(flushed == Flushed::Blocked).await;
             }
         }
     }
 
-    fn turn(&mut self) -> Turn {
-        if self.shared.look(|engine| engine.phase == Phase::Broken) {
-            return Turn {
-                more: false,
-                blocked: false,
-                stopped: true,
-            };
-        }
-        self.look_at_clock();
+    /// What may have changed during the sleep: the socket, and the time of day.
+    fn look_around(&mut self) {
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
         }
-        let more = self.receive();
-        let stopped = self.tick();
-        let flushed = self.shared.flush(SEND_BURST);
-        self.prepare_sleep();
-        Turn {
-            more: more || flushed == Flushed::More,
-            blocked: flushed == Flushed::Blocked,
-            stopped,
-        }
+        self.look_at_clock();
     }
 
     /// After a suspend nothing is where it was: channels are opened anew at once, without backoff.
@@ -145,7 +132,7 @@ impl Driver {
 
     /// Takes what the socket has. True: it may have more.
     fn receive(&mut self) -> bool {
-        for _ in 0..RECEIVE_BURST {
+        for round in 0..RECEIVE_BURST {
             match self.inbox.fill(&self.socket) {
                 Ok(()) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
@@ -155,7 +142,10 @@ impl Driver {
                     continue;
                 }
             }
-            self.happened = true;
+            if round > 0 {
+                // What the round before brought about: under load nothing is gained by waiting.
+                self.shared.flush(SEND_BURST);
+            }
             let inbox = &mut self.inbox;
             let ((), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
                 engine.armed = Mono(0);
@@ -163,25 +153,20 @@ impl Driver {
                     engine.core.handle_datagram(now, arrival, datagram);
                 }
             });
+            self.happened = true;
+            self.woke |= todo.readable || !self.wakes.is_empty();
             // The driver is here.
             todo.driver = false;
             self.shared.see_to(todo);
             self.wakes.drain(..).for_each(Waker::wake);
-            if self.shared.flush(SEND_BURST) == Flushed::Blocked {
-                return true;
-            }
         }
         true
     }
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
     fn tick(&mut self) -> bool {
-        let (asks, report, lines, idle) = (
-            &mut self.asks,
-            &mut self.report,
-            &mut self.lines,
-            self.writer.is_idle(),
-        );
+        let (asks, report, lines, idle) =
+            (&mut self.asks, &mut self.report, &mut self.lines, self.writer.is_idle());
         let ((stopped, batch), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             engine.armed = Mono(0);
             if engine.core.poll_timeout().is_some_and(|due| due <= now.mono) {
@@ -216,10 +201,7 @@ impl Driver {
     /// Asks the application, without the lock, and passes its answers on.
     fn answer(&mut self) {
         for (id, remote) in self.asks.drain(..) {
-            let yes = self
-                .question
-                .as_ref()
-                .is_some_and(|question| question(id, remote));
+            let yes = self.question.as_ref().is_some_and(|question| question(id, remote));
             if !yes {
                 tracing::debug!(peer = %id.short(), %remote, "refused");
             }
@@ -232,11 +214,7 @@ impl Driver {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
-            let next = engine
-                .core
-                .poll_timeout()
-                .unwrap_or(Mono::NEVER)
-                .min(report.wake_at(happened));
+            let next = engine.core.poll_timeout().unwrap_or(Mono::NEVER).min(report.wake_at(happened));
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
             waits || engine.phase >= Phase::Stopped
@@ -247,14 +225,7 @@ impl Driver {
     }
 
     async fn sleep(&mut self, blocked: bool) {
-        let Self {
-            shared,
-            socket,
-            timer,
-            writer,
-            happened,
-            ..
-        } = self;
+        let Self { shared, socket, timer, writer, happened, .. } = self;
         let written = tokio::select! {
             biased;
             () = shared.work.notified() => {
@@ -309,10 +280,7 @@ impl Writer {
             None => shared.step(|engine, now| engine.core.handle_persisted(now, batch.lsn)),
             Some(store) => {
                 let store = Arc::clone(store);
-                let record = ClockRecord {
-                    d: batch.clock,
-                    ..store.load()
-                };
+                let record = ClockRecord { d: batch.clock, ..store.load() };
                 let write = tokio::task::spawn_blocking(move || store.store(record));
                 self.task = Some((batch.lsn, write));
             }

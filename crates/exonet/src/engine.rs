@@ -44,7 +44,7 @@ pub(crate) struct Todo {
     pub(crate) settled: bool,
     /// A message waits for a receiver.
     pub(crate) readable: bool,
-    /// Messages were settled.
+    /// Room was made that the core says nothing of.
     freed: bool,
 }
 
@@ -107,7 +107,7 @@ impl Engine {
             }
             self.on_event(&event, &mut todo, wakes);
         }
-        if todo.freed && !self.promised.is_empty() {
+        if todo.freed {
             self.admit_all();
         }
         let oldest = self.receipts.oldest();
@@ -123,13 +123,8 @@ impl Engine {
 
     fn on_event(&mut self, event: &Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
         match *event {
-            Event::Outcome {
-                key,
-                outcome,
-                id,
-                late,
-            } => {
-                todo.freed = true;
+            Event::Outcome { key, outcome, id, late } => {
+                todo.freed |= outcome != Outcome::Delivered || !self.promised.is_empty();
                 wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
                     wakes.extend(self.writers.remove(&key).flatten());
@@ -174,10 +169,7 @@ impl Engine {
         if promised == 0 {
             return self.core.has_room(peer);
         }
-        let held = self
-            .core
-            .peer_stats(peer)
-            .map_or(0, |stats| stats.queued + stats.in_doubt);
+        let held = self.core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
         held.saturating_add(promised) < self.queue_limit && self.core.has_room(peer)
     }
 
@@ -296,7 +288,8 @@ impl Engine {
         }
     }
 
-    /// The core tells of room only where it refused a message itself; a permit refuses before it does.
+    /// The core tells of room that a STATE made, and only where it refused a message itself. A withdrawal makes
+    /// room too, and a permit refuses before the core does.
     fn admit_all(&mut self) {
         let peers: Vec<NodeId> = self.lines.keys().copied().collect();
         for peer in peers {
@@ -305,10 +298,7 @@ impl Engine {
     }
 
     pub(crate) fn join_line(&mut self, peer: NodeId) -> Arc<Notify> {
-        let line = self.lines.entry(peer).or_insert_with(|| Line {
-            notify: Arc::default(),
-            waiting: 0,
-        });
+        let line = self.lines.entry(peer).or_insert_with(|| Line { notify: Arc::default(), waiting: 0 });
         line.waiting += 1;
         Arc::clone(&line.notify)
     }
@@ -343,10 +333,7 @@ impl Engine {
 
     /// Whether the writer's task is known to wait, and nothing has happened since.
     pub(crate) fn is_blocked(&self, key: MessageKey, waker: &Waker) -> bool {
-        self.writers
-            .get(&key)
-            .and_then(Option::as_ref)
-            .is_some_and(|known| known.will_wake(waker))
+        self.writers.get(&key).and_then(Option::as_ref).is_some_and(|known| known.will_wake(waker))
     }
 
     /// Gives a message up that will never be complete: Cancelled if that is still certain.
@@ -389,20 +376,12 @@ impl Engine {
         if self.phase == Phase::Broken {
             return None;
         }
-        if guarded {
-            self.core.accept(now)
-        } else {
-            self.core.recv(now)
-        }
+        if guarded { self.core.accept(now) } else { self.core.recv(now) }
     }
 
     /// The next datagrams to send.
     pub(crate) fn transmit(&mut self, now: Now, segments: usize, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        if self.phase == Phase::Broken {
-            None
-        } else {
-            self.core.poll_transmit(now, segments, buffer)
-        }
+        if self.phase == Phase::Broken { None } else { self.core.poll_transmit(now, segments, buffer) }
     }
 
     // ---- life
@@ -450,11 +429,7 @@ impl Engine {
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
         // Afterwards everything is settled, whatever the core still holds.
-        if self.phase >= Phase::Stopped {
-            Vec::new()
-        } else {
-            self.core.open_messages()
-        }
+        if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
     }
 
     /// The network under the node changed.
@@ -489,24 +464,13 @@ impl Engine {
 
     /// What a receipt is told when its node ends before its message is settled.
     fn last_word(&self, key: MessageKey) -> Settled {
-        let unknown = Settled {
-            outcome: Outcome::Unknown,
-            id: None,
-            late: false,
-        };
+        let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
         if self.phase == Phase::Broken {
             return unknown;
         }
         match self.core.status(key) {
-            Status::Queued => Settled {
-                outcome: Outcome::Cancelled,
-                ..unknown
-            },
-            Status::InDoubt { id, late } => Settled {
-                id: Some(id),
-                late,
-                ..unknown
-            },
+            Status::Queued => Settled { outcome: Outcome::Cancelled, ..unknown },
+            Status::InDoubt { id, late } => Settled { id: Some(id), late, ..unknown },
             Status::Settled => unknown,
         }
     }

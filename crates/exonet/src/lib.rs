@@ -92,3 +92,8 @@ pub use exonet_proto::node::{
     CancelError, Config, CongestionChoice, Limits, OpenMessage, Outcome, PeerStats, Priority, Stats, Status,
 };
 pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
+
+/// Compiles and runs the example in the README.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

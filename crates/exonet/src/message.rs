@@ -23,10 +23,7 @@ pub struct Message {
 impl Message {
     /// A message with this body, an empty tag, normal priority and no deadline.
     pub fn new(body: impl Into<Bytes>) -> Self {
-        Self {
-            body: body.into(),
-            ..Self::default()
-        }
+        Self { body: body.into(), ..Self::default() }
     }
 
     /// For dispatch at the receiver: at most 255 bytes.
@@ -53,12 +50,7 @@ impl Message {
 
     pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {
         let deadline = self.deadline.map(|span| now + span);
-        Outgoing {
-            tag: self.tag,
-            body: self.body,
-            priority: self.priority,
-            deadline,
-        }
+        Outgoing { tag: self.tag, body: self.body, priority: self.priority, deadline }
     }
 }
 

@@ -55,9 +55,7 @@ impl Node {
     }
 
     pub(crate) fn new(shared: Arc<Shared>) -> Self {
-        Self {
-            handle: Arc::new(Handle { shared }),
-        }
+        Self { handle: Arc::new(Handle { shared }) }
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -206,16 +204,10 @@ impl Node {
         while writer.remaining() > 0 {
             let most = usize::try_from(writer.remaining().min(CHUNK)).unwrap_or(usize::MAX);
             buffer.reserve(most);
-            let read = (&mut reader)
-                .take(most as u64)
-                .read_buf(&mut buffer)
-                .await
-                .map_err(SendFromError::Read)?;
+            let read =
+                (&mut reader).take(most as u64).read_buf(&mut buffer).await.map_err(SendFromError::Read)?;
             if read == 0 {
-                return Err(SendFromError::Short {
-                    read: len - writer.remaining(),
-                    len,
-                });
+                return Err(SendFromError::Short { read: len - writer.remaining(), len });
             }
             if writer.write_chunk(buffer.split().freeze()).await.is_err() {
                 break;
@@ -294,17 +286,13 @@ impl Node {
     pub async fn flush(&self, deadline: impl Into<Option<Duration>>) -> Vec<OpenMessage> {
         let shared = self.shared();
         let mark = shared.amend(|engine| engine.receipts.mark());
-        wait_until(shared, deadline.into(), || {
-            shared.look(|engine| engine.receipts.settled_before(mark))
-        })
-        .await;
-        shared.look(|engine| {
-            if engine.receipts.settled_before(mark) {
-                Vec::new()
-            } else {
-                engine.open_messages()
-            }
-        })
+        wait_until(shared, deadline.into(), || shared.look(|engine| engine.receipts.settled_before(mark)))
+            .await;
+        shared.look(
+            |engine| {
+                if engine.receipts.settled_before(mark) { Vec::new() } else { engine.open_messages() }
+            },
+        )
     }
 
     /// Ends the node: refuses new work, waits until all is settled and peers have been told, for `deadline` at
@@ -344,8 +332,7 @@ impl Node {
 
     /// Gives up every open message to a peer, and what is held of it.
     pub fn abandon_peer(&self, id: &NodeId) {
-        self.shared()
-            .step(|engine, now| engine.core.abandon_peer(now, id));
+        self.shared().step(|engine, now| engine.core.abandon_peer(now, id));
     }
 
     /// Figures about the node.
@@ -412,8 +399,6 @@ async fn wait_until(shared: &Shared, deadline: Deadline, done: impl Fn() -> bool
 
 impl fmt::Debug for Node {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Node")
-            .field("id", &self.id())
-            .finish_non_exhaustive()
+        f.debug_struct("Node").field("id", &self.id()).finish_non_exhaustive()
     }
 }

@@ -59,10 +59,7 @@ impl PeerAddr {
 
     /// The hints as text, literal addresses first.
     pub fn hints(&self) -> impl Iterator<Item = String> + '_ {
-        self.literals
-            .iter()
-            .map(SocketAddr::to_string)
-            .chain(self.names.iter().map(ToString::to_string))
+        self.literals.iter().map(SocketAddr::to_string).chain(self.names.iter().map(ToString::to_string))
     }
 
     /// The hints that need no look-up.
@@ -97,21 +94,13 @@ impl PeerAddr {
 
 impl From<NodeId> for PeerAddr {
     fn from(id: NodeId) -> Self {
-        Self {
-            id,
-            literals: Vec::new(),
-            names: Vec::new(),
-        }
+        Self { id, literals: Vec::new(), names: Vec::new() }
     }
 }
 
 impl From<(NodeId, SocketAddr)> for PeerAddr {
     fn from((id, address): (NodeId, SocketAddr)) -> Self {
-        Self {
-            id,
-            literals: vec![address],
-            names: Vec::new(),
-        }
+        Self { id, literals: vec![address], names: Vec::new() }
     }
 }
 
@@ -123,10 +112,7 @@ impl FromStr for PeerAddr {
             Some((id, hints)) => (id, Some(hints)),
             None => (text, None),
         };
-        let id = id.parse().map_err(|source| PeerAddrError::Id {
-            id: id.to_owned(),
-            source,
-        })?;
+        let id = id.parse().map_err(|source| PeerAddrError::Id { id: id.to_owned(), source })?;
         Self::new(id, hints.into_iter().flat_map(|hints| hints.split(',')))
     }
 }
@@ -158,18 +144,9 @@ mod tests {
     #[test]
     fn errors_name_what_is_wrong() {
         let id = NodeId([9; 32]);
-        for hint in [
-            "",
-            "host",
-            "host:",
-            ":1",
-            "host:0",
-            "host:65536",
-            "host:http",
-            "a b:1",
-            "127.0.0.1:0",
-            "::1:x",
-        ] {
+        for hint in
+            ["", "host", "host:", ":1", "host:0", "host:65536", "host:http", "a b:1", "127.0.0.1:0", "::1:x"]
+        {
             let error = format!("{id}@{hint}").parse::<PeerAddr>().unwrap_err();
             assert_eq!(error, PeerAddrError::Hint(hint.to_owned()));
         }

@@ -25,11 +25,7 @@ pub struct Receipt {
 
 impl Receipt {
     pub(crate) fn new(shared: Arc<Shared>, slot: SlotIndex) -> Self {
-        Self {
-            shared,
-            slot,
-            settled: None,
-        }
+        Self { shared, slot, settled: None }
     }
 
     /// Where the message stands now.
@@ -38,17 +34,13 @@ impl Receipt {
             return Status::Settled;
         }
         self.shared.look(|engine| {
-            engine
-                .receipts
-                .key(self.slot)
-                .map_or(Status::Settled, |key| engine.core.status(key))
+            engine.receipts.key(self.slot).map_or(Status::Settled, |key| engine.core.status(key))
         })
     }
 
     /// What became of the message, if that is known by now.
     pub fn settled(&self) -> Option<Settled> {
-        self.settled
-            .or_else(|| self.shared.look(|engine| engine.receipts.settled(self.slot)))
+        self.settled.or_else(|| self.shared.look(|engine| engine.receipts.settled(self.slot)))
     }
 
     /// The message's name at both ends, from its departure on.
@@ -77,11 +69,10 @@ impl Receipt {
     /// [`CancelError::InDoubt`]: it has left, and only its outcome will tell. [`CancelError::Settled`]: its
     /// outcome is known.
     pub fn cancel(&self) -> Result<(), CancelError> {
-        self.shared
-            .step(|engine, now| match engine.receipts.key(self.slot) {
-                Some(key) => engine.core.cancel(now, key),
-                None => Err(CancelError::Settled),
-            })
+        self.shared.step(|engine, now| match engine.receipts.key(self.slot) {
+            Some(key) => engine.core.cancel(now, key),
+            None => Err(CancelError::Settled),
+        })
     }
 
     /// Gives the message up: its outcome is [`Outcome::Unknown`] now, or Cancelled if it never left.
@@ -98,17 +89,11 @@ impl Receipt {
             return Poll::Ready(settled);
         }
         let mut replaced = None;
-        let polled = self
-            .shared
-            .amend(|engine| engine.receipts.poll(self.slot, cx, &mut replaced));
+        let polled = self.shared.amend(|engine| engine.receipts.poll(self.slot, cx, &mut replaced));
         drop(replaced);
         polled.map(|settled| {
             // A slot that is not ours any more cannot be: it is given up only below and on drop.
-            let settled = settled.unwrap_or(Settled {
-                outcome: Outcome::Unknown,
-                id: None,
-                late: false,
-            });
+            let settled = settled.unwrap_or(Settled { outcome: Outcome::Unknown, id: None, late: false });
             self.settled = Some(settled);
             settled
         })
@@ -134,8 +119,6 @@ impl Drop for Receipt {
 
 impl fmt::Debug for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receipt")
-            .field("status", &self.status())
-            .finish_non_exhaustive()
+        f.debug_struct("Receipt").field("status", &self.status()).finish_non_exhaustive()
     }
 }

@@ -26,11 +26,7 @@ pub(crate) struct SlotIndex(usize);
 
 enum State {
     Free,
-    Open {
-        key: MessageKey,
-        epoch: u64,
-        waker: Option<Waker>,
-    },
+    Open { key: MessageKey, epoch: u64, waker: Option<Waker> },
     Settled(Settled),
 }
 
@@ -53,11 +49,7 @@ pub(crate) struct Receipts {
 impl Receipts {
     /// Enters an accepted message; its receipt is held.
     pub(crate) fn open(&mut self, key: MessageKey) -> SlotIndex {
-        let state = State::Open {
-            key,
-            epoch: self.epoch,
-            waker: None,
-        };
+        let state = State::Open { key, epoch: self.epoch, waker: None };
         let slot = Slot { state, held: true };
         let index = match self.free.pop() {
             Some(index) => index,
@@ -178,16 +170,12 @@ impl Receipts {
 
     /// Whether all that was sent before `mark` is settled.
     pub(crate) fn settled_before(&self, mark: u64) -> bool {
-        self.epochs
-            .first_key_value()
-            .is_none_or(|(epoch, _)| *epoch >= mark)
+        self.epochs.first_key_value().is_none_or(|(epoch, _)| *epoch >= mark)
     }
 
     /// The least epoch with an open message: it grows when a flush may have ended.
     pub(crate) fn oldest(&self) -> u64 {
-        self.epochs
-            .first_key_value()
-            .map_or(u64::MAX, |(epoch, _)| *epoch)
+        self.epochs.first_key_value().map_or(u64::MAX, |(epoch, _)| *epoch)
     }
 
     /// How many messages are open.

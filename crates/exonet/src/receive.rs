@@ -54,12 +54,7 @@ impl Delivery {
     pub(crate) fn new(shared: &Arc<Shared>, incoming: Incoming) -> Self {
         let key = incoming.key;
         let message = Received::new(shared, incoming, false);
-        Self {
-            shared: Arc::clone(shared),
-            key,
-            open: true,
-            message,
-        }
+        Self { shared: Arc::clone(shared), key, open: true, message }
     }
 
     /// Who sent it.
@@ -111,9 +106,7 @@ impl Delivery {
 impl Drop for Delivery {
     fn drop(&mut self) {
         if self.open {
-            let waker = self
-                .shared
-                .step_calmly(|engine, now| engine.release(now, self.key));
+            let waker = self.shared.step_calmly(|engine, now| engine.release(now, self.key));
             drop(waker);
         }
     }
@@ -121,8 +114,6 @@ impl Drop for Delivery {
 
 impl fmt::Debug for Delivery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Delivery")
-            .field("message", &self.message)
-            .finish_non_exhaustive()
+        f.debug_struct("Delivery").field("message", &self.message).finish_non_exhaustive()
     }
 }

@@ -86,77 +86,26 @@ impl Report {
 fn counters(node: &str) -> Vec<(Counter, Figure)> {
     let node = node.to_owned();
     vec![
-        (
-            counter!("exonet_messages_sent_total", "node" => node.clone()),
-            |s| s.sent,
-        ),
-        (
-            counter!("exonet_messages_delivered_total", "node" => node.clone()),
-            |s| s.delivered,
-        ),
-        (
-            counter!("exonet_messages_unknown_total", "node" => node.clone()),
-            |s| s.unknown,
-        ),
-        (
-            counter!("exonet_messages_withdrawn_total", "node" => node.clone()),
-            |s| s.withdrawn,
-        ),
-        (
-            counter!("exonet_messages_received_total", "node" => node.clone()),
-            |s| s.received,
-        ),
-        (
-            counter!("exonet_duplicates_suppressed_total", "node" => node.clone()),
-            |s| s.duplicates_suppressed,
-        ),
-        (
-            counter!("exonet_datagrams_in_total", "node" => node.clone()),
-            |s| s.datagrams_in,
-        ),
-        (counter!("exonet_bytes_in_total", "node" => node.clone()), |s| {
-            s.bytes_in
-        }),
-        (
-            counter!("exonet_datagrams_out_total", "node" => node.clone()),
-            |s| s.datagrams_out,
-        ),
-        (counter!("exonet_bytes_out_total", "node" => node.clone()), |s| {
-            s.bytes_out
-        }),
-        (
-            counter!("exonet_packets_lost_total", "node" => node.clone()),
-            |s| s.packets_lost,
-        ),
-        (counter!("exonet_malformed_total", "node" => node.clone()), |s| {
-            s.malformed
-        }),
-        (
-            counter!("exonet_unauthentic_total", "node" => node.clone()),
-            |s| s.unauthentic,
-        ),
-        (counter!("exonet_replayed_total", "node" => node.clone()), |s| {
-            s.replayed
-        }),
-        (counter!("exonet_strays_total", "node" => node.clone()), |s| {
-            s.strays
-        }),
-        (
-            counter!("exonet_openings_refused_total", "node" => node.clone()),
-            |s| s.openings_refused,
-        ),
-        (counter!("exonet_handshakes_total", "node" => node.clone()), |s| {
-            s.handshakes
-        }),
-        (counter!("exonet_retries_total", "node" => node.clone()), |s| {
-            s.retries
-        }),
-        (counter!("exonet_evictions_total", "node" => node.clone()), |s| {
-            s.evictions
-        }),
-        (counter!("exonet_dropped_for_room_total", "node" => node), |s| {
-            s.dropped_for_room
-        }),
+        (counter!("exonet_messages_sent_total", "node" => node.clone()), |s| s.sent),
+        (counter!("exonet_messages_delivered_total", "node" => node.clone()), |s| s.delivered),
+        (counter!("exonet_messages_unknown_total", "node" => node.clone()), |s| s.unknown),
+        (counter!("exonet_messages_withdrawn_total", "node" => node.clone()), |s| s.withdrawn),
+        (counter!("exonet_messages_received_total", "node" => node.clone()), |s| s.received),
+        (counter!("exonet_duplicates_suppressed_total", "node" => node.clone()), |s| s.duplicates_suppressed),
+        (counter!("exonet_datagrams_in_total", "node" => node.clone()), |s| s.datagrams_in),
+        (counter!("exonet_bytes_in_total", "node" => node.clone()), |s| s.bytes_in),
+        (counter!("exonet_datagrams_out_total", "node" => node.clone()), |s| s.datagrams_out),
+        (counter!("exonet_bytes_out_total", "node" => node.clone()), |s| s.bytes_out),
+        (counter!("exonet_packets_lost_total", "node" => node.clone()), |s| s.packets_lost),
+        (counter!("exonet_malformed_total", "node" => node.clone()), |s| s.malformed),
+        (counter!("exonet_unauthentic_total", "node" => node.clone()), |s| s.unauthentic),
+        (counter!("exonet_replayed_total", "node" => node.clone()), |s| s.replayed),
+        (counter!("exonet_strays_total", "node" => node.clone()), |s| s.strays),
+        (counter!("exonet_openings_refused_total", "node" => node.clone()), |s| s.openings_refused),
+        (counter!("exonet_handshakes_total", "node" => node.clone()), |s| s.handshakes),
+        (counter!("exonet_retries_total", "node" => node.clone()), |s| s.retries),
+        (counter!("exonet_evictions_total", "node" => node.clone()), |s| s.evictions),
+        (counter!("exonet_dropped_for_room_total", "node" => node), |s| s.dropped_for_room),
     ]
 }
 
@@ -164,20 +113,10 @@ fn gauges(node: &str) -> Vec<(Gauge, Level)> {
     let node = node.to_owned();
     vec![
         (gauge!("exonet_peers", "node" => node.clone()), |s| s.peers),
-        (gauge!("exonet_half_open", "node" => node.clone()), |s| {
-            s.half_open
-        }),
-        (gauge!("exonet_sender_records", "node" => node.clone()), |s| {
-            s.sender_records
-        }),
-        (gauge!("exonet_receiver_records", "node" => node.clone()), |s| {
-            s.receiver_records
-        }),
-        (gauge!("exonet_open_messages", "node" => node.clone()), |s| {
-            s.open_messages
-        }),
-        (gauge!("exonet_received_bytes", "node" => node), |s| {
-            s.received_bytes
-        }),
+        (gauge!("exonet_half_open", "node" => node.clone()), |s| s.half_open),
+        (gauge!("exonet_sender_records", "node" => node.clone()), |s| s.sender_records),
+        (gauge!("exonet_receiver_records", "node" => node.clone()), |s| s.receiver_records),
+        (gauge!("exonet_open_messages", "node" => node.clone()), |s| s.open_messages),
+        (gauge!("exonet_received_bytes", "node" => node), |s| s.received_bytes),
     ]
 }

@@ -39,10 +39,7 @@ impl Names {
             match self.lookup(clock, name).await {
                 Ok(found) => addresses.extend(found),
                 Err(reason) => {
-                    failed = Some(SendError::Lookup {
-                        hint: name.to_string(),
-                        reason,
-                    });
+                    failed = Some(SendError::Lookup { hint: name.to_string(), reason });
                 }
             }
         }
@@ -58,11 +55,7 @@ impl Names {
             return Cow::Borrowed(peer.literals());
         }
         let answers = self.answers();
-        let found = peer
-            .names()
-            .iter()
-            .filter_map(|name| answers.get(name))
-            .flat_map(|(_, found)| found);
+        let found = peer.names().iter().filter_map(|name| answers.get(name)).flat_map(|(_, found)| found);
         Cow::Owned(peer.literals().iter().chain(found).copied().collect())
     }
 
@@ -73,9 +66,7 @@ impl Names {
         {
             return Ok(found.clone());
         }
-        let found = tokio::net::lookup_host(name)
-            .await
-            .map_err(|error| error.to_string())?;
+        let found = tokio::net::lookup_host(name).await.map_err(|error| error.to_string())?;
         let found: Vec<SocketAddr> = found.collect();
         if found.is_empty() {
             return Err("the name has no address".to_owned());

@@ -27,11 +27,7 @@ pub struct Permit {
 
 impl Permit {
     pub(crate) fn new(shared: Arc<Shared>, peer: NodeId, hints: &[SocketAddr]) -> Self {
-        Self {
-            shared,
-            peer,
-            hints: hints.into(),
-        }
+        Self { shared, peer, hints: hints.into() }
     }
 
     /// Queues the message at once.
@@ -41,9 +37,8 @@ impl Permit {
     /// *bytes*, of which a permit holds none.
     pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let message = message.into();
-        let (slot, _) = self
-            .shared
-            .step(|engine, now| engine.redeem(now, self.peer, &self.hints, message))?;
+        let (slot, _) =
+            self.shared.step(|engine, now| engine.redeem(now, self.peer, &self.hints, message))?;
         Ok(Receipt::new(Arc::clone(&self.shared), slot))
     }
 }
@@ -56,9 +51,7 @@ impl Drop for Permit {
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit")
-            .field("peer", &self.peer)
-            .finish_non_exhaustive()
+        f.debug_struct("Permit").field("peer", &self.peer).finish_non_exhaustive()
     }
 }
 
@@ -79,12 +72,7 @@ const COPY: usize = 64 << 10;
 
 impl BodyWriter {
     pub(crate) fn new(shared: Arc<Shared>, key: MessageKey, len: u64) -> Self {
-        Self {
-            shared,
-            key,
-            left: len,
-            gone: false,
-        }
+        Self { shared, key, left: len, gone: false }
     }
 
     /// Bytes still to be written.
@@ -108,10 +96,7 @@ impl BodyWriter {
 
     fn check(&self, len: usize) -> io::Result<()> {
         if len as u64 > self.left {
-            let message = format!(
-                "{len} bytes are more than the {} left of the announced body",
-                self.left
-            );
+            let message = format!("{len} bytes are more than the {} left of the announced body", self.left);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         Ok(())
@@ -119,9 +104,7 @@ impl BodyWriter {
 
     fn poll_bytes(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
         let key = self.key;
-        let (write, replaced) = self
-            .shared
-            .step(|engine, now| engine.write(now, key, data, cx.waker()));
+        let (write, replaced) = self.shared.step(|engine, now| engine.write(now, key, data, cx.waker()));
         drop(replaced);
         match write {
             BodyWrite::Taken(0) => Poll::Pending,
@@ -138,10 +121,7 @@ impl BodyWriter {
 }
 
 fn gone() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::BrokenPipe,
-        "the message is settled already: see its receipt",
-    )
+    io::Error::new(io::ErrorKind::BrokenPipe, "the message is settled already: see its receipt")
 }
 
 impl AsyncWrite for BodyWriter {
@@ -156,10 +136,7 @@ impl AsyncWrite for BodyWriter {
         if writer.shared.look(|engine| engine.is_blocked(key, cx.waker())) {
             return Poll::Pending;
         }
-        let most = usize::try_from(writer.left)
-            .unwrap_or(COPY)
-            .min(COPY)
-            .min(buf.len());
+        let most = usize::try_from(writer.left).unwrap_or(COPY).min(COPY).min(buf.len());
         let mut data = Bytes::copy_from_slice(buf.get(..most).unwrap_or(buf));
         writer.poll_bytes(cx, &mut data)
     }
@@ -197,8 +174,6 @@ impl Drop for BodyWriter {
 
 impl fmt::Debug for BodyWriter {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BodyWriter")
-            .field("remaining", &self.left)
-            .finish_non_exhaustive()
+        f.debug_struct("BodyWriter").field("remaining", &self.left).finish_non_exhaustive()
     }
 }

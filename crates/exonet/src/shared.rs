@@ -34,8 +34,9 @@ use crate::resolve::Names;
 use crate::socket::Socket;
 use crate::turn::Turn;
 
-/// A caller that finds the way out unused for this long flushes itself. About what two sends to a socket cost.
-const LULL: Duration = Duration::from_micros(5);
+/// A caller that finds the way out unused for this long flushes itself. A few times what a send to a socket costs,
+/// and less than any round trip.
+const LULL: Duration = Duration::from_micros(20);
 
 /// Batches that a caller sends before it leaves the rest to the driver.
 const CALLER_BURST: usize = 4;
@@ -86,12 +87,7 @@ pub(crate) struct Shared {
 impl Shared {
     pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, max_datagram: u16) -> Self {
         let local = socket.local_addr();
-        let outbox = Outbox {
-            socket: Some(socket),
-            local,
-            buffer: Vec::new(),
-            pending: None,
-        };
+        let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
             id: engine.core.id(),
             names: Names::default(),
@@ -267,13 +263,10 @@ impl Shared {
             if outbox.pending.is_none() {
                 let mut wakes = Vec::new();
                 let buffer = &mut outbox.buffer;
-                let (transmit, now, todo) =
+                let (transmit, _, todo) =
                     self.step_quietly(&mut wakes, |engine, now| engine.transmit(now, segments, buffer));
                 self.see_to(todo);
                 wakes.into_iter().for_each(Waker::wake);
-                if transmit.is_some() {
-                    self.last_sent.store(now.mono.0, Ordering::Relaxed);
-                }
                 outbox.pending = transmit;
             }
             let Some(transmit) = &outbox.pending else {
@@ -288,6 +281,8 @@ impl Shared {
                 // Whatever else went wrong is a lost datagram to the core.
                 Ok(()) | Err(_) => outbox.pending = None,
             }
+            // The call may well have taken longer than a lull.
+            self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
             *left -= 1;
         }
     }

@@ -45,10 +45,7 @@ impl Socket {
 
     /// Segments that one call takes at most.
     pub(crate) fn max_segments(&self, max_datagram: usize) -> usize {
-        self.state
-            .max_gso_segments()
-            .min(MAX_PAYLOAD / max_datagram.max(1))
-            .max(1)
+        self.state.max_gso_segments().min(MAX_PAYLOAD / max_datagram.max(1)).max(1)
     }
 
     pub(crate) async fn readable(&self) -> io::Result<()> {
@@ -68,15 +65,11 @@ impl Socket {
             segment_size: (transmit.segment < data.len()).then_some(transmit.segment),
             src_ip: transmit.src_ip.map(|ip| self.ip_to_socket(ip)),
         };
-        self.io.try_io(Interest::WRITABLE, || {
-            self.state.send(UdpSockRef::from(&self.io), &transmit)
-        })
+        self.io.try_io(Interest::WRITABLE, || self.state.send(UdpSockRef::from(&self.io), &transmit))
     }
 
     fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, || {
-            self.state.recv(UdpSockRef::from(&self.io), buffers, metas)
-        })
+        self.io.try_io(Interest::READABLE, || self.state.recv(UdpSockRef::from(&self.io), buffers, metas))
     }
 
     /// A socket of both families wants IPv4 addresses mapped.
@@ -120,11 +113,7 @@ pub(crate) struct Inbox {
 impl Inbox {
     pub(crate) fn new() -> Self {
         let memory = vec![0; BUFFERS * BUFFER_LEN].into_boxed_slice();
-        Self {
-            memory,
-            metas: [RecvMeta::default(); BUFFERS],
-            filled: 0,
-        }
+        Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
     /// Receives what there is, up to its capacity.
@@ -139,11 +128,7 @@ impl Inbox {
 
     /// What has been received, datagram by datagram.
     pub(crate) fn datagrams(&mut self) -> impl Iterator<Item = (Arrival, &mut [u8])> {
-        let filled = self
-            .memory
-            .chunks_mut(BUFFER_LEN)
-            .zip(&self.metas)
-            .take(self.filled);
+        let filled = self.memory.chunks_mut(BUFFER_LEN).zip(&self.metas).take(self.filled);
         filled.flat_map(|(buffer, meta)| {
             let arrival = Arrival {
                 remote: from_socket(meta.addr),
@@ -151,8 +136,78 @@ impl Inbox {
                 ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
             };
             let data = buffer.get_mut(..meta.len).unwrap_or_default();
-            data.chunks_mut(meta.stride.max(1))
-                .map(move |datagram| (arrival, datagram))
+            data.chunks_mut(meta.stride.max(1)).map(move |datagram| (arrival, datagram))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn transmit(remote: SocketAddr, segment: usize, len: usize) -> Transmit {
+        Transmit { remote, src_ip: None, ecn: EcnCodepoint::Ect0 as u8, segment, len }
+    }
+
+    /// Sends `data` in segments, one call for as many as the socket takes, and collects what comes out.
+    async fn pass(from: &Socket, to: &Socket, address: SocketAddr, segment: usize, data: &[u8]) -> Vec<u8> {
+        let step = segment * from.max_segments(segment);
+        let mut inbox = Inbox::new();
+        let mut got = Vec::new();
+        for chunk in data.chunks(step) {
+            from.writable().await.unwrap();
+            from.try_send(&transmit(address, segment, chunk.len()), chunk).unwrap();
+            let end = got.len() + chunk.len();
+            while got.len() < end {
+                to.readable().await.unwrap();
+                match inbox.fill(to) {
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
+                    filled => filled.unwrap(),
+                }
+                for (arrival, datagram) in inbox.datagrams() {
+                    let last = got.len() + datagram.len() == data.len();
+                    assert!(datagram.len() == segment || last, "{} bytes", datagram.len());
+                    assert_eq!(arrival.ecn, EcnCodepoint::Ect0 as u8, "lost on a coalesced receive");
+                    assert_eq!(arrival.remote.port(), from.local_addr().port());
+                    assert_eq!(arrival.remote.is_ipv4(), address.is_ipv4(), "{}", arrival.remote);
+                    assert_eq!(arrival.local_ip, Some(address.ip()));
+                    got.extend_from_slice(datagram);
+                }
+            }
+        }
+        got
+    }
+
+    #[tokio::test]
+    async fn segments_come_out_as_they_went_in() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (from, to) = (Socket::bind(any).unwrap(), Socket::bind(any).unwrap());
+        let data: Vec<u8> = (0..=255).cycle().take(100_001).collect();
+        let got = pass(&from, &to, to.local_addr(), 1_200, &data).await;
+        assert!(got == data, "the bytes differ");
+    }
+
+    #[tokio::test]
+    async fn a_socket_of_both_families_knows_each_by_its_own_address() {
+        let Ok(both) = Socket::bind("[::]:0".parse().unwrap()) else {
+            println!("SKIPPED: no IPv6 on this machine");
+            return;
+        };
+        let port = both.local_addr().port();
+        for own in ["127.0.0.1:0", "[::1]:0"] {
+            let one = Socket::bind(own.parse().unwrap()).unwrap();
+            let there = SocketAddr::new(one.local_addr().ip(), port);
+            assert_eq!(pass(&one, &both, there, 100, &[1; 950]).await, [1; 950]);
+            assert_eq!(pass(&both, &one, one.local_addr(), 100, &[2; 950]).await, [2; 950]);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_batch_never_exceeds_what_one_call_takes() {
+        let socket = Socket::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap();
+        for size in [1_200, 1_452, 9_000, 65_000] {
+            let segments = socket.max_segments(size);
+            assert!(segments >= 1 && segments * size <= MAX_PAYLOAD, "{segments} of {size}");
+        }
     }
 }

@@ -17,10 +17,7 @@ pub(crate) struct Timer {
 
 impl Timer {
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self {
-            alarm: Alarm::new()?,
-            set_for: Mono::NEVER,
-        })
+        Ok(Self { alarm: Alarm::new()?, set_for: Mono::NEVER })
     }
 
     /// Sees to it that the alarm rings at `at` or before. Returns when it will.
@@ -82,17 +79,11 @@ mod system {
                 tv_sec: i64::try_from(at / NANOS).unwrap_or(i64::MAX),
                 tv_nsec: i64::try_from(at % NANOS).unwrap_or(0) as _,
             };
-            let it_interval = Timespec {
-                tv_sec: 0,
-                tv_nsec: 0,
-            };
+            let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
             timerfd_settime(
                 self.0.get_ref(),
                 TimerfdTimerFlags::ABSTIME,
-                &Itimerspec {
-                    it_interval,
-                    it_value,
-                },
+                &Itimerspec { it_interval, it_value },
             )?;
             Ok(())
         }

@@ -17,11 +17,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     pub(crate) fn new(now: Now, id: NodeId) -> Self {
-        let mut trace = Self {
-            start: now.mono,
-            lines: String::new(),
-            dropped: 0,
-        };
+        let mut trace = Self { start: now.mono, lines: String::new(), dropped: 0 };
         let (version, wall) = (env!("CARGO_PKG_VERSION"), now.wall.0);
         trace.line(
             now,
@@ -34,12 +30,7 @@ impl Trace {
     /// Notes an event of the core, if it is one that explains something.
     pub(crate) fn event(&mut self, now: Now, event: &Event) {
         match event {
-            Event::Outcome {
-                outcome,
-                id: Some(id),
-                late,
-                ..
-            } => {
+            Event::Outcome { outcome, id: Some(id), late, .. } => {
                 self.line(
                     now,
                     "outcome",
@@ -49,9 +40,7 @@ impl Trace {
                     ),
                 );
             }
-            Event::Outcome {
-                outcome, id: None, ..
-            } => {
+            Event::Outcome { outcome, id: None, .. } => {
                 self.line(now, "outcome", format_args!(r#"{{"outcome":"{outcome:?}"}}"#));
             }
             Event::Authorize { id, remote } => self.peer_at(now, "asked", id, remote),
@@ -60,11 +49,7 @@ impl Trace {
             Event::IdentityConflict { peer } => self.peer(now, "identity_conflict", peer),
             Event::Pong { peer, rtt, .. } => {
                 let rtt = rtt.map_or(-1.0, |rtt| rtt.as_secs_f64() * 1e3);
-                self.line(
-                    now,
-                    "pong",
-                    format_args!(r#"{{"peer":"{peer}","rtt_ms":{rtt:.3}}}"#),
-                );
+                self.line(now, "pong", format_args!(r#"{{"peer":"{peer}","rtt_ms":{rtt:.3}}}"#));
             }
             Event::Stopped => self.line(now, "write_failed", format_args!("{{}}")),
             Event::Readable
@@ -122,11 +107,7 @@ impl Trace {
     }
 
     fn peer_at(&mut self, now: Now, name: &str, id: &NodeId, remote: &core::net::SocketAddr) {
-        self.line(
-            now,
-            name,
-            format_args!(r#"{{"peer":"{id}","remote":"{remote}"}}"#),
-        );
+        self.line(now, name, format_args!(r#"{{"peer":"{id}","remote":"{remote}"}}"#));
     }
 
     fn line(&mut self, now: Now, name: &str, data: core::fmt::Arguments<'_>) {
@@ -140,10 +121,7 @@ impl Trace {
     fn write(&mut self, now: Now, name: &str, data: core::fmt::Arguments<'_>) {
         let time = now.mono.since(self.start).as_secs_f64() * 1e3;
         // Writing to a String does not fail.
-        let _ = writeln!(
-            self.lines,
-            r#"{{"time":{time:.3},"name":"exonet:{name}","data":{data}}}"#
-        );
+        let _ = writeln!(self.lines, r#"{{"time":{time:.3},"name":"exonet:{name}","data":{data}}}"#);
     }
 }
 

@@ -21,11 +21,7 @@ impl Turn {
 
     /// True: it is over. False: someone left word, and the work is to be done once more.
     pub(crate) fn end(&self) -> bool {
-        if self
-            .0
-            .compare_exchange(TAKEN, IDLE, Ordering::AcqRel, Ordering::Acquire)
-            .is_ok()
-        {
+        if self.0.compare_exchange(TAKEN, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;
         }
         // A swap, so that it sees all that whoever left word had done before.

@@ -86,19 +86,12 @@ async fn each_of_many_messages_goes_to_one_of_many_receivers() {
 
 #[tokio::test]
 async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
-    let alice = builder()
-        .config(|config| config.limits.queued_messages = 16)
-        .build()
-        .await
-        .unwrap();
+    let alice = builder().config(|config| config.limits.queued_messages = 16).build().await.unwrap();
     let bob = node().await;
     let to = bob.peer_addr();
     within(async {
         let send = async {
-            let receipts = alice
-                .send_batch(&to, (0..1_000).map(|i| format!("{i}")))
-                .await
-                .unwrap();
+            let receipts = alice.send_batch(&to, (0..1_000).map(|i| format!("{i}"))).await.unwrap();
             assert_eq!(receipts.len(), 1_000);
             for receipt in receipts {
                 assert_eq!(receipt.await.outcome, Outcome::Delivered);
@@ -122,11 +115,7 @@ async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
 async fn a_refused_message_of_a_batch_gives_the_receipts_of_those_before() {
     let (alice, bob) = pair().await;
     within(async {
-        let messages = [
-            Message::new("a"),
-            Message::new("b").tag(vec![0; 256]),
-            Message::new("c"),
-        ];
+        let messages = [Message::new("a"), Message::new("b").tag(vec![0; 256]), Message::new("c")];
         let (receipts, error) = alice.send_batch(&bob.peer_addr(), messages).await.unwrap_err();
         assert_eq!(error, SendError::TagTooLong(256));
         assert_eq!(receipts.len(), 1);
@@ -136,11 +125,7 @@ async fn a_refused_message_of_a_batch_gives_the_receipts_of_those_before() {
 
 #[tokio::test]
 async fn a_full_queue_says_so_or_waits() {
-    let alice = builder()
-        .config(|config| config.limits.queued_messages = 4)
-        .build()
-        .await
-        .unwrap();
+    let alice = builder().config(|config| config.limits.queued_messages = 4).build().await.unwrap();
     let bob = node().await;
     let to = bob.peer_addr();
     within(async {
@@ -221,10 +206,7 @@ async fn a_large_body_streams_both_ways_at_once() {
         let to = bob.peer_addr();
         let send = async {
             let head = Message::default().tag("file");
-            let receipt = alice
-                .send_from(&to, head, LEN as u64, &content[..])
-                .await
-                .unwrap();
+            let receipt = alice.send_from(&to, head, LEN as u64, &content[..]).await.unwrap();
             assert_eq!(receipt.await.outcome, Outcome::Delivered);
         };
         let receive = async {
@@ -234,13 +216,7 @@ async fn a_large_body_streams_both_ways_at_once() {
             assert_eq!(received.body.len(), LEN as u64);
             assert!(received.body.as_whole().is_none());
             let too_large = received.body.bytes(LEN as u64 - 1).await.unwrap_err();
-            assert_eq!(
-                too_large,
-                BodyError::TooLarge {
-                    len: LEN as u64,
-                    limit: LEN as u64 - 1
-                }
-            );
+            assert_eq!(too_large, BodyError::TooLarge { len: LEN as u64, limit: LEN as u64 - 1 });
             let mut got = Vec::new();
             received.body.read_to_end(&mut got).await.unwrap();
             assert!(got == content, "the body differs");
@@ -258,10 +234,7 @@ async fn a_streamed_body_is_delivered_at_its_end_only() {
     let content = bytes(LEN);
     within(async {
         let to = bob.peer_addr();
-        let (mut receipt, mut writer) = alice
-            .send_stream(&to, Message::default(), LEN as u64)
-            .await
-            .unwrap();
+        let (mut receipt, mut writer) = alice.send_stream(&to, Message::default(), LEN as u64).await.unwrap();
         let (first, second) = content.split_at(LEN / 2);
         writer.write_all(first).await.unwrap();
         let mut delivery = bob.accept().await.unwrap();
@@ -291,19 +264,10 @@ async fn a_writer_that_is_dropped_early_withdraws_the_message() {
         writer.write_all(&bytes(1 << 20)).await.unwrap();
         drop(writer);
         let outcome = receipt.await.outcome;
-        assert!(
-            matches!(outcome, Outcome::Cancelled | Outcome::Unknown),
-            "{outcome:?}"
-        );
+        assert!(matches!(outcome, Outcome::Cancelled | Outcome::Unknown), "{outcome:?}");
 
-        let short = alice
-            .send_from(&to, Message::default(), 10, &b"short"[..])
-            .await
-            .unwrap_err();
-        assert!(
-            matches!(short, exonet::SendFromError::Short { read: 5, len: 10 }),
-            "{short}"
-        );
+        let short = alice.send_from(&to, Message::default(), 10, &b"short"[..]).await.unwrap_err();
+        assert!(matches!(short, exonet::SendFromError::Short { read: 5, len: 10 }), "{short}");
 
         // The way is free for others.
         let receipt = alice.send(&to, "after").await.unwrap();
@@ -349,15 +313,9 @@ async fn refusals_name_the_reason() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        let error = alice
-            .send(&to, Message::new("x").tag(vec![0; 256]))
-            .await
-            .unwrap_err();
+        let error = alice.send(&to, Message::new("x").tag(vec![0; 256])).await.unwrap_err();
         assert_eq!(error, SendError::TagTooLong(256));
-        assert_eq!(
-            alice.send(&alice.peer_addr(), "x").await.unwrap_err(),
-            SendError::Myself
-        );
+        assert_eq!(alice.send(&alice.peer_addr(), "x").await.unwrap_err(), SendError::Myself);
         assert_eq!(
             alice.send(&bob.id().into(), "x").await.unwrap_err(),
             SendError::NoAddress(bob.id()),

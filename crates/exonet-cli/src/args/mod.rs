@@ -61,12 +61,7 @@ pub(crate) struct Cli {
 #[derive(Args, Debug)]
 pub(crate) struct Common {
     /// Use the stored identity NAME instead of the command's default
-    #[arg(
-        long = "as",
-        value_name = "NAME",
-        global = true,
-        help_heading = "Common options"
-    )]
+    #[arg(long = "as", value_name = "NAME", global = true, help_heading = "Common options")]
     pub(crate) identity: Option<String>,
     /// Keep the identity in this directory
     #[arg(long, value_name = "DIR", global = true, help_heading = "Common options")]
@@ -78,13 +73,7 @@ pub(crate) struct Common {
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
     pub(crate) verbose: u8,
     /// Say nothing but errors and data
-    #[arg(
-        short,
-        long,
-        global = true,
-        conflicts_with = "verbose",
-        help_heading = "Common options"
-    )]
+    #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Common options")]
     pub(crate) quiet: bool,
 }
 
@@ -118,17 +107,11 @@ mod tests {
     fn every_command_shows_examples() {
         let mut exon = Cli::command();
         exon.build();
-        for command in exon
-            .get_subcommands_mut()
-            .filter(|c| !c.is_hide_set() && c.get_name() != "help")
-        {
+        for command in exon.get_subcommands_mut().filter(|c| !c.is_hide_set() && c.get_name() != "help") {
             let name = command.get_name().to_owned();
             let help = command.render_help().to_string();
             assert!(help.contains("EXAMPLES"), "{name} has no examples");
-            assert!(
-                help.contains(&format!("exon {name}")),
-                "{name} is not in its examples"
-            );
+            assert!(help.contains(&format!("exon {name}")), "{name} is not in its examples");
         }
     }
 }

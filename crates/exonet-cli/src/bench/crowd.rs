@@ -19,10 +19,7 @@ pub(crate) fn crowd(size: usize) -> Result<Exit, Failure> {
     let mut to = BufWriter::new(io::stdout().lock());
     // The first frame bears no datagram but the id of the node.
     let first = Frame::read(&mut from).map_err(failed)?;
-    let id = first
-        .datagrams
-        .first()
-        .and_then(|(_, id)| id.as_slice().try_into().ok());
+    let id = first.datagrams.first().and_then(|(_, id)| id.as_slice().try_into().ok());
     let id = id.ok_or_else(|| Failure::new("bench-crowd is started by `exon bench`"))?;
     let mut crowd = Crowd {
         to: NodeId(id),
@@ -87,31 +84,21 @@ impl Crowd {
         let number = u32::try_from(self.peers.len()).map_err(|e| crowded(&e))?;
         let seed = *blake3::hash(&number.to_be_bytes()).as_bytes();
         let mut host = Host::new(Config::new(Policy::Anyone), seed, now);
-        let message = Outgoing {
-            body: self.body.clone(),
-            ..Outgoing::default()
-        };
+        let message = Outgoing { body: self.body.clone(), ..Outgoing::default() };
         let sent = host.node.send(now, self.to, &[node_address()], message);
         sent.map_err(|e| crowded(&e))?;
         self.open += 1;
-        self.peers.push(Peer {
-            host,
-            call: Mono::NEVER,
-        });
+        self.peers.push(Peer { host, call: Mono::NEVER });
         self.with(number, now, said, |_| ());
         Ok(())
     }
 
     /// Calls a peer, then takes what it says and when it wants to be called again.
     fn with(&mut self, number: u32, now: Now, said: &mut Vec<(u32, Vec<u8>)>, call: impl FnOnce(&mut Host)) {
-        let peer = usize::try_from(number)
-            .ok()
-            .and_then(|number| self.peers.get_mut(number));
+        let peer = usize::try_from(number).ok().and_then(|number| self.peers.get_mut(number));
         let Some(peer) = peer else { return };
         call(&mut peer.host);
-        let delivered = peer
-            .host
-            .speak(now, &mut self.buffer, |_, datagram| said.push((number, datagram)));
+        let delivered = peer.host.speak(now, &mut self.buffer, |_, datagram| said.push((number, datagram)));
         self.open = self.open.saturating_sub(delivered);
         self.calls.remove(&(peer.call, number));
         // A call that is due again at once waits for the next turn, or this one would never end.

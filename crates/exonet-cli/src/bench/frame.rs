@@ -26,11 +26,7 @@ impl Frame {
         let too_long = |_| io::Error::from(io::ErrorKind::InvalidInput);
         to.write_all(&self.time.0.to_be_bytes())?;
         to.write_all(&self.number.to_be_bytes())?;
-        to.write_all(
-            &u32::try_from(self.datagrams.len())
-                .map_err(too_long)?
-                .to_be_bytes(),
-        )?;
+        to.write_all(&u32::try_from(self.datagrams.len()).map_err(too_long)?.to_be_bytes())?;
         for (peer, datagram) in &self.datagrams {
             to.write_all(&peer.to_be_bytes())?;
             to.write_all(&u16::try_from(datagram.len()).map_err(too_long)?.to_be_bytes())?;
@@ -50,11 +46,7 @@ impl Frame {
             from.read_exact(&mut datagram)?;
             datagrams.push((peer, datagram));
         }
-        Ok(Self {
-            time,
-            number,
-            datagrams,
-        })
+        Ok(Self { time, number, datagrams })
     }
 }
 

@@ -19,10 +19,7 @@ pub(super) struct Host {
 
 /// Both clocks at `mono`.
 pub(super) fn at(mono: Mono) -> Now {
-    Now {
-        mono,
-        wall: Wall(EPOCH.saturating_add(mono.0)),
-    }
+    Now { mono, wall: Wall(EPOCH.saturating_add(mono.0)) }
 }
 
 impl Host {
@@ -35,11 +32,7 @@ impl Host {
     }
 
     pub(super) fn hear(&mut self, now: Now, remote: SocketAddr, datagram: &mut [u8]) {
-        let arrival = Arrival {
-            remote,
-            local_ip: None,
-            ecn: 0,
-        };
+        let arrival = Arrival { remote, local_ip: None, ecn: 0 };
         self.node.handle_datagram(now, arrival, datagram);
     }
 
@@ -55,18 +48,11 @@ impl Host {
         }
         buffer.reserve(BUFFER);
         while let Some(transmit) = self.node.poll_transmit(now, 1, buffer) {
-            send(
-                transmit.remote,
-                buffer.get(..transmit.len).unwrap_or_default().to_vec(),
-            );
+            send(transmit.remote, buffer.get(..transmit.len).unwrap_or_default().to_vec());
         }
         let mut delivered = 0;
         while let Some(event) = self.node.poll_event() {
-            if let Event::Outcome {
-                outcome: Outcome::Delivered,
-                ..
-            } = event
-            {
+            if let Event::Outcome { outcome: Outcome::Delivered, .. } = event {
                 delivered += 1;
             }
         }

@@ -50,9 +50,7 @@ pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
     while meeting.born < peers {
         let guests = GUESTS.min(peers - meeting.born);
         meeting.admit(guests)?;
-        let waiting = usize::try_from(meeting.born)
-            .unwrap_or(usize::MAX)
-            .saturating_mul(size);
+        let waiting = usize::try_from(meeting.born).unwrap_or(usize::MAX).saturating_mul(size);
         meeting.run(|node| node.node.stats().received_bytes >= waiting)?;
     }
     meeting.run(|node| node.node.stats().received_bytes >= bodies)?;
@@ -60,9 +58,7 @@ pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
 
     let taken = meeting.take_all();
     if taken < u64::from(peers) {
-        return Err(Failure::new(format!(
-            "only {taken} messages of {peers} peers have arrived"
-        )));
+        return Err(Failure::new(format!("only {taken} messages of {peers} peers have arrived")));
     }
     meeting.run_until_delivered()?;
     stages.push(meeting.stage("just now: the message is taken"));
@@ -70,12 +66,7 @@ pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
     stages.push(meeting.stage("idle: 20 s later, the channel stands"));
     meeting.run_for(Duration::from_secs(300))?;
     stages.push(meeting.stage("forgotten: 5 minutes later"));
-    Ok(Memory {
-        peers,
-        message: size,
-        stages,
-        seconds: started.elapsed().as_secs_f64(),
-    })
+    Ok(Memory { peers, message: size, stages, seconds: started.elapsed().as_secs_f64() })
 }
 
 /// A node, and the pipe to its peers.
@@ -108,10 +99,7 @@ struct Level {
 
 impl Level {
     fn now() -> Self {
-        Self {
-            allocated: crate::ALLOCATOR.allocated(),
-            resident: resident(),
-        }
+        Self { allocated: crate::ALLOCATOR.allocated(), resident: resident() }
     }
 }
 
@@ -160,10 +148,7 @@ impl Meeting {
             child,
         };
         let id = meeting.node.id.0.to_vec();
-        let hello = Frame {
-            datagrams: vec![(0, id)],
-            ..Frame::default()
-        };
+        let hello = Frame { datagrams: vec![(0, id)], ..Frame::default() };
         hello.write(&mut meeting.to).map_err(|e| lost(&e))?;
         meeting.base = Level::now();
         Ok(meeting)
@@ -232,9 +217,7 @@ impl Meeting {
             }
             self.skip(Mono::NEVER);
         }
-        Err(Failure::new(
-            "the bench's peers do not hear what became of their messages",
-        ))
+        Err(Failure::new("the bench's peers do not hear what became of their messages"))
     }
 
     fn run_for(&mut self, span: Duration) -> Result<(), Failure> {
@@ -262,11 +245,7 @@ impl Meeting {
         let level = Level::now();
         let peers = precise(self.peers.into());
         // What waits in the pipe's buffers is not the node's.
-        let carried: usize = self
-            .said
-            .iter()
-            .map(|(_, datagram)| datagram.capacity() + 32)
-            .sum();
+        let carried: usize = self.said.iter().map(|(_, datagram)| datagram.capacity() + 32).sum();
         let bytes = |count: usize| precise(u64::try_from(count).unwrap_or(u64::MAX));
         let resident = level.resident.zip(self.base.resident);
         Stage {

@@ -43,12 +43,8 @@ pub(crate) async fn run(settings: &Settings, args: &BenchArgs) -> Result<Exit, F
         Some(size) => vec![usize::try_from(size.0).unwrap_or(usize::MAX)],
         None => SIZES.to_vec(),
     };
-    let mut figures = Figures {
-        r#type: "summary",
-        one_way: Vec::new(),
-        round_trip: Vec::new(),
-        memory: None,
-    };
+    let mut figures =
+        Figures { r#type: "summary", one_way: Vec::new(), round_trip: Vec::new(), memory: None };
     output.text("\n  two nodes in this process, over loopback, encrypted\n")?;
     for &size in &sizes {
         for batch in [Batch::One, Batch::Many] {
@@ -66,9 +62,7 @@ pub(crate) async fn run(settings: &Settings, args: &BenchArgs) -> Result<Exit, F
         let peers = args.peers;
         settings.note(format!("meeting {} peers", count(peers.into())));
         let measuring = tokio::task::spawn_blocking(move || memory::measure(peers, PEER_MESSAGE));
-        let measured = measuring
-            .await
-            .map_err(|e| Failure::new("measuring memory failed").because(&e))??;
+        let measured = measuring.await.map_err(|e| Failure::new("measuring memory failed").because(&e))??;
         output.text(&memory_table(&measured))?;
         figures.memory = Some(measured);
     }
@@ -112,11 +106,7 @@ fn memory_table(memory: &Memory) -> String {
     let mut lines = vec![style(head).dim().to_string()];
     for stage in &memory.stages {
         let resident = stage.resident_per_peer.map_or_else(|| "-".to_owned(), signed);
-        lines.push(format!(
-            "  {:<44}{:>14}{resident:>14}",
-            stage.stage,
-            signed(stage.allocated_per_peer)
-        ));
+        lines.push(format!("  {:<44}{:>14}{resident:>14}", stage.stage, signed(stage.allocated_per_peer)));
     }
     let seconds = memory.seconds;
     lines.push(style(format!("  met in {seconds:.1} s")).dim().to_string());

@@ -63,22 +63,12 @@ impl Pair {
     pub(super) async fn connect() -> Result<Self, Failure> {
         let (here, there) = (node().await?, node().await?);
         let (to_here, to_there) = (here.peer_addr(), there.peer_addr());
-        Ok(Self {
-            here,
-            there,
-            to_there,
-            to_here,
-        })
+        Ok(Self { here, there, to_there, to_here })
     }
 
     /// Sends without pause, and counts what the receiving application gets.
     pub(super) async fn one_way(self, size: usize, batch: Batch, over: Duration) -> Result<OneWay, Failure> {
-        let sender = tokio::spawn(send_for_ever(
-            self.here.clone(),
-            self.to_there.clone(),
-            size,
-            batch,
-        ));
+        let sender = tokio::spawn(send_for_ever(self.here.clone(), self.to_there.clone(), size, batch));
         let receive = async {
             take_for(&self.there, batch, WARM_UP).await?;
             let started = Instant::now();
@@ -178,10 +168,7 @@ async fn send_for_ever(node: Node, to: PeerAddr, size: usize, batch: Batch) -> S
             Batch::One => node.send(&to, body.clone()).await.map(drop),
             Batch::Many => {
                 let batch = std::iter::repeat_n(body.clone(), BATCH).map(Message::new);
-                node.send_batch(&to, batch)
-                    .await
-                    .map(drop)
-                    .map_err(|(_, error)| error)
+                node.send_batch(&to, batch).await.map(drop).map_err(|(_, error)| error)
             }
         };
         if let Err(error) = sent {

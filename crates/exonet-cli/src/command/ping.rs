@@ -78,11 +78,7 @@ async fn ping_all(
         series.trips.extend(rtt);
         let told = rtt.map_or("no answer".to_owned(), units::span);
         settings.output.text(&format!("{n:>4}  {told}"))?;
-        settings.output.line(&Pinged {
-            r#type: "ping",
-            n,
-            rtt_ms: rtt.map(milliseconds),
-        })?;
+        settings.output.line(&Pinged { r#type: "ping", n, rtt_ms: rtt.map(milliseconds) })?;
     }
     Ok(())
 }
@@ -98,28 +94,16 @@ fn sum_up(
     let answered = u32::try_from(series.trips.len()).unwrap_or(u32::MAX);
     let lost = series.sent.saturating_sub(answered);
     let average = series.trips.iter().sum::<Duration>().checked_div(answered);
-    let (min, max) = (
-        series.trips.iter().min().copied(),
-        series.trips.iter().max().copied(),
-    );
-    let address = stats
-        .as_ref()
-        .and_then(|stats| stats.remote)
-        .map(|address| address.to_string());
+    let (min, max) = (series.trips.iter().min().copied(), series.trips.iter().max().copied());
+    let address = stats.as_ref().and_then(|stats| stats.remote).map(|address| address.to_string());
     let mtu = stats.as_ref().map(|stats| stats.mtu);
-    settings
-        .output
-        .text(&format!("\n{} sent, {lost} lost", series.sent))?;
+    settings.output.text(&format!("\n{} sent, {lost} lost", series.sent))?;
     if let (Some(min), Some(average), Some(max)) = (min, average, max) {
         let [min, average, max] = [min, average, max].map(units::span);
-        settings
-            .output
-            .text(&format!("round trip  min {min}, average {average}, max {max}"))?;
+        settings.output.text(&format!("round trip  min {min}, average {average}, max {max}"))?;
     }
     if let (Some(address), Some(mtu)) = (&address, mtu) {
-        settings
-            .output
-            .text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
+        settings.output.text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
     }
     settings.output.line(&Summary {
         r#type: "summary",

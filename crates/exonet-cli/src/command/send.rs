@@ -36,11 +36,7 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
     let mut book = Book::new(settings);
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
-        let offer = Offer {
-            node: &node,
-            args,
-            receipts,
-        };
+        let offer = Offer { node: &node, args, receipts };
         book.keep(args, offer.all(), offered).await
     };
     show::open_messages(settings, &node.close(GOODBYE).await)?;
@@ -52,13 +48,8 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
 
 /// Fails early, before anything has been sent.
 async fn readable(path: &Path) -> Result<(), Failure> {
-    let file = File::open(path)
-        .await
-        .map_err(|e| Failure::path("read", path, &e))?;
-    let about = file
-        .metadata()
-        .await
-        .map_err(|e| Failure::path("read", path, &e))?;
+    let file = File::open(path).await.map_err(|e| Failure::path("read", path, &e))?;
+    let about = file.metadata().await.map_err(|e| Failure::path("read", path, &e))?;
     if about.is_dir() {
         return Err(Failure::new(format!("{} is a directory", path.display())).hint("name its files"));
     }
@@ -88,9 +79,8 @@ impl Offer<'_> {
     }
 
     fn message(&self, body: Vec<u8>) -> Message {
-        let message = Message::new(body)
-            .tag(self.args.tag.clone().into_bytes())
-            .priority(self.args.priority.into());
+        let message =
+            Message::new(body).tag(self.args.tag.clone().into_bytes()).priority(self.args.priority.into());
         match self.args.deadline {
             Some(deadline) => message.deadline(deadline),
             None => message,
@@ -122,10 +112,9 @@ impl Offer<'_> {
             // A body that nobody wants any more: its receipt tells why.
             Ok(()) | Err(PourError::Write(_)) => Ok(()),
             Err(PourError::Read(error)) => Err(unreadable(error)),
-            Err(PourError::Short) => Err(Failure::new(format!(
-                "{} became shorter while it was sent",
-                path.display()
-            ))),
+            Err(PourError::Short) => {
+                Err(Failure::new(format!("{} became shorter while it was sent", path.display())))
+            }
         }
     }
 
@@ -133,10 +122,7 @@ impl Offer<'_> {
         let mut input = BufReader::new(input);
         loop {
             let mut line = Vec::new();
-            let read = (&mut input)
-                .take(LONGEST_LINE + 1)
-                .read_until(b'\n', &mut line)
-                .await;
+            let read = (&mut input).take(LONGEST_LINE + 1).read_until(b'\n', &mut line).await;
             if read.map_err(|e| Failure::new("cannot read standard input").because(&e))? == 0 {
                 return Ok(());
             }
@@ -144,10 +130,8 @@ impl Offer<'_> {
                 line.pop();
             } else if u64::try_from(line.len()).is_ok_and(|len| len > LONGEST_LINE) {
                 let limit = units::Size(LONGEST_LINE);
-                return Err(
-                    Failure::new(format!("a line of standard input is longer than {limit}"))
-                        .hint("send it as a file: --file FILE"),
-                );
+                return Err(Failure::new(format!("a line of standard input is longer than {limit}"))
+                    .hint("send it as a file: --file FILE"));
             }
             self.one(line).await?;
         }
@@ -253,17 +237,9 @@ impl<'a> Book<'a> {
         if self.settings.verbose {
             let late = if settled.late { ", late" } else { "" };
             let id = id.as_deref().unwrap_or("never left");
-            self.settings
-                .output
-                .text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
+            self.settings.output.text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
         }
-        self.settings.output.line(&Line {
-            r#type: "message",
-            n,
-            outcome,
-            id,
-            late: settled.late,
-        })
+        self.settings.output.line(&Line { r#type: "message", n, outcome, id, late: settled.late })
     }
 
     async fn settle_rest(&mut self) -> Result<(), Failure> {
@@ -285,8 +261,7 @@ impl<'a> Book<'a> {
         };
         let took = self.started.elapsed();
         let cut = if end == "timed out" { ", timed out" } else { "" };
-        self.settings
-            .note(format!("{} in {}{cut}", self.tally.describe(), units::span(took)));
+        self.settings.note(format!("{} in {}{cut}", self.tally.describe(), units::span(took)));
         self.settings.output.line(&Summary {
             r#type: "summary",
             end,

@@ -37,12 +37,7 @@ pub(super) fn open_messages(settings: &Settings, open: &[OpenMessage]) -> Result
         } else if at == SHOWN {
             settings.note("  ... and more; --json tells all");
         }
-        settings.output.line(&Open {
-            r#type: "open",
-            state,
-            id,
-            size: message.size,
-        })?;
+        settings.output.line(&Open { r#type: "open", state, id, size: message.size })?;
     }
     Ok(())
 }

@@ -68,12 +68,7 @@ impl Receiver {
         let (stdin, stdout) = pipes.ok_or_else(|| Failure::new("the demo's receiver has no pipes"))?;
         let (tell, said) = mpsc::channel(16);
         let reader = tokio::spawn(read(stdout, ledgers.clone(), tell));
-        let mut receiver = Self {
-            child,
-            stdin,
-            said,
-            reader,
-        };
+        let mut receiver = Self { child, stdin, said, reader };
         let ready = receiver.listen().await?;
         Ok((receiver, ready))
     }

@@ -10,11 +10,7 @@ pub(super) struct Ledger {
 
 impl Ledger {
     pub(super) fn new(messages: u64) -> Self {
-        Self {
-            times: vec![0; usize::try_from(messages).unwrap_or(usize::MAX)],
-            arrived: 0,
-            duplicates: 0,
-        }
+        Self { times: vec![0; usize::try_from(messages).unwrap_or(usize::MAX)], arrived: 0, duplicates: 0 }
     }
 
     /// The receiver's application got message `n`.
@@ -30,10 +26,7 @@ impl Ledger {
     }
 
     pub(super) fn has(&self, n: u64) -> bool {
-        usize::try_from(n)
-            .ok()
-            .and_then(|n| self.times.get(n))
-            .is_some_and(|times| *times > 0)
+        usize::try_from(n).ok().and_then(|n| self.times.get(n)).is_some_and(|times| *times > 0)
     }
 
     /// Different messages.

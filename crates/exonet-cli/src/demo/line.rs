@@ -27,11 +27,7 @@ pub(super) const SIDES: [Side; 3] = [Side::Exonet, Side::Remembering, Side::Plai
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// The receiver can be reached.
-    Ready {
-        exonet: PeerAddr,
-        remembering: SocketAddr,
-        plain: SocketAddr,
-    },
+    Ready { exonet: PeerAddr, remembering: SocketAddr, plain: SocketAddr },
     /// The application has got a message.
     Delivered(Side, u64),
     /// The answer to a question: records held.
@@ -51,11 +47,7 @@ impl Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ready {
-                exonet,
-                remembering,
-                plain,
-            } => writeln!(f, "ready {exonet} {remembering} {plain}"),
+            Self::Ready { exonet, remembering, plain } => writeln!(f, "ready {exonet} {remembering} {plain}"),
             Self::Delivered(side, n) => writeln!(f, "{} {n}", Self::letter(*side)),
             Self::Records(records) => writeln!(f, "records {records}"),
         }

@@ -96,19 +96,13 @@ impl<'a> Demo<'a> {
 
     pub(crate) async fn run(self) -> Result<Exit, Failure> {
         let state = tempfile::tempdir().map_err(|e| {
-            Failure::new("the demo needs a temporary directory")
-                .because(&e)
-                .hint("set TMPDIR to one")
+            Failure::new("the demo needs a temporary directory").because(&e).hint("set TMPDIR to one")
         })?;
         let identity = state.path().join("receiver");
         let mut stage = Stage::set(&self.course, &identity).await?;
         let mut view = View::new(self.settings.output, &self.course);
         let performance = self.perform(&mut stage, &mut view).await?;
-        let records = if performance.interrupted {
-            stage.records()
-        } else {
-            quiet(&mut stage).await?
-        };
+        let records = if performance.interrupted { stage.records() } else { quiet(&mut stage).await? };
         stage.node.close(GOODBYE).await;
         view.end();
         let report = self.report(&stage, &performance, records);
@@ -199,54 +193,27 @@ impl<'a> Demo<'a> {
     }
 
     fn snapshot(&self, stage: &Stage<'_>, elapsed: Duration, dead: bool) -> Snapshot {
-        let unknown = stage.outcomes().unknown;
         Snapshot {
             elapsed,
             dead,
             rtt: stage.rtt(),
             records: stage.records(),
             offered: stage.offered(),
-            rows: SIDES.map(|side| {
-                let (arrived, duplicates) = stage
-                    .ledgers
-                    .with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
-                // What has ended without having arrived.
-                let missing = match side {
-                    Side::Exonet => 0,
-                    Side::Remembering | Side::Plain => stage.finished(side).saturating_sub(arrived),
-                };
-                Row {
-                    side,
-                    sent: self.course.messages,
-                    arrived,
-                    duplicates,
-                    lost: missing,
-                    unknown: (side == Side::Exonet).then_some(unknown),
-                }
-            }),
+            rows: SIDES.map(|side| stage.row(side, self.course.messages)),
         }
     }
 
     fn report(&self, stage: &Stage<'_>, performance: &Performance, records: usize) -> Report {
+        let plain = [Side::Remembering, Side::Plain].map(|side| {
+            let row = stage.row(side, self.course.messages);
+            // Interrupted: what was not offered, or is under way, is neither arrived nor lost.
+            let sent = row.sent.min(row.arrived + row.lost);
+            Row { sent, ..row }
+        });
         let ledger = stage.ledgers.with(Side::Exonet, |ledger| ledger.clone());
         let outcomes = stage.outcomes();
-        let sent = stage.offered();
-        let plain = [Side::Remembering, Side::Plain].map(|side| {
-            let (arrived, duplicates) = stage
-                .ledgers
-                .with(side, |ledger| (ledger.arrived(), ledger.duplicates()));
-            let sent = stage.finished(side).max(arrived);
-            Row {
-                side,
-                sent,
-                arrived,
-                duplicates,
-                lost: sent - arrived,
-                unknown: None,
-            }
-        });
         Report {
-            account: outcomes.account(sent, &ledger),
+            account: outcomes.account(stage.offered(), &ledger),
             unknown_but_there: outcomes.unknown_but_there(&ledger),
             plain,
             took: performance.took,

@@ -23,17 +23,13 @@ pub(super) struct Account {
     pub(super) duplicates: u64,
     /// Told delivered and never arrived, or never settled.
     pub(super) lost: u64,
-    /// Told unknown: the receiver had them in its hands when it was killed.
+    /// Told unknown: they were under way when the receiver was killed.
     pub(super) unknown: u64,
 }
 
 impl Outcomes {
     pub(super) fn new(messages: u64) -> Self {
-        Self {
-            told: vec![None; usize::try_from(messages).unwrap_or(usize::MAX)],
-            settled: 0,
-            unknown: 0,
-        }
+        Self { told: vec![None; usize::try_from(messages).unwrap_or(usize::MAX)], settled: 0, unknown: 0 }
     }
 
     pub(super) fn tell(&mut self, n: u64, outcome: Outcome) {
@@ -47,11 +43,7 @@ impl Outcomes {
 
     /// The first `sent` messages against the truth.
     pub(super) fn account(&self, sent: u64, ledger: &Ledger) -> Account {
-        let mut account = Account {
-            sent,
-            duplicates: ledger.duplicates(),
-            ..Account::default()
-        };
+        let mut account = Account { sent, duplicates: ledger.duplicates(), ..Account::default() };
         for (n, told) in (0..sent).zip(&self.told) {
             let count = match (told, ledger.has(n)) {
                 (Some(Outcome::Unknown), _) => &mut account.unknown,
@@ -68,9 +60,7 @@ impl Outcomes {
 
     /// Of the unknown ones, how many had arrived.
     pub(super) fn unknown_but_there(&self, ledger: &Ledger) -> u64 {
-        let unknown = (0_u64..)
-            .zip(&self.told)
-            .filter(|(_, told)| **told == Some(Outcome::Unknown));
+        let unknown = (0_u64..).zip(&self.told).filter(|(_, told)| **told == Some(Outcome::Unknown));
         unknown.map(|(n, _)| u64::from(ledger.has(n))).sum()
     }
 }
@@ -93,16 +83,7 @@ mod tests {
         // 4: never settled
         outcomes.tell(5, Outcome::Unknown); // had arrived
         let account = outcomes.account(6, &ledger);
-        assert_eq!(
-            account,
-            Account {
-                sent: 6,
-                delivered: 2,
-                duplicates: 1,
-                lost: 2,
-                unknown: 2
-            }
-        );
+        assert_eq!(account, Account { sent: 6, delivered: 2, duplicates: 1, lost: 2, unknown: 2 });
         assert_eq!(outcomes.unknown_but_there(&ledger), 1);
         assert_eq!(account.delivered + account.lost + account.unknown, account.sent);
     }

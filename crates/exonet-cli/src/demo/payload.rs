@@ -8,11 +8,7 @@ pub(super) fn payload(n: u64, size: usize) -> Vec<u8> {
     let number = n.to_be_bytes();
     let [.., low] = number;
     let filler = (0_u8..=u8::MAX).cycle().map(|i| i.wrapping_mul(31) ^ low);
-    number
-        .into_iter()
-        .chain(filler)
-        .take(size.max(SHORTEST))
-        .collect()
+    number.into_iter().chain(filler).take(size.max(SHORTEST)).collect()
 }
 
 /// The number of a message, if it is one of ours, unharmed.

@@ -7,14 +7,14 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::net::UdpSocket;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
+use super::ledger::Ledger;
 use super::payload::payload;
 use super::progress::Progress;
 
@@ -28,6 +28,22 @@ const TRIES: u32 = 6;
 const DATA: u8 = 0;
 const ACK: u8 = 1;
 const HEADER: usize = 13;
+
+/// Messages that were never acknowledged: some of them have arrived all the same.
+#[derive(Clone, Debug, Default)]
+pub(super) struct GivenUp(Arc<Mutex<Vec<u64>>>);
+
+impl GivenUp {
+    fn add(&self, number: u64) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).push(number);
+    }
+
+    /// How many of these did not arrive.
+    pub(super) fn missing(&self, ledger: &Ledger) -> u64 {
+        let given_up = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        given_up.iter().map(|number| u64::from(!ledger.has(*number))).sum()
+    }
+}
 
 fn seal(kind: u8, number: u64, body: &[u8]) -> Vec<u8> {
     let rest = [&[kind], number.to_be_bytes().as_slice(), body].concat();
@@ -70,29 +86,25 @@ pub(super) async fn receive(
 }
 
 /// Sends messages `0..total` to `relay`, as fast as `progress` allows, and moves to a new socket with every change
-/// of `moves`. Counts in `finished` those that are acknowledged or given up; ends when all are.
+/// of `moves`. Ends when each is acknowledged, or in `given_up`.
 pub(super) async fn send(
     relay: SocketAddr,
     (size, total): (usize, u64),
     mut progress: Progress,
     mut moves: watch::Receiver<u32>,
-    finished: Arc<AtomicU64>,
+    given_up: GivenUp,
 ) -> io::Result<()> {
     let mut sender = Sender {
         socket: connected(relay).await?,
         size,
         open: BTreeMap::new(),
         due: VecDeque::new(),
+        given_up,
     };
     let mut buffer = vec![0; HEADER];
     let mut next = 0;
     while next < total || !sender.open.is_empty() {
-        let pending = u64::try_from(sender.open.len()).unwrap_or(u64::MAX);
-        finished.store(next.saturating_sub(pending), Ordering::Relaxed);
-        let resend = sender
-            .due
-            .front()
-            .map_or_else(|| Instant::now() + TIMEOUT, |(due, _)| *due);
+        let resend = sender.due.front().map_or_else(|| Instant::now() + TIMEOUT, |(due, _)| *due);
         tokio::select! {
             () = progress.allows(next), if next < total && sender.open.len() < WINDOW => {
                 sender.first(next).await;
@@ -108,7 +120,6 @@ pub(super) async fn send(
             Ok(()) = moves.changed() => sender.socket = connected(relay).await?,
         }
     }
-    finished.store(total, Ordering::Relaxed);
     Ok(())
 }
 
@@ -125,6 +136,7 @@ struct Sender {
     open: BTreeMap<u64, u32>,
     /// One timeout for all, so the first is due first.
     due: VecDeque<(Instant, u64)>,
+    given_up: GivenUp,
 }
 
 impl Sender {
@@ -153,6 +165,7 @@ impl Sender {
                 }
                 Some(_) => {
                     self.open.remove(&number);
+                    self.given_up.add(number);
                 }
                 None => {}
             }

@@ -24,11 +24,7 @@ impl Progress {
         let step = Duration::from_secs(STEP) / u32::try_from(PACE).unwrap_or(u32::MAX);
         let mut ticks = interval(step);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Self {
-            ticks,
-            allowed: 0,
-            gate,
-        }
+        Self { ticks, allowed: 0, gate }
     }
 
     /// Returns when message `n`, one after the other, may be offered. Cancel-safe.

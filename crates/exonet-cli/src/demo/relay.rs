@@ -99,10 +99,7 @@ impl Forwarder {
     async fn run(mut self) -> io::Result<()> {
         let (mut ahead, mut behind) = (vec![0; LARGEST], vec![0; LARGEST]);
         loop {
-            let next = self
-                .held
-                .peek()
-                .map_or_else(|| Instant::now() + FAR, |Reverse(held)| held.due);
+            let next = self.held.peek().map_or_else(|| Instant::now() + FAR, |Reverse(held)| held.due);
             tokio::select! {
                 got = self.front.recv_from(&mut ahead) => {
                     let (len, from) = got?;
@@ -133,11 +130,7 @@ impl Forwarder {
     }
 
     fn hold(&mut self, to_receiver: bool, datagram: &[u8]) {
-        let line = if to_receiver {
-            &mut self.there
-        } else {
-            &mut self.back_again
-        };
+        let line = if to_receiver { &mut self.there } else { &mut self.back_again };
         let copies = line.next();
         if self.current.dead {
             return;
@@ -203,11 +196,7 @@ mod tests {
     #[tokio::test]
     async fn both_ways_through_moves_of_either_end() {
         let (sender, receiver) = (loopback().await.unwrap(), loopback().await.unwrap());
-        let start = Route {
-            receiver: receiver.local_addr().unwrap(),
-            dead: false,
-            mapping: 0,
-        };
+        let start = Route { receiver: receiver.local_addr().unwrap(), dead: false, mapping: 0 };
         let (route, watching) = watch::channel(start);
         let relay = Relay::start(CALM, 1, watching).await.unwrap();
 
@@ -219,11 +208,7 @@ mod tests {
 
         let moved = loopback().await.unwrap();
         let receiver = loopback().await.unwrap();
-        route.send_replace(Route {
-            receiver: receiver.local_addr().unwrap(),
-            mapping: 1,
-            ..start
-        });
+        route.send_replace(Route { receiver: receiver.local_addr().unwrap(), mapping: 1, ..start });
         // Sent again until the relay has heard of the change.
         let (datagram, seen) = loop {
             moved.send_to(b"two", relay.address).await.unwrap();

@@ -69,17 +69,8 @@ struct Summary {
 impl Report {
     /// Anything lost or doubled is a failure; so is anything unknown where nobody was killed.
     pub(super) fn exit(&self, crash: bool) -> Exit {
-        let Account {
-            duplicates,
-            lost,
-            unknown,
-            ..
-        } = self.account;
-        if duplicates + lost > 0 || (unknown > 0 && !crash) {
-            Exit::Error
-        } else {
-            Exit::Success
-        }
+        let Account { duplicates, lost, unknown, .. } = self.account;
+        if duplicates + lost > 0 || (unknown > 0 && !crash) { Exit::Error } else { Exit::Success }
     }
 
     pub(super) fn tell(&self, output: Output, course: &Course) -> Result<(), Failure> {
@@ -104,23 +95,11 @@ impl Report {
     }
 
     fn table(&self, course: &Course) -> String {
-        let Account {
-            sent,
-            delivered,
-            duplicates,
-            lost,
-            unknown,
-        } = self.account;
-        let ours = Row {
-            side: Side::Exonet,
-            sent,
-            arrived: delivered,
-            duplicates,
-            lost,
-            unknown: Some(unknown),
-        };
+        let Account { sent, delivered, duplicates, lost, unknown } = self.account;
+        let ours =
+            Row { side: Side::Exonet, sent, arrived: delivered, duplicates, lost, unknown: Some(unknown) };
         let head = format!(
-            "  {:<14}{:>10}{:>12}{:>10}{:>10}{:>10}",
+            "  {:<14}{:>10}{:>12}{:>10}{:>10}{:>12}",
             "", "sent", "delivered", "twice", "lost", "unknown"
         );
         let mut lines = vec![String::new(), style(head).dim().to_string()];
@@ -128,11 +107,11 @@ impl Report {
         lines.push(String::new());
         if unknown > 0 {
             lines.push(format!(
-                "  {} were in the receiver's hands when it was killed: once or not at all, and the sender is",
+                "  {} were under way when the receiver was killed: each arrived once or not at all,",
                 count(unknown)
             ));
             lines.push(format!(
-                "  told so. ({} had arrived.)",
+                "  and its sender is told just that. ({} had arrived.)",
                 count(self.unknown_but_there)
             ));
             lines.push(String::new());
@@ -149,12 +128,7 @@ impl Report {
         ));
         let crash = if course.crash { "" } else { " --no-crash" };
         lines.push(
-            style(format!(
-                "  seed {}: exon demo --seed {}{crash}",
-                self.seed, self.seed
-            ))
-            .dim()
-            .to_string(),
+            style(format!("  seed {}: exon demo --seed {}{crash}", self.seed, self.seed)).dim().to_string(),
         );
         lines.join("\n")
     }
@@ -162,19 +136,15 @@ impl Report {
 
 fn table_row(row: &Row) -> String {
     let label = style(format!("  {:<14}", name(row.side)));
-    let label = if row.side == Side::Exonet {
-        label.bold()
-    } else {
-        label
-    };
+    let label = if row.side == Side::Exonet { label.bold() } else { label };
     let bad = |number: u64| {
         let text = style(format!("{:>10}", count(number)));
         if number > 0 { text.red() } else { text.green() }
     };
     let unknown = match row.unknown {
-        None => style(format!("{:>10}", "cannot say")).dim(),
-        Some(0) => style(format!("{:>10}", 0)).green(),
-        Some(unknown) => style(format!("{:>10}", count(unknown))).yellow(),
+        None => style(format!("{:>12}", "cannot say")).dim(),
+        Some(0) => style(format!("{:>12}", 0)).green(),
+        Some(unknown) => style(format!("{:>12}", count(unknown))).yellow(),
     };
     format!(
         "{label}{:>10}{:>12}{}{}{unknown}",
@@ -190,14 +160,7 @@ mod tests {
     use super::*;
 
     fn report(account: Account) -> Report {
-        let row = |side| Row {
-            side,
-            sent: 10,
-            arrived: 9,
-            duplicates: 2,
-            lost: 1,
-            unknown: None,
-        };
+        let row = |side| Row { side, sent: 10, arrived: 9, duplicates: 2, lost: 1, unknown: None };
         Report {
             account,
             unknown_but_there: 0,
@@ -226,20 +189,9 @@ mod tests {
 
     #[test]
     fn a_broken_promise_fails_the_demo() {
-        let good = Account {
-            sent: 3,
-            delivered: 3,
-            ..Account::default()
-        };
+        let good = Account { sent: 3, delivered: 3, ..Account::default() };
         assert_eq!(report(good).exit(true), Exit::Success);
-        assert_eq!(
-            report(Account {
-                duplicates: 1,
-                ..good
-            })
-            .exit(true),
-            Exit::Error
-        );
+        assert_eq!(report(Account { duplicates: 1, ..good }).exit(true), Exit::Error);
         assert_eq!(report(Account { lost: 1, ..good }).exit(true), Exit::Error);
         let doubtful = Account { unknown: 1, ..good };
         assert_eq!(report(doubtful).exit(true), Exit::Success);

@@ -39,10 +39,7 @@ impl Script {
             Accident::NewMapping | Accident::Move => true,
         };
         Self {
-            coming: all
-                .into_iter()
-                .filter(|(_, accident)| happens(accident))
-                .collect(),
+            coming: all.into_iter().filter(|(_, accident)| happens(accident)).collect(),
             messages,
             ahead: (messages / 20).max(1),
         }
@@ -51,16 +48,12 @@ impl Script {
     /// The accident that is due when so many messages are through.
     pub(super) fn due(&mut self, through: u64) -> Option<Accident> {
         let (at, _) = self.coming.front()?;
-        (through >= *at)
-            .then(|| self.coming.pop_front())?
-            .map(|(_, accident)| accident)
+        (through >= *at).then(|| self.coming.pop_front())?.map(|(_, accident)| accident)
     }
 
     /// How many messages may have been offered before the next accident.
     pub(super) fn gate(&self) -> u64 {
-        self.coming.front().map_or(self.messages, |(at, _)| {
-            at.saturating_add(self.ahead).min(self.messages)
-        })
+        self.coming.front().map_or(self.messages, |(at, _)| at.saturating_add(self.ahead).min(self.messages))
     }
 }
 

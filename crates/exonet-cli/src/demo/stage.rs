@@ -14,13 +14,15 @@ use tokio::task::JoinHandle;
 
 use super::Course;
 use super::child::{Ledgers, Receiver};
+use super::ledger::Ledger;
 use super::line::{Line, Side};
 use super::outcomes::Outcomes;
 use super::payload::payload;
-use super::plain;
+use super::plain::{self, GivenUp};
 use super::progress::Progress;
 use super::receiver::LINGER;
 use super::relay::{Relay, Route};
+use super::report::Row;
 use crate::failure::Failure;
 use crate::numbered::Numbered;
 
@@ -46,7 +48,7 @@ pub(super) struct Stage<'a> {
     plain: Way,
     outcomes: Arc<Mutex<Outcomes>>,
     offered: Arc<AtomicU64>,
-    finished: [Arc<AtomicU64>; 2],
+    given_up: [GivenUp; 2],
     gate: watch::Sender<u64>,
     moves: watch::Sender<u32>,
     senders: Vec<JoinHandle<Result<(), Failure>>>,
@@ -77,7 +79,7 @@ impl<'a> Stage<'a> {
             plain: Way::new(course, plain).await?,
             outcomes: Arc::new(Mutex::new(Outcomes::new(course.messages))),
             offered: Arc::default(),
-            finished: [Arc::default(), Arc::default()],
+            given_up: Default::default(),
             gate: watch::Sender::new(0),
             moves: watch::Sender::new(0),
             senders: Vec::new(),
@@ -95,14 +97,13 @@ impl<'a> Stage<'a> {
             offered: Arc::clone(&self.offered),
         };
         let progress = Progress::new(self.gate.subscribe());
-        self.senders
-            .push(tokio::spawn(sending.all(size, total, progress)));
-        for (way, finished) in [&self.remembering, &self.plain].into_iter().zip(&self.finished) {
-            let (relay, finished) = (way.relay.address, Arc::clone(finished));
+        self.senders.push(tokio::spawn(sending.all(size, total, progress)));
+        for (way, given_up) in [&self.remembering, &self.plain].into_iter().zip(&self.given_up) {
+            let (relay, given_up) = (way.relay.address, given_up.clone());
             let progress = Progress::new(self.gate.subscribe());
             let moves = self.moves.subscribe();
             self.senders.push(tokio::spawn(async move {
-                let sent = plain::send(relay, (size, total), progress, moves, finished).await;
+                let sent = plain::send(relay, (size, total), progress, moves, given_up).await;
                 sent.map_err(|e| Failure::new("plain sending has failed").because(&e))
             }));
         }
@@ -127,9 +128,7 @@ impl<'a> Stage<'a> {
     pub(super) async fn move_senders(&self) -> Result<(), Failure> {
         self.moves.send_modify(|moves| *moves += 1);
         let moved = self.node.rebind(([127, 0, 0, 1], 0).into()).await;
-        moved
-            .map(|_| ())
-            .map_err(|e| Failure::new("the demo's sender cannot move").because(&e))
+        moved.map(|_| ()).map_err(|e| Failure::new("the demo's sender cannot move").because(&e))
     }
 
     pub(super) async fn kill_receiver(&mut self) -> Result<(), Failure> {
@@ -146,11 +145,7 @@ impl<'a> Stage<'a> {
         self.receiver = Some(receiver);
         let (peer, remembering, plain) = places(ready)?;
         let exonet = first_address(&peer)?;
-        for (way, place) in [
-            (&self.exonet, exonet),
-            (&self.remembering, remembering),
-            (&self.plain, plain),
-        ] {
+        for (way, place) in [(&self.exonet, exonet), (&self.remembering, remembering), (&self.plain, plain)] {
             way.route.send_modify(|route| route.receiver = place);
         }
         Ok(())
@@ -177,14 +172,17 @@ impl<'a> Stage<'a> {
         self.offered.load(Ordering::Relaxed)
     }
 
-    /// Messages of a plain side that are acknowledged or given up.
-    pub(super) fn finished(&self, side: Side) -> u64 {
-        let [remembering, plain] = &self.finished;
-        match side {
-            Side::Exonet => self.outcomes().settled,
-            Side::Remembering => remembering.load(Ordering::Relaxed),
-            Side::Plain => plain.load(Ordering::Relaxed),
-        }
+    /// How a side stands by its ledger, of `sent` messages.
+    pub(super) fn row(&self, side: Side, sent: u64) -> Row {
+        let [remembering, plain] = &self.given_up;
+        let (lost, unknown) = match side {
+            Side::Exonet => (0, Some(self.outcomes().unknown)),
+            Side::Remembering => (self.ledgers.with(side, |ledger| remembering.missing(ledger)), None),
+            Side::Plain => (self.ledgers.with(side, |ledger| plain.missing(ledger)), None),
+        };
+        let look = |ledger: &mut Ledger| (ledger.arrived(), ledger.duplicates());
+        let (arrived, duplicates) = self.ledgers.with(side, look);
+        Row { side, sent, arrived, duplicates, lost, unknown }
     }
 
     pub(super) fn rtt(&self) -> Option<Duration> {
@@ -211,9 +209,7 @@ impl<'a> Stage<'a> {
         let (ended, running): (Vec<_>, Vec<_>) = self.senders.drain(..).partition(JoinHandle::is_finished);
         self.senders = running;
         for sender in ended {
-            sender
-                .await
-                .map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
+            sender.await.map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
         }
         Ok(self.senders.is_empty())
     }
@@ -232,11 +228,7 @@ impl Drop for Stage<'_> {
 
 impl Way {
     async fn new(course: &Course, receiver: SocketAddr) -> Result<Self, Failure> {
-        let route = watch::Sender::new(Route {
-            receiver,
-            dead: false,
-            mapping: 0,
-        });
+        let route = watch::Sender::new(Route { receiver, dead: false, mapping: 0 });
         let relay = Relay::start(course.odds, course.seed, route.subscribe()).await;
         let relay = relay.map_err(|e| Failure::new("the demo's relay cannot start").because(&e))?;
         Ok(Self { relay, route })
@@ -245,11 +237,7 @@ impl Way {
 
 fn places(ready: Line) -> Result<(PeerAddr, SocketAddr, SocketAddr), Failure> {
     match ready {
-        Line::Ready {
-            exonet,
-            remembering,
-            plain,
-        } => Ok((exonet, remembering, plain)),
+        Line::Ready { exonet, remembering, plain } => Ok((exonet, remembering, plain)),
         Line::Delivered(..) | Line::Records(_) => Err(Failure::new("the demo's receiver is confused")),
     }
 }

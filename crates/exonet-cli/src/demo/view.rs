@@ -98,11 +98,7 @@ impl View {
 
     /// Something happens.
     pub(super) fn event(&mut self, at: Duration, text: &str) -> Result<(), Failure> {
-        self.output.line(&EventLine {
-            r#type: "event",
-            at: at.as_secs_f64(),
-            event: text,
-        })?;
+        self.output.line(&EventLine { r#type: "event", at: at.as_secs_f64(), event: text })?;
         let line = format!("  {:>6.1} s  {text}", at.as_secs_f64());
         if matches!(self.way, Way::Lines) {
             self.output.text(&line)?;
@@ -114,9 +110,7 @@ impl View {
     /// How it stands now.
     pub(super) fn show(&mut self, now: &Snapshot) -> Result<(), Failure> {
         let rates = self.rates(now);
-        let due = self
-            .last
-            .is_none_or(|last| now.elapsed.saturating_sub(last) >= EVERY);
+        let due = self.last.is_none_or(|last| now.elapsed.saturating_sub(last) >= EVERY);
         match &self.way {
             Way::Picture(term) => {
                 let lines = self.picture(now, rates);
@@ -139,13 +133,8 @@ impl View {
     /// Leaves the head and the events standing, for the table to follow.
     pub(super) fn end(&mut self) {
         if let Way::Picture(term) = &self.way {
-            let lines: Vec<String> = self
-                .head
-                .iter()
-                .chain([&String::new()])
-                .chain(&self.events)
-                .cloned()
-                .collect();
+            let lines: Vec<String> =
+                self.head.iter().chain([&String::new()]).chain(&self.events).cloned().collect();
             let _ = draw(term, &lines, self.drawn);
             let _ = term.show_cursor();
             let _ = term.flush();
@@ -157,11 +146,7 @@ impl View {
     fn rates(&mut self, now: &Snapshot) -> [f64; 3] {
         let arrived = now.rows.map(|row| row.arrived);
         self.marks.push_back((now.elapsed, arrived));
-        while self
-            .marks
-            .get(1)
-            .is_some_and(|(at, _)| now.elapsed.saturating_sub(*at) >= RATE_OVER)
-        {
+        while self.marks.get(1).is_some_and(|(at, _)| now.elapsed.saturating_sub(*at) >= RATE_OVER) {
             self.marks.pop_front();
         }
         let (at, before) = self.marks.front().copied().unwrap_or_default();
@@ -173,24 +158,12 @@ impl View {
     fn picture(&self, now: &Snapshot, rates: [f64; 3]) -> Vec<String> {
         let mut lines = self.head.clone();
         lines.push(String::new());
-        let network = if now.dead {
-            style("● dead").red()
-        } else {
-            style("● bad, as usual").green()
-        };
+        let network = if now.dead { style("● dead").red() } else { style("● bad, as usual").green() };
         let rtt = now.rtt.map_or_else(|| "-".to_owned(), span);
         lines.push(format!("  network         {network}"));
-        lines.push(format!(
-            "  round trip      {rtt}    records at the sender  {}",
-            now.records
-        ));
+        lines.push(format!("  round trip      {rtt}    records at the sender  {}", now.records));
         lines.push(String::new());
-        lines.extend(
-            now.rows
-                .iter()
-                .zip(rates)
-                .map(|(row, rate)| side(row, rate, self.messages)),
-        );
+        lines.extend(now.rows.iter().zip(rates).map(|(row, rate)| side(row, rate, self.messages)));
         lines.push(String::new());
         lines.extend(self.events.iter().cloned());
         lines
@@ -242,31 +215,19 @@ fn head(course: &Course) -> Vec<String> {
 fn side(row: &Row, rate: f64, messages: u64) -> String {
     let share = precise(row.arrived) / precise(messages.max(1));
     let width = u64::try_from(BAR).unwrap_or(u64::MAX);
-    let full = whole((share * precise(width)).floor())
-        .and_then(|n| usize::try_from(n).ok())
-        .unwrap_or(0);
+    let full = whole((share * precise(width)).floor()).and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
     let full = full.min(BAR);
-    let bar = format!(
-        "{}{}",
-        style("━".repeat(full)).cyan(),
-        style("─".repeat(BAR - full)).dim()
-    );
+    let bar = format!("{}{}", style("━".repeat(full)).cyan(), style("─".repeat(BAR - full)).dim());
     let flaw = |number: u64, what: &str| {
         let text = style(format!("{:>6} {what}", count(number)));
         if number > 0 { text.red() } else { text.dim() }
     };
     let unknown = match row.unknown {
-        Some(unknown) if unknown > 0 => style(format!("{:>6} unknown", count(unknown)))
-            .yellow()
-            .to_string(),
+        Some(unknown) if unknown > 0 => style(format!("{:>6} unknown", count(unknown))).yellow().to_string(),
         _ => String::new(),
     };
     let label = style(format!("{:<14}", name(row.side)));
-    let label = if row.side == Side::Exonet {
-        label.bold()
-    } else {
-        label
-    };
+    let label = if row.side == Side::Exonet { label.bold() } else { label };
     format!(
         "  {label}  {bar}{:>8}{:>8}/s  {}  {}  {unknown}",
         count(row.arrived),
@@ -280,11 +241,9 @@ fn side(row: &Row, rate: f64, messages: u64) -> String {
 fn sentence(now: &Snapshot) -> String {
     let sides = now.rows.map(|row| {
         let mut text = format!("{} {}", name(row.side), count(row.arrived));
-        for (number, what) in [
-            (row.lost, "lost"),
-            (row.duplicates, "twice"),
-            (row.unknown.unwrap_or(0), "unknown"),
-        ] {
+        for (number, what) in
+            [(row.lost, "lost"), (row.duplicates, "twice"), (row.unknown.unwrap_or(0), "unknown")]
+        {
             if number > 0 {
                 text.push_str(&format!(", {} {what}", count(number)));
             }

@@ -60,10 +60,7 @@ impl Line {
         if held < self.odds.reordering {
             after += delay.mul_f64(1.0 + 2.0 * how_long);
         }
-        Fate {
-            after,
-            flip: (harmed < self.odds.corruption).then_some(place),
-        }
+        Fate { after, flip: (harmed < self.odds.corruption).then_some(place) }
     }
 }
 
@@ -109,36 +106,17 @@ mod tests {
         let share = |count: usize| count as f64 / all.len() as f64;
         let near = |share: f64, odds: f64| (share - odds).abs() < odds / 3.0 + 0.001;
         let firsts: Vec<Fate> = all.iter().filter_map(|[first, _]| *first).collect();
-        assert!(near(
-            share(all.iter().filter(|[first, _]| first.is_none()).count()),
-            ODDS.loss
-        ));
-        assert!(near(
-            share(all.iter().filter(|[_, second]| second.is_some()).count()),
-            ODDS.duplication
-        ));
-        assert!(near(
-            share(firsts.iter().filter(|fate| fate.flip.is_some()).count()),
-            ODDS.corruption
-        ));
+        assert!(near(share(all.iter().filter(|[first, _]| first.is_none()).count()), ODDS.loss));
+        assert!(near(share(all.iter().filter(|[_, second]| second.is_some()).count()), ODDS.duplication));
+        assert!(near(share(firsts.iter().filter(|fate| fate.flip.is_some()).count()), ODDS.corruption));
         let late = firsts.iter().filter(|fate| fate.after >= 2 * ODDS.delay).count();
         assert!(near(share(late), ODDS.reordering));
-        assert!(
-            firsts
-                .iter()
-                .all(|fate| (ODDS.delay..5 * ODDS.delay).contains(&fate.after))
-        );
+        assert!(firsts.iter().all(|fate| (ODDS.delay..5 * ODDS.delay).contains(&fate.after)));
     }
 
     #[test]
     fn a_calm_network_does_nothing_but_wait() {
-        let calm = Odds {
-            loss: 0.0,
-            duplication: 0.0,
-            reordering: 0.0,
-            corruption: 0.0,
-            ..ODDS
-        };
+        let calm = Odds { loss: 0.0, duplication: 0.0, reordering: 0.0, corruption: 0.0, ..ODDS };
         for [first, second] in fates(calm, 3, 0) {
             assert!(first.is_some_and(|fate| fate.flip.is_none() && fate.after < ODDS.delay.mul_f64(1.2)));
             assert_eq!(second, None);

@@ -130,9 +130,5 @@ fn has_content(path: &Path, size: u64, hash: Option<blake3::Hash>) -> io::Result
 
 /// A new name is on the disk only with its directory.
 fn sync_directory(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) {
-        fs::File::open(directory)?.sync_all()
-    } else {
-        Ok(())
-    }
+    if cfg!(unix) { fs::File::open(directory)?.sync_all() } else { Ok(()) }
 }

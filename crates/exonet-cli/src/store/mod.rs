@@ -76,11 +76,7 @@ impl Store {
         };
         fs::create_dir_all(directory).map_err(unusable)?;
         landing::temporary(directory).map_err(unusable)?;
-        Ok(Self {
-            directory: directory.to_owned(),
-            overwrite,
-            room: Room::new(limit),
-        })
+        Ok(Self { directory: directory.to_owned(), overwrite, room: Room::new(limit) })
     }
 
     /// Begins to store `size` bytes under `name`.

@@ -67,12 +67,7 @@ impl fmt::Display for SafeName {
 }
 
 fn is_reserved(name: &str) -> bool {
-    let stem = name
-        .split('.')
-        .next()
-        .unwrap_or_default()
-        .trim_end()
-        .to_lowercase();
+    let stem = name.split('.').next().unwrap_or_default().trim_end().to_lowercase();
     let numbered = ["com", "lpt"].iter().any(|device| {
         stem.strip_prefix(device).is_some_and(|rest| {
             let mut rest = rest.chars();

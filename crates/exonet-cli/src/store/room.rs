@@ -30,28 +30,15 @@ pub(crate) struct Space {
 
 impl Room {
     pub(crate) fn new(limit: Size) -> Self {
-        Self {
-            limit,
-            left: Arc::new(AtomicU64::new(limit.0)),
-        }
+        Self { limit, left: Arc::new(AtomicU64::new(limit.0)) }
     }
 
     pub(super) fn reserve(&self, size: u64) -> Result<Space, Full> {
-        let taken = self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| {
-                left.checked_sub(size)
-            });
+        let taken =
+            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(size));
         match taken {
-            Ok(_) => Ok(Space {
-                size,
-                left: Arc::clone(&self.left),
-            }),
-            Err(left) => Err(Full {
-                size: Size(size),
-                limit: self.limit,
-                left: Size(left),
-            }),
+            Ok(_) => Ok(Space { size, left: Arc::clone(&self.left) }),
+            Err(left) => Err(Full { size: Size(size), limit: self.limit, left: Size(left) }),
         }
     }
 }

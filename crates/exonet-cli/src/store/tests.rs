@@ -104,11 +104,6 @@ fn a_place_that_is_no_directory_is_named() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     fs::write(&file, b"").unwrap();
-    let failure = Store::open(&file.join("below"), Size(1), false)
-        .unwrap_err()
-        .to_string();
-    assert!(
-        failure.contains("below") && failure.contains("--out"),
-        "{failure}"
-    );
+    let failure = Store::open(&file.join("below"), Size(1), false).unwrap_err().to_string();
+    assert!(failure.contains("below") && failure.contains("--out"), "{failure}");
 }

@@ -24,15 +24,7 @@ fn figures(lines: &[Value]) -> Value {
 
 #[test]
 fn without_a_crash_everything_arrives_once() {
-    let args = [
-        "demo",
-        "--no-crash",
-        "--json",
-        "--messages",
-        "2000",
-        "--seed",
-        "11",
-    ];
+    let args = ["demo", "--no-crash", "--json", "--messages", "2000", "--seed", "11"];
     let last = figures(&World::new().run(&args).expect(0).lines());
     for (name, value) in [("sent", 2_000), ("delivered", 2_000), ("seed", 11)] {
         assert_eq!(last[name], value, "{name}");
@@ -44,25 +36,17 @@ fn without_a_crash_everything_arrives_once() {
 
 #[test]
 fn with_a_crash_nothing_is_lost_or_doubled() {
-    let ended = World::new()
-        .run(&["demo", "--json", "--messages", "2000", "--seed", "12"])
-        .expect(0);
+    let ended = World::new().run(&["demo", "--json", "--messages", "2000", "--seed", "12"]).expect(0);
     let last = figures(&ended.lines());
     for name in ["duplicates", "lost", "records_left"] {
         assert_eq!(last[name], 0, "{name}");
     }
     let count = |name: &str| last[name].as_u64().unwrap();
     assert_eq!(count("delivered") + count("unknown"), 2_000);
-    let events: Vec<String> = ended
-        .of_type("event")
-        .iter()
-        .map(|line| line["event"].as_str().unwrap().to_owned())
-        .collect();
+    let events: Vec<String> =
+        ended.of_type("event").iter().map(|line| line["event"].as_str().unwrap().to_owned()).collect();
     for word in ["dead", "back", "port", "killed", "moves"] {
-        assert!(
-            events.iter().any(|event| event.contains(word)),
-            "{word}: {events:?}"
-        );
+        assert!(events.iter().any(|event| event.contains(word)), "{word}: {events:?}");
     }
     // Five in a hundred acknowledgements are lost: who does not remember takes those messages twice.
     let compared = ended.of_type("compared");
@@ -73,16 +57,7 @@ fn with_a_crash_nothing_is_lost_or_doubled() {
 
 #[test]
 fn where_nobody_watches_it_speaks_in_lines() {
-    let args = [
-        "demo",
-        "--no-crash",
-        "--messages",
-        "500",
-        "--outage",
-        "0",
-        "--seed",
-        "13",
-    ];
+    let args = ["demo", "--no-crash", "--messages", "500", "--outage", "0", "--seed", "13"];
     let ended = World::new().run(&args).expect(0);
     assert!(!ended.stdout.contains('\u{1b}'), "no escape sequences in a pipe");
     assert!(ended.stdout.contains("--seed 13"), "{}", ended.stdout);

@@ -12,16 +12,11 @@ fn a_large_file_arrives_whole() {
     let file = world.file("big.bin", &content);
     let empty = world.file("empty", b"");
     let listener = world.listen(&["--out", arg(&out), "--exit-after", "2"]);
-    let copied = world
-        .run(&["cp", arg(&file), arg(&empty), &listener.peer, "--json"])
-        .expect(0);
+    let copied = world.run(&["cp", arg(&file), arg(&empty), &listener.peer, "--json"]).expect(0);
     listener.running.end().expect(0);
     assert_eq!(copied.summary()["stored"], 2);
     assert_eq!(entries(&out), ["big.bin", "empty"]);
-    assert_eq!(
-        blake3::hash(&fs::read(out.join("big.bin")).unwrap()),
-        blake3::hash(&content)
-    );
+    assert_eq!(blake3::hash(&fs::read(out.join("big.bin")).unwrap()), blake3::hash(&content));
     assert!(fs::read(out.join("empty")).unwrap().is_empty());
 }
 
@@ -68,15 +63,7 @@ fn names_that_are_tricks_are_refused() {
     let world = World::new();
     let out = world.path("out");
     let listener = world.listen(&["--out", arg(&out)]);
-    let names = [
-        "..\\evil",
-        ".profile",
-        "con",
-        "a:b",
-        "new\nline",
-        "C:evil",
-        "tail.",
-    ];
+    let names = ["..\\evil", ".profile", "con", "a:b", "new\nline", "C:evil", "tail."];
     let files: Vec<_> = names.iter().map(|name| world.file(name, b"gotcha")).collect();
     let mut args = vec!["cp", "--json"];
     args.extend(files.iter().map(|file| arg(file)));
@@ -91,20 +78,10 @@ fn a_listener_stores_no_more_than_it_said() {
     let world = World::new();
     let out = world.path("out");
     let listener = world.listen(&["--out", arg(&out), "--max-store", "100KiB"]);
-    let (small, large) = (
-        world.file("small", &noise(60_000, 3)),
-        world.file("large", &noise(5 << 20, 4)),
-    );
+    let (small, large) = (world.file("small", &noise(60_000, 3)), world.file("large", &noise(5 << 20, 4)));
     world.run(&["cp", arg(&small), &listener.peer]).expect(0);
-    let copied = world
-        .run(&["cp", arg(&large), &listener.peer, "--json"])
-        .expect(4);
-    assert!(
-        copied.of_type("file")[0]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("100.0 KiB")
-    );
+    let copied = world.run(&["cp", arg(&large), &listener.peer, "--json"]).expect(4);
+    assert!(copied.of_type("file")[0]["reason"].as_str().unwrap().contains("100.0 KiB"));
     assert_eq!(entries(&out), ["small"]);
 }
 
@@ -114,10 +91,5 @@ fn files_for_a_listener_that_stores_nothing_are_refused() {
     let listener = world.listen(&[]);
     let file = world.file("f", b"content");
     let copied = world.run(&["cp", arg(&file), &listener.peer, "--json"]).expect(4);
-    assert!(
-        copied.of_type("file")[0]["reason"]
-            .as_str()
-            .unwrap()
-            .contains("stores no files")
-    );
+    assert!(copied.of_type("file")[0]["reason"].as_str().unwrap().contains("stores no files"));
 }

@@ -10,19 +10,14 @@ use serde_json::Value;
 use crate::support::{Running, World, arg, entries, noise};
 
 fn texts(messages: &[Value]) -> Vec<String> {
-    messages
-        .iter()
-        .map(|m| m["text"].as_str().unwrap().to_owned())
-        .collect()
+    messages.iter().map(|m| m["text"].as_str().unwrap().to_owned()).collect()
 }
 
 #[test]
 fn messages_arrive_once_each() {
     let world = World::new();
     let listener = world.listen(&["--exit-after", "3"]);
-    let sent = world
-        .run(&["send", &listener.peer, "one", "two", "three", "--json"])
-        .expect(0);
+    let sent = world.run(&["send", &listener.peer, "one", "two", "three", "--json"]).expect(0);
     let heard = listener.running.end().expect(0);
     let mut got = texts(&heard.of_type("message"));
     got.sort();
@@ -32,10 +27,7 @@ fn messages_arrive_once_each() {
     assert_eq!((&summary["sent"], &summary["delivered"]), (&3.into(), &3.into()));
     // A message has one name at both ends.
     let ids = |lines: Vec<Value>| -> BTreeSet<String> {
-        lines
-            .iter()
-            .map(|line| line["id"].as_str().unwrap().to_owned())
-            .collect()
+        lines.iter().map(|line| line["id"].as_str().unwrap().to_owned()).collect()
     };
     assert_eq!(ids(sent.of_type("message")), ids(heard.of_type("message")));
 }
@@ -46,9 +38,7 @@ fn every_line_of_input_is_a_message() {
     let lines: BTreeSet<String> = (0..5_000).map(|n| format!("line {n}")).collect();
     let input: String = lines.iter().map(|line| format!("{line}\n")).collect();
     let listener = world.listen(&["--exit-after", "5000"]);
-    world
-        .feed(&["send", &listener.peer, "--json"], input.as_bytes())
-        .expect(0);
+    world.feed(&["send", &listener.peer, "--json"], input.as_bytes()).expect(0);
     let got = texts(&listener.running.end().expect(0).of_type("message"));
     assert_eq!(got.len(), lines.len());
     assert_eq!(got.into_iter().collect::<BTreeSet<_>>(), lines);
@@ -57,22 +47,8 @@ fn every_line_of_input_is_a_message() {
 #[test]
 fn people_read_who_and_what() {
     let world = World::new();
-    let id = world
-        .run(&["id", "sender", "--new"])
-        .expect(0)
-        .stdout
-        .trim()
-        .to_owned();
-    let args = [
-        "listen",
-        "--bind",
-        "127.0.0.1:0",
-        "--exit-after",
-        "2",
-        "--as",
-        "here",
-        "-v",
-    ];
+    let id = world.run(&["id", "sender", "--new"]).expect(0).stdout.trim().to_owned();
+    let args = ["listen", "--bind", "127.0.0.1:0", "--exit-after", "2", "--as", "here", "-v"];
     world.run(&["id", "here", "--new"]).expect(0);
     // Its address is said on standard error only: a second listener tells it to us first.
     let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -82,9 +58,7 @@ fn people_read_who_and_what() {
     let here = world.run(&["id", "here"]).expect(0).stdout.trim().to_owned();
     let listener = Running::start(world.command(&args));
     let peer = format!("{here}@{address}");
-    world
-        .run(&["send", &peer, "--as", "sender", "plain", "bell\u{7}"])
-        .expect(0);
+    world.run(&["send", &peer, "--as", "sender", "plain", "bell\u{7}"]).expect(0);
     let heard = listener.end().expect(0);
     let mut lines: Vec<&str> = heard.stdout.lines().collect();
     lines.sort_unstable();
@@ -101,9 +75,7 @@ fn messages_are_stored_under_their_id() {
     let listener = world.listen(&["--out", arg(&out), "--exit-after", "1"]);
     let content = noise(3 << 20, 1);
     let file = world.file("blob", &content);
-    world
-        .run(&["send", &listener.peer, "--file", arg(&file)])
-        .expect(0);
+    world.run(&["send", &listener.peer, "--file", arg(&file)]).expect(0);
     let heard = listener.running.end().expect(0);
     let path = heard.of_type("message")[0]["path"].as_str().unwrap().to_owned();
     assert_eq!(entries(&out), std::slice::from_ref(&path));
@@ -133,32 +105,17 @@ fn a_killed_listener_leaves_doubt_and_no_lies() {
     drop(stdin);
     let sent = sender.end();
     let heard = listener.running.end();
-    assert!(
-        matches!(sent.code, Some(3 | 4)),
-        "{:?}\n{}",
-        sent.code,
-        sent.stderr
-    );
+    assert!(matches!(sent.code, Some(3 | 4)), "{:?}\n{}", sent.code, sent.stderr);
     let summary = sent.summary();
     let count = |name: &str| summary[name].as_u64().unwrap();
     assert_eq!(count("sent"), 1_000);
     assert_eq!(count("delivered") + count("unknown") + count("cancelled"), 1_000);
     assert!(count("delivered") >= 100 && count("cancelled") + count("unknown") >= 500);
-    let printed: BTreeSet<String> = heard
-        .of_type("message")
-        .iter()
-        .map(|m| m["id"].as_str().unwrap().to_owned())
-        .collect();
-    for line in sent
-        .of_type("message")
-        .iter()
-        .filter(|line| line["outcome"] == "delivered")
-    {
+    let printed: BTreeSet<String> =
+        heard.of_type("message").iter().map(|m| m["id"].as_str().unwrap().to_owned()).collect();
+    for line in sent.of_type("message").iter().filter(|line| line["outcome"] == "delivered") {
         let id = line["id"].as_str().unwrap();
-        assert!(
-            printed.contains(id),
-            "{id} is told delivered and was never printed"
-        );
+        assert!(printed.contains(id), "{id} is told delivered and was never printed");
     }
 }
 
@@ -166,26 +123,23 @@ fn a_killed_listener_leaves_doubt_and_no_lies() {
 #[test]
 fn an_interrupt_says_what_is_open() {
     let world = World::new();
-    let id = world
-        .run(&["id", "nobody", "--new"])
-        .expect(0)
-        .stdout
-        .trim()
-        .to_owned();
-    // Someone who hears and never answers.
-    let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
-    let peer = format!("{id}@{}", silent.local_addr().unwrap());
-    for args in [
-        ["send", &peer, "a word", "--json"],
-        ["cp", arg(&world.file("f", b"x")), &peer, "--json"],
-    ] {
+    let id = world.run(&["id", "nobody", "--new"]).expect(0).stdout.trim().to_owned();
+    let file = world.file("f", b"x");
+    for command in ["send", "cp"] {
+        // Someone who hears and never answers.
+        let silent = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        let peer = format!("{id}@{}", silent.local_addr().unwrap());
+        let args = match command {
+            "send" => [command, &peer, "a word", "--json"],
+            _ => [command, arg(&file), &peer, "--json"],
+        };
         let sender = Running::start(world.command(&args));
         silent.recv_from(&mut [0; 2_048]).unwrap();
         sender.signal(rustix::process::Signal::INT);
         let sent = sender.end().expect(130);
         assert_eq!(sent.summary()["end"], "interrupted");
         assert_eq!(sent.summary()["cancelled"], 1);
-        let open = if args[0] == "send" { "open" } else { "file" };
+        let open = if command == "send" { "open" } else { "file" };
         assert_eq!(sent.of_type(open).len(), 1, "{}", sent.stdout);
     }
 }
@@ -205,9 +159,7 @@ fn an_interrupted_listener_sums_up() {
 fn a_ping_is_answered_by_the_node_itself() {
     let world = World::new();
     let listener = world.listen(&[]);
-    let pinged = world
-        .run(&["ping", &listener.peer, "-n", "3", "--interval", "10ms", "--json"])
-        .expect(0);
+    let pinged = world.run(&["ping", &listener.peer, "-n", "3", "--interval", "10ms", "--json"]).expect(0);
     assert_eq!(pinged.of_type("ping").len(), 3);
     let summary = pinged.summary();
     assert_eq!((&summary["sent"], &summary["lost"]), (&3.into(), &0.into()));
@@ -219,22 +171,12 @@ fn a_ping_is_answered_by_the_node_itself() {
 #[test]
 fn only_those_allowed_get_through() {
     let world = World::new();
-    let friend = world
-        .run(&["id", "friend", "--new"])
-        .expect(0)
-        .stdout
-        .trim()
-        .to_owned();
+    let friend = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
     let listener = world.listen(&["--allow", &friend, "--exit-after", "1"]);
     let stranger = world.run(&["send", &listener.peer, "let me in", "--timeout", "2s"]);
     assert!(matches!(stranger.code, Some(3 | 4)), "{}", stranger.stderr);
-    world
-        .run(&["send", &listener.peer, "hello", "--as", "friend"])
-        .expect(0);
-    assert_eq!(
-        texts(&listener.running.end().expect(0).of_type("message")),
-        ["hello"]
-    );
+    world.run(&["send", &listener.peer, "hello", "--as", "friend"]).expect(0);
+    assert_eq!(texts(&listener.running.end().expect(0).of_type("message")), ["hello"]);
 }
 
 #[test]
@@ -256,24 +198,11 @@ fn a_listener_keeps_its_identity() {
 #[test]
 fn bench_measures_everything() {
     let world = World::new();
-    let args = [
-        "bench",
-        "--json",
-        "--seconds",
-        "200ms",
-        "--size",
-        "64",
-        "--peers",
-        "50",
-        "-q",
-    ];
+    let args = ["bench", "--json", "--seconds", "200ms", "--size", "64", "--peers", "50", "-q"];
     let summary = world.run(&args).expect(0).summary();
     assert!(summary["one_way"][0]["messages_per_s"].as_f64().unwrap() > 0.0);
     assert!(summary["round_trip"][0]["p50_us"].as_f64().unwrap() > 0.0);
     let stages = summary["memory"]["stages"].as_array().unwrap();
-    let known: Vec<u64> = stages
-        .iter()
-        .map(|stage| stage["known"].as_u64().unwrap())
-        .collect();
+    let known: Vec<u64> = stages.iter().map(|stage| stage["known"].as_u64().unwrap()).collect();
     assert_eq!(known, [50, 50, 50, 0]);
 }

@@ -19,9 +19,7 @@ pub(crate) struct World {
 
 impl World {
     pub(crate) fn new() -> Self {
-        Self {
-            directory: tempfile::tempdir().unwrap(),
-        }
+        Self { directory: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
@@ -107,12 +105,7 @@ impl Running {
         let mut child = command.spawn().unwrap();
         let stdout = lines_of(child.stdout.take().unwrap());
         let stderr = lines_of(child.stderr.take().unwrap());
-        Self {
-            child: Reaped(child),
-            stdout,
-            stderr,
-            seen: String::new(),
-        }
+        Self { child: Reaped(child), stdout, stderr, seen: String::new() }
     }
 
     pub(crate) fn stdin(&mut self) -> ChildStdin {
@@ -178,11 +171,7 @@ impl Ended {
     /// Fails unless it ended with this code.
     pub(crate) fn expect(self, code: i32) -> Self {
         let Self { stdout, stderr, .. } = &self;
-        assert_eq!(
-            self.code,
-            Some(code),
-            "\n--- stdout\n{stdout}\n--- stderr\n{stderr}"
-        );
+        assert_eq!(self.code, Some(code), "\n--- stdout\n{stdout}\n--- stderr\n{stderr}");
         self
     }
 
@@ -198,10 +187,7 @@ impl Ended {
 
     /// Lines of one type.
     pub(crate) fn of_type(&self, name: &str) -> Vec<Value> {
-        self.lines()
-            .into_iter()
-            .filter(|line| line["type"] == name)
-            .collect()
+        self.lines().into_iter().filter(|line| line["type"] == name).collect()
     }
 
     /// The last line, which sums up.
@@ -215,10 +201,7 @@ impl Ended {
 /// Reproducible noise.
 pub(crate) fn noise(len: usize, seed: u64) -> Vec<u8> {
     let mut bytes = vec![0; len];
-    blake3::Hasher::new()
-        .update(&seed.to_be_bytes())
-        .finalize_xof()
-        .fill(&mut bytes);
+    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut bytes);
     bytes
 }
 

@@ -38,11 +38,7 @@ fn errors_name_the_thing() {
         (&["listen", "--bind", "nowhere"], 1, "nowhere"),
         (&["listen", "--bind", &taken], 1, &taken),
         (&["listen", "--bind", "192.0.2.1:4000"], 1, "192.0.2.1:4000"),
-        (
-            &["listen", "--bind", "127.0.0.1:0", "--out", arg(&below_file)],
-            1,
-            "below",
-        ),
+        (&["listen", "--bind", "127.0.0.1:0", "--out", arg(&below_file)], 1, "below"),
         (&["listen", "--max-store", "much"], 2, "much"),
         (&["listen", "--allow", "friend"], 2, "friend"),
         (&["demo", "--loss", "2"], 2, "2"),
@@ -50,10 +46,7 @@ fn errors_name_the_thing() {
     ];
     for (args, code, named) in table {
         let ended = world.run(args);
-        let all = format!(
-            "{args:?}\n--- stdout\n{}\n--- stderr\n{}",
-            ended.stdout, ended.stderr
-        );
+        let all = format!("{args:?}\n--- stdout\n{}\n--- stderr\n{}", ended.stdout, ended.stderr);
         assert_eq!(ended.code, Some(*code), "{all}");
         assert!(ended.stderr.contains(named), "{named:?} is not named: {all}");
         assert!(ended.stdout.is_empty(), "{all}");

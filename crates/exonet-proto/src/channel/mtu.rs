@@ -90,26 +90,15 @@ impl MtuSearch {
         }
         let (current, ceiling) = (self.current, self.ceiling);
         let next = || {
-            if ceiling == self.max {
-                ceiling
-            } else {
-                current + (ceiling - current).div_ceil(2)
-            }
+            if ceiling == self.max { ceiling } else { current + (ceiling - current).div_ceil(2) }
         };
         Some(self.probe.map_or_else(next, |probe| probe.size))
     }
 
     /// A probe of `size` leaves.
     pub fn on_probe_sent(&mut self, size: u16) {
-        let lost = self
-            .probe
-            .filter(|probe| probe.size == size)
-            .map_or(0, |probe| probe.lost);
-        self.probe = Some(Probe {
-            size,
-            lost,
-            in_flight: true,
-        });
+        let lost = self.probe.filter(|probe| probe.size == size).map_or(0, |probe| probe.lost);
+        self.probe = Some(Probe { size, lost, in_flight: true });
     }
 
     /// A probe of `size` was acknowledged. True if the datagram size has grown.

@@ -39,13 +39,7 @@ impl Pacer {
     /// A pacer for datagrams of `mtu` bytes that lets the initial window pass at once.
     pub fn new(now: Mono, mtu: u16) -> Self {
         let credit = scaled(initial_window(mtu));
-        Self {
-            mtu: u64::from(mtu).max(1),
-            rate: u64::MAX,
-            credit,
-            filled: now,
-            waiting: false,
-        }
+        Self { mtu: u64::from(mtu).max(1), rate: u64::MAX, credit, filled: now, waiting: false }
     }
 
     /// Datagrams are now at most `mtu` bytes.
@@ -76,9 +70,7 @@ impl Pacer {
             let wait = missing
                 .checked_add(u128::from(self.rate))
                 .and_then(|x| (x - 1).checked_div(self.rate.into()));
-            now + wait
-                .and_then(|x| u64::try_from(x).ok())
-                .map_or(Duration::MAX, Duration::from_nanos)
+            now + wait.and_then(|x| u64::try_from(x).ok()).map_or(Duration::MAX, Duration::from_nanos)
         })
     }
 
@@ -86,11 +78,7 @@ impl Pacer {
     pub fn allowance(&mut self, now: Mono) -> u64 {
         self.fill(now);
         let train = MAX_TRAIN.saturating_mul(self.mtu);
-        if self.rate == u64::MAX {
-            train
-        } else {
-            whole(self.credit).min(train)
-        }
+        if self.rate == u64::MAX { train } else { whole(self.credit).min(train) }
     }
 
     /// `bytes` leave, whether or not they were allowed: probes and retransmissions are not held up, but

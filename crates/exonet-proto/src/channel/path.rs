@@ -51,22 +51,12 @@ pub struct Path {
 impl Path {
     /// A path that is not proven: an address that a datagram claims to come from.
     pub const fn unproven(addr: PathAddr) -> Self {
-        Self {
-            addr,
-            validated: false,
-            received: 0,
-            sent: 0,
-        }
+        Self { addr, validated: false, received: 0, sent: 0 }
     }
 
     /// A path that needs no proof: this node chose the address, or a cookie proved it.
     pub const fn proven(addr: PathAddr) -> Self {
-        Self {
-            addr,
-            validated: true,
-            received: 0,
-            sent: 0,
-        }
+        Self { addr, validated: true, received: 0, sent: 0 }
     }
 
     /// The addresses.
@@ -95,9 +85,7 @@ impl Path {
         if self.validated {
             u64::MAX
         } else {
-            self.received
-                .saturating_mul(AMPLIFICATION)
-                .saturating_sub(self.sent)
+            self.received.saturating_mul(AMPLIFICATION).saturating_sub(self.sent)
         }
     }
 
@@ -120,12 +108,7 @@ impl PathValidator {
     /// A challenge with eight unpredictable bytes, due at once, that expires after three of the probe
     /// timeout `pto` (RFC 9000, section 8.2.4).
     pub fn new(now: Mono, data: [u8; 8], pto: Duration) -> Self {
-        Self {
-            data,
-            interval: pto,
-            next: now,
-            expires: now + pto.saturating_mul(3),
-        }
+        Self { data, interval: pto, next: now, expires: now + pto.saturating_mul(3) }
     }
 
     /// The bytes to send, if a challenge is due. Say [`on_sent`](Self::on_sent) if it leaves.

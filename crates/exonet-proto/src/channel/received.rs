@@ -94,11 +94,7 @@ impl Received {
         let Some(offset) = number.checked_sub(self.base) else {
             return Arrival::TooOld;
         };
-        if self.word(offset / WORD) >> (offset % WORD) & 1 == 1 {
-            Arrival::Duplicate
-        } else {
-            Arrival::Fresh
-        }
+        if self.word(offset / WORD) >> (offset % WORD) & 1 == 1 { Arrival::Duplicate } else { Arrival::Fresh }
     }
 
     /// Whether `number` is newer than all that arrived.
@@ -158,8 +154,7 @@ impl Received {
         let keep_from = (word + 1).saturating_sub(MAX_WORDS).max(first);
         let held = length(self.words.len());
         let drop = (keep_from - first).min(held);
-        self.words
-            .drain(..usize::try_from(drop).unwrap_or(usize::MAX).min(self.words.len()));
+        self.words.drain(..usize::try_from(drop).unwrap_or(usize::MAX).min(self.words.len()));
         self.base = keep_from * WORD;
         while length(self.words.len()) <= word - keep_from {
             self.words.push_back(0);
@@ -167,11 +162,7 @@ impl Received {
     }
 
     fn word(&self, at: u64) -> u64 {
-        usize::try_from(at)
-            .ok()
-            .and_then(|at| self.words.get(at))
-            .copied()
-            .unwrap_or(0)
+        usize::try_from(at).ok().and_then(|at| self.words.get(at)).copied().unwrap_or(0)
     }
 
     /// When an ACK is owed: now or in the past means at once. Ask after each batch of received packets, so
@@ -199,8 +190,7 @@ impl Received {
 
     /// How long the newest packet has waited, for the ACK's delay field.
     pub fn delay(&self, now: Mono) -> Duration {
-        self.largest
-            .map_or(Duration::ZERO, |largest| now.since(largest.arrived))
+        self.largest.map_or(Duration::ZERO, |largest| now.since(largest.arrived))
     }
 
     /// The ECN counts so far.
@@ -222,14 +212,10 @@ impl Received {
     /// [`MAX_RANGES`].
     pub fn ranges(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let floor = self.base.max(self.acknowledge_from);
-        let mut top = self
-            .largest
-            .map_or(floor, |largest| largest.number.saturating_add(1));
+        let mut top = self.largest.map_or(floor, |largest| largest.number.saturating_add(1));
         core::iter::from_fn(move || {
             let end = self.last_before(top, floor, true)? + 1;
-            let start = self
-                .last_before(end, floor, false)
-                .map_or(floor, |clear| clear + 1);
+            let start = self.last_before(end, floor, false).map_or(floor, |clear| clear + 1);
             top = start;
             Some(start..end)
         })

@@ -144,16 +144,9 @@ impl Recovery {
     /// The peer has moved to another path: what was learnt of the old one is forgotten. Packets under way keep
     /// being acknowledged or lost, without bearing on the new path.
     pub fn on_path_change(&mut self, now: Mono, max_datagram: u16, congestion: Box<dyn Congestion>) {
-        let config = Config {
-            max_datagram,
-            ..self.config
-        };
+        let config = Config { max_datagram, ..self.config };
         let (path, eliciting) = (self.path.wrapping_add(1), self.eliciting);
-        *self = Self {
-            path,
-            eliciting,
-            ..Self::new(now, config, congestion)
-        };
+        *self = Self { path, eliciting, ..Self::new(now, config, congestion) };
         self.pto.on_sent(now);
     }
 
@@ -173,9 +166,7 @@ impl Recovery {
                 self.congestion.on_idle_restart(now, idle);
             }
         }
-        let snapshot = self
-            .rate
-            .on_sent(now, if counted { self.in_flight } else { u64::MAX });
+        let snapshot = self.rate.on_sent(now, if counted { self.in_flight } else { u64::MAX });
         let number = sent.on_sent(now, info, tag, self.path, snapshot);
         if info.mtu_probe {
             self.mtu.on_probe_sent(info.bytes);
@@ -183,12 +174,7 @@ impl Recovery {
         if counted {
             self.in_flight = self.in_flight.saturating_add(bytes);
             self.last_sent = Some(now);
-            self.congestion.on_sent(SentInfo {
-                now,
-                bytes,
-                in_flight: self.in_flight,
-                tag,
-            });
+            self.congestion.on_sent(SentInfo { now, bytes, in_flight: self.in_flight, tag });
             self.pacer.on_sent(now, bytes);
         }
         if info.ack_eliciting {
@@ -214,11 +200,7 @@ impl Recovery {
         let mut tally = Tally::default();
         sent.on_ack(ack.ranges, |resolved| {
             self.on_packet_acked(now, &resolved, &mut tally);
-            let kind = if resolved.was_lost {
-                Fate::Late
-            } else {
-                Fate::Acked
-            };
+            let kind = if resolved.was_lost { Fate::Late } else { Fate::Acked };
             resolved.items().for_each(|item| fate(kind, item));
         })?;
         let ce = sent.on_ecn(ack.ecn);
@@ -250,8 +232,7 @@ impl Recovery {
             self.settle(packet);
         } else if here {
             let distance = resolved.largest_acked.saturating_sub(resolved.number);
-            self.reordering
-                .on_spurious(now, distance, now.since(packet.sent_at), &self.rtt);
+            self.reordering.on_spurious(now, distance, now.since(packet.sent_at), &self.rtt);
             if packet.info.in_flight && !packet.info.mtu_probe {
                 self.congestion.on_spurious_loss(self.loss_info(now, packet));
             }
@@ -266,8 +247,7 @@ impl Recovery {
         if tally.newest.is_none_or(|(number, _)| resolved.number > number) {
             tally.newest = Some((resolved.number, *packet));
         }
-        self.rate
-            .on_delivered(now, packet.sent_at, bytes, packet.snapshot);
+        self.rate.on_delivered(now, packet.sent_at, bytes, packet.snapshot);
         if packet.info.mtu_probe {
             tally.report.mtu_changed |= self.mtu.on_probe_acked(now, packet.info.bytes, packet.sent_at);
         } else {
@@ -408,10 +388,7 @@ impl Recovery {
         if count == PERSISTENT {
             self.congestion.on_persistent_congestion(now);
         }
-        Probe {
-            count,
-            packets: if count == 1 { 1 } else { 2 },
-        }
+        Probe { count, packets: if count == 1 { 1 } else { 2 } }
     }
 
     /// Probe timeouts in a row without an answer.
@@ -441,10 +418,7 @@ impl Recovery {
 
     /// What [`Roaming`](super::Roaming) needs to know of the active path.
     pub fn timing(&self) -> super::roaming::Timing {
-        super::roaming::Timing {
-            rtt: self.rtt.smoothed(),
-            pto: self.pto_interval(),
-        }
+        super::roaming::Timing { rtt: self.rtt.smoothed(), pto: self.pto_interval() }
     }
 }
 

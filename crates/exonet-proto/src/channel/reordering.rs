@@ -32,11 +32,7 @@ pub(super) struct Reordering {
 
 impl Default for Reordering {
     fn default() -> Self {
-        Self {
-            packets: PACKETS,
-            lateness: LATENESS,
-            changed: Mono(0),
-        }
+        Self { packets: PACKETS, lateness: LATENESS, changed: Mono(0) }
     }
 }
 
@@ -61,10 +57,7 @@ impl Reordering {
             self.changed += MEMORY;
         }
         let round = rtt.smoothed().max(rtt.latest());
-        LossRule {
-            packets: self.packets,
-            time: scale(round, 1.0 + self.lateness).max(GRANULARITY),
-        }
+        LossRule { packets: self.packets, time: scale(round, 1.0 + self.lateness).max(GRANULARITY) }
     }
 }
 

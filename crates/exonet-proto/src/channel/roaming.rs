@@ -72,13 +72,7 @@ pub struct Roaming {
 impl Roaming {
     /// Begins on `path`.
     pub fn new(path: Path) -> Self {
-        Self {
-            active: path,
-            contest: None,
-            former: None,
-            quiet_until: Mono(0),
-            proving: None,
-        }
+        Self { active: path, contest: None, former: None, quiet_until: Mono(0), proving: None }
     }
 
     /// Begins where the first packet under new keys came from, though anyone may have sent that copy of it:
@@ -135,16 +129,10 @@ impl Roaming {
             }
             return None;
         }
-        if self
-            .contest
-            .as_ref()
-            .is_some_and(|contest| contest.candidate.addr().same(&from))
-        {
+        if self.contest.as_ref().is_some_and(|contest| contest.candidate.addr().same(&from)) {
             return None;
         }
-        if let Some((former, _)) = self
-            .former
-            .filter(|(path, until)| now < *until && path.addr().same(&from))
+        if let Some((former, _)) = self.former.filter(|(path, until)| now < *until && path.addr().same(&from))
         {
             self.former = None;
             return Some(self.migrate(now, former, timing, true));
@@ -204,9 +192,7 @@ impl Roaming {
         let left = self.active;
         let moved = self.migrate(now, path, timing, false);
         // A path that was never proven is not worth coming back to.
-        self.former = left
-            .is_validated()
-            .then(|| (left, now + timing.pto.saturating_mul(3)));
+        self.former = left.is_validated().then(|| (left, now + timing.pto.saturating_mul(3)));
         Some(moved)
     }
 
@@ -216,16 +202,12 @@ impl Roaming {
         self.contest = None;
         self.proving = None;
         self.quiet_until = now + timing.rtt;
-        Moved {
-            keep_congestion,
-            back,
-        }
+        Moved { keep_congestion, back }
     }
 
     /// A PATH_CHALLENGE to send: where, and its bytes. The path allows a datagram of [`CHALLENGE_LEN`].
     pub fn challenge(&self, now: Mono) -> Option<(PathAddr, [u8; 8])> {
-        self.challenges()
-            .find_map(|(path, challenge)| challenge.due(now).map(|data| (path.addr(), data)))
+        self.challenges().find_map(|(path, challenge)| challenge.due(now).map(|data| (path.addr(), data)))
     }
 
     /// The challenges under way that may be sent at all.
@@ -233,12 +215,7 @@ impl Roaming {
         let proving = self.proving.iter().map(|proving| (&self.active, proving));
         let contest = self.contest.iter();
         contest
-            .flat_map(|contest| {
-                [
-                    (&contest.candidate, &contest.theirs),
-                    (&self.active, &contest.ours),
-                ]
-            })
+            .flat_map(|contest| [(&contest.candidate, &contest.theirs), (&self.active, &contest.ours)])
             .chain(proving)
             .filter(|(path, _)| path.allowance() >= CHALLENGE_LEN)
     }
@@ -250,28 +227,15 @@ impl Roaming {
         }
         if let Some(contest) = &mut self.contest {
             let candidate = contest.candidate.addr().same(to);
-            if candidate {
-                &mut contest.theirs
-            } else {
-                &mut contest.ours
-            }
-            .on_sent(now);
+            if candidate { &mut contest.theirs } else { &mut contest.ours }.on_sent(now);
         }
     }
 
     /// How many bytes may be sent to `to` now: nothing to an address that is none of this peer's.
     pub fn allowance(&self, to: &PathAddr) -> u64 {
         let candidate = self.contest.as_ref().map(|contest| &contest.candidate);
-        let paths = [
-            Some(&self.active),
-            candidate,
-            self.former.as_ref().map(|(path, _)| path),
-        ];
-        paths
-            .into_iter()
-            .flatten()
-            .find(|path| path.addr().same(to))
-            .map_or(0, Path::allowance)
+        let paths = [Some(&self.active), candidate, self.former.as_ref().map(|(path, _)| path)];
+        paths.into_iter().flatten().find(|path| path.addr().same(to)).map_or(0, Path::allowance)
     }
 
     /// A datagram of `bytes` goes to `to`.
@@ -284,10 +248,7 @@ impl Roaming {
     fn path_mut(&mut self, addr: &PathAddr) -> Option<&mut Path> {
         let candidate = self.contest.as_mut().map(|contest| &mut contest.candidate);
         let former = self.former.as_mut().map(|(path, _)| path);
-        [Some(&mut self.active), candidate, former]
-            .into_iter()
-            .flatten()
-            .find(|path| path.addr().same(addr))
+        [Some(&mut self.active), candidate, former].into_iter().flatten().find(|path| path.addr().same(addr))
     }
 
     /// When [`on_timeout`](Self::on_timeout) or [`challenge`](Self::challenge) has something to do.
@@ -295,11 +256,7 @@ impl Roaming {
         let contest = self.contest.as_ref().map(|contest| contest.theirs.expires());
         let proving = self.proving.as_ref().map(PathValidator::expires);
         let expires = [contest, proving].into_iter().flatten().min()?;
-        Some(
-            self.challenges()
-                .map(|(_, challenge)| challenge.next())
-                .fold(expires, Mono::min),
-        )
+        Some(self.challenges().map(|(_, challenge)| challenge.next()).fold(expires, Mono::min))
     }
 
     /// Time has passed: forgets a candidate that never answered, and the path left.

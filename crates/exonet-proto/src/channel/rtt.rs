@@ -72,11 +72,7 @@ impl Rtt {
         }
         let age = now.since(self.bucket_since);
         if age >= MIN_BUCKET {
-            self.min_before = if age >= MIN_BUCKET * 2 {
-                Duration::MAX
-            } else {
-                self.min
-            };
+            self.min_before = if age >= MIN_BUCKET * 2 { Duration::MAX } else { self.min };
             self.min = Duration::MAX;
             self.bucket_since = now;
         }
@@ -106,11 +102,7 @@ impl Rtt {
     /// The smallest sample of the last 10 to 20 seconds in which there were samples; the assumed time
     /// before the first.
     pub fn min(&self) -> Duration {
-        if self.sampled {
-            self.min.min(self.min_before)
-        } else {
-            self.smoothed
-        }
+        if self.sampled { self.min.min(self.min_before) } else { self.smoothed }
     }
 
     /// The probe timeout without the peer's acknowledgement delay and without back-off (RFC 9002, section

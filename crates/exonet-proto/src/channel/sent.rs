@@ -59,24 +59,12 @@ pub struct PacketInfo {
 impl PacketInfo {
     /// A packet of `bytes` with data on the active path.
     pub const fn data(bytes: u16) -> Self {
-        Self {
-            bytes,
-            ack_eliciting: true,
-            in_flight: true,
-            mtu_probe: false,
-            off_path: false,
-        }
+        Self { bytes, ack_eliciting: true, in_flight: true, mtu_probe: false, off_path: false }
     }
 
     /// A packet of `bytes` with nothing but an ACK.
     pub const fn ack(bytes: u16) -> Self {
-        Self {
-            bytes,
-            ack_eliciting: false,
-            in_flight: false,
-            mtu_probe: false,
-            off_path: false,
-        }
+        Self { bytes, ack_eliciting: false, in_flight: false, mtu_probe: false, off_path: false }
     }
 }
 
@@ -201,10 +189,7 @@ impl<C: Copy> Sent<C> {
 
     /// The packet being assembled is not sent: its items are forgotten, without a fate.
     pub fn discard(&mut self) {
-        let keep = self
-            .items
-            .len()
-            .saturating_sub(usize::try_from(self.staged).unwrap_or(usize::MAX));
+        let keep = self.items.len().saturating_sub(usize::try_from(self.staged).unwrap_or(usize::MAX));
         self.items.truncate(keep);
         self.staged = 0;
     }
@@ -234,9 +219,7 @@ impl<C: Copy> Sent<C> {
             .iter()
             .skip(from)
             .find(|packet| packet.state == State::Outstanding && packet.info.ack_eliciting);
-        let range = oldest.map_or(0..0, |packet| {
-            item_range(packet, self.items_base, self.items.len())
-        });
+        let range = oldest.map_or(0..0, |packet| item_range(packet, self.items_base, self.items.len()));
         self.items.range(range).copied()
     }
 
@@ -266,11 +249,7 @@ impl<C: Copy> Sent<C> {
             items: core::mem::take(&mut self.staged),
         });
         self.outstanding = self.outstanding.saturating_add(1);
-        self.quiet_run = if info.ack_eliciting {
-            0
-        } else {
-            self.quiet_run.saturating_add(1)
-        };
+        self.quiet_run = if info.ack_eliciting { 0 } else { self.quiet_run.saturating_add(1) };
         number
     }
 
@@ -315,14 +294,7 @@ impl<C: Copy> Sent<C> {
                     if !was_lost {
                         self.outstanding = self.outstanding.saturating_sub(1);
                     }
-                    each(Resolved {
-                        number,
-                        packet,
-                        largest_acked,
-                        was_lost,
-                        items: &self.items,
-                        range,
-                    });
+                    each(Resolved { number, packet, largest_acked, was_lost, items: &self.items, range });
                 }
             }
         }
@@ -394,9 +366,7 @@ impl<C: Copy> Sent<C> {
             if !over {
                 break;
             }
-            let items = usize::try_from(packet.items)
-                .unwrap_or(usize::MAX)
-                .min(self.items.len());
+            let items = usize::try_from(packet.items).unwrap_or(usize::MAX).min(self.items.len());
             self.items.drain(..items);
             self.items_base = self.items_base.saturating_add(length(items));
             self.packets.pop_front();
@@ -413,14 +383,7 @@ impl<C: Copy> Sent<C> {
         for (number, packet) in (self.base..).zip(&self.packets) {
             if packet.state == State::Outstanding {
                 let range = item_range(packet, self.items_base, self.items.len());
-                each(Resolved {
-                    number,
-                    packet,
-                    largest_acked,
-                    was_lost: false,
-                    items: &self.items,
-                    range,
-                });
+                each(Resolved { number, packet, largest_acked, was_lost: false, items: &self.items, range });
             }
         }
         self.packets.clear();

@@ -53,9 +53,7 @@ pub struct CookieJar {
 impl CookieJar {
     /// A jar whose secrets follow from `seed`: fresh randomness at each start of the node, never stored.
     pub fn new(seed: [u8; 32]) -> Self {
-        Self {
-            seed: Zeroizing::new(seed),
-        }
+        Self { seed: Zeroizing::new(seed) }
     }
 
     /// The cookie of an address now.
@@ -75,10 +73,7 @@ impl CookieJar {
     }
 
     fn of_epoch(&self, epoch: u64, address: SocketAddr) -> Cookie {
-        let secret = Zeroizing::new(derive(
-            &self.seed,
-            &[b"exonet cookie secret", &epoch.to_be_bytes()],
-        ));
+        let secret = Zeroizing::new(derive(&self.seed, &[b"exonet cookie secret", &epoch.to_be_bytes()]));
         // The form that a dual-stack socket gives to an IPv4 address: a cookie is good on either socket.
         let ip = match address.ip() {
             IpAddr::V4(v4) => v4.to_ipv6_mapped().octets(),
@@ -117,9 +112,7 @@ impl RetryKey {
     /// For RETRYs by `receiver`. As public as its id: what protects a RETRY is mac1 of the opening, which
     /// nobody off the path has seen.
     pub fn new(receiver: &NodeId) -> Self {
-        Self {
-            key: hash(&[b"exonet cookie", &receiver.0]),
-        }
+        Self { key: hash(&[b"exonet cookie", &receiver.0]) }
     }
 
     /// The sealed part of the answer to the opening that bore `mac1`. `nonce` is random, used once.
@@ -134,10 +127,7 @@ impl RetryKey {
             let plain = retry.cookie.0.into_iter().chain(retry.time.0.to_be_bytes());
             text.iter_mut().zip(plain).for_each(|(to, from)| *to = from);
             // 24 bytes are never too many for the cipher.
-            if let Ok(tag) = self
-                .cipher()
-                .encrypt_in_place_detached(XNonce::from_slice(nonce), mac1, text)
-            {
+            if let Ok(tag) = self.cipher().encrypt_in_place_detached(XNonce::from_slice(nonce), mac1, text) {
                 *room = tag.into();
             }
         }
@@ -161,10 +151,7 @@ impl RetryKey {
             .map_err(|_| Unauthentic)?;
         let (cookie, time) = text.split_first_chunk::<16>().ok_or(Unauthentic)?;
         let time = time.first_chunk().ok_or(Unauthentic)?;
-        Ok(Retry {
-            cookie: Cookie(*cookie),
-            time: Wall(u64::from_be_bytes(*time)),
-        })
+        Ok(Retry { cookie: Cookie(*cookie), time: Wall(u64::from_be_bytes(*time)) })
     }
 
     fn cipher(&self) -> XChaCha20Poly1305 {

@@ -78,23 +78,12 @@ pub struct Keys {
 
 impl Keys {
     fn split(noise: &mut HandshakeState, suite: Suite) -> Result<Self, HandshakeError> {
-        let binding = *noise
-            .get_handshake_hash()
-            .first_chunk()
-            .ok_or(HandshakeError::OutOfOrder)?;
+        let binding = *noise.get_handshake_hash().first_chunk().ok_or(HandshakeError::OutOfOrder)?;
         let (first, second) = noise.dangerously_get_raw_split();
         let (first, second) = (Zeroizing::new(first), Zeroizing::new(second));
         // Noise, section 5.2: the first key is for what the initiator sends.
-        let (ours, theirs) = if noise.is_initiator() {
-            (first, second)
-        } else {
-            (second, first)
-        };
-        Ok(Self {
-            seal: SealKey::new(suite, &ours),
-            open: OpenKey::new(suite, &theirs),
-            binding,
-        })
+        let (ours, theirs) = if noise.is_initiator() { (first, second) } else { (second, first) };
+        Ok(Self { seal: SealKey::new(suite, &ours), open: OpenKey::new(suite, &theirs), binding })
     }
 }
 
@@ -137,12 +126,7 @@ impl Initiator {
             .local_private_key(local.expose())?
             .remote_public_key(&remote.0)?
             .build_initiator()?;
-        Ok(Self {
-            noise: Box::new(noise),
-            suite,
-            received: None,
-            done: false,
-        })
+        Ok(Self { noise: Box::new(noise), suite, received: None, done: false })
     }
 
     /// Writes the Noise message of the opening, [`OPENING_OVERHEAD`] bytes longer than `payload`, to the start of
@@ -175,18 +159,13 @@ impl Initiator {
         if self.received.is_none() {
             self.received = Some(receive(&mut self.noise, noise_message)?);
         }
-        let received = self
-            .received
-            .as_ref()
-            .filter(|received| *received.message == *noise_message);
+        let received = self.received.as_ref().filter(|received| *received.message == *noise_message);
         let plain = &received.ok_or(HandshakeError::Unauthentic)?.plain;
         let (inner, payload) = plain.split_first_chunk().ok_or(HandshakeError::Malformed)?;
         if inner != header {
             return Err(HandshakeError::Unauthentic);
         }
-        let room = payload_out
-            .get_mut(..payload.len())
-            .ok_or(HandshakeError::NoRoom)?;
+        let room = payload_out.get_mut(..payload.len()).ok_or(HandshakeError::NoRoom)?;
         room.copy_from_slice(payload);
         let keys = Keys::split(&mut self.noise, self.suite)?;
         // A second pair of the same keys would count packets from zero again.
@@ -200,10 +179,7 @@ fn receive(noise: &mut HandshakeState, message: &[u8]) -> Result<Received, Hands
     let mut plain = Zeroizing::new(vec![0; length]);
     let length = noise.read_message(message, &mut plain)?;
     plain.truncate(length);
-    Ok(Received {
-        message: message.into(),
-        plain,
-    })
+    Ok(Received { message: message.into(), plain })
 }
 
 /// An opening that was read and found authentic, ready to be answered.
@@ -241,12 +217,7 @@ impl Opened {
         let payload_len = noise.read_message(noise_message, payload_out)?;
         let peer = noise.get_remote_static().and_then(|key| key.first_chunk());
         let peer = NodeId(*peer.ok_or(HandshakeError::OutOfOrder)?);
-        Ok(Self {
-            noise: Box::new(noise),
-            suite,
-            peer,
-            payload_len,
-        })
+        Ok(Self { noise: Box::new(noise), suite, peer, payload_len })
     }
 
     /// Who wrote the opening.
@@ -285,10 +256,7 @@ impl Opened {
 
 fn builder<'a>(local: &SecretKey, seed: [u8; 32]) -> Result<Builder<'a>, HandshakeError> {
     let params: NoiseParams = NOISE.parse()?;
-    Ok(Builder::with_resolver(
-        params,
-        Box::new(Resolver::new(seed, local.private())),
-    ))
+    Ok(Builder::with_resolver(params, Box::new(Resolver::new(seed, local.private()))))
 }
 
 fn suite_of(header: &[u8; OPENING_HEADER_LEN]) -> Result<Suite, UnknownSuite> {
@@ -314,10 +282,7 @@ fn payload_len(message: &[u8], overhead: usize) -> Result<usize, HandshakeError>
     if message.len() > MAX_MESSAGE {
         return Err(HandshakeError::Malformed);
     }
-    message
-        .len()
-        .checked_sub(overhead)
-        .ok_or(HandshakeError::Malformed)
+    message.len().checked_sub(overhead).ok_or(HandshakeError::Malformed)
 }
 
 #[cfg(test)]

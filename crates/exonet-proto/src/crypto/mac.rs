@@ -19,9 +19,7 @@ pub struct OpeningMac {
 impl OpeningMac {
     /// For openings to `receiver`. Its key is as public as the receiver's id.
     pub fn new(receiver: &NodeId) -> Self {
-        Self {
-            key: hash(&[b"exonet mac1", &receiver.0]),
-        }
+        Self { key: hash(&[b"exonet mac1", &receiver.0]) }
     }
 
     /// mac1 of an opening: over the datagram up to mac1.

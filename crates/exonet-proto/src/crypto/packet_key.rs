@@ -83,9 +83,7 @@ fn aead(suite: Suite, key: &[u8; 32]) -> Aead {
         Suite::Aes128Gcm => {
             let derived = Zeroizing::new(derive(key, &[b"exonet aes-128-gcm"]));
             let mut half = Zeroizing::new([0; 16]);
-            half.iter_mut()
-                .zip(derived.iter())
-                .for_each(|(to, from)| *to = *from);
+            half.iter_mut().zip(derived.iter()).for_each(|(to, from)| *to = *from);
             Aead::aes_128_gcm(&half)
         }
         Suite::ChaCha20Poly1305 => {

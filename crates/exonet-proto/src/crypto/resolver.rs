@@ -22,10 +22,7 @@ pub(super) struct Resolver {
 
 impl Resolver {
     pub(super) fn new(seed: [u8; 32], local: &Arc<Private>) -> Self {
-        Self {
-            seed: Zeroizing::new(seed),
-            local: Arc::clone(local),
-        }
+        Self { seed: Zeroizing::new(seed), local: Arc::clone(local) }
     }
 }
 
@@ -114,11 +111,7 @@ impl Dh for KeyPair {
         if !is_canonical(peer) {
             return Err(Error::Dh);
         }
-        self.0
-            .agreement()
-            .ok_or(Error::Dh)?
-            .agree(peer, out)
-            .map_err(|_| Error::Dh)
+        self.0.agreement().ok_or(Error::Dh)?.agree(peer, out).map_err(|_| Error::Dh)
     }
 }
 
@@ -172,11 +165,7 @@ impl Cipher for ChaChaPoly {
             return 0;
         };
         text.copy_from_slice(plaintext);
-        match self
-            .0
-            .as_ref()
-            .map(|aead| aead.seal(noise_nonce(nonce), authtext, text))
-        {
+        match self.0.as_ref().map(|aead| aead.seal(noise_nonce(nonce), authtext, text)) {
             Some(Ok(tag)) => *room = tag,
             // The trait knows no failure. Zeros authenticate nowhere, and no plaintext leaves.
             _ => out.fill(0),
@@ -195,8 +184,7 @@ impl Cipher for ChaChaPoly {
         let out = out.get_mut(..text.len()).ok_or(Error::Decrypt)?;
         out.copy_from_slice(text);
         let aead = self.0.as_ref().ok_or(Error::Decrypt)?;
-        aead.open(noise_nonce(nonce), authtext, out, tag)
-            .map_err(|_| Error::Decrypt)?;
+        aead.open(noise_nonce(nonce), authtext, out, tag).map_err(|_| Error::Decrypt)?;
         Ok(text.len())
     }
 }

@@ -26,11 +26,7 @@ impl Private {
     pub(super) fn new(bytes: Zeroizing<[u8; 32]>) -> Self {
         let agreement = X25519::new(&bytes);
         let public = agreement.as_ref().map_or([0; 32], |key| *key.public());
-        Self {
-            bytes,
-            public,
-            agreement,
-        }
+        Self { bytes, public, agreement }
     }
 
     pub(super) fn bytes(&self) -> &[u8; 32] {

@@ -12,7 +12,7 @@ pub enum Suite {
     ChaCha20Poly1305 = 2,
 }
 
-/// A suite byte that this version does not know: answered with a version hint, never guessed at.
+/// A suite byte that this version does not know: refused, never guessed at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("unknown suite {0}")]
 pub struct UnknownSuite(pub u8);

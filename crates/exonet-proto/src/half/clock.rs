@@ -24,13 +24,7 @@ pub const DEFAULT_BLOCK: u64 = 1 << 32;
 impl Clock {
     /// The clock of a node whose identity dies with it: nothing needs to be durable.
     pub const fn ephemeral() -> Self {
-        Self {
-            ck: 0,
-            b: Incarnation(0),
-            durable: MAX_NUMBER,
-            used: 0,
-            block: DEFAULT_BLOCK,
-        }
+        Self { ck: 0, b: Incarnation(0), durable: MAX_NUMBER, used: 0, block: DEFAULT_BLOCK }
     }
 
     /// Boots a memory-only node from its durable `D`. Whatever it knew is forgotten, hence `b = ck`.
@@ -44,13 +38,7 @@ impl Clock {
     /// Boots a journaled node: nothing is forgotten, so `b` is what it was. Otherwise as [`Clock::boot`].
     pub fn recover(durable: u64, b: Incarnation, block: u64) -> Self {
         let durable = durable.min(MAX_NUMBER);
-        Self {
-            ck: durable,
-            b,
-            durable,
-            used: durable,
-            block: block.max(1),
-        }
+        Self { ck: durable, b, durable, used: durable, block: block.max(1) }
     }
 
     /// `ck`: where a new sender record starts; above every incarnation handed out.
@@ -72,11 +60,7 @@ impl Clock {
     pub fn wanted(&self) -> Option<u64> {
         let left = self.durable - self.used.min(self.durable);
         (left < self.block.div_ceil(2) && self.durable < MAX_NUMBER)
-            .then(|| {
-                self.used
-                    .saturating_add(self.block)
-                    .clamp(self.durable, MAX_NUMBER)
-            })
+            .then(|| self.used.saturating_add(self.block).clamp(self.durable, MAX_NUMBER))
             .filter(|d| *d > self.durable)
     }
 
@@ -121,10 +105,7 @@ mod tests {
     #[test]
     fn a_booted_clock_hands_out_nothing_before_its_block_is_durable() {
         let mut clock = Clock::boot(7, 4);
-        assert_eq!(
-            (clock.ck(), clock.b(), clock.limit()),
-            (7, Incarnation(7), Slot(7))
-        );
+        assert_eq!((clock.ck(), clock.b(), clock.limit()), (7, Incarnation(7), Slot(7)));
         assert_eq!(clock.incarnate(), None);
         assert_eq!(clock.wanted(), Some(11));
         clock.persisted(11);

@@ -15,9 +15,7 @@ pub struct IntervalSet {
 impl IntervalSet {
     /// The empty set.
     pub const fn new() -> Self {
-        Self {
-            runs: VecDeque::new(),
-        }
+        Self { runs: VecDeque::new() }
     }
 
     /// True when no number is in the set.
@@ -96,9 +94,7 @@ impl IntervalSet {
             return true;
         }
         let at = self.runs.partition_point(|r| r.end <= range.start);
-        self.runs
-            .get(at)
-            .is_some_and(|r| r.start <= range.start && range.end <= r.end)
+        self.runs.get(at).is_some_and(|r| r.start <= range.start && range.end <= r.end)
     }
 
     /// Adds every number of `range`.

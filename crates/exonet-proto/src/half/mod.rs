@@ -46,11 +46,7 @@ impl Ask {
 
     /// One past the last number wanted, unless it is above [`MAX_NUMBER`].
     pub fn end(&self) -> Option<Slot> {
-        self.s
-            .0
-            .checked_add(self.n)
-            .filter(|end| *end <= MAX_NUMBER)
-            .map(Slot)
+        self.s.0.checked_add(self.n).filter(|end| *end <= MAX_NUMBER).map(Slot)
     }
 }
 

@@ -46,26 +46,12 @@ impl Receiver {
     /// A record as the journal has it. Its removal may have been claimed before a crash, so it never grows again:
     /// it drains, and the next incarnation follows.
     pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet) -> Self {
-        Self {
-            r,
-            hi,
-            free,
-            l,
-            frozen: true,
-            unmet: None,
-        }
+        Self { r, hi, free, l, frozen: true, unmet: None }
     }
 
     /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
     fn new(r: Incarnation, ask: Ask) -> Self {
-        Self {
-            r,
-            hi: ask.s,
-            free: IntervalSet::new(),
-            l: ask.l,
-            frozen: false,
-            unmet: None,
-        }
+        Self { r, hi: ask.s, free: IntervalSet::new(), l: ask.l, frozen: false, unmet: None }
     }
 
     /// The sender has nothing open below `l`: those slots serve nobody, and nobody waits for them.
@@ -144,13 +130,7 @@ impl Receiver {
 
     /// The claim of this record about every slot from `l` to its grant frontier. `credit` is the byte credit.
     pub fn claim(&self, credit: u64) -> Claim {
-        Claim {
-            hi: self.hi,
-            lo: self.l.min(self.hi),
-            up: self.hi,
-            free: self.free.clone(),
-            credit,
-        }
+        Claim { hi: self.hi, lo: self.l.min(self.hi), up: self.hi, free: self.free.clone(), credit }
     }
 
     /// As [`Receiver::claim`], without a copy: `(hi, lo, free slots)`; `up` is `hi`.
@@ -163,16 +143,8 @@ impl State {
     /// The STATE that answers for `record`, live or not.
     pub fn of(record: Option<&Receiver>, clock: &Clock, credit: u64) -> Self {
         match record {
-            Some(this) => Self {
-                b: clock.b(),
-                r: this.r,
-                live: Some(this.claim(credit)),
-            },
-            None => Self {
-                b: clock.b(),
-                r: Incarnation(clock.ck()),
-                live: None,
-            },
+            Some(this) => Self { b: clock.b(), r: this.r, live: Some(this.claim(credit)) },
+            None => Self { b: clock.b(), r: Incarnation(clock.ck()), live: None },
         }
     }
 }

@@ -24,14 +24,7 @@ impl<T> Sender<T> {
     /// `S{sck = hi = e = ck}`.
     pub fn open(clock: &Clock) -> Self {
         let ck = Slot(clock.ck());
-        Self {
-            sck: ck,
-            hi: ck,
-            e: ck,
-            r: None,
-            sb: Incarnation(0),
-            tokens: Tokens::new(),
-        }
+        Self { sck: ck, hi: ck, e: ck, r: None, sb: Incarnation(0), tokens: Tokens::new() }
     }
 
     /// A record as the journal has it: its messages go on under their numbers; it holds no envelope and has asked
@@ -109,12 +102,7 @@ impl<T> Sender<T> {
     ///
     /// Asks for no number that the clock has not made durable.
     pub fn ask(&mut self, clock: &mut Clock, queued: u64, standby: u64) -> Option<Ask> {
-        let wanted = self
-            .e
-            .0
-            .saturating_add(queued)
-            .saturating_add(standby)
-            .min(clock.limit().0);
+        let wanted = self.e.0.saturating_add(queued).saturating_add(standby).min(clock.limit().0);
         self.hi = self.hi.max(Slot(wanted));
         clock.asked(self.hi);
         self.repeat()
@@ -122,11 +110,7 @@ impl<T> Sender<T> {
 
     /// The ASK for what has been asked for already and is not granted.
     pub fn repeat(&self) -> Option<Ask> {
-        (self.sck < self.hi).then(|| Ask {
-            s: self.sck,
-            n: self.hi.0 - self.sck.0,
-            l: self.frontier(),
-        })
+        (self.sck < self.hi).then(|| Ask { s: self.sck, n: self.hi.0 - self.sck.0, l: self.frontier() })
     }
 
     /// *close*: with nothing queued and nothing bound the record goes. Every number asked for is passed, so none
@@ -152,15 +136,10 @@ impl<T> Sender<T> {
         let live = state.live.as_ref().map(|_| state.r);
         if let Some(claim) = &state.live {
             let taken = claim.free.gaps(claim.lo.0..claim.hi.min(claim.up).0);
-            self.tokens
-                .take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
+            self.tokens.take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
         }
         self.tokens.take_below(state.b.max(state.r), live, |s, r, m| {
-            let verdict = if r < state.b {
-                Verdict::Unknown
-            } else {
-                Verdict::Delivered
-            };
+            let verdict = if r < state.b { Verdict::Unknown } else { Verdict::Delivered };
             settle(s, r, m, verdict);
         });
     }

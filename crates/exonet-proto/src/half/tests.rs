@@ -37,11 +37,7 @@ fn set(runs: &[Range<u64>]) -> IntervalSet {
 
 /// A STATE without a record.
 fn gone(b: u64, ck: u64) -> State {
-    State {
-        b: Incarnation(b),
-        r: Incarnation(ck),
-        live: None,
-    }
+    State { b: Incarnation(b), r: Incarnation(ck), live: None }
 }
 
 /// A STATE of a record, which claims everything up to its grant frontier.

@@ -36,11 +36,7 @@ pub(super) struct Tokens<T> {
 
 impl<T> Tokens<T> {
     pub(super) const fn new() -> Self {
-        Self {
-            open: IntervalSet::new(),
-            runs: VecDeque::new(),
-            spare: VecDeque::new(),
-        }
+        Self { open: IntervalSet::new(), runs: VecDeque::new(), spare: VecDeque::new() }
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -73,12 +69,7 @@ impl<T> Tokens<T> {
             _ => {
                 let mut items = std::mem::take(&mut self.spare);
                 items.push_back(Some(item));
-                self.runs.push_back(Run {
-                    r,
-                    base: s.0,
-                    items,
-                    open: 1,
-                });
+                self.runs.push_back(Run { r, base: s.0, items, open: 1 });
             }
         }
     }
@@ -220,18 +211,11 @@ impl<T> Run<T> {
         if self.items.len() <= SHORT.max(self.open.saturating_mul(16)) {
             return None;
         }
-        let hole = open
-            .gaps(self.base..self.end())
-            .find(|gap| gap.end - gap.start >= HOLE)?;
+        let hole = open.gaps(self.base..self.end()).find(|gap| gap.end - gap.start >= HOLE)?;
         let (from, to) = (self.index(hole.start)?, self.index(hole.end)?);
         let items: VecDeque<_> = self.items.drain(..from).collect();
         self.items.drain(..to - from);
-        let head = Self {
-            r: self.r,
-            base: self.base,
-            open: items.iter().flatten().count(),
-            items,
-        };
+        let head = Self { r: self.r, base: self.base, open: items.iter().flatten().count(), items };
         self.base = hole.end;
         self.open -= head.open;
         Some(head)

@@ -51,20 +51,12 @@ impl Assembly {
     }
 
     fn new(total: u64, window: u64, data: Data) -> Self {
-        Self {
-            total,
-            limit: window.min(total),
-            have: IntervalSet::new(),
-            read: 0,
-            data,
-        }
+        Self { total, limit: window.min(total), have: IntervalSet::new(), read: 0, data }
     }
 
     /// Takes a fragment. Gives how many of its bytes were new.
     pub(crate) fn insert(&mut self, total: u64, offset: u64, bytes: &[u8]) -> Result<u64, Refused> {
-        let end = offset
-            .checked_add(bytes.len() as u64)
-            .ok_or(Refused::Contradiction)?;
+        let end = offset.checked_add(bytes.len() as u64).ok_or(Refused::Contradiction)?;
         if total != self.total || end > total {
             return Err(Refused::Contradiction);
         }
@@ -109,19 +101,13 @@ impl Assembly {
 
     /// Bytes held from the start without a gap.
     pub(crate) fn prefix(&self) -> u64 {
-        self.have
-            .iter()
-            .next()
-            .filter(|first| first.start == 0)
-            .map_or(0, |first| first.end)
+        self.have.iter().next().filter(|first| first.start == 0).map_or(0, |first| first.end)
     }
 
     /// What is held beyond the prefix.
     pub(crate) fn islands(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         let prefix = self.prefix();
-        self.have
-            .iter()
-            .filter(move |run| run.start >= prefix && run.start > 0)
+        self.have.iter().filter(move |run| run.start >= prefix && run.start > 0)
     }
 
     /// Offsets below may be sent.
@@ -132,11 +118,7 @@ impl Assembly {
     /// Moves the window on: `window` bytes beyond what has been read, or has come if it is to be one piece.
     /// True when it moved by enough to be worth telling.
     pub(crate) fn advance(&mut self, window: u64) -> bool {
-        let from = if matches!(self.data, Data::Whole(_)) {
-            self.prefix()
-        } else {
-            self.read
-        };
+        let from = if matches!(self.data, Data::Whole(_)) { self.prefix() } else { self.read };
         let limit = from.saturating_add(window).min(self.total);
         let worth = limit > self.limit && (limit - self.limit >= window / 4 || limit == self.total);
         if worth {

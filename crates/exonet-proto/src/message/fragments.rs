@@ -25,11 +25,7 @@ pub(crate) struct Fragments {
 
 impl Fragments {
     pub(crate) fn new(total: u64, limit: u64) -> Self {
-        Self {
-            total,
-            limit: limit.min(total),
-            ..Self::default()
-        }
+        Self { total, limit: limit.min(total), ..Self::default() }
     }
 
     /// The next range to send, of at most `max` bytes and below `available`: lost ones first.
@@ -110,8 +106,7 @@ impl Fragments {
         self.acked.clear();
         self.acked.insert(0..prefix.max(self.held).min(self.total));
         for range in ranges {
-            self.acked
-                .insert(range.start.min(self.total)..range.end.min(self.total));
+            self.acked.insert(range.start.min(self.total)..range.end.min(self.total));
         }
         for gap in self.acked.gaps(0..self.next) {
             self.lost.insert(gap);

@@ -94,9 +94,7 @@ impl SendQueue {
             return None;
         }
         let zipped = self.deficits.iter().zip(candidates);
-        let served = zipped
-            .enumerate()
-            .find(|(_, (deficit, eligible))| *eligible && **deficit > 0);
+        let served = zipped.enumerate().find(|(_, (deficit, eligible))| *eligible && **deficit > 0);
         if let Some((flow, _)) = served {
             return Some(Flow(flow));
         }
@@ -105,16 +103,8 @@ impl SendQueue {
 
     /// A new round, or as many as the least indebted flow needs: computed, not iterated.
     fn replenish(&mut self, candidates: [bool; FLOWS]) -> Option<Flow> {
-        let flows = || {
-            self.deficits
-                .iter()
-                .zip(WEIGHTS)
-                .zip(candidates)
-                .filter(|(_, eligible)| *eligible)
-        };
-        let rounds = flows()
-            .map(|((deficit, weight), _)| 1 + -deficit / (weight * QUANTUM))
-            .min()?;
+        let flows = || self.deficits.iter().zip(WEIGHTS).zip(candidates).filter(|(_, eligible)| *eligible);
+        let rounds = flows().map(|((deficit, weight), _)| 1 + -deficit / (weight * QUANTUM)).min()?;
         for (i, eligible) in candidates.into_iter().enumerate() {
             if let (true, Some(deficit), Some(weight)) = (eligible, self.deficits.get_mut(i), WEIGHTS.get(i))
             {
@@ -122,10 +112,7 @@ impl SendQueue {
             }
         }
         let zipped = self.deficits.iter().zip(candidates);
-        zipped
-            .enumerate()
-            .find(|(_, (deficit, eligible))| *eligible && **deficit > 0)
-            .map(|(i, _)| Flow(i))
+        zipped.enumerate().find(|(_, (deficit, eligible))| *eligible && **deficit > 0).map(|(i, _)| Flow(i))
     }
 
     /// A flow has sent `bytes`.
@@ -178,10 +165,7 @@ mod tests {
     #[test]
     fn a_small_message_passes_a_large_one() {
         let mut queue = SendQueue::default();
-        let (small, large) = (
-            Flow::of(Priority::Normal, false),
-            Flow::of(Priority::Normal, true),
-        );
+        let (small, large) = (Flow::of(Priority::Normal, false), Flow::of(Priority::Normal, true));
         queue.push(large, key(1));
         shares(&mut queue, 100, 1_200);
         queue.push(small, key(2));

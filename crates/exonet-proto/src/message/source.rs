@@ -26,10 +26,7 @@ pub(crate) struct Stream {
 
 impl Source {
     pub(crate) fn stream(len: u64) -> Self {
-        Self::Stream(Stream {
-            len,
-            ..Stream::default()
-        })
+        Self::Stream(Stream { len, ..Stream::default() })
     }
 
     pub(crate) fn len(&self) -> u64 {
@@ -66,11 +63,7 @@ impl Source {
     /// A streamed body that is complete, in one piece.
     pub(crate) fn join(&mut self) {
         if let Self::Stream(stream) = self {
-            let whole: Vec<u8> = stream
-                .chunks
-                .iter()
-                .flat_map(|chunk| chunk.iter().copied())
-                .collect();
+            let whole: Vec<u8> = stream.chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect();
             *self = Self::Whole(whole.into());
         }
     }
@@ -80,9 +73,7 @@ impl Source {
         let Self::Stream(stream) = self else { return 0 };
         let left = stream.len - stream.written;
         let free = room.saturating_sub(stream.written - stream.base);
-        let take = usize::try_from(left.min(free))
-            .unwrap_or(usize::MAX)
-            .min(data.len());
+        let take = usize::try_from(left.min(free)).unwrap_or(usize::MAX).min(data.len());
         if take > 0 {
             stream.chunks.push_back(data.split_to(take));
             stream.written += take as u64;
@@ -112,11 +103,7 @@ impl Stream {
         for chunk in &self.chunks {
             let end = at + chunk.len() as u64;
             if range.start < end {
-                return if range.start < at {
-                    &[]
-                } else {
-                    cut(chunk, range.start - at..range.end - at)
-                };
+                return if range.start < at { &[] } else { cut(chunk, range.start - at..range.end - at) };
             }
             at = end;
         }
@@ -137,12 +124,8 @@ impl Stream {
 
 /// What `bytes` has of `range`.
 fn cut(bytes: &[u8], range: Range<u64>) -> &[u8] {
-    let from = usize::try_from(range.start)
-        .unwrap_or(usize::MAX)
-        .min(bytes.len());
-    let to = usize::try_from(range.end)
-        .unwrap_or(usize::MAX)
-        .clamp(from, bytes.len());
+    let from = usize::try_from(range.start).unwrap_or(usize::MAX).min(bytes.len());
+    let to = usize::try_from(range.end).unwrap_or(usize::MAX).clamp(from, bytes.len());
     bytes.get(from..to).unwrap_or_default()
 }
 

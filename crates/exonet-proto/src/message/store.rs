@@ -63,11 +63,7 @@ impl Letter {
     }
 
     pub(crate) fn head_len(&self) -> u64 {
-        if self.tag.is_empty() {
-            1
-        } else {
-            2 + self.tag.len() as u64
-        }
+        if self.tag.is_empty() { 1 } else { 2 + self.tag.len() as u64 }
     }
 
     /// Of the wire form: head and body.
@@ -89,17 +85,11 @@ impl Letter {
     /// one piece or not there.
     pub(crate) fn part<'a>(&'a self, range: Range<u64>, room: &'a mut [u8; MAX_PLAIN_HEAD]) -> [&'a [u8]; 2] {
         let head_len = self.head_len();
-        let head = if range.start < head_len {
-            self.head(room)
-        } else {
-            &[]
-        };
+        let head = if range.start < head_len { self.head(room) } else { &[] };
         let from = usize::try_from(range.start).unwrap_or(usize::MAX).min(head.len());
         let to = usize::try_from(range.end).unwrap_or(usize::MAX).min(head.len());
         let start = range.start.max(head_len);
-        let body = self
-            .source
-            .part(start - head_len..range.end.max(start) - head_len);
+        let body = self.source.part(start - head_len..range.end.max(start) - head_len);
         [head.get(from..to).unwrap_or_default(), body]
     }
 
@@ -107,9 +97,7 @@ impl Letter {
     pub(crate) fn part_len(&self, range: Range<u64>) -> u64 {
         let head_len = self.head_len();
         let start = range.start.max(head_len);
-        let body = self
-            .source
-            .part(start - head_len..range.end.max(start) - head_len);
+        let body = self.source.part(start - head_len..range.end.max(start) - head_len);
         start.min(range.end) - range.start + body.len() as u64
     }
 
@@ -148,29 +136,17 @@ impl Store {
         while let Some(index) = self.free.pop() {
             if let Some(place) = self.places.get_mut(index as usize) {
                 place.letter = Some(letter);
-                return MessageKey {
-                    index,
-                    generation: place.generation,
-                };
+                return MessageKey { index, generation: place.generation };
             }
         }
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
-        self.places.push(Place {
-            generation: self.fresh,
-            letter: Some(letter),
-        });
-        MessageKey {
-            index,
-            generation: self.fresh,
-        }
+        self.places.push(Place { generation: self.fresh, letter: Some(letter) });
+        MessageKey { index, generation: self.fresh }
     }
 
     pub(crate) fn get(&self, key: MessageKey) -> Option<&Letter> {
         let place = self.places.get(key.index as usize)?;
-        place
-            .letter
-            .as_ref()
-            .filter(|_| place.generation == key.generation)
+        place.letter.as_ref().filter(|_| place.generation == key.generation)
     }
 
     pub(crate) fn get_mut(&mut self, key: MessageKey) -> Option<&mut Letter> {
@@ -196,12 +172,7 @@ impl Store {
 
     /// Gives memory back after a burst; a stale key still finds nothing.
     fn shrink(&mut self) {
-        let newest = self
-            .places
-            .iter()
-            .map(|place| place.generation)
-            .max()
-            .unwrap_or(0);
+        let newest = self.places.iter().map(|place| place.generation).max().unwrap_or(0);
         self.fresh = newest.wrapping_add(1);
         self.places = Vec::new();
         self.free = Vec::new();
@@ -213,10 +184,7 @@ impl Store {
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
         (0_u32..).zip(&self.places).filter_map(|(index, place)| {
-            let key = MessageKey {
-                index,
-                generation: place.generation,
-            };
+            let key = MessageKey { index, generation: place.generation };
             place.letter.as_ref().map(|letter| (key, letter))
         })
     }

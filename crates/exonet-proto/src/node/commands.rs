@@ -53,7 +53,9 @@ impl Node {
     ) -> Result<MessageKey, SendError> {
         self.check(&message, &source)?;
         let index = self.peer_to(now, peer, hints)?;
-        let Some(place) = self.peers.get_mut(index) else { return Err(SendError::NoAddress(peer)) };
+        let Some(place) = self.peers.get_mut(index) else {
+            return Err(SendError::NoAddress(peer));
+        };
         let largest = place.outbound.limits.message;
         if source.len() > largest {
             return Err(SendError::TooLarge { size: source.len(), limit: largest });
@@ -90,7 +92,9 @@ impl Node {
 
     /// Whether [`Node::send`] to `peer` would find room. If not, an [`Event::Sendable`] follows once it would.
     pub fn has_room(&mut self, peer: &NodeId) -> bool {
-        let Some(place) = self.peers.find(peer).and_then(|index| self.peers.get_mut(index)) else { return true };
+        let Some(place) = self.peers.find(peer).and_then(|index| self.peers.get_mut(index)) else {
+            return true;
+        };
         let room = place.has_room(&self.config.limits);
         place.outbound.refused |= !room;
         room
@@ -99,8 +103,12 @@ impl Node {
     /// Writes the next bytes of a message begun by [`Node::send_stream`].
     pub fn body_write(&mut self, now: Now, key: MessageKey, data: &mut Bytes) -> BodyWrite {
         let window = self.config.limits.body_window;
-        let Some(letter) = self.store.get_mut(key) else { return BodyWrite::Gone };
-        let Some(peer) = self.peers.get_mut(letter.peer) else { return BodyWrite::Gone };
+        let Some(letter) = self.store.get_mut(key) else {
+            return BodyWrite::Gone;
+        };
+        let Some(peer) = self.peers.get_mut(letter.peer) else {
+            return BodyWrite::Gone;
+        };
         let room = if letter.is_large() { window } else { letter.wire_len() };
         let taken = letter.source.write(data, room);
         letter.writer_waits = !data.is_empty();
@@ -138,7 +146,9 @@ impl Node {
 
     /// Gives up every message to `peer`.
     pub fn abandon_peer(&mut self, now: Now, peer: &NodeId) {
-        let Some(index) = self.peers.find(peer) else { return };
+        let Some(index) = self.peers.find(peer) else {
+            return;
+        };
         let keys: Vec<_> = self.store.iter().filter(|(_, l)| l.peer == index).map(|(key, _)| key).collect();
         for key in keys {
             self.abandon(now, key);
@@ -147,7 +157,9 @@ impl Node {
 
     /// A message leaves the store without a STATE to settle it.
     pub(super) fn withdraw(&mut self, now: Now, key: MessageKey, outcome: Outcome) {
-        let Some(letter) = self.store.remove(key) else { return };
+        let Some(letter) = self.store.remove(key) else {
+            return;
+        };
         let index = letter.peer;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.abandon(&letter);
@@ -207,7 +219,9 @@ impl Node {
         while let Some((at, key)) = self.deadlines.first().copied().filter(|(at, _)| *at <= now.mono) {
             self.deadlines.remove(&(at, key));
             let patience = self.config.give_up_after;
-            let Some(letter) = self.store.get_mut(key) else { continue };
+            let Some(letter) = self.store.get_mut(key) else {
+                continue;
+            };
             let deadline = letter.deadline.filter(|deadline| now.mono < *deadline);
             let passed = letter.deadline.is_some() && deadline.is_none();
             // In doubt since it was bound; what has not left is not in doubt.
@@ -232,7 +246,9 @@ impl Node {
             return;
         }
         for (key, outcome) in settled.drain(..) {
-            let Some(letter) = self.store.remove(key) else { continue };
+            let Some(letter) = self.store.remove(key) else {
+                continue;
+            };
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.outbound.forget(&letter);
             }
@@ -247,7 +263,9 @@ impl Node {
 
     /// Tells the application of room that it was refused before; not of every single place.
     pub(super) fn say_sendable(&mut self, index: u32) {
-        let Some(Peer { outbound, id, .. }) = self.peers.get_mut(index) else { return };
+        let Some(Peer { outbound, id, .. }) = self.peers.get_mut(index) else {
+            return;
+        };
         let limits = &self.config.limits;
         let roomy = outbound.letters <= limits.queued_messages * 3 / 4
             && outbound.bytes <= limits.queued_bytes as u64 * 3 / 4;

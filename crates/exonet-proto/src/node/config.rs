@@ -93,7 +93,8 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// A sender record with nothing to send closes after this. Default 10 s.
     pub sender_linger: Duration,
-    /// A receiver record with free slots whose peer does not answer is evicted after this. Default 10 min.
+    /// A receiver record with free slots whose peer does not answer is evicted after this: an outage that is
+    /// longer makes Unknown of what was in doubt. Default 30 days.
     pub dead_after: Duration,
     /// A message in doubt for this long ends Unknown. Default: never.
     pub give_up_after: Option<Duration>,
@@ -121,7 +122,7 @@ impl Config {
             limits: Limits::default(),
             idle_timeout: Duration::from_secs(30),
             sender_linger: Duration::from_secs(10),
-            dead_after: Duration::from_secs(600),
+            dead_after: Duration::from_secs(30 * 86_400),
             give_up_after: None,
             rekey_after: Duration::from_secs(120),
             max_ack_delay: Duration::from_millis(1),

@@ -5,17 +5,6 @@ use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
 use super::inbox::{Arrived, ArrivedBody};
 use crate::time::Now;
 
-impl Arrived {
-    /// Of the wire form.
-    fn wire_len(&self) -> u64 {
-        let head = if self.tag.is_empty() { 1 } else { 2 + self.tag.len() as u64 };
-        head + match &self.body {
-            ArrivedBody::Whole(body) => body.len() as u64,
-            ArrivedBody::Stream { len } => *len,
-        }
-    }
-}
-
 impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
     ///
@@ -63,9 +52,12 @@ impl Node {
     /// False: its record died meanwhile, or a streamed one has not been read to its end. It has **not** been
     /// delivered here, and must not be acted upon.
     pub fn done(&mut self, now: Now, key: DeliveryKey) -> bool {
-        let Some(arrived) = self.inbox.take_back(key) else { return false };
+        let Some(arrived) = self.inbox.take_back(key) else {
+            return false;
+        };
         if matches!(arrived.body, ArrivedBody::Stream { .. }) {
-            let partial = self.peers.get_mut(arrived.peer).and_then(|peer| peer.inbound.partial(arrived.id.s));
+            let partial =
+                self.peers.get_mut(arrived.peer).and_then(|peer| peer.inbound.partial(arrived.id.s));
             if !partial.is_some_and(|partial| partial.assembly.is_read()) {
                 self.start_over(now, &arrived);
                 return false;
@@ -76,7 +68,9 @@ impl Node {
 
     /// Gives a message back: it is handed out again. Of a streamed one everything comes again from the start.
     pub fn release(&mut self, now: Now, key: DeliveryKey) {
-        let Some(arrived) = self.inbox.take_back(key) else { return };
+        let Some(arrived) = self.inbox.take_back(key) else {
+            return;
+        };
         if matches!(arrived.body, ArrivedBody::Stream { .. }) {
             self.start_over(now, &arrived);
         } else if self.inbox.give_back(arrived) {
@@ -86,10 +80,14 @@ impl Node {
 
     /// The next bytes of a streamed message.
     pub fn body_read(&mut self, now: Now, key: DeliveryKey) -> BodyRead {
-        let Some(arrived) = self.inbox.handed(key) else { return BodyRead::Aborted };
+        let Some(arrived) = self.inbox.handed(key) else {
+            return BodyRead::Aborted;
+        };
         let (index, s, alive) = (arrived.peer, arrived.id.s, self.is_alive(arrived));
         let limits = &self.config.limits;
-        let Some(peer) = self.peers.get_mut(index).filter(|_| alive) else { return BodyRead::Aborted };
+        let Some(peer) = self.peers.get_mut(index).filter(|_| alive) else {
+            return BodyRead::Aborted;
+        };
         let Some(partial) = peer.inbound.partial(s).filter(|partial| partial.stream == Some(key)) else {
             return BodyRead::Aborted;
         };
@@ -110,7 +108,7 @@ impl Node {
 
     fn take(&mut self, now: Now, arrived: &Arrived) -> bool {
         self.discard(arrived);
-        let len = arrived.wire_len();
+        let len = arrived.wire_len;
         let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else {
             return false;
         };
@@ -118,7 +116,8 @@ impl Node {
         if taken {
             self.stats.received += 1;
             // Others that wait will be taken soon; their STATE covers this one.
-            let wait = if self.inbox.is_empty() { core::time::Duration::ZERO } else { self.config.max_ack_delay };
+            let wait =
+                if self.inbox.is_empty() { core::time::Duration::ZERO } else { self.config.max_ack_delay };
             peer.inbound.owe_state(now.mono + wait);
             peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
         }
@@ -134,7 +133,9 @@ impl Node {
     }
 
     fn start_over(&mut self, now: Now, arrived: &Arrived) {
-        let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else { return };
+        let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else {
+            return;
+        };
         peer.inbound.drop_partial(arrived.id.s);
         self.touch(now, arrived.peer);
     }

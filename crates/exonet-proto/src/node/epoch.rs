@@ -4,10 +4,13 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use crate::channel::{Received, Sent};
-use crate::crypto::Keys;
+use crate::crypto::{Keys, Suite};
 use crate::id::{Incarnation, Slot};
 use crate::time::Mono;
 use crate::wire::{Bases, ChannelIndex, DATA_HEADER, Params, TAG, Writer, data_header};
+
+/// The largest datagram that a key may have to protect.
+const LARGEST: usize = 65_527;
 
 /// What sealing adds to the frames.
 pub(super) const OVERHEAD: usize = DATA_HEADER + TAG;
@@ -43,6 +46,7 @@ pub(super) struct Epoch {
     /// The peer is found by this.
     pub(super) remote: ChannelIndex,
     pub(super) keys: Keys,
+    pub(super) suite: Suite,
     /// As the sender of frames.
     pub(super) bases: Bases,
     pub(super) params: Params,
@@ -57,6 +61,20 @@ pub(super) struct Epoch {
 }
 
 impl Epoch {
+    /// The keys have protected as many packets, or been tried on as many forgeries, as they may (RFC 9001, 6.6).
+    pub(super) fn is_worn_out(&self) -> bool {
+        self.sealed >= self.seal_limit() || self.forged >= self.suite.forgery_limit(LARGEST)
+    }
+
+    /// Time for new keys, well before these are worn out.
+    pub(super) fn wears_out(&self) -> bool {
+        self.sealed >= self.seal_limit() / 2
+    }
+
+    fn seal_limit(&self) -> u64 {
+        self.suite.seal_limit(LARGEST)
+    }
+
     /// Makes one packet of at most `cap` bytes at the end of `buf`: `fill` writes the frames. Gives its size; None,
     /// and `buf` as it was, when there are no frames.
     ///
@@ -83,14 +101,24 @@ impl Epoch {
         let packet = buf.get_mut(start..)?;
         let (clear, sealed) = packet.split_at_mut_checked(DATA_HEADER)?;
         clear.copy_from_slice(&header);
-        self.keys.seal.seal_in_place(number, &header, sealed).ok()?;
+        if self.keys.seal.seal_in_place(number, &header, sealed).is_err() {
+            buf.truncate(start);
+            return None;
+        }
         self.sealed += 1;
         Some(OVERHEAD + len)
     }
 
     /// ACK, if one is owed.
     pub(super) fn write_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
-        let Some(largest) = self.received.largest().filter(|_| self.received.owes_ack()) else { return };
+        if self.received.owes_ack() {
+            self.repeat_ack(now, writer);
+        }
+    }
+
+    /// ACK of all that has arrived.
+    pub(super) fn repeat_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
+        let Some(largest) = self.received.largest() else { return };
         let arrival = Duration::from_nanos(largest.arrived.0);
         let ecn = self.received.ecn();
         let ecn = ecn.any().then_some(crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });

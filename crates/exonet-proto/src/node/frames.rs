@@ -7,8 +7,8 @@ use bytes::Bytes;
 use super::Node;
 use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::Taken;
-use super::outbound::Had;
 use super::inbox::{Arrived, ArrivedBody};
+use super::outbound::Had;
 use crate::half::{Ask, Claim, State, Verdict};
 use crate::id::{Incarnation, MessageId, Slot};
 use crate::time::Now;
@@ -16,14 +16,18 @@ use crate::wire::{self, Head};
 
 impl Node {
     pub(super) fn on_ask(&mut self, now: Now, index: u32, ask: wire::Ask) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
         peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
     }
 
     /// STATE: settles messages, grants envelopes and credit.
     pub(super) fn on_state(&mut self, now: Now, index: u32, frame: &wire::State<'_>) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let mut state = State { b: frame.b, r: frame.r, live: None };
         if let Some(claim) = frame.live {
             let mut free = std::mem::take(&mut self.scratch.free);
@@ -58,7 +62,9 @@ impl Node {
 
     pub(super) fn on_messages(&mut self, now: Now, index: u32, frame: &wire::Messages<'_>) {
         let (limits, room) = (&self.config.limits, self.room());
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let mut tell = false;
         for (s, bytes) in frame.entries {
             let Ok((head, at)) = Head::parse(bytes) else {
@@ -77,7 +83,7 @@ impl Node {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += body.len() as u64;
                     let id = MessageId { sender: peer.id, r: frame.r, s };
-                    let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
+                    let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);
                 }
             }
@@ -88,7 +94,9 @@ impl Node {
 
     pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
         let (limits, room) = (&self.config.limits, self.room());
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let (s, r) = (frame.s, frame.r);
         let before = peer.inbound.promised();
         let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
@@ -121,21 +129,23 @@ impl Node {
         };
         let body = message.slice(at..);
         self.received += body.len() as u64;
-        let arrived = arrived(index, id, &head, ArrivedBody::Whole(body));
+        let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
 
     /// A message that is read as it comes: its head is there.
     fn announce(&mut self, index: u32, id: MessageId) {
-        let Some(partial) = self.peers.get_mut(index).and_then(|peer| peer.inbound.partial(id.s)) else { return };
+        let Some(partial) = self.peers.get_mut(index).and_then(|peer| peer.inbound.partial(id.s)) else {
+            return;
+        };
         let total = partial.assembly.total();
         let Ok((head, at)) = Head::parse(partial.assembly.front()) else {
             self.stats.malformed += 1;
             return;
         };
         let len = total - at as u64;
-        let arrived = arrived(index, id, &head, ArrivedBody::Stream { len });
+        let arrived = arrived(index, id, &head, ArrivedBody::Stream { len }, total);
         partial.assembly.skip(at as u64);
         // Replaced by the delivery's own key when it is handed out.
         partial.stream = Some(super::event::DeliveryKey(u64::MAX));
@@ -197,12 +207,12 @@ impl Node {
     }
 }
 
-fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody) -> Arrived {
+fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody, wire_len: u64) -> Arrived {
     let priority = match head.priority.get() {
         0 => Priority::Urgent,
         1 => Priority::Normal,
         2 => Priority::Low,
         _ => Priority::Bulk,
     };
-    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body }
+    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body, wire_len }
 }

@@ -10,7 +10,7 @@ use super::config::Policy;
 use super::epoch::{Epoch, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::MAX_PENDING;
-use super::node::MAX_ASKING;
+use super::node::{Asking, MAX_ASKING};
 use super::opening::Opening;
 use super::outbound::PeerLimits;
 use super::transmit::write_state;
@@ -21,8 +21,12 @@ use crate::id::NodeId;
 use crate::time::Now;
 use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 
+/// What openings from here ask for.
+const SUITE: Suite = Suite::Aes128Gcm;
 /// A half-open epoch that no data packet confirms is forgotten after this.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
+/// An unanswered question of policy is asked again after this.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Epochs that began within this of each other crossed: the smaller id's is used by both.
 const CROSSING: Duration = Duration::from_secs(5);
 /// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
@@ -88,7 +92,7 @@ impl Node {
         let params = self.params(place);
         let peer = self.peers.get_mut(place)?;
         peer.link.reopen = false;
-        let header = wire::opening_header(Suite::Aes128Gcm.as_u8(), index);
+        let header = wire::opening_header(SUITE.as_u8(), index);
         let mut initiator = Initiator::new(&self.key, &peer.id, &header, seed).ok()?;
         let mut payload = [0; super::opening::PAYLOAD];
         let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
@@ -140,7 +144,9 @@ impl Node {
     ///
     /// Its own reminder brings a lost farewell again, and ours comes again in its time.
     fn tire(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place).filter(|peer| !peer.outbound.has_messages()) else { return };
+        let Some(peer) = self.peers.get_mut(place).filter(|peer| !peer.outbound.has_messages()) else {
+            return;
+        };
         let due = peer.link.opening.as_ref().filter(|opening| opening.is_due(now.mono));
         let reminds = !peer.outbound.farewell_due && peer.link.pings.is_empty();
         let patience = if reminds { REMINDERS } else { FAREWELLS };
@@ -186,7 +192,9 @@ impl Node {
             self.stats.strays += 1;
             return;
         };
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let Some(opening) = peer.link.opening.as_mut().filter(|opening| opening.index == answer.to) else {
             self.stats.strays += 1;
             return;
@@ -210,6 +218,7 @@ impl Node {
             index,
             remote: answer.index,
             keys,
+            suite: SUITE,
             bases,
             params,
             sent: Sent::new(),
@@ -275,7 +284,7 @@ impl Node {
             return;
         };
         let payload = payload.get(..opened.payload_len()).unwrap_or_default();
-        if !self.is_welcome(opened.peer(), arrival, opening) {
+        if !self.is_welcome(now, opened.peer(), arrival, opening) {
             self.stats.openings_refused += 1;
             return;
         }
@@ -304,7 +313,7 @@ impl Node {
     }
 
     /// Whether policy lets this peer talk. If the application has to say, the opening waits for its word.
-    fn is_welcome(&mut self, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+    fn is_welcome(&mut self, now: Now, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let known = self.peers.find(&id).and_then(|place| self.peers.get(place));
         if id == self.id {
             return false;
@@ -314,9 +323,10 @@ impl Node {
             _ if known.is_some_and(|peer| peer.admitted) => true,
             Policy::Only(ids) => ids.contains(&id),
             Policy::Ask => {
+                self.asking.retain(|_, asked| now.mono.since(asked.since) < ANSWER_WITHIN);
                 if self.asking.len() < MAX_ASKING && !self.asking.contains_key(&id) {
                     let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
-                    self.asking.insert(id, (arrival, datagram));
+                    self.asking.insert(id, Asking { since: now.mono, arrival, datagram });
                     self.events.push_back(Event::Authorize { id, remote: arrival.remote });
                 }
                 false
@@ -337,8 +347,8 @@ impl Node {
         if let Some(peer) = place.and_then(|place| self.peers.get_mut(place)) {
             peer.admitted = true;
         }
-        if let Some((arrival, mut datagram)) = asked {
-            self.handle_datagram(now, arrival, &mut datagram);
+        if let Some(mut asking) = asked {
+            self.handle_datagram(now, asking.arrival, &mut asking.datagram);
         }
         // Nobody may have come after all.
         if let Some(place) = self.peers.find(&id) {
@@ -369,18 +379,22 @@ impl Node {
         self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
         let bases = Bases { sender: ours.base, receiver: theirs.base };
         let index = self.new_index();
-        let header = wire::answer_header(opened.suite().as_u8(), opening.index, index);
+        let suite = opened.suite();
+        let header = wire::answer_header(suite.as_u8(), opening.index, index);
         let mut frames = [0; ANSWER_ROOM];
         let frames = self.answer_frames(now, place, &ours, bases, &mut frames);
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
         let (clear, noise) = datagram.split_at_mut(header.len());
         clear.copy_from_slice(&header);
-        let Ok((keys, _)) = opened.answer(&header, frames, noise) else { return };
+        let Ok((keys, _)) = opened.answer(&header, frames, noise) else {
+            return;
+        };
         datagram.extend_from_slice(&OpeningMac::new(&id).mac1(&datagram));
         let epoch = Epoch {
             index,
             remote: opening.index,
             keys,
+            suite,
             bases,
             params: theirs,
             sent: Sent::new(),
@@ -419,7 +433,8 @@ impl Node {
         let mut writer = Writer::new(room, bases);
         writer.params(ours);
         if let Some(peer) = self.peers.get_mut(place) {
-            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config) {
+            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config)
+            {
                 peer.inbound.state_sent();
             }
             let (window, pto) = (peer.link.recovery.congestion().window(), peer.link.pto());
@@ -442,8 +457,12 @@ impl Node {
 
     /// A data packet has opened under `index`: a pending epoch is confirmed by it.
     pub(super) fn promote(&mut self, now: Now, place: u32, index: ChannelIndex, arrival: Arrival) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
+        let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else {
+            return;
+        };
         let pending = peer.link.pending.remove(at);
         self.half_open.leave(pending.prefix, &pending.mac1);
         // Only message 2 could give it the keys, and that went to one address alone: there it is.
@@ -460,7 +479,9 @@ impl Node {
         let id = self.id;
         let challenge = self.rng.next_u64().to_be_bytes();
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let params = epoch.params;
         let restarted = peer.link.boot_id.is_some_and(|boot| boot != params.boot_id);
         let conflict = restarted && peer.link.former_boot_id == Some(params.boot_id);
@@ -551,6 +572,16 @@ impl Node {
         }
     }
 
+    /// Everything of a link goes, without a word.
+    pub(super) fn end_link(&mut self, now: Now, place: u32) {
+        self.abort_opening(place);
+        self.drop_channel(now, place);
+        let pending = self.peers.get_mut(place).map(|peer| std::mem::take(&mut peer.link.pending));
+        for pending in pending.iter().flatten() {
+            self.forget_pending(pending);
+        }
+    }
+
     // --- time ---
 
     /// What time alone brings about on a link.
@@ -558,7 +589,9 @@ impl Node {
         self.expire_pending(now, place);
         self.detect_losses(now, place);
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let link = &mut peer.link;
         if let Some(roaming) = link.roaming.as_mut() {
             roaming.on_timeout(now.mono);
@@ -570,7 +603,8 @@ impl Node {
             peer.outbound.send_again(&mut self.store, oldest);
             link.reopen |= link.is_unanswered() && link.opening.is_none();
         }
-        if link.rekey_at(config) <= now.mono {
+        let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
+        if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {
             link.reopen = true;
         }
         if link.keepalive_at(config) <= now.mono {
@@ -604,8 +638,11 @@ impl Node {
     }
 
     fn expire_pending(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        let expired: Vec<Pending> = peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
+        let expired: Vec<Pending> =
+            peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
         let unconfirmed = peer.link.current.is_none() && peer.link.previous.is_none();
         // It never proved to be there: a replay, perhaps. What it made us hold goes first.
         if !expired.is_empty()

@@ -191,11 +191,7 @@ impl Inbound {
 
     fn note_drained(&mut self, now: Mono) {
         let drained = self.receiver.as_ref().is_some_and(Receiver::is_drained);
-        self.drained_at = if !drained {
-            Mono::NEVER
-        } else {
-            self.drained_at.min(now)
-        };
+        self.drained_at = if !drained { Mono::NEVER } else { self.drained_at.min(now) };
     }
 
     /// A whole message. `true` means that it is complete and not a copy, and will wait in the receive queue.
@@ -296,10 +292,7 @@ impl Inbound {
             }
             self.promised = self.promised.saturating_sub(partial.promise);
             self.pending.insert(s.0..s.0 + 1);
-            return partial
-                .assembly
-                .into_whole()
-                .map_or(Taken::Ignored, Taken::Complete);
+            return partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete);
         }
         if total > POOLED && partial.assembly.advance(limits.body_window) {
             self.owe_have(s);
@@ -313,11 +306,7 @@ impl Inbound {
 
     /// The application has read of a streamed message: its window moves on.
     pub(super) fn on_read(&mut self, s: Slot, limits: &Limits) {
-        if self
-            .partial
-            .get_mut(&s)
-            .is_some_and(|p| p.assembly.advance(limits.body_window))
-        {
+        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.advance(limits.body_window)) {
             self.owe_have(s);
         }
     }
@@ -346,11 +335,7 @@ impl Inbound {
 
     /// A complete message is not held any more, though its slot is free: it has to come again.
     pub(super) fn drop_pending(&mut self, s: Slot, r: Incarnation, len: u64) {
-        if self
-            .receiver
-            .as_ref()
-            .is_some_and(|record| record.incarnation() == r)
-            && self.pending.remove(s.0)
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && self.pending.remove(s.0)
         {
             self.held = self.held.saturating_sub(if len <= POOLED { len } else { 0 });
             self.owe_have(s);
@@ -367,12 +352,7 @@ impl Inbound {
     }
 
     pub(super) fn on_abandoned(&mut self, now: Mono, r: Incarnation, bytes: u64) {
-        if self
-            .receiver
-            .as_ref()
-            .is_some_and(|record| record.incarnation() == r)
-            && bytes > self.abandoned
-        {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && bytes > self.abandoned {
             self.abandoned = bytes;
             self.owe_state(now);
         }
@@ -388,9 +368,7 @@ impl Inbound {
 
     /// Distinct pooled bytes that the sender may ever have sent under the record's incarnation.
     pub(super) fn credit(&self, limits: &Limits) -> u64 {
-        self.taken
-            .saturating_add(self.abandoned)
-            .saturating_add(limits.pool_window.max(POOLED))
+        self.taken.saturating_add(self.abandoned).saturating_add(limits.pool_window.max(POOLED))
     }
 
     // --- what is owed ---
@@ -429,18 +407,8 @@ impl Inbound {
             return Some((s, r, 0, 0, Vec::new()));
         };
         let assembly = &partial.assembly;
-        let limit = if assembly.total() > POOLED {
-            assembly.limit()
-        } else {
-            0
-        };
-        Some((
-            s,
-            r,
-            assembly.prefix(),
-            limit,
-            assembly.islands().take(32).collect(),
-        ))
+        let limit = if assembly.total() > POOLED { assembly.limit() } else { 0 };
+        Some((s, r, assembly.prefix(), limit, assembly.islands().take(32).collect()))
     }
 
     pub(super) fn owes_have(&self) -> bool {
@@ -518,16 +486,8 @@ impl Inbound {
     /// `connected`: what is owed can leave.
     pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
         let owed = if connected { self.state_at } else { Mono::NEVER };
-        let dead = if self.receiver.is_some() {
-            self.heard_at + dead_after
-        } else {
-            Mono::NEVER
-        };
-        let linger = if self.drained_at == Mono::NEVER {
-            Mono::NEVER
-        } else {
-            self.drained_at + LINGER
-        };
+        let dead = if self.receiver.is_some() { self.heard_at + dead_after } else { Mono::NEVER };
+        let linger = if self.drained_at == Mono::NEVER { Mono::NEVER } else { self.drained_at + LINGER };
         owed.min(self.remind_at).min(dead).min(linger)
     }
 

@@ -16,6 +16,8 @@ pub(super) struct Arrived {
     pub(super) tag: Bytes,
     pub(super) priority: Priority,
     pub(super) body: ArrivedBody,
+    /// Of the wire form, head included.
+    pub(super) wire_len: u64,
 }
 
 #[derive(Clone, Debug)]

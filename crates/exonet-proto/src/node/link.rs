@@ -7,9 +7,9 @@ use std::collections::VecDeque;
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Pending};
 use super::opening::Opening;
-use crate::channel::path::PathAddr;
 use crate::channel::congestion::{Congestion, Cubic, Fixed};
 use crate::channel::mtu::BASE;
+use crate::channel::path::PathAddr;
 use crate::channel::{Recovery, Roaming, recovery};
 use crate::time::Mono;
 use crate::wire::ChannelIndex;
@@ -47,6 +47,10 @@ pub(super) struct Link {
     pub(super) confirm: bool,
     /// A new epoch is wanted though there is one.
     pub(super) reopen: bool,
+    /// What was last acknowledged and claimed goes to the address on trial too.
+    pub(super) mirror_due: bool,
+    /// Of this peer, in place of the node's.
+    pub(super) keepalive: Option<Duration>,
     pub(super) pace_at: Mono,
     pub(super) heard_at: Mono,
     /// When something was last sent that asks for an answer.
@@ -74,6 +78,8 @@ impl Link {
             probes: 0,
             confirm: false,
             reopen: false,
+            mirror_due: false,
+            keepalive: None,
             pace_at: Mono::NEVER,
             heard_at: now,
             spoke_at: now,
@@ -106,7 +112,10 @@ impl Link {
 
     /// No keys, none under way.
     pub(super) fn is_gone(&self) -> bool {
-        self.current.is_none() && self.previous.is_none() && self.pending.is_empty() && self.opening.is_none()
+        self.current.is_none()
+            && self.previous.is_none()
+            && self.pending.is_empty()
+            && self.opening.is_none()
             && self.pings.is_empty()
     }
 
@@ -173,13 +182,21 @@ impl Link {
         if self.current.is_none() && self.previous.is_none() {
             return Mono::NEVER;
         }
-        self.heard_at.max(self.asked_at) + config.idle_timeout
+        self.heard_at.max(self.asked_at) + self.idle_timeout(config)
+    }
+
+    /// The shorter of both ends' patience: who drops first, drops for both.
+    fn idle_timeout(&self, config: &Config) -> Duration {
+        let theirs = self.current.as_ref().map(|epoch| epoch.params.idle_timeout);
+        theirs.filter(|theirs| !theirs.is_zero()).map_or(config.idle_timeout, |t| t.min(config.idle_timeout))
     }
 
     /// When a sign of life is due.
     pub(super) fn keepalive_at(&self, config: &Config) -> Mono {
-        match config.keepalive {
-            Some(every) if self.current.is_some() && !self.confirm => self.heard_at.max(self.spoke_at) + every,
+        match self.keepalive.or(config.keepalive) {
+            Some(every) if self.current.is_some() && !self.confirm => {
+                self.heard_at.max(self.spoke_at) + every
+            }
             _ => Mono::NEVER,
         }
     }
@@ -223,6 +240,7 @@ fn controller(config: &Config) -> Box<dyn Congestion> {
 }
 
 fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
-    let path = recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
+    let path =
+        recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
     Recovery::new(now, path, controller(config))
 }

@@ -39,8 +39,18 @@ pub enum Boot {
 const MAX_LOOSE: usize = 1_024;
 /// Nothing that is due is looked at more often than this.
 const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
+/// Peers looked at to find one that makes room.
+const SEARCH: usize = 64;
 /// Openings that wait for the application's word.
 pub(super) const MAX_ASKING: usize = 256;
+
+/// An opening that waits for the application's word on its sender.
+#[derive(Debug)]
+pub(super) struct Asking {
+    pub(super) since: Mono,
+    pub(super) arrival: Arrival,
+    pub(super) datagram: Box<[u8]>,
+}
 
 /// A datagram that belongs to no channel.
 #[derive(Debug)]
@@ -73,7 +83,7 @@ pub struct Node {
     /// Channel index to the peer's place.
     pub(super) routes: BTreeMap<u32, u32>,
     pub(super) half_open: HalfOpen,
-    pub(super) asking: BTreeMap<NodeId, (Arrival, Box<[u8]>)>,
+    pub(super) asking: BTreeMap<NodeId, Asking>,
     pub(super) store: Store,
     pub(super) deadlines: BTreeSet<(Mono, MessageKey)>,
     pub(super) inbox: Inbox,
@@ -159,7 +169,9 @@ impl Node {
 
     /// Every write up to `through` is durable.
     pub fn handle_persisted(&mut self, now: Now, through: Lsn) {
-        let Some(batch) = self.persisting.take_if(|batch| batch.lsn <= through) else { return };
+        let Some(batch) = self.persisting.take_if(|batch| batch.lsn <= through) else {
+            return;
+        };
         self.clock.persisted(batch.clock);
         let waiting: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
         for index in waiting {
@@ -217,7 +229,9 @@ impl Node {
 
     fn on_peer_timeout(&mut self, now: Now, index: u32) {
         self.link_timeout(now, index);
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let wait = peer.link.pto() * 2;
         peer.outbound.on_timeout(now.mono, &self.store, wait);
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
@@ -268,18 +282,51 @@ impl Node {
 
     pub(super) fn new_peer(&mut self, now: Now, id: NodeId) -> Option<u32> {
         if self.peers.len() >= self.config.limits.peers {
+            self.make_room(now);
+        }
+        if self.peers.len() >= self.config.limits.peers {
             return None;
         }
         let link = Link::new(now.mono, &self.config);
         Some(self.peers.insert(Peer::new(id, now.mono, link)))
     }
 
+    /// The table is full: a peer that is not connected and has nothing of ours to lose makes room. What it had in
+    /// doubt here is Unknown to it.
+    fn make_room(&mut self, now: Now) {
+        for _ in 0..SEARCH {
+            let Some(index) = self.peers.next_place() else { return };
+            let Some(peer) = self.peers.get_mut(index) else { continue };
+            let idle = peer.link.current.is_none() && peer.link.previous.is_none();
+            if !idle || peer.outbound.letters > 0 || !peer.link.pings.is_empty() {
+                continue;
+            }
+            self.stats.evictions += u64::from(peer.inbound.renounce(&mut self.clock));
+            peer.outbound.drop_record(&mut self.clock);
+            self.end_link(now, index);
+            self.forget_peer(index);
+            return;
+        }
+    }
+
     /// Another address at which `peer` may be found.
     pub fn add_hint(&mut self, now: Now, peer: NodeId, address: SocketAddr) {
-        let Some(index) = self.peers.find(&peer) else { return };
+        let Some(index) = self.peers.find(&peer) else {
+            return;
+        };
         if let Some(peer) = self.peers.get_mut(index) {
             peer.add_hint(address);
             peer.link.hurry(now.mono);
+        }
+        self.touch(now, index);
+    }
+
+    /// Keeps the path to `peer` open by a sign of life after every so much silence; None: as the node is set.
+    /// For as long as the peer is known.
+    pub fn keep_alive(&mut self, now: Now, peer: &NodeId, every: Option<core::time::Duration>) {
+        let Some(index) = self.peers.find(peer) else { return };
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.link.keepalive = every;
         }
         self.touch(now, index);
     }
@@ -288,7 +335,13 @@ impl Node {
     ///
     /// # Errors
     /// [`SendError`] when the peer cannot be addressed.
-    pub fn ping(&mut self, now: Now, peer: NodeId, hints: &[SocketAddr], cookie: u64) -> Result<(), SendError> {
+    pub fn ping(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        cookie: u64,
+    ) -> Result<(), SendError> {
         if self.closing || self.stopped {
             return Err(SendError::Closed);
         }
@@ -310,7 +363,9 @@ impl Node {
 
     /// What has come to its end at a peer ends.
     pub(super) fn wind_up(&mut self, now: Now, index: u32) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         peer.inbound.drop_if_passed(now.mono);
@@ -319,7 +374,9 @@ impl Node {
 
     /// What partly received messages held and hold no more is given back, and their readers are told.
     fn account(&mut self, index: u32) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         self.received = self.received.saturating_sub(peer.inbound.take_freed());
         for key in peer.inbound.aborted.drain(..) {
             self.events.push_back(Event::BodyReadable { key });
@@ -328,7 +385,9 @@ impl Node {
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
     pub(super) fn rest(&mut self, now: Now, index: u32) {
-        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         if peer.is_forgettable() {
             self.forget_peer(index);
             return;
@@ -347,7 +406,9 @@ impl Node {
 
     fn forget_peer(&mut self, index: u32) {
         self.account(index);
-        let Some(peer) = self.peers.remove(index) else { return };
+        let Some(peer) = self.peers.remove(index) else {
+            return;
+        };
         self.timers.set(index, peer.deadline, Mono::NEVER);
         if peer.admitted {
             self.events.push_back(Event::Forgotten { peer: peer.id });

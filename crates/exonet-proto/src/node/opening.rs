@@ -42,7 +42,17 @@ impl Opening {
         let mac1 = mac.mac1(&datagram);
         datagram.extend_from_slice(&mac1);
         datagram.extend_from_slice(&[0; MAC_LEN]);
-        Self { initiator, index, base, datagram, mac1, attempts: 0, retries: 0, next_at: now, sent_to: Vec::new() }
+        Self {
+            initiator,
+            index,
+            base,
+            datagram,
+            mac1,
+            attempts: 0,
+            retries: 0,
+            next_at: now,
+            sent_to: Vec::new(),
+        }
     }
 
     pub(super) const fn mac1(&self) -> &[u8; MAC_LEN] {
@@ -69,7 +79,12 @@ impl Opening {
     }
 
     /// A copy for the next of the `targets`, which are tried in turn. `jitter` is random.
-    pub(super) fn emit(&mut self, now: Mono, targets: &[SocketAddr], jitter: u8) -> Option<(SocketAddr, &[u8])> {
+    pub(super) fn emit(
+        &mut self,
+        now: Mono,
+        targets: &[SocketAddr],
+        jitter: u8,
+    ) -> Option<(SocketAddr, &[u8])> {
         let count = u32::try_from(targets.len()).ok().filter(|count| *count > 0)?;
         let target = targets.get((self.attempts % count) as usize)?;
         let round = (self.attempts / count).min(8);

@@ -36,12 +36,7 @@ pub(super) struct PeerLimits {
 impl Default for PeerLimits {
     /// Until it has: the least that every node must take.
     fn default() -> Self {
-        Self {
-            pool_window: POOLED,
-            body_window: POOLED,
-            bodies: 1,
-            message: u64::MAX,
-        }
+        Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX }
     }
 }
 
@@ -49,18 +44,9 @@ impl Default for PeerLimits {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
     /// All of it.
-    Whole {
-        key: MessageKey,
-        s: Slot,
-        r: Incarnation,
-    },
+    Whole { key: MessageKey, s: Slot, r: Incarnation },
     /// These offsets of its wire form.
-    Fragment {
-        key: MessageKey,
-        s: Slot,
-        r: Incarnation,
-        range: Range<u64>,
-    },
+    Fragment { key: MessageKey, s: Slot, r: Incarnation, range: Range<u64> },
 }
 
 /// What [`Outbound::next`] found.
@@ -85,11 +71,7 @@ pub(super) struct Room {
 
 impl Room {
     fn takes_whole(&self, len: u64, s: Slot, r: Incarnation) -> bool {
-        let overhead = if self.open == Some((r, s)) {
-            NEXT_OVERHEAD
-        } else {
-            WHOLE_OVERHEAD
-        };
+        let overhead = if self.open == Some((r, s)) { NEXT_OVERHEAD } else { WHOLE_OVERHEAD };
         len.saturating_add(overhead as u64) <= self.left as u64
     }
 
@@ -323,8 +305,7 @@ impl Outbound {
                 self.bind(now, key, letter);
                 self.queue.pop(flow);
                 letter.queued = false;
-                self.queue
-                    .charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
+                self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
                 return Next::Piece(Piece::Whole { key, s, r });
             }
             match self.cut_new(now, key, letter, room) {
@@ -356,14 +337,8 @@ impl Outbound {
     fn cut_new(&mut self, now: Mono, key: MessageKey, letter: &mut Letter, room: Room) -> Cut {
         let total = letter.wire_len();
         let available = letter.available();
-        let limit = if letter.is_large() {
-            self.limits.body_window
-        } else {
-            total
-        };
-        let fragments = letter
-            .fragments
-            .get_or_insert_with(|| Box::new(Fragments::new(total, limit)));
+        let limit = if letter.is_large() { self.limits.body_window } else { total };
+        let fragments = letter.fragments.get_or_insert_with(|| Box::new(Fragments::new(total, limit)));
         let Some(ready) = fragments.next(u64::MAX, available) else {
             return Cut::Parked;
         };
@@ -407,11 +382,7 @@ impl Outbound {
 
     fn credit_left(&self) -> u64 {
         let r = self.sender.as_ref().and_then(Sender::incarnation);
-        if r == self.r {
-            self.credit.saturating_sub(self.spent)
-        } else {
-            self.limits.pool_window
-        }
+        if r == self.r { self.credit.saturating_sub(self.spent) } else { self.limits.pool_window }
     }
 
     fn bind(&mut self, now: Mono, key: MessageKey, letter: &mut Letter) {
@@ -440,11 +411,7 @@ impl Outbound {
 
     /// The credit of a STATE of incarnation `r`.
     pub(super) fn on_credit(&mut self, r: Incarnation, credit: u64) {
-        if self
-            .sender
-            .as_ref()
-            .is_some_and(|sender| sender.incarnation() == Some(r))
-        {
+        if self.sender.as_ref().is_some_and(|sender| sender.incarnation() == Some(r)) {
             self.enter(r);
             self.credit = self.credit.max(credit);
         }
@@ -543,11 +510,7 @@ impl Outbound {
         let Some(letter) = self.letter_of(store, s, r) else {
             return;
         };
-        if letter
-            .fragments
-            .as_mut()
-            .is_some_and(|fragments| fragments.lost(range))
-        {
+        if letter.fragments.as_mut().is_some_and(|fragments| fragments.lost(range)) {
             self.lost.insert(s.0..s.0 + 1);
         }
     }
@@ -643,11 +606,7 @@ impl Outbound {
 
     /// Standby envelopes wanted: twice the bandwidth-delay product in messages.
     fn standby(&self, window: u64) -> u64 {
-        let mean = if self.letters == 0 {
-            512
-        } else {
-            (self.bytes / self.letters as u64).clamp(32, 1_200)
-        };
+        let mean = if self.letters == 0 { 512 } else { (self.bytes / self.letters as u64).clamp(32, 1_200) };
         (2 * window / mean).clamp(STANDBY.start, STANDBY.end)
     }
 
@@ -733,13 +692,7 @@ impl Outbound {
         let from = self.probe_from;
         let later = sender.tokens().filter(|(s, ..)| *s >= from);
         let earlier = sender.tokens().filter(|(s, ..)| *s < from);
-        self.probes.extend(
-            later
-                .chain(earlier)
-                .filter(acked)
-                .take(PROBES)
-                .map(|(s, r, _)| (s, r)),
-        );
+        self.probes.extend(later.chain(earlier).filter(acked).take(PROBES).map(|(s, r, _)| (s, r)));
         self.probe_from = self.probes.back().map_or(Slot(0), |(s, _)| Slot(s.0 + 1));
     }
 
@@ -757,12 +710,14 @@ impl Outbound {
         }
     }
 
+    /// The record goes at once: there is nothing in it, and nobody to tell.
+    pub(super) fn drop_record(&mut self, clock: &mut Clock) {
+        Sender::close(&mut self.sender, clock);
+        self.farewell_due = false;
+    }
+
     fn close_at(&self, linger: Duration) -> Mono {
-        if self.sender.is_some() && self.letters == 0 {
-            self.idle_since + linger
-        } else {
-            Mono::NEVER
-        }
+        if self.sender.is_some() && self.letters == 0 { self.idle_since + linger } else { Mono::NEVER }
     }
 
     pub(super) fn deadline(&self, linger: Duration) -> Mono {

@@ -90,6 +90,8 @@ pub(super) struct Peers {
     places: Vec<Option<Box<Peer>>>,
     free: Vec<u32>,
     by_id: BTreeMap<NodeId, u32>,
+    /// Where the search for a peer that makes room goes on.
+    hand: usize,
 }
 
 impl Peers {
@@ -141,6 +143,18 @@ impl Peers {
             self.free.shrink_to_fit();
         }
         Some(peer)
+    }
+
+    /// A place that is taken, the next one at each call.
+    pub(super) fn next_place(&mut self) -> Option<u32> {
+        let len = self.places.len();
+        for _ in 0..len {
+            self.hand = (self.hand + 1) % len;
+            if self.places.get(self.hand).is_some_and(Option::is_some) {
+                return u32::try_from(self.hand).ok();
+            }
+        }
+        None
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> {

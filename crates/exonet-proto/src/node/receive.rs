@@ -54,6 +54,10 @@ impl Node {
         let Ok(payload) = epoch.keys.open.open_in_place(number, packet.header, packet.sealed) else {
             self.stats.unauthentic += 1;
             epoch.forged += 1;
+            if epoch.is_worn_out() {
+                self.drop_channel(now, place);
+                self.touch(now, place);
+            }
             return;
         };
         let payload: &[u8] = payload;
@@ -84,11 +88,15 @@ impl Node {
     /// An authentic packet: the peer lives, and may have moved.
     pub(super) fn note_path(&mut self, now: Now, place: u32, from: PathAddr, len: usize, newest: bool) {
         let (config, rng) = (&self.config, &mut self.rng);
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         peer.link.heard_at = now.mono;
         peer.inbound.heard(now.mono);
         let timing = peer.link.recovery.timing();
-        let Some(roaming) = peer.link.roaming.as_mut() else { return };
+        let Some(roaming) = peer.link.roaming.as_mut() else {
+            return;
+        };
         let mut random = || rand_core::RngCore::next_u64(rng).to_be_bytes();
         let moved = roaming.on_packet_from(now.mono, from, len as u64, newest, timing, &mut random);
         if moved.is_some_and(|moved| !moved.keep_congestion) {
@@ -131,7 +139,11 @@ impl Node {
     pub(super) fn on_half_frame(&mut self, now: Now, place: u32, frame: Frame<'_>) {
         let engages = matches!(
             frame,
-            Frame::Ask(_) | Frame::Messages(_) | Frame::Fragment(_) | Frame::Token { .. } | Frame::Abandoned { .. }
+            Frame::Ask(_)
+                | Frame::Messages(_)
+                | Frame::Fragment(_)
+                | Frame::Token { .. }
+                | Frame::Abandoned { .. }
         );
         match frame {
             Frame::Ask(ask) => self.on_ask(now, place, ask),
@@ -150,7 +162,9 @@ impl Node {
 
     fn on_response(&mut self, now: Now, place: u32, from: PathAddr, data: [u8; 8]) {
         let config = &self.config;
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return;
+        };
         let timing = peer.link.recovery.timing();
         let moved = peer.link.roaming.as_mut().and_then(|r| r.on_response(now.mono, &from, data, timing));
         if let Some(moved) = moved {
@@ -164,9 +178,17 @@ impl Node {
         }
     }
 
-    fn on_ack(&mut self, now: Now, place: u32, index: ChannelIndex, ack: &wire::Ack<'_>) -> Result<(), Malformed> {
+    fn on_ack(
+        &mut self,
+        now: Now,
+        place: u32,
+        index: ChannelIndex,
+        ack: &wire::Ack<'_>,
+    ) -> Result<(), Malformed> {
         let mut fates = std::mem::take(&mut self.scratch.fates);
-        let Some(peer) = self.peers.get_mut(place) else { return Ok(()) };
+        let Some(peer) = self.peers.get_mut(place) else {
+            return Ok(());
+        };
         let link = &mut peer.link;
         let epoch = match (link.current.as_deref_mut(), link.previous.as_mut()) {
             (Some(epoch), _) if epoch.index == index => epoch,

@@ -10,9 +10,9 @@ use super::event::{MessageKey, Transmit};
 use super::inbound::Inbound;
 use super::outbound::{Next, Outbound, Piece, Room};
 use super::peer::Peer;
+use crate::channel::PacketInfo;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
-use crate::channel::PacketInfo;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot};
 use crate::message::{MAX_PLAIN_HEAD, Store};
@@ -80,7 +80,16 @@ impl Node {
         self.stats.bytes_out += bytes as u64;
     }
 
-    fn transmit_peer(&mut self, now: Now, index: u32, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+    fn transmit_peer(
+        &mut self,
+        now: Now,
+        index: u32,
+        segments: usize,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        if self.peers.get(index)?.link.current.as_ref().is_some_and(|epoch| epoch.is_worn_out()) {
+            self.drop_channel(now, index);
+        }
         self.open_if_wanted(now, index);
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
@@ -90,6 +99,7 @@ impl Node {
         let mut assembler = Assembler { now: now.mono, clock, store, config };
         assembler
             .off_path(peer, buf)
+            .or_else(|| assembler.mirror(peer, buf))
             .or_else(|| assembler.previous(peer, buf))
             .or_else(|| assembler.mtu_probe(peer, buf))
             .or_else(|| assembler.train(peer, segments, buf))
@@ -136,7 +146,11 @@ impl Assembler<'_> {
         let padded = roaming.allowance(&to) >= FULL as u64;
         let answers = challenge.is_none();
         let bytes = epoch.seal(buf, if padded || answers { FULL } else { 64 }, |_, writer| {
-            if answers { writer.path_response(data) } else { writer.path_challenge(data) };
+            if answers {
+                writer.path_response(data)
+            } else {
+                writer.path_challenge(data)
+            };
             let rest = if padded { writer.remaining() } else { 0 };
             writer.padding(rest);
         })?;
@@ -148,6 +162,23 @@ impl Assembler<'_> {
         let info = PacketInfo { off_path, ..PacketInfo::data(size_of(bytes)) };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
         link.packets_sent += 1;
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// A copy of the latest ACK and STATE for the address on trial: the peer may be there and nowhere else.
+    fn mirror(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
+        let to = roaming.mirror().filter(|_| std::mem::take(&mut link.mirror_due))?;
+        let cap = permitted(FULL, roaming.allowance(&to))?;
+        let (inbound, clock, config) = (&peer.inbound, &*self.clock, self.config);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
+            epoch.repeat_ack(self.now, writer);
+            write_state(writer, inbound, clock, config);
+        })?;
+        roaming.on_sent(&to, bytes as u64);
+        let info = PacketInfo { off_path: true, ..PacketInfo::ack(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
         Some(transmit(to, bytes, bytes))
     }
 
@@ -222,7 +253,7 @@ impl Assembler<'_> {
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
-            fill.control(inbound, self.clock);
+            link.mirror_due |= fill.control(inbound, self.clock);
             if purpose != Purpose::Control {
                 let window = link.recovery.congestion().window();
                 let pto = link.recovery.pto_interval();
@@ -232,7 +263,8 @@ impl Assembler<'_> {
                 }
                 made.more = fill.messages(outbound, self.store, cap - OVERHEAD);
             }
-            let lonely = purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+            let lonely =
+                purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
             if lonely && !fill.eliciting {
                 fill.eliciting |= fill.writer.ping();
             }
@@ -292,8 +324,8 @@ struct Filling<'f, 'w> {
 }
 
 impl Filling<'_, '_> {
-    /// ACK, STATE and HAVE: what the peer waits for.
-    fn control(&mut self, inbound: &mut Inbound, clock: &Clock) {
+    /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
+    fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
         self.epoch.write_ack(self.now, self.writer);
         if inbound.state_owed() && write_state(self.writer, inbound, clock, self.config) {
             inbound.state_sent();
@@ -311,6 +343,7 @@ impl Filling<'_, '_> {
                 self.eliciting = true;
             }
         }
+        !self.writer.is_empty()
     }
 
     /// ASK, TOKEN probes and the account of what was given up.
@@ -375,11 +408,13 @@ impl Filling<'_, '_> {
                 Next::Piece(Piece::Fragment { key, s, r, range }) => {
                     self.fragment(outbound, store, key, (s, r), range);
                 }
-                Next::Piece(Piece::Whole { key, s, r }) => match self.whole(outbound, store, empty, (key, s, r)) {
-                    Next::Piece(piece) => carry = Some(piece),
-                    Next::PacketFull => return true,
-                    Next::Nothing => return false,
-                },
+                Next::Piece(Piece::Whole { key, s, r }) => {
+                    match self.whole(outbound, store, empty, (key, s, r)) {
+                        Next::Piece(piece) => carry = Some(piece),
+                        Next::PacketFull => return true,
+                        Next::Nothing => return false,
+                    }
+                }
             }
         }
     }
@@ -406,7 +441,9 @@ impl Filling<'_, '_> {
             let open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
             let room = Room { left: frame.remaining(), empty, open };
             match outbound.next(self.now, store, room) {
-                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => key = next,
+                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {
+                    key = next
+                }
                 other => break other,
             }
         };
@@ -448,7 +485,12 @@ fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> b
 }
 
 /// The claim of the receiver record, or that there is none.
-pub(super) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, config: &Config) -> bool {
+pub(super) fn write_state(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+) -> bool {
     let Some(record) = inbound.receiver.as_ref() else {
         return writer.state_gone(clock.b(), Incarnation(clock.ck()));
     };

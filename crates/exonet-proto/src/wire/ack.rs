@@ -59,21 +59,11 @@ impl<'a> Ack<'a> {
         let arrival = Duration::from_micros(input.varint()?);
         let ranges = AckRanges::take(input, largest)?;
         let ecn = if flags & HAS_ECN != 0 {
-            Some(Ecn {
-                ect0: input.varint()?,
-                ect1: input.varint()?,
-                ce: input.varint()?,
-            })
+            Some(Ecn { ect0: input.varint()?, ect1: input.varint()?, ce: input.varint()? })
         } else {
             None
         };
-        Ok(Self {
-            largest,
-            delay,
-            arrival,
-            ecn,
-            ranges,
-        })
+        Ok(Self { largest, delay, arrival, ecn, ranges })
     }
 }
 
@@ -86,11 +76,7 @@ impl<'a> AckRanges<'a> {
         for _ in 0..left {
             (below, _) = next(input, below)?;
         }
-        Ok(Self {
-            rest: start.until(*input),
-            left,
-            current: Some((smallest, largest)),
-        })
+        Ok(Self { rest: start.until(*input), left, current: Some((smallest, largest)) })
     }
 }
 
@@ -99,10 +85,7 @@ fn next(input: &mut Take<'_>, smallest: u64) -> Result<(u64, u64), Malformed> {
     // RFC 9000, section 19.3.1: a gap of g leaves g + 1 packets out.
     let gap = input.varint()?;
     let len = input.varint()?;
-    let largest = smallest
-        .checked_sub(2)
-        .and_then(|x| x.checked_sub(gap))
-        .ok_or(Malformed::Range)?;
+    let largest = smallest.checked_sub(2).and_then(|x| x.checked_sub(gap)).ok_or(Malformed::Range)?;
     Ok((largest.checked_sub(len).ok_or(Malformed::Range)?, largest))
 }
 

@@ -20,10 +20,7 @@ impl Bases {
     /// The same channel as seen by frames of the other direction.
     #[must_use]
     pub const fn reversed(self) -> Self {
-        Self {
-            sender: self.receiver,
-            receiver: self.sender,
-        }
+        Self { sender: self.receiver, receiver: self.sender }
     }
 }
 

@@ -163,22 +163,11 @@ impl<'a> Opening<'a> {
         }
         let (mac2_input, mac2) = datagram.split_last_chunk().ok_or(Malformed::Truncated)?;
         let (mac1_input, mac1) = mac2_input.split_last_chunk().ok_or(Malformed::Truncated)?;
-        let (header, noise) = mac1_input
-            .split_first_chunk::<OPENING_HEADER>()
-            .ok_or(Malformed::Truncated)?;
+        let (header, noise) = mac1_input.split_first_chunk::<OPENING_HEADER>().ok_or(Malformed::Truncated)?;
         let [_, suite, zero1, zero2, index @ ..] = header;
         reserved(&[*zero1, *zero2])?;
         let index = ChannelIndex(u32::from_be_bytes(*index));
-        Ok(Self {
-            suite: *suite,
-            index,
-            header,
-            noise,
-            mac1,
-            mac2,
-            mac1_input,
-            mac2_input,
-        })
+        Ok(Self { suite: *suite, index, header, noise, mac1, mac2, mac1_input, mac2_input })
     }
 }
 
@@ -188,22 +177,12 @@ impl<'a> Answer<'a> {
             return Err(Malformed::Length);
         }
         let (mac1_input, mac1) = datagram.split_last_chunk().ok_or(Malformed::Truncated)?;
-        let (header, noise) = mac1_input
-            .split_first_chunk::<ANSWER_HEADER>()
-            .ok_or(Malformed::Truncated)?;
+        let (header, noise) = mac1_input.split_first_chunk::<ANSWER_HEADER>().ok_or(Malformed::Truncated)?;
         let [_, suite, zero1, zero2, t0, t1, t2, t3, index @ ..] = header;
         reserved(&[*zero1, *zero2])?;
         let to = ChannelIndex(u32::from_be_bytes([*t0, *t1, *t2, *t3]));
         let index = ChannelIndex(u32::from_be_bytes(*index));
-        Ok(Self {
-            suite: *suite,
-            to,
-            index,
-            header,
-            noise,
-            mac1,
-            mac1_input,
-        })
+        Ok(Self { suite: *suite, to, index, header, noise, mac1, mac1_input })
     }
 }
 
@@ -216,11 +195,7 @@ impl<'a> Retry<'a> {
         let [_, zeros @ ..] = rest.array::<4>()?;
         reserved(zeros)?;
         let to = ChannelIndex(u32::from_be_bytes(*rest.array()?));
-        Ok(Self {
-            to,
-            nonce: rest.array()?,
-            sealed: rest.array()?,
-        })
+        Ok(Self { to, nonce: rest.array()?, sealed: rest.array()? })
     }
 }
 
@@ -230,26 +205,15 @@ impl<'a> Data<'a> {
         if datagram.len() < MIN_DATA {
             return Err(Malformed::Truncated);
         }
-        let (header, sealed) = datagram
-            .split_first_chunk_mut::<DATA_HEADER>()
-            .ok_or(Malformed::Truncated)?;
+        let (header, sealed) = datagram.split_first_chunk_mut::<DATA_HEADER>().ok_or(Malformed::Truncated)?;
         let [_, i0, i1, i2, i3, number @ ..] = *header;
         let index = ChannelIndex(u32::from_be_bytes([i0, i1, i2, i3]));
-        Ok(Self {
-            index,
-            number: u32::from_be_bytes(number),
-            header,
-            sealed,
-        })
+        Ok(Self { index, number: u32::from_be_bytes(number), header, sealed })
     }
 }
 
 fn reserved(zeros: &[u8]) -> Result<(), Malformed> {
-    if zeros.iter().all(|byte| *byte == 0) {
-        Ok(())
-    } else {
-        Err(Malformed::Reserved)
-    }
+    if zeros.iter().all(|byte| *byte == 0) { Ok(()) } else { Err(Malformed::Reserved) }
 }
 
 /// The clear header of an opening. Behind it: Noise message 1, `mac1`, `mac2`.
@@ -275,9 +239,6 @@ pub const fn data_header(index: ChannelIndex, number: u64) -> [u8; DATA_HEADER] 
 /// A whole RETRY.
 pub fn retry(to: ChannelIndex, nonce: &[u8; NONCE], sealed: &[u8; SEALED_COOKIE]) -> [u8; RETRY] {
     let [a, b, c, d] = to.0.to_be_bytes();
-    let mut bytes = [RETRY_KIND, 0, 0, 0, a, b, c, d]
-        .into_iter()
-        .chain(*nonce)
-        .chain(*sealed);
+    let mut bytes = [RETRY_KIND, 0, 0, 0, a, b, c, d].into_iter().chain(*nonce).chain(*sealed);
     core::array::from_fn(|_| bytes.next().unwrap_or_default())
 }

@@ -119,10 +119,7 @@ pub struct Frames<'a> {
 impl<'a> Frames<'a> {
     /// The frames of `payload`, whose sender has the base `bases.sender`.
     pub const fn new(payload: &'a [u8], bases: Bases) -> Self {
-        Self {
-            rest: Take(payload),
-            bases,
-        }
+        Self { rest: Take(payload), bases }
     }
 
     /// Changes the bases for the frames that follow: PARAMS, which comes first, declares the sender's.
@@ -137,12 +134,7 @@ impl<'a> Iterator for Frames<'a> {
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
         // Padding runs to hundreds of bytes, and to the end.
-        let padding = self
-            .rest
-            .0
-            .iter()
-            .take_while(|byte| **byte == kind::PADDING)
-            .count();
+        let padding = self.rest.0.iter().take_while(|byte| **byte == kind::PADDING).count();
         self.rest.0 = self.rest.0.get(padding..)?;
         let kind = self.rest.byte().ok()?;
         let frame = take(kind, &mut self.rest, self.bases);
@@ -160,9 +152,7 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
     Ok(match kind {
         kind::PING => Frame::Ping,
         kind::ACK => Frame::Ack(Ack::take(input)?),
-        kind::CLOSE => Frame::Close {
-            code: input.varint()?,
-        },
+        kind::CLOSE => Frame::Close { code: input.varint()? },
         kind::PATH_CHALLENGE => Frame::PathChallenge(*input.array()?),
         kind::PATH_RESPONSE => Frame::PathResponse(*input.array()?),
         kind::PARAMS => Frame::Params(Params::decode(input.prefixed()?)?),
@@ -175,14 +165,10 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
             s: base::slot(input.varint()?, bases.sender),
         },
         kind::HAVE => Frame::Have(Have::take(input, bases)?),
-        kind::ABANDONED => Frame::Abandoned {
-            r: base::incarnation(input.varint()?, bases.receiver),
-            bytes: input.varint()?,
-        },
-        kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown {
-            kind,
-            body: input.prefixed()?,
-        },
+        kind::ABANDONED => {
+            Frame::Abandoned { r: base::incarnation(input.varint()?, bases.receiver), bytes: input.varint()? }
+        }
+        kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown { kind, body: input.prefixed()? },
         _ => return Err(Malformed::UnknownFrame(kind)),
     })
 }
@@ -213,12 +199,6 @@ impl<'a> Fragment<'a> {
         if end.is_none_or(|end| end > total) {
             return Err(Malformed::Range);
         }
-        Ok(Self {
-            r,
-            s,
-            total,
-            offset,
-            data,
-        })
+        Ok(Self { r, s, total, offset, data })
     }
 }

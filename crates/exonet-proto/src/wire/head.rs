@@ -30,11 +30,7 @@ impl Priority {
 
     /// The class of that number; `None` above 3.
     pub const fn new(class: u8) -> Option<Self> {
-        if class <= Self::BULK.0 {
-            Some(Self(class))
-        } else {
-            None
-        }
+        if class <= Self::BULK.0 { Some(Self(class)) } else { None }
     }
 
     /// 0 for what goes first to 3 for what goes last.
@@ -72,10 +68,7 @@ impl<'a> Head<'a> {
         if flags & RESERVED != 0 {
             return Err(Malformed::Reserved);
         }
-        let mut head = Self {
-            priority: Priority(flags & PRIORITY),
-            ..Self::default()
-        };
+        let mut head = Self { priority: Priority(flags & PRIORITY), ..Self::default() };
         if flags & HAS_TAG != 0 {
             let len = usize::from(rest.byte()?);
             head.tag = some(rest.bytes(len)?)?;
@@ -125,9 +118,5 @@ impl<'a> Head<'a> {
 
 /// What is said to be present has at least one byte: there is one way to say that it is not.
 const fn some(bytes: &[u8]) -> Result<&[u8], Malformed> {
-    if bytes.is_empty() {
-        Err(Malformed::Length)
-    } else {
-        Ok(bytes)
-    }
+    if bytes.is_empty() { Err(Malformed::Length) } else { Ok(bytes) }
 }

@@ -47,15 +47,7 @@ impl<'a> Messages<'a> {
                 return Err(Malformed::Length);
             }
         }
-        Ok(Self {
-            r,
-            s,
-            entries: Entries {
-                rest: start.until(*input),
-                left,
-                s: s.0,
-            },
-        })
+        Ok(Self { r, s, entries: Entries { rest: start.until(*input), left, s: s.0 } })
     }
 }
 
@@ -107,13 +99,7 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         let end = start + put.len();
         let slots = MAX_NUMBER.checked_sub(s.0)?.saturating_add(1);
         let max = u8::try_from(slots).map_or(MAX_ENTRIES, |slots| slots.min(MAX_ENTRIES));
-        Some(Self {
-            writer,
-            count_at,
-            end,
-            count: 0,
-            max,
-        })
+        Some(Self { writer, count_at, end, count: 0, max })
     }
 
     /// Adds the message `head | body`, for the next slot. `false` if it does not fit, if [`MAX_ENTRIES`] are in
@@ -127,10 +113,7 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
             return false;
         }
         let mut put = Put::new(self.writer.room(self.end));
-        let written = put
-            .length(len)
-            .and_then(|()| put.bytes(head))
-            .and_then(|()| put.bytes(body));
+        let written = put.length(len).and_then(|()| put.bytes(head)).and_then(|()| put.bytes(body));
         if written.is_none() {
             return false;
         }

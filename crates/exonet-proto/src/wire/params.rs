@@ -152,11 +152,7 @@ impl Params {
     }
 
     fn body_len(&self) -> usize {
-        let boot_id = if self.boot_id == [0; 8] {
-            0
-        } else {
-            2 + self.boot_id.len()
-        };
+        let boot_id = if self.boot_id == [0; 8] { 0 } else { 2 + self.boot_id.len() };
         boot_id + self.said().map(|(_, value)| 2 + varint_len(value)).sum::<usize>()
     }
 

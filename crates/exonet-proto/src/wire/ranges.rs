@@ -16,11 +16,7 @@ pub struct Ranges<'a> {
 
 impl<'a> Ranges<'a> {
     /// No ranges.
-    pub const NONE: Self = Self {
-        rest: Take(&[]),
-        left: 0,
-        at: 0,
-    };
+    pub const NONE: Self = Self { rest: Take(&[]), left: 0, at: 0 };
 
     /// Takes `count | (gap, length)*` off `input`: each length at least 1, all within `bounds`.
     pub(super) fn take(input: &mut Take<'a>, bounds: Range<u64>) -> Result<Self, Malformed> {
@@ -34,11 +30,7 @@ impl<'a> Ranges<'a> {
             }
             at = range.end;
         }
-        Ok(Self {
-            rest: start.until(*input),
-            left,
-            at: bounds.start,
-        })
+        Ok(Self { rest: start.until(*input), left, at: bounds.start })
     }
 
     /// How many ranges are left. Bounded by the size of the frame that held them.
@@ -51,11 +43,7 @@ fn next(input: &mut Take<'_>, at: u64) -> Result<Range<u64>, Malformed> {
     // Sums of varints: at most 2^63 each time, and `at` stays below 2^62 because bounds do.
     let start = at.checked_add(input.varint()?).ok_or(Malformed::Range)?;
     let end = start.checked_add(input.varint()?).ok_or(Malformed::Range)?;
-    if start == end {
-        Err(Malformed::Range)
-    } else {
-        Ok(start..end)
-    }
+    if start == end { Err(Malformed::Range) } else { Ok(start..end) }
 }
 
 /// Puts one range behind those that ended at `at`.

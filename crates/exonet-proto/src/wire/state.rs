@@ -48,12 +48,7 @@ impl<'a> State<'a> {
         let b = base::incarnation(input.varint()?, bases.sender);
         let r = base::incarnation(input.varint()?, bases.sender);
         if flags & LIVE == 0 {
-            return Ok(Self {
-                b,
-                r,
-                live: None,
-                free: Ranges::NONE,
-            });
+            return Ok(Self { b, r, live: None, free: Ranges::NONE });
         }
         let hi = base::slot(input.varint()?, bases.receiver);
         let lo = base::slot(input.varint()?, bases.receiver);
@@ -61,12 +56,7 @@ impl<'a> State<'a> {
         let up = Slot(up.ok_or(Malformed::Number)?);
         let credit = input.varint()?;
         let free = Ranges::take(input, lo.0..up.0)?;
-        Ok(Self {
-            b,
-            r,
-            live: Some(Claim { hi, lo, up, credit }),
-            free,
-        })
+        Ok(Self { b, r, live: Some(Claim { hi, lo, up, credit }), free })
     }
 }
 
@@ -163,13 +153,7 @@ impl<'a> Have<'a> {
         if ranges.remaining() > MAX_HAVE_RANGES as u64 {
             return Err(Malformed::Count);
         }
-        Ok(Self {
-            r,
-            s,
-            prefix,
-            limit,
-            ranges,
-        })
+        Ok(Self { r, s, prefix, limit, ranges })
     }
 }
 

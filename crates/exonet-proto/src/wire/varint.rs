@@ -32,7 +32,5 @@ pub(super) const fn encode(value: u64) -> [u8; 8] {
 /// Largest length `n` such that `n` bytes behind the varint of `n` take at most `room` bytes.
 pub(super) fn prefixed_room(room: usize) -> usize {
     let longest = |prefix: usize, max: usize| room.saturating_sub(prefix).min(max);
-    longest(1, 0x3f)
-        .max(longest(2, 0x3fff))
-        .max(longest(4, 0x3fff_ffff))
+    longest(1, 0x3f).max(longest(2, 0x3fff)).max(longest(4, 0x3fff_ffff))
 }

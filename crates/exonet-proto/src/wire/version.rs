@@ -27,11 +27,7 @@ pub(super) fn parse(datagram: &[u8]) -> Result<VersionAnswer<'_>, Malformed> {
     if count == 0 {
         return Err(Malformed::Count);
     }
-    if rest.is_empty() {
-        Ok(VersionAnswer { echo, versions })
-    } else {
-        Err(Malformed::Length)
-    }
+    if rest.is_empty() { Ok(VersionAnswer { echo, versions }) } else { Err(Malformed::Length) }
 }
 
 /// The answer to `question`, if one is due: it is of an unknown version, at least [`MIN_OPENING`] bytes long (so

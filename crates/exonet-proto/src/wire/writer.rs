@@ -143,8 +143,7 @@ impl<'a> Writer<'a> {
 
     /// STATE of a node without a record; `ck` is its clock.
     pub fn state_gone(&mut self, b: Incarnation, ck: Incarnation) -> bool {
-        self.frame(|out, bases| state::put_gone(out, bases, b, ck))
-            .is_some()
+        self.frame(|out, bases| state::put_gone(out, bases, b, ck)).is_some()
     }
 
     /// Begins MESSAGES for consecutive slots from `s` on; `None` if not even its header fits.
@@ -158,16 +157,9 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn fragment(&mut self, r: Incarnation, s: Slot, total: u64, offset: u64, data: [&[u8]; 2]) -> usize {
         let [first, second] = data;
-        let len = first
-            .len()
-            .saturating_add(second.len())
-            .min(self.fragment_room(r, s, total, offset));
+        let len = first.len().saturating_add(second.len()).min(self.fragment_room(r, s, total, offset));
         let (first, rest) = first.split_at_checked(len).unwrap_or((first, &[]));
-        let second = if rest.is_empty() {
-            second.get(..len - first.len()).unwrap_or_default()
-        } else {
-            &[]
-        };
+        let second = if rest.is_empty() { second.get(..len - first.len()).unwrap_or_default() } else { &[] };
         if len == 0 {
             return 0;
         }

@@ -43,12 +43,7 @@ impl Clock {
     pub(super) fn create(path: PathBuf, key: [u8; 4]) -> Result<Self, StateError> {
         let record = ClockRecord::default();
         disk::replace(&path, &encode(key, record))?;
-        Ok(Self {
-            path,
-            key,
-            durable: record,
-            floor: record,
-        })
+        Ok(Self { path, key, durable: record, floor: record })
     }
 
     pub(super) fn read(path: PathBuf, key: [u8; 4]) -> Result<Self, StateError> {
@@ -56,12 +51,7 @@ impl Clock {
         if owner != key {
             return Err(StateError::Mismatch { path });
         }
-        Ok(Self {
-            path,
-            key,
-            durable: record,
-            floor: record,
-        })
+        Ok(Self { path, key, durable: record, floor: record })
     }
 
     pub(super) fn durable(&self) -> ClockRecord {
@@ -71,16 +61,10 @@ impl Clock {
     pub(super) fn store(&mut self, record: ClockRecord) -> Result<(), StateError> {
         if record.is_below(self.floor) {
             let path = self.path.clone();
-            return Err(StateError::Backwards {
-                path,
-                floor: self.floor,
-                refused: record,
-            });
+            return Err(StateError::Backwards { path, floor: self.floor, refused: record });
         }
         if record.d > MAX_NUMBER {
-            return Err(StateError::Exhausted {
-                path: self.path.clone(),
-            });
+            return Err(StateError::Exhausted { path: self.path.clone() });
         }
         self.floor = record;
         disk::replace(&self.path, &encode(self.key, record))?;
@@ -100,10 +84,7 @@ pub(super) fn is_unused(path: &Path) -> Result<bool, StateError> {
 }
 
 fn read(path: &Path) -> Result<([u8; 4], ClockRecord), StateError> {
-    let corrupt = |what| StateError::CorruptClock {
-        path: path.into(),
-        what,
-    };
+    let corrupt = |what| StateError::CorruptClock { path: path.into(), what };
     let text = disk::read(path, |_| Ok(()))?;
     let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
         line::LineError::Version => StateError::Version { path: path.into() },
@@ -118,10 +99,7 @@ fn read(path: &Path) -> Result<([u8; 4], ClockRecord), StateError> {
 
 fn encode(key: [u8; 4], record: ClockRecord) -> zeroize::Zeroizing<Vec<u8>> {
     let mut payload = [0; PAYLOAD];
-    let fields = key
-        .into_iter()
-        .chain(record.d.to_be_bytes())
-        .chain(record.latest.to_be_bytes());
+    let fields = key.into_iter().chain(record.d.to_be_bytes()).chain(record.latest.to_be_bytes());
     payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
     line::encode(LABEL, &payload)
 }
@@ -130,11 +108,5 @@ fn split(payload: &[u8; PAYLOAD]) -> Option<([u8; 4], ClockRecord)> {
     let (key, rest) = payload.split_first_chunk::<4>()?;
     let (d, rest) = rest.split_first_chunk::<8>()?;
     let (latest, _) = rest.split_first_chunk::<8>()?;
-    Some((
-        *key,
-        ClockRecord {
-            d: u64::from_be_bytes(*d),
-            latest: u64::from_be_bytes(*latest),
-        },
-    ))
+    Some((*key, ClockRecord { d: u64::from_be_bytes(*d), latest: u64::from_be_bytes(*latest) }))
 }

@@ -30,9 +30,7 @@ pub(super) fn read(
     // Twice the limit: a vector that grows would leave a copy of a secret behind in freed memory.
     let mut text = Zeroizing::new(Vec::with_capacity(2 * MAX_LEN));
     let mut limited = file.take(MAX_LEN as u64 + 1);
-    limited
-        .read_to_end(&mut text)
-        .map_err(StateError::io("read", path))?;
+    limited.read_to_end(&mut text).map_err(StateError::io("read", path))?;
     Ok(text)
 }
 
@@ -97,12 +95,10 @@ fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     let mut file = options.open(&temp).map_err(StateError::io("create", &temp))?;
-    file.write_all(text)
-        .and_then(|()| file.sync_all())
-        .map_err(|error| {
-            let _ = fs::remove_file(&temp);
-            StateError::io("write", path)(error)
-        })?;
+    file.write_all(text).and_then(|()| file.sync_all()).map_err(|error| {
+        let _ = fs::remove_file(&temp);
+        StateError::io("write", path)(error)
+    })?;
     Ok(temp)
 }
 
@@ -113,9 +109,7 @@ fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    File::open(dir)
-        .and_then(|dir| dir.sync_all())
-        .map_err(StateError::io("sync", dir))
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StateError::io("sync", dir))
 }
 
 /// Elsewhere a directory cannot be opened to be synced; the file system's own journal orders the rename.

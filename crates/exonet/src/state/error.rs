@@ -160,11 +160,7 @@ pub enum StateError {
 
 impl StateError {
     pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
-        move |error| Self::Io {
-            action,
-            path: path.into(),
-            error,
-        }
+        move |error| Self::Io { action, path: path.into(), error }
     }
 }
 

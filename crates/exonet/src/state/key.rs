@@ -21,19 +21,13 @@ pub(super) fn read(path: &Path) -> Result<Zeroizing<[u8; 32]>, StateError> {
     let text = disk::read(path, |metadata| check_private(path, metadata))?;
     line::decode(LABEL, &text).map_err(|error| match error {
         line::LineError::Version => StateError::Version { path: path.into() },
-        line::LineError::Malformed(what) => StateError::CorruptKey {
-            path: path.into(),
-            what,
-        },
+        line::LineError::Malformed(what) => StateError::CorruptKey { path: path.into(), what },
     })
 }
 
 /// 32 bits that tell one key from another and nothing about either.
 pub(super) fn fingerprint(secret: &[u8; 32]) -> [u8; 4] {
-    let digest = Blake2s256::new()
-        .chain_update(b"exonet key fingerprint")
-        .chain_update(secret)
-        .finalize();
+    let digest = Blake2s256::new().chain_update(b"exonet key fingerprint").chain_update(secret).finalize();
     let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
     [a, b, c, d]
 }
@@ -42,14 +36,7 @@ pub(super) fn fingerprint(secret: &[u8; 32]) -> [u8; 4] {
 fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StateError> {
     use std::os::unix::fs::PermissionsExt;
     let mode = metadata.permissions().mode() & 0o777;
-    if mode & 0o077 == 0 {
-        Ok(())
-    } else {
-        Err(StateError::Exposed {
-            path: path.into(),
-            mode,
-        })
-    }
+    if mode & 0o077 == 0 { Ok(()) } else { Err(StateError::Exposed { path: path.into(), mode }) }
 }
 
 /// Elsewhere the directory's inherited access list decides, which the user's own profile keeps private.

@@ -40,15 +40,11 @@ pub(super) fn decode<const N: usize>(label: &str, text: &[u8]) -> Result<Zeroizi
             "too long"
         }));
     }
-    let parts = rest
-        .strip_prefix(b" ")
-        .and_then(|rest| rest.split_at_checked(2 * N));
+    let parts = rest.strip_prefix(b" ").and_then(|rest| rest.split_at_checked(2 * N));
     let (payload, rest) = parts.ok_or(LineError::Malformed("not in the form of a state file"))?;
     let sum = rest.strip_prefix(b" ").and_then(|rest| rest.strip_suffix(b"\n"));
     let payload = parse_hex::<N>(payload).ok_or(LineError::Malformed("a character is not hexadecimal"))?;
-    let sum = sum
-        .and_then(parse_hex::<4>)
-        .ok_or(LineError::Malformed("the checksum is not readable"))?;
+    let sum = sum.and_then(parse_hex::<4>).ok_or(LineError::Malformed("the checksum is not readable"))?;
     if *sum == checksum(label, payload.as_slice()) {
         Ok(payload)
     } else {
@@ -71,11 +67,7 @@ fn length(label: &str, payload: usize) -> usize {
 
 /// Against damage, not against an attacker. The label is covered: a key is not a clock.
 fn checksum(label: &str, payload: &[u8]) -> [u8; 4] {
-    let digest = Blake2s256::new()
-        .chain_update(label)
-        .chain_update(b" ")
-        .chain_update(payload)
-        .finalize();
+    let digest = Blake2s256::new().chain_update(label).chain_update(b" ").chain_update(payload).finalize();
     let [a, b, c, d, ..] = <[u8; 32]>::from(digest);
     [a, b, c, d]
 }
@@ -151,10 +143,7 @@ mod tests {
         let text = encode("exonet-test-2", &[7; 20]);
         assert_eq!(decode::<20>(LABEL, &text).unwrap_err(), LineError::Version);
         let text = encode("exonet-other-1", &[7; 20]);
-        assert!(matches!(
-            decode::<20>(LABEL, &text).unwrap_err(),
-            LineError::Malformed(_)
-        ));
+        assert!(matches!(decode::<20>(LABEL, &text).unwrap_err(), LineError::Malformed(_)));
     }
 
     #[test]

@@ -29,18 +29,11 @@ impl Lock {
         match FileExt::try_lock(&file) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(StateError::Locked {
-                    path: dir.into(),
-                    pid: read_pid(&mut file),
-                });
+                return Err(StateError::Locked { path: dir.into(), pid: read_pid(&mut file) });
             }
             Err(TryLockError::Error(error)) => return Err(StateError::io("lock", &path)(error)),
         }
-        let lock = Self {
-            dir: dir.into(),
-            path,
-            file,
-        };
+        let lock = Self { dir: dir.into(), path, file };
         lock.write_pid();
         Ok(lock)
     }
@@ -48,18 +41,13 @@ impl Lock {
     /// Fails once the lock file at this path is no longer the one that we hold: somebody removed it or moved
     /// the directory, and another process may run this identity.
     pub(super) fn verify(&self) -> Result<(), StateError> {
-        let held = self
-            .file
-            .metadata()
-            .map_err(StateError::io("inspect", &self.path))?;
+        let held = self.file.metadata().map_err(StateError::io("inspect", &self.path))?;
         match fs::metadata(&self.path) {
             Ok(there) if is_same(&held, &there) => Ok(()),
             Err(error) if error.kind() != ErrorKind::NotFound => {
                 Err(StateError::io("inspect", &self.path)(error))
             }
-            _ => Err(StateError::LockLost {
-                path: self.dir.clone(),
-            }),
+            _ => Err(StateError::LockLost { path: self.dir.clone() }),
         }
     }
 

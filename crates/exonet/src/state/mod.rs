@@ -118,10 +118,7 @@ impl StateDir {
 
     /// The record that is durable now: as found when opening, or the last one stored.
     pub fn load(&self) -> ClockRecord {
-        self.clock
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .durable()
+        self.clock.lock().unwrap_or_else(PoisonError::into_inner).durable()
     }
 
     /// Makes `record` durable; on return it is.
@@ -156,12 +153,7 @@ impl StateDir {
             (true, true) => {
                 let secret = key::read(&key_path)?;
                 let clock = Mutex::new(Clock::read(clock_path, key::fingerprint(&secret))?);
-                Ok(Ok(Self {
-                    path: path.into(),
-                    lock,
-                    secret,
-                    clock,
-                }))
+                Ok(Ok(Self { path: path.into(), lock, secret, clock }))
             }
         }
     }
@@ -170,12 +162,7 @@ impl StateDir {
         // The key comes last: where there is a key, its clock is durable.
         let clock = Clock::create(path.join(clock::FILE), key::fingerprint(secret))?;
         key::create(&path.join(key::FILE), secret)?;
-        Ok(Self {
-            path: path.into(),
-            lock,
-            secret: Zeroizing::new(*secret),
-            clock: Mutex::new(clock),
-        })
+        Ok(Self { path: path.into(), lock, secret: Zeroizing::new(*secret), clock: Mutex::new(clock) })
     }
 }
 

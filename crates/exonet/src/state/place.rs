@@ -21,17 +21,11 @@ pub(super) fn named(name: &str) -> Result<PathBuf, StateError> {
 fn is_name(name: &str) -> bool {
     name.len() <= MAX_NAME
         && name.starts_with(|c: char| c.is_ascii_alphanumeric())
-        && name
-            .bytes()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
+        && name.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
 }
 
 fn root(variable: impl Fn(&str) -> Option<OsString>, home: Option<PathBuf>) -> Option<PathBuf> {
-    let path = |name| {
-        variable(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
+    let path = |name| variable(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     if let Some(root) = path("EXONET_STATE") {
         return Some(root);
     }
@@ -53,12 +47,7 @@ mod tests {
     use super::*;
 
     fn root_with(variables: &[(&str, &str)], home: Option<&str>) -> Option<PathBuf> {
-        let find = |name: &str| {
-            variables
-                .iter()
-                .find(|(n, _)| *n == name)
-                .map(|(_, v)| OsString::from(v))
-        };
+        let find = |name: &str| variables.iter().find(|(n, _)| *n == name).map(|(_, v)| OsString::from(v));
         root(find, home.map(PathBuf::from))
     }
 
@@ -67,19 +56,7 @@ mod tests {
         for good in ["default", "a", "7", "web-1.eu_west", &"n".repeat(64)] {
             assert!(is_name(good), "{good}");
         }
-        for bad in [
-            "",
-            ".",
-            "..",
-            ".hidden",
-            "-x",
-            "a/b",
-            "a\\b",
-            "a b",
-            "é",
-            "a\0",
-            &"n".repeat(65),
-        ] {
+        for bad in ["", ".", "..", ".hidden", "-x", "a/b", "a\\b", "a b", "é", "a\0", &"n".repeat(65)] {
             assert!(!is_name(bad), "{bad}");
             assert!(matches!(named(bad), Err(StateError::Name { .. })));
         }
@@ -96,16 +73,10 @@ mod tests {
     fn the_base_directory_specification_is_followed() {
         let home = Some("/home/u");
         let default = Some(PathBuf::from("/home/u/.local/state/exonet"));
-        assert_eq!(
-            root_with(&[("XDG_STATE_HOME", "/xdg")], home),
-            Some("/xdg/exonet".into())
-        );
+        assert_eq!(root_with(&[("XDG_STATE_HOME", "/xdg")], home), Some("/xdg/exonet".into()));
         assert_eq!(root_with(&[], home), default);
         assert_eq!(root_with(&[("XDG_STATE_HOME", "relative")], home), default);
-        assert_eq!(
-            root_with(&[("XDG_STATE_HOME", ""), ("EXONET_STATE", "")], home),
-            default
-        );
+        assert_eq!(root_with(&[("XDG_STATE_HOME", ""), ("EXONET_STATE", "")], home), default);
     }
 
     #[test]

@@ -22,12 +22,7 @@ fn identity(path: &Path, d: u64) {
 fn contents(path: &Path) -> Vec<(String, Vec<u8>)> {
     let entries = fs::read_dir(path).unwrap().map(|entry| entry.unwrap());
     let mut files: Vec<_> = entries
-        .map(|entry| {
-            (
-                entry.file_name().into_string().unwrap(),
-                fs::read(entry.path()).unwrap_or_default(),
-            )
-        })
+        .map(|entry| (entry.file_name().into_string().unwrap(), fs::read(entry.path()).unwrap_or_default()))
         .filter(|(name, _)| name != "lock")
         .collect();
     files.sort();

@@ -9,9 +9,7 @@ use exonet::{Allow, Builder, Node, PeerAddr};
 
 /// Ends a test that hangs. No test depends on how long anything takes.
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
-    tokio::time::timeout(Duration::from_secs(60), future)
-        .await
-        .expect("this hangs")
+    tokio::time::timeout(Duration::from_secs(60), future).await.expect("this hangs")
 }
 
 pub(crate) fn builder() -> Builder {

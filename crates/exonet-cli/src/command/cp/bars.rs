@@ -22,11 +22,7 @@ pub(super) struct Bar(ProgressBar);
 impl Bars {
     pub(super) fn new(settings: &Settings) -> Self {
         let watched = std::io::stderr().is_terminal() && !settings.quiet && !settings.output.is_json();
-        let target = if watched {
-            ProgressDrawTarget::stderr()
-        } else {
-            ProgressDrawTarget::hidden()
-        };
+        let target = if watched { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         Self(MultiProgress::with_draw_target(target))
     }
 

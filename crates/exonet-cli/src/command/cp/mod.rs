@@ -60,12 +60,7 @@ impl Item {
     async fn new(path: &Path) -> Result<Self, Failure> {
         let unreadable = |e| Failure::path("read", path, &e);
         // Opened, not only looked at: what cannot be read is told before anything is sent.
-        let about = File::open(path)
-            .await
-            .map_err(unreadable)?
-            .metadata()
-            .await
-            .map_err(unreadable)?;
+        let about = File::open(path).await.map_err(unreadable)?.metadata().await.map_err(unreadable)?;
         if !about.is_file() {
             let failure = Failure::new(format!("{} is not a regular file", path.display()));
             return Err(failure.hint("name files; pack directories with tar first"));
@@ -73,11 +68,7 @@ impl Item {
         let name = path.file_name().and_then(|name| name.to_str());
         let name =
             name.ok_or_else(|| Failure::new(format!("the name of {} is not UTF-8", path.display())))?;
-        Ok(Self {
-            path: path.to_owned(),
-            name: name.to_owned(),
-            size: about.len(),
-        })
+        Ok(Self { path: path.to_owned(), name: name.to_owned(), size: about.len() })
     }
 }
 
@@ -113,11 +104,8 @@ impl Copying<'_> {
         stopping: &watch::Sender<bool>,
         report: &mut Report<'_>,
     ) -> Result<Option<Stop>, Failure> {
-        let mut copies = pin!(
-            futures_util::stream::iter(items)
-                .map(|item| self.one(item))
-                .buffer_unordered(ABREAST)
-        );
+        let mut copies =
+            pin!(futures_util::stream::iter(items).map(|item| self.one(item)).buffer_unordered(ABREAST));
         let mut stop = pin!(stop(timeout)?);
         let mut listening = pin!(self.refusals.listen(self.node));
         let mut ended = None;
@@ -139,23 +127,15 @@ impl Copying<'_> {
     async fn one(&self, item: Item) -> Copied {
         let started = Instant::now();
         let end = self.send(&item).await.unwrap_or_else(End::Failed);
-        Copied {
-            item,
-            end,
-            took: started.elapsed(),
-        }
+        Copied { item, end, took: started.elapsed() }
     }
 
     async fn send(&self, item: &Item) -> Result<End, Failure> {
         let mut stopped = self.stopped.clone();
         let malformed = |e| Failure::new(format!("cannot send {}", item.path.display())).because(&e);
         let header = Header::new(&item.name, item.size).encode().map_err(malformed)?;
-        let total = Header::new(&item.name, item.size)
-            .total(&header)
-            .map_err(malformed)?;
-        let file = File::open(&item.path)
-            .await
-            .map_err(|e| Failure::path("read", &item.path, &e))?;
+        let total = Header::new(&item.name, item.size).total(&header).map_err(malformed)?;
+        let file = File::open(&item.path).await.map_err(|e| Failure::path("read", &item.path, &e))?;
         let head = Message::default().tag(transfer::TAG);
         let sent = tokio::select! {
             sent = self.node.send_stream(self.peer, head, total) => sent,
@@ -166,10 +146,9 @@ impl Copying<'_> {
         let write = transfer::write_file(body, &header, file, item.size, |bytes| bar.advance(bytes));
         let end = self.attend(receipt, write, || bar.wait()).await;
         end.map_err(|error| match error {
-            PourError::Short => Failure::new(format!(
-                "{} became shorter while it was sent",
-                item.path.display()
-            )),
+            PourError::Short => {
+                Failure::new(format!("{} became shorter while it was sent", item.path.display()))
+            }
             PourError::Read(error) | PourError::Write(error) => Failure::path("read", &item.path, &error),
         })
     }
@@ -256,11 +235,7 @@ struct Report<'a> {
 
 impl<'a> Report<'a> {
     fn new(settings: &'a Settings) -> Self {
-        Self {
-            settings,
-            started: Instant::now(),
-            counts: Counts::default(),
-        }
+        Self { settings, started: Instant::now(), counts: Counts::default() }
     }
 
     fn add(&mut self, copied: &Copied) -> Result<(), Failure> {
@@ -283,9 +258,7 @@ impl<'a> Report<'a> {
             reason.clone().or_else(|| id.clone()).unwrap_or_default()
         };
         let name = crate::text::escape(item.name.as_bytes());
-        self.settings
-            .output
-            .text(&format!("{outcome:<9}  {name}  {detail}"))?;
+        self.settings.output.text(&format!("{outcome:<9}  {name}  {detail}"))?;
         self.settings.output.line(&Line {
             r#type: "file",
             file: item.path.display().to_string(),
@@ -310,11 +283,7 @@ impl<'a> Report<'a> {
         };
         if counts.stored + left > 1 {
             let took = units::span(self.started.elapsed());
-            let text = format!(
-                "{} stored ({}) in {took}, {left} not",
-                counts.stored,
-                Size(counts.bytes)
-            );
+            let text = format!("{} stored ({}) in {took}, {left} not", counts.stored, Size(counts.bytes));
             self.settings.note(text);
         }
         self.settings.output.line(&Summary {

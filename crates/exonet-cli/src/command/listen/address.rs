@@ -21,9 +21,7 @@ pub(super) fn reachable(local: SocketAddr) -> Vec<SocketAddr> {
     if ips.is_empty() {
         ips.push(Ipv4Addr::LOCALHOST.into());
     }
-    ips.into_iter()
-        .map(|ip| SocketAddr::new(ip, local.port()))
-        .collect()
+    ips.into_iter().map(|ip| SocketAddr::new(ip, local.port())).collect()
 }
 
 #[cfg(test)]
@@ -41,12 +39,7 @@ mod tests {
         for text in ["0.0.0.0:77", "[::]:77"] {
             let addresses = reachable(text.parse().unwrap());
             assert!(!addresses.is_empty());
-            assert!(
-                addresses
-                    .iter()
-                    .all(|a| !a.ip().is_unspecified() && a.port() == 77),
-                "{addresses:?}"
-            );
+            assert!(addresses.iter().all(|a| !a.ip().is_unspecified() && a.port() == 77), "{addresses:?}");
         }
     }
 }

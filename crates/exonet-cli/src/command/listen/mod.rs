@@ -43,23 +43,14 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let node = node::at(settings, args.bind.as_deref(), &args.allow).await?;
     let stop = stop(None)?;
     announce(settings, &node, args)?;
-    let listener = Arc::new(Listener {
-        node: node.clone(),
-        output: settings.output,
-        raw: args.raw,
-        store,
-    });
+    let listener = Arc::new(Listener { node: node.clone(), output: settings.output, raw: args.raw, store });
     let mut totals = Totals::default();
     let started = Instant::now();
     let interrupted = serve(settings, &listener, (args.exit_after, stop), &mut totals).await;
     node.close(GOODBYE).await;
     let interrupted = interrupted?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
-    Ok(if interrupted {
-        Exit::Interrupted
-    } else {
-        Exit::Success
-    })
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
 }
 
 #[derive(Serialize)]

@@ -100,9 +100,7 @@ impl Listener {
         let writer = landing.writer()?;
         transfer::pour(delivery.body_mut(), writer, size, |_| ()).await?;
         // Whole, and so that its end has been seen.
-        transfer::drain(delivery.body_mut())
-            .await
-            .map_err(Refusal::GivenUp)?;
+        transfer::drain(delivery.body_mut()).await.map_err(Refusal::GivenUp)?;
         let name = landing.name().clone();
         // One id, one content: a file of this name is this message, handed out a second time.
         landing.finish(None).await?;
@@ -120,10 +118,7 @@ impl Listener {
         let mut content = Vec::new();
         let body = delivery.body_mut();
         let given_up = Refusal::GivenUp;
-        body.take(LONGEST_SHOWN)
-            .read_to_end(&mut content)
-            .await
-            .map_err(given_up)?;
+        body.take(LONGEST_SHOWN).read_to_end(&mut content).await.map_err(given_up)?;
         transfer::drain(body).await.map_err(given_up)?;
         let rest = size.saturating_sub(u64::try_from(content.len()).unwrap_or(size));
         let from = delivery.from().short();
@@ -143,12 +138,8 @@ impl Listener {
         let mut out = tokio::io::stdout();
         let size = delivery.body().len();
         transfer::pour(delivery.body_mut(), &mut out, size, |_| ()).await?;
-        transfer::drain(delivery.body_mut())
-            .await
-            .map_err(Refusal::GivenUp)?;
-        transfer::pour(&b"\n"[..], out, 1, |_| ())
-            .await
-            .map_err(Refusal::from)
+        transfer::drain(delivery.body_mut()).await.map_err(Refusal::GivenUp)?;
+        transfer::pour(&b"\n"[..], out, 1, |_| ()).await.map_err(Refusal::from)
     }
 
     fn print(&self, line: &impl Serialize, text: &str) -> Result<(), Refusal> {
@@ -162,13 +153,9 @@ impl Listener {
         match self.store_file(&mut delivery).await {
             Ok(size) => Ok(match delivery.done() {
                 Ok(()) => Taken::File { size },
-                Err(error) => Taken::Nothing {
-                    reason: format!("{id}: {error}"),
-                },
+                Err(error) => Taken::Nothing { reason: format!("{id}: {error}") },
             }),
-            Err(Refusal::GivenUp(error)) => Ok(Taken::Nothing {
-                reason: format!("{id}: {error}"),
-            }),
+            Err(Refusal::GivenUp(error)) => Ok(Taken::Nothing { reason: format!("{id}: {error}") }),
             Err(refusal) => Ok(self.refuse(delivery, refusal.to_string()).await),
         }
     }
@@ -192,11 +179,7 @@ impl Listener {
             already_there,
         };
         let remark = if already_there { ", was there already" } else { "" };
-        let text = format!(
-            "{}  {name}, {}{remark}",
-            delivery.from().short(),
-            Size(header.size)
-        );
+        let text = format!("{}  {name}, {}{remark}", delivery.from().short(), Size(header.size));
         self.print(&line, &text)?;
         Ok(header.size)
     }

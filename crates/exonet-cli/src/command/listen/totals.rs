@@ -56,10 +56,8 @@ impl Totals {
         }
         let (messages, files) = (count(self.messages), count(self.files));
         let bytes = Size(self.bytes);
-        settings.note(format!(
-            "took {messages} messages and {files} files, {bytes}, in {}",
-            units::span(took)
-        ));
+        settings
+            .note(format!("took {messages} messages and {files} files, {bytes}, in {}", units::span(took)));
         settings.output.line(&Summary {
             r#type: "summary",
             end: if interrupted { "interrupted" } else { "done" },

@@ -111,10 +111,7 @@ impl Cubic {
         let epoch = *w.epoch.get_or_insert_with(|| {
             w.w_max = w.w_max.max(w.cwnd);
             w.w_est = w.cwnd;
-            Epoch {
-                start: ack.now,
-                k: cbrt((w.w_max - w.cwnd) / segment / C),
-            }
+            Epoch { start: ack.now, k: cbrt((w.w_max - w.cwnd) / segment / C) }
         });
         // RFC 9438, section 4.2: the window aimed at one round trip ahead, at most half as much again.
         let cubic = |at: Duration| {
@@ -141,20 +138,12 @@ impl Cubic {
         let floor = self.floor();
         let w = &mut self.window;
         // Section 4.7, fast convergence: a shrinking flow makes room.
-        w.w_max = if w.cwnd < w.w_max {
-            w.cwnd * (1.0 + BETA) / 2.0
-        } else {
-            w.cwnd
-        };
+        w.w_max = if w.cwnd < w.w_max { w.cwnd * (1.0 + BETA) / 2.0 } else { w.cwnd };
         w.prior = w.cwnd;
         w.ssthresh = (w.cwnd * BETA).max(floor);
         w.cwnd = w.ssthresh;
         w.epoch = None;
-        self.reduction = Some(Reduction {
-            at: now,
-            before,
-            lost,
-        });
+        self.reduction = Some(Reduction { at: now, before, lost });
         self.limited_since = None;
     }
 
@@ -197,21 +186,13 @@ impl Congestion for Cubic {
         if !self.in_recovery(loss.sent_at) {
             self.reduce(loss.now, Some(0));
         }
-        if let Some(lost) = self
-            .reduction
-            .as_mut()
-            .and_then(|reduction| reduction.lost.as_mut())
-        {
+        if let Some(lost) = self.reduction.as_mut().and_then(|reduction| reduction.lost.as_mut()) {
             *lost = lost.saturating_add(1);
         }
     }
 
     fn on_spurious_loss(&mut self, loss: LossInfo) {
-        let Some(reduction) = self
-            .reduction
-            .as_mut()
-            .filter(|reduction| loss.sent_at <= reduction.at)
-        else {
+        let Some(reduction) = self.reduction.as_mut().filter(|reduction| loss.sent_at <= reduction.at) else {
             return;
         };
         let Some(lost) = &mut reduction.lost else { return };

@@ -34,13 +34,7 @@ pub(super) struct HyStart {
 
 impl HyStart {
     pub(super) const fn new() -> Self {
-        Self {
-            round_start: None,
-            last_round_min: None,
-            round_min: None,
-            samples: 0,
-            css: None,
-        }
+        Self { round_start: None, last_round_min: None, round_min: None, samples: 0, css: None }
     }
 
     /// An ACK in slow start of a packet sent at `sent_at`, with a sample of round-trip time if it gave one.

@@ -43,10 +43,7 @@ fn the_largest_is_tried_first() {
     mtu.on_probe_sent(1_472);
     assert_eq!(mtu.probe(at(0)), None, "one at a time");
     assert!(mtu.on_probe_acked(at(0), 1_472, at(0)));
-    assert_eq!(
-        (mtu.current(), mtu.probe(at(0)), mtu.resume_at()),
-        (1_472, None, None)
-    );
+    assert_eq!((mtu.current(), mtu.probe(at(0)), mtu.resume_at()), (1_472, None, None));
 }
 
 #[test]

@@ -110,11 +110,7 @@ fn idling_earns_no_more_than_a_small_burst() {
     let mut pacer = drained(rate);
     pacer.waiting = false;
     pacer.fill(at(10_000_000));
-    assert_eq!(
-        whole(pacer.credit),
-        64 * PACKET,
-        "a millisecond's worth, at most a train"
-    );
+    assert_eq!(whole(pacer.credit), 64 * PACKET, "a millisecond's worth, at most a train");
     let mut slow = drained(1_000_000);
     slow.waiting = false;
     slow.fill(at(10_000_000));

@@ -3,10 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn addr(text: &str) -> PathAddr {
-    PathAddr {
-        remote: text.parse().unwrap(),
-        local: None,
-    }
+    PathAddr { remote: text.parse().unwrap(), local: None }
 }
 
 proptest! {
@@ -45,10 +42,7 @@ fn the_budget_does_not_wrap() {
 #[test]
 fn an_unknown_local_address_fits_any() {
     let mut here = addr("192.0.2.1:9");
-    let there = PathAddr {
-        local: Some("198.51.100.1".parse().unwrap()),
-        ..here
-    };
+    let there = PathAddr { local: Some("198.51.100.1".parse().unwrap()), ..here };
     assert!(here.same(&there) && there.same(&here));
     here.local = Some("198.51.100.2".parse().unwrap());
     assert!(!here.same(&there) && !here.same_hosts(&there));

@@ -58,10 +58,7 @@ fn a_sample_over_half_a_round_trip_is_none() {
     assert_eq!(rate.sample(ms(4), RTT), None);
     let snapshot = rate.on_sent(ms(5), 0);
     rate.on_delivered(ms(10), ms(5), 1_000, snapshot);
-    assert_eq!(
-        rate.sample(ms(10), RTT).unwrap().interval,
-        Duration::from_millis(5)
-    );
+    assert_eq!(rate.sample(ms(10), RTT).unwrap().interval, Duration::from_millis(5));
     assert_eq!(rate.sample(ms(10), RTT), None, "nothing new");
 }
 
@@ -74,10 +71,7 @@ fn app_limited_until_all_of_then_is_delivered() {
     assert!(!first.app_limited() && second.app_limited());
     rate.on_delivered(ms(10), ms(0), 1_000, first);
     rate.sample(ms(10), RTT);
-    assert!(
-        rate.on_sent(ms(10), 1_000).app_limited(),
-        "exactly what was under way"
-    );
+    assert!(rate.on_sent(ms(10), 1_000).app_limited(), "exactly what was under way");
     rate.on_delivered(ms(11), ms(1), 1_000, second);
     assert!(rate.sample(ms(11), RTT).unwrap().app_limited);
     assert!(!rate.on_sent(ms(11), 1_000).app_limited());
@@ -105,9 +99,6 @@ fn acks_that_were_held_up_do_not_raise_the_rate() {
     let second = rate.on_sent(ms(20), 1_000);
     rate.on_delivered(ms(30), ms(20), 1_000, second);
     let sample = rate.sample(ms(30), RTT).unwrap();
-    assert_eq!(
-        (sample.send_interval.as_millis(), sample.ack_interval.as_millis()),
-        (20, 11)
-    );
+    assert_eq!((sample.send_interval.as_millis(), sample.ack_interval.as_millis()), (20, 11));
     assert_eq!(sample.rate(), 50_000);
 }

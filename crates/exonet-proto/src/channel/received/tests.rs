@@ -15,11 +15,7 @@ fn at(micros: u64) -> Mono {
 
 fn take(space: &mut Received, numbers: impl IntoIterator<Item = u64>) {
     for number in numbers {
-        assert_eq!(
-            space.on_packet(at(0), number, true, 0),
-            Arrival::Fresh,
-            "{number}"
-        );
+        assert_eq!(space.on_packet(at(0), number, true, 0), Arrival::Fresh, "{number}");
     }
 }
 
@@ -171,21 +167,8 @@ fn a_duplicate_changes_nothing() {
     space.on_ack_sent();
     assert_eq!(space.on_packet(at(2), 0, true, CE), Arrival::Duplicate);
     assert_eq!(space.ack_due(), None);
-    assert_eq!(
-        space.ecn(),
-        EcnCounts {
-            ect0: 1,
-            ect1: 0,
-            ce: 0
-        }
-    );
-    assert_eq!(
-        space.largest(),
-        Some(Largest {
-            number: 0,
-            arrived: at(1)
-        })
-    );
+    assert_eq!(space.ecn(), EcnCounts { ect0: 1, ect1: 0, ce: 0 });
+    assert_eq!(space.largest(), Some(Largest { number: 0, arrived: at(1) }));
 }
 
 #[test]

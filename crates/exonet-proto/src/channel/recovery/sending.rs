@@ -67,10 +67,6 @@ impl Recovery {
     pub fn mtu_probe(&mut self, now: Mono) -> Option<u16> {
         let calm = !self.config.reliable && self.pto.count() == 0 && self.rtt.is_measured();
         let room = self.congestion.window().saturating_sub(self.in_flight);
-        if calm {
-            self.mtu.probe(now).filter(|size| u64::from(*size) <= room)
-        } else {
-            None
-        }
+        if calm { self.mtu.probe(now).filter(|size| u64::from(*size) <= room) } else { None }
     }
 }

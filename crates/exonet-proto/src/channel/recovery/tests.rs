@@ -56,11 +56,7 @@ struct Scribe {
 
 impl Scribe {
     fn new(window: u64) -> Self {
-        Self {
-            window,
-            told: Arc::default(),
-            sent: 0,
-        }
+        Self { window, told: Arc::default(), sent: 0 }
     }
 
     fn say(&self, what: Told) {
@@ -79,35 +75,12 @@ impl Congestion for Scribe {
     }
 
     fn on_ack(&mut self, ack: AckInfo<'_>) {
-        let AckInfo {
-            bytes,
-            in_flight,
-            rtt,
-            ack_delay,
-            one_way,
-            ce,
-            packets,
-            app_limited,
-            ..
-        } = ack;
-        self.say(Told::Ack {
-            bytes,
-            in_flight,
-            rtt,
-            delay: ack_delay,
-            one_way,
-            ce,
-            packets,
-            app_limited,
-        });
+        let AckInfo { bytes, in_flight, rtt, ack_delay, one_way, ce, packets, app_limited, .. } = ack;
+        self.say(Told::Ack { bytes, in_flight, rtt, delay: ack_delay, one_way, ce, packets, app_limited });
     }
 
     fn on_loss(&mut self, loss: LossInfo) {
-        self.say(Told::Loss {
-            bytes: loss.bytes,
-            tag: loss.tag,
-            in_flight: loss.in_flight,
-        });
+        self.say(Told::Loss { bytes: loss.bytes, tag: loss.tag, in_flight: loss.in_flight });
     }
 
     fn on_spurious_loss(&mut self, _loss: LossInfo) {
@@ -151,13 +124,7 @@ impl End {
 
     fn under(scribe: Scribe, config: Config) -> Self {
         let path = Recovery::new(ms(0), config, Box::new(scribe.clone()));
-        Self {
-            path,
-            sent: Sent::new(),
-            scribe,
-            fates: Vec::new(),
-            items: 0,
-        }
+        Self { path, sent: Sent::new(), scribe, fates: Vec::new(), items: 0 }
     }
 
     fn send_as(&mut self, now: Mono, info: PacketInfo) -> u64 {
@@ -172,12 +139,7 @@ impl End {
     }
 
     fn ack_with(&mut self, now: Mono, ranges: &[Range<u64>], delay: Duration, arrival: Duration) -> Report {
-        let ack = Ack {
-            ranges: ranges.iter().cloned(),
-            delay,
-            arrival,
-            ecn: None,
-        };
+        let ack = Ack { ranges: ranges.iter().cloned(), delay, arrival, ecn: None };
         self.path
             .on_ack(now, &mut self.sent, ack, |fate, item| {
                 self.fates.push((fate, item));
@@ -201,10 +163,7 @@ impl End {
 
     /// Has a round-trip time of 100 ms, by packet 0.
     fn measured() -> Self {
-        let mut end = Self::new(Config {
-            max_datagram: 1_472,
-            ..Config::default()
-        });
+        let mut end = Self::new(Config { max_datagram: 1_472, ..Config::default() });
         end.send(ms(0));
         end.ack(ms(100), &[0..1]);
         end.fates();
@@ -220,19 +179,9 @@ fn a_sample_takes_the_largest_if_it_is_new_and_elicited_the_ack() {
         end.send(ms(now));
     }
     assert_eq!(end.ack(ms(50), &[1..2]).rtt, Some(millis(49)));
-    assert_eq!(
-        end.ack(ms(60), &[0..2]).rtt,
-        None,
-        "0 is new, but not the largest"
-    );
+    assert_eq!(end.ack(ms(60), &[0..2]).rtt, None, "0 is new, but not the largest");
     assert_eq!(end.ack(ms(61), &[1..2]).rtt, None, "nothing is new");
-    end.send_as(
-        ms(62),
-        PacketInfo {
-            ack_eliciting: false,
-            ..PacketInfo::data(100)
-        },
-    );
+    end.send_as(ms(62), PacketInfo { ack_eliciting: false, ..PacketInfo::data(100) });
     assert_eq!(end.ack(ms(70), &[2..5]).rtt, None, "the largest elicited nothing");
     assert_eq!(end.path.rtt().latest(), millis(49));
 }
@@ -291,10 +240,7 @@ fn a_late_acknowledgement_is_recognised_and_learnt_from() {
         end.send(ms(100));
     }
     end.ack(ms(200), &[6..10]);
-    assert_eq!(
-        end.fates().iter().filter(|(fate, _)| *fate == Fate::Lost).count(),
-        5
-    );
+    assert_eq!(end.fates().iter().filter(|(fate, _)| *fate == Fate::Lost).count(), 5);
     let report = end.ack(ms(201), &[6..10, 2..3]);
     assert_eq!((report.acked, report.spurious), (1, 1));
     assert_eq!(end.fates(), vec![(Fate::Late, 2)]);
@@ -320,11 +266,7 @@ fn a_lost_packet_is_remembered_for_two_probe_timeouts() {
     end.loss_timeout(ms(200) + memory - Duration::from_nanos(1));
     assert_eq!(end.sent.span(), 4);
     end.loss_timeout(ms(200) + memory);
-    assert_eq!(
-        end.sent.span(),
-        3,
-        "2 was lost by time just now, and holds the ring"
-    );
+    assert_eq!(end.sent.span(), 3, "2 was lost by time just now, and holds the ring");
     assert_eq!(end.ack(ms(900), &[1..2]).spurious, 0);
 }
 
@@ -400,10 +342,7 @@ fn the_controller_is_told_everything() {
         ranges: [2..6].into_iter(),
         delay: Duration::ZERO,
         arrival: millis(7_000),
-        ecn: Some(EcnCounts {
-            ce: 2,
-            ..EcnCounts::default()
-        }),
+        ecn: Some(EcnCounts { ce: 2, ..EcnCounts::default() }),
     };
     end.path.on_ack(ms(204), &mut end.sent, ack, |_, _| {}).unwrap();
     assert_eq!(
@@ -419,11 +358,7 @@ fn the_controller_is_told_everything() {
                 packets: [1, 1, 1, 1],
                 app_limited: false,
             },
-            Told::Loss {
-                bytes: 1_000,
-                tag: 1,
-                in_flight: 0
-            },
+            Told::Loss { bytes: 1_000, tag: 1, in_flight: 0 },
         ]
     );
 }
@@ -436,12 +371,7 @@ fn epochs_share_the_path() {
     end.path.on_sent(ms(100), &mut next, PacketInfo::data(500));
     assert_eq!(end.path.in_flight(), 1_500);
     // The same number in the other epoch is another packet.
-    let ack = Ack {
-        ranges: [0..1].into_iter(),
-        delay: Duration::ZERO,
-        arrival: Duration::ZERO,
-        ecn: None,
-    };
+    let ack = Ack { ranges: [0..1].into_iter(), delay: Duration::ZERO, arrival: Duration::ZERO, ecn: None };
     end.path.on_ack(ms(150), &mut next, ack, |_, _| {}).unwrap();
     assert_eq!(end.path.rtt().latest(), millis(50));
     assert_eq!(end.path.in_flight(), 1_000);
@@ -478,13 +408,7 @@ fn packets_of_the_old_path_do_not_bear_on_the_new() {
 #[test]
 fn packets_off_the_path_say_nothing_about_it() {
     let mut end = End::measured();
-    end.send_as(
-        ms(100),
-        PacketInfo {
-            off_path: true,
-            ..PacketInfo::data(1_000)
-        },
-    );
+    end.send_as(ms(100), PacketInfo { off_path: true, ..PacketInfo::data(1_000) });
     assert_eq!(end.path.in_flight(), 0);
     assert_eq!(end.ack(ms(900), &[1..2]).rtt, None);
     assert_eq!((end.fates(), end.scribe.told()), (vec![(Fate::Acked, 1)], vec![]));
@@ -497,23 +421,13 @@ fn a_lost_mtu_probe_is_no_congestion() {
     let mut refuted = 0;
     let mut now = 100;
     while let Some(size) = end.path.mtu_probe(ms(now)) {
-        let probe = end.send_as(
-            ms(now),
-            PacketInfo {
-                mtu_probe: true,
-                ..PacketInfo::data(size)
-            },
-        );
+        let probe = end.send_as(ms(now), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
         assert_eq!(end.path.mtu_probe(ms(now)), None, "one at a time");
         for _ in 0..3 {
             end.send(ms(now));
         }
         now += 100;
-        let arrived = if size <= 1_300 {
-            probe..probe + 4
-        } else {
-            probe + 1..probe + 4
-        };
+        let arrived = if size <= 1_300 { probe..probe + 4 } else { probe + 1..probe + 4 };
         let report = end.ack(ms(now), &[arrived]);
         refuted += report.lost;
         assert_eq!(report.mtu_changed, report.lost == 0);
@@ -522,23 +436,14 @@ fn a_lost_mtu_probe_is_no_congestion() {
     assert!(refuted >= 3);
     let told = end.scribe.told();
     assert!(!told.iter().any(|what| matches!(what, Told::Loss { .. })));
-    assert_eq!(
-        told.iter().rfind(|what| matches!(what, Told::Mtu(_))),
-        Some(&Told::Mtu(1_300))
-    );
+    assert_eq!(told.iter().rfind(|what| matches!(what, Told::Mtu(_))), Some(&Told::Mtu(1_300)));
 }
 
 /// A path that has found 1,472 bytes.
 fn widened() -> End {
     let mut end = End::measured();
     let size = end.path.mtu_probe(ms(100)).unwrap();
-    let probe = end.send_as(
-        ms(100),
-        PacketInfo {
-            mtu_probe: true,
-            ..PacketInfo::data(size)
-        },
-    );
+    let probe = end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
     end.ack(ms(200), &[probe..probe + 1]);
     assert_eq!(end.path.datagram_size(), 1_472);
     end
@@ -598,12 +503,7 @@ fn without_a_rate_the_window_is_spread_over_the_round_trip() {
     // A second window follows, 200 % of it spread over a round trip: 24,000 bytes over 100 ms in trains.
     now = ms(100);
     let ranges = [0..last.map_or(0, |last| last + 1)].into_iter();
-    let ack = Ack {
-        ranges,
-        delay: Duration::ZERO,
-        arrival: Duration::ZERO,
-        ecn: None,
-    };
+    let ack = Ack { ranges, delay: Duration::ZERO, arrival: Duration::ZERO, ecn: None };
     path.on_ack(now, &mut sent, ack, |_, ()| {}).unwrap();
     assert_eq!(path.congestion().window(), 24_000);
     let mut times = Vec::new();
@@ -640,13 +540,7 @@ fn only_an_open_window_makes_the_application_the_limit() {
 fn a_late_mtu_probe_is_no_spurious_congestion() {
     let mut end = End::measured();
     let size = end.path.mtu_probe(ms(100)).unwrap();
-    end.send_as(
-        ms(100),
-        PacketInfo {
-            mtu_probe: true,
-            ..PacketInfo::data(size)
-        },
-    );
+    end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
     for _ in 0..3 {
         end.send(ms(100));
     }
@@ -669,33 +563,21 @@ fn idling_is_told() {
 
 #[test]
 fn a_reliable_carrier_is_left_alone() {
-    let mut end = End::new(Config {
-        reliable: true,
-        max_datagram: 9_000,
-        ..Config::default()
-    });
+    let mut end = End::new(Config { reliable: true, max_datagram: 9_000, ..Config::default() });
     for _ in 0..10 {
         end.send(ms(0));
     }
     assert_eq!(end.ack(ms(100), &[9..10]).lost, 0);
     assert_eq!((end.path.pto_at(), end.sent.loss_time()), (None, None));
     assert_eq!(end.path.allowance(ms(0), 1_200), Allowance::Bytes(u64::MAX));
-    assert_eq!(
-        (end.path.datagram_size(), end.path.mtu_probe(ms(100))),
-        (9_000, None)
-    );
+    assert_eq!((end.path.datagram_size(), end.path.mtu_probe(ms(100))), (9_000, None));
     assert_eq!(end.path.rtt().latest(), millis(100));
 }
 
 #[test]
 fn an_ack_of_what_was_never_sent_is_refused() {
     let mut end = End::measured();
-    let ack = Ack {
-        ranges: [0..2].into_iter(),
-        delay: Duration::ZERO,
-        arrival: Duration::ZERO,
-        ecn: None,
-    };
+    let ack = Ack { ranges: [0..2].into_iter(), delay: Duration::ZERO, arrival: Duration::ZERO, ecn: None };
     let result = end.path.on_ack(ms(100), &mut end.sent, ack, |_, _| {});
     assert_eq!(result, Err(AckOfUnsent { number: 1, next: 1 }));
 }

@@ -19,12 +19,7 @@ fn it_begins_with_three_packets_and_nine_eighths() {
     let rule = Reordering::default().rule(at(0), &path(80));
     assert_eq!((rule.packets, rule.time), (3, ms(90)));
     // Never below the granularity of timers.
-    assert_eq!(
-        Reordering::default()
-            .rule(at(0), &Rtt::new(Duration::from_micros(50)))
-            .time,
-        ms(1)
-    );
+    assert_eq!(Reordering::default().rule(at(0), &Rtt::new(Duration::from_micros(50))).time, ms(1));
 }
 
 #[test]
@@ -40,11 +35,7 @@ fn a_spurious_loss_raises_the_distance_up_to_a_limit() {
     reordering.on_spurious(at(0), 17, ms(80), &path(80));
     assert_eq!(reordering.rule(at(0), &path(80)).packets, 18);
     reordering.on_spurious(at(0), 5, ms(80), &path(80));
-    assert_eq!(
-        reordering.rule(at(0), &path(80)).packets,
-        18,
-        "never lowered by less"
-    );
+    assert_eq!(reordering.rule(at(0), &path(80)).packets, 18, "never lowered by less");
     reordering.on_spurious(at(0), 10_000, ms(80), &path(80));
     assert_eq!(reordering.rule(at(0), &path(80)).packets, 200);
 }

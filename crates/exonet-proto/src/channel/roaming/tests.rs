@@ -2,20 +2,14 @@ use proptest::prelude::*;
 
 use super::*;
 
-const TIMING: Timing = Timing {
-    rtt: Duration::from_millis(10),
-    pto: Duration::from_millis(20),
-};
+const TIMING: Timing = Timing { rtt: Duration::from_millis(10), pto: Duration::from_millis(20) };
 
 fn ms(ms: u64) -> Mono {
     Mono(ms * 1_000_000)
 }
 
 fn addr(text: &str) -> PathAddr {
-    PathAddr {
-        remote: text.parse().unwrap(),
-        local: None,
-    }
+    PathAddr { remote: text.parse().unwrap(), local: None }
 }
 
 /// A peer's addresses with everything that a test needs around them.
@@ -26,19 +20,15 @@ struct Peer {
 
 impl Peer {
     fn at(text: &str) -> Self {
-        Self {
-            roaming: Roaming::new(Path::proven(addr(text))),
-            random: 0,
-        }
+        Self { roaming: Roaming::new(Path::proven(addr(text))), random: 0 }
     }
 
     fn packet(&mut self, now: u64, from: &str, newest: bool) -> Option<Moved> {
         let random = &mut self.random;
-        self.roaming
-            .on_packet_from(ms(now), addr(from), 100, newest, TIMING, &mut || {
-                *random += 1;
-                [*random; 8]
-            })
+        self.roaming.on_packet_from(ms(now), addr(from), 100, newest, TIMING, &mut || {
+            *random += 1;
+            [*random; 8]
+        })
     }
 
     fn respond(&mut self, now: u64, from: &str, data: [u8; 8]) -> Option<Moved> {
@@ -58,11 +48,7 @@ impl Peer {
 
     /// The challenge that goes to `to` now.
     fn challenged(&mut self, now: u64, to: &str) -> [u8; 8] {
-        self.challenges(now)
-            .into_iter()
-            .find(|(at, _)| *at == addr(to))
-            .unwrap()
-            .1
+        self.challenges(now).into_iter().find(|(at, _)| *at == addr(to)).unwrap().1
     }
 
     fn active(&self) -> PathAddr {
@@ -78,22 +64,12 @@ const NEW: &str = "198.51.100.7:1000";
 fn a_new_port_moves_and_keeps_the_congestion_state() {
     let mut peer = Peer::at(OLD);
     assert_eq!(peer.packet(0, PORT, true), None);
-    assert_eq!(
-        peer.active(),
-        addr(OLD),
-        "bulk stays until the new path is proven"
-    );
+    assert_eq!(peer.active(), addr(OLD), "bulk stays until the new path is proven");
     assert_eq!(peer.roaming.mirror(), Some(addr(PORT)));
     let challenges = peer.challenges(0);
     assert_eq!(challenges.len(), 2, "both paths are challenged");
     let data = challenges.iter().find(|(to, _)| *to == addr(PORT)).unwrap().1;
-    assert_eq!(
-        peer.respond(10, PORT, data),
-        Some(Moved {
-            keep_congestion: true,
-            back: false
-        })
-    );
+    assert_eq!(peer.respond(10, PORT, data), Some(Moved { keep_congestion: true, back: false }));
     assert_eq!(peer.active(), addr(PORT));
     assert!(peer.roaming.active().is_validated());
     assert_eq!(peer.roaming.mirror(), None);
@@ -104,13 +80,7 @@ fn a_new_host_moves_and_starts_afresh() {
     let mut peer = Peer::at(OLD);
     peer.packet(0, NEW, true);
     let data = peer.challenged(0, NEW);
-    assert_eq!(
-        peer.respond(10, NEW, data),
-        Some(Moved {
-            keep_congestion: false,
-            back: false
-        })
-    );
+    assert_eq!(peer.respond(10, NEW, data), Some(Moved { keep_congestion: false, back: false }));
 }
 
 #[test]
@@ -164,13 +134,7 @@ fn the_path_left_leads_back_by_something_newer() {
     peer.respond(10, NEW, data);
     peer.packet(11, OLD, false);
     assert_eq!(peer.active(), addr(NEW), "overtaken");
-    assert_eq!(
-        peer.packet(12, OLD, true),
-        Some(Moved {
-            keep_congestion: false,
-            back: true
-        })
-    );
+    assert_eq!(peer.packet(12, OLD, true), Some(Moved { keep_congestion: false, back: true }));
     assert_eq!(peer.active(), addr(OLD));
     assert!(peer.roaming.active().is_validated());
     // And then the other way only by a contest.
@@ -206,11 +170,7 @@ fn a_candidate_without_an_answer_is_forgotten() {
     let mut sent = 0;
     while let Some(at) = peer.roaming.timeout() {
         let now = at.0 / 1_000_000;
-        sent += peer
-            .challenges(now)
-            .iter()
-            .filter(|(to, _)| *to == addr(NEW))
-            .count();
+        sent += peer.challenges(now).iter().filter(|(to, _)| *to == addr(NEW)).count();
         peer.roaming.on_timeout(at);
         assert!(now <= 60);
     }

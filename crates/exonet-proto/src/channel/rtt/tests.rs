@@ -14,10 +14,7 @@ fn at(secs: u64) -> Mono {
 fn before_the_first_sample_the_initial_time_holds() {
     let rtt = Rtt::default();
     assert!(!rtt.is_measured());
-    assert_eq!(
-        (rtt.smoothed(), rtt.min(), rtt.variance()),
-        (ms(333), ms(333), INITIAL_RTT / 2)
-    );
+    assert_eq!((rtt.smoothed(), rtt.min(), rtt.variance()), (ms(333), ms(333), INITIAL_RTT / 2));
     // RFC 9002, section 6.2.2: three times the initial round trip.
     assert_eq!(rtt.pto_base(), INITIAL_RTT * 3);
 }
@@ -38,10 +35,7 @@ fn the_mean_and_deviation_follow_section_5_3() {
     rtt.on_sample(at(0), ms(80), ms(0));
     rtt.on_sample(at(0), ms(170), ms(10));
     // adjusted 160: smoothed 7/8 80 + 1/8 160; deviation 3/4 40 + 1/4 |80 - 160|.
-    assert_eq!(
-        (rtt.smoothed(), rtt.variance(), rtt.latest()),
-        (ms(90), ms(50), ms(170))
-    );
+    assert_eq!((rtt.smoothed(), rtt.variance(), rtt.latest()), (ms(90), ms(50), ms(170)));
     assert_eq!(rtt.pto_base(), ms(290));
 }
 

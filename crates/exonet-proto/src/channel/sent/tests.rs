@@ -6,10 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const RULE: LossRule = LossRule {
-    packets: 3,
-    time: Duration::from_micros(500),
-};
+const RULE: LossRule = LossRule { packets: 3, time: Duration::from_micros(500) };
 const MEMORY: Duration = Duration::from_micros(2_000);
 
 fn at(micros: u64) -> Mono {
@@ -255,12 +252,7 @@ fn packets_that_nobody_acknowledges_are_counted() {
 #[test]
 fn an_overtaken_ack_takes_no_ecn_count_back() {
     let mut space: Sent<u64> = Sent::new();
-    let ce = |ce| {
-        Some(EcnCounts {
-            ce,
-            ..EcnCounts::default()
-        })
-    };
+    let ce = |ce| Some(EcnCounts { ce, ..EcnCounts::default() });
     assert_eq!(space.on_ecn(ce(3)), 3);
     assert_eq!(space.on_ecn(ce(2)), 0);
     assert_eq!(space.on_ecn(None), 0);
@@ -277,9 +269,7 @@ fn a_steady_flow_allocates_nothing() {
         }
         let last = space.next_number();
         // Each tenth packet is lost and remembered for a while.
-        let ranges = (1..10)
-            .rev()
-            .map(|ten| last - 10 * (10 - ten) + 1..last - 10 * (9 - ten));
+        let ranges = (1..10).rev().map(|ten| last - 10 * (10 - ten) + 1..last - 10 * (9 - ten));
         space.on_ack(ranges, |_| {}).unwrap();
         lost(&mut space, at(round));
         space.retire(at(round), Duration::from_micros(10));

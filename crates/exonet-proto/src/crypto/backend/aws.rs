@@ -16,11 +16,7 @@ impl Aead {
     }
 
     pub(in crate::crypto) fn chacha20_poly1305(key: &[u8; 32]) -> Self {
-        Self(
-            UnboundKey::new(&CHACHA20_POLY1305, key)
-                .ok()
-                .map(LessSafeKey::new),
-        )
+        Self(UnboundKey::new(&CHACHA20_POLY1305, key).ok().map(LessSafeKey::new))
     }
 
     pub(in crate::crypto) fn seal(
@@ -31,9 +27,7 @@ impl Aead {
     ) -> Result<[u8; 16], Refused> {
         let key = self.0.as_ref().ok_or(Refused)?;
         let nonce = Nonce::assume_unique_for_key(nonce);
-        let tag = key
-            .seal_in_place_separate_tag(nonce, Aad::from(aad), text)
-            .map_err(|_| Refused)?;
+        let tag = key.seal_in_place_separate_tag(nonce, Aad::from(aad), text).map_err(|_| Refused)?;
         tag.as_ref().try_into().map_err(|_| Refused)
     }
 
@@ -47,8 +41,7 @@ impl Aead {
     ) -> Result<(), Unauthentic> {
         let key = self.0.as_ref().ok_or(Unauthentic)?;
         let nonce = Nonce::assume_unique_for_key(nonce);
-        key.open_in_place_separate_tag(nonce, Aad::from(aad), tag, text)
-            .map_err(|_| Unauthentic)?;
+        key.open_in_place_separate_tag(nonce, Aad::from(aad), tag, text).map_err(|_| Unauthentic)?;
         Ok(())
     }
 }

@@ -44,10 +44,7 @@ fn a_cookie_is_bound_to_address_port_jar_and_datagram() {
     let mac = mac2(&jar, NOON, "192.0.2.1:4000");
     let accepted = |jar: &CookieJar, from, datagram| jar.verify_mac2(NOON, address(from), datagram, &mac);
     assert!(accepted(&jar, "192.0.2.1:4000", DATAGRAM));
-    assert!(
-        accepted(&jar, "[::ffff:192.0.2.1]:4000", DATAGRAM),
-        "the same host on a dual-stack socket"
-    );
+    assert!(accepted(&jar, "[::ffff:192.0.2.1]:4000", DATAGRAM), "the same host on a dual-stack socket");
     assert!(!accepted(&jar, "192.0.2.2:4000", DATAGRAM));
     assert!(!accepted(&jar, "192.0.2.1:4001", DATAGRAM));
     assert!(!accepted(&jar, "[::192.0.2.1]:4000", DATAGRAM));
@@ -64,10 +61,7 @@ fn a_cookie_is_bound_to_address_port_jar_and_datagram() {
 fn a_retry_opens_for_its_own_opening_only() {
     let jar = CookieJar::new([3; 32]);
     let (nonce, mac1) = ([9; RETRY_NONCE_LEN], [1; MAC_LEN]);
-    let retry = Retry {
-        cookie: jar.cookie(NOON, address("[2001:db8::1]:4000")),
-        time: Wall(1_700_000_000),
-    };
+    let retry = Retry { cookie: jar.cookie(NOON, address("[2001:db8::1]:4000")), time: Wall(1_700_000_000) };
     let key = RetryKey::new(&RECEIVER);
     let sealed = key.seal(&nonce, &retry, &mac1);
 
@@ -78,11 +72,7 @@ fn a_retry_opens_for_its_own_opening_only() {
 
     assert!(key.open(&nonce, &[2; MAC_LEN], &sealed).is_err());
     assert!(key.open(&[8; RETRY_NONCE_LEN], &mac1, &sealed).is_err());
-    assert!(
-        RetryKey::new(&NodeId([8; 32]))
-            .open(&nonce, &mac1, &sealed)
-            .is_err()
-    );
+    assert!(RetryKey::new(&NodeId([8; 32])).open(&nonce, &mac1, &sealed).is_err());
     for at in 0..RETRY_LEN {
         let mut changed = sealed;
         changed[at] ^= 1;
@@ -94,18 +84,9 @@ fn a_retry_opens_for_its_own_opening_only() {
 fn retry_and_mac2_bytes_are_fixed_by_the_protocol() {
     let cookie = CookieJar::new([3; 32]).cookie(NOON, address("192.0.2.1:4000"));
     assert_eq!(hex::encode(&cookie.0), "48f940415eb369ce5d1ce06696c9b7d6");
-    assert_eq!(
-        hex::encode(&OpeningMac::mac2(&cookie, DATAGRAM)),
-        "19888d6456595bb3709b8c53bf44bb15"
-    );
-    let sealed = RetryKey::new(&RECEIVER).seal(
-        &[9; 24],
-        &Retry {
-            cookie,
-            time: Wall(0x0102_0304),
-        },
-        &[1; 16],
-    );
+    assert_eq!(hex::encode(&OpeningMac::mac2(&cookie, DATAGRAM)), "19888d6456595bb3709b8c53bf44bb15");
+    let sealed =
+        RetryKey::new(&RECEIVER).seal(&[9; 24], &Retry { cookie, time: Wall(0x0102_0304) }, &[1; 16]);
     assert_eq!(
         hex::encode(&sealed),
         "87c0d9991da3973c07fb4799efd2f276ab8bdc9e4eee9574905ea2475050a93f07ecae5dcafe8243"

@@ -56,10 +56,7 @@ fn assert_they_talk(a: &Keys, b: &Keys) {
         let mut packet = *b"a packet________________";
         from.seal.seal_in_place(5, b"header", &mut packet).unwrap();
         let mut own = packet;
-        assert_eq!(
-            to.open.open_in_place(5, b"header", &mut packet).unwrap(),
-            b"a packet"
-        );
+        assert_eq!(to.open.open_in_place(5, b"header", &mut packet).unwrap(), b"a packet");
         assert!(
             from.open.open_in_place(5, b"header", &mut own).is_err(),
             "a direction is not its own reflection"
@@ -149,10 +146,7 @@ fn an_answer_by_another_is_not_taken() {
     let length = to_eve.write_opening(b"early", &mut message).unwrap();
     let opened = Opened::read(&eve, &OPENING, &message[..length], SEEDS[1], &mut [0; 100]).unwrap();
     let (_, forged) = answer(opened, b"state");
-    assert_eq!(
-        read_answer(&mut to_bob, &ANSWER, &forged).unwrap_err(),
-        HandshakeError::Unauthentic
-    );
+    assert_eq!(read_answer(&mut to_bob, &ANSWER, &forged).unwrap_err(), HandshakeError::Unauthentic);
     assert!(read_answer(&mut to_eve, &ANSWER, &forged).is_ok());
 }
 
@@ -163,10 +157,7 @@ fn every_byte_of_an_opening_counts() {
         let mut changed = message.clone();
         changed[at] ^= 1;
         let error = read(&OPENING, &changed).unwrap_err();
-        assert!(
-            matches!(error, HandshakeError::Unauthentic | HandshakeError::WeakKey),
-            "byte {at}: {error}"
-        );
+        assert!(matches!(error, HandshakeError::Unauthentic | HandshakeError::WeakKey), "byte {at}: {error}");
     }
     for at in 0..OPENING.len() {
         for bit in 0..8 {
@@ -185,17 +176,11 @@ fn every_byte_of_an_answer_counts_and_none_of_the_forgeries_spoils_the_true_one(
     for at in 0..message2.len() {
         let mut forged = message2.clone();
         forged[at] ^= 1;
-        assert!(
-            read_answer(&mut initiator, &ANSWER, &forged).is_err(),
-            "byte {at}"
-        );
+        assert!(read_answer(&mut initiator, &ANSWER, &forged).is_err(), "byte {at}");
     }
     let mut weak = message2.clone();
     weak[..32].fill(0);
-    assert_eq!(
-        read_answer(&mut initiator, &ANSWER, &weak).unwrap_err(),
-        HandshakeError::WeakKey
-    );
+    assert_eq!(read_answer(&mut initiator, &ANSWER, &weak).unwrap_err(), HandshakeError::WeakKey);
     for cut in [0, 31, 32, ANSWER_OVERHEAD - 1] {
         let error = read_answer(&mut initiator, &ANSWER, &message2[..cut]).unwrap_err();
         assert_eq!(error, HandshakeError::Malformed);
@@ -209,10 +194,7 @@ fn every_byte_of_an_answer_counts_and_none_of_the_forgeries_spoils_the_true_one(
     }
     let mut forged = message2.clone();
     forged[40] ^= 1;
-    assert_eq!(
-        read_answer(&mut initiator, &ANSWER, &forged).unwrap_err(),
-        HandshakeError::Unauthentic
-    );
+    assert_eq!(read_answer(&mut initiator, &ANSWER, &forged).unwrap_err(), HandshakeError::Unauthentic);
 
     let (alices, payload) = read_answer(&mut initiator, &ANSWER, &message2).unwrap();
     assert_eq!(payload, b"state");
@@ -222,24 +204,15 @@ fn every_byte_of_an_answer_counts_and_none_of_the_forgeries_spoils_the_true_one(
 #[test]
 fn each_step_is_taken_once() {
     let (mut initiator, message1) = opening(&OPENING, b"early");
-    assert_eq!(
-        initiator.write_opening(b"more", &mut [0; 200]),
-        Err(HandshakeError::OutOfOrder)
-    );
+    assert_eq!(initiator.write_opening(b"more", &mut [0; 200]), Err(HandshakeError::OutOfOrder));
     let (opened, _) = read(&OPENING, &message1).unwrap();
     let (_, message2) = answer(opened, b"state");
     assert!(read_answer(&mut initiator, &ANSWER, &message2).is_ok());
     // A second pair of keys would seal a second packet 0.
-    assert_eq!(
-        read_answer(&mut initiator, &ANSWER, &message2).unwrap_err(),
-        HandshakeError::OutOfOrder
-    );
+    assert_eq!(read_answer(&mut initiator, &ANSWER, &message2).unwrap_err(), HandshakeError::OutOfOrder);
 
     let mut early = Initiator::new(&alice(), &bob().node_id(), &OPENING, SEEDS[0]).unwrap();
-    assert_eq!(
-        read_answer(&mut early, &ANSWER, &message2).unwrap_err(),
-        HandshakeError::OutOfOrder
-    );
+    assert_eq!(read_answer(&mut early, &ANSWER, &message2).unwrap_err(), HandshakeError::OutOfOrder);
     assert!(early.write_opening(b"", &mut [0; OPENING_OVERHEAD]).is_ok());
 }
 
@@ -248,14 +221,8 @@ fn a_short_buffer_is_refused_and_costs_nothing() {
     let mut initiator = Initiator::new(&alice(), &bob().node_id(), &OPENING, SEEDS[0]).unwrap();
     let mut message1 = [0; OPENING_OVERHEAD + 5];
     let short = &mut message1[1..];
-    assert_eq!(
-        initiator.write_opening(b"early", short),
-        Err(HandshakeError::NoRoom)
-    );
-    assert_eq!(
-        initiator.write_opening(b"early", &mut message1),
-        Ok(message1.len())
-    );
+    assert_eq!(initiator.write_opening(b"early", short), Err(HandshakeError::NoRoom));
+    assert_eq!(initiator.write_opening(b"early", &mut message1), Ok(message1.len()));
     assert_eq!(
         Opened::read(&bob(), &OPENING, &message1, SEEDS[1], &mut [0; 4]).unwrap_err(),
         HandshakeError::NoRoom
@@ -273,10 +240,7 @@ fn a_short_buffer_is_refused_and_costs_nothing() {
 #[test]
 fn bytes_that_are_no_message_are_malformed() {
     for length in [0, 1, OPENING_OVERHEAD - 1, MAX_MESSAGE + 1] {
-        assert_eq!(
-            read(&OPENING, &vec![0; length]).unwrap_err(),
-            HandshakeError::Malformed
-        );
+        assert_eq!(read(&OPENING, &vec![0; length]).unwrap_err(), HandshakeError::Malformed);
     }
 }
 
@@ -286,10 +250,7 @@ fn a_weak_key_is_no_peer() {
     second_name.0[31] |= 0x80;
     for id in [NodeId([0; 32]), second_name] {
         let mut initiator = Initiator::new(&alice(), &id, &OPENING, SEEDS[0]).unwrap();
-        assert_eq!(
-            initiator.write_opening(b"", &mut [0; 200]),
-            Err(HandshakeError::WeakKey)
-        );
+        assert_eq!(initiator.write_opening(b"", &mut [0; 200]), Err(HandshakeError::WeakKey));
     }
     let (_, mut message) = opening(&OPENING, b"early");
     message[..32].fill(0);
@@ -301,10 +262,7 @@ fn an_unknown_suite_is_named() {
     let mut header = OPENING;
     header[1] = 77;
     let unknown = HandshakeError::UnknownSuite(UnknownSuite(77));
-    assert_eq!(
-        Initiator::new(&alice(), &bob().node_id(), &header, SEEDS[0]).unwrap_err(),
-        unknown
-    );
+    assert_eq!(Initiator::new(&alice(), &bob().node_id(), &header, SEEDS[0]).unwrap_err(), unknown);
     assert_eq!(read(&header, &[0; 200]).unwrap_err(), unknown);
 }
 

@@ -45,23 +45,13 @@ fn builder<'a>(local: &'a [u8; 32], ephemeral: &'a [u8; 32], prologue: &'a [u8])
 #[test]
 fn the_resolver_reproduces_the_cacophony_vector() {
     let prologue = hex::decode(cacophony::PROLOGUE);
-    let (local, ephemeral) = (
-        hex::array(cacophony::INIT_STATIC),
-        hex::array(cacophony::INIT_EPHEMERAL),
-    );
+    let (local, ephemeral) = (hex::array(cacophony::INIT_STATIC), hex::array(cacophony::INIT_EPHEMERAL));
     let remote: [u8; 32] = hex::array(cacophony::RESP_PUBLIC);
-    let initiator = builder(&local, &ephemeral, &prologue)
-        .remote_public_key(&remote)
-        .unwrap();
-    let (local, ephemeral) = (
-        hex::array(cacophony::RESP_STATIC),
-        hex::array(cacophony::RESP_EPHEMERAL),
-    );
+    let initiator = builder(&local, &ephemeral, &prologue).remote_public_key(&remote).unwrap();
+    let (local, ephemeral) = (hex::array(cacophony::RESP_STATIC), hex::array(cacophony::RESP_EPHEMERAL));
     let responder = builder(&local, &ephemeral, &prologue);
-    let (mut initiator, mut responder) = (
-        initiator.build_initiator().unwrap(),
-        responder.build_responder().unwrap(),
-    );
+    let (mut initiator, mut responder) =
+        (initiator.build_initiator().unwrap(), responder.build_responder().unwrap());
 
     let payloads = cacophony::PAYLOADS.map(hex::decode);
     let (mut message, mut payload) = ([0; 200], [0; 200]);
@@ -80,13 +70,8 @@ fn the_resolver_reproduces_the_cacophony_vector() {
     assert_eq!(responder.dangerously_get_raw_split(), (first, second));
     for (key, at) in [(first, 2), (second, 3)] {
         let mut text = payloads[at].clone();
-        let tag = Aead::chacha20_poly1305(&key)
-            .seal(noise_nonce(0), b"", &mut text)
-            .unwrap();
-        assert_eq!(
-            hex::encode(&[text.as_slice(), &tag].concat()),
-            cacophony::MESSAGES[at]
-        );
+        let tag = Aead::chacha20_poly1305(&key).seal(noise_nonce(0), b"", &mut text).unwrap();
+        assert_eq!(hex::encode(&[text.as_slice(), &tag].concat()), cacophony::MESSAGES[at]);
     }
 }
 
@@ -102,10 +87,7 @@ fn a_point_of_low_order_gives_no_secret() {
         "5f9c95bca3508c24b1d0b1559c83ef5b04445cc4581c8e86d8224eddd09f1157",
         "ecffffffffffffffffffffffffffffffffffffffffffffffffffffffffffff7f",
     ] {
-        assert!(
-            matches!(pair.dh(&hex::decode(point), &mut out), Err(Error::Dh)),
-            "{point}"
-        );
+        assert!(matches!(pair.dh(&hex::decode(point), &mut out), Err(Error::Dh)), "{point}");
     }
     assert!(pair.dh(&hex::decode(cacophony::RESP_PUBLIC), &mut out).is_ok());
 }

@@ -38,12 +38,7 @@ pub(super) fn ensure(holds: bool, what: impl FnOnce() -> String) -> Checked {
 impl Ledger {
     pub(super) fn send(&mut self, from: usize, to: usize) -> usize {
         let (delivered, outcome) = (false, None);
-        self.letters.push(Letter {
-            from,
-            to,
-            delivered,
-            outcome,
-        });
+        self.letters.push(Letter { from, to, delivered, outcome });
         self.letters.len() - 1
     }
 
@@ -51,24 +46,18 @@ impl Ledger {
     pub(super) fn bind(&mut self, m: usize, s: Slot) -> Checked {
         let Letter { from, to, .. } = self.letters[m];
         let before = self.bound.insert((from, to, s), m);
-        ensure(before.is_none(), || {
-            format!("D: {from}->{to} {s:?} twice: {before:?}, {m}")
-        })
+        ensure(before.is_none(), || format!("D: {from}->{to} {s:?} twice: {before:?}, {m}"))
     }
 
     /// An incarnation names one record.
     pub(super) fn born(&mut self, node: usize, r: Incarnation) -> Checked {
-        ensure(self.born.insert((node, r)), || {
-            format!("node {node} hands out {r:?} twice")
-        })
+        ensure(self.born.insert((node, r)), || format!("node {node} hands out {r:?} twice"))
     }
 
     /// **E**: delivered at most once, and to whom it was sent.
     pub(super) fn deliver(&mut self, to: usize, m: usize) -> Checked {
         let letter = &mut self.letters[m];
-        ensure(letter.to == to && !letter.delivered, || {
-            format!("E: {m} delivered again at {to}")
-        })?;
+        ensure(letter.to == to && !letter.delivered, || format!("E: {m} delivered again at {to}"))?;
         letter.delivered = true;
         Ok(())
     }
@@ -78,9 +67,7 @@ impl Ledger {
         let letter = &mut self.letters[m];
         ensure(letter.outcome.is_none(), || format!("{m} settled twice"))?;
         letter.outcome = Some(outcome);
-        ensure(outcome != Outcome::Delivered || letter.delivered, || {
-            format!("F: {m} was never delivered")
-        })
+        ensure(outcome != Outcome::Delivered || letter.delivered, || format!("F: {m} was never delivered"))
     }
 
     pub(super) fn is_open(&self, m: usize) -> bool {

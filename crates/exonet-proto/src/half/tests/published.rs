@@ -16,13 +16,7 @@ impl Ends {
         let (a, b) = (Clock::ephemeral(), Clock::ephemeral());
         let sender = Sender::open(&a);
         let (record, delivered) = (None, Vec::new());
-        Self {
-            a,
-            b,
-            sender,
-            record,
-            delivered,
-        }
+        Self { a, b, sender, record, delivered }
     }
 
     fn deliver_ask(&mut self, ask: Ask) {

@@ -86,12 +86,7 @@ fn an_ask_frees_what_lies_below_its_frontier() {
 #[test]
 fn an_ask_whose_numbers_overflow_changes_nothing() {
     let (before, clock) = heard(&[(ask(0, 4, 0), 9)]);
-    for bad in [
-        ask(u64::MAX, 1, 9),
-        ask(9, u64::MAX, 9),
-        ask(MAX_NUMBER, 1, 9),
-        ask(MAX_NUMBER + 1, 0, 9),
-    ] {
+    for bad in [ask(u64::MAX, 1, 9), ask(9, u64::MAX, 9), ask(MAX_NUMBER, 1, 9), ask(MAX_NUMBER + 1, 0, 9)] {
         let (mut record, mut clock) = (before.clone(), clock.clone());
         Receiver::on_ask(&mut record, &mut clock, bad, 9);
         assert_eq!(record, before, "{bad:?}");
@@ -161,10 +156,7 @@ fn nobody_waits_for_what_the_sender_has_passed() {
     let (mut record, mut clock) = heard(&[(ask(0, 1, 0), 1), (ask(1, 5, 0), 0), (ask(6, 0, 6), 0)]);
     assert!(!Receiver::retry(&mut record, &mut clock, 9));
     Receiver::on_ask(&mut record, &mut clock, ask(1, 5, 0), 0);
-    assert!(
-        record.unwrap().is_passed(),
-        "an old copy waits for nothing either"
-    );
+    assert!(record.unwrap().is_passed(), "an old copy waits for nothing either");
 }
 
 #[test]

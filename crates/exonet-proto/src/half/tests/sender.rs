@@ -226,11 +226,7 @@ fn below_the_amnesia_frontier_is_unknown_before_it_is_delivered() {
     let all = [(0, 5, 100, Unknown), (1, 5, 101, Unknown)];
     assert_eq!(hear(&mut bound(2, 0), &gone(6, 9)).0, all);
     assert_eq!(hear(&mut bound(2, 0), &live(6, 8, 4, &[0..4])).0, all);
-    assert_eq!(
-        hear(&mut bound(2, 0), &live(6, 3, 4, &[0..4])).0,
-        all,
-        "whatever lives"
-    );
+    assert_eq!(hear(&mut bound(2, 0), &live(6, 3, 4, &[0..4])).0, all, "whatever lives");
     let delivered = hear(&mut bound(2, 0), &gone(5, 9)).0;
     assert_eq!(delivered[0].3, Delivered, "5 is not below 5");
 }

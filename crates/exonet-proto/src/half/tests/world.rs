@@ -80,14 +80,7 @@ impl World {
         let nodes = (0..count).map(|_| Node::new(count, &mut random)).collect();
         let amnesia = random.chance(2);
         let (network, ledger, trace) = (Vec::new(), Ledger::default(), Vec::new());
-        Self {
-            random,
-            nodes,
-            network,
-            ledger,
-            trace,
-            amnesia,
-        }
+        Self { random, nodes, network, ledger, trace, amnesia }
     }
 
     fn apply(&mut self, step: Step) -> Checked {
@@ -139,11 +132,7 @@ impl World {
             };
             self.ledger.bind(m, s)?;
             let datagram = Datagram::Token(s, r, m);
-            self.network.push(Packet {
-                from: at,
-                to,
-                datagram,
-            });
+            self.network.push(Packet { from: at, to, datagram });
         }
         Ok(())
     }
@@ -159,9 +148,7 @@ impl World {
             return Ok(());
         };
         let (end, disk) = (ask.end(), node.disk);
-        ensure(end <= Some(Slot(disk)), || {
-            format!("{at} asks up to {end:?}, durable {disk}")
-        })?;
+        ensure(end <= Some(Slot(disk)), || format!("{at} asks up to {end:?}, durable {disk}"))?;
         self.post(at, to, Datagram::Ask(ask));
         Ok(())
     }
@@ -191,11 +178,7 @@ impl World {
     }
 
     fn deliver(&mut self, packet: usize, grant: u64) -> Checked {
-        let Packet {
-            from,
-            to: at,
-            datagram,
-        } = self.network[packet].clone();
+        let Packet { from, to: at, datagram } = self.network[packet].clone();
         match datagram {
             Datagram::Ask(ask) => self.on_ask(at, from, ask, grant),
             Datagram::Token(s, r, m) => self.on_token(at, from, (s, r), m),
@@ -207,11 +190,7 @@ impl World {
         self.advance(at, from, |record, clock| {
             Receiver::on_ask(record, clock, ask, grant);
         })?;
-        if ask.n > 0 {
-            self.push_state(at, from)
-        } else {
-            Ok(())
-        }
+        if ask.n > 0 { self.push_state(at, from) } else { Ok(()) }
     }
 
     fn retry(&mut self, at: usize, from: usize, grant: u64) -> Checked {
@@ -219,11 +198,7 @@ impl World {
         self.advance(at, from, |record, clock| {
             granted = Receiver::retry(record, clock, grant);
         })?;
-        if granted {
-            self.push_state(at, from)
-        } else {
-            Ok(())
-        }
+        if granted { self.push_state(at, from) } else { Ok(()) }
     }
 
     /// Lets a record and the clock move on, and sees to it that a new incarnation is new, and durable.
@@ -237,11 +212,7 @@ impl World {
         let record = &mut node.peers[from].record;
         let before = record.as_ref().map(Receiver::incarnation);
         go(record, &mut node.clock);
-        if let Some(r) = record
-            .as_ref()
-            .map(Receiver::incarnation)
-            .filter(|r| Some(*r) != before)
-        {
+        if let Some(r) = record.as_ref().map(Receiver::incarnation).filter(|r| Some(*r) != before) {
             let disk = node.disk;
             ensure(r.0 < disk, || format!("{at} hands out {r:?}, durable {disk}"))?;
             self.ledger.born(at, r)?;
@@ -256,9 +227,7 @@ impl World {
         let record = &mut self.nodes[at].peers[from].record;
         let accepts = record.as_ref().is_some_and(|record| record.accepts(s, r));
         let taken = record.as_mut().is_some_and(|record| record.take(s, r));
-        ensure(accepts == taken, || {
-            format!("{at} accepts {s:?} but takes it not")
-        })?;
+        ensure(accepts == taken, || format!("{at} accepts {s:?} but takes it not"))?;
         if taken {
             self.ledger.deliver(at, m)?;
             self.journal(at, from);
@@ -280,25 +249,12 @@ impl World {
         for (r, m, verdict) in settled {
             let unknown = verdict == Verdict::Unknown;
             let forgotten = self.nodes[from].has_forgotten(at, r);
-            ensure(!unknown || forgotten, || {
-                format!("{m} Unknown, but {r:?} is not forgotten")
-            })?;
-            self.ledger.settle(
-                m,
-                if unknown {
-                    Outcome::Unknown
-                } else {
-                    Outcome::Delivered
-                },
-            )?;
+            ensure(!unknown || forgotten, || format!("{m} Unknown, but {r:?} is not forgotten"))?;
+            self.ledger.settle(m, if unknown { Outcome::Unknown } else { Outcome::Delivered })?;
         }
         self.pump(at, from)?;
         let standby = self.random.below(3);
-        if moved {
-            self.ask(at, from, standby)
-        } else {
-            Ok(())
-        }
+        if moved { self.ask(at, from, standby) } else { Ok(()) }
     }
 
     fn close(&mut self, at: usize, to: usize) -> Checked {
@@ -323,9 +279,7 @@ impl World {
         }
         let s = open[self.random.index(open.len())];
         let given_up = sender.abandon(s).map(|(_, m)| m);
-        ensure(given_up.is_some() && sender.token(s).is_none(), || {
-            format!("{s:?} is not given up")
-        })?;
+        ensure(given_up.is_some() && sender.token(s).is_none(), || format!("{s:?} is not given up"))?;
         given_up.map_or(Ok(()), |m| self.ledger.settle(m, Outcome::LetGo))
     }
 
@@ -385,12 +339,7 @@ impl World {
 impl Peer {
     fn new() -> Self {
         let (sender, queue, record, journal) = (None, VecDeque::new(), None, None);
-        Self {
-            sender,
-            queue,
-            record,
-            journal,
-        }
+        Self { sender, queue, record, journal }
     }
 }
 
@@ -416,9 +365,7 @@ impl Node {
 
     fn persisted(&mut self) -> Checked {
         if let Some(durable) = self.writing.take() {
-            ensure(durable > self.disk, || {
-                format!("{durable} wanted over {}", self.disk)
-            })?;
+            ensure(durable > self.disk, || format!("{durable} wanted over {}", self.disk))?;
             self.disk = durable;
             self.clock.persisted(durable);
         }
@@ -435,10 +382,7 @@ impl Node {
     fn recover(&mut self) {
         let clock = Clock::recover(self.disk, self.clock.b(), self.block);
         for peer in &mut self.peers {
-            let sender = peer
-                .sender
-                .take()
-                .filter(|sender| !sender.is_idle() || !peer.queue.is_empty());
+            let sender = peer.sender.take().filter(|sender| !sender.is_idle() || !peer.queue.is_empty());
             peer.sender =
                 sender.map(|sender| Sender::recover(&clock, sender.tokens().map(|(s, r, m)| (s, r, *m))));
             let journal = peer.journal.clone();
@@ -448,10 +392,7 @@ impl Node {
     }
 
     fn show(&self) -> String {
-        let peers = self
-            .peers
-            .iter()
-            .map(|peer| format!("{:?} {:?}", peer.sender, peer.record));
+        let peers = self.peers.iter().map(|peer| format!("{:?} {:?}", peer.sender, peer.record));
         format!("{:?} {}", self.clock, peers.collect::<Vec<_>>().join("; "))
     }
 }

@@ -27,49 +27,29 @@ fn ack_never_reaches_below_zero() {
     assert_eq!(ranges(&[0x02, 0, 5, 0, 0, 1, 1, 1, 2]), Err(Malformed::Range));
     assert_eq!(ranges(&[0x02, 0, 5, 0, 0, 1, 1, 2, 0]), Ok(vec![4..6, 0..1]));
     assert_eq!(ranges(&[0x02, 0, 5, 0, 0, 1, 1, 3, 0]), Err(Malformed::Range));
-    assert_eq!(
-        ranges(&[0x02, 0, 5, 0, 0, 1, 4, 0, 0]),
-        Err(Malformed::Range),
-        "nothing fits below 1"
-    );
-    assert_eq!(
-        ranges(&[0x02, 0, 5, 0, 0, 2, 1, 1, 1, 0, 0]),
-        Err(Malformed::Range)
-    );
+    assert_eq!(ranges(&[0x02, 0, 5, 0, 0, 1, 4, 0, 0]), Err(Malformed::Range), "nothing fits below 1");
+    assert_eq!(ranges(&[0x02, 0, 5, 0, 0, 2, 1, 1, 1, 0, 0]), Err(Malformed::Range));
 }
 
 #[test]
 fn ack_keeps_the_newest_ranges() {
     let mut buf = [0; 512];
     let mut writer = Writer::new(&mut buf, NO_BASES);
-    assert_eq!(
-        writer.ack(Duration::ZERO, Duration::ZERO, None, every_other(99)),
-        Some(MAX_ACK_RANGES)
-    );
+    assert_eq!(writer.ack(Duration::ZERO, Duration::ZERO, None, every_other(99)), Some(MAX_ACK_RANGES));
     let frames = read(writer.written(), NO_BASES).unwrap();
-    let [Spec::Ack { ranges, .. }] = &frames[..] else {
-        panic!("{frames:?}")
-    };
+    let [Spec::Ack { ranges, .. }] = &frames[..] else { panic!("{frames:?}") };
     assert_eq!(*ranges, every_other(99).take(MAX_ACK_RANGES).collect::<Vec<_>>());
 }
 
 #[test]
 fn ack_leaves_room_for_its_ecn_counts() {
-    let ecn = Some(Ecn {
-        ect0: 1,
-        ect1: 100,
-        ce: 20_000,
-    });
+    let ecn = Some(Ecn { ect0: 1, ect1: 100, ce: 20_000 });
     for room in 0..64 {
         let mut buf = vec![0xee; room];
         let mut writer = Writer::new(&mut buf, NO_BASES);
         let written = writer.ack(Duration::ZERO, Duration::ZERO, ecn, every_other(20));
         // Seven bytes, one more for a largest of 40 is not needed, and seven of counts; then two a range.
-        assert_eq!(
-            written,
-            (room >= 14).then(|| (1 + (room - 14) / 2).min(21)),
-            "{room}"
-        );
+        assert_eq!(written, (room >= 14).then(|| (1 + (room - 14) / 2).min(21)), "{room}");
         let expected: Vec<_> = every_other(20).take(written.unwrap_or(0)).collect();
         match &read(writer.written(), NO_BASES).unwrap()[..] {
             [] => assert!(written.is_none()),

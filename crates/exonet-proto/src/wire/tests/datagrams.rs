@@ -89,12 +89,7 @@ proptest! {
 #[test]
 fn of_two_packet_numbers_as_close_the_later_is_taken() {
     const HALF: u64 = 1 << 31;
-    for expected in [
-        1 << 40,
-        (1 << 40) + HALF,
-        (1 << 40) + HALF + 1,
-        (1 << 40) + HALF - 1,
-    ] {
+    for expected in [1 << 40, (1 << 40) + HALF, (1 << 40) + HALF + 1, (1 << 40) + HALF - 1] {
         let (far, too_far) = (expected + HALF, expected + HALF + 1);
         assert_eq!(expand(far as u32, Some(expected - 1)), far);
         assert_eq!(expand(too_far as u32, Some(expected - 1)), too_far - 2 * HALF);
@@ -104,16 +99,8 @@ fn of_two_packet_numbers_as_close_the_later_is_taken() {
 #[test]
 fn the_first_packet_number_is_small() {
     assert_eq!(expand(0, None), 0);
-    assert_eq!(
-        expand(u32::MAX, None),
-        u64::from(u32::MAX),
-        "there is nothing below"
-    );
-    assert_eq!(
-        expand(0, Some(MAX_NUMBER)),
-        MAX_NUMBER - u64::from(u32::MAX),
-        "there is nothing above"
-    );
+    assert_eq!(expand(u32::MAX, None), u64::from(u32::MAX), "there is nothing below");
+    assert_eq!(expand(0, Some(MAX_NUMBER)), MAX_NUMBER - u64::from(u32::MAX), "there is nothing above");
 }
 
 #[test]
@@ -125,20 +112,13 @@ fn lengths_have_bounds() {
     ] {
         for len in 1..1300 {
             let result = parse_error(&of_length(&head[..head.len().min(len)], len));
-            let expected = if (least..=most).contains(&len) {
-                None
-            } else {
-                Some(Malformed::Length)
-            };
+            let expected = if (least..=most).contains(&len) { None } else { Some(Malformed::Length) };
             assert_eq!(result, expected, "{len} bytes of kind {:x}", head[0]);
         }
     }
     assert_eq!(parse_error(&of_length(&data_header(INDEX, 0), 25)), None);
     assert_eq!(parse_error(&data_header(INDEX, 0)), Some(Malformed::Truncated));
-    assert_eq!(
-        parse_error(&of_length(&data_header(INDEX, 0), 24)),
-        Some(Malformed::Truncated)
-    );
+    assert_eq!(parse_error(&of_length(&data_header(INDEX, 0), 24)), Some(Malformed::Truncated));
 }
 
 #[test]
@@ -163,47 +143,25 @@ fn other_kinds_and_versions_are_named() {
     assert_eq!(parse_error(&[0x15; 100]), Some(Malformed::Kind(5)));
     assert_eq!(parse_error(&[0x01; 100]), Some(Malformed::Version(0)));
     assert_eq!(parse_error(&[0x24; 100]), Some(Malformed::Version(2)));
-    assert_eq!(
-        parse_error(&of_length(&[0x1f], 20)),
-        Some(Malformed::Count),
-        "no version"
-    );
+    assert_eq!(parse_error(&of_length(&[0x1f], 20)), Some(Malformed::Count), "no version");
 }
 
 #[test]
 fn a_version_is_answered_only_where_that_cannot_be_abused() {
     let question = of_length(&[0x21, 1, 2, 3, 4, 5, 6, 7, 8], MIN_OPENING);
     let mut answer = version_answer(&question).unwrap();
-    let expected = version::VersionAnswer {
-        echo: &[1, 2, 3, 4, 5, 6, 7],
-        versions: &[VERSION],
-    };
+    let expected = version::VersionAnswer { echo: &[1, 2, 3, 4, 5, 6, 7], versions: &[VERSION] };
     assert_eq!(answer[0], 0x1f);
     assert_eq!(Datagram::parse(&mut answer), Ok(Datagram::Version(expected)));
 
-    assert_eq!(
-        version_answer(&question[..MIN_OPENING - 1]),
-        None,
-        "too short a question"
-    );
-    assert_eq!(
-        version_answer(&of_length(&[0x2f], MIN_OPENING)),
-        None,
-        "an answer is not answered"
-    );
-    assert_eq!(
-        version_answer(&of_length(&[0x15], MIN_OPENING)),
-        None,
-        "a version that is known"
-    );
+    assert_eq!(version_answer(&question[..MIN_OPENING - 1]), None, "too short a question");
+    assert_eq!(version_answer(&of_length(&[0x2f], MIN_OPENING)), None, "an answer is not answered");
+    assert_eq!(version_answer(&of_length(&[0x15], MIN_OPENING)), None, "a version that is known");
     assert_eq!(version_answer(&[]), None);
 }
 
 #[test]
 fn the_sizes_are_those_of_the_document() {
     assert_eq!((MIN_OPENING_PAYLOAD, MAX_OPENING_PAYLOAD), (1064, 1096));
-    assert_eq!(
-        (MIN_ANSWER, MAX_ANSWER_PAYLOAD, RETRY, MIN_DATA),
-        (76, 1156, 72, 25)
-    );
+    assert_eq!((MIN_ANSWER, MAX_ANSWER_PAYLOAD, RETRY, MIN_DATA), (76, 1156, 72, 25));
 }

@@ -7,9 +7,7 @@ const PROTOCOL: &str = include_str!("../../../../../PROTOCOL.md");
 /// The bytes of the block that is fenced as `hex NAME`; everything behind a `|` explains.
 fn example(name: &str) -> Vec<u8> {
     let fence = format!("```hex {name}\n");
-    let (_, block) = PROTOCOL
-        .split_once(&fence)
-        .unwrap_or_else(|| panic!("no example {name}"));
+    let (_, block) = PROTOCOL.split_once(&fence).unwrap_or_else(|| panic!("no example {name}"));
     let (block, _) = block.split_once("```").unwrap();
     block
         .lines()
@@ -21,38 +19,23 @@ fn example(name: &str) -> Vec<u8> {
 
 #[test]
 fn payload_of_a_data_packet() {
-    let bases = Bases {
-        sender: 0x1_0000_0000,
-        receiver: 0x5_0000_0000,
-    };
+    let bases = Bases { sender: 0x1_0000_0000, receiver: 0x5_0000_0000 };
     let (ours, theirs) = (bases.sender, bases.receiver);
-    let hello = Head {
-        priority: Priority::NORMAL,
-        ..Head::default()
-    };
+    let hello = Head { priority: Priority::NORMAL, ..Head::default() };
     let world = Head { tag: b"t", ..hello };
 
     let mut buf = [0; 128];
     let mut writer = Writer::new(&mut buf, bases);
     let (delay, arrival) = (Duration::from_micros(250), Duration::from_millis(70));
     assert_eq!(writer.ack(delay, arrival, None, [99..101, 90..96]), Some(2));
-    assert!(writer.ask(Ask {
-        s: Slot(ours + 20),
-        n: 16,
-        l: Slot(ours + 17)
-    }));
+    assert!(writer.ask(Ask { s: Slot(ours + 20), n: 16, l: Slot(ours + 17) }));
     let mut messages = writer.messages(Incarnation(theirs + 3), Slot(ours + 18)).unwrap();
     for (head, body) in [(hello, b"hello"), (world, b"world")] {
         let mut encoded = Vec::new();
         assert!(head.encode(&mut encoded));
         assert!(messages.push(&encoded, body));
     }
-    let claim = Claim {
-        hi: Slot(theirs + 40),
-        lo: Slot(theirs + 8),
-        up: Slot(theirs + 40),
-        credit: 65_536,
-    };
+    let claim = Claim { hi: Slot(theirs + 40), lo: Slot(theirs + 8), up: Slot(theirs + 40), credit: 65_536 };
     let free = [theirs + 9..theirs + 10, theirs + 12..theirs + 40];
     let (b, r) = (Incarnation(ours), Incarnation(ours + 1));
     assert_eq!(writer.state_live(b, r, claim, free.clone(), 64), Some(claim.up));
@@ -72,10 +55,7 @@ fn payload_of_a_data_packet() {
     };
     assert_eq!(ranges[..], [99..101, 90..96]);
     assert_eq!(told[..], free);
-    let bodies: Vec<_> = entries
-        .iter()
-        .map(|entry| &entry[Head::parse(entry).unwrap().1..])
-        .collect();
+    let bodies: Vec<_> = entries.iter().map(|entry| &entry[Head::parse(entry).unwrap().1..]).collect();
     assert_eq!(bodies, [b"hello", b"world"]);
 }
 
@@ -109,27 +89,11 @@ fn params() {
 
 #[test]
 fn every_frame_type_is_listed() {
-    for row in [
-        "0x00 | PADDING",
-        "0x01 | PING",
-        "0x02 | ACK",
-        "0x03 | CLOSE",
-        "0x04 | PATH_CHALLENGE",
-    ]
-    .into_iter()
-    .chain([
-        "0x05 | PATH_RESPONSE",
-        "0x06 | PARAMS",
-        "0x10 | ASK",
-        "0x11 | STATE",
-        "0x12 | MESSAGES",
-    ])
-    .chain([
-        "0x13 | FRAGMENT",
-        "0x14 | TOKEN",
-        "0x15 | HAVE",
-        "0x16 | ABANDONED",
-    ]) {
+    for row in ["0x00 | PADDING", "0x01 | PING", "0x02 | ACK", "0x03 | CLOSE", "0x04 | PATH_CHALLENGE"]
+        .into_iter()
+        .chain(["0x05 | PATH_RESPONSE", "0x06 | PARAMS", "0x10 | ASK", "0x11 | STATE", "0x12 | MESSAGES"])
+        .chain(["0x13 | FRAGMENT", "0x14 | TOKEN", "0x15 | HAVE", "0x16 | ABANDONED"])
+    {
         assert!(PROTOCOL.contains(&format!("| {row} |")), "{row}");
     }
 }

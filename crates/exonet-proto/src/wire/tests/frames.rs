@@ -124,10 +124,7 @@ fn varints_are_the_shortest_and_any_length_is_read() {
         (37, vec![0x25]),
         (15_293, vec![0x7b, 0xbd]),
         (494_878_333, vec![0x9d, 0x7f, 0x3e, 0x7d]),
-        (
-            151_288_809_941_952_652,
-            vec![0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c],
-        ),
+        (151_288_809_941_952_652, vec![0xc2, 0x19, 0x7c, 0x5e, 0xff, 0x14, 0xe8, 0x8c]),
     ] {
         let mut frame = vec![0x03];
         frame.extend(&bytes);
@@ -136,9 +133,6 @@ fn varints_are_the_shortest_and_any_length_is_read() {
     }
     assert_eq!(read(&[0x03, 0x40, 0x25], NO_BASES), Ok(vec![Spec::Close(37)]));
     for beyond in [MAX_NUMBER + 1, u64::MAX] {
-        assert_eq!(
-            Spec::Close(beyond).bytes(NO_BASES),
-            Spec::Close(MAX_NUMBER).bytes(NO_BASES)
-        );
+        assert_eq!(Spec::Close(beyond).bytes(NO_BASES), Spec::Close(MAX_NUMBER).bytes(NO_BASES));
     }
 }

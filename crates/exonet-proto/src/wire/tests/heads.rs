@@ -69,16 +69,7 @@ fn the_head_of_a_plain_message_is_one_byte() {
     let mut message = Vec::new();
     assert!(Head::default().encode(&mut message));
     assert_eq!(message, [1], "of normal priority");
-    assert_eq!(
-        Head::parse(b"\x00hello"),
-        Ok((
-            Head {
-                priority: Priority::URGENT,
-                ..Head::default()
-            },
-            1
-        ))
-    );
+    assert_eq!(Head::parse(b"\x00hello"), Ok((Head { priority: Priority::URGENT, ..Head::default() }, 1)));
 }
 
 #[test]
@@ -92,23 +83,13 @@ fn reserved_bits_are_refused() {
 fn what_is_said_to_be_present_is() {
     assert_eq!(Head::parse(&[0b0100, 0]), Err(Malformed::Length));
     assert_eq!(Head::parse(&[0b1000, 0]), Err(Malformed::Length));
-    assert_eq!(
-        Head::parse(&[0b1000, 2, 1, 1]),
-        Err(Malformed::Truncated),
-        "a value past the extensions"
-    );
+    assert_eq!(Head::parse(&[0b1000, 2, 1, 1]), Err(Malformed::Truncated), "a value past the extensions");
 }
 
 #[test]
 fn a_tag_has_at_most_255_bytes_and_a_class_is_at_most_3() {
     let mut message = Vec::new();
-    assert!(
-        !Head {
-            tag: &[0; MAX_TAG + 1],
-            ..Head::default()
-        }
-        .encode(&mut message)
-    );
+    assert!(!Head { tag: &[0; MAX_TAG + 1], ..Head::default() }.encode(&mut message));
     assert!(message.is_empty());
     assert_eq!(Priority::new(4), None);
 }

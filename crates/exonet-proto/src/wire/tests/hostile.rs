@@ -7,10 +7,7 @@ fn check(spec: &Spec) {
     let ascending = |ranges: &[Range<u64>], bounds: Range<u64>| {
         let mut at = bounds.start;
         for range in ranges {
-            assert!(
-                at <= range.start && range.start < range.end && range.end <= bounds.end,
-                "{spec:?}"
-            );
+            assert!(at <= range.start && range.start < range.end && range.end <= bounds.end, "{spec:?}");
             at = range.end;
         }
     };
@@ -18,10 +15,7 @@ fn check(spec: &Spec) {
         Spec::Ack { ranges, .. } => {
             assert!(ranges[0].end <= MAX_NUMBER + 1);
             assert!(ranges.iter().all(|range| range.start < range.end));
-            assert!(
-                ranges.windows(2).all(|pair| pair[1].end < pair[0].start),
-                "{spec:?}"
-            );
+            assert!(ranges.windows(2).all(|pair| pair[1].end < pair[0].start), "{spec:?}");
         }
         Spec::Ask(Ask { s, n, l }) => assert!(s.0 + n <= MAX_NUMBER && l.0 <= MAX_NUMBER),
         Spec::Live { b, r, claim, free } => {
@@ -32,9 +26,7 @@ fn check(spec: &Spec) {
             assert!((1..=63).contains(&entries.len()) && entries.iter().all(|entry| !entry.is_empty()));
             assert!(s.0 + entries.len() as u64 - 1 <= MAX_NUMBER);
         }
-        Spec::Fragment {
-            total, offset, data, ..
-        } => {
+        Spec::Fragment { total, offset, data, .. } => {
             assert!(!data.is_empty() && offset + data.len() as u64 <= *total);
         }
         Spec::Have { prefix, ranges, .. } => {
@@ -99,11 +91,7 @@ proptest! {
 #[test]
 fn a_count_without_its_elements_ends_at_once() {
     let most = [0xff; 8];
-    for head in [
-        &[0x02, 0, 9, 0, 0][..],
-        &[0x11, 1, 0, 0, 0, 0, 9, 0],
-        &[0x15, 0, 0, 0, 0],
-    ] {
+    for head in [&[0x02, 0, 9, 0, 0][..], &[0x11, 1, 0, 0, 0, 0, 9, 0], &[0x15, 0, 0, 0, 0]] {
         let payload = [head, &most].concat();
         assert_eq!(error(&payload), Some(Malformed::Truncated));
     }

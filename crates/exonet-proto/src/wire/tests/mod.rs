@@ -24,58 +24,20 @@ use crate::{Incarnation, MAX_NUMBER, Slot};
 #[derive(Clone, Debug, PartialEq)]
 enum Spec {
     Ping,
-    Ack {
-        delay: Duration,
-        arrival: Duration,
-        ecn: Option<Ecn>,
-        ranges: Vec<Range<u64>>,
-    },
+    Ack { delay: Duration, arrival: Duration, ecn: Option<Ecn>, ranges: Vec<Range<u64>> },
     Close(u64),
     Challenge([u8; 8]),
     Response([u8; 8]),
     Params(Params),
     Ask(Ask),
-    Gone {
-        b: Incarnation,
-        r: Incarnation,
-    },
-    Live {
-        b: Incarnation,
-        r: Incarnation,
-        claim: Claim,
-        free: Vec<Range<u64>>,
-    },
-    Messages {
-        r: Incarnation,
-        s: Slot,
-        entries: Vec<Vec<u8>>,
-    },
-    Fragment {
-        r: Incarnation,
-        s: Slot,
-        total: u64,
-        offset: u64,
-        data: Vec<u8>,
-    },
-    Token {
-        r: Incarnation,
-        s: Slot,
-    },
-    Have {
-        r: Incarnation,
-        s: Slot,
-        prefix: u64,
-        limit: u64,
-        ranges: Vec<Range<u64>>,
-    },
-    Abandoned {
-        r: Incarnation,
-        bytes: u64,
-    },
-    Unknown {
-        kind: u8,
-        body: Vec<u8>,
-    },
+    Gone { b: Incarnation, r: Incarnation },
+    Live { b: Incarnation, r: Incarnation, claim: Claim, free: Vec<Range<u64>> },
+    Messages { r: Incarnation, s: Slot, entries: Vec<Vec<u8>> },
+    Fragment { r: Incarnation, s: Slot, total: u64, offset: u64, data: Vec<u8> },
+    Token { r: Incarnation, s: Slot },
+    Have { r: Incarnation, s: Slot, prefix: u64, limit: u64, ranges: Vec<Range<u64>> },
+    Abandoned { r: Incarnation, bytes: u64 },
+    Unknown { kind: u8, body: Vec<u8> },
 }
 
 impl Spec {
@@ -83,12 +45,9 @@ impl Spec {
     fn write(&self, writer: &mut Writer<'_>) -> bool {
         match self {
             Self::Ping => writer.ping(),
-            Self::Ack {
-                delay,
-                arrival,
-                ecn,
-                ranges,
-            } => writer.ack(*delay, *arrival, *ecn, ranges.clone()) == Some(ranges.len()),
+            Self::Ack { delay, arrival, ecn, ranges } => {
+                writer.ack(*delay, *arrival, *ecn, ranges.clone()) == Some(ranges.len())
+            }
             Self::Close(code) => writer.close(*code),
             Self::Challenge(data) => writer.path_challenge(*data),
             Self::Response(data) => writer.path_response(*data),
@@ -102,28 +61,16 @@ impl Spec {
                 let Some(mut messages) = writer.messages(*r, *s) else {
                     return false;
                 };
-                entries
-                    .iter()
-                    .all(|entry| messages.push(&entry[..1], &entry[1..]))
+                entries.iter().all(|entry| messages.push(&entry[..1], &entry[1..]))
             }
-            Self::Fragment {
-                r,
-                s,
-                total,
-                offset,
-                data,
-            } => {
+            Self::Fragment { r, s, total, offset, data } => {
                 let (first, second) = data.split_at(data.len() / 3);
                 writer.fragment(*r, *s, *total, *offset, [first, second]) == data.len()
             }
             Self::Token { r, s } => writer.token(*r, *s),
-            Self::Have {
-                r,
-                s,
-                prefix,
-                limit,
-                ranges,
-            } => writer.have(*r, *s, *prefix, *limit, ranges.clone()),
+            Self::Have { r, s, prefix, limit, ranges } => {
+                writer.have(*r, *s, *prefix, *limit, ranges.clone())
+            }
             Self::Abandoned { r, bytes } => writer.abandoned(*r, *bytes),
             Self::Unknown { .. } => false,
         }
@@ -141,42 +88,21 @@ impl Spec {
 fn own(frame: &Frame<'_>) -> Spec {
     match *frame {
         Frame::Ping => Spec::Ping,
-        Frame::Ack(Ack {
-            largest,
-            delay,
-            arrival,
-            ecn,
-            ranges,
-        }) => {
+        Frame::Ack(Ack { largest, delay, arrival, ecn, ranges }) => {
             let ranges: Vec<_> = ranges.collect();
             assert_eq!(ranges[0].end, largest + 1);
-            Spec::Ack {
-                delay,
-                arrival,
-                ecn,
-                ranges,
-            }
+            Spec::Ack { delay, arrival, ecn, ranges }
         }
         Frame::Close { code } => Spec::Close(code),
         Frame::PathChallenge(data) => Spec::Challenge(data),
         Frame::PathResponse(data) => Spec::Response(data),
         Frame::Params(params) => Spec::Params(params),
         Frame::Ask(ask) => Spec::Ask(ask),
-        Frame::State(State {
-            b,
-            r,
-            live: None,
-            free,
-        }) => {
+        Frame::State(State { b, r, live: None, free }) => {
             assert_eq!(free.remaining(), 0);
             Spec::Gone { b, r }
         }
-        Frame::State(State {
-            b,
-            r,
-            live: Some(claim),
-            free,
-        }) => {
+        Frame::State(State { b, r, live: Some(claim), free }) => {
             let announced = free.remaining();
             let free: Vec<_> = free.collect();
             assert_eq!(free.len() as u64, announced);
@@ -186,57 +112,25 @@ fn own(frame: &Frame<'_>) -> Spec {
             let announced = entries.len();
             let slots: Vec<_> = entries.map(|(s, _)| s.0).collect();
             assert_eq!(slots, (s.0..).take(announced).collect::<Vec<_>>());
-            Spec::Messages {
-                r,
-                s,
-                entries: entries.map(|(_, message)| message.to_vec()).collect(),
-            }
+            Spec::Messages { r, s, entries: entries.map(|(_, message)| message.to_vec()).collect() }
         }
-        Frame::Fragment(Fragment {
-            r,
-            s,
-            total,
-            offset,
-            data,
-        }) => Spec::Fragment {
-            r,
-            s,
-            total,
-            offset,
-            data: data.to_vec(),
-        },
+        Frame::Fragment(Fragment { r, s, total, offset, data }) => {
+            Spec::Fragment { r, s, total, offset, data: data.to_vec() }
+        }
         Frame::Token { r, s } => Spec::Token { r, s },
-        Frame::Have(Have {
-            r,
-            s,
-            prefix,
-            limit,
-            ranges,
-        }) => Spec::Have {
-            r,
-            s,
-            prefix,
-            limit,
-            ranges: ranges.collect(),
-        },
+        Frame::Have(Have { r, s, prefix, limit, ranges }) => {
+            Spec::Have { r, s, prefix, limit, ranges: ranges.collect() }
+        }
         Frame::Abandoned { r, bytes } => Spec::Abandoned { r, bytes },
-        Frame::Unknown { kind, body } => Spec::Unknown {
-            kind,
-            body: body.to_vec(),
-        },
+        Frame::Unknown { kind, body } => Spec::Unknown { kind, body: body.to_vec() },
     }
 }
 
 fn read(payload: &[u8], bases: Bases) -> Result<Vec<Spec>, Malformed> {
-    Frames::new(payload, bases)
-        .map(|frame| frame.map(|frame| own(&frame)))
-        .collect()
+    Frames::new(payload, bases).map(|frame| frame.map(|frame| own(&frame))).collect()
 }
 
-const NO_BASES: Bases = Bases {
-    sender: 0,
-    receiver: 0,
-};
+const NO_BASES: Bases = Bases { sender: 0, receiver: 0 };
 
 /// The first error in `payload`, under no bases.
 fn error(payload: &[u8]) -> Option<Malformed> {
@@ -245,21 +139,8 @@ fn error(payload: &[u8]) -> Option<Malformed> {
 
 /// Numbers of 62 bits, of every length on the wire, and their borders.
 fn number() -> impl Strategy<Value = u64> {
-    let border = prop::sample::select(vec![
-        0,
-        1,
-        63,
-        64,
-        16_383,
-        16_384,
-        (1 << 30) - 1,
-        1 << 30,
-        MAX_NUMBER,
-    ]);
-    prop_oneof![
-        border,
-        (0_u32..62, any::<u64>()).prop_map(|(bits, x)| x & (MAX_NUMBER >> bits))
-    ]
+    let border = prop::sample::select(vec![0, 1, 63, 64, 16_383, 16_384, (1 << 30) - 1, 1 << 30, MAX_NUMBER]);
+    prop_oneof![border, (0_u32..62, any::<u64>()).prop_map(|(bits, x)| x & (MAX_NUMBER >> bits))]
 }
 
 fn bases() -> impl Strategy<Value = Bases> {
@@ -295,14 +176,8 @@ fn gaps(max: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
 
 fn ack() -> impl Strategy<Value = Spec> {
     let ecn = option::of((number(), number(), number()).prop_map(|(ect0, ect1, ce)| Ecn { ect0, ect1, ce }));
-    (
-        number(),
-        vec((0_u64..20_000, 0_u64..100), 1..=64),
-        number(),
-        number(),
-        ecn,
-    )
-        .prop_map(|(largest, below, delay, arrival, ecn)| {
+    (number(), vec((0_u64..20_000, 0_u64..100), 1..=64), number(), number(), ecn).prop_map(
+        |(largest, below, delay, arrival, ecn)| {
             let mut ranges: Vec<Range<u64>> = Vec::new();
             let mut end = largest + 1;
             for (len, gap) in below {
@@ -319,29 +194,18 @@ fn ack() -> impl Strategy<Value = Spec> {
                 ecn,
                 ranges,
             }
-        })
+        },
+    )
 }
 
 fn live() -> impl Strategy<Value = Spec> {
-    (
-        incarnation(),
-        incarnation(),
-        slot(),
-        slot(),
-        number(),
-        gaps(40),
-        0_u64..100,
-    )
-        .prop_map(|(b, r, hi, lo, credit, gaps, tail)| {
+    (incarnation(), incarnation(), slot(), slot(), number(), gaps(40), 0_u64..100).prop_map(
+        |(b, r, hi, lo, credit, gaps, tail)| {
             let (free, end) = ranges(lo.0, &gaps);
             let up = Slot(end.saturating_add(tail).min(MAX_NUMBER));
-            Spec::Live {
-                b,
-                r,
-                claim: Claim { hi, lo, up, credit },
-                free,
-            }
-        })
+            Spec::Live { b, r, claim: Claim { hi, lo, up, credit }, free }
+        },
+    )
 }
 
 fn messages() -> impl Strategy<Value = Spec> {
@@ -354,48 +218,24 @@ fn messages() -> impl Strategy<Value = Spec> {
 }
 
 fn fragment() -> impl Strategy<Value = Spec> {
-    (
-        incarnation(),
-        slot(),
-        0..=MAX_NUMBER - 300,
-        0_u64..100,
-        vec(any::<u8>(), 1..200),
-    )
-        .prop_map(|(r, s, offset, more, data)| {
+    (incarnation(), slot(), 0..=MAX_NUMBER - 300, 0_u64..100, vec(any::<u8>(), 1..200)).prop_map(
+        |(r, s, offset, more, data)| {
             let total = offset + data.len() as u64 + more;
-            Spec::Fragment {
-                r,
-                s,
-                total,
-                offset,
-                data,
-            }
-        })
+            Spec::Fragment { r, s, total, offset, data }
+        },
+    )
 }
 
 fn have() -> impl Strategy<Value = Spec> {
     (incarnation(), slot(), number(), number(), gaps(32)).prop_map(|(r, s, prefix, limit, gaps)| {
         let (ranges, _) = ranges(prefix, &gaps);
-        Spec::Have {
-            r,
-            s,
-            prefix,
-            limit,
-            ranges,
-        }
+        Spec::Have { r, s, prefix, limit, ranges }
     })
 }
 
 fn params() -> impl Strategy<Value = Params> {
     let windows = (0x1_0000..=MAX_NUMBER, number(), number(), number());
-    let rest = (
-        number(),
-        0_u64..1 << 24,
-        any::<[u8; 8]>(),
-        1200..=MAX_NUMBER,
-        number(),
-        number(),
-    );
+    let rest = (number(), 0_u64..1 << 24, any::<[u8; 8]>(), 1200..=MAX_NUMBER, number(), number());
     (windows, rest).prop_map(
         |(
             (pool_window, body_window, max_bodies, max_message),
@@ -419,13 +259,8 @@ fn params() -> impl Strategy<Value = Params> {
 
 /// Any frame that a writer writes.
 fn spec() -> impl Strategy<Value = Spec> {
-    let ask = (number(), number(), slot()).prop_map(|(s, n, l)| {
-        Spec::Ask(Ask {
-            s: Slot(s),
-            n: n.min(MAX_NUMBER - s),
-            l,
-        })
-    });
+    let ask = (number(), number(), slot())
+        .prop_map(|(s, n, l)| Spec::Ask(Ask { s: Slot(s), n: n.min(MAX_NUMBER - s), l }));
     prop_oneof![
         Just(Spec::Ping),
         ack(),

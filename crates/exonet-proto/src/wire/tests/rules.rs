@@ -2,44 +2,15 @@
 
 use super::*;
 
-const BASES: Bases = Bases {
-    sender: 1000,
-    receiver: 2000,
-};
+const BASES: Bases = Bases { sender: 1000, receiver: 2000 };
 
 #[test]
 fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_receiver() {
     let (r, s) = (Incarnation(2001), Slot(1002));
-    assert_eq!(
-        Spec::Ask(Ask {
-            s,
-            n: 9,
-            l: Slot(1001)
-        })
-        .bytes(BASES),
-        [0x10, 2, 9, 1]
-    );
-    assert_eq!(
-        Spec::Messages {
-            r,
-            s,
-            entries: vec![vec![0, 7]]
-        }
-        .bytes(BASES),
-        [0x12, 1, 2, 1, 2, 0, 7]
-    );
+    assert_eq!(Spec::Ask(Ask { s, n: 9, l: Slot(1001) }).bytes(BASES), [0x10, 2, 9, 1]);
+    assert_eq!(Spec::Messages { r, s, entries: vec![vec![0, 7]] }.bytes(BASES), [0x12, 1, 2, 1, 2, 0, 7]);
     let data = vec![7];
-    assert_eq!(
-        Spec::Fragment {
-            r,
-            s,
-            total: 5,
-            offset: 4,
-            data
-        }
-        .bytes(BASES),
-        [0x13, 1, 2, 5, 4, 1, 7]
-    );
+    assert_eq!(Spec::Fragment { r, s, total: 5, offset: 4, data }.bytes(BASES), [0x13, 1, 2, 5, 4, 1, 7]);
     assert_eq!(Spec::Token { r, s }.bytes(BASES), [0x14, 1, 2]);
     assert_eq!(Spec::Abandoned { r, bytes: 8 }.bytes(BASES), [0x16, 1, 8]);
 }
@@ -48,41 +19,18 @@ fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_rece
 fn token_receiver_frames_take_them_the_other_way_round() {
     let (b, r, s) = (Incarnation(1001), Incarnation(1002), Slot(2003));
     assert_eq!(Spec::Gone { b, r }.bytes(BASES), [0x11, 0, 1, 2]);
-    let claim = Claim {
-        hi: Slot(2004),
-        lo: s,
-        up: Slot(2008),
-        credit: 9,
-    };
+    let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), credit: 9 };
     let free = vec![2004..2006];
-    assert_eq!(
-        Spec::Live { b, r, claim, free }.bytes(BASES),
-        [0x11, 1, 1, 2, 4, 3, 5, 9, 1, 1, 2]
-    );
+    assert_eq!(Spec::Live { b, r, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 9, 1, 1, 2]);
     let ranges = vec![6..7, 9..12];
-    let have = Spec::Have {
-        r,
-        s,
-        prefix: 5,
-        limit: 20,
-        ranges,
-    };
+    let have = Spec::Have { r, s, prefix: 5, limit: 20, ranges };
     assert_eq!(have.bytes(BASES), [0x15, 2, 3, 5, 20, 2, 1, 1, 2, 3]);
-    assert_eq!(
-        BASES.reversed(),
-        Bases {
-            sender: 2000,
-            receiver: 1000
-        }
-    );
+    assert_eq!(BASES.reversed(), Bases { sender: 2000, receiver: 1000 });
 }
 
 #[test]
 fn a_number_below_its_base_wraps() {
-    let token = Spec::Token {
-        r: Incarnation(1999),
-        s: Slot(0),
-    };
+    let token = Spec::Token { r: Incarnation(1999), s: Slot(0) };
     let bytes = token.bytes(BASES);
     assert_eq!(bytes[1..9], [0xff; 8], "-1 modulo 2^62");
     assert_eq!(read(&bytes, BASES), Ok(vec![token]));
@@ -92,21 +40,9 @@ fn a_number_below_its_base_wraps() {
 fn bases_change_for_the_frames_that_follow() {
     let bytes = [0x14, 1, 2, 0x14, 1, 2];
     let mut frames = Frames::new(&bytes, Bases::default());
-    assert_eq!(
-        frames.next(),
-        Some(Ok(Frame::Token {
-            r: Incarnation(1),
-            s: Slot(2)
-        }))
-    );
+    assert_eq!(frames.next(), Some(Ok(Frame::Token { r: Incarnation(1), s: Slot(2) })));
     frames.set_bases(BASES);
-    assert_eq!(
-        frames.next(),
-        Some(Ok(Frame::Token {
-            r: Incarnation(2001),
-            s: Slot(1002)
-        }))
-    );
+    assert_eq!(frames.next(), Some(Ok(Frame::Token { r: Incarnation(2001), s: Slot(1002) })));
 
     let mut buf = [0; 6];
     let mut writer = Writer::new(&mut buf, Bases::default());
@@ -122,10 +58,7 @@ fn only_one_range_of_unknown_frames_is_ignorable() {
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let payload = [kind, 2, 9, 9, 0x01];
         if (0x80..=0xbf).contains(&kind) {
-            let unknown = Spec::Unknown {
-                kind,
-                body: vec![9, 9],
-            };
+            let unknown = Spec::Unknown { kind, body: vec![9, 9] };
             assert_eq!(read(&payload, NO_BASES), Ok(vec![unknown, Spec::Ping]));
             assert_eq!(error(&payload[..3]), Some(Malformed::Truncated));
         } else {
@@ -157,10 +90,7 @@ fn acknowledgements_alone_are_not_acknowledged() {
 
 #[test]
 fn ask_stays_within_62_bits() {
-    let max = Bases {
-        sender: MAX_NUMBER - 5,
-        receiver: 0,
-    };
+    let max = Bases { sender: MAX_NUMBER - 5, receiver: 0 };
     assert_eq!(read(&[0x10, 0, 5, 0], max).map(|frames| frames.len()), Ok(1));
     assert_eq!(read(&[0x10, 0, 6, 0], max), Err(Malformed::Number));
 }
@@ -168,14 +98,8 @@ fn ask_stays_within_62_bits() {
 #[test]
 fn state_refuses_reserved_flags_and_a_claim_beyond_62_bits() {
     assert_eq!(error(&[0x11, 2, 0, 0]), Some(Malformed::Reserved));
-    let max = Bases {
-        sender: 0,
-        receiver: MAX_NUMBER - 5,
-    };
-    assert_eq!(
-        read(&[0x11, 1, 0, 0, 0, 0, 5, 0, 0], max).map(|frames| frames.len()),
-        Ok(1)
-    );
+    let max = Bases { sender: 0, receiver: MAX_NUMBER - 5 };
+    assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 5, 0, 0], max).map(|frames| frames.len()), Ok(1));
     assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 6, 0, 0], max), Err(Malformed::Number));
 }
 
@@ -183,47 +107,22 @@ fn state_refuses_reserved_flags_and_a_claim_beyond_62_bits() {
 fn state_ranges_stay_within_the_claim() {
     // b, r, hi, lo = 3, up - lo = 5, credit, count, (gap, length)*
     assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 3]), None);
-    assert_eq!(
-        error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 4]),
-        Some(Malformed::Range)
-    );
-    assert_eq!(
-        error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 0]),
-        Some(Malformed::Range),
-        "an empty range"
-    );
-    assert_eq!(
-        error(&[0x11, 1, 0, 0, 0, 3, 5, 0, 0]),
-        None,
-        "a grant frontier below the claim"
-    );
+    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 4]), Some(Malformed::Range));
+    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 0]), Some(Malformed::Range), "an empty range");
+    assert_eq!(error(&[0x11, 1, 0, 0, 0, 3, 5, 0, 0]), None, "a grant frontier below the claim");
 }
 
 #[test]
 fn state_ignores_free_slots_outside_its_claim_and_refuses_an_upside_down_one() {
     let mut buf = [0; 64];
-    let claim = Claim {
-        hi: Slot(9),
-        lo: Slot(10),
-        up: Slot(20),
-        credit: 0,
-    };
+    let claim = Claim { hi: Slot(9), lo: Slot(10), up: Slot(20), credit: 0 };
     let mut writer = Writer::new(&mut buf, NO_BASES);
     let free = [2..4, 8..12, 18..25, 30..31];
-    assert_eq!(
-        writer.state_live(Incarnation(0), Incarnation(0), claim, free, 2),
-        Some(Slot(20))
-    );
+    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), claim, free, 2), Some(Slot(20)));
     let frames = read(writer.written(), NO_BASES).unwrap();
     assert!(matches!(&frames[..], [Spec::Live { free, .. }] if *free == [10..12, 18..20]));
-    let claim = Claim {
-        lo: Slot(21),
-        ..claim
-    };
-    assert_eq!(
-        writer.state_live(Incarnation(0), Incarnation(0), claim, [], 2),
-        None
-    );
+    let claim = Claim { lo: Slot(21), ..claim };
+    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), claim, [], 2), None);
 }
 
 #[test]
@@ -231,14 +130,8 @@ fn messages_count_from_1_to_63_and_none_is_empty() {
     assert_eq!(error(&[0x12, 0, 0, 0]), Some(Malformed::Count));
     assert_eq!(error(&[0x12, 0, 0, 64, 1, 0]), Some(Malformed::Count));
     assert_eq!(error(&[0x12, 0, 0, 1, 0]), Some(Malformed::Length));
-    let max = Bases {
-        sender: MAX_NUMBER,
-        receiver: 0,
-    };
-    assert_eq!(
-        read(&[0x12, 0, 0, 1, 1, 0], max).map(|frames| frames.len()),
-        Ok(1)
-    );
+    let max = Bases { sender: MAX_NUMBER, receiver: 0 };
+    assert_eq!(read(&[0x12, 0, 0, 1, 1, 0], max).map(|frames| frames.len()), Ok(1));
     assert_eq!(read(&[0x12, 0, 0, 2, 1, 0, 1, 0], max), Err(Malformed::Number));
 }
 
@@ -253,17 +146,11 @@ fn a_messages_writer_stops_at_63_at_the_last_slot_and_at_the_end_of_the_room() {
 
     let mut messages = writer.messages(Incarnation(0), Slot(MAX_NUMBER - 1)).unwrap();
     assert!(messages.push(&[0], &[]) && messages.push(&[0], &[]));
-    assert!(
-        !messages.fits(1) && !messages.push(&[0], &[]),
-        "there is no slot beyond 62 bits"
-    );
+    assert!(!messages.fits(1) && !messages.push(&[0], &[]), "there is no slot beyond 62 bits");
 
     let mut writer = Writer::new(&mut buf[..10], NO_BASES);
     let mut messages = writer.messages(Incarnation(0), Slot(0)).unwrap();
-    assert!(
-        !messages.fits(0) && !messages.push(&[], &[]),
-        "a message has a head"
-    );
+    assert!(!messages.fits(0) && !messages.push(&[], &[]), "a message has a head");
     assert!(!messages.fits(6) && !messages.push(&[0], &[1; 5]));
     assert!(messages.fits(2) && messages.push(&[0], &[1]));
     assert!(!messages.fits(3) && !messages.push(&[0], &[1; 2]));
@@ -279,11 +166,7 @@ fn a_messages_writer_without_a_message_leaves_no_trace() {
     assert!(writer.is_empty());
     assert!(writer.ping());
     assert_eq!(writer.written(), [0x01]);
-    assert!(
-        Writer::new(&mut buf[..3], NO_BASES)
-            .messages(Incarnation(0), Slot(0))
-            .is_none()
-    );
+    assert!(Writer::new(&mut buf[..3], NO_BASES).messages(Incarnation(0), Slot(0)).is_none());
 }
 
 #[test]
@@ -292,11 +175,7 @@ fn fragment_lies_within_its_message() {
     assert_eq!(error(&[0x13, 0, 0, 5, 3, 2, 0, 0]), None);
     assert_eq!(error(&[0x13, 0, 0, 5, 4, 2, 0, 0]), Some(Malformed::Range));
     assert_eq!(error(&[0x13, 0, 0, 5, 3, 0]), Some(Malformed::Length));
-    assert_eq!(
-        error(&[0x13, 0, 0, 0, 0, 0]),
-        Some(Malformed::Length),
-        "total is at least 1"
-    );
+    assert_eq!(error(&[0x13, 0, 0, 0, 0, 0]), Some(Malformed::Length), "total is at least 1");
 }
 
 #[test]
@@ -325,10 +204,7 @@ fn fragment_fills_the_room() {
 fn fragment_never_goes_past_its_message() {
     let mut buf = [0; 64];
     let mut writer = Writer::new(&mut buf, NO_BASES);
-    assert_eq!(
-        writer.fragment(Incarnation(0), Slot(0), 12, 10, [&[1], &[2; 9]]),
-        2
-    );
+    assert_eq!(writer.fragment(Incarnation(0), Slot(0), 12, 10, [&[1], &[2; 9]]), 2);
     assert_eq!(writer.fragment(Incarnation(0), Slot(0), 12, 12, [&[1], &[]]), 0);
     assert_eq!(writer.fragment(Incarnation(0), Slot(0), 12, 3, [&[], &[]]), 0);
 }
@@ -344,13 +220,7 @@ fn have_holds_at_most_32_ranges() {
     assert_eq!(error(&frame(33)), Some(Malformed::Count));
     let mut buf = [0; 128];
     let mut writer = Writer::new(&mut buf, NO_BASES);
-    assert!(writer.have(
-        Incarnation(0),
-        Slot(0),
-        0,
-        0,
-        (0..40).map(|i| 2 * i + 1..2 * i + 2)
-    ));
+    assert!(writer.have(Incarnation(0), Slot(0), 0, 0, (0..40).map(|i| 2 * i + 1..2 * i + 2)));
     assert_eq!(writer.written(), frame(32));
 }
 
@@ -368,17 +238,9 @@ fn have_keeps_what_fits_and_lies_beyond_the_prefix() {
 fn params_unknown_ids_are_ignored_and_known_ones_come_once() {
     // id, length, value
     let twice_unknown = [0x06, 15, 4, 1, 9, 4, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
-    let expected = Params {
-        base: 5,
-        ..Params::default()
-    };
+    let expected = Params { base: 5, ..Params::default() };
     assert_eq!(read(&twice_unknown, NO_BASES), Ok(vec![Spec::Params(expected)]));
-    for (id, value) in [
-        (1, vec![5]),
-        (3, vec![9; 8]),
-        (5, vec![0x44, 0xb0]),
-        (11, vec![5]),
-    ] {
+    for (id, value) in [(1, vec![5]), (3, vec![9; 8]), (5, vec![0x44, 0xb0]), (11, vec![5])] {
         let one = [vec![id, value.len() as u8], value].concat();
         let once = [vec![0x06, one.len() as u8], one.clone()].concat();
         assert_eq!(error(&once), None);
@@ -389,64 +251,22 @@ fn params_unknown_ids_are_ignored_and_known_ones_come_once() {
 
 #[test]
 fn params_have_the_length_of_their_type() {
-    assert_eq!(
-        error(&[0x06, 4, 1, 2, 5, 5]),
-        Some(Malformed::Length),
-        "more than a varint"
-    );
-    assert_eq!(
-        error(&[0x06, 3, 1, 1, 0x40]),
-        Some(Malformed::Truncated),
-        "less than a varint"
-    );
-    assert_eq!(
-        error(&[0x06, 9, 3, 7, 0, 0, 0, 0, 0, 0, 0]),
-        Some(Malformed::Length),
-        "a boot id of 7 bytes"
-    );
-    assert_eq!(
-        error(&[0x06, 3, 1, 2, 0x40]),
-        Some(Malformed::Truncated),
-        "a value past the frame"
-    );
+    assert_eq!(error(&[0x06, 4, 1, 2, 5, 5]), Some(Malformed::Length), "more than a varint");
+    assert_eq!(error(&[0x06, 3, 1, 1, 0x40]), Some(Malformed::Truncated), "less than a varint");
+    assert_eq!(error(&[0x06, 9, 3, 7, 0, 0, 0, 0, 0, 0, 0]), Some(Malformed::Length), "a boot id of 7 bytes");
+    assert_eq!(error(&[0x06, 3, 1, 2, 0x40]), Some(Malformed::Truncated), "a value past the frame");
 }
 
 #[test]
 fn params_keep_to_their_bounds() {
     let written = |params: Params| read(&Spec::Params(params).bytes(NO_BASES), NO_BASES);
     let us = Duration::from_micros;
-    let ok = Params {
-        max_ack_delay: us((1 << 24) - 1),
-        max_datagram: 1200,
-        ..Params::default()
-    };
+    let ok = Params { max_ack_delay: us((1 << 24) - 1), max_datagram: 1200, ..Params::default() };
     assert_eq!(written(ok), Ok(vec![Spec::Params(ok)]));
-    assert_eq!(
-        written(Params {
-            max_ack_delay: us(1 << 24),
-            ..ok
-        }),
-        Err(Malformed::Parameter(2))
-    );
-    assert_eq!(
-        written(Params {
-            max_datagram: 1199,
-            ..ok
-        }),
-        Err(Malformed::Parameter(5))
-    );
-    assert_eq!(
-        written(Params {
-            pool_window: 65_535,
-            ..ok
-        }),
-        Err(Malformed::Parameter(6))
-    );
-    let small = Params {
-        pool_window: 500,
-        max_message: 500,
-        ..ok
-    };
+    assert_eq!(written(Params { max_ack_delay: us(1 << 24), ..ok }), Err(Malformed::Parameter(2)));
+    assert_eq!(written(Params { max_datagram: 1199, ..ok }), Err(Malformed::Parameter(5)));
+    assert_eq!(written(Params { pool_window: 65_535, ..ok }), Err(Malformed::Parameter(6)));
+    let small = Params { pool_window: 500, max_message: 500, ..ok };
     assert_eq!(written(small), Ok(vec![Spec::Params(small)]));
 }
 

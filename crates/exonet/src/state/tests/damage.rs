@@ -8,14 +8,8 @@ fn a_lost_key_is_not_replaced() {
     identity(temp.path(), 5);
     fs::remove_file(temp.path().join("key")).unwrap();
     let before = contents(temp.path());
-    assert!(matches!(
-        StateDir::open(temp.path()),
-        Err(StateError::KeyLost { .. })
-    ));
-    assert!(matches!(
-        StateDir::create(temp.path(), &SECRET),
-        Err(StateError::KeyLost { .. })
-    ));
+    assert!(matches!(StateDir::open(temp.path()), Err(StateError::KeyLost { .. })));
+    assert!(matches!(StateDir::create(temp.path(), &SECRET), Err(StateError::KeyLost { .. })));
     let created = StateDir::open_or_create(temp.path(), || Zeroizing::new(SECRET));
     assert!(matches!(created, Err(StateError::KeyLost { .. })));
     assert_eq!(contents(temp.path()), before);
@@ -27,10 +21,7 @@ fn a_lost_key_beside_an_unreadable_clock_is_not_replaced() {
     identity(temp.path(), 5);
     fs::remove_file(temp.path().join("key")).unwrap();
     fs::write(temp.path().join("clock"), "").unwrap();
-    assert!(matches!(
-        StateDir::create(temp.path(), &SECRET),
-        Err(StateError::KeyLost { .. })
-    ));
+    assert!(matches!(StateDir::create(temp.path(), &SECRET), Err(StateError::KeyLost { .. })));
 }
 
 #[test]
@@ -42,10 +33,7 @@ fn a_lost_clock_retires_the_identity() {
     let error = StateDir::open(temp.path()).unwrap_err();
     assert!(matches!(error, StateError::ClockLost { .. }));
     assert!(error.to_string().contains("must be retired"), "{error}");
-    assert!(matches!(
-        StateDir::create(temp.path(), &SECRET),
-        Err(StateError::ClockLost { .. })
-    ));
+    assert!(matches!(StateDir::create(temp.path(), &SECRET), Err(StateError::ClockLost { .. })));
     assert_eq!(contents(temp.path()), before);
 }
 
@@ -54,10 +42,7 @@ fn a_creation_that_was_cut_short_is_begun_again() {
     let temp = tempfile::tempdir().unwrap();
     drop(StateDir::create(temp.path(), &[1; 32]).unwrap());
     fs::rename(temp.path().join("key"), temp.path().join("key.new")).unwrap();
-    assert!(matches!(
-        StateDir::open(temp.path()),
-        Err(StateError::Missing { .. })
-    ));
+    assert!(matches!(StateDir::open(temp.path()), Err(StateError::Missing { .. })));
     let dir = StateDir::create(temp.path(), &SECRET).unwrap();
     assert_eq!(**dir.secret(), SECRET);
     assert_eq!(names(temp.path()), ["clock", "key"]);
@@ -133,10 +118,7 @@ fn the_clock_of_another_key_is_refused() {
     let temp = tempfile::tempdir().unwrap();
     let (ours, theirs) = (temp.path().join("ours"), temp.path().join("theirs"));
     identity(&ours, 5);
-    StateDir::create(&theirs, &[9; 32])
-        .unwrap()
-        .store(record(99))
-        .unwrap();
+    StateDir::create(&theirs, &[9; 32]).unwrap().store(record(99)).unwrap();
     fs::copy(theirs.join("clock"), ours.join("clock")).unwrap();
     assert!(matches!(StateDir::open(&ours), Err(StateError::Mismatch { .. })));
 }
@@ -152,12 +134,7 @@ fn a_key_that_others_may_touch_is_refused() {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o600 | 1 << bit)).unwrap();
         let error = StateDir::open(temp.path()).unwrap_err();
         assert!(matches!(error, StateError::Exposed { .. }), "{error}");
-        assert!(
-            error
-                .to_string()
-                .contains(&format!("chmod 600 {}", key.display())),
-            "{error}"
-        );
+        assert!(error.to_string().contains(&format!("chmod 600 {}", key.display())), "{error}");
     }
     for mode in [0o600, 0o700] {
         fs::set_permissions(&key, fs::Permissions::from_mode(mode)).unwrap();
@@ -173,10 +150,7 @@ fn a_dangling_link_is_not_written_through() {
     let path = temp.path().join("state");
     fs::create_dir(&path).unwrap();
     std::os::unix::fs::symlink(&target, path.join("key")).unwrap();
-    assert!(matches!(
-        StateDir::create(&path, &SECRET),
-        Err(StateError::ClockLost { .. })
-    ));
+    assert!(matches!(StateDir::create(&path, &SECRET), Err(StateError::ClockLost { .. })));
     assert!(!target.exists());
 }
 
@@ -189,10 +163,7 @@ fn a_path_through_a_file_says_so() {
     for path in [file.join("state"), file.clone()] {
         let error = StateDir::create(&path, &SECRET).unwrap_err();
         let text = error.to_string();
-        assert!(
-            matches!(error, StateError::Io { .. }) && text.contains(path.to_str().unwrap()),
-            "{text}"
-        );
+        assert!(matches!(error, StateError::Io { .. }) && text.contains(path.to_str().unwrap()), "{text}");
         assert!(StateDir::open(&path).is_err());
     }
     assert_eq!(fs::read(&file).unwrap(), b"mine");

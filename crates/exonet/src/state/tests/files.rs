@@ -10,19 +10,13 @@ fn an_identity_survives_reopening() {
     let path = temp.path().join("state/exonet/default");
     let dir = StateDir::create(&path, &SECRET).unwrap();
     assert_eq!(dir.load(), ClockRecord::default());
-    let stored = ClockRecord {
-        d: 1 << 32,
-        latest: 77,
-    };
+    let stored = ClockRecord { d: 1 << 32, latest: 77 };
     dir.store(stored).unwrap();
     assert_eq!(dir.load(), stored);
     drop(dir);
 
     let dir = StateDir::open(&path).unwrap();
-    assert_eq!(
-        (**dir.secret(), dir.load(), dir.path()),
-        (SECRET, stored, path.as_path())
-    );
+    assert_eq!((**dir.secret(), dir.load(), dir.path()), (SECRET, stored, path.as_path()));
 }
 
 #[test]
@@ -39,10 +33,7 @@ fn creating_over_an_identity_changes_nothing() {
     let temp = tempfile::tempdir().unwrap();
     identity(temp.path(), 5);
     let before = contents(temp.path());
-    assert!(matches!(
-        StateDir::create(temp.path(), &[9; 32]),
-        Err(StateError::Exists { .. })
-    ));
+    assert!(matches!(StateDir::create(temp.path(), &[9; 32]), Err(StateError::Exists { .. })));
     assert_eq!(contents(temp.path()), before);
 }
 
@@ -63,10 +54,7 @@ fn the_clock_never_goes_back() {
     dir.store(ClockRecord { d: 10, latest: 20 }).unwrap();
     for (d, latest) in [(9, 20), (10, 19), (11, 19), (9, 21), (0, 0)] {
         let refused = dir.store(ClockRecord { d, latest });
-        assert!(
-            matches!(refused, Err(StateError::Backwards { .. })),
-            "{d} {latest}"
-        );
+        assert!(matches!(refused, Err(StateError::Backwards { .. })), "{d} {latest}");
     }
     for (d, latest) in [(10, 20), (11, 20), (11, 21)] {
         dir.store(ClockRecord { d, latest }).unwrap();
@@ -81,10 +69,7 @@ fn the_clock_never_goes_back() {
 fn numbers_end_where_the_protocol_does() {
     let temp = tempfile::tempdir().unwrap();
     let dir = StateDir::create(temp.path(), &SECRET).unwrap();
-    assert!(matches!(
-        dir.store(record(MAX_NUMBER + 1)),
-        Err(StateError::Exhausted { .. })
-    ));
+    assert!(matches!(dir.store(record(MAX_NUMBER + 1)), Err(StateError::Exhausted { .. })));
     dir.store(record(MAX_NUMBER)).unwrap();
     drop(dir);
     assert_eq!(StateDir::open(temp.path()).unwrap().load(), record(MAX_NUMBER));
@@ -108,10 +93,7 @@ fn publishing_never_replaces() {
     let path = temp.path().join("key");
     // Written after the creator has looked, by somebody who ignores the lock.
     fs::write(&path, "theirs").unwrap();
-    assert!(matches!(
-        disk::publish(&path, b"ours"),
-        Err(StateError::Io { .. })
-    ));
+    assert!(matches!(disk::publish(&path, b"ours"), Err(StateError::Io { .. })));
     assert_eq!(contents(temp.path()), [("key".to_owned(), b"theirs".to_vec())]);
 }
 
@@ -149,10 +131,7 @@ fn neither_debug_nor_an_error_shows_the_secret() {
     let dir = StateDir::create(temp.path(), &SECRET).unwrap();
     let hex: String = SECRET.iter().map(|byte| format!("{byte:02x}")).collect();
     let text = fs::read_to_string(temp.path().join("key")).unwrap();
-    assert!(
-        text.contains(&hex),
-        "the key file holds the secret in hexadecimal: {text}"
-    );
+    assert!(text.contains(&hex), "the key file holds the secret in hexadecimal: {text}");
     let shown = format!("{dir:?}");
     assert!(shown.contains("d: 0") && !shown.contains(&hex) && !shown.contains(&format!("{SECRET:?}")));
 }

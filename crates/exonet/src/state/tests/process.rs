@@ -33,9 +33,7 @@ fn this_test() -> Command {
 fn reports(child: &mut Child) -> impl Iterator<Item = String> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     // The runner's own text may precede ours on a line.
-    lines
-        .map_while(Result::ok)
-        .filter_map(|line| Some(line.split_once("report ")?.1.to_owned()))
+    lines.map_while(Result::ok).filter_map(|line| Some(line.split_once("report ")?.1.to_owned()))
 }
 
 #[test]
@@ -53,18 +51,9 @@ fn two_processes_never_run_one_identity() {
     assert_eq!(reports(&mut child).next().as_deref(), Some("held"));
 
     let error = StateDir::open(temp.path()).unwrap_err();
-    assert!(
-        matches!(error, StateError::Locked { pid, .. } if pid == Some(child.id())),
-        "{error}"
-    );
-    assert!(
-        error.to_string().contains(temp.path().to_str().unwrap()),
-        "{error}"
-    );
-    assert!(
-        error.to_string().contains(&format!("process {}", child.id())),
-        "{error}"
-    );
+    assert!(matches!(error, StateError::Locked { pid, .. } if pid == Some(child.id())), "{error}");
+    assert!(error.to_string().contains(temp.path().to_str().unwrap()), "{error}");
+    assert!(error.to_string().contains(&format!("process {}", child.id())), "{error}");
     let created = StateDir::open_or_create(temp.path(), || unreachable!("an identity exists"));
     assert!(matches!(created, Err(StateError::Locked { .. })));
 
@@ -121,10 +110,7 @@ fn a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported() {
         let last = reports.last();
         let found = StateDir::open(temp.path()).unwrap().load().d;
         if let Some(last) = last.and_then(|last| last.parse::<u64>().ok()) {
-            assert!(
-                found == last || found == last + 1,
-                "{last} was reported, {found} found"
-            );
+            assert!(found == last || found == last + 1, "{last} was reported, {found} found");
         }
         assert!(found > round as u64, "{found} after {round} rounds");
         assert_eq!(names(temp.path()), ["clock", "key"]);
@@ -136,9 +122,7 @@ fn a_kill_in_the_middle_of_storing_loses_nothing_that_was_reported() {
 fn without_space(test: &str, dir: &Path) -> Child {
     let mut shell = Command::new("sh");
     // The signal would kill the child before the write could fail.
-    shell
-        .args(["-c", r#"trap "" XFSZ; ulimit -f 0; exec "$@""#, "sh"])
-        .arg(env::current_exe().unwrap());
+    shell.args(["-c", r#"trap "" XFSZ; ulimit -f 0; exec "$@""#, "sh"]).arg(env::current_exe().unwrap());
     spawn(shell, test, dir)
 }
 
@@ -156,10 +140,7 @@ fn a_full_disk_keeps_the_old_record() {
     let mut child = without_space("a_full_disk_keeps_the_old_record", temp.path());
     let report: String = reports(&mut child).collect();
     child.wait().unwrap();
-    assert!(
-        report.contains("clock") && report.contains("free some space"),
-        "{report}"
-    );
+    assert!(report.contains("clock") && report.contains("free some space"), "{report}");
     assert_eq!(names(temp.path()), ["clock", "key"]);
     assert_eq!(StateDir::open(temp.path()).unwrap().load(), record(5));
 }

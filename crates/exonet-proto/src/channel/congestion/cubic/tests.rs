@@ -22,10 +22,7 @@ impl Flow {
     fn new() -> Self {
         let mut path = Rtt::default();
         path.on_sample(ms(0), RTT, Duration::ZERO);
-        Self {
-            cubic: Cubic::new(MTU),
-            path,
-        }
+        Self { cubic: Cubic::new(MTU), path }
     }
 
     /// One that has left slow start by a loss at time zero, with `segments` before it.
@@ -55,10 +52,7 @@ impl Flow {
     }
 
     fn ack(&mut self, now: u64, sent: u64, bytes: u64) {
-        let ack = AckInfo {
-            path: &self.path.clone(),
-            ..self.ack_info(now, sent, bytes)
-        };
+        let ack = AckInfo { path: &self.path.clone(), ..self.ack_info(now, sent, bytes) };
         self.cubic.on_ack(ack);
     }
 
@@ -67,13 +61,7 @@ impl Flow {
     }
 
     fn loss(now: u64, sent: u64) -> LossInfo {
-        LossInfo {
-            now: ms(now),
-            bytes: 1_200,
-            sent_at: ms(sent),
-            tag: 0,
-            in_flight: 0,
-        }
+        LossInfo { now: ms(now), bytes: 1_200, sent_at: ms(sent), tag: 0, in_flight: 0 }
     }
 
     /// Acknowledges a window each round trip from `from` to `to`, in ten pieces.
@@ -155,11 +143,7 @@ fn growth_follows_the_cubic_function() {
         let t = second as f64 - k;
         let law = 0.4 * t * t * t + 400.0;
         let off = flow.segments() / law - 1.0;
-        assert!(
-            off.abs() < 0.004,
-            "after {second} s: {} segments, the law says {law}",
-            flow.segments()
-        );
+        assert!(off.abs() < 0.004, "after {second} s: {} segments, the law says {law}", flow.segments());
     }
     assert!(flow.segments() > 440.0, "past the plateau");
 }
@@ -171,20 +155,12 @@ fn small_windows_grow_as_reno() {
     // K is 2.5 s: Reno is ahead by then, with 3 (1 - beta) / (1 + beta) segments a round until the window
     // before the loss, and with one a round from then on.
     flow.run(100, 1_100);
-    assert!(
-        (flow.segments() - start - 10.0 * ALPHA).abs() < 0.5,
-        "{}",
-        flow.segments() - start
-    );
+    assert!((flow.segments() - start - 10.0 * ALPHA).abs() < 0.5, "{}", flow.segments() - start);
     let mut flow = Flow::reduced_from(8);
     flow.run(100, 2_100);
     let before = flow.segments();
     flow.run(2_100, 3_100);
-    assert!(
-        (flow.segments() - before - 10.0).abs() < 0.7,
-        "{}",
-        flow.segments() - before
-    );
+    assert!((flow.segments() - before - 10.0).abs() < 0.7, "{}", flow.segments() - before);
 }
 
 #[test]
@@ -208,11 +184,7 @@ fn a_rise_of_the_round_trip_time_ends_slow_start() {
     }
     assert!(!flow.cubic.in_slow_start());
     // Three rounds in full (one of them seen only at its end), five by a quarter: far from 2^12.
-    assert!(
-        flow.segments() < 10.0 * 2_f64.powi(4) * 1.3_f64.powi(6),
-        "{}",
-        flow.segments()
-    );
+    assert!(flow.segments() < 10.0 * 2_f64.powi(4) * 1.3_f64.powi(6), "{}", flow.segments());
 }
 
 #[test]
@@ -222,11 +194,7 @@ fn after_silence_slow_start_begins_anew() {
         for _ in 0..10 {
             let path = flow.path;
             let rtt = Some(Duration::from_millis(rtt));
-            let info = AckInfo {
-                rtt,
-                path: &path,
-                ..flow.ack_info(now, sent, 1_200)
-            };
+            let info = AckInfo { rtt, path: &path, ..flow.ack_info(now, sent, 1_200) };
             flow.cubic.on_ack(info);
         }
     }
@@ -243,11 +211,7 @@ fn an_unused_window_does_not_grow() {
     let before = flow.segments();
     for now in (100..5_000).step_by(10) {
         let path = flow.path;
-        let info = AckInfo {
-            app_limited: true,
-            path: &path,
-            ..flow.ack_info(now, now, 1_200)
-        };
+        let info = AckInfo { app_limited: true, path: &path, ..flow.ack_info(now, now, 1_200) };
         flow.cubic.on_ack(info);
     }
     assert!((flow.segments() - before).abs() < 1e-9);
@@ -255,12 +219,7 @@ fn an_unused_window_does_not_grow() {
     flow.run(5_000, 5_100);
     let mut fresh = Flow::reduced_from(100);
     fresh.run(100, 200);
-    assert!(
-        (flow.segments() - fresh.segments()).abs() < 1.0,
-        "{} {}",
-        flow.segments(),
-        fresh.segments()
-    );
+    assert!((flow.segments() - fresh.segments()).abs() < 1.0, "{} {}", flow.segments(), fresh.segments());
 }
 
 #[test]
@@ -297,10 +256,7 @@ fn a_reduction_for_nothing_is_undone() {
     flow.lose(1_000, 900);
     flow.lose(1_000, 901);
     flow.cubic.on_spurious_loss(Flow::loss(1_010, 900));
-    assert!(
-        (flow.segments() - 70.0).abs() < 1e-9,
-        "one of the two is still lost"
-    );
+    assert!((flow.segments() - 70.0).abs() < 1e-9, "one of the two is still lost");
     flow.cubic.on_spurious_loss(Flow::loss(1_010, 901));
     assert!((flow.segments() - 100.0).abs() < 1e-9);
     assert!(flow.cubic.in_slow_start());
@@ -334,11 +290,7 @@ fn congestion_experienced_counts_as_a_loss_once_per_round() {
     flow.cubic.window.cwnd = 100.0 * SEGMENT;
     let path = flow.path;
     for now in [1_000, 1_010] {
-        let info = AckInfo {
-            ce: 1,
-            path: &path,
-            ..flow.ack_info(now, 950, 1_200)
-        };
+        let info = AckInfo { ce: 1, path: &path, ..flow.ack_info(now, 950, 1_200) };
         flow.cubic.on_ack(info);
         assert!((flow.segments() - 70.0).abs() < 1e-9);
     }

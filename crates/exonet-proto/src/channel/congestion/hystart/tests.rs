@@ -41,16 +41,7 @@ fn a_rise_slows_and_then_ends_slow_start() {
     let slow = Verdict::Grow(4);
     assert_eq!(
         verdicts,
-        vec![
-            Verdict::Grow(1),
-            Verdict::Grow(1),
-            slow,
-            slow,
-            slow,
-            slow,
-            slow,
-            Verdict::Exit
-        ]
+        vec![Verdict::Grow(1), Verdict::Grow(1), slow, slow, slow, slow, slow, Verdict::Exit]
     );
 }
 

@@ -109,11 +109,7 @@ impl World {
         if self.received.ack_due().is_some_and(|due| due <= self.now) {
             let ranges = self.received.ranges().collect();
             let delay = self.received.delay(self.now);
-            self.back.push_back(Told {
-                at: self.now + self.link.delay,
-                ranges,
-                delay,
-            });
+            self.back.push_back(Told { at: self.now + self.link.delay, ranges, delay });
             self.received.on_ack_sent();
         }
     }
@@ -121,12 +117,7 @@ impl World {
     fn acknowledge(&mut self) {
         while self.back.front().is_some_and(|told| told.at <= self.now) {
             let Told { ranges, delay, .. } = self.back.pop_front().unwrap();
-            let ack = Ack {
-                ranges: ranges.into_iter(),
-                delay,
-                arrival: Duration::ZERO,
-                ecn: None,
-            };
+            let ack = Ack { ranges: ranges.into_iter(), delay, arrival: Duration::ZERO, ecn: None };
             let report = self.path.on_ack(self.now, &mut self.sent, ack, |fate, item| {
                 if fate == Fate::Lost {
                     self.again.push_back(item);
@@ -138,8 +129,7 @@ impl World {
 
     fn timers(&mut self) {
         if self.sent.loss_time().is_some_and(|at| at <= self.now) {
-            self.path
-                .on_loss_timeout(self.now, &mut self.sent, |_, item| self.again.push_back(item));
+            self.path.on_loss_timeout(self.now, &mut self.sent, |_, item| self.again.push_back(item));
         }
         if self.path.pto_at().is_some_and(|at| at <= self.now) {
             self.probes = self.path.on_pto(self.now).packets;
@@ -164,9 +154,7 @@ impl World {
                 self.fresh
             });
             self.sent.carry(item);
-            let number = self
-                .path
-                .on_sent(self.now, &mut self.sent, PacketInfo::data(SIZE));
+            let number = self.path.on_sent(self.now, &mut self.sent, PacketInfo::data(SIZE));
             self.transmit(number, item);
         }
     }
@@ -181,8 +169,7 @@ impl World {
         let time = mul_div(u64::from(SIZE), SECOND, self.link.rate);
         self.busy = self.busy.max(self.now) + Duration::from_nanos(time);
         if self.random.next_u32() % 1_000 >= self.link.loss {
-            self.forward
-                .push_back((self.busy + self.link.delay, number, item));
+            self.forward.push_back((self.busy + self.link.delay, number, item));
         }
     }
 
@@ -197,19 +184,8 @@ impl World {
 fn cubic_fills_a_clean_link() {
     for (rate, delay) in [(1_250_000, 10), (12_500_000, 5), (12_500_000, 40)] {
         let queue = (rate * 2 * delay / 1_000).max(15_000);
-        let world = World::new(Link {
-            rate,
-            delay: millis(delay),
-            queue,
-            loss: 0,
-        })
-        .run(millis(20_000));
-        assert!(
-            world.utilisation() >= 93,
-            "{:?}: {} %",
-            world.link,
-            world.utilisation()
-        );
+        let world = World::new(Link { rate, delay: millis(delay), queue, loss: 0 }).run(millis(20_000));
+        assert!(world.utilisation() >= 93, "{:?}: {} %", world.link, world.utilisation());
         let overflown = world.overflown * 1_000 / world.packets;
         assert!(overflown <= 10, "{:?}: {overflown} of 1000 dropped", world.link);
         assert_eq!(world.spurious, 0, "{:?}", world.link);
@@ -219,22 +195,9 @@ fn cubic_fills_a_clean_link() {
 #[test]
 fn random_loss_slows_cubic_but_stalls_nothing() {
     for (loss, least) in [(10, 60), (50, 30), (200, 15)] {
-        let link = Link {
-            rate: 1_250_000,
-            delay: millis(5),
-            queue: 15_000,
-            loss,
-        };
+        let link = Link { rate: 1_250_000, delay: millis(5), queue: 15_000, loss };
         let world = World::new(link).run(millis(20_000));
-        assert!(
-            world.utilisation() >= least,
-            "{link:?}: {} %",
-            world.utilisation()
-        );
-        assert!(
-            world.spurious * 1_000 <= world.packets,
-            "{link:?}: {}",
-            world.spurious
-        );
+        assert!(world.utilisation() >= least, "{link:?}: {} %", world.utilisation());
+        assert!(world.spurious * 1_000 <= world.packets, "{link:?}: {}", world.spurious);
     }
 }

@@ -13,12 +13,7 @@ impl World {
         }
         for (m, letter) in self.ledger.letters.iter().enumerate() {
             let peer = &self.nodes[letter.from].peers[letter.to];
-            let held = || {
-                peer.sender
-                    .iter()
-                    .flat_map(Sender::tokens)
-                    .any(|(_, _, held)| *held == m)
-            };
+            let held = || peer.sender.iter().flat_map(Sender::tokens).any(|(_, _, held)| *held == m);
             let kept = letter.outcome.is_some() || peer.queue.contains(&m) || held();
             ensure(kept, || format!("{m} vanished"))?;
         }

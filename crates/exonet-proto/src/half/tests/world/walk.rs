@@ -30,35 +30,20 @@ impl World {
         let grant = [0, 1, 2, 9][random.index(4)];
         match random.below(64) {
             0..6 => Step::Send(at, to),
-            6..10 => Step::AskAgain {
-                at,
-                to,
-                standby: random.below(4),
-            },
+            6..10 => Step::AskAgain { at, to, standby: random.below(4) },
             10..14 => Step::Resend(at, to),
             14..17 => Step::PushState(at, to),
             17..19 => Step::Retry { at, from: to, grant },
             19..23 => Step::Close(at, to),
-            23..25 => Step::Drop {
-                at,
-                from: to,
-                journal: random.chance(2),
-            },
+            23..25 => Step::Drop { at, from: to, journal: random.chance(2) },
             25..28 => Step::Persist(at),
             28..32 => Step::Persisted(at),
             32 if self.amnesia => Step::Evict(at, to),
             33 if random.chance(2) => Step::Abandon(at, to),
-            34 if random.chance(2) => Step::Crash {
-                at,
-                wrote: random.chance(2),
-            },
+            34 if random.chance(2) => Step::Crash { at, wrote: random.chance(2) },
             _ if self.network.is_empty() => Step::Send(at, to),
             _ => {
-                let recent = if random.chance(3) {
-                    self.network.len()
-                } else {
-                    self.network.len().min(6)
-                };
+                let recent = if random.chance(3) { self.network.len() } else { self.network.len().min(6) };
                 let packet = self.network.len() - 1 - random.index(recent);
                 Step::Deliver { packet, grant }
             }
@@ -81,11 +66,7 @@ impl World {
                 return Ok(());
             }
             while self.network.len() > fresh {
-                let from = if round < 10 && self.random.chance(8) {
-                    0
-                } else {
-                    fresh
-                };
+                let from = if round < 10 && self.random.chance(8) { 0 } else { fresh };
                 let packet = from + self.random.index(self.network.len() - from);
                 let lost = round < 20 && self.random.chance(3);
                 let grant = 6 - self.free_at(packet).min(6);
@@ -99,10 +80,7 @@ impl World {
                 ensure(self.network.len() < 100_000, || "a storm of datagrams".into())?;
             }
         }
-        Err(format!(
-            "G: no rest, {:?}",
-            self.nodes.iter().map(Node::show).collect::<Vec<_>>()
-        ))
+        Err(format!("G: no rest, {:?}", self.nodes.iter().map(Node::show).collect::<Vec<_>>()))
     }
 
     fn tick(&mut self, at: usize, to: usize, round: u64) -> Checked {
@@ -114,28 +92,17 @@ impl World {
             return Ok(());
         };
         let (passed, linger) = (record.is_passed(), round % 16 == 15);
-        self.apply(Step::Retry {
-            at,
-            from: to,
-            grant: 3,
-        })?;
+        self.apply(Step::Retry { at, from: to, grant: 3 })?;
         self.apply(Step::PushState(at, to))?;
         if passed || linger {
-            self.apply(Step::Drop {
-                at,
-                from: to,
-                journal: true,
-            })?;
+            self.apply(Step::Drop { at, from: to, journal: true })?;
         }
         Ok(())
     }
 
     fn free_at(&self, packet: usize) -> u64 {
         let Packet { from, to, .. } = &self.network[packet];
-        self.nodes[*to].peers[*from]
-            .record
-            .as_ref()
-            .map_or(0, Receiver::free)
+        self.nodes[*to].peers[*from].record.as_ref().map_or(0, Receiver::free)
     }
 
     fn is_quiet(&self) -> bool {
@@ -165,26 +132,13 @@ fn exactly_once_in_any_world() {
     let (mut delivered, mut unknown) = (0, 0);
     for seed in 0..6_000 {
         let world = run(seed, 60 + (seed % 5) as usize * 60);
-        let told = |outcome| {
-            world
-                .ledger
-                .letters
-                .iter()
-                .filter(|l| l.outcome == Some(outcome))
-                .count()
-        };
+        let told = |outcome| world.ledger.letters.iter().filter(|l| l.outcome == Some(outcome)).count();
         delivered += told(Outcome::Delivered);
         unknown += told(Outcome::Unknown);
-        assert!(
-            world.amnesia || told(Outcome::Unknown) == 0,
-            "seed {seed}: nothing was forgotten"
-        );
+        assert!(world.amnesia || told(Outcome::Unknown) == 0, "seed {seed}: nothing was forgotten");
     }
     // The walks reach the interesting places: neither outcome is rare.
-    assert!(
-        delivered > 20_000 && unknown > 500,
-        "{delivered} delivered, {unknown} unknown"
-    );
+    assert!(delivered > 20_000 && unknown > 500, "{delivered} delivered, {unknown} unknown");
 }
 
 #[test]
