@@ -1,7 +1,9 @@
 //! What of a fragmented message has to be sent.
 
 use core::ops::Range;
+use core::time::Duration;
 
+use crate::Mono;
 use crate::half::IntervalSet;
 
 /// The sender's view of one fragmented message: a hint all through, for only a STATE settles it.
@@ -15,8 +17,10 @@ pub(crate) struct Fragments {
     /// Sent before, and to be sent again.
     lost: IntervalSet,
     acked: IntervalSet,
-    /// The receiver holds everything below for good.
+    /// The receiver holds everything below, unless it gives the message back.
     held: u64,
+    /// Since when the receiver seems to hold less than it did.
+    doubted: Option<Mono>,
 }
 
 impl Fragments {
@@ -65,6 +69,23 @@ impl Fragments {
     /// Every byte has been acknowledged: only a STATE is missing.
     pub(crate) fn is_acked(&self) -> bool {
         self.acked.covers(self.held..self.total)
+    }
+
+    /// All that may be sent has been acknowledged, and the window is closed: the receiver has to say how it
+    /// stands.
+    pub(crate) fn is_stalled(&self) -> bool {
+        let closed = self.lost.is_empty() && self.limit <= self.next && self.next < self.total;
+        closed && self.acked.covers(self.held..self.next)
+    }
+
+    /// The receiver holds `prefix`. `Some(true)` when it has given back what it held: it has said so for `wait`.
+    /// `Some(false)` when that may be an old word that was overtaken: it has to be asked again.
+    pub(crate) fn given_back(&mut self, now: Mono, prefix: u64, wait: Duration) -> Option<bool> {
+        if prefix >= self.held {
+            self.doubted = None;
+            return None;
+        }
+        Some(*self.doubted.get_or_insert(now) + wait <= now)
     }
 
     /// The receiver says that it holds `prefix` for good and takes offsets below `limit`. True when either
@@ -139,6 +160,32 @@ mod tests {
         assert!(f.have_only(30, std::iter::once(60..70)));
         assert!(!f.is_acked() && !f.is_sent());
         assert_eq!(f.next(100, 100), Some(30..60));
+    }
+
+    #[test]
+    fn a_closed_window_is_a_stall_only_when_all_was_acknowledged() {
+        let mut f = Fragments::new(100, 50);
+        f.sent(0..50);
+        f.acked(0..40);
+        assert!(!f.is_stalled());
+        f.acked(40..50);
+        assert!(f.is_stalled());
+        f.window(10, 60);
+        assert!(!f.is_stalled());
+    }
+
+    #[test]
+    fn what_was_given_back_is_believed_when_it_is_said_for_long_enough() {
+        let wait = Duration::from_millis(10);
+        let mut f = Fragments::new(100, 100);
+        f.sent(0..80);
+        f.window(50, 100);
+        assert_eq!(f.given_back(Mono(0), 50, wait), None);
+        assert_eq!(f.given_back(Mono(0), 10, wait), Some(false));
+        assert_eq!(f.given_back(Mono(9_999_999), 10, wait), Some(false));
+        assert_eq!(f.given_back(Mono(9_999_999), 60, wait), None, "an old word was overtaken");
+        assert_eq!(f.given_back(Mono(10_000_000), 10, wait), Some(false));
+        assert_eq!(f.given_back(Mono(20_000_000), 10, wait), Some(true));
     }
 
     #[test]

@@ -81,6 +81,14 @@ impl Source {
         take
     }
 
+    /// Whether everything that was written is still there.
+    pub(crate) const fn is_intact(&self) -> bool {
+        match self {
+            Self::Whole(_) => true,
+            Self::Stream(stream) => stream.base == 0,
+        }
+    }
+
     /// Nothing below `offset` is needed again.
     pub(crate) fn release(&mut self, offset: u64) {
         if let Self::Stream(stream) = self {

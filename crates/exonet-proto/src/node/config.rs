@@ -47,7 +47,8 @@ pub struct Limits {
     /// Larger messages up to this are assembled in memory; above, the application reads them as they
     /// come. Default 1 MiB.
     pub stream_above: u64,
-    /// Received bytes held for all peers together; above it, what arrives is treated as lost. Default 1 GiB.
+    /// Received bytes held for all peers together, and set aside for messages that are partly there; what finds
+    /// no room is treated as lost. One message is always let in. Default 1 GiB.
     pub received_bytes: usize,
 }
 

@@ -91,13 +91,10 @@ impl Node {
         let Some(partial) = peer.inbound.partial(s).filter(|partial| partial.stream == Some(key)) else {
             return BodyRead::Aborted;
         };
-        let before = partial.assembly.memory();
         let Some(data) = partial.assembly.read() else {
             return if partial.assembly.is_read() { BodyRead::End } else { BodyRead::Pending };
         };
-        let freed = before - partial.assembly.memory();
         peer.inbound.on_read(s, limits);
-        self.received = self.received.saturating_sub(freed);
         self.touch(now, index);
         BodyRead::Data(data)
     }

@@ -8,9 +8,9 @@ use super::Node;
 use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::Taken;
 use super::inbox::{Arrived, ArrivedBody};
+use super::outbound::Had;
 use crate::half::{Ask, Claim, State, Verdict};
 use crate::id::{Incarnation, MessageId, Slot};
-use crate::message::POOLED;
 use crate::time::Now;
 use crate::wire::{self, Head};
 
@@ -98,9 +98,9 @@ impl Node {
             return;
         };
         let (s, r) = (frame.s, frame.r);
-        let before = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
+        let before = peer.inbound.promised();
         let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
-        let after = peer.inbound.partial(s).map_or(0, |partial| partial.assembly.memory());
+        let after = peer.inbound.promised();
         self.received = self.received.saturating_add(after).saturating_sub(before);
         let id = MessageId { sender: peer.id, r, s };
         match taken {
@@ -153,21 +153,21 @@ impl Node {
         self.tell_readable(tell);
     }
 
-    pub(super) fn on_have(&mut self, index: u32, frame: &wire::Have<'_>) {
-        let Some(peer) = self.peers.get_mut(index) else {
-            return;
-        };
-        let (at, limit) = ((frame.s, frame.r), frame.limit);
-        let key = peer.outbound.on_have(&mut self.store, at, frame.prefix, limit, frame.ranges);
-        self.wake_writer(key);
+    pub(super) fn on_have(&mut self, now: Now, index: u32, frame: &wire::Have<'_>) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let (at, window, wait) = ((frame.s, frame.r), (frame.prefix, frame.limit), peer.link.pto() * 2);
+        match peer.outbound.on_have(now.mono, &mut self.store, at, window, frame.ranges, wait) {
+            Had::Nothing => {}
+            Had::Progress(key) => self.wake_writer(key),
+            // It has left: nobody can tell any more.
+            Had::Gone(key) => self.withdraw(now, key, Outcome::Unknown),
+        }
     }
 
     /// A streamed message that was full may have room again.
-    fn wake_writer(&mut self, key: Option<MessageKey>) {
+    fn wake_writer(&mut self, key: MessageKey) {
         let window = self.config.limits.body_window;
-        let Some((key, letter)) = key.and_then(|key| Some((key, self.store.get_mut(key)?))) else {
-            return;
-        };
+        let Some(letter) = self.store.get_mut(key) else { return };
         if letter.writer_waits && letter.source.kept() < window {
             letter.writer_waits = false;
             self.events.push_back(Event::BodyWritable { key });
@@ -200,11 +200,10 @@ impl Node {
         }
     }
 
-    /// Bytes that this node can hold beyond what it does; one pooled message is always let in.
+    /// Bytes that this node can hold beyond what it does or has promised to; one message is always let in.
     fn room(&self) -> u64 {
         let cap = self.config.limits.received_bytes as u64;
-        let left = cap.saturating_sub(self.received);
-        if self.received == 0 { left.max(POOLED) } else { left }
+        if self.received == 0 { u64::MAX } else { cap.saturating_sub(self.received) }
     }
 }
 

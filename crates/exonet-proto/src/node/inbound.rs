@@ -24,6 +24,8 @@ pub(super) struct Partial {
     pub(super) assembly: Assembly,
     /// The delivery through which the application reads it as it comes.
     pub(super) stream: Option<DeliveryKey>,
+    /// The most memory that it will need: set aside, so that what was begun can be completed.
+    promise: u64,
 }
 
 /// What became of a token's bytes.
@@ -82,7 +84,9 @@ pub(super) struct Inbound {
     reminding: bool,
     /// Since when the record is drained.
     drained_at: Mono,
-    /// Bytes of memory given back and not yet counted by the node.
+    /// Bytes of memory set aside for partial messages.
+    promised: u64,
+    /// Of these, given back and not yet counted by the node.
     freed: u64,
     /// Deliveries whose message will not go on: their readers have to be told.
     pub(super) aborted: Vec<DeliveryKey>,
@@ -106,12 +110,18 @@ impl Inbound {
             remind_after: Duration::ZERO,
             reminding: false,
             drained_at: Mono::NEVER,
+            promised: 0,
             freed: 0,
             aborted: Vec::new(),
         }
     }
 
-    /// Bytes of memory given back since the last call.
+    /// Bytes of memory set aside now.
+    pub(super) const fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Bytes of memory given back since the last call, completed messages aside.
     pub(super) fn take_freed(&mut self) -> u64 {
         std::mem::take(&mut self.freed)
     }
@@ -179,7 +189,8 @@ impl Inbound {
     }
 
     fn release_partial(&mut self, partial: &Partial) {
-        self.freed = self.freed.saturating_add(partial.assembly.memory());
+        self.promised = self.promised.saturating_sub(partial.promise);
+        self.freed = self.freed.saturating_add(partial.promise);
         self.aborted.extend(partial.stream);
         if partial.assembly.total() <= POOLED {
             self.held = self.held.saturating_sub(partial.assembly.total());
@@ -246,28 +257,27 @@ impl Inbound {
     }
 
     fn begin(&mut self, s: Slot, total: u64, limits: &Limits, room: u64) -> Option<Taken> {
-        let assembly = if total <= POOLED {
-            if self.held.saturating_add(total) > limits.pool_window.max(POOLED) {
-                return Some(Taken::Violation);
-            }
-            if room < total {
-                return Some(Taken::NoRoom);
-            }
+        let window = limits.body_window.max(POOLED);
+        let whole = total <= limits.stream_above.max(POOLED);
+        let promise = if whole { total } else { window };
+        if total <= POOLED && self.held.saturating_add(total) > limits.pool_window.max(POOLED) {
+            return Some(Taken::Violation);
+        }
+        if room < promise || (total > POOLED && self.large >= limits.bodies) {
+            return Some(Taken::NoRoom);
+        }
+        if total <= POOLED {
             self.held += total;
-            Assembly::whole(total, total)
         } else {
-            if self.large >= limits.bodies || room < limits.body_window {
-                return Some(Taken::NoRoom);
-            }
             self.large += 1;
-            let window = limits.body_window.max(POOLED);
-            if total <= limits.stream_above {
-                Assembly::whole(total, window)
-            } else {
-                Assembly::streamed(total, window)
-            }
+        }
+        let assembly = match (whole, total <= POOLED) {
+            (true, true) => Assembly::whole(total, total),
+            (true, false) => Assembly::whole(total, window),
+            (false, _) => Assembly::streamed(total, window),
         };
-        self.partial.insert(s, Partial { assembly, stream: None });
+        self.promised += promise;
+        self.partial.insert(s, Partial { assembly, stream: None, promise });
         None
     }
 
@@ -290,6 +300,7 @@ impl Inbound {
             if total > POOLED {
                 self.large = self.large.saturating_sub(1);
             }
+            self.promised = self.promised.saturating_sub(partial.promise);
             self.pending.insert(s.0..s.0 + 1);
             return partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete);
         }

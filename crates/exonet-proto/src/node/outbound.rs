@@ -485,7 +485,7 @@ impl Outbound {
             return;
         };
         fragments.acked(range);
-        if fragments.is_acked() {
+        if fragments.is_acked() || fragments.is_stalled() {
             letter.acked = true;
             self.arm_probe(now, wait);
         }
@@ -537,15 +537,22 @@ impl Outbound {
     /// HAVE: the window of a large message, or the answer to a probe of an incomplete one.
     pub(super) fn on_have(
         &mut self,
+        now: Mono,
         store: &mut Store,
         (s, r): (Slot, Incarnation),
-        prefix: u64,
-        limit: u64,
+        (prefix, limit): (u64, u64),
         ranges: impl Iterator<Item = Range<u64>>,
-    ) -> Option<MessageKey> {
-        let (_, key) = self.sender.as_ref()?.token(s).filter(|(bound, _)| *bound == r)?;
-        let key = *key;
-        let letter = store.get_mut(key)?;
+        wait: Duration,
+    ) -> Had {
+        let token = self.sender.as_ref().and_then(|sender| sender.token(s));
+        let Some(key) = token.filter(|(bound, _)| *bound == r).map(|(_, key)| *key) else {
+            return Had::Nothing;
+        };
+        let Some(letter) = store.get_mut(key) else { return Had::Nothing };
+        let back = letter.fragments.as_mut().and_then(|fragments| fragments.given_back(now, prefix, wait));
+        if let Some(certain) = back {
+            return self.on_given_back(now, key, letter, s, certain, wait);
+        }
         let head = letter.head_len();
         let probed = letter.acked;
         letter.acked = false;
@@ -555,7 +562,7 @@ impl Outbound {
             Some(fragments) => {
                 fragments.window(prefix, limit);
                 again = probed && fragments.have_only(prefix, ranges);
-                letter.acked = fragments.is_acked();
+                letter.acked = fragments.is_acked() || fragments.is_stalled();
                 letter.source.release(fragments.held().saturating_sub(head));
             }
             None => again |= probed,
@@ -567,7 +574,32 @@ impl Outbound {
         if letter.fragments.is_some() {
             self.enqueue(key, letter);
         }
-        Some(key)
+        Had::Progress(key)
+    }
+
+    /// The receiver no longer holds what it held: its application has given the message back.
+    fn on_given_back(
+        &mut self,
+        now: Mono,
+        key: MessageKey,
+        letter: &mut Letter,
+        s: Slot,
+        certain: bool,
+        wait: Duration,
+    ) -> Had {
+        if !certain {
+            letter.acked = true;
+            self.arm_probe(now, wait);
+            return Had::Nothing;
+        }
+        if !letter.source.is_intact() {
+            return Had::Gone(key);
+        }
+        letter.acked = false;
+        letter.fragments = Some(Box::new(Fragments::new(letter.wire_len(), self.limits.body_window)));
+        self.lost.remove(s.0);
+        self.enqueue(key, letter);
+        Had::Progress(key)
     }
 
     // --- asking, probing, closing ---
@@ -712,6 +744,16 @@ impl Outbound {
     pub(super) const fn unbound(&self) -> u64 {
         self.unbound
     }
+}
+
+/// What a HAVE has brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Had {
+    Nothing,
+    /// The window of this message may have moved.
+    Progress(MessageKey),
+    /// This message would have to be sent again from its start, which is not kept any more.
+    Gone(MessageKey),
 }
 
 enum Cut {

@@ -151,7 +151,7 @@ impl Node {
             Frame::Messages(messages) => self.on_messages(now, place, &messages),
             Frame::Fragment(fragment) => self.on_fragment(now, place, &fragment),
             Frame::Token { r, s } => self.on_probe(now, place, r, s),
-            Frame::Have(have) => self.on_have(place, &have),
+            Frame::Have(have) => self.on_have(now, place, &have),
             Frame::Abandoned { r, bytes } => self.on_abandoned(now, place, r, bytes),
             _ => {}
         }

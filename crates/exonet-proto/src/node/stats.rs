@@ -60,7 +60,7 @@ pub struct Stats {
     pub receiver_records: usize,
     /// Now: messages queued or in doubt.
     pub open_messages: usize,
-    /// Now: bytes received and not yet taken.
+    /// Now: bytes received and not yet taken, and those set aside for messages that are partly there.
     pub received_bytes: usize,
 }
 
