@@ -377,7 +377,7 @@ impl World {
             return;
         };
         host.node.handle_timeout(now);
-        let evictions = host.node.stats().evictions;
+        let evictions = host.node.counts().evictions;
         if evictions > std::mem::replace(&mut host.evictions, evictions) {
             // What is not known here any more ends Unknown there.
             self.ledger.excuse_open();
