@@ -1,5 +1,7 @@
 //! Processes that die and start again, and disks that take their time.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use common::{MS, SECOND, bad_link, forgotten, open, settled};

@@ -1,5 +1,7 @@
 //! Keys that are renewed under traffic, channels that are opened from both sides, identities used twice.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use core::time::Duration;

@@ -1,5 +1,7 @@
 //! Small messages beside a large one.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use core::time::Duration;

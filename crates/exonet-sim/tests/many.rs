@@ -1,5 +1,7 @@
 //! One node and very many that each send once.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use common::{MS, SECOND, forgotten, open};

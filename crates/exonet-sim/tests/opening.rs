@@ -1,5 +1,7 @@
 //! Openings that are forged, replayed, or too many.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use core::net::{Ipv4Addr, SocketAddr};

@@ -1,5 +1,7 @@
 //! Links that fail for a while, one way or both, in the middle of traffic.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};

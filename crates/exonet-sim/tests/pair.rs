@@ -1,5 +1,7 @@
 //! Two nodes on bad links, over many seeds.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, pair, settled};

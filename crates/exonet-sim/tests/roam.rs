@@ -1,5 +1,7 @@
 //! Nodes whose addresses change, and somebody who pretends that they do.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, pair, settled};
