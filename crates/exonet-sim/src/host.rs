@@ -100,7 +100,7 @@ impl Host {
     pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
         if self.reads {
             while let Some(incoming) = self.node.recv(now) {
-                self.incoming(incoming, ledger);
+                self.incoming(&incoming, ledger);
             }
             let keys: Vec<DeliveryKey> = self.reading.keys().copied().collect();
             for key in keys {
@@ -113,7 +113,7 @@ impl Host {
         }
     }
 
-    fn incoming(&mut self, incoming: Incoming, ledger: &mut Ledger) {
+    fn incoming(&mut self, incoming: &Incoming, ledger: &mut Ledger) {
         match &incoming.body {
             IncomingBody::Whole(body) => ledger.taken(body::number_of(&incoming.tag, body)),
             IncomingBody::Stream { .. } => {

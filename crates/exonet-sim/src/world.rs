@@ -220,9 +220,8 @@ impl World {
         message: Outgoing,
     ) -> Result<(u64, MessageKey), SendError> {
         let (tag, body) = body::message(self.next_message, size);
-        self.submit(from, to, |node, now, id, address| {
-            node.send(now, id, &[address], Outgoing { tag, body, ..message })
-        })
+        let message = Outgoing { tag, body, ..message };
+        self.submit(from, to, |node, now, id, address| node.send(now, id, &[address], message))
     }
 
     /// Begins a message of `len` bytes, at least eight, that is written by [`World::write`].
@@ -377,7 +376,7 @@ impl World {
             return;
         };
         host.node.handle_timeout(now);
-        let evictions = host.node.stats().evictions;
+        let evictions = host.node.counts().evictions;
         if evictions > std::mem::replace(&mut host.evictions, evictions) {
             // What is not known here any more ends Unknown there.
             self.ledger.excuse_open();

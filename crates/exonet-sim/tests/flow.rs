@@ -1,5 +1,7 @@
 //! Applications that do not read, or read slowly; bodies that are written and read as they come.
 
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
 mod common;
 
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};

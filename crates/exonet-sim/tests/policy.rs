@@ -1,6 +1,10 @@
 //! Who may talk to a node.
 
+<<<<<<< HEAD
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+=======
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+>>>>>>> sim
 
 mod common;
 

@@ -1,6 +1,6 @@
 //! Nodes whose addresses change, and somebody who pretends that they do.
 
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
 mod common;
 

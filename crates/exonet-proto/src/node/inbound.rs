@@ -13,8 +13,9 @@ use crate::time::Mono;
 
 /// HAVE frames owed at once; a token that finds no room is probed again.
 const MAX_HAVES: usize = 32;
-/// The unanswered STATE of an idle record is repeated at most this seldom.
-const MAX_BACKOFF: Duration = Duration::from_secs(60);
+/// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
+/// that vanished, and each try costs an opening.
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// A drained record is dropped after this, though the sender has not passed it.
 const LINGER: Duration = Duration::from_secs(30);
 

@@ -454,6 +454,11 @@ impl Node {
         self.peers.iter().map(|(_, peer)| peer.id).collect()
     }
 
+    /// The counts of [`Node::stats`] without those of what is there now, which are zero: O(1).
+    pub const fn counts(&self) -> &Stats {
+        &self.stats
+    }
+
     /// Figures of the node. O(peers).
     pub fn stats(&self) -> Stats {
         let senders = self.peers.iter().filter(|(_, peer)| peer.outbound.sender.is_some()).count();

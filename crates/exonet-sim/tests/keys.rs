@@ -1,0 +1,99 @@
+//! Keys that are renewed under traffic, channels that are opened from both sides, identities used twice.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use core::time::Duration;
+
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use exonet_proto::node::{Config, Event};
+use exonet_sim::{Disk, LinkConfig, World};
+
+#[test]
+fn keys_are_renewed_under_traffic() {
+    for seed in 0..30 {
+        let loss = [0.0, 0.02, 0.2][seed as usize % 3];
+        let config = Config { rekey_after: 200 * MS, ..open() };
+        let mut world = World::new(seed, bad_link(loss));
+        let (a, b) = (world.add(config.clone(), true), world.add(config, true));
+        for _ in 0..300 {
+            let size = world.dice().below(20_000) as usize;
+            world.send(a, b, size).unwrap();
+            world.send(b, a, 100).unwrap();
+            let pause = Duration::from_millis(world.dice().below(40));
+            world.run_for(pause);
+        }
+        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        all_delivered(&world, &format!("seed {seed}"));
+        let stats = world.node(a).unwrap().stats();
+        assert!(stats.handshakes > 10, "seed {seed}: {}", stats.handshakes);
+        world.run_for(30 * SECOND);
+        let mut quiet = 0;
+        for node in [a, b] {
+            assert!(!world.events(node).iter().any(|event| matches!(event, Event::IdentityConflict { .. })));
+            quiet += world.node(node).unwrap().stats().open_messages;
+        }
+        assert_eq!(quiet, 0);
+    }
+}
+
+#[test]
+fn renewing_keys_costs_no_retransmission_on_a_clean_link() {
+    let config = Config { rekey_after: 300 * MS, ..open() };
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let (a, b) = (world.add(config.clone(), true), world.add(config, true));
+    for _ in 0..500 {
+        world.send(a, b, 3_000).unwrap();
+        world.run_for(5 * MS);
+    }
+    settled(&mut world, 5 * SECOND, "all");
+    let (a, b) = (world.node(a).unwrap().stats(), world.node(b).unwrap().stats());
+    assert!(a.handshakes >= 6, "{}", a.handshakes);
+    assert_eq!((a.packets_lost, b.duplicates_suppressed, b.strays, a.strays), (0, 0, 0, 0));
+}
+
+#[test]
+fn openings_that_cross_leave_one_channel() {
+    for seed in 0..60 {
+        let mut world = World::new(seed, bad_link([0.0, 0.1, 0.4][seed as usize % 3]));
+        let (a, b) = (world.add(open(), true), world.add(open(), true));
+        for _ in 0..20 {
+            world.send(a, b, 500).unwrap();
+            world.send(b, a, 500).unwrap();
+        }
+        settled(&mut world, 30 * SECOND, &format!("seed {seed}"));
+        all_delivered(&world, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 800, &format!("seed {seed}"));
+    }
+}
+
+#[test]
+fn two_processes_with_one_identity_are_reported() {
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let b = world.add(open(), true);
+    let secret = [7; 32];
+    let twins = [0, 1].map(|_| world.add_with_key(open(), secret, Some(Disk::default())));
+    world.ledger.excuse_open();
+    for _ in 0..3 {
+        for twin in twins {
+            world.send(twin, b, 100).unwrap();
+            world.run_for(3 * SECOND);
+        }
+    }
+    let conflict = world.events(b).iter().any(|event| matches!(event, Event::IdentityConflict { .. }));
+    assert!(conflict);
+}
+
+#[test]
+fn a_restart_is_no_conflict() {
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let (a, b) = (world.add(open(), true), world.add(open(), true));
+    for _ in 0..6 {
+        world.send(a, b, 100).unwrap();
+        world.run_for(3 * SECOND);
+        world.crash(a);
+    }
+    let events = world.events(b);
+    assert!(!events.iter().any(|event| matches!(event, Event::IdentityConflict { .. })), "{events:?}");
+}
