@@ -1,10 +1,6 @@
 //! Processes that die and start again, and disks that take their time.
 
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-=======
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
->>>>>>> sim
 
 mod common;
 

@@ -1,10 +1,6 @@
 //! Openings that are forged, replayed, or too many.
 
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-=======
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
->>>>>>> sim
 
 mod common;
 

@@ -1,10 +1,6 @@
 //! Links that fail for a while, one way or both, in the middle of traffic.
 
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-=======
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
->>>>>>> sim
 
 mod common;
 

@@ -1,10 +1,6 @@
 //! Who may talk to a node.
 
-<<<<<<< HEAD
-#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_possible_truncation)]
-=======
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
->>>>>>> sim
 
 mod common;
 
