@@ -188,6 +188,20 @@ fn twenty_bodies_at_once() {
 }
 
 #[test]
+fn a_writer_with_less_room_than_the_window_it_is_granted_goes_on() {
+    for (seed, window) in [64 << 10, 200 << 10, 1 << 20].into_iter().enumerate() {
+        let mut world = World::new(seed as u64, bad_link(0.01));
+        let small = Limits { body_window: window, ..Limits::default() };
+        let (a, b) = (world.add(limited(small), true), world.add(open(), true));
+        for len in [3 * MIB as u64, 9 * MIB as u64 + 17] {
+            world.send_stream(a, b, len).unwrap();
+            settled(&mut world, 120 * SECOND, &format!("window {window}, {len} bytes"));
+        }
+        all_delivered(&world, &format!("window {window}"));
+    }
+}
+
+#[test]
 fn a_slow_writer_and_a_slow_reader() {
     let mut world = World::new(1, bad_link(0.02));
     let (a, b) = (world.add(open(), true), world.add(open(), true));

@@ -71,10 +71,11 @@ impl Fragments {
         self.acked.covers(self.held..self.total)
     }
 
-    /// All that may be sent has been acknowledged, and the window is closed: the receiver has to say how it
-    /// stands.
-    pub(crate) fn is_stalled(&self) -> bool {
-        let closed = self.lost.is_empty() && self.limit <= self.next && self.next < self.total;
+    /// All that may be sent has been acknowledged, and nothing more can be: the window is closed, or what there is
+    /// ends at `available`. The receiver has to say how it stands.
+    pub(crate) fn is_stalled(&self, available: u64) -> bool {
+        let end = self.limit.min(available);
+        let closed = self.lost.is_empty() && end <= self.next && self.next < self.total;
         closed && self.acked.covers(self.held..self.next)
     }
 
@@ -167,11 +168,11 @@ mod tests {
         let mut f = Fragments::new(100, 50);
         f.sent(0..50);
         f.acked(0..40);
-        assert!(!f.is_stalled());
+        assert!(!f.is_stalled(u64::MAX));
         f.acked(40..50);
-        assert!(f.is_stalled());
+        assert!(f.is_stalled(u64::MAX));
         f.window(10, 60);
-        assert!(!f.is_stalled());
+        assert!(!f.is_stalled(u64::MAX));
     }
 
     #[test]

@@ -71,6 +71,12 @@ impl Letter {
         self.head_len() + self.source.len()
     }
 
+    /// Everything that can be sent of it has been acknowledged: only the receiver's word can bring it on.
+    pub(crate) fn is_spent(&self) -> bool {
+        let available = if self.writer_waits { self.available() } else { u64::MAX };
+        self.fragments.as_ref().is_some_and(|cut| cut.is_acked() || cut.is_stalled(available))
+    }
+
     /// Whether it has a window of its own.
     pub(crate) fn is_large(&self) -> bool {
         self.wire_len() > POOLED

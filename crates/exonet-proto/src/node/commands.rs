@@ -117,6 +117,10 @@ impl Node {
         if !letter.is_large() && letter.available() == letter.wire_len() {
             letter.source.join();
         }
+        if letter.fragments.is_some() {
+            let wait = peer.link.pto() * 2;
+            peer.outbound.on_written(now.mono, letter, wait);
+        }
         peer.outbound.enqueue(key, letter);
         let index = letter.peer;
         self.touch(now, index);

@@ -485,8 +485,16 @@ impl Outbound {
             return;
         };
         fragments.acked(range);
-        if fragments.is_acked() || fragments.is_stalled() {
+        if letter.is_spent() {
             letter.acked = true;
+            self.arm_probe(now, wait);
+        }
+    }
+
+    /// The application wrote to a message: more than there is room for, perhaps, though all of it has arrived.
+    pub(super) fn on_written(&mut self, now: Mono, letter: &mut Letter, wait: Duration) {
+        letter.acked = letter.is_spent();
+        if letter.acked {
             self.arm_probe(now, wait);
         }
     }
@@ -562,8 +570,8 @@ impl Outbound {
             Some(fragments) => {
                 fragments.window(prefix, limit);
                 again = probed && fragments.have_only(prefix, ranges);
-                letter.acked = fragments.is_acked() || fragments.is_stalled();
                 letter.source.release(fragments.held().saturating_sub(head));
+                letter.acked = letter.is_spent();
             }
             None => again |= probed,
         }
