@@ -113,16 +113,21 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
-/// Three figures and the unit that suits: `840 us`, `10.3 ms`, `1.20 s`.
+/// Three figures and the unit that suits: `840 us`, `10.3 ms`, `2 s`.
 pub(crate) fn span(span: Duration) -> String {
     let seconds = span.as_secs_f64();
     if seconds < 1e-3 {
         format!("{:.0} us", seconds * 1e6)
     } else if seconds < 1.0 {
-        format!("{:.1} ms", seconds * 1e3)
+        trimmed(&format!("{:.1}", seconds * 1e3), "ms")
     } else {
-        format!("{seconds:.2} s")
+        trimmed(&format!("{seconds:.2}"), "s")
     }
+}
+
+/// A number without the zeros that say nothing, and its unit.
+fn trimmed(number: &str, unit: &str) -> String {
+    format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
 }
 
 /// `count` things in `span`, as a rate a second.
@@ -133,8 +138,7 @@ pub(crate) fn rate(count: u64, span: Duration) -> f64 {
 
 /// A share as `5 %` or `0.5 %`.
 pub(crate) fn percent(share: f64) -> String {
-    let text = format!("{:.2}", share * 100.0);
-    format!("{} %", text.trim_end_matches('0').trim_end_matches('.'))
+    trimmed(&format!("{:.2}", share * 100.0), "%")
 }
 
 #[cfg(test)]
@@ -180,7 +184,9 @@ mod tests {
     fn times_read_well() {
         assert_eq!(span(Duration::from_micros(840)), "840 us");
         assert_eq!(span(Duration::from_micros(10_340)), "10.3 ms");
-        assert_eq!(span(Duration::from_millis(1_200)), "1.20 s");
+        assert_eq!(span(Duration::from_millis(1_200)), "1.2 s");
+        assert_eq!(span(Duration::from_millis(10)), "10 ms");
+        assert_eq!(span(Duration::from_secs(20)), "20 s");
     }
 
     proptest! {

@@ -4,7 +4,6 @@ use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{
@@ -12,9 +11,10 @@ use exonet_proto::node::{
     Outgoing, SendError as CoreError, Status, Transmit,
 };
 use exonet_proto::{Mono, NodeId, Now};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::oneshot;
 
 use crate::receipts::{Receipts, Settled, SlotIndex};
+use crate::room::Room;
 use crate::trace::Trace;
 
 /// How far a node is in its life.
@@ -27,12 +27,6 @@ pub(crate) enum Phase {
     Stopped,
     /// The core panicked: nothing that it says can be relied on.
     Broken,
-}
-
-/// A place in line for room in one peer's queue.
-pub(crate) struct Line {
-    pub(crate) notify: Arc<Notify>,
-    waiting: usize,
 }
 
 /// What the caller of [`Engine::pump`] has to see to once the lock is free.
@@ -61,10 +55,7 @@ pub(crate) struct Engine {
     pub(crate) batch: Option<Batch>,
     /// Peers to be admitted or not, for the driver.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
-    lines: BTreeMap<NodeId, Line>,
-    /// Places promised by permits.
-    promised: BTreeMap<NodeId, usize>,
-    queue_limit: usize,
+    pub(crate) room: Room,
     writers: BTreeMap<MessageKey, Option<Waker>>,
     readers: BTreeMap<DeliveryKey, Waker>,
     pings: BTreeMap<u64, oneshot::Sender<Option<Duration>>>,
@@ -83,9 +74,7 @@ impl Engine {
             armed: Mono::NEVER,
             batch: None,
             asks: Vec::new(),
-            lines: BTreeMap::new(),
-            promised: BTreeMap::new(),
-            queue_limit,
+            room: Room::new(queue_limit),
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
             pings: BTreeMap::new(),
@@ -108,7 +97,8 @@ impl Engine {
             self.on_event(&event, &mut todo, wakes);
         }
         if todo.freed {
-            self.admit_all();
+            // The core tells of room that a STATE made, and only where it refused a message itself.
+            self.room.serve_all(&mut self.core);
         }
         let oldest = self.receipts.oldest();
         todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && self.core.is_quiet());
@@ -124,14 +114,14 @@ impl Engine {
     fn on_event(&mut self, event: &Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
         match *event {
             Event::Outcome { key, outcome, id, late } => {
-                todo.freed |= outcome != Outcome::Delivered || !self.promised.is_empty();
+                todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
                 wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
                     wakes.extend(self.writers.remove(&key).flatten());
                 }
             }
             Event::Readable => todo.readable = true,
-            Event::Sendable { peer } => self.admit_next(&peer),
+            Event::Sendable { peer } => self.room.serve(&mut self.core, &peer),
             Event::BodyWritable { key } => {
                 wakes.extend(self.writers.get_mut(&key).and_then(Option::take));
             }
@@ -163,16 +153,6 @@ impl Engine {
 
     // ---- sending
 
-    /// Whether a message to `peer` would be taken now, places promised to others set aside.
-    fn has_room(&mut self, peer: &NodeId) -> bool {
-        let promised = self.promised.get(peer).copied().unwrap_or(0);
-        if promised == 0 {
-            return self.core.has_room(peer);
-        }
-        let held = self.core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
-        held.saturating_add(promised) < self.queue_limit && self.core.has_room(peer)
-    }
-
     /// Queues a message, or says Full without touching it.
     pub(crate) fn send(
         &mut self,
@@ -185,7 +165,7 @@ impl Engine {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
         }
-        if !self.has_room(&peer) {
+        if !self.room.has(&mut self.core, &peer) {
             return Err(CoreError::Full);
         }
         // Taken only here: Full, the one refusal that is tried again, has been ruled out.
@@ -204,10 +184,10 @@ impl Engine {
     ) -> Result<(), CoreError> {
         let mut any = false;
         while messages.peek().is_some() {
-            if self.phase == Phase::Open && any && !self.has_room(&peer) {
+            if self.phase == Phase::Open && any && !self.room.has(&mut self.core, &peer) {
                 return Ok(());
             }
-            if self.phase == Phase::Open && !self.has_room(&peer) {
+            if self.phase == Phase::Open && !self.room.has(&mut self.core, &peer) {
                 return Err(CoreError::Full);
             }
             let (slot, _) = self.send(now, peer, hints, &mut messages.next(), None)?;
@@ -233,9 +213,7 @@ impl Engine {
             self.writers.insert(key, None);
         }
         let slot = self.receipts.open(key);
-        if !self.lines.is_empty() {
-            self.admit_next(&peer);
-        }
+        self.room.serve(&mut self.core, &peer);
         Ok((slot, key))
     }
 
@@ -244,26 +222,23 @@ impl Engine {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
         }
-        if !self.has_room(&peer) {
+        if !self.room.has(&mut self.core, &peer) {
             return Err(CoreError::Full);
         }
-        *self.promised.entry(peer).or_insert(0) += 1;
-        self.admit_next(&peer);
+        self.room.promise(peer);
+        self.room.serve(&mut self.core, &peer);
         Ok(())
     }
 
-    /// Ends a promise, unused.
+    /// Ends a promise.
     pub(crate) fn give_back(&mut self, peer: &NodeId) {
-        if let Some(count) = self.promised.get_mut(peer) {
-            *count -= 1;
-            if *count == 0 {
-                self.promised.remove(peer);
-            }
+        self.room.end_promise(peer);
+        if self.phase < Phase::Stopped {
+            self.room.serve(&mut self.core, peer);
         }
-        self.admit_next(peer);
     }
 
-    /// Ends a promise by a message.
+    /// Sends on a promise.
     pub(crate) fn redeem(
         &mut self,
         now: Now,
@@ -277,41 +252,12 @@ impl Engine {
         self.queue(now, peer, hints, message.into_outgoing(now.mono), None)
     }
 
-    /// Wakes the first in line for `peer`, if there is room. It wakes the next when it has been served, so
-    /// that one event never wakes them all.
-    fn admit_next(&mut self, peer: &NodeId) {
-        if self.lines.contains_key(peer)
-            && self.has_room(peer)
-            && let Some(line) = self.lines.get(peer)
-        {
-            line.notify.notify_one();
-        }
-    }
-
-    /// The core tells of room that a STATE made, and only where it refused a message itself. A withdrawal makes
-    /// room too, and a permit refuses before the core does.
-    fn admit_all(&mut self) {
-        let peers: Vec<NodeId> = self.lines.keys().copied().collect();
-        for peer in peers {
-            self.admit_next(&peer);
-        }
-    }
-
-    pub(crate) fn join_line(&mut self, peer: NodeId) -> Arc<Notify> {
-        let line = self.lines.entry(peer).or_insert_with(|| Line { notify: Arc::default(), waiting: 0 });
-        line.waiting += 1;
-        Arc::clone(&line.notify)
-    }
-
+    /// Leaves the line for `peer`. Its turn, if it had come, is the next one's.
     pub(crate) fn leave_line(&mut self, peer: &NodeId) {
-        if let Some(line) = self.lines.get_mut(peer) {
-            line.waiting -= 1;
-            if line.waiting == 0 {
-                self.lines.remove(peer);
-            }
+        self.room.leave(peer);
+        if self.phase < Phase::Stopped {
+            self.room.serve(&mut self.core, peer);
         }
-        // Its turn, if it had come, is the next one's.
-        self.admit_next(peer);
     }
 
     /// Writes on in a streamed body, or leaves a waker.
@@ -411,13 +357,6 @@ impl Engine {
         }
     }
 
-    /// Lets those who wait for room see that there will be none.
-    pub(crate) fn turn_away(&self) {
-        for line in self.lines.values() {
-            line.notify.notify_waiters();
-        }
-    }
-
     /// Nothing is left to do.
     pub(crate) fn is_quiet(&self) -> bool {
         self.phase >= Phase::Stopped || self.core.is_quiet()
@@ -452,7 +391,7 @@ impl Engine {
         wakes.extend(core::mem::take(&mut self.writers).into_values().flatten());
         wakes.extend(core::mem::take(&mut self.readers).into_values());
         self.pings.clear();
-        self.turn_away();
+        self.room.turn_away();
         true
     }
 

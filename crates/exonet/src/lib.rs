@@ -67,6 +67,7 @@ mod receipts;
 mod receive;
 mod report;
 mod resolve;
+mod room;
 mod send;
 mod shared;
 mod socket;

@@ -18,7 +18,7 @@ struct Place<'a> {
 
 impl<'a> Place<'a> {
     fn take(shared: &'a Shared, peer: NodeId) -> Self {
-        let notify = shared.amend(|engine| engine.join_line(peer));
+        let notify = shared.amend(|engine| engine.room.join(peer));
         Self { shared, peer, notify }
     }
 }

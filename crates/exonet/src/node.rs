@@ -303,7 +303,7 @@ impl Node {
         let shared = self.shared();
         shared.step(|engine, now| engine.close(now));
         shared.readable.notify_waiters();
-        shared.amend(|engine| engine.turn_away());
+        shared.amend(|engine| engine.room.turn_away());
         wait_until(shared, Some(deadline), || shared.look(|engine| engine.is_quiet())).await;
         let open = shared.look(|engine| engine.open_messages());
         shared.stop(None);

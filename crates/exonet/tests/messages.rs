@@ -176,6 +176,25 @@ async fn a_delivery_that_is_dropped_is_handed_out_again() {
 }
 
 #[tokio::test]
+async fn messages_that_come_together_wake_one_receiver_each() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let once = || {
+            let bob = bob.clone();
+            tokio::spawn(async move { bob.recv().await.unwrap().from })
+        };
+        let receivers = [once(), once(), once()];
+        // On this runtime of one thread, all of them now wait.
+        tokio::task::yield_now().await;
+        drop(alice.send_batch(&bob.peer_addr(), ["a", "b", "c"]).await.unwrap());
+        for receiver in receivers {
+            assert_eq!(receiver.await.unwrap(), alice.id());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_waiting_receiver_that_gives_up_passes_its_turn_on() {
     let (alice, bob) = pair().await;
     within(async {

@@ -17,9 +17,9 @@ EXAMPLES
   The memory of a hundred thousand peers:
       exon bench --seconds 1 --peers 100000
 
-Two nodes in this process over loopback sockets, encrypted as always. For the memory, one node meets many
-fresh ones of another process, with datagrams over a pipe and a clock that is moved by hand, so that idle
-times pass at once; what these peers need themselves is not counted.";
+Two nodes in this process over loopback sockets, encrypted as always. For the memory, one node
+meets many fresh ones of another process, with datagrams over a pipe and a clock that is moved
+by hand, so that idle times pass at once; what these peers need themselves is not counted.";
 
 /// Measure this machine: messages a second, round trips, memory per peer
 #[derive(Args, Debug)]

@@ -17,9 +17,9 @@ EXAMPLES
   In a script:
       exon cp backup.tar ID@HOST:PORT --timeout 10m --json
 
-`stored` means: the receiver has the whole file, its BLAKE3 hash matches, and it is on the disk under its
-name. After exit code 3 the same command may be repeated without harm: a file that is there already, with the
-same content, is not stored again.";
+`stored` means: the receiver has the whole file, its BLAKE3 hash matches, and it is on the disk
+under its name. After exit code 3 the same command may be repeated without harm: a file that is
+there already, with the same content, is not stored again.";
 
 /// Copy files of any size to a node that listens with --out
 #[derive(Args, Debug)]

@@ -17,12 +17,13 @@ EXAMPLES
   Without the crash nothing may stay unknown; for a script:
       exon demo --no-crash --json | tail -n 1
 
-Real sockets on loopback, through a relay that spoils them. The receiver is a process of its own that keeps
-nothing but its key and one integer; it is killed (kill -9) and started again in the middle. Beside it, the
-same messages go through an equal relay, by resending until acknowledged, as most programs do.
+Real sockets on loopback, through a relay that spoils them. The receiver is a process of its own
+that keeps nothing but its key and one integer; it is killed (kill -9) and started again in the
+middle. Beside it, the same messages go through an equal relay, by resending until acknowledged,
+as most programs do.
 
-The last line of --json has: sent, delivered, duplicates, lost, unknown, seconds, msgs_per_s, records_left,
-seed. Exit code 1 if anything was lost or came twice.";
+The last line of --json has: sent, delivered, duplicates, lost, unknown, seconds, msgs_per_s,
+records_left, seed. Exit code 1 if anything was lost or came twice.";
 
 /// See it at work over a network that loses, doubles, garbles, moves and dies
 #[derive(Args, Clone, Debug)]

@@ -11,8 +11,9 @@ EXAMPLES
       exon id sensor-7 --new
       exon send --as sensor-7 ID@HOST:PORT 'it is 21 degrees'
 
-An identity is a key and one integer in a directory of its own. Move it, but never copy it: two nodes with
-one key cannot keep the promise of exactly once. The same holds for a directory restored from a backup.";
+An identity is a key and one integer in a directory of its own. Move it, but never copy it: two
+nodes with one key cannot keep the promise of exactly once. The same holds for a directory
+restored from a backup.";
 
 /// Show or make a stored identity
 #[derive(Args, Debug)]

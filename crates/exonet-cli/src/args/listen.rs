@@ -18,9 +18,10 @@ EXAMPLES
   Wait for one message on any free port, for a script:
       exon listen --bind 127.0.0.1:0 --exit-after 1 --json
 
-A message is taken when it has been printed, or is on the disk: only then does its sender hear `delivered`.
-Files keep the name that the sender gave. A name that is taken already is refused, unless the file there has
-the very same content; so are names that are paths, hidden or reserved. Messages are stored under their id.";
+A message is taken when it has been printed, or is on the disk: only then does its sender hear
+`delivered`. Files keep the name that the sender gave. A name that is taken already is refused,
+unless the file there has the very same content; so are names that are paths, hidden or
+reserved. Messages are stored under their id.";
 
 /// Take messages and files, as the stored identity `default` unless told otherwise
 #[derive(Args, Debug)]

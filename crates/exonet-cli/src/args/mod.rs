@@ -44,8 +44,8 @@ EXIT CODES
     4  some message was certainly not delivered: expired, cancelled or refused
   130  interrupted
 
-A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and several may be
-given: ID@HOST:PORT,HOST:PORT.";
+A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and
+several may be given: ID@HOST:PORT,HOST:PORT.";
 
 /// Messages and files between machines, exactly once, encrypted, with no server in between.
 #[derive(Debug, Parser)]
@@ -111,6 +111,8 @@ mod tests {
             let name = command.get_name().to_owned();
             let help = command.render_help().to_string();
             assert!(help.contains("EXAMPLES"), "{name} has no examples");
+            let own = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(own.lines().all(|line| line.len() <= 100), "{name}: the terminal would break a line");
             assert!(help.contains(&format!("exon {name}")), "{name} is not in its examples");
         }
     }

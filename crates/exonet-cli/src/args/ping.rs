@@ -15,7 +15,8 @@ EXAMPLES
   Twenty pings, five a second:
       exon ping ID@HOST:PORT -n 20 --interval 200ms
 
-A ping is authenticated: an answer proves that the node with this id is there. Exit code 4: none came.";
+A ping is authenticated: an answer proves that the node with this id is there. Exit code 4: none
+came.";
 
 /// Measure the way to a node
 #[derive(Args, Debug)]

@@ -20,10 +20,11 @@ EXAMPLES
       exon send ID@HOST:PORT --deadline 2s --priority urgent 'look now'
 
   A script that must know:
-      exon send ID@HOST:PORT --timeout 30s 'pay 10' || echo \"exit code $?: not known to be delivered\"
+      exon send ID@HOST:PORT --timeout 30s 'pay 10' || echo \"not known to be paid: $?\"
 
-Exit code 3 means that some message was delivered once or not at all, and nobody can tell which; its id is
-the same at both ends. Exit code 4 means that some message was certainly not delivered: send it again freely.";
+Exit code 3 means that some message was delivered once or not at all, and nobody can tell which;
+its id is the same at both ends. Exit code 4 means that some message was certainly not
+delivered: send it again freely.";
 
 /// Send messages: arguments, files, or the lines of standard input
 #[derive(Args, Debug)]
@@ -42,7 +43,7 @@ pub(crate) struct SendArgs {
     #[arg(long)]
     pub(crate) stdin_lines: bool,
     /// A tag for dispatch at the receiver, at most 255 bytes
-    #[arg(long, value_name = "TAG", default_value = "")]
+    #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
     pub(crate) tag: String,
     /// Which messages go first
     #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]

@@ -177,6 +177,11 @@ impl Received {
         self.due.is_some()
     }
 
+    /// The packet just taken asks for its round-trip time: the ACK is owed now.
+    pub fn ack_at_once(&mut self, now: Mono) {
+        self.due = Some(self.due.map_or(now, |due| due.min(now)));
+    }
+
     /// An ACK of [`ranges`](Self::ranges) leaves.
     pub fn on_ack_sent(&mut self) {
         self.unacked = 0;

@@ -129,6 +129,7 @@ impl Assembly {
 
     /// Bytes of memory in use.
     #[cfg(test)]
+    #[cfg(test)]
     pub(crate) fn memory(&self) -> u64 {
         match &self.data {
             Data::Whole(buffer) => buffer.len() as u64,

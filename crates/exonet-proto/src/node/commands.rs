@@ -24,7 +24,8 @@ impl Node {
         hints: &[SocketAddr],
         message: Outgoing,
     ) -> Result<MessageKey, SendError> {
-        let source = Source::Whole(message.body.clone());
+        let mut message = message;
+        let source = Source::Whole(core::mem::take(&mut message.body));
         self.submit(now, peer, hints, message, source)
     }
 
@@ -168,6 +169,7 @@ impl Node {
             peer.outbound.note_idle(now.mono);
         }
         self.conclude(key, &letter, outcome);
+        self.say_sendable(index);
         self.touch(now, index);
     }
 

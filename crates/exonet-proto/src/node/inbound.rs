@@ -48,6 +48,16 @@ pub(super) enum Taken {
     Violation,
 }
 
+/// What a HAVE says.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) s: Slot,
+    pub(super) r: Incarnation,
+    pub(super) prefix: u64,
+    pub(super) limit: u64,
+    pub(super) islands: Vec<Range<u64>>,
+}
+
 /// The receiving direction from one peer.
 #[derive(Debug)]
 pub(super) struct Inbound {
@@ -231,10 +241,10 @@ impl Inbound {
         if total > limits.message.saturating_add(MAX_HEAD) {
             return Taken::Violation;
         }
-        if !self.partial.contains_key(&s) {
-            if let Some(refused) = self.begin(s, total, limits, room) {
-                return refused;
-            }
+        if !self.partial.contains_key(&s)
+            && let Some(refused) = self.begin(s, total, limits, room)
+        {
+            return refused;
         }
         let Some(partial) = self.partial.get_mut(&s) else {
             return Taken::NoRoom;
@@ -401,15 +411,16 @@ impl Inbound {
         self.state_at = Mono::NEVER;
     }
 
-    pub(super) fn next_have(&mut self) -> Option<(Slot, Incarnation, u64, u64, Vec<Range<u64>>)> {
+    pub(super) fn next_have(&mut self) -> Option<Held> {
         let s = self.haves.pop_front()?;
         let r = self.receiver.as_ref()?.incarnation();
         let Some(partial) = self.partial.get(&s) else {
-            return Some((s, r, 0, 0, Vec::new()));
+            return Some(Held { s, r, prefix: 0, limit: 0, islands: Vec::new() });
         };
         let assembly = &partial.assembly;
         let limit = if assembly.total() > POOLED { assembly.limit() } else { 0 };
-        Some((s, r, assembly.prefix(), limit, assembly.islands().take(32).collect()))
+        let islands = assembly.islands().take(crate::wire::MAX_HAVE_RANGES).collect();
+        Some(Held { s, r, prefix: assembly.prefix(), limit, islands })
     }
 
     pub(super) fn owes_have(&self) -> bool {

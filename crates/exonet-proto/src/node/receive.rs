@@ -119,6 +119,11 @@ impl Node {
             eliciting |= frame.is_ack_eliciting();
             match frame {
                 Frame::Ack(ack) => self.on_ack(now, place, index, &ack)?,
+                Frame::Ping => {
+                    if let Some(epoch) = self.epoch(place, index) {
+                        epoch.received.ack_at_once(now.mono);
+                    }
+                }
                 Frame::Close { .. } => {
                     self.drop_channel(now, place);
                     return Ok(false);

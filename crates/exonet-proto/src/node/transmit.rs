@@ -336,10 +336,10 @@ impl Filling<'_, '_> {
             }
         }
         while self.writer.remaining() > MIN_HAVE
-            && let Some((s, r, prefix, limit, ranges)) = inbound.next_have()
+            && let Some(held) = inbound.next_have()
         {
-            if self.writer.have(r, s, prefix, limit, ranges) {
-                self.epoch.sent.carry(Carried::Have { s });
+            if self.writer.have(held.r, held.s, held.prefix, held.limit, held.islands) {
+                self.epoch.sent.carry(Carried::Have { s: held.s });
                 self.eliciting = true;
             }
         }
@@ -442,7 +442,7 @@ impl Filling<'_, '_> {
             let room = Room { left: frame.remaining(), empty, open };
             match outbound.next(self.now, store, room) {
                 Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {
-                    key = next
+                    key = next;
                 }
                 other => break other,
             }

@@ -253,7 +253,9 @@ impl<'a> Report<'a> {
         let detail = if outcome == "stored" {
             counts.bytes = counts.bytes.saturating_add(item.size);
             let rate = units::whole(units::rate(item.size, *took)).unwrap_or(0);
-            format!("{} in {}, {}/s", Size(item.size), units::span(*took), Size(rate))
+            // Of a small file, the rate tells nothing.
+            let rate = if item.size < 1 << 20 { String::new() } else { format!(", {}/s", Size(rate)) };
+            format!("{} in {}{rate}", Size(item.size), units::span(*took))
         } else {
             reason.clone().or_else(|| id.clone()).unwrap_or_default()
         };
@@ -283,7 +285,8 @@ impl<'a> Report<'a> {
         };
         if counts.stored + left > 1 {
             let took = units::span(self.started.elapsed());
-            let text = format!("{} stored ({}) in {took}, {left} not", counts.stored, Size(counts.bytes));
+            let rest = if left > 0 { format!(", {left} not") } else { String::new() };
+            let text = format!("{} stored, {} in {took}{rest}", counts.stored, Size(counts.bytes));
             self.settings.note(text);
         }
         self.settings.output.line(&Summary {

@@ -1,0 +1,95 @@
+//! Room in the queues: places that permits promise, and those who wait for one.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use exonet_proto::NodeId;
+use exonet_proto::node::Node as Core;
+use tokio::sync::Notify;
+
+/// Those who wait for room in one peer's queue, first come, first served.
+#[derive(Default)]
+struct Line {
+    notify: Arc<Notify>,
+    waiting: usize,
+}
+
+/// One wake-up never wakes a whole line: whoever has been served, or leaves, lets the next try.
+pub(crate) struct Room {
+    lines: BTreeMap<NodeId, Line>,
+    /// Places promised by permits; absent peers have none.
+    promised: BTreeMap<NodeId, usize>,
+    /// Messages that the queue to one peer holds.
+    limit: usize,
+}
+
+impl Room {
+    pub(crate) fn new(limit: usize) -> Self {
+        Self { lines: BTreeMap::new(), promised: BTreeMap::new(), limit }
+    }
+
+    /// Whether a message to `peer` would be taken now, places promised to others set aside.
+    pub(crate) fn has(&self, core: &mut Core, peer: &NodeId) -> bool {
+        let Some(promised) = self.promised.get(peer) else {
+            return core.has_room(peer);
+        };
+        let held = core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
+        held.saturating_add(*promised) < self.limit && core.has_room(peer)
+    }
+
+    pub(crate) fn promise(&mut self, peer: NodeId) {
+        *self.promised.entry(peer).or_insert(0) += 1;
+    }
+
+    pub(crate) fn end_promise(&mut self, peer: &NodeId) {
+        if let Some(count) = self.promised.get_mut(peer) {
+            *count -= 1;
+            if *count == 0 {
+                self.promised.remove(peer);
+            }
+        }
+    }
+
+    /// Whether some room comes and goes without the core's knowledge.
+    pub(crate) fn has_promises(&self) -> bool {
+        !self.promised.is_empty()
+    }
+
+    /// Lets the first in line for `peer` try, if there is room.
+    pub(crate) fn serve(&self, core: &mut Core, peer: &NodeId) {
+        if let Some(line) = self.lines.get(peer)
+            && self.has(core, peer)
+        {
+            line.notify.notify_one();
+        }
+    }
+
+    /// As [`Self::serve`], for every line.
+    pub(crate) fn serve_all(&self, core: &mut Core) {
+        for peer in self.lines.keys() {
+            self.serve(core, peer);
+        }
+    }
+
+    pub(crate) fn join(&mut self, peer: NodeId) -> Arc<Notify> {
+        let line = self.lines.entry(peer).or_default();
+        line.waiting += 1;
+        Arc::clone(&line.notify)
+    }
+
+    pub(crate) fn leave(&mut self, peer: &NodeId) {
+        if let Some(line) = self.lines.get_mut(peer) {
+            line.waiting -= 1;
+            if line.waiting == 0 {
+                self.lines.remove(peer);
+            }
+        }
+    }
+
+    /// Lets everybody see that there will be none.
+    pub(crate) fn turn_away(&self) {
+        for line in self.lines.values() {
+            line.notify.notify_waiters();
+        }
+    }
+}
