@@ -89,6 +89,22 @@ fn an_application_that_does_not_read_holds_the_sender_up() {
 }
 
 #[test]
+fn copies_of_what_waits_are_not_kept() {
+    let link = LinkConfig { duplicate: 0.6, jitter: 5 * MS, ..LinkConfig::perfect(10 * MS) };
+    let mut world = World::new(1, link);
+    let (a, b) = (world.add(open(), true), world.add(open(), true));
+    world.set_reads(b, false);
+    for _ in 0..100 {
+        world.send(a, b, 1_000).unwrap();
+    }
+    world.run_for(5 * SECOND);
+    assert_eq!(stats(&world, b).received_bytes, 100_000);
+    world.set_reads(b, true);
+    settled(&mut world, 5 * SECOND, "it reads");
+    all_delivered(&world, "it reads");
+}
+
+#[test]
 fn many_senders_fill_no_more_than_the_node_takes() {
     let limits = Limits { received_bytes: MIB, pool_window: 512 << 10, ..Limits::default() };
     let mut world = World::new(1, bad_link(0.01));
