@@ -194,6 +194,11 @@ impl<C: Copy> Sent<C> {
         self.staged = 0;
     }
 
+    /// How many packets are remembered.
+    pub fn remembered(&self) -> usize {
+        self.packets.len()
+    }
+
     /// Whether no packet waits for its fate.
     pub fn is_settled(&self) -> bool {
         self.outstanding == 0

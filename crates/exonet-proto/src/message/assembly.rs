@@ -10,6 +10,12 @@ use crate::half::IntervalSet;
 /// Streamed bodies are held in blocks of this size.
 const BLOCK: u64 = 64 << 10;
 
+/// The sender is told of so many bytes at the latest: half of the least that it keeps to send again.
+const NEWS: u64 = 32 << 10;
+
+/// Pieces without a gap that one message may consist of while it comes.
+const MAX_ISLANDS: usize = 4_096;
+
 /// A fragment that cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
@@ -17,6 +23,8 @@ pub(crate) enum Refused {
     Contradiction,
     /// It is beyond what the sender was allowed.
     BeyondWindow,
+    /// What has come lies in too many pieces to keep account of another.
+    Scattered,
 }
 
 /// The receiver's view of one fragmented message. Holds what lies within the window, never more.
@@ -28,6 +36,8 @@ pub(crate) struct Assembly {
     have: IntervalSet,
     /// The application has read everything below.
     read: u64,
+    /// The prefix that the sender was last told.
+    told: u64,
     data: Data,
 }
 
@@ -51,7 +61,7 @@ impl Assembly {
     }
 
     fn new(total: u64, window: u64, data: Data) -> Self {
-        Self { total, limit: window.min(total), have: IntervalSet::new(), read: 0, data }
+        Self { total, limit: window.min(total), have: IntervalSet::new(), read: 0, told: 0, data }
     }
 
     /// Takes a fragment. Gives how many of its bytes were new.
@@ -65,6 +75,10 @@ impl Assembly {
         }
         let new: u64 = self.have.gaps(offset..end).map(|gap| gap.end - gap.start).sum();
         if new > 0 {
+            let beside = self.have.overlaps(offset.saturating_sub(1)..end.saturating_add(1)).next().is_some();
+            if !beside && self.have.intervals() >= MAX_ISLANDS {
+                return Err(Refused::Scattered);
+            }
             self.write(offset, bytes);
             self.have.insert(offset..end);
         }
@@ -115,9 +129,20 @@ impl Assembly {
         self.limit
     }
 
+    /// Moves the window on, and says whether that, or what has come since it was last said, is worth telling.
+    pub(crate) fn is_news(&mut self, window: u64) -> bool {
+        let moved = self.advance(window);
+        let prefix = self.prefix();
+        let news = moved || prefix - self.told.min(prefix) >= NEWS;
+        if news {
+            self.told = prefix;
+        }
+        news
+    }
+
     /// Moves the window on: `window` bytes beyond what has been read, or has come if it is to be one piece.
     /// True when it moved by enough to be worth telling.
-    pub(crate) fn advance(&mut self, window: u64) -> bool {
+    fn advance(&mut self, window: u64) -> bool {
         let from = if matches!(self.data, Data::Whole(_)) { self.prefix() } else { self.read };
         let limit = from.saturating_add(window).min(self.total);
         let worth = limit > self.limit && (limit - self.limit >= window / 4 || limit == self.total);

@@ -79,6 +79,24 @@ impl SendQueue {
         }
     }
 
+    /// In flows of large messages, the first that is `ready` comes to the front.
+    pub(crate) fn bring_forward(&mut self, ready: impl Fn(MessageKey) -> bool) {
+        for queue in self.flows.iter_mut().skip(1).step_by(2) {
+            if let Some(at) = queue.iter().position(|key| ready(*key)) {
+                queue.rotate_left(at);
+            }
+        }
+    }
+
+    /// Takes a message out of its flow.
+    pub(crate) fn remove(&mut self, flow: Flow, key: MessageKey) {
+        if let Some(queue) = self.flows.get_mut(flow.0)
+            && let Some(at) = queue.iter().position(|other| *other == key)
+        {
+            queue.remove(at);
+        }
+    }
+
     /// The front of a flow goes behind the others of that flow.
     pub(crate) fn rotate(&mut self, flow: Flow) {
         if let Some(queue) = self.flows.get_mut(flow.0).filter(|queue| queue.len() > 1) {

@@ -168,7 +168,7 @@ impl Node {
         let index = letter.peer;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.abandon(&letter);
-            peer.outbound.forget(&letter);
+            peer.outbound.forget(key, &letter);
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now.mono);
         }
@@ -256,7 +256,7 @@ impl Node {
                 continue;
             };
             if let Some(peer) = self.peers.get_mut(index) {
-                peer.outbound.forget(&letter);
+                peer.outbound.forget(key, &letter);
             }
             self.conclude(key, &letter, outcome);
         }

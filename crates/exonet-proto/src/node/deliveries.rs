@@ -2,6 +2,7 @@
 
 use super::Node;
 use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
+use super::frames::ARRIVED;
 use super::inbox::{Arrived, ArrivedBody};
 use crate::time::Now;
 
@@ -9,11 +10,12 @@ impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
     ///
     /// None when nothing waits; [`Event::Readable`] says when something does again.
-    pub fn accept(&mut self, _now: Now) -> Option<Incoming> {
+    pub fn accept(&mut self, now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.inbox.pop()?;
             if !self.is_alive(&arrived) {
-                self.discard(&arrived);
+                // Its slot is gone, so this takes nothing but what is held for it.
+                self.take(now, &arrived);
                 continue;
             }
             let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
@@ -127,8 +129,8 @@ impl Node {
 
     /// The memory of a message in the queue is given back.
     fn discard(&mut self, arrived: &Arrived) {
-        if let ArrivedBody::Whole(body) = &arrived.body {
-            self.received = self.received.saturating_sub(body.len() as u64);
+        if let ArrivedBody::Whole(_) = &arrived.body {
+            self.received = self.received.saturating_sub(arrived.wire_len + ARRIVED);
         }
     }
 

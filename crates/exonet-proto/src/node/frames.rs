@@ -14,6 +14,12 @@ use crate::id::{Incarnation, MessageId, Slot};
 use crate::time::Now;
 use crate::wire::{self, Head};
 
+/// What a message in the receive queue takes beside its bytes.
+pub(super) const ARRIVED: u64 = 160;
+/// Peers that are looked at for memory at once, and how long they must have been silent.
+const RECLAIMED: usize = 16;
+const SILENT: Duration = Duration::from_secs(60);
+
 impl Node {
     pub(super) fn on_ask(&mut self, now: Now, index: u32, ask: wire::Ask) {
         let Some(peer) = self.peers.get_mut(index) else {
@@ -61,19 +67,20 @@ impl Node {
     }
 
     pub(super) fn on_messages(&mut self, now: Now, index: u32, frame: &wire::Messages<'_>) {
-        let (limits, room) = (&self.config.limits, self.room());
+        let (limits, mut room) = (&self.config.limits, self.room());
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let mut tell = false;
+        let (mut tell, mut tight) = (false, false);
         for (s, bytes) in frame.entries {
             let Ok((head, at)) = Head::parse(bytes) else {
                 self.stats.malformed += 1;
                 continue;
             };
             let len = bytes.len() as u64;
-            if len > room {
+            if len.saturating_add(ARRIVED) > room {
                 self.stats.dropped_for_room += 1;
+                tight = true;
                 continue;
             }
             match peer.inbound.on_whole(s, frame.r, len, limits) {
@@ -81,7 +88,8 @@ impl Node {
                 Taken::Violation => self.stats.violations += 1,
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
-                    self.received += body.len() as u64;
+                    self.received += len + ARRIVED;
+                    room = room.saturating_sub(len + ARRIVED);
                     let id = MessageId { sender: peer.id, r: frame.r, s };
                     let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);
@@ -90,6 +98,9 @@ impl Node {
         }
         self.owe_state(now, index);
         self.tell_readable(tell);
+        if tight {
+            self.reclaim(now);
+        }
     }
 
     pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
@@ -112,7 +123,10 @@ impl Node {
                 self.stats.duplicates_suppressed += 1;
                 self.owe_state(now, index);
             }
-            Taken::NoRoom => self.stats.dropped_for_room += 1,
+            Taken::NoRoom => {
+                self.stats.dropped_for_room += 1;
+                self.reclaim(now);
+            }
             Taken::Violation => self.stats.violations += 1,
         }
     }
@@ -128,7 +142,7 @@ impl Node {
             return;
         };
         let body = message.slice(at..);
-        self.received += body.len() as u64;
+        self.received += len + ARRIVED;
         let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
@@ -158,7 +172,10 @@ impl Node {
         let (at, window, wait) = ((frame.s, frame.r), (frame.prefix, frame.limit), peer.link.pto() * 2);
         match peer.outbound.on_have(now.mono, &mut self.store, at, window, frame.ranges, wait) {
             Had::Nothing => {}
-            Had::Progress(key) => self.wake_writer(key),
+            Had::Progress(key) => {
+                self.wake_writer(key);
+                self.say_sendable(index);
+            }
             // It has left: nobody can tell any more.
             Had::Gone(key) => self.withdraw(now, key, Outcome::Unknown),
         }
@@ -197,6 +214,17 @@ impl Node {
     fn tell_readable(&mut self, tell: bool) {
         if tell {
             self.events.push_back(Event::Readable);
+        }
+    }
+
+    /// Memory is short: of peers that are silent, what has come in part is given up. It comes again.
+    fn reclaim(&mut self, now: Now) {
+        for _ in 0..RECLAIMED {
+            let Some(index) = self.peers.next_place() else { return };
+            let Some(peer) = self.peers.get_mut(index) else { continue };
+            if peer.inbound.give_up_parts(now.mono, SILENT) {
+                self.touch(now, index);
+            }
         }
     }
 

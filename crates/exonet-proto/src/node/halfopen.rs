@@ -1,15 +1,18 @@
 //! What openings may cost: the count of half-open peers, and a budget for public-key work.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::config::Limits;
 use super::epoch::Prefix;
+use crate::id::NodeId;
 use crate::time::Mono;
 
 /// Counts half-open epochs and the openings on which public-key work is spent.
 #[derive(Debug)]
 pub(super) struct HalfOpen {
     len: usize,
+    /// Peers that no data packet has confirmed yet, the oldest first. Some may have been confirmed since.
+    doubted: VecDeque<(u32, NodeId)>,
     by_prefix: BTreeMap<Prefix, usize>,
     /// mac1 of an opening to the index of its pending epoch: a copy costs a look-up.
     pub(super) copies: BTreeMap<[u8; 16], u32>,
@@ -32,6 +35,7 @@ impl HalfOpen {
         let savings = BURST.max(price);
         Self {
             len: 0,
+            doubted: VecDeque::new(),
             by_prefix: BTreeMap::new(),
             copies: BTreeMap::new(),
             budget: savings,
@@ -41,6 +45,12 @@ impl HalfOpen {
             price,
             savings,
         }
+    }
+
+    /// One more peer that is not confirmed. Gives the oldest when there are too many.
+    pub(super) fn doubt(&mut self, place: u32, id: NodeId) -> Option<(u32, NodeId)> {
+        self.doubted.push_back((place, id));
+        if self.doubted.len() > self.cap { self.doubted.pop_front() } else { None }
     }
 
     pub(super) const fn len(&self) -> usize {

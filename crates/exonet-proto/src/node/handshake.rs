@@ -21,6 +21,9 @@ use crate::id::NodeId;
 use crate::time::Now;
 use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 
+/// A record that an opening has made and no data packet has confirmed is kept for this: the network may have gone
+/// down right behind the answer.
+const TENTATIVE_FOR: Duration = Duration::from_secs(3_600);
 /// What openings from here ask for.
 const SUITE: Suite = Suite::Aes128Gcm;
 /// A half-open epoch that no data packet confirms is forgotten after this.
@@ -288,6 +291,14 @@ impl Node {
             self.stats.openings_refused += 1;
             return;
         }
+        // Recorded openings must not push out the one that is under way.
+        let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
+        if crowded.is_some_and(|peer| peer.link.pending.len() >= MAX_PENDING)
+            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
+        {
+            self.retry(now, arrival, opening);
+            return;
+        }
         self.answer(now, arrival, opening, opened, payload, prefix);
     }
 
@@ -374,6 +385,7 @@ impl Node {
             self.stats.openings_refused += 1;
             return;
         };
+        self.note_tentative(now, place);
         let ours = self.params(place);
         // Who wrote the opening could not know our base: what is ours is relative to zero there.
         self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
@@ -433,7 +445,8 @@ impl Node {
         let mut writer = Writer::new(room, bases);
         writer.params(ours);
         if let Some(peer) = self.peers.get_mut(place) {
-            if peer.inbound.state_owed() && write_state(&mut writer, &peer.inbound, &self.clock, &self.config)
+            if peer.inbound.state_owed()
+                && write_state(&mut writer, &peer.inbound, &self.clock, &self.config).is_some()
             {
                 peer.inbound.state_sent();
             }
@@ -489,6 +502,7 @@ impl Node {
             peer.link.former_boot_id = peer.link.boot_id;
         }
         peer.link.boot_id = Some(params.boot_id);
+        peer.link.tentative = None;
         peer.outbound.limits = PeerLimits::of(&params);
         peer.link.heard_at = now.mono;
         let begun_by_smaller = epoch.initiator == (id < peer.id);
@@ -643,18 +657,39 @@ impl Node {
         };
         let expired: Vec<Pending> =
             peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
-        let unconfirmed = peer.link.current.is_none() && peer.link.previous.is_none();
-        // It never proved to be there: a replay, perhaps. What it made us hold goes first.
-        if !expired.is_empty()
-            && unconfirmed
-            && peer.link.pending.is_empty()
-            && peer.link.boot_id.is_none()
-            && peer.inbound.renounce(&mut self.clock)
-        {
-            self.stats.evictions += 1;
-        }
+        // Without a record there is nothing that anybody could miss.
+        let empty = peer.link.pending.is_empty() && peer.inbound.receiver.is_none();
+        let doubted = peer.link.tentative.is_some_and(|until| until <= now.mono || empty);
         for pending in &expired {
             self.forget_pending(pending);
+        }
+        if doubted {
+            self.renounce(place);
+        }
+    }
+
+    /// A peer is heard of for the first time, by an opening that may be a replay: what it makes us hold is bounded
+    /// in number and time.
+    fn note_tentative(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let known = peer.link.boot_id.is_some() || peer.link.is_connected() || peer.outbound.has_messages();
+        if known || peer.link.tentative.is_some() {
+            return;
+        }
+        peer.link.tentative = Some(now.mono + TENTATIVE_FOR);
+        if let Some((oldest, id)) = self.half_open.doubt(place, peer.id)
+            && self.peers.get(oldest).is_some_and(|peer| peer.id == id)
+        {
+            self.renounce(oldest);
+            self.touch(now, oldest);
+        }
+    }
+
+    /// A peer never proved to be there: what it made us hold goes.
+    fn renounce(&mut self, place: u32) {
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        if peer.link.tentative.take().is_some() {
+            self.stats.evictions += u64::from(peer.inbound.renounce(&mut self.clock));
         }
     }
 

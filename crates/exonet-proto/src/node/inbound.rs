@@ -78,6 +78,8 @@ pub(super) struct Inbound {
     state_at: Mono,
     /// HAVEs owed.
     haves: VecDeque<Slot>,
+    /// See [`Inbound::claim_from`].
+    claim_from: Slot,
     /// When the peer was last heard, and when it is reminded of its free slots.
     heard_at: Mono,
     remind_at: Mono,
@@ -106,6 +108,7 @@ impl Inbound {
             wants: None,
             state_at: Mono::NEVER,
             haves: VecDeque::new(),
+            claim_from: Slot(0),
             heard_at: now,
             remind_at: Mono::NEVER,
             remind_after: Duration::ZERO,
@@ -251,6 +254,7 @@ impl Inbound {
         };
         match partial.assembly.insert(total, offset, data) {
             Err(Refused::Contradiction | Refused::BeyondWindow) => return Taken::Violation,
+            Err(Refused::Scattered) => return Taken::NoRoom,
             Ok(0) => return Taken::Ignored,
             Ok(_) => {}
         }
@@ -287,7 +291,12 @@ impl Inbound {
             return Taken::Ignored;
         };
         let total = partial.assembly.total();
+        let news = total > POOLED && partial.assembly.is_news(limits.body_window.max(POOLED));
         if total > limits.stream_above.max(POOLED) {
+            if news {
+                self.owe_have(s);
+            }
+            let Some(partial) = self.partial.get_mut(&s) else { return Taken::Ignored };
             if let Some(key) = partial.stream {
                 return Taken::Readable(key);
             }
@@ -305,7 +314,7 @@ impl Inbound {
             self.pending.insert(s.0..s.0 + 1);
             return partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete);
         }
-        if total > POOLED && partial.assembly.advance(limits.body_window) {
+        if news {
             self.owe_have(s);
         }
         Taken::Partly
@@ -317,7 +326,7 @@ impl Inbound {
 
     /// The application has read of a streamed message: its window moves on.
     pub(super) fn on_read(&mut self, s: Slot, limits: &Limits) {
-        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.advance(limits.body_window)) {
+        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.is_news(limits.body_window.max(POOLED))) {
             self.owe_have(s);
         }
     }
@@ -372,9 +381,34 @@ impl Inbound {
     /// A TOKEN without body asks after a message: STATE, and HAVE when it is not complete.
     pub(super) fn on_probe(&mut self, now: Mono, s: Slot, r: Incarnation) {
         self.owe_state(now);
+        self.claim_from = s;
         if self.accepts(s, r) {
             self.owe_have(s);
         }
+    }
+
+    /// Where the next STATE begins if it cannot say everything: at the token that it answers, else where the last
+    /// ended.
+    pub(super) const fn claim_from(&self) -> Slot {
+        self.claim_from
+    }
+
+    /// The last STATE claimed up to here.
+    pub(super) fn claimed(&mut self, up: Slot) {
+        let all = self.receiver.as_ref().is_none_or(|record| up >= record.parts().0);
+        self.claim_from = if all { Slot(0) } else { up };
+    }
+
+    /// What has come in part from a peer that has been silent for `silence` is given up, unless the application
+    /// reads it. True when there was any.
+    pub(super) fn give_up_parts(&mut self, now: Mono, silence: Duration) -> bool {
+        if self.heard_at + silence > now {
+            return false;
+        }
+        let parts: Vec<Slot> =
+            self.partial.iter().filter(|(_, partial)| partial.stream.is_none()).map(|(s, _)| *s).collect();
+        parts.iter().for_each(|s| self.drop_partial(*s));
+        !parts.is_empty()
     }
 
     /// Distinct pooled bytes that the sender may ever have sent under the record's incarnation.

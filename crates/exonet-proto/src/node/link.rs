@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) pending: Vec<Pending>,
     /// Begun by this node, and not answered.
     pub(super) opening: Option<Box<Opening>>,
+    /// The peer has never proven to be there: until then, what it made us hold is kept.
+    pub(super) tentative: Option<Mono>,
     /// The peer's process.
     pub(super) boot_id: Option<[u8; 8]>,
     pub(super) former_boot_id: Option<[u8; 8]>,
@@ -71,6 +73,7 @@ impl Link {
             previous: None,
             pending: Vec::new(),
             opening: None,
+            tentative: None,
             boot_id: None,
             former_boot_id: None,
             pings: VecDeque::new(),
@@ -101,7 +104,7 @@ impl Link {
         if cap != self.datagram_cap || fresh {
             self.datagram_cap = cap;
             if cap < self.recovery.datagram_size() || !self.recovery.rtt().is_measured() {
-                self.recovery = fresh_recovery(now, config, cap);
+                self.on_path_change(now, config);
             }
         }
     }
@@ -143,10 +146,13 @@ impl Link {
         }
     }
 
-    pub(super) fn ping(&mut self, cookie: u64) {
+    /// False: too many wait already.
+    pub(super) fn ping(&mut self, cookie: u64) -> bool {
         if self.pings.len() < MAX_PINGS {
             self.pings.push_back(cookie);
+            return true;
         }
+        false
     }
 
     pub(super) fn respond(&mut self, to: PathAddr, data: [u8; 8]) {
@@ -206,7 +212,8 @@ impl Link {
         let pending = self.pending.iter().map(|pending| pending.expires).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
-        let timers = [opening, pending, previous, roaming, self.pto_at()].into_iter().flatten();
+        let timers =
+            [opening, pending, previous, roaming, self.pto_at(), self.tentative].into_iter().flatten();
         let epochs = self.epochs().flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least

@@ -2,7 +2,7 @@
 //!
 //! # Call contract
 //!
-//! * Every call passes [`Now`]; time never runs back within one node.
+//! * Every call passes [`Now`](crate::Now); time never runs back within one node.
 //! * After any call: drain [`Node::poll_persist`], [`Node::poll_transmit`] and [`Node::poll_event`], then
 //!   sleep until [`Node::poll_timeout`] or the next input. Draining late costs time, never correctness.
 //! * A [`Batch`] is made durable in order, then [`Node::handle_persisted`] is called.

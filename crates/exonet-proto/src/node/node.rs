@@ -39,6 +39,8 @@ pub enum Boot {
 const MAX_LOOSE: usize = 1_024;
 /// Nothing that is due is looked at more often than this.
 const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
+/// Doublings of that for a peer whose due things cannot leave.
+const MAX_STUCK: u32 = 10;
 /// Peers looked at to find one that makes room.
 const SEARCH: usize = 64;
 /// Openings that wait for the application's word.
@@ -346,8 +348,9 @@ impl Node {
             return Err(SendError::Closed);
         }
         let index = self.peer_to(now, peer, hints)?;
-        if let Some(peer) = self.peers.get_mut(index) {
-            peer.link.ping(cookie);
+        let room = self.peers.get_mut(index).is_some_and(|place| place.link.ping(cookie));
+        if !room {
+            self.events.push_back(Event::Pong { peer, cookie, rtt: None });
         }
         self.touch(now, index);
         Ok(())
@@ -395,8 +398,12 @@ impl Node {
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
         if new <= now.mono {
-            // It has just been looked at: what is due cannot leave yet.
-            new = now.mono + GRANULARITY;
+            // It has just been looked at: what is due cannot leave yet, and the longer that is so the less it helps
+            // to look again.
+            peer.stuck = (peer.stuck + 1).min(MAX_STUCK);
+            new = now.mono + GRANULARITY * (1 << peer.stuck);
+        } else {
+            peer.stuck = 0;
         }
         if old != new {
             peer.deadline = new;

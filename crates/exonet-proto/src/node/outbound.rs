@@ -367,17 +367,25 @@ impl Outbound {
         let envelopes = self.sender.as_ref().is_some_and(|sender| sender.envelopes() > 0);
         let left = self.credit_left();
         let Self { queue, .. } = self;
-        let open: [bool; 8] = core::array::from_fn(|i| {
-            let front = Flow::at(i).and_then(|flow| queue.front(flow));
-            match front.map(|key| store.get(key)) {
-                Some(Some(letter)) if letter.bound.is_none() => {
-                    envelopes && (letter.is_large() || letter.wire_len() <= left)
-                }
-                Some(_) => true,
-                None => false,
-            }
+        if !envelopes {
+            // One that waits for an envelope does not hold up those of its flow that have theirs.
+            queue.bring_forward(|key| store.get(key).is_none_or(|letter| letter.bound.is_some()));
+        }
+        let new = |flow: Flow| queue.front(flow).and_then(|key| store.get(key)).filter(|l| l.bound.is_none());
+        let can_go: [bool; 8] =
+            core::array::from_fn(|i| Flow::at(i).is_some_and(|flow| envelopes || new(flow).is_none()));
+        let pooled: [Option<u64>; 8] = core::array::from_fn(|i| {
+            let letter = Flow::at(i).and_then(new).filter(|letter| !letter.is_large());
+            letter.map(Letter::wire_len)
         });
-        queue.turn(|flow| open.get(flow.index()).copied().unwrap_or_default())
+        let open = |flow: Flow| can_go.get(flow.index()).copied().unwrap_or_default();
+        let needs = |flow: Flow| pooled.get(flow.index()).copied().flatten();
+        let flow = queue.turn(open)?;
+        if needs(flow).is_none_or(|len| len <= left) {
+            return Some(flow);
+        }
+        // Whose turn it is waits for credit. No other takes the credit away from under it.
+        queue.turn(|flow| open(flow) && needs(flow).is_none())
     }
 
     fn credit_left(&self) -> u64 {
@@ -418,7 +426,11 @@ impl Outbound {
     }
 
     /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
-    pub(super) fn forget(&mut self, letter: &Letter) {
+    pub(super) fn forget(&mut self, key: MessageKey, letter: &Letter) {
+        if letter.queued {
+            self.queue.remove(Flow::of(letter.priority, letter.is_large()), key);
+            self.waiting.retain(|(_, other)| *other != key);
+        }
         self.letters = self.letters.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(letter.source.kept());
         match letter.bound {

@@ -26,6 +26,8 @@ pub(super) struct Peer {
     pub(super) admitted: bool,
     /// It stands in the ready queue.
     pub(super) ready: bool,
+    /// How often in a row something was due and could not leave.
+    pub(super) stuck: u32,
     /// Its deadline in the timers.
     pub(super) deadline: Mono,
 }
@@ -40,6 +42,7 @@ impl Peer {
             link,
             admitted: false,
             ready: false,
+            stuck: 0,
             deadline: Mono::NEVER,
         }
     }

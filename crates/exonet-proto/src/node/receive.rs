@@ -64,6 +64,9 @@ impl Node {
         let newest = epoch.received.is_newest(number);
         let bases = epoch.bases.reversed();
         self.promote(now, place, index, arrival);
+        // Under older keys nothing is new.
+        let current = self.peers.get(place).and_then(|peer| peer.link.current.as_ref());
+        let newest = newest && current.is_some_and(|current| current.index == index);
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
         self.note_path(now, place, from, len, newest);
         match self.on_frames(now, place, index, from, Frames::new(payload, bases)) {
@@ -160,7 +163,8 @@ impl Node {
             Frame::Abandoned { r, bytes } => self.on_abandoned(now, place, r, bytes),
             _ => {}
         }
-        if engages && let Some(peer) = self.peers.get_mut(place) {
+        if engages && let Some(peer) = self.peers.get_mut(place).filter(|peer| peer.link.tentative.is_none())
+        {
             peer.inbound.engaged(now.mono, peer.link.pto() * 3);
         }
     }

@@ -24,6 +24,8 @@ use crate::wire::{self, MessagesWriter, Writer};
 const QUIET_PACKETS: u32 = 32;
 /// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
 const PAD_SHARE: usize = 8;
+/// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
+const MAX_REMEMBERED: usize = 1 << 18;
 /// Most free ranges in a STATE.
 const MAX_STATE_RANGES: u16 = 256;
 /// Challenges, and packets of acknowledgements alone.
@@ -87,7 +89,8 @@ impl Node {
         segments: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        if self.peers.get(index)?.link.current.as_ref().is_some_and(|epoch| epoch.is_worn_out()) {
+        let current = self.peers.get(index)?.link.current.as_ref();
+        if current.is_some_and(|epoch| epoch.is_worn_out() || epoch.sent.remembered() > MAX_REMEMBERED) {
             self.drop_channel(now, index);
         }
         self.open_if_wanted(now, index);
@@ -327,7 +330,10 @@ impl Filling<'_, '_> {
     /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
     fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
         self.epoch.write_ack(self.now, self.writer);
-        if inbound.state_owed() && write_state(self.writer, inbound, clock, self.config) {
+        if inbound.state_owed()
+            && let Some(up) = write_state(self.writer, inbound, clock, self.config)
+        {
+            inbound.claimed(up);
             inbound.state_sent();
             self.epoch.sent.carry(Carried::State);
             // An idle record's reminder asks whether anybody is there.
@@ -484,19 +490,22 @@ fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> b
     store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
 }
 
-/// The claim of the receiver record, or that there is none.
+/// The claim of the receiver record, or that there is none. Gives where the claim ends; None: no room.
 pub(super) fn write_state(
     writer: &mut Writer<'_>,
     inbound: &Inbound,
     clock: &Clock,
     config: &Config,
-) -> bool {
+) -> Option<Slot> {
     let Some(record) = inbound.receiver.as_ref() else {
-        return writer.state_gone(clock.b(), Incarnation(clock.ck()));
+        return writer.state_gone(clock.b(), Incarnation(clock.ck())).then_some(Slot(0));
     };
-    let (hi, lo, free) = record.parts();
+    let (hi, l, free) = record.parts();
+    let lo =
+        if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
     let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
-    writer.state_live(clock.b(), record.incarnation(), claim, free.iter(), MAX_STATE_RANGES).is_some()
+    let free = free.overlaps(lo.0..hi.0);
+    writer.state_live(clock.b(), record.incarnation(), claim, free, MAX_STATE_RANGES)
 }
 
 /// The size of a packet that may be as large as `wanted` and as an unproven address allows.
