@@ -9,11 +9,11 @@ impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
     ///
     /// None when nothing waits; [`Event::Readable`] says when something does again.
-    pub fn accept(&mut self, _now: Now) -> Option<Incoming> {
+    pub fn accept(&mut self, now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.inbox.pop()?;
             if !self.is_alive(&arrived) {
-                self.discard(&arrived);
+                self.take(now, &arrived);
                 continue;
             }
             let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
@@ -127,9 +127,7 @@ impl Node {
 
     /// The memory of a message in the queue is given back.
     fn discard(&mut self, arrived: &Arrived) {
-        if let ArrivedBody::Whole(body) = &arrived.body {
-            self.received = self.received.saturating_sub(body.len() as u64);
-        }
+        self.received = self.received.saturating_sub(arrived.held());
     }
 
     fn start_over(&mut self, now: Now, arrived: &Arrived) {

@@ -21,6 +21,13 @@ impl Node {
         };
         let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
         peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
+        if let Some((r, lo)) = peer.inbound.stale() {
+            let stale = |id: &MessageId| id.sender == peer.id && id.r == r && id.s < lo;
+            for arrived in self.inbox.purge(stale) {
+                self.received = self.received.saturating_sub(arrived.held());
+                peer.inbound.drop_stale(arrived.id.s, arrived.wire_len);
+            }
+        }
     }
 
     /// STATE: settles messages, grants envelopes and credit.

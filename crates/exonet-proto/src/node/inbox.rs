@@ -20,6 +20,16 @@ pub(super) struct Arrived {
     pub(super) wire_len: u64,
 }
 
+impl Arrived {
+    /// Bytes of memory of a body in one piece.
+    pub(super) fn held(&self) -> u64 {
+        match &self.body {
+            ArrivedBody::Whole(body) => body.len() as u64,
+            ArrivedBody::Stream { .. } => 0,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(super) enum ArrivedBody {
     Whole(Bytes),
@@ -54,6 +64,15 @@ impl Inbox {
             }
         }
         next
+    }
+
+    /// Takes out the messages in one piece that nobody waits for any more.
+    pub(super) fn purge(&mut self, stale: impl Fn(&MessageId) -> bool) -> VecDeque<Arrived> {
+        let whole = |arrived: &Arrived| matches!(arrived.body, ArrivedBody::Whole(_));
+        let (gone, kept) = self.ready.drain(..).partition(|arrived| whole(arrived) && stale(&arrived.id));
+        self.ready = kept;
+        self.said &= !self.ready.is_empty();
+        gone
     }
 
     /// Whether the next message is in one piece. None: there is none.
