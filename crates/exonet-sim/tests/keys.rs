@@ -49,7 +49,7 @@ fn renewing_keys_costs_no_retransmission_on_a_clean_link() {
     }
     settled(&mut world, 5 * SECOND, "all");
     let (a, b) = (world.node(a).unwrap().stats(), world.node(b).unwrap().stats());
-    assert!(a.handshakes >= 6, "{}", a.handshakes);
+    assert!(a.handshakes >= 6, "{a:?} {b:?}");
     assert_eq!((a.packets_lost, b.duplicates_suppressed, b.strays, a.strays), (0, 0, 0, 0));
 }
 

@@ -2,7 +2,6 @@
 
 use super::Node;
 use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
-use super::frames::ARRIVED;
 use super::inbox::{Arrived, ArrivedBody};
 use crate::time::Now;
 
@@ -14,7 +13,6 @@ impl Node {
         loop {
             let arrived = self.inbox.pop()?;
             if !self.is_alive(&arrived) {
-                // Its slot is gone, so this takes nothing but what is held for it.
                 self.take(now, &arrived);
                 continue;
             }
@@ -129,9 +127,7 @@ impl Node {
 
     /// The memory of a message in the queue is given back.
     fn discard(&mut self, arrived: &Arrived) {
-        if let ArrivedBody::Whole(_) = &arrived.body {
-            self.received = self.received.saturating_sub(arrived.wire_len + ARRIVED);
-        }
+        self.received = self.received.saturating_sub(arrived.held());
     }
 
     fn start_over(&mut self, now: Now, arrived: &Arrived) {

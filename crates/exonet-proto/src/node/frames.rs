@@ -7,15 +7,13 @@ use bytes::Bytes;
 use super::Node;
 use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::Taken;
-use super::inbox::{Arrived, ArrivedBody};
+use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
 use crate::half::{Ask, Claim, State, Verdict};
 use crate::id::{Incarnation, MessageId, Slot};
 use crate::time::Now;
 use crate::wire::{self, Head};
 
-/// What a message in the receive queue takes beside its bytes.
-pub(super) const ARRIVED: u64 = 160;
 /// Peers that are looked at for memory at once, and how long they must have been silent.
 const RECLAIMED: usize = 16;
 const SILENT: Duration = Duration::from_secs(60);
@@ -27,6 +25,13 @@ impl Node {
         };
         let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
         peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
+        if let Some((r, lo)) = peer.inbound.stale() {
+            let stale = |id: &MessageId| id.sender == peer.id && id.r == r && id.s < lo;
+            for arrived in self.inbox.purge(stale) {
+                self.received = self.received.saturating_sub(arrived.held());
+                peer.inbound.drop_stale(arrived.id.s, arrived.wire_len);
+            }
+        }
     }
 
     /// STATE: settles messages, grants envelopes and credit.

@@ -657,14 +657,8 @@ impl Node {
         };
         let expired: Vec<Pending> =
             peer.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
-        // Without a record there is nothing that anybody could miss.
-        let empty = peer.link.pending.is_empty() && peer.inbound.receiver.is_none();
-        let doubted = peer.link.tentative.is_some_and(|until| until <= now.mono || empty);
         for pending in &expired {
             self.forget_pending(pending);
-        }
-        if doubted {
-            self.renounce(place);
         }
     }
 
@@ -682,6 +676,16 @@ impl Node {
         {
             self.renounce(oldest);
             self.touch(now, oldest);
+        }
+    }
+
+    /// A peer that has not proved to be there is given up when its time is over, or when there is no record that it
+    /// could miss.
+    pub(super) fn doubt(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get(place) else { return };
+        let empty = peer.link.pending.is_empty() && peer.inbound.receiver.is_none();
+        if peer.link.tentative.is_some_and(|until| until <= now.mono || empty) {
+            self.renounce(place);
         }
     }
 

@@ -184,6 +184,21 @@ impl Inbound {
         self.haves.clear();
     }
 
+    /// Slots of messages that wait for the application although the sender has given them up: they serve nobody.
+    pub(super) fn stale(&self) -> Option<(Incarnation, Slot)> {
+        let record = self.receiver.as_ref()?;
+        let (_, lo, _) = record.parts();
+        let first = self.pending.first()?;
+        (first < lo.0).then_some((record.incarnation(), lo))
+    }
+
+    /// Such a message has left the receive queue.
+    pub(super) fn drop_stale(&mut self, s: Slot, len: u64) {
+        if self.pending.remove(s.0) && len <= POOLED {
+            self.held = self.held.saturating_sub(len);
+        }
+    }
+
     /// The sender has nothing open below `l`: what has come of it will never be complete.
     fn forget_below(&mut self, l: Slot) {
         while let Some(entry) = self.partial.first_entry().filter(|entry| *entry.key() < l) {

@@ -7,6 +7,9 @@ use bytes::Bytes;
 use super::event::{DeliveryKey, Priority};
 use crate::id::MessageId;
 
+/// What a message in the receive queue takes beside its bytes.
+pub(super) const ARRIVED: u64 = 160;
+
 /// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
 #[derive(Debug)]
 pub(super) struct Arrived {
@@ -18,6 +21,16 @@ pub(super) struct Arrived {
     pub(super) body: ArrivedBody,
     /// Of the wire form, head included.
     pub(super) wire_len: u64,
+}
+
+impl Arrived {
+    /// Bytes of memory of a body in one piece.
+    pub(super) fn held(&self) -> u64 {
+        match &self.body {
+            ArrivedBody::Whole(_) => self.wire_len + ARRIVED,
+            ArrivedBody::Stream { .. } => 0,
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -54,6 +67,15 @@ impl Inbox {
             }
         }
         next
+    }
+
+    /// Takes out the messages in one piece that nobody waits for any more.
+    pub(super) fn purge(&mut self, stale: impl Fn(&MessageId) -> bool) -> VecDeque<Arrived> {
+        let whole = |arrived: &Arrived| matches!(arrived.body, ArrivedBody::Whole(_));
+        let (gone, kept) = self.ready.drain(..).partition(|arrived| whole(arrived) && stale(&arrived.id));
+        self.ready = kept;
+        self.said &= !self.ready.is_empty();
+        gone
     }
 
     /// Whether the next message is in one piece. None: there is none.

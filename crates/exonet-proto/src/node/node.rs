@@ -366,6 +366,7 @@ impl Node {
 
     /// What has come to its end at a peer ends.
     pub(super) fn wind_up(&mut self, now: Now, index: u32) {
+        self.doubt(now, index);
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
@@ -402,6 +403,10 @@ impl Node {
             // to look again.
             peer.stuck = (peer.stuck + 1).min(MAX_STUCK);
             new = now.mono + GRANULARITY * (1 << peer.stuck);
+            // Never put off what is set already: under steady traffic it would never come.
+            if old > now.mono {
+                new = new.min(old);
+            }
         } else {
             peer.stuck = 0;
         }

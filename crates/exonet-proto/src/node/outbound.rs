@@ -14,7 +14,7 @@ use crate::time::Mono;
 /// The most that the re-asking and re-probing of a silent peer backs off to.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// Tokens probed at once.
-const PROBES: usize = 8;
+const PROBES: usize = 32;
 /// Envelopes wanted on standby: at least, and at most.
 const STANDBY: Range<u64> = 16..16_384;
 /// Room that a frame of one whole message, and of one fragment, takes beside the bytes, at most.
@@ -110,6 +110,8 @@ pub(super) struct Outbound {
     abandoned: u64,
     pub(super) abandoned_due: bool,
     pub(super) ask_due: bool,
+    /// Messages were given up: the peer is to be told below which number nothing is open.
+    frontier_due: bool,
     ask_at: Mono,
     ask_backoff: Duration,
     probe_at: Mono,
@@ -142,6 +144,7 @@ impl Outbound {
             abandoned: 0,
             abandoned_due: false,
             ask_due: false,
+            frontier_due: false,
             ask_at: Mono::NEVER,
             ask_backoff: Duration::ZERO,
             probe_at: Mono::NEVER,
@@ -453,6 +456,14 @@ impl Outbound {
             self.abandoned_due = true;
         }
         self.ask_due = true;
+        self.frontier_due = true;
+    }
+
+    /// An ASK was lost.
+    pub(super) fn on_ask_lost(&mut self) {
+        // It may have been the one that said how far the peer may forget.
+        self.frontier_due |= self.abandoned > 0;
+        self.ask_due |= self.unbound > 0 || self.frontier_due;
     }
 
     /// The announcement of bytes given up.
@@ -634,8 +645,16 @@ impl Outbound {
     pub(super) fn ask(&mut self, now: Mono, clock: &mut Clock, window: u64, pto: Duration) -> Option<Ask> {
         let standby = self.standby(window);
         let unbound = self.unbound;
-        let ask = self.sender.as_mut()?.ask(clock, unbound, standby);
+        let sender = self.sender.as_mut()?;
+        let ask = sender.ask(clock, unbound, standby);
         self.ask_due = false;
+        if ask.is_none() && std::mem::take(&mut self.frontier_due) {
+            // There is nothing to ask for, but something that the peer need not keep any more.
+            let l = sender.frontier();
+            self.ask_at = Mono::NEVER;
+            return Some(Ask { s: l, n: 0, l });
+        }
+        self.frontier_due = false;
         if ask.is_some() {
             self.ask_backoff = self.ask_backoff.max(pto).min(MAX_BACKOFF);
             self.ask_at = now + self.ask_backoff;

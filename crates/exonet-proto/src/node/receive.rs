@@ -257,7 +257,7 @@ impl Node {
                     let rtt = arrived.then_some(rtt);
                     self.events.push_back(Event::Pong { peer: peer.id, cookie, rtt });
                 }
-                Carried::Ask if !arrived => out.ask_due |= out.unbound() > 0,
+                Carried::Ask if !arrived => out.on_ask_lost(),
                 Carried::Farewell if fate == Fate::Lost => out.farewell_due |= out.sender.is_none(),
                 Carried::Abandoned if !arrived => out.abandoned_due = true,
                 Carried::State if fate == Fate::Lost => peer.inbound.owe_state(now.mono),

@@ -54,7 +54,7 @@ pub fn all_delivered(world: &World, what: &str) {
 #[track_caller]
 pub fn forgotten(world: &mut World, nodes: &[NodeIndex], most: u64, what: &str) {
     let before = world.datagrams;
-    world.run_for(400 * SECOND);
+    world.run_for(4_000 * SECOND);
     for node in nodes {
         let stats = world.node(*node).unwrap().stats();
         assert_eq!((stats.peers, stats.half_open, stats.received_bytes), (0, 0, 0), "{what}: {node:?}");
