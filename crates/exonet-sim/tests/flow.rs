@@ -210,7 +210,8 @@ fn a_writer_with_less_room_than_the_window_it_is_granted_goes_on() {
         let small = Limits { body_window: window, ..Limits::default() };
         let (a, b) = (world.add(limited(small), true), world.add(open(), true));
         for len in [3 * MIB as u64, 9 * MIB as u64 + 17] {
-            world.send_stream(a, b, len).unwrap();
+            let (_, key) = world.send_stream(a, b, len).unwrap();
+            world.write(a, key, len as usize);
             settled(&mut world, 120 * SECOND, &format!("window {window}, {len} bytes"));
         }
         all_delivered(&world, &format!("window {window}"));
