@@ -190,6 +190,21 @@ fn large_bodies_both_ways_over_bad_links() {
 }
 
 #[test]
+fn what_the_peer_does_not_take_never_leaves() {
+    let mut world = World::new(1, bad_link(0.0));
+    let modest = Limits { message: 10_000, ..Limits::default() };
+    let (a, b) = (world.add(open(), true), world.add(limited(modest), true));
+    let (large, _) = world.send_as(a, b, 50_000, Outgoing::default()).unwrap();
+    world.send(a, b, 10_000).unwrap();
+    settled(&mut world, 5 * SECOND, "both");
+    assert_eq!(world.ledger.outcome_of(large), Some(Outcome::Cancelled));
+    assert_eq!(world.ledger.totals().delivered, 1);
+    let refused = world.send_as(a, b, 50_000, Outgoing::default());
+    assert!(matches!(refused, Err(SendError::TooLarge { limit: 10_000, .. })), "{refused:?}");
+    forgotten(&mut world, &[a, b], 150, "in the end");
+}
+
+#[test]
 fn twenty_bodies_at_once() {
     let mut world = World::new(1, LinkConfig::limited(5 * MS, 50_000_000, 500_000));
     let (a, b) = (world.add(roomy(), true), world.add(open(), true));

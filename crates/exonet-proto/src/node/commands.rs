@@ -177,6 +177,17 @@ impl Node {
         self.touch(now, index);
     }
 
+    /// The peer has said how much it takes: what is longer never leaves.
+    pub(super) fn withdraw_oversized(&mut self, now: Now, index: u32) {
+        let Some(limit) = self.peers.get(index).map(|peer| peer.outbound.limits.message) else { return };
+        let too_large =
+            |letter: &Letter| letter.peer == index && letter.bound.is_none() && letter.source.len() > limit;
+        let keys: Vec<_> = self.store.iter().filter(|(_, l)| too_large(l)).map(|(key, _)| key).collect();
+        for key in keys {
+            self.withdraw(now, key, Outcome::Cancelled);
+        }
+    }
+
     /// Says what became of a message that has left the store.
     fn conclude(&mut self, key: MessageKey, letter: &Letter, outcome: Outcome) {
         if letter.due != Mono::NEVER {

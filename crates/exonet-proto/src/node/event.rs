@@ -60,7 +60,7 @@ pub enum Outcome {
     Delivered,
     /// Its deadline came first: certainly never delivered.
     Expired,
-    /// Cancelled before it left: certainly never delivered.
+    /// Cancelled before it left, or longer than the peer turned out to take: certainly never delivered.
     Cancelled,
     /// One of the two sides no longer knows: it happened once or not at all.
     Unknown,

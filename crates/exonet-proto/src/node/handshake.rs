@@ -539,6 +539,9 @@ impl Node {
             peer.add_hint(arrival.remote);
         }
         let (peer_id, remote) = (peer.id, arrival.remote);
+        if peer.outbound.largest > peer.outbound.limits.message {
+            self.withdraw_oversized(now, place);
+        }
         if let Some((gone, _)) = replaced {
             self.end_epoch(now, place, *gone);
         }

@@ -99,6 +99,8 @@ pub(super) struct Outbound {
     /// Messages and bytes accepted and not settled.
     pub(super) letters: usize,
     pub(super) bytes: u64,
+    /// No message here is longer.
+    pub(super) largest: u64,
     /// The application was refused, and is to be told of room.
     pub(super) refused: bool,
     pub(super) limits: PeerLimits,
@@ -136,6 +138,7 @@ impl Outbound {
             unbound: 0,
             letters: 0,
             bytes: 0,
+            largest: 0,
             refused: false,
             limits: PeerLimits::default(),
             r: None,
@@ -164,6 +167,8 @@ impl Outbound {
         self.letters += 1;
         let Some(letter) = store.get_mut(key) else { return };
         self.bytes = self.bytes.saturating_add(letter.source.kept());
+        self.largest =
+            if self.letters == 1 { letter.source.len() } else { self.largest.max(letter.source.len()) };
         self.enqueue(key, letter);
         self.ask_due = true;
     }
