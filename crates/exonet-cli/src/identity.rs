@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use exonet::state::StateDir;
+use exonet::state::{StateDir, StateError};
 use exonet::{Builder, NodeId, SecretKey};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -58,8 +58,14 @@ impl Identity {
 
     /// The id of a stored identity.
     pub(crate) fn load(&self) -> Result<NodeId, Failure> {
-        let directory = StateDir::open(self.path()?).map_err(|e| self.failure("open", &e))?;
-        Ok(SecretKey::from_bytes(**directory.secret()).node_id())
+        let path = self.path()?;
+        let secret = match StateDir::open(path) {
+            Ok(directory) => directory.secret().clone(),
+            // It is running: its key can be read all the same.
+            Err(StateError::Locked { .. }) => StateDir::peek(path).map_err(|e| self.failure("open", &e))?,
+            Err(error) => return Err(self.failure("open", &error)),
+        };
+        Ok(SecretKey::from_bytes(*secret).node_id())
     }
 
     /// Fails where there is none: a mistyped name must not quietly become somebody new.

@@ -335,6 +335,12 @@ impl Node {
         self.shared().step(|engine, now| engine.core.abandon_peer(now, id));
     }
 
+    /// Keeps the path to a peer open by a sign of life after every so much silence, in place of what the
+    /// [builder](Builder::keepalive) says; None: as it says. Holds for as long as the peer is known.
+    pub fn keep_alive(&self, id: &NodeId, every: Option<Duration>) {
+        self.shared().step(|engine, now| engine.core.keep_alive(now, id, every));
+    }
+
     /// Figures about the node.
     pub fn stats(&self) -> Stats {
         self.shared().look(|engine| engine.core.stats())

@@ -76,3 +76,11 @@ fn help_has_examples_and_exit_codes() {
     }
     assert!(!help.contains("demo-receiver"), "{help}");
 }
+
+#[test]
+fn an_identity_that_is_running_can_be_shown() {
+    let world = World::new();
+    let listener = world.listen(&[]);
+    let id = world.run(&["id"]).expect(0).stdout;
+    assert!(listener.peer.starts_with(id.trim()), "{id} {}", listener.peer);
+}

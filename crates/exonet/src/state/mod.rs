@@ -65,6 +65,19 @@ impl StateDir {
         Self::load_locked(path, lock)?.map_err(|_| StateError::Missing { path: path.into() })
     }
 
+    /// Reads the secret of the identity in `path`, which another process may be running: enough to tell who it is,
+    /// not to be it.
+    ///
+    /// # Errors
+    /// [`StateError::Missing`] when there is no key, else what is wrong with it.
+    pub fn peek(path: impl AsRef<Path>) -> Result<Zeroizing<[u8; 32]>, StateError> {
+        let key = path.as_ref().join(key::FILE);
+        if !disk::exists(&key)? {
+            return Err(StateError::Missing { path: path.as_ref().into() });
+        }
+        key::read(&key)
+    }
+
     /// Makes `path` the directory of a new identity with this X25519 secret, and opens it. Directories that do
     /// not exist are created, closed to group and others.
     ///
