@@ -205,6 +205,31 @@ fn what_the_peer_does_not_take_never_leaves() {
 }
 
 #[test]
+fn a_large_message_without_a_slot_does_not_hold_up_one_that_has() {
+    let mut world = World::new(1, bad_link(0.0));
+    let single = Limits { slots: 1, ..Limits::default() };
+    let (a, b) = (world.add(open(), true), world.add(limited(single), true));
+    for _ in 0..3 {
+        world.send(a, b, 400_000).unwrap();
+    }
+    settled(&mut world, 60 * SECOND, "one slot");
+    all_delivered(&world, "one slot");
+}
+
+#[test]
+fn every_ping_is_answered_or_said_to_be_lost() {
+    let mut world = World::new(1, bad_link(0.0));
+    let (a, b) = (world.add(open(), true), world.add(open(), true));
+    let (id, address) = (world.id(b).unwrap(), world.address(b).unwrap());
+    for cookie in 0..100 {
+        world.with(a, |node, now| node.ping(now, id, &[address], cookie)).unwrap().unwrap();
+    }
+    world.run_for(5 * SECOND);
+    let pongs = world.events(a).iter().filter(|event| matches!(event, Event::Pong { .. })).count();
+    assert_eq!(pongs, 100);
+}
+
+#[test]
 fn twenty_bodies_at_once() {
     let mut world = World::new(1, LinkConfig::limited(5 * MS, 50_000_000, 500_000));
     let (a, b) = (world.add(roomy(), true), world.add(open(), true));
