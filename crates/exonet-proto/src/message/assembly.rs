@@ -248,6 +248,26 @@ mod tests {
     }
 
     #[test]
+    fn scattered_pieces_are_bounded_and_gaps_can_still_be_filled() {
+        let mut a = Assembly::whole(1 << 20, 1 << 20);
+        for i in 0..MAX_ISLANDS as u64 {
+            assert_eq!(a.insert(1 << 20, i * 2, &[1]), Ok(1));
+        }
+        assert_eq!(a.insert(1 << 20, 1 << 19, &[1]), Err(Refused::Scattered));
+        assert_eq!(a.insert(1 << 20, 1, &[1]), Ok(1), "it joins two");
+    }
+
+    #[test]
+    fn news_comes_every_so_often_though_the_window_rests() {
+        let mut a = Assembly::whole(1 << 20, 8 << 20);
+        let told = (0..256_u64).filter(|i| {
+            a.insert(1 << 20, i << 12, &[1; 1 << 12]).unwrap();
+            a.is_news(8 << 20)
+        });
+        assert_eq!(told.count(), (1 << 20) / 32_768);
+    }
+
+    #[test]
     fn a_claim_of_size_costs_no_memory() {
         let mut a = Assembly::whole(1 << 40, 1 << 20);
         a.insert(1 << 40, 0, b"x").unwrap();
