@@ -25,6 +25,7 @@ mod node;
 mod opening;
 mod outbound;
 mod peer;
+mod piece;
 mod receive;
 mod stats;
 mod timers;

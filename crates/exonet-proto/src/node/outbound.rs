@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use super::epoch::Carried;
 use super::event::MessageKey;
+use super::piece::{Next, Piece, Room};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot};
 use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Store};
@@ -17,10 +18,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const PROBES: usize = 32;
 /// Envelopes wanted on standby: at least, and at most.
 const STANDBY: Range<u64> = 16..16_384;
-/// Room that a frame of one whole message, and of one fragment, takes beside the bytes, at most.
-const WHOLE_OVERHEAD: usize = 22;
-const NEXT_OVERHEAD: usize = 4;
-const FRAGMENT_OVERHEAD: usize = 38;
 /// A fragment shorter than this is not worth its frame, unless it is the last.
 const MIN_FRAGMENT: usize = 64;
 
@@ -37,50 +34,6 @@ impl Default for PeerLimits {
     /// Until it has: the least that every node must take.
     fn default() -> Self {
         Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX }
-    }
-}
-
-/// Something of a message to put into a packet.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Piece {
-    /// All of it.
-    Whole { key: MessageKey, s: Slot, r: Incarnation },
-    /// These offsets of its wire form.
-    Fragment { key: MessageKey, s: Slot, r: Incarnation, range: Range<u64> },
-}
-
-/// What [`Outbound::next`] found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Next {
-    Piece(Piece),
-    /// There is something, but not for what is left of this packet.
-    PacketFull,
-    Nothing,
-}
-
-/// The room in the packet that is being assembled.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Room {
-    /// Bytes left.
-    pub(super) left: usize,
-    /// Bytes that an empty packet has.
-    pub(super) empty: usize,
-    /// The incarnation and the number that the open MESSAGES frame goes on with.
-    pub(super) open: Option<(Incarnation, Slot)>,
-}
-
-impl Room {
-    fn takes_whole(&self, len: u64, s: Slot, r: Incarnation) -> bool {
-        let overhead = if self.open == Some((r, s)) { NEXT_OVERHEAD } else { WHOLE_OVERHEAD };
-        len.saturating_add(overhead as u64) <= self.left as u64
-    }
-
-    fn could_take_whole(&self, len: u64) -> bool {
-        len.saturating_add(WHOLE_OVERHEAD as u64) <= self.empty as u64
-    }
-
-    fn fragment(&self) -> Option<u64> {
-        self.left.checked_sub(FRAGMENT_OVERHEAD).map(|room| room as u64)
     }
 }
 
