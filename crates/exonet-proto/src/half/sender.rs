@@ -38,6 +38,21 @@ impl<T> Sender<T> {
         this
     }
 
+    /// `e`: the next number to be bound. What is below was bound, or belonged to an incarnation that died.
+    pub fn e(&self) -> Slot {
+        self.e
+    }
+
+    /// `sck`: numbers below it were granted.
+    pub fn sck(&self) -> Slot {
+        self.sck
+    }
+
+    /// The highest number asked for.
+    pub fn hi(&self) -> Slot {
+        self.hi
+    }
+
     /// `l`: no open message has, or will get, a number below.
     pub fn frontier(&self) -> Slot {
         self.tokens.first().unwrap_or(self.e).min(self.e)
@@ -167,20 +182,5 @@ impl<T> Sender<T> {
         self.r = Some(state.r);
         self.sck = granted;
         true
-    }
-
-    #[cfg(test)]
-    pub(super) fn sck(&self) -> Slot {
-        self.sck
-    }
-
-    #[cfg(test)]
-    pub(super) fn hi(&self) -> Slot {
-        self.hi
-    }
-
-    #[cfg(test)]
-    pub(super) fn e(&self) -> Slot {
-        self.e
     }
 }

@@ -12,7 +12,7 @@ use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::time::Mono;
 
 /// HAVE frames owed at once; a token that finds no room is probed again.
-const MAX_HAVES: usize = 32;
+pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
 /// that vanished, and each try costs an opening.
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
@@ -65,19 +65,20 @@ pub(super) struct Inbound {
     /// Slots whose message is complete and has not been taken: copies are suppressed.
     pending: IntervalSet,
     partial: BTreeMap<Slot, Partial>,
-    large: usize,
+    /// Of the partly received messages, the large ones.
+    pub(super) large: usize,
     /// Pooled bytes taken by the application under the record's incarnation.
     taken: u64,
     /// Pooled bytes that the sender has given up under it.
     abandoned: u64,
     /// Pooled bytes that are complete and not taken, or promised to a partial message.
-    held: u64,
+    pub(super) held: u64,
     /// An ASK that was granted nothing, for want of room, while there is no record.
     wants: Option<Ask>,
     /// A STATE has to leave by then.
     state_at: Mono,
     /// HAVEs owed.
-    haves: VecDeque<Slot>,
+    pub(super) haves: VecDeque<Slot>,
     /// See [`Inbound::claim_from`].
     claim_from: Slot,
     /// When the peer was last heard, and when it is reminded of its free slots.
@@ -123,6 +124,11 @@ impl Inbound {
     /// Bytes of memory set aside now.
     pub(super) const fn promised(&self) -> u64 {
         self.promised
+    }
+
+    /// Bytes of memory given back and not yet counted by the node.
+    pub(super) const fn freed(&self) -> u64 {
+        self.freed
     }
 
     /// Bytes of memory given back since the last call, completed messages aside.

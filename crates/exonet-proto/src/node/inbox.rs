@@ -83,6 +83,11 @@ impl Inbox {
         self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
     }
 
+    /// Bytes of memory of all that has arrived and has not been taken.
+    pub(super) fn held(&self) -> u64 {
+        self.ready.iter().chain(self.handed.values()).map(Arrived::held).sum()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }

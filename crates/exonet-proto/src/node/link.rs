@@ -15,9 +15,9 @@ use crate::time::Mono;
 use crate::wire::ChannelIndex;
 
 /// Pings of the application that wait to leave.
-const MAX_PINGS: usize = 64;
+pub(super) const MAX_PINGS: usize = 64;
 /// Answers to path challenges that wait to leave.
-const MAX_RESPONSES: usize = 4;
+pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
 /// Probe timeouts without any answer after which an opening goes out beside the probes.

@@ -36,7 +36,7 @@ pub enum Boot {
 
 /// Datagrams that wait to leave outside of any channel: answers, RETRYs, version hints. More are dropped, as the
 /// network might.
-const MAX_LOOSE: usize = 1_024;
+pub(super) const MAX_LOOSE: usize = 1_024;
 /// Nothing that is due is looked at more often than this.
 const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
 /// Doublings of that for a peer whose due things cannot leave.

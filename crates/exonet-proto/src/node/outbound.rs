@@ -44,7 +44,8 @@ pub(super) struct Outbound {
     queue: SendQueue,
     /// Large messages that wait until fewer are under way.
     waiting: VecDeque<(Flow, MessageKey)>,
-    bodies: u64,
+    /// Large messages under way.
+    pub(super) bodies: u64,
     /// Slots of messages of which something has to be sent again.
     lost: IntervalSet,
     /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.

@@ -12,7 +12,7 @@ use crate::id::NodeId;
 use crate::time::Mono;
 
 /// Address hints kept of one peer.
-const MAX_HINTS: usize = 8;
+pub(super) const MAX_HINTS: usize = 8;
 
 /// A peer: the two halves, which hold the promise, and the link, which holds none.
 #[derive(Debug)]

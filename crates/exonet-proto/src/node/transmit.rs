@@ -26,7 +26,7 @@ const QUIET_PACKETS: u32 = 32;
 /// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
 const PAD_SHARE: usize = 8;
 /// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
-const MAX_REMEMBERED: usize = 1 << 18;
+pub(super) const MAX_REMEMBERED: usize = 1 << 18;
 /// Most free ranges in a STATE.
 const MAX_STATE_RANGES: u16 = 256;
 /// Challenges, and packets of acknowledgements alone.
