@@ -7,7 +7,7 @@ use bytes::Bytes;
 use exonet_proto::node::{
     Batch, BodyRead, BodyWrite, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
 };
-use exonet_proto::{Mono, Now};
+use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
 use crate::{Disk, Ledger};
@@ -16,7 +16,7 @@ use crate::{Disk, Ledger};
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) number: u64,
-    pub(crate) to: usize,
+    pub(crate) to: NodeId,
 }
 
 /// A large message that its application writes bit by bit.
@@ -29,8 +29,9 @@ pub(crate) struct Writing {
 }
 
 /// A large message that its application reads as it comes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Reading {
+    id: MessageId,
     front: Vec<u8>,
     at: usize,
     spoilt: bool,
@@ -45,8 +46,10 @@ pub(crate) struct Host {
     pub(crate) disk: Option<Disk>,
     /// Under way to the disk, and when it will be there.
     pub(crate) persisting: Option<(Mono, Batch)>,
-    /// `D` at the last boot: incarnations below it are of unknown outcome.
-    pub(crate) amnesia: u64,
+    /// How often it has died.
+    pub(crate) boots: u32,
+    /// Inputs that its node has until what it holds is counted afresh.
+    pub(crate) audit_in: usize,
     /// Evictions seen so far.
     pub(crate) evictions: u64,
     pub(crate) waiting: BTreeMap<MessageKey, Waiting>,
@@ -75,7 +78,8 @@ impl Host {
             address,
             disk,
             persisting: None,
-            amnesia: 0,
+            boots: 0,
+            audit_in: 0,
             evictions: 0,
             waiting: BTreeMap::new(),
             writing: BTreeMap::new(),
@@ -93,6 +97,7 @@ impl Host {
         self.events.clear();
         self.persisting = None;
         self.evictions = 0;
+        self.boots += 1;
         std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
     }
 
@@ -115,9 +120,11 @@ impl Host {
 
     fn incoming(&mut self, incoming: &Incoming, ledger: &mut Ledger) {
         match &incoming.body {
-            IncomingBody::Whole(body) => ledger.taken(body::number_of(&incoming.tag, body)),
+            IncomingBody::Whole(body) => {
+                ledger.taken(body::number_of(&incoming.tag, body), self.node.id(), incoming.id);
+            }
             IncomingBody::Stream { .. } => {
-                self.reading.insert(incoming.key, Reading::default());
+                self.reading.insert(incoming.key, Reading::new(incoming.id));
             }
         }
     }
@@ -135,10 +142,10 @@ impl Host {
                     self.node.release(now, key);
                 }
                 BodyRead::End => {
-                    let number = reading.number();
+                    let (number, id) = (reading.number(), reading.id);
                     self.reading.remove(&key);
                     if self.node.done(now, key) {
-                        ledger.taken(number);
+                        ledger.taken(number, self.node.id(), id);
                     }
                 }
             }
@@ -161,6 +168,10 @@ impl Host {
 }
 
 impl Reading {
+    fn new(id: MessageId) -> Self {
+        Self { id, front: Vec::new(), at: 0, spoilt: false }
+    }
+
     fn take(&mut self, data: &Bytes) {
         let missing = 8_usize.saturating_sub(self.front.len()).min(data.len());
         self.front.extend(data.iter().take(missing));

@@ -5,6 +5,8 @@
 //! The same seed gives the same run, to the byte.
 
 mod body;
+mod check;
+mod coverage;
 mod dice;
 mod disk;
 mod host;
@@ -13,9 +15,11 @@ mod link;
 mod wiretap;
 mod world;
 
+pub use check::{Breach, Violation};
+pub use coverage::Coverage;
 pub use dice::Dice;
 pub use disk::Disk;
-pub use ledger::{Ledger, Totals, Violation};
+pub use ledger::{Ledger, Totals};
 pub use link::{LinkConfig, Outage};
 pub use wiretap::{Recorded, Reflected, Wiretap};
 pub use world::{NodeIndex, World};

@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, SendError};
-use exonet_proto::{Mono, NodeId, Now, Wall};
+use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
 
+use crate::check::{self, Checks, Violation};
 use crate::host::{Host, Waiting, Writing};
 use crate::link::Link;
-use crate::{Dice, Disk, Ledger, LinkConfig, Wiretap, body};
+use crate::{Coverage, Dice, Disk, Ledger, LinkConfig, Wiretap, body};
 
 /// A node of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,6 +22,8 @@ struct Flight {
     from: SocketAddr,
     to: SocketAddr,
     data: Vec<u8>,
+    /// Who made it and in which step; None: it is not what anybody made, or not from there.
+    maker: Option<(usize, u64)>,
 }
 
 /// Many nodes of the real core on one virtual clock.
@@ -51,6 +54,8 @@ pub struct World {
     /// These copies arrive long before their originals, instead of just before.
     pub spoof_early: bool,
     buffer: Vec<u8>,
+    checks: Checks,
+    coverage: Coverage,
 }
 
 /// Where virtual time begins.
@@ -80,6 +85,8 @@ impl World {
             spoof: 0.0,
             spoof_early: true,
             buffer: Vec::new(),
+            checks: Checks::default(),
+            coverage: Coverage::default(),
         }
     }
 
@@ -119,6 +126,7 @@ impl World {
         let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
         let node =
             Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
+        self.checks.settles(node.id(), index);
         self.hosts.insert(index, Host::new(node, secret, config, address, disk));
         self.pump(NodeIndex(index));
         NodeIndex(index)
@@ -127,7 +135,8 @@ impl World {
     /// The node's process dies for good.
     pub fn remove(&mut self, node: NodeIndex) {
         if let Some(mut host) = self.hosts.remove(&node.0) {
-            self.ledger.excuse_open();
+            self.forget(node.0, &host.node);
+            self.checks.leaves(&host.node.id());
             self.ledger.orphan(host.die());
         }
     }
@@ -182,12 +191,29 @@ impl World {
         self.hosts.get_mut(&node.0).map(|host| std::mem::take(&mut host.events)).unwrap_or_default()
     }
 
-    /// Calls the core of a node, and sends what comes of it.
+    /// Calls the core of a node as its application, and sends what comes of it.
     pub fn with<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
+        // It may name whatever address somebody has.
+        self.checks.addresses.chosen(node.0, self.hosts.values().map(|host| host.address));
+        self.checks.touched.all = true;
+        self.call(node, call)
+    }
+
+    fn call<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
         let now = self.time();
         let result = call(&mut self.hosts.get_mut(&node.0)?.node, now);
         self.pump(node);
         Some(result)
+    }
+
+    /// Every promise that was broken so far.
+    pub fn violations(&self) -> &[Violation] {
+        self.ledger.violations()
+    }
+
+    /// What the run has exercised so far.
+    pub fn coverage(&self) -> Coverage {
+        self.hosts.values().fold(self.coverage, |sum, host| sum.with(host.node.counts()))
     }
 
     /// Whether the node's application takes what arrives.
@@ -265,8 +291,10 @@ impl World {
         };
         let key = send(&mut host.node, now, id, address)?;
         self.next_message += 1;
-        host.waiting.insert(key, Waiting { number, to: to.0 });
-        self.ledger.sent(number);
+        host.waiting.insert(key, Waiting { number, to: id });
+        self.ledger.sent(number, id);
+        self.checks.addresses.chosen(from.0, [address]);
+        self.checks.touched.peers.insert(id);
         self.pump(from);
         Ok((number, key))
     }
@@ -276,6 +304,7 @@ impl World {
     /// The node has another address from now on; what is sent to the old one is lost.
     pub fn roam(&mut self, node: NodeIndex) {
         let address = self.fresh_address();
+        self.coverage.moves += 1;
         if let Some(host) = self.hosts.get_mut(&node.0) {
             self.owners.insert(address, node.0);
             host.address = address;
@@ -284,6 +313,7 @@ impl World {
 
     /// The node has another port from now on.
     pub fn rebind_port(&mut self, node: NodeIndex) {
+        self.coverage.moves += 1;
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.address.set_port(host.address.port() + 1);
             self.owners.insert(host.address, node.0);
@@ -296,18 +326,17 @@ impl World {
     pub fn crash(&mut self, node: NodeIndex) {
         let (now, seed, secret) = (self.time(), self.dice.bytes(), self.dice.bytes());
         let written = self.dice.chance(0.5);
-        self.ledger.excuse_open();
-        let Some(host) = self.hosts.get_mut(&node.0) else {
+        let Some(mut host) = self.hosts.remove(&node.0) else {
             return;
         };
-        let persisting = host.persisting;
+        self.forget(node.0, &host.node);
+        let (persisting, id) = (host.persisting, host.node.id());
         self.ledger.orphan(host.die());
         let boot = match (&mut host.disk, persisting) {
             (Some(disk), persisting) => {
                 if let Some((_, batch)) = persisting.filter(|_| written) {
                     disk.clock = batch.clock;
                 }
-                host.amnesia = disk.clock;
                 Boot::Stored { clock: disk.clock }
             }
             (None, _) => {
@@ -317,12 +346,23 @@ impl World {
             }
         };
         host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
+        self.checks.leaves(&id);
+        self.checks.settles(host.node.id(), node.0);
+        self.checks.touched.all = true;
+        self.hosts.insert(node.0, host);
         self.pump(node);
+    }
+
+    /// A process is gone: its counts are kept.
+    fn forget(&mut self, index: usize, node: &Node) {
+        self.coverage.crashes += 1;
+        self.coverage = self.coverage.with(node.counts());
+        self.checks.addresses.dies(index);
     }
 
     /// A datagram out of the blue arrives now at `to`.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, data: Vec<u8>) {
-        self.deliver(Flight { from, to, data });
+        self.deliver(Flight { from, to, data, maker: None });
     }
 
     // --- time ---
@@ -378,13 +418,17 @@ impl World {
         host.node.handle_timeout(now);
         let evictions = host.node.counts().evictions;
         if evictions > std::mem::replace(&mut host.evictions, evictions) {
-            // What is not known here any more ends Unknown there.
-            self.ledger.excuse_open();
+            self.checks.touched.all = true;
         }
         self.pump(index);
     }
 
     fn written(&mut self, index: NodeIndex) {
+        self.persisted(index);
+        self.pump(index);
+    }
+
+    fn persisted(&mut self, index: NodeIndex) {
         let now = self.time();
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
@@ -398,7 +442,7 @@ impl World {
             disk.clock = batch.clock;
             host.node.handle_persisted(now, batch.lsn);
         }
-        self.pump(index);
+        self.checks.touched.all = true;
     }
 
     fn deliver(&mut self, mut flight: Flight) {
@@ -411,12 +455,40 @@ impl World {
         if let Some(reflected) = self.wiretap.reflected.get_mut(&flight.from) {
             reflected.taken += flight.data.len() as u64;
         }
+        self.checks.addresses.taken(index, flight.from, flight.data.len() as u64, flight.maker);
+        if let Some((maker, _)) = flight.maker {
+            self.checks.addresses.heard(maker, index, flight.to, self.ledger.steps() + 1);
+        }
+        self.touches(flight.from);
         let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
-        self.with(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
+        self.call(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
-    /// Everything that a driver does after a call.
+    /// The step concerns who is at this address.
+    fn touches(&mut self, address: SocketAddr) {
+        match self.owners.get(&address) {
+            Some(owner) => {
+                let peer = self.hosts.get(owner).map(|host| host.node.id());
+                self.checks.touched.peers.extend(peer);
+            }
+            None => self.checks.touched.all = true,
+        }
+    }
+
+    /// Everything that a driver does after a call, and what the checkers say to it.
     fn pump(&mut self, index: NodeIndex) {
+        self.ledger.step(self.now);
+        if let Some(host) = self.hosts.get_mut(&index.0) {
+            host.audit_in = host.audit_in.saturating_sub(1);
+        }
+        self.drain(index);
+        self.checks.look(index.0, &self.hosts, &mut self.ledger);
+        if let Some(host) = self.hosts.get_mut(&index.0).filter(|host| host.audit_in == 0) {
+            check::audit(host, &mut self.ledger);
+        }
+    }
+
+    fn drain(&mut self, index: NodeIndex) {
         let now = self.time();
         loop {
             let Some(host) = self.hosts.get_mut(&index.0) else {
@@ -425,7 +497,7 @@ impl World {
             if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
                 host.persisting = Some(disk.begin(self.now, batch, &mut self.dice));
                 if disk.latency.is_zero() && !disk.broken {
-                    self.written(index);
+                    self.persisted(index);
                     continue;
                 }
             }
@@ -445,13 +517,19 @@ impl World {
             && let Some(transmit) = host.node.poll_transmit(now, 16, &mut buffer)
         {
             progress = true;
-            let from = host.address;
+            let (from, id) = (host.address, host.node.id());
+            let receiver = self.owners.get(&transmit.remote).copied();
             for data in buffer.chunks(transmit.segment) {
                 host.sent += 1;
                 self.datagrams += 1;
                 self.bytes += data.len() as u64;
                 self.wiretap.sees(self.now, from, transmit.remote, data);
+                let bytes = data.len() as u64;
+                let reused = self.checks.keys.sees(id, receiver, data);
+                let amplified = self.checks.addresses.given(index.0, id, transmit.remote, bytes);
+                reused.into_iter().chain(amplified).for_each(|breach| self.ledger.report(breach));
             }
+            self.touches(transmit.remote);
             for data in buffer.chunks(transmit.segment) {
                 self.launch(index, from, transmit.remote, data);
             }
@@ -467,6 +545,8 @@ impl World {
         let default = &self.default_link;
         let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
         let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
+        self.coverage.note_fate(&fate);
+        let maker = (index.0, self.ledger.steps());
         let original = fate.first().map(|(at, _)| *at);
         for (at, corrupt) in fate {
             let mut data = data.to_vec();
@@ -477,7 +557,8 @@ impl World {
                     *byte ^= flip;
                 }
             }
-            self.fly(at, Flight { from, to, data });
+            let maker = (!corrupt).then_some(maker);
+            self.fly(at, Flight { from, to, data, maker });
         }
         if self.dice.chance(self.spoof) {
             let early = self.now + Duration::from_millis(1);
@@ -485,7 +566,7 @@ impl World {
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                let flight = Flight { from: victim, to, data: data.to_vec() };
+                let flight = Flight { from: victim, to, data: data.to_vec(), maker: None };
                 self.fly(if self.spoof_early { early } else { just }, flight);
             }
         }
@@ -512,11 +593,19 @@ impl World {
             }
         }
         for (waiting, outcome, id) in outcomes {
-            let amnesia = self.hosts.get(&waiting.to).map_or(0, |host| host.amnesia);
-            if outcome == Outcome::Unknown && id.is_some_and(|id| id.r.0 < amnesia) {
-                self.ledger.excuse(waiting.number);
-            }
-            self.ledger.outcome(waiting.number, outcome);
+            let explained = outcome == Outcome::Unknown && self.explains_unknown(index, waiting, id);
+            self.ledger.outcome(waiting.number, outcome, id, explained);
         }
+    }
+
+    /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
+    fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
+        let patience = self.hosts.get(&sender.0).and_then(|host| host.config.give_up_after);
+        let since = self.ledger.since(waiting.number);
+        let impatient = patience.zip(since).is_some_and(|(patience, since)| since + patience <= self.now);
+        let delivered = self.ledger.is_taken(waiting.number);
+        let explained =
+            id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
+        explained || (id.is_some() && impatient)
     }
 }
