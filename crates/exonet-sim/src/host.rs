@@ -50,6 +50,8 @@ pub(crate) struct Host {
     pub(crate) boots: u32,
     /// Inputs that its node has until what it holds is counted afresh.
     pub(crate) audit_in: usize,
+    /// A write has failed: its node does nothing any more.
+    pub(crate) stopped: bool,
     /// Evictions seen so far.
     pub(crate) evictions: u64,
     pub(crate) waiting: BTreeMap<MessageKey, Waiting>,
@@ -80,6 +82,7 @@ impl Host {
             persisting: None,
             boots: 0,
             audit_in: 0,
+            stopped: false,
             evictions: 0,
             waiting: BTreeMap::new(),
             writing: BTreeMap::new(),
@@ -98,6 +101,7 @@ impl Host {
         self.persisting = None;
         self.evictions = 0;
         self.boots += 1;
+        self.stopped = false;
         std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use exonet_proto::node::Outcome;
+use exonet_proto::node::{Outcome, Status};
 use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot};
 
 use crate::check::{Breach, Violation};
@@ -136,6 +136,15 @@ impl Ledger {
         }
         if let Some(id) = id {
             self.called(message, (id.r, id.s));
+        }
+    }
+
+    /// The core of their sender has stopped: it will say no more about these messages. What had not left never
+    /// will; nobody knows of the others.
+    pub(crate) fn last_words(&mut self, messages: impl Iterator<Item = (u64, Status)>) {
+        for (message, status) in messages {
+            let queued = status == Status::Queued;
+            self.outcome(message, if queued { Outcome::Cancelled } else { Outcome::Unknown }, None, true);
         }
     }
 

@@ -299,6 +299,14 @@ impl World {
         Ok((number, key))
     }
 
+    /// The application of `node` gives a message up: Cancelled if it never left, Unknown otherwise.
+    pub fn abandon(&mut self, node: NodeIndex, key: MessageKey) {
+        if let Some(waiting) = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key)) {
+            self.ledger.excuse(waiting.number);
+        }
+        self.with(node, |node, now| node.abandon(now, key));
+    }
+
     // --- what goes wrong ---
 
     /// The node has another address from now on; what is sent to the old one is lost.
@@ -322,10 +330,9 @@ impl World {
 
     /// The node's process dies and starts again at once, with what its disk has.
     ///
-    /// A write under way may have reached the disk or not.
+    /// A write under way may have reached the disk, or not, or in part.
     pub fn crash(&mut self, node: NodeIndex) {
         let (now, seed, secret) = (self.time(), self.dice.bytes(), self.dice.bytes());
-        let written = self.dice.chance(0.5);
         let Some(mut host) = self.hosts.remove(&node.0) else {
             return;
         };
@@ -334,9 +341,8 @@ impl World {
         self.ledger.orphan(host.die());
         let boot = match (&mut host.disk, persisting) {
             (Some(disk), persisting) => {
-                if let Some((_, batch)) = persisting.filter(|_| written) {
-                    disk.clock = batch.clock;
-                }
+                let under_way = persisting.map(|(_, batch)| batch);
+                disk.crash(under_way, &mut self.dice, &mut self.coverage);
                 Boot::Stored { clock: disk.clock }
             }
             (None, _) => {
@@ -365,6 +371,20 @@ impl World {
         self.deliver(Flight { from, to, data, maker: None });
     }
 
+    /// Lets the world run for `within`, which is enough for every node to forget every other once nothing goes
+    /// wrong any more and every message has its outcome. True when they have, and are not heard of again for as
+    /// long; what is left is a violation.
+    pub fn run_to_quiet(&mut self, within: Duration) -> bool {
+        self.run_for(within);
+        let (before, said) = (self.ledger.violations().len(), self.datagrams);
+        for host in self.hosts.values().filter(|host| !host.stopped) {
+            check::quiet(host, &mut self.ledger);
+        }
+        self.ledger.close();
+        self.run_for(within);
+        self.ledger.violations().len() == before && self.datagrams == said
+    }
+
     // --- time ---
 
     /// Lets the world run for `span`.
@@ -390,7 +410,8 @@ impl World {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
         let timers = self.hosts.iter();
         let timer = timers.filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i))).min();
-        let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting?.0, *i)));
+        let writes = self.hosts.iter().filter(|(_, host)| host.disk.is_some_and(|disk| !disk.stuck));
+        let writes = writes.filter_map(|(i, host)| Some((host.persisting?.0, *i)));
         let write = writes.min();
         let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
         let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
@@ -436,11 +457,11 @@ impl World {
         let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
             return;
         };
-        if disk.broken {
-            host.node.handle_persist_failed(now);
-        } else {
-            disk.clock = batch.clock;
+        if disk.finish(batch) {
             host.node.handle_persisted(now, batch.lsn);
+        } else {
+            self.coverage.writes_failed += 1;
+            host.node.handle_persist_failed(now);
         }
         self.checks.touched.all = true;
     }
@@ -456,7 +477,8 @@ impl World {
             reflected.taken += flight.data.len() as u64;
         }
         self.checks.addresses.taken(index, flight.from, flight.data.len() as u64, flight.maker);
-        if let Some((maker, _)) = flight.maker {
+        if let Some((maker, made)) = flight.maker {
+            self.coverage.reordered += u64::from(self.checks.is_reordered(index, (maker, made)));
             self.checks.addresses.heard(maker, index, flight.to, self.ledger.steps() + 1);
         }
         self.touches(flight.from);
@@ -496,7 +518,7 @@ impl World {
             };
             if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
                 host.persisting = Some(disk.begin(self.now, batch, &mut self.dice));
-                if disk.latency.is_zero() && !disk.broken {
+                if disk.is_instant() {
                     self.persisted(index);
                     continue;
                 }
@@ -525,7 +547,7 @@ impl World {
                 self.bytes += data.len() as u64;
                 self.wiretap.sees(self.now, from, transmit.remote, data);
                 let bytes = data.len() as u64;
-                let reused = self.checks.keys.sees(id, receiver, data);
+                let reused = self.checks.keys.sees((index.0, id), receiver, data);
                 let amplified = self.checks.addresses.given(index.0, id, transmit.remote, bytes);
                 reused.into_iter().chain(amplified).for_each(|breach| self.ledger.report(breach));
             }
@@ -589,8 +611,19 @@ impl World {
                     host.writing.remove(&key);
                     outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id)));
                 }
-                event => host.events.push(event),
+                event => {
+                    host.stopped |= event == Event::Stopped;
+                    host.events.push(event);
+                }
             }
+        }
+        if host.stopped {
+            let node = &host.node;
+            self.ledger.last_words(
+                std::mem::take(&mut host.waiting)
+                    .into_iter()
+                    .map(|(key, waiting)| (waiting.number, node.status(key))),
+            );
         }
         for (waiting, outcome, id) in outcomes {
             let explained = outcome == Outcome::Unknown && self.explains_unknown(index, waiting, id);

@@ -97,3 +97,13 @@ fn a_restart_is_no_conflict() {
     let events = world.events(b);
     assert!(!events.iter().any(|event| matches!(event, Event::IdentityConflict { .. })), "{events:?}");
 }
+
+#[test]
+fn renewal_alone_keeps_no_channel() {
+    let config = Config { rekey_after: 5 * SECOND, ..open() };
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let (a, b) = (world.add(config.clone(), true), world.add(config, true));
+    world.send(a, b, 100).unwrap();
+    settled(&mut world, SECOND, "one message");
+    forgotten(&mut world, &[a, b], 100, "used once");
+}

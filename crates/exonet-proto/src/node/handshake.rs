@@ -626,6 +626,7 @@ impl Node {
         }
         if link.keepalive_at(config) <= now.mono {
             link.confirm = true;
+            link.used_at = now.mono;
         }
         let idle = link.idle_at(config) <= now.mono;
         if link.previous.as_ref().is_some_and(|(_, until)| *until <= now.mono) {

@@ -59,6 +59,8 @@ pub(super) struct Link {
     pub(super) spoke_at: Mono,
     /// When that was first done since the peer was heard.
     asked_at: Mono,
+    /// When the channel last served the halves, the application or a keepalive, at either end.
+    pub(super) used_at: Mono,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
     datagram_cap: u16,
@@ -87,6 +89,7 @@ impl Link {
             heard_at: now,
             spoke_at: now,
             asked_at: now,
+            used_at: now,
             packets_sent: 0,
             packets_lost: 0,
             datagram_cap: config.max_datagram,
@@ -174,9 +177,11 @@ impl Link {
         self.recovery.pto_count() >= REOPEN_AFTER
     }
 
-    /// When the keys are to be renewed: the side that began them goes first.
+    /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no
+    /// renewal, which would keep the channel from ever being idle.
     pub(super) fn rekey_at(&self, config: &Config) -> Mono {
-        let Some(epoch) = self.current.as_ref().filter(|_| self.opening.is_none() && !self.reopen) else {
+        let free = self.opening.is_none() && !self.reopen;
+        let Some(epoch) = self.current.as_ref().filter(|epoch| free && self.used_at > epoch.born) else {
             return Mono::NEVER;
         };
         let patience = if epoch.initiator { config.rekey_after } else { config.rekey_after * 5 / 4 };

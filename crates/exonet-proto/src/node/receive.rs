@@ -163,9 +163,11 @@ impl Node {
             Frame::Abandoned { r, bytes } => self.on_abandoned(now, place, r, bytes),
             _ => {}
         }
-        if engages && let Some(peer) = self.peers.get_mut(place).filter(|peer| peer.link.tentative.is_none())
-        {
-            peer.inbound.engaged(now.mono, peer.link.pto() * 3);
+        if let Some(peer) = self.peers.get_mut(place).filter(|_| engages) {
+            peer.link.used_at = now.mono;
+            if peer.link.tentative.is_none() {
+                peer.inbound.engaged(now.mono, peer.link.pto() * 3);
+            }
         }
     }
 

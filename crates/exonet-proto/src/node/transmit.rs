@@ -133,6 +133,8 @@ enum Purpose {
 #[derive(Clone, Copy, Default)]
 struct Made {
     eliciting: bool,
+    /// It carries something for the halves or the application.
+    serves: bool,
     /// There is more than fitted.
     more: bool,
 }
@@ -269,6 +271,7 @@ impl Assembler<'_> {
             }
             let lonely =
                 purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+            made.serves = fill.eliciting;
             if lonely && !fill.eliciting {
                 fill.eliciting |= fill.writer.ping();
             }
@@ -289,6 +292,9 @@ impl Assembler<'_> {
         let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
         link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
+        if made.serves {
+            link.used_at = self.now;
+        }
         if made.eliciting {
             link.confirm = false;
             link.probes = link.probes.saturating_sub(1);

@@ -12,13 +12,14 @@ const DATA: u8 = 0x14;
 
 /// Every datagram of every node, across crashes.
 ///
-/// * Packet numbers rise strictly under every channel index: then none is used twice under a key, since an index
-///   stands for one set of keys.
+/// * Packet numbers rise strictly under every channel index, from the Noise message on that chose it: then none is
+///   used twice under a key.
 /// * An ephemeral key appears in one Noise message only, however often that is sent: then no two handshakes have
 ///   the same keys.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
-    numbers: BTreeMap<(NodeId, u32), Last>,
+    /// By index, and who sends to it.
+    numbers: BTreeMap<(u32, usize), Last>,
     ephemerals: BTreeMap<[u8; 32], u64>,
 }
 
@@ -31,33 +32,56 @@ struct Last {
 }
 
 impl Keys {
-    /// `receiver`: who is at the address that the datagram goes to, if anybody is.
-    pub(crate) fn sees(&mut self, by: NodeId, receiver: Option<usize>, data: &[u8]) -> Option<Breach> {
+    /// `host` sends a datagram. `receiver`: who is at the address that it goes to, if anybody is.
+    pub(crate) fn sees(
+        &mut self,
+        (host, by): (usize, NodeId),
+        receiver: Option<usize>,
+        data: &[u8],
+    ) -> Option<Breach> {
         match *data.first()? {
-            OPENING => self.noise(by, data.get(8..data.len().checked_sub(32)?)?, data),
-            ANSWER => self.noise(by, data.get(12..data.len().checked_sub(16)?)?, data),
-            DATA => self.packet(by, receiver, data),
+            OPENING => self.noise((host, by), number(data, 4)?, data.get(8..data.len().checked_sub(32)?)?),
+            ANSWER => self.noise((host, by), number(data, 8)?, data.get(12..data.len().checked_sub(16)?)?),
+            DATA => self.packet((host, by), receiver, data),
             _ => None,
         }
     }
 
-    fn packet(&mut self, by: NodeId, receiver: Option<usize>, data: &[u8]) -> Option<Breach> {
-        let index = u32::from_be_bytes(*data.get(1..)?.first_chunk()?);
-        let number = u32::from_be_bytes(*data.get(5..)?.first_chunk()?);
-        let before = self.numbers.insert((by, index), Last { number, receiver })?;
+    fn packet(
+        &mut self,
+        (host, by): (usize, NodeId),
+        receiver: Option<usize>,
+        data: &[u8],
+    ) -> Option<Breach> {
+        let (index, number) = (number(data, 1)?, number(data, 5)?);
+        let before = self.numbers.insert((index, host), Last { number, receiver })?;
         let same = receiver.is_none() || before.receiver.is_none() || receiver == before.receiver;
         let last = before.number;
         (same && number <= last).then_some(Breach::Nonce { by, index, number, last })
     }
 
     /// mac2 aside, copies of a Noise message are the same to the byte.
-    fn noise(&mut self, by: NodeId, noise: &[u8], data: &[u8]) -> Option<Breach> {
+    fn noise(&mut self, (host, by): (usize, NodeId), index: u32, noise: &[u8]) -> Option<Breach> {
         let ephemeral = *noise.first_chunk()?;
-        let header = data.get(..8)?;
-        let content = header.iter().chain(noise).fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-            (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
-        });
-        let before = self.ephemerals.insert(ephemeral, content)?;
+        let content =
+            index.to_be_bytes().iter().chain(noise).fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+                (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+            });
+        let Some(before) = self.ephemerals.insert(ephemeral, content) else {
+            // A new handshake: by chance, the index may have been in use before.
+            let at_index = self.numbers.range_mut((index, 0)..=(index, usize::MAX));
+            let here = |last: &Last| last.receiver.is_none_or(|receiver| receiver == host);
+            let gone: Vec<_> = at_index.filter(|(_, last)| here(last)).map(|(key, _)| *key).collect();
+            gone.iter().for_each(|key| {
+                self.numbers.remove(key);
+            });
+            return None;
+        };
         (before != content).then_some(Breach::Ephemeral { by })
     }
+}
+
+/// Four bytes of a header.
+fn number(data: &[u8], at: usize) -> Option<u32> {
+    Some(u32::from_be_bytes(*data.get(at..)?.first_chunk()?))
 }

@@ -3,6 +3,7 @@
 mod addresses;
 mod keys;
 mod pairs;
+mod quiet;
 mod violation;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -13,6 +14,7 @@ use exonet_proto::node::MessageKey;
 pub(crate) use addresses::Addresses;
 pub(crate) use keys::Keys;
 pub(crate) use pairs::Pairs;
+pub(crate) use quiet::quiet;
 pub use violation::{Breach, Violation};
 
 use crate::Ledger;
@@ -39,6 +41,8 @@ pub(crate) struct Checks {
     /// Where an identity is at home. None: in two places, which voids every promise about it.
     homes: BTreeMap<NodeId, Option<usize>>,
     pub(crate) touched: Touched,
+    /// The latest step of a maker of which a receiver has got something.
+    newest: BTreeMap<(usize, usize), u64>,
 }
 
 impl Checks {
@@ -53,6 +57,13 @@ impl Checks {
     /// An identity is gone for good.
     pub(crate) fn leaves(&mut self, id: &NodeId) {
         self.homes.remove(id);
+    }
+
+    /// Something comes to `node` that `maker` made in a step. True when something made later came before.
+    pub(crate) fn is_reordered(&mut self, node: usize, (maker, made): (usize, u64)) -> bool {
+        let newest = self.newest.entry((maker, node)).or_insert(made);
+        *newest = made.max(*newest);
+        made < *newest
     }
 
     /// Looks at every half-connection of `index` that the step may have changed, and at times at what it holds.

@@ -117,7 +117,7 @@ impl Look<'_> {
         self.ensure(ledger, "order", ordered, || format!("e {e:?}, sck {sck:?}, hi {hi:?}, D {limit:?}"));
         let again = e < pair.next;
         self.ensure(ledger, "D", !again, || format!("{e:?} is bound next, {:?} came before", pair.next));
-        for s in (pair.next.max(sender.frontier()).0..e.0).map(Slot) {
+        for s in (pair.next.max(first(sender)).0..e.0).map(Slot) {
             if let Some((r, number)) = sender.token(s).and_then(|(r, key)| Some((r, self.number(*key)?))) {
                 ledger.bound(number, (r, s));
                 let accepted = self.receiver.is_some_and(|record| record.accepts(s, r));
@@ -133,7 +133,7 @@ impl Look<'_> {
     fn changes(&self, pair: &Pair, ledger: &mut Ledger) {
         let (Some((r, before)), Some(sender)) = (&pair.seen, self.sender) else { return };
         let now = self.receiver.filter(|record| record.incarnation() == *r);
-        let frontier = sender.frontier().0;
+        let frontier = first(sender).0;
         let Some((_, _, free)) = now.map(Receiver::parts) else {
             for (s, _, key) in sender.tokens().filter(|(_, bound, _)| bound == r) {
                 self.settled(ledger, s, *r, *key);
@@ -216,4 +216,9 @@ impl Look<'_> {
         };
         self.ensure(ledger, "B", backed, || format!("envelopes [{e}, {sck}) of {r:?} have no slots"));
     }
+}
+
+/// The first number that is bound or may be, whatever the record says of its frontier.
+fn first(sender: &Sender<MessageKey>) -> Slot {
+    sender.tokens().next().map_or(sender.e(), |(s, ..)| s)
 }
