@@ -126,6 +126,26 @@ fn many_senders_fill_no_more_than_the_node_takes() {
     assert!(stats(&world, b).dropped_for_room > 0);
 }
 
+/// Many small messages in one packet, and messages that become whole: what the queue adds to each counts too.
+#[test]
+fn room_is_for_all_that_is_held() {
+    for (cap, size) in [(2_000, 20), (100_000, 33_280)] {
+        let limits = Limits { received_bytes: cap, ..Limits::default() };
+        let mut world = World::new(1, LinkConfig::perfect(MS));
+        let (a, b) = (world.add(open(), true), world.add(limited(limits), true));
+        world.set_reads(b, false);
+        for _ in 0..100 {
+            world.send(a, b, size).unwrap();
+        }
+        world.run_for(5 * SECOND);
+        let held = stats(&world, b).received_bytes;
+        assert!(held > cap / 2 && held <= cap, "{held} of {cap}");
+        world.set_reads(b, true);
+        settled(&mut world, 120 * SECOND, "it reads");
+        all_delivered(&world, "it reads");
+    }
+}
+
 #[test]
 fn what_found_no_room_comes_again() {
     let limits = Limits { received_bytes: 5 * MIB, ..Limits::default() };

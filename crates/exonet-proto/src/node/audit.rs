@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use super::Node;
 use super::event::MessageKey;
 use super::inbound::MAX_HAVES;
-use super::inbox::ARRIVED;
 use super::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
 use super::node::{MAX_ASKING, MAX_LOOSE};
 use super::peer::{MAX_HINTS, Peer};
 use super::transmit::MAX_REMEMBERED;
+use crate::channel::received::MAX_RANGES;
 use crate::half::{Clock, Receiver, Sender};
 use crate::id::NodeId;
 use crate::message::POOLED;
@@ -110,17 +110,20 @@ impl Node {
             epochs as u64
         });
         let promised = sum(|peer| peer.inbound.promised() + peer.inbound.freed());
+        let messages = sum(|peer| peer.inbound.parts() as u64) + self.inbox.pieces() as u64;
         // One message is always let in.
-        let single = limits.stream_above.max(limits.body_window).max(POOLED).saturating_add(ARRIVED);
+        let room = if messages > 1 { limits.received_bytes as u64 } else { u64::MAX };
         say("peers", self.peers.len() as u64, limits.peers as u64, false);
         say("half-open channels", self.half_open.len() as u64, limits.half_open as u64, false);
+        let (fullest, of_prefix) = (self.half_open.fullest(), limits.half_open_per_prefix);
+        say("half-open channels of one prefix", fullest as u64, of_prefix as u64, false);
         say("half-open channels counted", self.half_open.len() as u64, pending, true);
         say("openings that are answered again", self.half_open.copies.len() as u64, pending, true);
         say("channel indices", self.routes.len() as u64, routes, true);
         say("datagrams outside of channels", self.loose.len() as u64, MAX_LOOSE as u64, false);
         say("openings that wait for a word", self.asking.len() as u64, MAX_ASKING as u64, false);
         say("received bytes counted", self.received, promised + self.inbox.held(), true);
-        say("received bytes", self.received, single.max(limits.received_bytes as u64), false);
+        say("received bytes", self.received, room, false);
         say("deadlines", self.deadlines.len() as u64, self.store.len() as u64, false);
     }
 
@@ -133,6 +136,8 @@ impl Node {
         let in_doubt = outbound.sender.as_ref().map_or(0, Sender::in_doubt);
         let free = inbound.receiver.as_ref().map_or(0, Receiver::free);
         let remembered = link.epochs().map(|epoch| epoch.sent.remembered()).max().unwrap_or(0);
+        let ranges = link.epochs().map(|epoch| epoch.received.ranges().count()).max().unwrap_or(0);
+        say("ranges to acknowledge", ranges as u64, MAX_RANGES as u64, false);
         say("messages counted", outbound.letters as u64, letters.count, true);
         say("messages without a slot", outbound.unbound(), letters.unbound, true);
         say("messages in doubt", in_doubt, letters.count - letters.unbound, true);

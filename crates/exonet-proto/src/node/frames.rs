@@ -72,7 +72,8 @@ impl Node {
     }
 
     pub(super) fn on_messages(&mut self, now: Now, index: u32, frame: &wire::Messages<'_>) {
-        let (limits, mut room) = (&self.config.limits, self.room());
+        let limits = &self.config.limits;
+        let cap = limits.received_bytes as u64;
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
@@ -83,7 +84,8 @@ impl Node {
                 continue;
             };
             let len = bytes.len() as u64;
-            if len.saturating_add(ARRIVED) > room {
+            // One message is always let in.
+            if self.received > 0 && self.received.saturating_add(len + ARRIVED) > cap {
                 self.stats.dropped_for_room += 1;
                 tight = true;
                 continue;
@@ -94,7 +96,6 @@ impl Node {
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += len + ARRIVED;
-                    room = room.saturating_sub(len + ARRIVED);
                     let id = MessageId { sender: peer.id, r: frame.r, s };
                     let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::config::Limits;
 use super::event::DeliveryKey;
+use super::inbox::ARRIVED;
 use crate::half::{Ask, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
@@ -124,6 +125,11 @@ impl Inbound {
     /// Bytes of memory set aside now.
     pub(super) const fn promised(&self) -> u64 {
         self.promised
+    }
+
+    /// Messages that are partly there.
+    pub(super) fn parts(&self) -> usize {
+        self.partial.len()
     }
 
     /// Bytes of memory given back and not yet counted by the node.
@@ -285,7 +291,7 @@ impl Inbound {
     fn begin(&mut self, s: Slot, total: u64, limits: &Limits, room: u64) -> Option<Taken> {
         let window = limits.body_window.max(POOLED);
         let whole = total <= limits.stream_above.max(POOLED);
-        let promise = if whole { total } else { window };
+        let promise = if whole { total.saturating_add(ARRIVED) } else { window };
         if total <= POOLED && self.held.saturating_add(total) > limits.pool_window.max(POOLED) {
             return Some(Taken::Violation);
         }

@@ -83,6 +83,11 @@ impl Inbox {
         self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
     }
 
+    /// Messages in one piece that have arrived and have not been taken.
+    pub(super) fn pieces(&self) -> usize {
+        self.ready.iter().chain(self.handed.values()).filter(|arrived| arrived.held() > 0).count()
+    }
+
     /// Bytes of memory of all that has arrived and has not been taken.
     pub(super) fn held(&self) -> u64 {
         self.ready.iter().chain(self.handed.values()).map(Arrived::held).sum()
