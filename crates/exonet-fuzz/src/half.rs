@@ -71,8 +71,6 @@ struct Truth {
     slot: Option<Slot>,
     delivered: bool,
     settled: bool,
-    /// Something was forgotten while it was open, or its sender gave it up.
-    excused: bool,
 }
 
 struct Node {
@@ -80,8 +78,10 @@ struct Node {
     sender: Option<Sender<usize>>,
     queue: VecDeque<usize>,
     record: Option<Receiver>,
-    /// The frontiers as they were last seen: neither goes back but `ck`, at a crash, to `D`.
-    seen: (u64, Incarnation),
+    /// `ck` as it was last seen: it never goes back.
+    ck: u64,
+    /// The amnesia frontier, by what has been forgotten here.
+    forgotten: u64,
 }
 
 struct Pair {
@@ -112,8 +112,8 @@ impl Node {
     fn new(block: u64) -> Self {
         let mut clock = Clock::boot(0, block);
         clock.persisted(block);
-        let seen = (clock.ck(), clock.b());
-        Self { clock, sender: None, queue: VecDeque::new(), record: None, seen }
+        let ck = clock.ck();
+        Self { clock, sender: None, queue: VecDeque::new(), record: None, ck, forgotten: 0 }
     }
 }
 
@@ -139,9 +139,9 @@ impl Pair {
                 record.take_if(|record| record.is_drained());
             }
             Op::Evict { at } => {
-                self.excuse();
                 let node = &mut self.nodes[usize::from(at)];
                 if let Some(record) = node.record.take() {
+                    node.forgotten = node.forgotten.max(record.incarnation().0 + 1);
                     record.evict(&mut node.clock);
                 }
             }
@@ -238,6 +238,7 @@ impl Pair {
     }
 
     fn on_state(&mut self, at: usize, state: &State) {
+        let forgotten = self.nodes[1 - at].forgotten;
         let node = &mut self.nodes[at];
         let Some(sender) = &mut node.sender else {
             if state.live.is_some() {
@@ -247,12 +248,12 @@ impl Pair {
             return;
         };
         let truth = &mut self.truth;
-        sender.on_state(state, |_, _, m, verdict| {
+        sender.on_state(state, |_, r, m, verdict| {
             let truth = &mut truth[m];
             assert!(!std::mem::replace(&mut truth.settled, true), "message {m} was settled twice");
             match verdict {
                 Verdict::Delivered => assert!(truth.delivered, "message {m} is said to be delivered"),
-                Verdict::Unknown => assert!(truth.excused, "message {m} is unknown for no reason"),
+                Verdict::Unknown => assert!(r.0 < forgotten, "message {m} is unknown for no reason"),
             }
         });
         self.pump(at, 0);
@@ -283,7 +284,6 @@ impl Pair {
     }
 
     fn crash(&mut self, at: usize) {
-        self.excuse();
         let block = self.block;
         let node = &mut self.nodes[at];
         let dead = node
@@ -294,22 +294,18 @@ impl Pair {
         dead.chain(node.queue.drain(..)).for_each(|m| self.truth[m].settled = true);
         node.record = None;
         let durable = node.clock.limit().0;
+        node.forgotten = durable;
         node.clock = Clock::boot(durable, block);
-    }
-
-    /// Something is forgotten: Unknown is excused for every message that is open.
-    fn excuse(&mut self) {
-        self.truth.iter_mut().filter(|truth| !truth.settled).for_each(|truth| truth.excused = true);
     }
 
     fn check(&mut self) {
         for node in &mut self.nodes {
-            let now = (node.clock.ck(), node.clock.b());
-            assert!(now.0 >= node.seen.0 && now.1 >= node.seen.1, "a frontier went back");
-            assert!(now.0 <= node.clock.limit().0, "ck is beyond D");
-            node.seen = now;
+            let ck = node.clock.ck();
+            assert!(node.ck <= ck && ck <= node.clock.limit().0, "ck went back, or beyond D");
+            assert_eq!(node.clock.b().0, node.forgotten);
+            node.ck = ck;
             if let Some(record) = &node.record {
-                assert!(record.incarnation().0 < now.0, "an incarnation that was not handed out");
+                assert!(record.incarnation().0 < ck, "an incarnation that was not handed out");
             }
             if let Some(sender) = &node.sender {
                 assert!(sender.tokens().all(|(s, ..)| s >= sender.frontier()));

@@ -23,16 +23,22 @@
 )]
 
 mod datagram;
+mod driven;
 mod frames;
 mod half;
 mod head;
 mod hostile_half;
 mod memory;
 mod number;
+mod opening;
+mod operations;
 mod ops;
+mod packet;
+mod puppet;
 mod received;
 mod recovery;
 mod roaming;
+mod speech;
 mod state_files;
 mod text;
 
@@ -41,6 +47,9 @@ pub use frames::frames;
 pub use half::half;
 pub use head::head;
 pub use hostile_half::hostile_half;
+pub use opening::opening;
+pub use operations::operations;
+pub use packet::packet;
 pub use received::received;
 pub use recovery::recovery;
 pub use roaming::roaming;
@@ -57,6 +66,9 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("half", half),
     ("head", head),
     ("hostile_half", hostile_half),
+    ("opening", opening),
+    ("operations", operations),
+    ("packet", packet),
     ("received", received),
     ("recovery", recovery),
     ("roaming", roaming),

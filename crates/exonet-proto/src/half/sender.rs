@@ -73,6 +73,11 @@ impl<T> Sender<T> {
         self.hi.0 - self.sck.0
     }
 
+    /// `hi`: one past the highest number asked for.
+    pub fn hi(&self) -> Slot {
+        self.hi
+    }
+
     /// The message bound to `s`, and the incarnation it is bound under.
     pub fn token(&self, s: Slot) -> Option<(Incarnation, &T)> {
         self.tokens.get(s)
@@ -172,11 +177,6 @@ impl<T> Sender<T> {
     #[cfg(test)]
     pub(super) fn sck(&self) -> Slot {
         self.sck
-    }
-
-    #[cfg(test)]
-    pub(super) fn hi(&self) -> Slot {
-        self.hi
     }
 
     #[cfg(test)]
