@@ -270,10 +270,10 @@ impl World {
         Ok(sent)
     }
 
-    /// The application wants to have written `upto` bytes of a streamed message.
+    /// The application wants to have written `upto` bytes of a streamed message, at least.
     pub fn write(&mut self, node: NodeIndex, key: MessageKey, upto: usize) {
         if let Some(writing) = self.hosts.get_mut(&node.0).and_then(|host| host.writing.get_mut(&key)) {
-            writing.upto = upto;
+            writing.upto = writing.upto.max(upto);
         }
         self.pump(node);
     }

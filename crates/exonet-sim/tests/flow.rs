@@ -8,7 +8,7 @@ use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::node::{
     BodyRead, Config, DeliveryKey, Event, Incoming, IncomingBody, Limits, Outcome, Outgoing, SendError, Stats,
 };
-use exonet_sim::{LinkConfig, NodeIndex, World};
+use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
 
 const MIB: usize = 1 << 20;
 
@@ -467,4 +467,15 @@ fn abandoned_bytes_do_not_use_up_credit() {
         assert!(took < 500 * MS, "seed {seed}: {took:?}");
         forgotten(&mut world, &[a, b], 150, &format!("seed {seed}"));
     }
+}
+
+#[test]
+fn envelopes_that_the_clock_does_not_allow_are_not_asked_for_in_every_packet() {
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let config = Config { clock_block: 16, ..limited(Limits { slots: 16, ..Limits::default() }) };
+    let sender = world.add_on(config.clone(), Some(Disk::slow(148 * MS)));
+    let receiver = world.add(config, false);
+    world.send_stream(sender, receiver, 70_000).unwrap();
+    world.run_for(SECOND);
+    assert!(world.datagrams < 200, "{} datagrams while nothing is written", world.datagrams);
 }

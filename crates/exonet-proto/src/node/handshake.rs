@@ -108,6 +108,9 @@ impl Node {
         if peer.inbound.receiver.is_some() {
             write_state(&mut writer, &peer.inbound, &self.clock, &self.config);
         }
+        // Behind the frames the buffer has what was moved away or did not fit, which would be read as frames.
+        let rest = writer.remaining();
+        writer.padding(rest);
         let mut datagram = header.to_vec();
         datagram.resize(header.len() + payload.len() + crypto::OPENING_OVERHEAD, 0);
         let noise = datagram.get_mut(header.len()..)?;

@@ -624,9 +624,11 @@ impl Outbound {
         ask
     }
 
-    /// Whether envelopes run low enough to ask for more.
-    pub(super) fn wants_envelopes(&self, window: u64) -> bool {
-        let Some(sender) = self.sender.as_ref().filter(|_| self.letters > 0) else {
+    /// Whether envelopes run low enough to ask for more. What the clock does not allow is not asked for: the same
+    /// ASK would leave in every packet.
+    pub(super) fn wants_envelopes(&self, clock: &Clock, window: u64) -> bool {
+        let more = |sender: &&Sender<MessageKey>| self.letters > 0 && sender.hi() < clock.limit();
+        let Some(sender) = self.sender.as_ref().filter(more) else {
             return false;
         };
         let held = sender.envelopes().saturating_add(sender.ungranted());

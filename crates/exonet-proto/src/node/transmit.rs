@@ -368,7 +368,7 @@ impl Filling<'_, '_> {
             let ask = Ask::farewell(clock);
             outbound.farewell_due = !self.ask(ask, Carried::Farewell);
         }
-        if (outbound.ask_due || outbound.wants_envelopes(window))
+        if (outbound.ask_due || outbound.wants_envelopes(clock, window))
             && let Some(ask) = outbound.ask(self.now, clock, window, pto)
         {
             self.ask(ask, Carried::Ask);
