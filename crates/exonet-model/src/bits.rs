@@ -27,6 +27,11 @@ impl Bits {
         self.0.iter().zip(&other.0).all(|(a, b)| a & !b == 0)
     }
 
+    /// What is in both.
+    pub(crate) fn common(&self, other: &Self) -> Self {
+        Self(std::array::from_fn(|i| self.0[i] & other.0[i]))
+    }
+
     /// What is here and not in `other`.
     pub(crate) fn without(&self, other: &Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i] & !other.0[i]))
@@ -60,7 +65,7 @@ mod tests {
         }
         two.insert(64);
         assert_eq!(one.iter().collect::<Vec<_>>(), [0, 63, 64, 200, Bits::CAPACITY - 1]);
-        assert!(two.is_subset(&one) && !one.is_subset(&two));
+        assert!(two.is_subset(&one) && !one.is_subset(&two) && one.common(&two) == two);
         two.insert(65);
         assert!(!two.is_subset(&one) && two.is_subset(&one.union(&two)));
         assert_eq!(one.without(&two).iter().collect::<Vec<_>>(), [0, 63, 200, Bits::CAPACITY - 1]);

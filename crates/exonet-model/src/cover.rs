@@ -2,54 +2,75 @@
 //!
 //! For every state of the nodes **one** network is kept, the union of all that it was reached with. So a datagram may
 //! arrive that was sent on another way to the same state of the nodes. Whatever can happen, happens here: if nothing
-//! is broken, nothing can be broken. If something is, the way there is walked again with the network as it would be;
-//! if that fails, nothing is known, and [`crate::explore()`] has to say.
+//! is broken, nothing can be broken. If something is, the way there is walked again with the network as it would be.
+//! If that fails, states with other tokens sent are told apart, then with other STATEs.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 
 use crate::bits::Bits;
+use crate::fingerprint::Build;
 use crate::explore::{Explored, Finding, Limits};
 use crate::space::{Space, State};
 use crate::step::Step;
 use crate::violation::Violation;
 
+/// What of the network is told apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Apart {
+    /// Nothing.
+    Nothing,
+    /// Which tokens were sent.
+    Tokens,
+    /// Which tokens and STATEs were sent.
+    TokensAndStates,
+}
+
 struct Cover<'a> {
     space: &'a mut Space,
-    /// For each state of the nodes: what the network may hold, how it was first reached, its depth, and whether it
-    /// waits to be followed again.
+    apart: Apart,
     covered: Vec<Covered>,
-    waiting: VecDeque<u32>,
+    /// The place of a state of the nodes, with what is told apart.
+    places: HashMap<(u32, Bits), usize, Build>,
+    waiting: VecDeque<usize>,
     transitions: u64,
     depth: usize,
 }
 
-#[derive(Clone)]
+/// A state of the nodes, with all that the network may hold, and how it was first reached.
 struct Covered {
-    network: Bits,
-    parent: u32,
+    state: State,
+    parent: usize,
     step: Step,
     depth: usize,
+    /// It is to be followed, again.
     waits: bool,
 }
 
-/// Covers `space` from its beginning. `progress` is told now and then: the depth, and the states of the nodes.
-pub fn cover(space: &mut Space, limits: Limits, progress: impl FnMut(usize, usize)) -> Explored {
-    let (covered, waiting) = (Vec::new(), VecDeque::new());
-    let mut search = Cover { space, covered, waiting, transitions: 0, depth: 0 };
-    let ended = search.run(limits, progress);
-    let Cover { space, transitions, depth, .. } = search;
-    let real = ended.as_ref().is_err_and(|finding| happens(space, finding));
-    if let Err(f) = &ended && !real { eprintln!("SPURIOUS {}", crate::report::trace(space, f)); }
-    Explored {
-        states: space.nodes(),
-        nodes: space.nodes(),
-        rests: space.rests,
-        transitions,
-        depth,
-        datagrams: space.datagrams(),
-        complete: matches!(ended, Ok(true)) && !space.is_full(),
-        finding: ended.err().filter(|_| real),
+/// Covers `space` from its beginning, telling more apart as long as what is found does not happen. `progress` is told
+/// now and then: the depth, and the states covered. None if it takes a search.
+pub fn cover(space: &mut Space, limits: Limits, mut progress: impl FnMut(usize, usize)) -> Option<Explored> {
+    for apart in [Apart::Nothing, Apart::Tokens, Apart::TokensAndStates] {
+        let (covered, places, waiting) = (Vec::new(), HashMap::default(), VecDeque::new());
+        let mut search = Cover { space, apart, covered, places, waiting, transitions: 0, depth: 0 };
+        let ended = search.run(limits, &mut progress);
+        let Cover { covered, transitions, depth, .. } = search;
+        let seen = Explored {
+            states: covered.len(),
+            nodes: space.nodes(),
+            rests: space.rests,
+            transitions,
+            depth,
+            datagrams: space.datagrams(),
+            complete: matches!(ended, Ok(true)) && !space.is_full(),
+            finding: None,
+        };
+        match ended {
+            Ok(_) => return Some(seen),
+            Err(finding) if happens(space, &finding) => return Some(Explored { finding: Some(finding), ..seen }),
+            Err(_) => {}
+        }
     }
+    None
 }
 
 /// Whether the way to a violation can be walked.
@@ -69,57 +90,60 @@ fn happens(space: &mut Space, finding: &Finding) -> bool {
 }
 
 impl Cover<'_> {
-    fn run(&mut self, limits: Limits, mut progress: impl FnMut(usize, usize)) -> Result<bool, Finding> {
+    fn run(&mut self, limits: Limits, progress: &mut impl FnMut(usize, usize)) -> Result<bool, Finding> {
         let first = self.space.initial();
         let first = first.map_err(|violation| Finding { violation, steps: Vec::new() })?;
         self.reach(first, 0, Step::Reserve(0), 0);
         let mut steps = Vec::new();
-        while let Some(id) = self.waiting.pop_front() {
-            let Covered { network, depth, .. } = self.covered[id as usize];
-            self.covered[id as usize].waits = false;
+        while let Some(place) = self.waiting.pop_front() {
+            let Covered { state, depth, .. } = self.covered[place];
+            self.covered[place].waits = false;
             if depth > self.depth {
                 self.depth = depth;
-                progress(depth, self.space.nodes());
+                progress(depth, self.covered.len());
             }
-            self.space.steps(&State { nodes: id, network }, &mut steps);
+            self.space.steps(&state, &mut steps);
             for (step, reached) in steps.drain(..) {
                 self.transitions += 1;
                 let settled = reached.and_then(|reached| self.space.settle(reached));
-                let settled = settled.map_err(|violation| self.finding(violation, id, step))?;
-                self.reach(settled, id, step, depth + 1);
+                let settled = settled.map_err(|violation| self.finding(violation, place, step))?;
+                self.reach(settled, place, step, depth + 1);
             }
-            if self.space.nodes() >= limits.states {
+            if self.covered.len() >= limits.states {
                 return Ok(false);
             }
         }
         Ok(true)
     }
 
-    fn reach(&mut self, state: State, parent: u32, step: Step, depth: usize) {
-        let nodes = state.nodes as usize;
-        if self.covered.len() <= nodes {
-            let new = Covered { network: Bits::default(), parent, step, depth: usize::MAX, waits: false };
-            self.covered.resize(nodes + 1, new);
+    fn reach(&mut self, state: State, parent: usize, step: Step, depth: usize) {
+        let key = match self.apart {
+            Apart::Nothing => Bits::default(),
+            Apart::Tokens => state.network.common(self.space.tokens()),
+            Apart::TokensAndStates => state.network.without(self.space.asks()),
+        };
+        let next = self.covered.len();
+        let place = *self.places.entry((state.nodes, key)).or_insert(next);
+        if place == next {
+            self.covered.push(Covered { state, parent, step, depth, waits: true });
+            self.waiting.push_back(place);
+            return;
         }
-        let covered = &mut self.covered[nodes];
-        let new = covered.depth == usize::MAX;
-        if new {
-            (covered.parent, covered.step, covered.depth) = (parent, step, depth);
-        }
-        if new || !state.network.is_subset(&covered.network) {
-            covered.network = covered.network.union(&state.network);
+        let covered = &mut self.covered[place];
+        if !state.network.is_subset(&covered.state.network) {
+            covered.state.network = covered.state.network.union(&state.network);
             if !covered.waits {
                 covered.waits = true;
-                self.waiting.push_back(state.nodes);
+                self.waiting.push_back(place);
             }
         }
     }
 
-    fn finding(&self, violation: Violation, from: u32, last: Step) -> Finding {
+    fn finding(&self, violation: Violation, from: usize, last: Step) -> Finding {
         let mut steps = vec![last];
         let mut at = from;
-        while self.covered[at as usize].depth > 0 {
-            let Covered { parent, step, .. } = &self.covered[at as usize];
+        while at != 0 {
+            let Covered { parent, step, .. } = &self.covered[at];
             steps.push(*step);
             at = *parent;
         }

@@ -2,8 +2,8 @@
 //!
 //! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
 //! record's making and growth before a STATE, the use of a slot together with the delivery, `b` before an eviction,
-//! what the application gives up before `l` passes it. What may be lost in a crash, and so is written at any later time
-//! or never: that a message was settled, that slots were passed, that a drained record was dropped.
+//! what was settled or given up before `l` passes it. What may be lost in a crash, and so is written at any later time or
+//! never: that slots were passed, that a drained record was dropped.
 
 use std::collections::VecDeque;
 

@@ -47,6 +47,8 @@ struct Known {
 struct Packets {
     all: Vec<Packet>,
     ids: HashMap<Packet, u16, Build>,
+    tokens: Bits,
+    asks: Bits,
     /// Tokens of two messages with one number.
     clashes: Vec<(usize, usize)>,
 }
@@ -86,6 +88,16 @@ impl Space {
     /// How many different states of the nodes were met.
     pub fn nodes(&self) -> usize {
         self.known.len()
+    }
+
+    /// Which datagrams are tokens.
+    pub(crate) fn tokens(&self) -> &Bits {
+        &self.packets.tokens
+    }
+
+    /// Which datagrams are ASKs.
+    pub(crate) fn asks(&self) -> &Bits {
+        &self.packets.asks
     }
 
     /// The nodes of a state.
@@ -357,6 +369,11 @@ impl Packets {
             };
             let clashes = self.all.iter().enumerate().filter(|(_, other)| clash(other));
             self.clashes.extend(clashes.map(|(at, _)| (at, id)));
+        }
+        match packet.datagram {
+            Datagram::Token { .. } => self.tokens.insert(id),
+            Datagram::Ask { .. } => self.asks.insert(id),
+            Datagram::State(_) => {}
         }
         self.all.push(packet.clone());
         self.ids.insert(packet, id as u16);

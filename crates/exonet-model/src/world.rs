@@ -132,6 +132,9 @@ impl World {
         for (s, r, letter, verdict) in settled {
             self.settle((at, from), (s, r), letter, verdict)?;
         }
+        if !active(site::OUTCOME_NOT_DURABLE) {
+            self.journal_sending(at, from);
+        }
         let live = self.nodes[from].peers[at].record.as_ref().map(Receiver::incarnation);
         ensure(!thrown_away || live != r, Kind::Waste, || format!("envelopes from {} of {r:?}, which lives", e.0))?;
         self.pump(config, at, from, out)
