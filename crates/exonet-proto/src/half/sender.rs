@@ -15,8 +15,8 @@ pub struct Sender<T> {
     hi: Slot,
     e: Slot,
     r: Option<Incarnation>,
-    /// The highest amnesia frontier heard from the peer.
-    sb: Incarnation,
+    /// Every incarnation below is known to be gone, for good.
+    dead: Incarnation,
     tokens: Tokens<T>,
 }
 
@@ -24,7 +24,7 @@ impl<T> Sender<T> {
     /// `S{sck = hi = e = ck}`.
     pub fn open(clock: &Clock) -> Self {
         let ck = Slot(clock.ck());
-        Self { sck: ck, hi: ck, e: ck, r: None, sb: Incarnation(0), tokens: Tokens::new() }
+        Self { sck: ck, hi: ck, e: ck, r: None, dead: Incarnation(0), tokens: Tokens::new() }
     }
 
     /// A record as the journal has it: its messages go on under their numbers; it holds no envelope and has asked
@@ -160,23 +160,23 @@ impl<T> Sender<T> {
     }
 
     fn take_grant(&mut self, state: &State) -> bool {
-        self.sb = self.sb.max(state.b);
         let live = state.live.as_ref();
-        let same = live.is_some() && self.r == Some(state.r);
-        if self.r.is_some_and(|r| r < state.b) && !same {
+        // A live record below `b` has outlived its rise, which another peer's record has caused.
+        let gone = live.map_or(state.b, |_| state.b.min(state.r));
+        self.dead = self.dead.max(gone);
+        if self.r.is_some_and(|r| r < self.dead) {
             self.e = self.sck; // envelopes of a dead incarnation
         }
-        // Older than the frontier we know: its incarnation may have been dead when `b` rose past it. Were it alive,
-        // the next STATE would grant as much.
-        let stale = state.b < self.sb && state.r < self.sb;
-        let Some(claim) = live.filter(|_| !stale && self.r.is_none_or(|r| state.r >= r)) else {
+        // An old STATE may grant what is dead by now: every message bound under it would end Unknown.
+        let newest = self.r.unwrap_or_default().max(self.dead);
+        let Some(claim) = live.filter(|_| state.r >= newest) else {
             return false;
         };
         let granted = claim.hi.min(self.hi);
         if granted <= self.sck {
             return false;
         }
-        if !same {
+        if self.r != Some(state.r) {
             self.e = self.sck;
         }
         self.r = Some(state.r);
