@@ -1,7 +1,7 @@
 //! A set of small numbers: which of the datagrams known to the search a network holds.
 
 /// At most 64 times this many datagrams.
-const WORDS: usize = 8;
+const WORDS: usize = 16;
 
 /// A set of numbers below [`Bits::CAPACITY`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]

@@ -79,4 +79,3 @@ impl World {
         ensure(!waits || granted && met, Kind::Unmet, || format!("what is asked up to {} is not met", end.0))
     }
 }
-

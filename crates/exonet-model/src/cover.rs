@@ -8,8 +8,8 @@
 use std::collections::{HashMap, VecDeque};
 
 use crate::bits::Bits;
+use crate::explore::{Explored, Finding, Limits, Progress, explore};
 use crate::fingerprint::Build;
-use crate::explore::{Explored, Finding, Limits};
 use crate::space::{Space, State};
 use crate::step::Step;
 use crate::violation::Violation;
@@ -46,13 +46,19 @@ struct Covered {
     waits: bool,
 }
 
+/// Covers `space` from its beginning; where that decides nothing, explores it.
+pub fn search(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Explored {
+    let covered = cover(space, limits, progress);
+    covered.unwrap_or_else(|| explore(space, limits, progress))
+}
+
 /// Covers `space` from its beginning, telling more apart as long as what is found does not happen. `progress` is told
 /// now and then: the depth, and the states covered. None if it takes a search.
-pub fn cover(space: &mut Space, limits: Limits, mut progress: impl FnMut(usize, usize)) -> Option<Explored> {
+fn cover(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Option<Explored> {
     for apart in [Apart::Nothing, Apart::Tokens, Apart::TokensAndStates] {
         let (covered, places, waiting) = (Vec::new(), HashMap::default(), VecDeque::new());
         let mut search = Cover { space, apart, covered, places, waiting, transitions: 0, depth: 0 };
-        let ended = search.run(limits, &mut progress);
+        let ended = search.run(limits, progress);
         let Cover { covered, transitions, depth, .. } = search;
         let seen = Explored {
             states: covered.len(),
@@ -66,7 +72,9 @@ pub fn cover(space: &mut Space, limits: Limits, mut progress: impl FnMut(usize, 
         };
         match ended {
             Ok(_) => return Some(seen),
-            Err(finding) if happens(space, &finding) => return Some(Explored { finding: Some(finding), ..seen }),
+            Err(finding) if happens(space, &finding) => {
+                return Some(Explored { finding: Some(finding), ..seen });
+            }
             Err(_) => {}
         }
     }
@@ -90,7 +98,7 @@ fn happens(space: &mut Space, finding: &Finding) -> bool {
 }
 
 impl Cover<'_> {
-    fn run(&mut self, limits: Limits, progress: &mut impl FnMut(usize, usize)) -> Result<bool, Finding> {
+    fn run(&mut self, limits: Limits, progress: Progress<'_>) -> Result<bool, Finding> {
         let first = self.space.initial();
         let first = first.map_err(|violation| Finding { violation, steps: Vec::new() })?;
         self.reach(first, 0, Step::Reserve(0), 0);

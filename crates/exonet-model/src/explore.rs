@@ -19,7 +19,10 @@ impl Default for Limits {
     }
 }
 
-/// A violation, and the shortest way there.
+/// Told now and then: the depth, and the states so far.
+pub type Progress<'a> = &'a mut dyn FnMut(usize, usize);
+
+/// A violation, and a way there.
 #[derive(Clone, Debug)]
 pub struct Finding {
     /// What is broken.
@@ -69,7 +72,7 @@ struct Search<'a> {
 }
 
 /// Searches `space` from its beginning. `progress` is told every layer: the depth, and the states kept.
-pub fn explore(space: &mut Space, limits: Limits, progress: impl FnMut(usize, usize)) -> Explored {
+pub fn explore(space: &mut Space, limits: Limits, progress: Progress<'_>) -> Explored {
     let (kept, maximal) = (Vec::new(), Vec::new());
     let mut search = Search { space, limits, kept, maximal, transitions: 0, depth: 0 };
     let ended = search.run(progress);
@@ -88,7 +91,7 @@ pub fn explore(space: &mut Space, limits: Limits, progress: impl FnMut(usize, us
 
 impl Search<'_> {
     /// Whether the whole space was seen.
-    fn run(&mut self, mut progress: impl FnMut(usize, usize)) -> Result<bool, Finding> {
+    fn run(&mut self, progress: Progress<'_>) -> Result<bool, Finding> {
         let first = self.space.initial();
         let first = first.map_err(|violation| Finding { violation, steps: Vec::new() })?;
         self.keep(first, 0, Step::Reserve(0));

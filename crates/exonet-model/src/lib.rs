@@ -57,12 +57,12 @@ mod id {
 }
 
 pub use config::{Bound, Config, Drop, Grants, Memory, configs, find as find_config};
-pub use cover::cover;
+pub use cover::search;
 pub use datagram::{Datagram, Packet};
-pub use explore::{Explored, Finding, Limits, explore};
+pub use explore::{Explored, Finding, Limits, Progress, explore};
+pub use ledger::Letter;
 pub use mutant::{LIST as MUTANTS, Mutant, find as find_mutant, with as with_mutant};
 pub use report::{json, summary, trace};
-pub use ledger::Letter;
 pub use space::{Space, State};
 pub use step::Step;
 pub use violation::{Kind, Violation};

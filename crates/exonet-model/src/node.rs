@@ -88,7 +88,14 @@ impl fmt::Display for Node {
             if let Some(record) = &peer.record {
                 let (hi, lo, free) = record.parts();
                 let free: Vec<_> = free.iter().flatten().collect();
-                write!(f, "; R[{}] r {} hi {} l {} free {free:?}", name(to), record.incarnation().0, hi.0, lo.0)?;
+                write!(
+                    f,
+                    "; R[{}] r {} hi {} l {} free {free:?}",
+                    name(to),
+                    record.incarnation().0,
+                    hi.0,
+                    lo.0
+                )?;
             }
         }
         Ok(())

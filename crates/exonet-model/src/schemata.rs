@@ -123,7 +123,8 @@ pub fn plant(files: &[(&str, String)], mutants: &[Entry]) -> Result<String, Stri
         }
         whole = whole.replacen(&declared, &format!("\nmod {module} {{\n{text}}}\n"), 1);
     }
-    if let Some(orphan) = mutants.iter().flat_map(|m| &m.edits).find(|e| files.iter().all(|f| f.0 != e.file)) {
+    if let Some(orphan) = mutants.iter().flat_map(|m| &m.edits).find(|e| files.iter().all(|f| f.0 != e.file))
+    {
         return Err(format!("no file {}", orphan.file));
     }
     // Of the tests nothing is needed here; `any()` of nothing is false.
@@ -171,7 +172,8 @@ fn site(original: &str, branches: &[(usize, &str)]) -> String {
 
 /// The table of the mutants, and a name for each site that the model's caller has.
 pub fn table(mutants: &[Entry]) -> String {
-    let mut list = String::from("/// The mutants, in the order of their list.\npub const LIST: &[Mutant] = &[\n");
+    let mut list =
+        String::from("/// The mutants, in the order of their list.\npub const LIST: &[Mutant] = &[\n");
     let mut sites = String::from("/// The mutants of the caller.\npub(crate) mod site {\n");
     for (id, mutant) in (1_u16..).zip(mutants) {
         let Entry { name, rule, from, found_in, kinds, equivalent, edits } = mutant;

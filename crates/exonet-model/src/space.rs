@@ -117,7 +117,8 @@ impl Space {
             let own = self.own_steps(&self.known[nodes].world);
             let own = own.into_iter().map(|step| (step, self.edge(state.nodes, step)));
             let own = own.collect::<Vec<_>>();
-            self.known[nodes].own = Some(own.into_iter().filter(|(_, edge)| leaves(state.nodes, edge)).collect());
+            self.known[nodes].own =
+                Some(own.into_iter().filter(|(_, edge)| leaves(state.nodes, edge)).collect());
         }
         let known = &self.known[nodes];
         let arrives = |step: &Step| match step {
@@ -145,7 +146,8 @@ impl Space {
                 self.try_arrival(state.nodes, id);
             }
             let before = state.network;
-            let echoes = self.known[nodes].echoes.iter().filter(|(heard, _)| before.contains(usize::from(*heard)));
+            let echoes =
+                self.known[nodes].echoes.iter().filter(|(heard, _)| before.contains(usize::from(*heard)));
             echoes.flat_map(|(_, sent)| sent).for_each(|id| state.network.insert(usize::from(*id)));
             if state.network == before {
                 break;

@@ -67,7 +67,9 @@ impl World {
             };
             bound = true;
             let dead = peer.dead;
-            ensure(r >= dead, Kind::Waste, || format!("m{letter} is bound under {} of {} dead", r.0, dead.0))?;
+            ensure(r >= dead, Kind::Waste, || {
+                format!("m{letter} is bound under {} of {} dead", r.0, dead.0)
+            })?;
             post_token(config, (at, to), (s, r), letter, out);
         }
         if bound && !active(site::BIND_NOT_DURABLE) {
@@ -113,7 +115,13 @@ impl World {
         self.ledger.tell(letter, Outcome::LetGo)
     }
 
-    fn on_state(&mut self, config: &Config, (at, from): (usize, usize), state: &State, out: &mut Out) -> Checked {
+    fn on_state(
+        &mut self,
+        config: &Config,
+        (at, from): (usize, usize),
+        state: &State,
+        out: &mut Out,
+    ) -> Checked {
         let Node { clock, peers, .. } = &mut self.nodes[at];
         let Some(sender) = &mut peers[from].sender else {
             if state.live.is_some() && !active(site::LIVE_STATE_UNANSWERED) {
@@ -136,7 +144,9 @@ impl World {
             self.journal_sending(at, from);
         }
         let live = self.nodes[from].peers[at].record.as_ref().map(Receiver::incarnation);
-        ensure(!thrown_away || live != r, Kind::Waste, || format!("envelopes from {} of {r:?}, which lives", e.0))?;
+        ensure(!thrown_away || live != r, Kind::Waste, || {
+            format!("envelopes from {} of {r:?}, which lives", e.0)
+        })?;
         self.pump(config, at, from, out)
     }
 
@@ -160,7 +170,14 @@ impl World {
 
     // --- the receiver ---
 
-    fn on_ask(&mut self, config: &Config, (at, from): (usize, usize), ask: Ask, grant: u64, out: &mut Out) -> Checked {
+    fn on_ask(
+        &mut self,
+        config: &Config,
+        (at, from): (usize, usize),
+        ask: Ask,
+        grant: u64,
+        out: &mut Out,
+    ) -> Checked {
         self.advance((at, from), ask.n > 0, grant, |record, clock| {
             Receiver::on_ask(record, clock, ask, grant);
         })?;
@@ -197,7 +214,9 @@ impl World {
         go(&mut peer.record, clock);
         let after = peer.record.as_ref().map(|record| (record.incarnation(), record.parts().0));
         let free = peer.record.as_ref().map_or(0, Receiver::free);
-        ensure(free <= held + grant, Kind::Grant, || format!("{free} slots after {held} and a grant of {grant}"))?;
+        ensure(free <= held + grant, Kind::Grant, || {
+            format!("{free} slots after {held} and a grant of {grant}")
+        })?;
         if before.map(|(r, _)| r) != after.map(|(r, _)| r) {
             peer.parts.clear();
             peer.heard = Default::default();
