@@ -136,7 +136,7 @@ fn run(args: &Args) -> Result<bool, String> {
                 println!("{name:<28}{rule}\n{:<28}{found}", "");
             }
         }
-        "run" => return Ok(with_mutant(args.mutant, || one(args, chosen(args)?))?),
+        "run" => return with_mutant(args.mutant, || one(args, chosen(args)?)),
         "quick" => return Ok(all(args, configs(Bound::Quick), 2)),
         "deep" => return Ok(all(args, configs(Bound::Deep), 1)),
         "walk" => return walks(args),

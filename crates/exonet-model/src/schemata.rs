@@ -101,7 +101,7 @@ pub fn parse(list: &str) -> Result<Vec<Entry>, String> {
 
 fn complete(entry: &Entry) -> Result<(), String> {
     let found = !entry.found_in.is_empty() && !entry.kinds.is_empty();
-    if entry.rule.is_empty() || entry.from.is_empty() || found == !entry.equivalent.is_empty() {
+    if entry.rule.is_empty() || entry.from.is_empty() || found != entry.equivalent.is_empty() {
         return Err(format!("{}: a rule, its source, and either where it is found or why not", entry.name));
     }
     Ok(())
@@ -131,9 +131,12 @@ pub fn plant(files: &[(&str, String)], mutants: &[Entry]) -> Result<String, Stri
     Ok(format!("pub mod half {{\n{}}}\n", whole.replace("#[cfg(test)]", "#[cfg(any())]")))
 }
 
+/// Where a text begins, that text, and what mutants have in its place.
+type Site<'a> = (usize, &'a str, Vec<(usize, &'a str)>);
+
 /// One file, with its mutants. Edits of several mutants may replace the very same text, but not overlap otherwise.
 pub fn plant_file(name: &str, source: &str, mutants: &[Entry]) -> Result<String, String> {
-    let mut sites: Vec<(usize, &str, Vec<(usize, &str)>)> = Vec::new();
+    let mut sites: Vec<Site<'_>> = Vec::new();
     for (id, mutant) in (1..).zip(mutants) {
         for edit in mutant.edits.iter().filter(|edit| edit.file == name) {
             let (before, part, whole) = edit.place();
