@@ -28,7 +28,8 @@ impl<T> Sender<T> {
     }
 
     /// A record as the journal has it: its messages go on under their numbers; it holds no envelope and has asked
-    /// for nothing since `clock` booted. `tokens` come in rising number.
+    /// for nothing since `clock` booted. `tokens` come in rising number. What an ASK has passed by its `l` is not among
+    /// them: no STATE claims it any more, so the journal has its outcome first.
     pub fn recover(clock: &Clock, tokens: impl IntoIterator<Item = (Slot, Incarnation, T)>) -> Self {
         let mut this = Self::open(clock);
         for (s, r, message) in tokens {
