@@ -15,8 +15,8 @@ pub struct Sender<T> {
     hi: Slot,
     e: Slot,
     r: Option<Incarnation>,
-    /// The highest amnesia frontier heard from the peer.
-    sb: Incarnation,
+    /// Every incarnation below is known to be gone, for good.
+    dead: Incarnation,
     tokens: Tokens<T>,
 }
 
@@ -24,11 +24,12 @@ impl<T> Sender<T> {
     /// `S{sck = hi = e = ck}`.
     pub fn open(clock: &Clock) -> Self {
         let ck = Slot(clock.ck());
-        Self { sck: ck, hi: ck, e: ck, r: None, sb: Incarnation(0), tokens: Tokens::new() }
+        Self { sck: ck, hi: ck, e: ck, r: None, dead: Incarnation(0), tokens: Tokens::new() }
     }
 
     /// A record as the journal has it: its messages go on under their numbers; it holds no envelope and has asked
-    /// for nothing since `clock` booted. `tokens` come in rising number.
+    /// for nothing since `clock` booted. `tokens` come in rising number. What an ASK has passed by its `l` is not among
+    /// them: no STATE claims it any more, so the journal has its outcome first.
     pub fn recover(clock: &Clock, tokens: impl IntoIterator<Item = (Slot, Incarnation, T)>) -> Self {
         let mut this = Self::open(clock);
         for (s, r, message) in tokens {
@@ -61,6 +62,21 @@ impl<T> Sender<T> {
     /// `[e, sck)`: how many messages could be bound now.
     pub fn envelopes(&self) -> u64 {
         self.sck.0 - self.e.0
+    }
+
+    /// The end of the envelopes: every number below was granted, or never will be.
+    pub fn sck(&self) -> Slot {
+        self.sck
+    }
+
+    /// The highest number asked for.
+    pub fn hi(&self) -> Slot {
+        self.hi
+    }
+
+    /// The first envelope; [`Sender::sck`] when there is none.
+    pub fn e(&self) -> Slot {
+        self.e
     }
 
     /// What [`Sender::bind`] would bind to next.
@@ -160,23 +176,23 @@ impl<T> Sender<T> {
     }
 
     fn take_grant(&mut self, state: &State) -> bool {
-        self.sb = self.sb.max(state.b);
         let live = state.live.as_ref();
-        let same = live.is_some() && self.r == Some(state.r);
-        if self.r.is_some_and(|r| r < state.b) && !same {
+        // A live record below `b` has outlived its rise, which another peer's record has caused.
+        let gone = live.map_or(state.b, |_| state.b.min(state.r));
+        self.dead = self.dead.max(gone);
+        if self.r.is_some_and(|r| r < self.dead) {
             self.e = self.sck; // envelopes of a dead incarnation
         }
-        // Older than the frontier we know: its incarnation may have been dead when `b` rose past it. Were it alive,
-        // the next STATE would grant as much.
-        let stale = state.b < self.sb && state.r < self.sb;
-        let Some(claim) = live.filter(|_| !stale && self.r.is_none_or(|r| state.r >= r)) else {
+        // An old STATE may grant what is dead by now: every message bound under it would end Unknown.
+        let newest = self.r.unwrap_or_default().max(self.dead);
+        let Some(claim) = live.filter(|_| state.r >= newest) else {
             return false;
         };
         let granted = claim.hi.min(self.hi);
         if granted <= self.sck {
             return false;
         }
-        if !same {
+        if self.r != Some(state.r) {
             self.e = self.sck;
         }
         self.r = Some(state.r);
