@@ -64,21 +64,6 @@ impl<T> Sender<T> {
         self.sck.0 - self.e.0
     }
 
-    /// The end of the envelopes: every number below was granted, or never will be.
-    pub fn sck(&self) -> Slot {
-        self.sck
-    }
-
-    /// The highest number asked for.
-    pub fn hi(&self) -> Slot {
-        self.hi
-    }
-
-    /// The first envelope; [`Sender::sck`] when there is none.
-    pub fn e(&self) -> Slot {
-        self.e
-    }
-
     /// What [`Sender::bind`] would bind to next.
     pub fn next_envelope(&self) -> Option<(Slot, Incarnation)> {
         self.r.filter(|_| self.e < self.sck).map(|r| (self.e, r))
