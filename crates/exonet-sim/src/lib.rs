@@ -4,18 +4,26 @@
 //!
 //! The same seed gives the same run, to the byte.
 
+mod agenda;
 mod body;
+mod clock;
 mod dice;
 mod disk;
+mod faults;
 mod host;
 mod ledger;
+mod life;
 mod link;
+mod trace;
 mod wiretap;
 mod world;
 
+pub use clock::ClockConfig;
 pub use dice::Dice;
 pub use disk::Disk;
+pub use faults::NodeSet;
 pub use ledger::{Ledger, Totals, Violation};
-pub use link::{LinkConfig, Outage};
+pub use link::{Bursts, LinkConfig, Outage};
+pub use trace::Trace;
 pub use wiretap::{Recorded, Reflected, Wiretap};
 pub use world::{NodeIndex, World};

@@ -8,9 +8,13 @@ use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, SendError};
 use exonet_proto::{Mono, NodeId, Now, Wall};
 
+use crate::agenda::Agenda;
+use crate::faults::Cut;
 use crate::host::{Host, Waiting, Writing};
+use crate::life::Running;
 use crate::link::Link;
-use crate::{Dice, Disk, Ledger, LinkConfig, Wiretap, body};
+use crate::trace;
+use crate::{Dice, Disk, Ledger, LinkConfig, Trace, Wiretap, body};
 
 /// A node of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -26,14 +30,22 @@ struct Flight {
 /// Many nodes of the real core on one virtual clock.
 #[derive(Debug)]
 pub struct World {
-    now: Mono,
+    pub(crate) now: Mono,
+    seed: u64,
     dice: Dice,
-    hosts: BTreeMap<usize, Host>,
+    pub(crate) hosts: BTreeMap<usize, Host>,
     next_host: usize,
+    /// When each host is to be called.
+    agenda: Agenda,
+    /// Things that have happened.
+    pub steps: u64,
     /// Whose an address is or was.
-    owners: BTreeMap<SocketAddr, usize>,
+    pub(crate) owners: BTreeMap<SocketAddr, usize>,
     links: BTreeMap<(usize, usize), Link>,
     default_link: LinkConfig,
+    pub(crate) cuts: Vec<Cut>,
+    /// Identities that died with their process.
+    pub(crate) gone: Vec<NodeId>,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
     /// What became of every message.
@@ -51,6 +63,8 @@ pub struct World {
     /// These copies arrive long before their originals, instead of just before.
     pub spoof_early: bool,
     buffer: Vec<u8>,
+    /// The story of the run, for whoever wants it.
+    pub trace: Trace,
 }
 
 /// Where virtual time begins.
@@ -63,12 +77,17 @@ impl World {
     pub fn new(seed: u64, link: LinkConfig) -> Self {
         Self {
             now: Mono(START),
+            seed,
             dice: Dice::new(seed),
             hosts: BTreeMap::new(),
             next_host: 0,
+            agenda: Agenda::default(),
+            steps: 0,
             owners: BTreeMap::new(),
             links: BTreeMap::new(),
             default_link: link,
+            cuts: Vec::new(),
+            gone: Vec::new(),
             flights: BTreeMap::new(),
             next_flight: 0,
             ledger: Ledger::default(),
@@ -80,6 +99,7 @@ impl World {
             spoof: 0.0,
             spoof_early: true,
             buffer: Vec::new(),
+            trace: Trace::default(),
         }
     }
 
@@ -88,8 +108,15 @@ impl World {
         self.now
     }
 
-    fn time(&self) -> Now {
-        Now { mono: self.now, wall: Wall(self.now.0) }
+    /// What a node's own clocks read now.
+    pub fn clock(&self, node: NodeIndex) -> Now {
+        let world = Now { mono: self.now, wall: Wall(self.now.0) };
+        self.hosts.get(&node.0).map_or(world, |host| host.life.clock.read(self.now))
+    }
+
+    /// Dice for what concerns this node, and happens to it now.
+    pub(crate) fn dice_of(&self, node: NodeIndex) -> Dice {
+        Dice::derived(self.seed, &[1, node.0 as u64, self.now.0])
     }
 
     /// The world's dice, for workloads.
@@ -114,12 +141,12 @@ impl World {
     pub fn add_with_key(&mut self, config: Config, secret: [u8; 32], disk: Option<Disk>) -> NodeIndex {
         let index = self.next_host;
         self.next_host += 1;
+        let now = self.clock(NodeIndex(index));
         let address = self.fresh_address();
         self.owners.insert(address, index);
         let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
-        let node =
-            Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
-        self.hosts.insert(index, Host::new(node, secret, config, address, disk));
+        let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), now);
+        self.hosts.insert(index, Host::new(node, secret, config, address, disk, self.now));
         self.pump(NodeIndex(index));
         NodeIndex(index)
     }
@@ -127,12 +154,13 @@ impl World {
     /// The node's process dies for good.
     pub fn remove(&mut self, node: NodeIndex) {
         if let Some(mut host) = self.hosts.remove(&node.0) {
+            self.agenda.set(node.0, None);
             self.ledger.excuse_open();
             self.ledger.orphan(host.die());
         }
     }
 
-    fn fresh_address(&mut self) -> SocketAddr {
+    pub(crate) fn fresh_address(&mut self) -> SocketAddr {
         let [hi, lo] = self.next_address.to_be_bytes();
         self.next_address += 1;
         SocketAddr::from((Ipv4Addr::new(10, 0, hi, lo), 7_000))
@@ -149,7 +177,13 @@ impl World {
 
     /// The link from `a` to `b`, one way.
     pub fn set_link(&mut self, a: NodeIndex, b: NodeIndex, link: LinkConfig) {
-        self.links.insert((a.0, b.0), Link::new(link));
+        self.link(a.0, b.0).set(link);
+    }
+
+    pub(crate) fn link(&mut self, a: usize, b: usize) -> &mut Link {
+        let (seed, link) = (self.seed, &self.default_link);
+        let dice = || Dice::derived(seed, &[2, a as u64, b as u64]);
+        self.links.entry((a, b)).or_insert_with(|| Link::new(link.clone(), dice()))
     }
 
     /// A node's id.
@@ -184,18 +218,10 @@ impl World {
 
     /// Calls the core of a node, and sends what comes of it.
     pub fn with<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
-        let now = self.time();
+        let now = self.clock(node);
         let result = call(&mut self.hosts.get_mut(&node.0)?.node, now);
         self.pump(node);
         Some(result)
-    }
-
-    /// Whether the node's application takes what arrives.
-    pub fn set_reads(&mut self, node: NodeIndex, reads: bool) {
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.reads = reads;
-        }
-        self.pump(node);
     }
 
     // --- messages ---
@@ -258,7 +284,7 @@ impl World {
         to: NodeIndex,
         send: impl FnOnce(&mut Node, Now, NodeId, SocketAddr) -> Result<MessageKey, SendError>,
     ) -> Result<(u64, MessageKey), SendError> {
-        let (now, number) = (self.time(), self.next_message);
+        let (now, number) = (self.clock(from), self.next_message);
         let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address));
         let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
             return Err(SendError::Closed);
@@ -267,57 +293,9 @@ impl World {
         self.next_message += 1;
         host.waiting.insert(key, Waiting { number, to: to.0 });
         self.ledger.sent(number);
+        self.trace.tell(self.now, from.0, format_args!("sends m{number} to n{}", to.0));
         self.pump(from);
         Ok((number, key))
-    }
-
-    // --- what goes wrong ---
-
-    /// The node has another address from now on; what is sent to the old one is lost.
-    pub fn roam(&mut self, node: NodeIndex) {
-        let address = self.fresh_address();
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            self.owners.insert(address, node.0);
-            host.address = address;
-        }
-    }
-
-    /// The node has another port from now on.
-    pub fn rebind_port(&mut self, node: NodeIndex) {
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.address.set_port(host.address.port() + 1);
-            self.owners.insert(host.address, node.0);
-        }
-    }
-
-    /// The node's process dies and starts again at once, with what its disk has.
-    ///
-    /// A write under way may have reached the disk or not.
-    pub fn crash(&mut self, node: NodeIndex) {
-        let (now, seed, secret) = (self.time(), self.dice.bytes(), self.dice.bytes());
-        let written = self.dice.chance(0.5);
-        self.ledger.excuse_open();
-        let Some(host) = self.hosts.get_mut(&node.0) else {
-            return;
-        };
-        let persisting = host.persisting;
-        self.ledger.orphan(host.die());
-        let boot = match (&mut host.disk, persisting) {
-            (Some(disk), persisting) => {
-                if let Some((_, batch)) = persisting.filter(|_| written) {
-                    disk.clock = batch.clock;
-                }
-                host.amnesia = disk.clock;
-                Boot::Stored { clock: disk.clock }
-            }
-            (None, _) => {
-                // A process without a disk comes back as somebody else.
-                host.secret = secret;
-                Boot::Ephemeral
-            }
-        };
-        host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
-        self.pump(node);
     }
 
     /// A datagram out of the blue arrives now at `to`.
@@ -345,33 +323,57 @@ impl World {
         true
     }
 
-    /// The next thing that happens before `until`. False when nothing does.
-    fn step(&mut self, until: Mono) -> bool {
+    /// When the next thing happens; None: nothing ever will.
+    pub fn next_event(&self) -> Option<Mono> {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
-        let timers = self.hosts.iter();
-        let timer = timers.filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i))).min();
-        let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting?.0, *i)));
-        let write = writes.min();
-        let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
-        let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
+        let times = [flight, self.agenda.first().map(|(at, _)| at)];
+        times.into_iter().flatten().min().filter(|at| *at < Mono::NEVER)
+    }
+
+    /// The next thing that happens by `until`. False when nothing does.
+    pub(crate) fn step(&mut self, until: Mono) -> bool {
+        let Some(at) = self.next_event().filter(|at| *at <= until) else {
             return false;
         };
         self.now = self.now.max(at);
-        match (flight, write, timer) {
-            (Some(flight), ..) if flight == at => {
-                if let Some((_, flight)) = self.flights.pop_first() {
-                    self.deliver(flight);
+        self.steps += 1;
+        match self.flights.first_entry().filter(|flight| flight.key().0 == at) {
+            Some(flight) => {
+                let flight = flight.remove();
+                self.deliver(flight);
+            }
+            None => {
+                if let Some((_, host)) = self.agenda.first() {
+                    self.call(NodeIndex(host));
                 }
             }
-            (_, Some((due, index)), _) if due == at => self.written(NodeIndex(index)),
-            (.., Some((_, index))) => self.timeout(NodeIndex(index)),
-            _ => {}
         }
         true
     }
 
-    fn timeout(&mut self, index: NodeIndex) {
-        let now = self.time();
+    /// A host is due: its disk has written, or its node waits for this time.
+    fn call(&mut self, index: NodeIndex) {
+        let persisting = self.hosts.get(&index.0).and_then(|host| host.persisting);
+        if persisting.is_some_and(|(at, _)| at <= self.now) {
+            self.written(index);
+        } else {
+            self.timeout(index);
+        }
+    }
+
+    /// A host is called when its disk has written, or its node wants to be; not while it does not run.
+    pub(crate) fn reschedule(&mut self, index: NodeIndex) {
+        let host = self.hosts.get(&index.0);
+        let due = host.and_then(|host| {
+            let timer = host.node.poll_timeout().map(|at| host.life.clock.reaches(at));
+            let written = host.persisting.map(|(at, _)| at);
+            host.life.does([timer, written].into_iter().flatten().min())
+        });
+        self.agenda.set(index.0, due);
+    }
+
+    pub(crate) fn timeout(&mut self, index: NodeIndex) {
+        let now = self.clock(index);
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
         };
@@ -385,7 +387,7 @@ impl World {
     }
 
     fn written(&mut self, index: NodeIndex) {
-        let now = self.time();
+        let now = self.clock(index);
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
         };
@@ -405,46 +407,72 @@ impl World {
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
         };
-        if self.hosts.get(&index).is_none_or(|host| host.address != flight.to) {
+        let Some(host) = self.hosts.get(&index).filter(|host| host.address == flight.to) else {
+            return;
+        };
+        match host.life.running {
+            Running::Still { until, hears: true } if until > self.now => return self.fly(until, flight),
+            _ if !host.life.is_up(self.now) => return,
+            _ => {}
+        }
+        if host.life.nat.as_ref().is_some_and(|nat| !nat.admits(self.now, &flight.from)) {
             return;
         }
         if let Some(reflected) = self.wiretap.reflected.get_mut(&flight.from) {
             reflected.taken += flight.data.len() as u64;
+        }
+        if self.trace.is_on() {
+            let (kind, len) = (trace::kind(&flight.data), flight.data.len());
+            let from = self.owners.get(&flight.from).copied().unwrap_or(usize::MAX);
+            self.trace.tell(self.now, index, format_args!("gets {kind} of {len} from n{from}"));
         }
         let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
         self.with(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
     /// Everything that a driver does after a call.
-    fn pump(&mut self, index: NodeIndex) {
-        let now = self.time();
-        loop {
-            let Some(host) = self.hosts.get_mut(&index.0) else {
-                return;
-            };
-            if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
-                host.persisting = Some(disk.begin(self.now, batch, &mut self.dice));
-                if disk.latency.is_zero() && !disk.broken {
-                    self.written(index);
-                    continue;
-                }
-            }
-            host.application(now, &mut self.ledger);
-            let progress = self.transmit(index);
-            self.heed(index);
-            if !progress {
-                return;
-            }
+    pub(crate) fn pump(&mut self, index: NodeIndex) {
+        let now = self.clock(index);
+        if let Some(host) = self.hosts.get_mut(&index.0).filter(|host| host.life.is_up(self.now)) {
+            host.life.running = Running::Up;
+            while self.pump_once(index, now) {}
         }
+        self.reschedule(index);
     }
 
-    fn transmit(&mut self, index: NodeIndex) -> bool {
-        let (now, mut progress) = (self.time(), false);
+    /// True when there may be more to do.
+    fn pump_once(&mut self, index: NodeIndex, now: Now) -> bool {
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return false;
+        };
+        if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
+            host.persisting = Some(disk.begin(self.now, batch, &mut host.dice));
+            if disk.latency.is_zero() && !disk.broken {
+                self.written(index);
+                return true;
+            }
+        }
+        host.application(now, &mut self.ledger);
+        for number in host.took.drain(..) {
+            self.trace.tell(self.now, index.0, format_args!("takes {}", Named(number)));
+        }
+        let progress = self.transmit(index, now);
+        self.heed(index);
+        progress
+    }
+
+    fn transmit(&mut self, index: NodeIndex, now: Now) -> bool {
+        let mut progress = false;
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(host) = self.hosts.get_mut(&index.0)
             && let Some(transmit) = host.node.poll_transmit(now, 16, &mut buffer)
         {
             progress = true;
+            let forgotten = host.life.nat.as_mut().is_some_and(|nat| nat.passes(self.now, transmit.remote));
+            if forgotten {
+                host.address.set_port(host.address.port() + 1);
+                self.owners.insert(host.address, index.0);
+            }
             let from = host.address;
             for data in buffer.chunks(transmit.segment) {
                 host.sent += 1;
@@ -464,20 +492,23 @@ impl World {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
-        let default = &self.default_link;
-        let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
-        let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
-        let original = fate.first().map(|(at, _)| *at);
-        for (at, corrupt) in fate {
+        let cut = self.cuts.iter().any(|cut| cut.stops(index.0, target));
+        let now = self.now;
+        let fate = if cut { Vec::new() } else { self.link(index.0, target).fate(now, data.len() as u64) };
+        if self.trace.is_on() {
+            let (kind, len, copies) = (trace::kind(data), data.len(), fate.len());
+            let what = format_args!("says {kind} of {len} to n{target}, {copies} will arrive");
+            self.trace.tell(self.now, index.0, what);
+        }
+        let original = fate.first().map(|copy| copy.at);
+        for copy in fate {
             let mut data = data.to_vec();
-            if corrupt {
-                let byte = usize::try_from(self.dice.below(data.len() as u64)).unwrap_or(0);
-                let flip = 1 << self.dice.below(8);
-                if let Some(byte) = data.get_mut(byte) {
-                    *byte ^= flip;
-                }
+            if let Some(bit) = copy.flipped
+                && let Some(byte) = usize::try_from(bit / 8).ok().and_then(|at| data.get_mut(at))
+            {
+                *byte ^= 1 << (bit % 8);
             }
-            self.fly(at, Flight { from, to, data });
+            self.fly(copy.at, Flight { from, to, data });
         }
         if self.dice.chance(self.spoof) {
             let early = self.now + Duration::from_millis(1);
@@ -516,7 +547,21 @@ impl World {
             if outcome == Outcome::Unknown && id.is_some_and(|id| id.r.0 < amnesia) {
                 self.ledger.excuse(waiting.number);
             }
+            let what = format_args!("hears that m{} is {outcome:?}", waiting.number);
+            self.trace.tell(self.now, index.0, what);
             self.ledger.outcome(waiting.number, outcome);
+        }
+    }
+}
+
+/// A message as the trace calls it.
+struct Named(Option<u64>);
+
+impl core::fmt::Display for Named {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "m{number}"),
+            None => f.write_str("what nobody sent"),
         }
     }
 }
