@@ -53,6 +53,8 @@ pub(super) struct Epoch {
     pub(super) sent: Sent<Carried>,
     pub(super) received: Received,
     pub(super) born: Mono,
+    /// It has carried what somebody wanted: not only acknowledgements, probes and signs of life.
+    pub(super) used: bool,
     /// This node began it.
     pub(super) initiator: bool,
     /// Packets sealed, and packets that did not open.

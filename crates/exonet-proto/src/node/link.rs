@@ -174,9 +174,11 @@ impl Link {
         self.recovery.pto_count() >= REOPEN_AFTER
     }
 
-    /// When the keys are to be renewed: the side that began them goes first.
+    /// When the keys are to be renewed: the side that began them goes first. Keys that nobody uses are not, or an idle
+    /// channel would renew them for ever.
     pub(super) fn rekey_at(&self, config: &Config) -> Mono {
-        let Some(epoch) = self.current.as_ref().filter(|_| self.opening.is_none() && !self.reopen) else {
+        let awaited = self.opening.is_some() || self.reopen;
+        let Some(epoch) = self.current.as_ref().filter(|epoch| epoch.used && !awaited) else {
             return Mono::NEVER;
         };
         let patience = if epoch.initiator { config.rekey_after } else { config.rekey_after * 5 / 4 };

@@ -137,7 +137,12 @@ impl Node {
                     }
                 }
                 Frame::PathResponse(data) => self.on_response(now, place, from, data),
-                frame => self.on_half_frame(now, place, frame),
+                frame => {
+                    if let Some(epoch) = self.epoch(place, index) {
+                        epoch.used = true;
+                    }
+                    self.on_half_frame(now, place, frame);
+                }
             }
         }
         Ok(eliciting)

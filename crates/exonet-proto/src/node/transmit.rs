@@ -267,6 +267,7 @@ impl Assembler<'_> {
                 }
                 made.more = fill.messages(outbound, self.store, cap - OVERHEAD);
             }
+            fill.epoch.used |= fill.eliciting;
             let lonely =
                 purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
             if lonely && !fill.eliciting {
