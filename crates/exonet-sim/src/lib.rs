@@ -14,6 +14,7 @@ mod host;
 mod ledger;
 mod life;
 mod link;
+pub mod scenario;
 mod trace;
 mod wiretap;
 mod world;

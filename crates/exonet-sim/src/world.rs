@@ -330,6 +330,11 @@ impl World {
         times.into_iter().flatten().min().filter(|at| *at < Mono::NEVER)
     }
 
+    /// When the last datagram that is under way arrives.
+    pub(crate) fn last_flight(&self) -> Option<Mono> {
+        self.flights.last_key_value().map(|((at, _), _)| *at)
+    }
+
     /// The next thing that happens by `until`. False when nothing does.
     pub(crate) fn step(&mut self, until: Mono) -> bool {
         let Some(at) = self.next_event().filter(|at| *at <= until) else {
