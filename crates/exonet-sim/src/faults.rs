@@ -2,7 +2,6 @@
 
 use core::time::Duration;
 
-use exonet_proto::NodeId;
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Boot, Node};
 
@@ -172,12 +171,13 @@ impl World {
         self.reschedule(node);
     }
 
-    /// A killed node's process starts, with what its disk has; without one, it is somebody else.
-    pub fn boot(&mut self, node: NodeIndex) {
+    /// A killed node's process starts, with what its disk has; without one, it is somebody else. False: it was not
+    /// killed.
+    pub fn boot(&mut self, node: NodeIndex) -> bool {
         let mut dice = self.dice_of(node);
         let (seed, secret) = (dice.bytes(), dice.bytes());
         let Some(host) = self.hosts.get_mut(&node.0).filter(|host| host.life.running == Running::Down) else {
-            return;
+            return false;
         };
         let boot = match &host.disk {
             Some(disk) => {
@@ -195,11 +195,29 @@ impl World {
         let now = host.life.clock.read(self.now);
         host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
         self.pump(node);
+        true
     }
 
-    /// Identities that died with their process.
-    pub fn gone(&self) -> &[NodeId] {
-        &self.gone
+    /// Whether an identity died with its process.
+    pub fn has_lost_identities(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Everybody gives up what they have for identities that died with their process: it may end Unknown.
+    pub fn give_up_the_gone(&mut self) {
+        let gone = std::mem::take(&mut self.gone);
+        for host in self.hosts.values_mut() {
+            for open in host.node.open_messages().iter().filter(|open| gone.contains(&open.peer)) {
+                if let Some(waiting) = host.waiting.get(&open.key) {
+                    self.ledger.excuse(waiting.number);
+                }
+            }
+            let now = host.life.clock.read(self.now);
+            gone.iter().for_each(|id| host.node.abandon_peer(now, id));
+        }
+        let nodes: Vec<usize> = self.hosts.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.pump(NodeIndex(node)));
+        self.gone = gone;
     }
 
     // --- applications ---

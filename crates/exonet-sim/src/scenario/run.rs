@@ -170,11 +170,15 @@ impl<'a> Run<'a> {
             Due::End(place) => self.end(place),
             Due::Send(place) => self.send(place),
             Due::Feed(place) => self.serve(place),
-            Due::Write(sent, upto) if self.is_same(sent) => {
-                self.world.write(NodeIndex(sent.node), sent.key, upto);
+            Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
+            // Who stands still goes on later.
+            due @ (Due::Write(sent, _) | Due::Withdraw(sent, _))
+                if !self.world.is_up(NodeIndex(sent.node)) =>
+            {
+                self.plan(self.world.now() + Duration::from_secs(1), due);
             }
-            Due::Withdraw(sent, how) if self.is_same(sent) => self.withdraw(sent, how),
-            Due::Write(..) | Due::Withdraw(..) => {}
+            Due::Write(sent, upto) => self.world.write(NodeIndex(sent.node), sent.key, upto),
+            Due::Withdraw(sent, how) => self.withdraw(sent, how),
         }
     }
 
@@ -256,9 +260,9 @@ impl<'a> Run<'a> {
     // --- faults ---
 
     fn boot(&mut self, node: usize) {
-        self.world.boot(NodeIndex(node));
+        let booted = self.world.boot(NodeIndex(node));
         if let Some(boots) = self.boots.get_mut(node) {
-            *boots += 1;
+            *boots += u32::from(booted);
         }
     }
 
@@ -287,8 +291,9 @@ impl<'a> Run<'a> {
 
     // --- traffic ---
 
+    /// The process that sent it is still the same.
     fn is_same(&self, sent: Sent) -> bool {
-        self.world.is_up(NodeIndex(sent.node)) && self.boots.get(sent.node) == Some(&sent.boot)
+        self.boots.get(sent.node) == Some(&sent.boot)
     }
 
     fn sent(&self, node: usize, (number, key): (u64, MessageKey)) -> Sent {
@@ -392,11 +397,13 @@ impl<'a> Run<'a> {
         let nodes: Vec<NodeIndex> = (0..self.boots.len()).map(NodeIndex).collect();
         let places: Vec<_> =
             nodes.iter().filter_map(|node| self.world.id(*node).zip(self.world.address(*node))).collect();
-        let gone = self.world.gone().to_vec();
+        self.world.give_up_the_gone();
         for node in nodes {
             self.world.with(node, |node, now| {
-                gone.iter().for_each(|id| node.abandon_peer(now, id));
-                places.iter().for_each(|(id, address)| node.add_hint(now, *id, *address));
+                for (id, address) in &places {
+                    node.keep_alive(now, id, None);
+                    node.add_hint(now, *id, *address);
+                }
             });
         }
     }
@@ -417,7 +424,7 @@ impl<'a> Run<'a> {
     }
 
     fn goes_still(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
-        let gone = if self.world.gone().is_empty() { Duration::ZERO } else { self.scenario.patience() };
+        let gone = if self.world.has_lost_identities() { self.scenario.patience() } else { Duration::ZERO };
         let echoes = self.world.last_flight().unwrap_or(self.world.now());
         self.advance((echoes.max(self.world.now() + gone)) + FORGETS_WITHIN)?;
         if self.world.next_event().is_some() {
