@@ -27,6 +27,9 @@ pub(crate) struct MachineClock {
     wall: i128,
 }
 
+/// The wall clock at the world's origin: decades after 1970, so that a clock which is years behind has a past to be in.
+pub(crate) const EPOCH: u64 = 1_700_000_000_000_000_000;
+
 const MILLION: i128 = 1_000_000;
 
 impl MachineClock {
@@ -52,7 +55,7 @@ impl MachineClock {
     pub(crate) fn read(&self, at: Mono) -> Now {
         let true_span = i128::from(at.0.saturating_sub(self.since.0));
         let span = true_span + true_span * i128::from(self.config.drift_ppm) / MILLION;
-        let wall = i128::from(at.0) + self.wall;
+        let wall = i128::from(EPOCH) + i128::from(at.0) + self.wall;
         let clamp = |nanos: i128| u64::try_from(nanos.max(0)).unwrap_or(u64::MAX);
         Now { mono: Mono(clamp(i128::from(self.base) + span)), wall: Wall(clamp(wall)) }
     }

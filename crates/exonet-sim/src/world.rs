@@ -9,6 +9,7 @@ use exonet_proto::node::{Arrival, Boot, Config, Event, MessageKey, Node, Outcome
 use exonet_proto::{Mono, NodeId, Now, Wall};
 
 use crate::agenda::Agenda;
+use crate::clock::EPOCH;
 use crate::faults::Cut;
 use crate::host::{Host, Waiting, Writing};
 use crate::life::Running;
@@ -110,7 +111,7 @@ impl World {
 
     /// What a node's own clocks read now.
     pub fn clock(&self, node: NodeIndex) -> Now {
-        let world = Now { mono: self.now, wall: Wall(self.now.0) };
+        let world = Now { mono: self.now, wall: Wall(EPOCH + self.now.0) };
         self.hosts.get(&node.0).map_or(world, |host| host.life.clock.read(self.now))
     }
 
