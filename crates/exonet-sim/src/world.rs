@@ -384,11 +384,6 @@ impl World {
             return;
         };
         host.node.handle_timeout(now);
-        let evictions = host.node.counts().evictions;
-        if evictions > std::mem::replace(&mut host.evictions, evictions) {
-            // What is not known here any more ends Unknown there.
-            self.ledger.excuse_open();
-        }
         self.pump(index);
     }
 
@@ -463,8 +458,18 @@ impl World {
             self.trace.tell(self.now, index.0, format_args!("takes {}", Named(number)));
         }
         let progress = self.transmit(index, now);
+        self.note_evictions(index);
         self.heed(index);
         progress
+    }
+
+    /// What a node has forgotten, in any call or poll, ends Unknown at others.
+    fn note_evictions(&mut self, index: NodeIndex) {
+        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let evictions = host.node.counts().evictions;
+        if evictions > std::mem::replace(&mut host.evictions, evictions) {
+            self.ledger.excuse_open();
+        }
     }
 
     fn transmit(&mut self, index: NodeIndex, now: Now) -> bool {

@@ -38,6 +38,13 @@ fn partitions() {
     sound(Profile::Partitions, 0..2);
 }
 
+/// An echo of an opening brings grants, the way back is cut for more than an hour, and the peer, which never proved to
+/// be there, is given up while its node is polled: what was bound is Unknown, and rightly so.
+#[test]
+fn an_unproven_peer_is_given_up() {
+    assert!(sound(Profile::Partitions, 2_774..2_775).of("evictions") > 0);
+}
+
 #[test]
 fn crashes() {
     assert!(sound(Profile::Crashes, 0..2).of("crashes") > 5);
