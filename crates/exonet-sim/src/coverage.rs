@@ -1,6 +1,6 @@
 //! What a run has exercised.
 
-use exonet_proto::Mono;
+use crate::link::Copied;
 use exonet_proto::node::Stats;
 
 /// Counts of what happened in a run, so that one can tell that it could have found something.
@@ -51,9 +51,9 @@ impl Coverage {
     }
 
     /// What a link makes of one datagram.
-    pub(crate) fn note_fate(&mut self, copies: &[(Mono, bool)]) {
+    pub(crate) fn note_fate(&mut self, copies: &[Copied]) {
         self.lost += u64::from(copies.is_empty());
         self.duplicated += (copies.len() as u64).saturating_sub(1);
-        self.corrupted += copies.iter().filter(|(_, corrupt)| *corrupt).count() as u64;
+        self.corrupted += copies.iter().filter(|copy| copy.flipped.is_some()).count() as u64;
     }
 }

@@ -10,7 +10,8 @@ use exonet_proto::node::{
 use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
-use crate::{Disk, Ledger};
+use crate::life::Life;
+use crate::{Dice, Disk, Ledger};
 
 /// A message that this host waits to hear of.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +64,12 @@ pub(crate) struct Host {
     pub(crate) events: Vec<Event>,
     /// Datagrams that have left it.
     pub(crate) sent: u64,
+    /// What befalls its machine.
+    pub(crate) life: Life,
+    /// For its disk.
+    pub(crate) dice: Dice,
+    /// Numbers of what the application has taken since this was last looked at.
+    pub(crate) took: Vec<Option<u64>>,
 }
 
 impl Host {
@@ -72,7 +79,10 @@ impl Host {
         config: Config,
         address: SocketAddr,
         disk: Option<Disk>,
+        now: Mono,
     ) -> Self {
+        let [.., a, b, c, d] = secret;
+        let dice = Dice::new(u64::from(u32::from_be_bytes([a, b, c, d])));
         Self {
             node,
             secret,
@@ -90,6 +100,9 @@ impl Host {
             reads: true,
             events: Vec::new(),
             sent: 0,
+            life: Life::new(now),
+            dice,
+            took: Vec::new(),
         }
     }
 
@@ -100,7 +113,6 @@ impl Host {
         self.events.clear();
         self.persisting = None;
         self.evictions = 0;
-        self.boots += 1;
         self.stopped = false;
         std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
     }
@@ -108,7 +120,10 @@ impl Host {
     /// What the application does when it runs: takes what has arrived, reads and writes what is large.
     pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
         if self.reads {
-            while let Some(incoming) = self.node.recv(now) {
+            while self.life.is_hungry()
+                && let Some(incoming) = self.node.recv(now)
+            {
+                self.life.bite();
                 self.incoming(&incoming, ledger);
             }
             let keys: Vec<DeliveryKey> = self.reading.keys().copied().collect();
@@ -125,7 +140,9 @@ impl Host {
     fn incoming(&mut self, incoming: &Incoming, ledger: &mut Ledger) {
         match &incoming.body {
             IncomingBody::Whole(body) => {
-                ledger.taken(body::number_of(&incoming.tag, body), self.node.id(), incoming.id);
+                let number = body::number_of(&incoming.tag, body);
+                ledger.taken(number, self.node.id(), incoming.id);
+                self.took.push(number);
             }
             IncomingBody::Stream { .. } => {
                 self.reading.insert(incoming.key, Reading::new(incoming.id));
@@ -135,11 +152,14 @@ impl Host {
 
     fn read(&mut self, now: Now, key: DeliveryKey, ledger: &mut Ledger) {
         loop {
-            let Some(reading) = self.reading.get_mut(&key) else {
+            let Some(reading) = self.reading.get_mut(&key).filter(|_| self.life.is_hungry()) else {
                 return;
             };
             match self.node.body_read(now, key) {
-                BodyRead::Data(data) => reading.take(&data),
+                BodyRead::Data(data) => {
+                    self.life.bite();
+                    reading.take(&data);
+                }
                 BodyRead::Pending => return,
                 BodyRead::Aborted => {
                     self.reading.remove(&key);
@@ -150,6 +170,7 @@ impl Host {
                     self.reading.remove(&key);
                     if self.node.done(now, key) {
                         ledger.taken(number, self.node.id(), id);
+                        self.took.push(number);
                     }
                 }
             }

@@ -4,22 +4,31 @@
 //!
 //! The same seed gives the same run, to the byte.
 
+mod agenda;
 mod body;
 mod check;
+mod clock;
 mod coverage;
 mod dice;
 mod disk;
+mod faults;
 mod host;
 mod ledger;
+mod life;
 mod link;
+pub mod scenario;
+mod trace;
 mod wiretap;
 mod world;
 
 pub use check::{Breach, Violation};
+pub use clock::ClockConfig;
 pub use coverage::Coverage;
 pub use dice::Dice;
 pub use disk::Disk;
+pub use faults::NodeSet;
 pub use ledger::{Ledger, Totals};
-pub use link::{LinkConfig, Outage};
+pub use link::{Bursts, LinkConfig, Outage};
+pub use trace::Trace;
 pub use wiretap::{Recorded, Reflected, Wiretap};
 pub use world::{NodeIndex, World};

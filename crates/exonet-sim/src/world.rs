@@ -8,10 +8,15 @@ use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, SendError};
 use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
 
+use crate::agenda::Agenda;
 use crate::check::{self, Checks, Violation};
+use crate::clock::EPOCH;
+use crate::faults::Cut;
 use crate::host::{Host, Waiting, Writing};
+use crate::life::Running;
 use crate::link::Link;
-use crate::{Coverage, Dice, Disk, Ledger, LinkConfig, Wiretap, body};
+use crate::trace;
+use crate::{Coverage, Dice, Disk, Ledger, LinkConfig, Trace, Wiretap, body};
 
 /// A node of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -29,14 +34,22 @@ struct Flight {
 /// Many nodes of the real core on one virtual clock.
 #[derive(Debug)]
 pub struct World {
-    now: Mono,
+    pub(crate) now: Mono,
+    seed: u64,
     dice: Dice,
-    hosts: BTreeMap<usize, Host>,
+    pub(crate) hosts: BTreeMap<usize, Host>,
     next_host: usize,
+    /// When each host is to be called.
+    agenda: Agenda,
+    /// Things that have happened.
+    pub steps: u64,
     /// Whose an address is or was.
-    owners: BTreeMap<SocketAddr, usize>,
+    pub(crate) owners: BTreeMap<SocketAddr, usize>,
     links: BTreeMap<(usize, usize), Link>,
     default_link: LinkConfig,
+    pub(crate) cuts: Vec<Cut>,
+    /// Identities that died with their process.
+    pub(crate) gone: Vec<NodeId>,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
     /// What became of every message.
@@ -54,8 +67,10 @@ pub struct World {
     /// These copies arrive long before their originals, instead of just before.
     pub spoof_early: bool,
     buffer: Vec<u8>,
-    checks: Checks,
-    coverage: Coverage,
+    pub(crate) checks: Checks,
+    pub(crate) coverage: Coverage,
+    /// The story of the run, for whoever wants it.
+    pub trace: Trace,
 }
 
 /// Where virtual time begins.
@@ -68,12 +83,17 @@ impl World {
     pub fn new(seed: u64, link: LinkConfig) -> Self {
         Self {
             now: Mono(START),
+            seed,
             dice: Dice::new(seed),
             hosts: BTreeMap::new(),
             next_host: 0,
+            agenda: Agenda::default(),
+            steps: 0,
             owners: BTreeMap::new(),
             links: BTreeMap::new(),
             default_link: link,
+            cuts: Vec::new(),
+            gone: Vec::new(),
             flights: BTreeMap::new(),
             next_flight: 0,
             ledger: Ledger::default(),
@@ -87,6 +107,7 @@ impl World {
             buffer: Vec::new(),
             checks: Checks::default(),
             coverage: Coverage::default(),
+            trace: Trace::default(),
         }
     }
 
@@ -95,8 +116,15 @@ impl World {
         self.now
     }
 
-    fn time(&self) -> Now {
-        Now { mono: self.now, wall: Wall(self.now.0) }
+    /// What a node's own clocks read now.
+    pub fn clock(&self, node: NodeIndex) -> Now {
+        let world = Now { mono: self.now, wall: Wall(EPOCH + self.now.0) };
+        self.hosts.get(&node.0).map_or(world, |host| host.life.clock.read(self.now))
+    }
+
+    /// Dice for what concerns this node, and happens to it now.
+    pub(crate) fn dice_of(&self, node: NodeIndex) -> Dice {
+        Dice::derived(self.seed, &[1, node.0 as u64, self.now.0])
     }
 
     /// The world's dice, for workloads.
@@ -121,13 +149,13 @@ impl World {
     pub fn add_with_key(&mut self, config: Config, secret: [u8; 32], disk: Option<Disk>) -> NodeIndex {
         let index = self.next_host;
         self.next_host += 1;
+        let now = self.clock(NodeIndex(index));
         let address = self.fresh_address();
         self.owners.insert(address, index);
         let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
-        let node =
-            Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
+        let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), now);
         self.checks.settles(node.id(), index);
-        self.hosts.insert(index, Host::new(node, secret, config, address, disk));
+        self.hosts.insert(index, Host::new(node, secret, config, address, disk, self.now));
         self.pump(NodeIndex(index));
         NodeIndex(index)
     }
@@ -135,13 +163,14 @@ impl World {
     /// The node's process dies for good.
     pub fn remove(&mut self, node: NodeIndex) {
         if let Some(mut host) = self.hosts.remove(&node.0) {
+            self.agenda.set(node.0, None);
             self.forget(node.0, &host.node);
             self.checks.leaves(&host.node.id());
             self.ledger.orphan(host.die());
         }
     }
 
-    fn fresh_address(&mut self) -> SocketAddr {
+    pub(crate) fn fresh_address(&mut self) -> SocketAddr {
         let [hi, lo] = self.next_address.to_be_bytes();
         self.next_address += 1;
         SocketAddr::from((Ipv4Addr::new(10, 0, hi, lo), 7_000))
@@ -158,7 +187,13 @@ impl World {
 
     /// The link from `a` to `b`, one way.
     pub fn set_link(&mut self, a: NodeIndex, b: NodeIndex, link: LinkConfig) {
-        self.links.insert((a.0, b.0), Link::new(link));
+        self.link(a.0, b.0).set(link);
+    }
+
+    pub(crate) fn link(&mut self, a: usize, b: usize) -> &mut Link {
+        let (seed, link) = (self.seed, &self.default_link);
+        let dice = || Dice::derived(seed, &[2, a as u64, b as u64]);
+        self.links.entry((a, b)).or_insert_with(|| Link::new(link.clone(), dice()))
     }
 
     /// A node's id.
@@ -200,7 +235,7 @@ impl World {
     }
 
     fn call<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
-        let now = self.time();
+        let now = self.clock(node);
         let result = call(&mut self.hosts.get_mut(&node.0)?.node, now);
         self.pump(node);
         Some(result)
@@ -214,14 +249,6 @@ impl World {
     /// What the run has exercised so far.
     pub fn coverage(&self) -> Coverage {
         self.hosts.values().fold(self.coverage, |sum, host| sum.with(host.node.counts()))
-    }
-
-    /// Whether the node's application takes what arrives.
-    pub fn set_reads(&mut self, node: NodeIndex, reads: bool) {
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.reads = reads;
-        }
-        self.pump(node);
     }
 
     // --- messages ---
@@ -284,7 +311,7 @@ impl World {
         to: NodeIndex,
         send: impl FnOnce(&mut Node, Now, NodeId, SocketAddr) -> Result<MessageKey, SendError>,
     ) -> Result<(u64, MessageKey), SendError> {
-        let (now, number) = (self.time(), self.next_message);
+        let (now, number) = (self.clock(from), self.next_message);
         let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address));
         let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
             return Err(SendError::Closed);
@@ -295,6 +322,7 @@ impl World {
         self.ledger.sent(number, id);
         self.checks.addresses.chosen(from.0, [address]);
         self.checks.touched.peers.insert(id);
+        self.trace.tell(self.now, from.0, format_args!("sends m{number} to n{}", to.0));
         self.pump(from);
         Ok((number, key))
     }
@@ -307,61 +335,8 @@ impl World {
         self.with(node, |node, now| node.abandon(now, key));
     }
 
-    // --- what goes wrong ---
-
-    /// The node has another address from now on; what is sent to the old one is lost.
-    pub fn roam(&mut self, node: NodeIndex) {
-        let address = self.fresh_address();
-        self.coverage.moves += 1;
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            self.owners.insert(address, node.0);
-            host.address = address;
-        }
-    }
-
-    /// The node has another port from now on.
-    pub fn rebind_port(&mut self, node: NodeIndex) {
-        self.coverage.moves += 1;
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.address.set_port(host.address.port() + 1);
-            self.owners.insert(host.address, node.0);
-        }
-    }
-
-    /// The node's process dies and starts again at once, with what its disk has.
-    ///
-    /// A write under way may have reached the disk, or not, or in part.
-    pub fn crash(&mut self, node: NodeIndex) {
-        let (now, seed, secret) = (self.time(), self.dice.bytes(), self.dice.bytes());
-        let Some(mut host) = self.hosts.remove(&node.0) else {
-            return;
-        };
-        self.forget(node.0, &host.node);
-        let (persisting, id) = (host.persisting, host.node.id());
-        self.ledger.orphan(host.die());
-        let boot = match (&mut host.disk, persisting) {
-            (Some(disk), persisting) => {
-                let under_way = persisting.map(|(_, batch)| batch);
-                disk.crash(under_way, &mut self.dice, &mut self.coverage);
-                Boot::Stored { clock: disk.clock }
-            }
-            (None, _) => {
-                // A process without a disk comes back as somebody else.
-                host.secret = secret;
-                Boot::Ephemeral
-            }
-        };
-        host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
-        self.checks.leaves(&id);
-        self.checks.settles(host.node.id(), node.0);
-        self.checks.touched.all = true;
-        self.hosts.insert(node.0, host);
-        self.pump(node);
-    }
-
     /// A process is gone: its counts are kept.
-    fn forget(&mut self, index: usize, node: &Node) {
-        self.coverage.crashes += 1;
+    pub(crate) fn forget(&mut self, index: usize, node: &Node) {
         self.coverage = self.coverage.with(node.counts());
         self.checks.addresses.dies(index);
     }
@@ -406,42 +381,67 @@ impl World {
         true
     }
 
-    /// The next thing that happens before `until`. False when nothing does.
-    fn step(&mut self, until: Mono) -> bool {
+    /// When the next thing happens; None: nothing ever will.
+    pub fn next_event(&self) -> Option<Mono> {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
-        let timers = self.hosts.iter();
-        let timer = timers.filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i))).min();
-        let writes = self.hosts.iter().filter(|(_, host)| host.disk.is_some_and(|disk| !disk.stuck));
-        let writes = writes.filter_map(|(i, host)| Some((host.persisting?.0, *i)));
-        let write = writes.min();
-        let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
-        let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
+        let times = [flight, self.agenda.first().map(|(at, _)| at)];
+        times.into_iter().flatten().min().filter(|at| *at < Mono::NEVER)
+    }
+
+    /// When the last datagram that is under way arrives.
+    pub(crate) fn last_flight(&self) -> Option<Mono> {
+        self.flights.last_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The next thing that happens by `until`. False when nothing does.
+    pub(crate) fn step(&mut self, until: Mono) -> bool {
+        let Some(at) = self.next_event().filter(|at| *at <= until) else {
             return false;
         };
         self.now = self.now.max(at);
-        match (flight, write, timer) {
-            (Some(flight), ..) if flight == at => {
-                if let Some((_, flight)) = self.flights.pop_first() {
-                    self.deliver(flight);
+        self.steps += 1;
+        match self.flights.first_entry().filter(|flight| flight.key().0 == at) {
+            Some(flight) => {
+                let flight = flight.remove();
+                self.deliver(flight);
+            }
+            None => {
+                if let Some((_, host)) = self.agenda.first() {
+                    self.due(NodeIndex(host));
                 }
             }
-            (_, Some((due, index)), _) if due == at => self.written(NodeIndex(index)),
-            (.., Some((_, index))) => self.timeout(NodeIndex(index)),
-            _ => {}
         }
         true
     }
 
-    fn timeout(&mut self, index: NodeIndex) {
-        let now = self.time();
+    /// A host is due: its disk has written, or its node waits for this time.
+    fn due(&mut self, index: NodeIndex) {
+        let persisting = self.hosts.get(&index.0).and_then(|host| host.persisting);
+        if persisting.is_some_and(|(at, _)| at <= self.now) {
+            self.written(index);
+        } else {
+            self.timeout(index);
+        }
+    }
+
+    /// A host is called when its disk has written, or its node wants to be; not while it does not run.
+    pub(crate) fn reschedule(&mut self, index: NodeIndex) {
+        let host = self.hosts.get(&index.0);
+        let due = host.and_then(|host| {
+            let timer = host.node.poll_timeout().map(|at| host.life.clock.reaches(at));
+            let stuck = host.disk.is_some_and(|disk| disk.stuck);
+            let written = host.persisting.filter(|_| !stuck).map(|(at, _)| at);
+            host.life.does([timer, written].into_iter().flatten().min())
+        });
+        self.agenda.set(index.0, due);
+    }
+
+    pub(crate) fn timeout(&mut self, index: NodeIndex) {
+        let now = self.clock(index);
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
         };
         host.node.handle_timeout(now);
-        let evictions = host.node.counts().evictions;
-        if evictions > std::mem::replace(&mut host.evictions, evictions) {
-            self.checks.touched.all = true;
-        }
         self.pump(index);
     }
 
@@ -451,7 +451,7 @@ impl World {
     }
 
     fn persisted(&mut self, index: NodeIndex) {
-        let now = self.time();
+        let now = self.clock(index);
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
         };
@@ -471,7 +471,15 @@ impl World {
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
         };
-        if self.hosts.get(&index).is_none_or(|host| host.address != flight.to) {
+        let Some(host) = self.hosts.get(&index).filter(|host| host.address == flight.to) else {
+            return;
+        };
+        match host.life.running {
+            Running::Still { until, hears: true } if until > self.now => return self.fly(until, flight),
+            _ if !host.life.is_up(self.now) => return,
+            _ => {}
+        }
+        if host.life.nat.as_ref().is_some_and(|nat| !nat.admits(self.now, &flight.from)) {
             return;
         }
         if let Some(reflected) = self.wiretap.reflected.get_mut(&flight.from) {
@@ -483,6 +491,11 @@ impl World {
             self.checks.addresses.heard(maker, index, flight.to, self.ledger.steps() + 1);
         }
         self.touches(flight.from);
+        if self.trace.is_on() {
+            let (kind, len) = (trace::kind(&flight.data), flight.data.len());
+            let from = self.owners.get(&flight.from).copied().unwrap_or(usize::MAX);
+            self.trace.tell(self.now, index, format_args!("gets {kind} of {len} from n{from}"));
+        }
         let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
         self.call(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
@@ -499,47 +512,64 @@ impl World {
     }
 
     /// Everything that a driver does after a call, and what the checkers say to it.
-    fn pump(&mut self, index: NodeIndex) {
+    pub(crate) fn pump(&mut self, index: NodeIndex) {
         self.ledger.step(self.now);
-        if let Some(host) = self.hosts.get_mut(&index.0) {
+        let now = self.clock(index);
+        if let Some(host) = self.hosts.get_mut(&index.0).filter(|host| host.life.is_up(self.now)) {
+            host.life.running = Running::Up;
             host.audit_in = host.audit_in.saturating_sub(1);
+            while self.pump_once(index, now) {}
         }
-        self.drain(index);
+        self.reschedule(index);
         self.checks.look(index.0, &self.hosts, &mut self.ledger);
         if let Some(host) = self.hosts.get_mut(&index.0).filter(|host| host.audit_in == 0) {
             check::audit(host, &mut self.ledger);
         }
     }
 
-    fn drain(&mut self, index: NodeIndex) {
-        let now = self.time();
-        loop {
-            let Some(host) = self.hosts.get_mut(&index.0) else {
-                return;
-            };
-            if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
-                host.persisting = Some(disk.begin(self.now, batch, &mut self.dice));
-                if disk.is_instant() {
-                    self.persisted(index);
-                    continue;
-                }
+    /// True when there may be more to do.
+    fn pump_once(&mut self, index: NodeIndex, now: Now) -> bool {
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return false;
+        };
+        if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
+            host.persisting = Some(disk.begin(self.now, batch, &mut host.dice));
+            if disk.is_instant() {
+                self.persisted(index);
+                return true;
             }
-            host.application(now, &mut self.ledger);
-            let progress = self.transmit(index);
-            self.heed(index);
-            if !progress {
-                return;
-            }
+        }
+        host.application(now, &mut self.ledger);
+        for number in host.took.drain(..) {
+            self.trace.tell(self.now, index.0, format_args!("takes {}", Named(number)));
+        }
+        let progress = self.transmit(index, now);
+        self.note_evictions(index);
+        self.heed(index);
+        progress
+    }
+
+    /// What a node has forgotten, in any call or poll, concerns others.
+    fn note_evictions(&mut self, index: NodeIndex) {
+        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let evictions = host.node.counts().evictions;
+        if evictions > std::mem::replace(&mut host.evictions, evictions) {
+            self.checks.touched.all = true;
         }
     }
 
-    fn transmit(&mut self, index: NodeIndex) -> bool {
-        let (now, mut progress) = (self.time(), false);
+    fn transmit(&mut self, index: NodeIndex, now: Now) -> bool {
+        let mut progress = false;
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(host) = self.hosts.get_mut(&index.0)
             && let Some(transmit) = host.node.poll_transmit(now, 16, &mut buffer)
         {
             progress = true;
+            let forgotten = host.life.nat.as_mut().is_some_and(|nat| nat.passes(self.now, transmit.remote));
+            if forgotten {
+                host.address.set_port(host.address.port() + 1);
+                self.owners.insert(host.address, index.0);
+            }
             let (from, id) = (host.address, host.node.id());
             let receiver = self.owners.get(&transmit.remote).copied();
             for data in buffer.chunks(transmit.segment) {
@@ -565,23 +595,26 @@ impl World {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
-        let default = &self.default_link;
-        let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
-        let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
+        let cut = self.cuts.iter().any(|cut| cut.stops(index.0, target));
+        let now = self.now;
+        let fate = if cut { Vec::new() } else { self.link(index.0, target).fate(now, data.len() as u64) };
+        if self.trace.is_on() {
+            let (kind, len, copies) = (trace::kind(data), data.len(), fate.len());
+            let what = format_args!("says {kind} of {len} to n{target}, {copies} will arrive");
+            self.trace.tell(self.now, index.0, what);
+        }
         self.coverage.note_fate(&fate);
         let maker = (index.0, self.ledger.steps());
-        let original = fate.first().map(|(at, _)| *at);
-        for (at, corrupt) in fate {
+        let original = fate.first().map(|copy| copy.at);
+        for copy in fate {
             let mut data = data.to_vec();
-            if corrupt {
-                let byte = usize::try_from(self.dice.below(data.len() as u64)).unwrap_or(0);
-                let flip = 1 << self.dice.below(8);
-                if let Some(byte) = data.get_mut(byte) {
-                    *byte ^= flip;
-                }
+            if let Some(bit) = copy.flipped
+                && let Some(byte) = usize::try_from(bit / 8).ok().and_then(|at| data.get_mut(at))
+            {
+                *byte ^= 1 << (bit % 8);
             }
-            let maker = (!corrupt).then_some(maker);
-            self.fly(at, Flight { from, to, data, maker });
+            let maker = copy.flipped.is_none().then_some(maker);
+            self.fly(copy.at, Flight { from, to, data, maker });
         }
         if self.dice.chance(self.spoof) {
             let early = self.now + Duration::from_millis(1);
@@ -628,6 +661,8 @@ impl World {
         }
         for (waiting, outcome, id) in outcomes {
             let explained = outcome == Outcome::Unknown && self.explains_unknown(index, waiting, id);
+            let what = format_args!("hears that m{} is {outcome:?}", waiting.number);
+            self.trace.tell(self.now, index.0, what);
             self.ledger.outcome(waiting.number, outcome, id, explained);
         }
     }
@@ -641,5 +676,17 @@ impl World {
         let explained =
             id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
         explained || (id.is_some() && impatient)
+    }
+}
+
+/// A message as the trace calls it.
+struct Named(Option<u64>);
+
+impl core::fmt::Display for Named {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "m{number}"),
+            None => f.write_str("what nobody sent"),
+        }
     }
 }

@@ -103,6 +103,29 @@ pub enum Breach {
     },
 }
 
+impl Breach {
+    /// Its kind, in a word.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Duplicate(_) => "duplicate",
+            Self::FalseDelivered(_) => "false-delivered",
+            Self::FalseWithdrawn(..) => "false-withdrawn",
+            Self::FalseUnknown(_) => "false-unknown",
+            Self::TwoOutcomes(..) => "two-outcomes",
+            Self::Vanished(_) => "vanished",
+            Self::Lost { .. } => "lost",
+            Self::Forged => "forged",
+            Self::Misnamed { .. } => "misnamed",
+            Self::Invariant { .. } => "invariant",
+            Self::Nonce { .. } => "nonce",
+            Self::Ephemeral { .. } => "ephemeral",
+            Self::Amplified { .. } => "amplified",
+            Self::Held { .. } => "held",
+            Self::NotForgotten { .. } => "not-forgotten",
+        }
+    }
+}
+
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { at, step, breach } = self;
