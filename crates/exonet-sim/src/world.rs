@@ -41,6 +41,8 @@ pub struct World {
     next_host: usize,
     /// When each host is to be called.
     agenda: Agenda,
+    /// Hosts whose disks may have been changed from outside.
+    changed_disks: Vec<NodeIndex>,
     /// Things that have happened.
     pub steps: u64,
     /// Whose an address is or was.
@@ -88,6 +90,7 @@ impl World {
             hosts: BTreeMap::new(),
             next_host: 0,
             agenda: Agenda::default(),
+            changed_disks: Vec::new(),
             steps: 0,
             owners: BTreeMap::new(),
             links: BTreeMap::new(),
@@ -213,6 +216,7 @@ impl World {
 
     /// A node's disk.
     pub fn disk(&mut self, node: NodeIndex) -> Option<&mut Disk> {
+        self.changed_disks.push(node);
         self.hosts.get_mut(&node.0)?.disk.as_mut()
     }
 
@@ -395,6 +399,9 @@ impl World {
 
     /// The next thing that happens by `until`. False when nothing does.
     pub(crate) fn step(&mut self, until: Mono) -> bool {
+        for node in std::mem::take(&mut self.changed_disks) {
+            self.reschedule(node);
+        }
         let Some(at) = self.next_event().filter(|at| *at <= until) else {
             return false;
         };
@@ -416,8 +423,8 @@ impl World {
 
     /// A host is due: its disk has written, or its node waits for this time.
     fn due(&mut self, index: NodeIndex) {
-        let persisting = self.hosts.get(&index.0).and_then(|host| host.persisting);
-        if persisting.is_some_and(|(at, _)| at <= self.now) {
+        let writes = self.hosts.get(&index.0).and_then(Host::writes_until);
+        if writes.is_some_and(|at| at <= self.now) {
             self.written(index);
         } else {
             self.timeout(index);
@@ -429,9 +436,7 @@ impl World {
         let host = self.hosts.get(&index.0);
         let due = host.and_then(|host| {
             let timer = host.node.poll_timeout().map(|at| host.life.clock.reaches(at));
-            let stuck = host.disk.is_some_and(|disk| disk.stuck);
-            let written = host.persisting.filter(|_| !stuck).map(|(at, _)| at);
-            host.life.does([timer, written].into_iter().flatten().min())
+            host.life.does([timer, host.writes_until()].into_iter().flatten().min())
         });
         self.agenda.set(index.0, due);
     }
