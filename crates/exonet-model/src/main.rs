@@ -26,7 +26,7 @@ Options:
   --limit N           numbers of each node    --evictions N  at each node that evicts at all
   --mutant NAME       with this rule taken away
   --exact             step by step from the start: slower, and the trace is as short as can be
-  --max-states N      stop there; about 300 bytes each, and 2 KB for each of the nodes [10,000,000]
+  --max-states N      stop there; about 500 bytes each, and 2 KB for each of the nodes [6,000,000]
   --steps N           of walks, in all [200,000]
   --seed N            of walks [1]
   --json              one object for each configuration
@@ -74,7 +74,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
         evictions: None,
         mutant: None,
         exact: false,
-        limits: Limits { states: 10_000_000, ..Limits::default() },
+        limits: Limits { states: 6_000_000, ..Limits::default() },
         steps: 200_000,
         seed: 1,
         json: false,
