@@ -1,13 +1,13 @@
 //! A node of the world with what surrounds it: its disk, and an application that reads and writes.
 
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use exonet_proto::node::{
     Batch, BodyRead, BodyWrite, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
 };
-use exonet_proto::{Mono, Now};
+use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
 use crate::{Disk, Ledger};
@@ -34,6 +34,7 @@ struct Reading {
     front: Vec<u8>,
     at: usize,
     spoilt: bool,
+    id: Option<MessageId>,
 }
 
 #[derive(Debug)]
@@ -54,6 +55,9 @@ pub(crate) struct Host {
     reading: BTreeMap<DeliveryKey, Reading>,
     /// It takes what arrives as soon as it arrives.
     pub(crate) reads: bool,
+    /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
+    pub(crate) foes: BTreeSet<NodeId>,
+    pub(crate) from_foes: BTreeSet<MessageId>,
     /// What the node said, outcomes aside.
     pub(crate) events: Vec<Event>,
     /// Datagrams that have left it.
@@ -81,6 +85,8 @@ impl Host {
             writing: BTreeMap::new(),
             reading: BTreeMap::new(),
             reads: true,
+            foes: BTreeSet::new(),
+            from_foes: BTreeSet::new(),
             events: Vec::new(),
             sent: 0,
         }
@@ -115,10 +121,21 @@ impl Host {
 
     fn incoming(&mut self, incoming: &Incoming, ledger: &mut Ledger) {
         match &incoming.body {
-            IncomingBody::Whole(body) => ledger.taken(body::number_of(&incoming.tag, body)),
-            IncomingBody::Stream { .. } => {
-                self.reading.insert(incoming.key, Reading::default());
+            IncomingBody::Whole(body) => {
+                self.taken(incoming.id, body::number_of(&incoming.tag, body), ledger);
             }
+            IncomingBody::Stream { .. } => {
+                let reading = Reading { id: Some(incoming.id), ..Reading::default() };
+                self.reading.insert(incoming.key, reading);
+            }
+        }
+    }
+
+    fn taken(&mut self, id: MessageId, number: Option<u64>, ledger: &mut Ledger) {
+        if !self.foes.contains(&id.sender) {
+            ledger.taken(number);
+        } else if !self.from_foes.insert(id) {
+            ledger.taken_from_foe_again(id.s.0);
         }
     }
 
@@ -135,10 +152,12 @@ impl Host {
                     self.node.release(now, key);
                 }
                 BodyRead::End => {
-                    let number = reading.number();
+                    let (number, id) = (reading.number(), reading.id);
                     self.reading.remove(&key);
-                    if self.node.done(now, key) {
-                        ledger.taken(number);
+                    if self.node.done(now, key)
+                        && let Some(id) = id
+                    {
+                        self.taken(id, number, ledger);
                     }
                 }
             }

@@ -77,6 +77,11 @@ impl Ledger {
         }
     }
 
+    /// An impostor's message of this slot was taken a second time.
+    pub(crate) fn taken_from_foe_again(&mut self, slot: u64) {
+        self.violations.push(Violation::Duplicate(slot));
+    }
+
     /// Its sender was told what became of it.
     pub fn outcome(&mut self, message: u64, outcome: Outcome) {
         let Some(entry) = self.entries.get_mut(&message) else {

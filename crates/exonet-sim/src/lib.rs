@@ -8,6 +8,7 @@ mod body;
 mod dice;
 mod disk;
 mod host;
+pub mod hostile;
 mod ledger;
 mod link;
 mod wiretap;

@@ -36,6 +36,8 @@ pub struct World {
     default_link: LinkConfig,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
+    /// What has arrived where no node is, but somebody who listens: whence, and what.
+    mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     /// What became of every message.
     pub ledger: Ledger,
     next_message: u64,
@@ -71,6 +73,7 @@ impl World {
             default_link: link,
             flights: BTreeMap::new(),
             next_flight: 0,
+            mail: BTreeMap::new(),
             ledger: Ledger::default(),
             next_message: 0,
             next_address: 1,
@@ -145,6 +148,46 @@ impl World {
         let address = SocketAddr::from((Ipv4Addr::new(NOBODY, 0, hi, lo), 7_000));
         self.wiretap.reflected.entry(address).or_default();
         address
+    }
+
+    // --- outsiders: hosts that are no nodes ---
+
+    /// A host that is no node: it says what [`World::post`] is given, and hears what [`World::mail`] gives. The index
+    /// is for its links, and for [`World::moves`].
+    pub fn outsider(&mut self) -> (NodeIndex, SocketAddr) {
+        let index = NodeIndex(self.next_host);
+        self.next_host += 1;
+        (index, self.moves(index))
+    }
+
+    /// One more address of an outsider.
+    pub fn moves(&mut self, outsider: NodeIndex) -> SocketAddr {
+        let address = self.fresh_address();
+        self.owners.insert(address, outsider.0);
+        self.mail.insert(address, Vec::new());
+        address
+    }
+
+    /// An outsider sends a datagram, over its links.
+    pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+        self.launch(outsider.0, from, to, data);
+    }
+
+    /// What `foe` says to `node` is no message of the ledger's: it may be anything, and is taken once at most.
+    pub fn expect_foe(&mut self, node: NodeIndex, foe: NodeId) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.foes.insert(foe);
+        }
+    }
+
+    /// Messages of foes that a node's application has taken.
+    pub fn taken_from_foes(&self, node: NodeIndex) -> usize {
+        self.hosts.get(&node.0).map_or(0, |host| host.from_foes.len())
+    }
+
+    /// What has arrived at an outsider's address since the last call: whence, and what.
+    pub fn mail(&mut self, at: SocketAddr) -> Vec<(SocketAddr, Vec<u8>)> {
+        self.mail.get_mut(&at).map(std::mem::take).unwrap_or_default()
     }
 
     /// The link from `a` to `b`, one way.
@@ -402,6 +445,10 @@ impl World {
     }
 
     fn deliver(&mut self, mut flight: Flight) {
+        if let Some(mail) = self.mail.get_mut(&flight.to) {
+            mail.push((flight.from, flight.data));
+            return;
+        }
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
         };
@@ -453,19 +500,19 @@ impl World {
                 self.wiretap.sees(self.now, from, transmit.remote, data);
             }
             for data in buffer.chunks(transmit.segment) {
-                self.launch(index, from, transmit.remote, data);
+                self.launch(index.0, from, transmit.remote, data);
             }
         }
         self.buffer = buffer;
         progress
     }
 
-    fn launch(&mut self, index: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+    fn launch(&mut self, index: usize, from: SocketAddr, to: SocketAddr, data: &[u8]) {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
         let default = &self.default_link;
-        let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
+        let link = self.links.entry((index, target)).or_insert_with(|| Link::new(default.clone()));
         let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
         let original = fate.first().map(|(at, _)| *at);
         for (at, corrupt) in fate {
