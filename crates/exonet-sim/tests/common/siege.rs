@@ -45,8 +45,10 @@ pub struct Intruder {
     /// The incarnation and the grant frontier last heard.
     pub r: Incarnation,
     pub hi: Slot,
-    /// All that was heard and not asked for yet.
+    /// All that was heard.
     pub said: Vec<Said>,
+    /// How often in a row nothing was.
+    quiet: u32,
 }
 
 impl Intruder {
@@ -60,7 +62,7 @@ impl Intruder {
         let (index, at) = world.outsider();
         world.expect_foe(host, it.id());
         let to = world.address(host).unwrap();
-        Self { it, index, at, to, r: Incarnation(0), hi: Slot(0), said: Vec::new() }
+        Self { it, index, at, to, r: Incarnation(0), hi: Slot(0), said: Vec::new(), quiet: 0 }
     }
 
     /// An intruder whose channel stands and is confirmed, with slots.
@@ -72,8 +74,7 @@ impl Intruder {
 
     /// Opens, and confirms. True when it has a channel.
     pub fn connect(&mut self, world: &mut World, params: Params) -> bool {
-        let opening = self.it.open(params, |writer| assert!(ask(writer, 0, 64, 0))).unwrap();
-        world.post(self.index, self.at, self.to, &opening);
+        self.open(world, params);
         for _ in 0..20 {
             world.run_for(5 * MS);
             let said = self.hear(world);
@@ -117,13 +118,26 @@ impl Intruder {
         }
     }
 
-    /// Has a channel, whatever the victim thought of the last.
+    /// Opens anew, and confirms, when the victim has fallen silent: it has dropped the channel. Takes a round trip.
     pub fn insist(&mut self, world: &mut World) {
-        self.hear(world);
-        if self.said.contains(&Said::Close) || !self.it.is_connected() {
-            self.said.clear();
-            self.connect(world, Params::default());
+        if self.hear(world) {
+            self.quiet = 0;
+            self.say(world, |writer| {
+                writer.ping();
+            });
+            return;
         }
+        self.quiet += 1;
+        if !self.it.is_connected() || self.quiet > 3 {
+            self.quiet = 0;
+            self.open(world, Params::default());
+        }
+    }
+
+    /// An opening leaves.
+    pub fn open(&mut self, world: &mut World, params: Params) {
+        let opening = self.it.open(params, |writer| assert!(ask(writer, 0, 64, 0))).unwrap();
+        world.post(self.index, self.at, self.to, &opening);
     }
 
     /// A number at random, of any size: near the start, near the end, near what was granted, or anywhere.
