@@ -385,6 +385,7 @@ impl Node {
         for key in peer.inbound.aborted.drain(..) {
             self.events.push_back(Event::BodyReadable { key });
         }
+        self.inbox.note_stale(peer.inbound.take_stale());
     }
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
