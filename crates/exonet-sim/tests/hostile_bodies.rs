@@ -52,7 +52,7 @@ fn fragments_that_contradict_each_other_are_dropped() {
 
 #[test]
 fn fragments_beyond_their_message_end_their_own_channel() {
-    Siege::new("malformed fragments").hold(|world, _, gang, tick| {
+    let (world, host, _) = Siege::new("malformed fragments").hold(|world, _, gang, tick| {
         for intruder in gang {
             intruder.insist(world);
             let (r, s) = (intruder.r.0, intruder.hi.0 - 1);
@@ -69,6 +69,7 @@ fn fragments_beyond_their_message_end_their_own_channel() {
             );
         }
     });
+    assert!(world.node(host).unwrap().stats().malformed > 50);
 }
 
 /// The first byte of as many messages as there are slots, again and again with new slots.
@@ -309,7 +310,7 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
 /// One intruder cannot take the memory that its node has for all.
 #[test]
 fn one_peer_does_not_take_the_memory_of_all() {
-    let limits = Limits { received_bytes: 1_300 << 10, ..small().limits };
+    let limits = Limits { received_bytes: 1 << 20, ..small().limits };
     let mut siege = Siege::new("memory");
     siege.intruders = 1;
     siege.config = Config { limits, ..small() };
@@ -328,4 +329,18 @@ fn one_peer_does_not_take_the_memory_of_all() {
         }
     });
     aftermath(&mut world, host, "memory");
+}
+
+#[test]
+fn malformed_messages_end_their_channel() {
+    let raw = Raw::default;
+    common::siege::refused(&[
+        raw().frame(FRAGMENT, &[0, 1, 10, 9, 2]).bytes(&[0; 2]),
+        raw().frame(FRAGMENT, &[0, 1, 10, 0, 0]),
+        raw().frame(FRAGMENT, &[0, 1, MAX_NUMBER, MAX_NUMBER, 1]).bytes(&[0]),
+        raw().frame(FRAGMENT, &[0, 1, 10, 0, 1_000]).bytes(&[0; 10]),
+        raw().frame(MESSAGES, &[0, 1]).bytes(&[1, 0]),
+        raw().frame(MESSAGES, &[0, 1]).bytes(&[64]).bytes(&[1, 1].repeat(64)),
+        raw().frame(MESSAGES, &[0, MAX_NUMBER]).bytes(&[2, 1, 1, 1, 1]),
+    ]);
 }

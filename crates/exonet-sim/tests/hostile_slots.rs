@@ -53,13 +53,14 @@ fn asks_at_random_numbers_that_run_back_and_contradict_themselves() {
 
 #[test]
 fn asks_that_overflow_end_their_own_channel() {
-    Siege::new("overflow").hold(|world, _, gang, _| {
+    let (world, host, _) = Siege::new("overflow").hold(|world, _, gang, _| {
         for intruder in gang {
             intruder.insist(world);
             let s = MAX_NUMBER - intruder.it.below(3);
             intruder.say_raw(world, &Raw::default().frame(ASK, &[s, 10 + s, 0]));
         }
     });
+    assert!(world.node(host).unwrap().stats().malformed > 50);
 }
 
 #[test]
@@ -117,7 +118,7 @@ fn claims_about_anything_hurt_nobody_else() {
 
 #[test]
 fn claims_of_very_many_ranges_and_malformed_ones() {
-    Siege::new("ranges").hold(|world, host, gang, tick| {
+    let (world, host, _) = Siege::new("ranges").hold(|world, host, gang, tick| {
         for intruder in gang {
             intruder.insist(world);
             let (id, at) = (intruder.it.id(), intruder.at);
@@ -141,6 +142,7 @@ fn claims_of_very_many_ranges_and_malformed_ones() {
             intruder.say_raw(world, &raw);
         }
     });
+    assert!(world.node(host).unwrap().stats().malformed > 50);
 }
 
 #[test]
@@ -164,4 +166,19 @@ fn tokens_of_any_number_deliver_nothing_that_was_not_granted() {
     // Of those granted at first, each once; and under its own incarnation only.
     assert!(world.taken_from_foes(host) <= 2 * 64);
     aftermath(&mut world, host, "tokens");
+}
+
+#[test]
+fn malformed_claims_and_asks_end_their_channel() {
+    let state = || Raw::default().frame(STATE, &[1, 0, 1, 5]);
+    common::siege::refused(&[
+        Raw::default().frame(ASK, &[MAX_NUMBER, 1, 0]),
+        Raw::default().frame(ASK, &[MAX_NUMBER - 5, MAX_NUMBER, 0]),
+        // More ranges than there are; beyond the end; empty; beyond the numbers; reserved flags.
+        state().numbers(&[0, 10, 1 << 20, 65_535, 1, 1]),
+        state().numbers(&[0, 10, 1 << 20, 2, 8, 1, 1, 1]),
+        state().numbers(&[0, 10, 1 << 20, 1, 1, 0]),
+        state().numbers(&[MAX_NUMBER, MAX_NUMBER, 0, 1, MAX_NUMBER, MAX_NUMBER]),
+        Raw::default().frame(STATE, &[0x3f, 0, 0]),
+    ]);
 }

@@ -99,6 +99,8 @@ fn run(attack: &attacks::Attack) -> Row {
     let mut stage = Stage::new();
     stage.friendly(200, |_| {});
     let mut packets = (attack.packets)(&mut stage, PACKETS).into_iter();
+    // The friend's messages are taken, whatever the attack needed.
+    stage.reads = true;
     let begun = stage.worked;
     let (own, datagrams) = stage.friendly(FRIENDLY, |stage| {
         if let Some((from, mut data)) = packets.next() {

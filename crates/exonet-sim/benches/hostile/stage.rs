@@ -170,7 +170,9 @@ impl Stage {
             }
             let begun = Instant::now();
             self.settle(now);
-            worked += begun.elapsed();
+            let settled_in = begun.elapsed();
+            worked += settled_in;
+            self.worked += settled_in;
             let victim_at = self.victim_at;
             for mut datagram in std::mem::take(&mut self.to_friend) {
                 let arrival = Arrival { remote: victim_at, local_ip: None, ecn: 0 };

@@ -158,6 +158,23 @@ pub fn ask(writer: &mut Writer<'_>, s: u64, n: u64, l: u64) -> bool {
     writer.ask(Ask { s: Slot(s), n, l: Slot(l) })
 }
 
+/// Each of these payloads, under valid keys, ends the channel that carries it.
+#[track_caller]
+pub fn refused(payloads: &[Raw]) {
+    let mut world = World::new(1, LinkConfig::perfect(MS));
+    let host = world.add(small(), true);
+    for (i, payload) in payloads.iter().enumerate() {
+        let mut intruder = Intruder::connected(&mut world, host);
+        world.run_for(10 * MS);
+        let before = world.node(host).unwrap().stats().malformed;
+        intruder.say_raw(&mut world, payload);
+        world.run_for(10 * MS);
+        assert_eq!(world.node(host).unwrap().stats().malformed, before + 1, "payload {i}");
+        let stats = world.node(host).unwrap().peer_stats(&intruder.it.id());
+        assert!(stats.is_none_or(|stats| stats.remote.is_none()), "payload {i}: the channel stands");
+    }
+}
+
 /// What a siege is like.
 pub struct Siege {
     pub what: String,
