@@ -307,21 +307,23 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
     aftermath(&mut world, host, "HAVE lies");
 }
 
-/// One intruder cannot take the memory that its node has for all.
+/// Two intruders, whose shares are more than all the memory that their victim has, leave enough for friends.
 #[test]
-fn one_peer_does_not_take_the_memory_of_all() {
-    let limits = Limits { received_bytes: 1 << 20, ..small().limits };
+fn few_peers_do_not_take_the_memory_of_all() {
+    let limits = Limits { received_bytes: 4_300 << 10, bodies: 8, ..small().limits };
     let mut siege = Siege::new("memory");
-    siege.intruders = 1;
     siege.config = Config { limits, ..small() };
+    // Memory is what there is too little of, and the intruders have half: what is refused comes again.
+    siege.kept = 0.5;
     let (mut world, host, _) = siege.hold(|world, _, gang, tick| {
         for intruder in gang {
-            if tick % 50 == 0 {
+            if tick == 0 {
                 renew(intruder, world, 2_048);
             }
+            intruder.hear(world);
             let (r, hi) = (intruder.r, intruder.hi.0);
             intruder.say(world, |writer| {
-                for i in 0..10 {
+                for i in 0..20 {
                     writer.fragment(r, Slot(hi.saturating_sub(1 + i)), 1 << 30, 0, [&[1], &[]]);
                     writer.fragment(r, Slot(hi.saturating_sub(20 + i)), 60_000, 0, [&[1], &[]]);
                 }

@@ -33,7 +33,7 @@ fn grant(intruder: &mut Intruder, world: &mut World) {
     let (lo, hi) = (ask.s, Slot(ask.s.0 + ask.n));
     let claim = exonet_proto::wire::Claim { hi, lo, up: hi, credit: MAX_NUMBER };
     intruder.say(world, |writer| {
-        writer.state_live(Incarnation(0), Incarnation(1), claim, [lo.0..hi.0], 1);
+        writer.state_live(Incarnation(0), Incarnation(1), claim, std::iter::once(lo.0..hi.0), 1);
     });
 }
 
@@ -360,4 +360,40 @@ fn thousands_that_open_and_confirm() {
     world.send(friend, host, 100).unwrap();
     settled(&mut world, 2 * SECOND, "a newcomer");
     aftermath(&mut world, host, "confirmed");
+}
+
+/// As those, but each stays: the table of peers fills, and those who are in it go on.
+#[test]
+fn more_that_stay_than_there_are_places() {
+    let mut world = World::new(1, LinkConfig::perfect(5 * MS));
+    let host = world.add(small(), true);
+    let friend = world.add(common::open(), true);
+    world.send(friend, host, 100).unwrap();
+    settled(&mut world, SECOND, "a friend");
+    let mut in_time = 0;
+    for _ in 0..300 {
+        let mut intruder = Intruder::new(&mut world, host);
+        in_time += u32::from(intruder.connect(&mut world, Params::default()));
+    }
+    world.send(friend, host, 100).unwrap();
+    settled(&mut world, SECOND, "a friend among them");
+    let stats = world.node(host).unwrap().stats();
+    assert_eq!((stats.peers, in_time), (256, 255), "{stats:?}");
+    aftermath(&mut world, host, "full");
+}
+
+/// So few at a time that no cookie is asked for, but for long.
+#[test]
+fn those_who_never_confirm_are_as_few_as_half_open_places() {
+    let mut world = World::new(1, LinkConfig::perfect(5 * MS));
+    let host = world.add(small(), true);
+    let mut most = 0;
+    for _ in 0..200 {
+        let mut intruder = Intruder::new(&mut world, host);
+        intruder.open(&mut world, Params::default());
+        world.run_for(SECOND / 2);
+        most = most.max(world.node(host).unwrap().stats().peers);
+    }
+    assert_eq!(most, 64);
+    aftermath(&mut world, host, "tentative");
 }

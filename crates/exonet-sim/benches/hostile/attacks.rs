@@ -174,8 +174,8 @@ fn holes(stage: &mut Stage, n: u32) -> Packets {
     let mut s = SLOTS;
     // All that was granted first is passed, and then every other number is wanted.
     let clear = Raw::default().frame(0x10, &[s, 1, s]).0;
-    let clear = foe.it.packet_of(&clear).unwrap_or_default();
-    stage.reach(foe.at, &mut clear.clone());
+    let mut clear = foe.it.packet_of(&clear).unwrap_or_default();
+    stage.reach(foe.at, &mut clear);
     let mut fill = |_| {
         repeat(|| {
             s += 2;
@@ -190,7 +190,7 @@ fn holes(stage: &mut Stage, n: u32) -> Packets {
 
 fn probes(stage: &mut Stage, n: u32) -> Packets {
     let mut foe = foe(stage);
-    let (r, mut s) = (foe.r.0, 0);
+    let (r, mut s) = (foe.r, 0);
     filled(&mut foe, n, |_| {
         repeat(|| {
             s = (s + 1) % SLOTS;
@@ -224,7 +224,7 @@ fn acks(stage: &mut Stage, n: u32) -> Packets {
 fn first_bytes(stage: &mut Stage, n: u32) -> Packets {
     stage.reads = false;
     let mut foe = foe(stage);
-    let (r, mut s) = (foe.r.0, 0);
+    let (r, mut s) = (foe.r, 0);
     filled(&mut foe, n, |_| {
         repeat(|| {
             s = (s + 1) % SLOTS;
@@ -235,7 +235,7 @@ fn first_bytes(stage: &mut Stage, n: u32) -> Packets {
 
 fn last_bytes(stage: &mut Stage, n: u32) -> Packets {
     let mut foe = foe(stage);
-    let (r, mut s) = (foe.r.0, 0);
+    let (r, mut s) = (foe.r, 0);
     let last = 1 << 20;
     filled(&mut foe, n, |_| {
         repeat(|| {
@@ -249,7 +249,7 @@ fn last_bytes(stage: &mut Stage, n: u32) -> Packets {
 fn blocks(stage: &mut Stage, n: u32) -> Packets {
     stage.reads = false;
     let mut foe = foe(stage);
-    let (r, mut at) = (foe.r.0, 0_u64);
+    let (r, mut at) = (foe.r, 0_u64);
     filled(&mut foe, n, |_| {
         repeat(|| {
             at += 1;
@@ -262,7 +262,7 @@ fn blocks(stage: &mut Stage, n: u32) -> Packets {
 fn pieces(stage: &mut Stage, n: u32) -> Packets {
     stage.reads = false;
     let mut foe = foe(stage);
-    let (r, mut at) = (foe.r.0, 0_u64);
+    let (r, mut at) = (foe.r, 0_u64);
     filled(&mut foe, n, |_| {
         repeat(|| {
             at += 1;
@@ -276,7 +276,7 @@ fn pieces(stage: &mut Stage, n: u32) -> Packets {
 fn empty(stage: &mut Stage, n: u32) -> Packets {
     stage.reads = false;
     let mut foe = foe(stage);
-    let (r, mut s) = (foe.r.0, 0);
+    let (r, mut s) = (foe.r, 0);
     filled(&mut foe, n, |_| {
         repeat(|| {
             s = (s + 63) % (SLOTS - 63);
@@ -288,10 +288,10 @@ fn empty(stage: &mut Stage, n: u32) -> Packets {
 fn given_up(stage: &mut Stage, n: u32) -> Packets {
     stage.reads = false;
     let mut foe = foe(stage);
-    let (r, mut s) = (foe.r.0, 0);
+    let (r, mut s) = (foe.r, 0);
     // Others' messages wait: here of another impostor.
     let mut other = stage.foe(address(2), Params::default());
-    let (rr, mut at) = (other.r.0, 0);
+    let (rr, mut at) = (other.r, 0);
     let waiting = filled(&mut other, 24, |_| {
         repeat(|| {
             at += 63;

@@ -39,7 +39,8 @@ pub struct Stage {
 pub struct Foe {
     pub it: Impostor,
     pub at: SocketAddr,
-    pub r: exonet_proto::Incarnation,
+    /// Its incarnation there, as it travels.
+    pub r: u64,
 }
 
 /// An address of which there are as many as one likes, each in another network.
@@ -119,11 +120,11 @@ impl Stage {
         });
         self.elsewhere.clear();
         self.reach(at, &mut opening.unwrap_or_default());
-        let mut r = exonet_proto::Incarnation(0);
+        let mut r = 0;
         for (_, datagram) in std::mem::take(&mut self.elsewhere) {
             for said in it.hear(&datagram) {
                 if let Said::State(_, live, Some(_)) = said {
-                    r = live;
+                    r = live.0.wrapping_sub(it.bases().receiver) & exonet_proto::MAX_NUMBER;
                 }
             }
         }
