@@ -1,7 +1,7 @@
 //! A node of the world with what surrounds it: its disk, and an application that reads and writes.
 
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use exonet_proto::node::{
@@ -60,6 +60,9 @@ pub(crate) struct Host {
     reading: BTreeMap<DeliveryKey, Reading>,
     /// It takes what arrives as soon as it arrives.
     pub(crate) reads: bool,
+    /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
+    pub(crate) foes: BTreeSet<NodeId>,
+    pub(crate) from_foes: BTreeSet<MessageId>,
     /// What the node said, outcomes aside.
     pub(crate) events: Vec<Event>,
     /// Datagrams that have left it.
@@ -98,6 +101,8 @@ impl Host {
             writing: BTreeMap::new(),
             reading: BTreeMap::new(),
             reads: true,
+            foes: BTreeSet::new(),
+            from_foes: BTreeSet::new(),
             events: Vec::new(),
             sent: 0,
             life: Life::new(now),
@@ -146,13 +151,20 @@ impl Host {
     fn incoming(&mut self, incoming: &Incoming, ledger: &mut Ledger) {
         match &incoming.body {
             IncomingBody::Whole(body) => {
-                let number = body::number_of(&incoming.tag, body);
-                ledger.taken(number, self.node.id(), incoming.id);
-                self.took.push(number);
+                self.taken(incoming.id, body::number_of(&incoming.tag, body), ledger);
             }
             IncomingBody::Stream { .. } => {
                 self.reading.insert(incoming.key, Reading::new(incoming.id));
             }
+        }
+    }
+
+    fn taken(&mut self, id: MessageId, number: Option<u64>, ledger: &mut Ledger) {
+        if !self.foes.contains(&id.sender) {
+            ledger.taken(number, self.node.id(), id);
+            self.took.push(number);
+        } else if !self.from_foes.insert(id) {
+            ledger.taken_from_foe_again(id.s.0);
         }
     }
 
@@ -175,8 +187,7 @@ impl Host {
                     let (number, id) = (reading.number(), reading.id);
                     self.reading.remove(&key);
                     if self.node.done(now, key) {
-                        ledger.taken(number, self.node.id(), id);
-                        self.took.push(number);
+                        self.taken(id, number, ledger);
                     }
                 }
             }

@@ -104,6 +104,11 @@ impl Ledger {
         self.called(message, (id.r, id.s));
     }
 
+    /// An impostor's message of this slot was taken a second time.
+    pub(crate) fn taken_from_foe_again(&mut self, slot: u64) {
+        self.report(Breach::Duplicate(slot));
+    }
+
     /// Whether an application has taken it.
     pub fn is_taken(&self, message: u64) -> bool {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0)

@@ -13,6 +13,7 @@ mod dice;
 mod disk;
 mod faults;
 mod host;
+pub mod hostile;
 mod ledger;
 mod life;
 mod link;

@@ -54,6 +54,8 @@ pub struct World {
     pub(crate) gone: Vec<NodeId>,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
+    /// What has arrived where no node is, but somebody who listens: whence, and what.
+    mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     /// What became of every message.
     pub ledger: Ledger,
     next_message: u64,
@@ -99,6 +101,7 @@ impl World {
             gone: Vec::new(),
             flights: BTreeMap::new(),
             next_flight: 0,
+            mail: BTreeMap::new(),
             ledger: Ledger::default(),
             next_message: 0,
             next_address: 1,
@@ -186,6 +189,46 @@ impl World {
         let address = SocketAddr::from((Ipv4Addr::new(NOBODY, 0, hi, lo), 7_000));
         self.wiretap.reflected.entry(address).or_default();
         address
+    }
+
+    // --- outsiders: hosts that are no nodes ---
+
+    /// A host that is no node: it says what [`World::post`] is given, and hears what [`World::mail`] gives. The index
+    /// is for its links, and for [`World::moves`].
+    pub fn outsider(&mut self) -> (NodeIndex, SocketAddr) {
+        let index = NodeIndex(self.next_host);
+        self.next_host += 1;
+        (index, self.moves(index))
+    }
+
+    /// One more address of an outsider.
+    pub fn moves(&mut self, outsider: NodeIndex) -> SocketAddr {
+        let address = self.fresh_address();
+        self.owners.insert(address, outsider.0);
+        self.mail.insert(address, Vec::new());
+        address
+    }
+
+    /// An outsider sends a datagram, over its links.
+    pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+        self.launch(outsider.0, from, to, data);
+    }
+
+    /// What `foe` says to `node` is no message of the ledger's: it may be anything, and is taken once at most.
+    pub fn expect_foe(&mut self, node: NodeIndex, foe: NodeId) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.foes.insert(foe);
+        }
+    }
+
+    /// Messages of foes that a node's application has taken.
+    pub fn taken_from_foes(&self, node: NodeIndex) -> usize {
+        self.hosts.get(&node.0).map_or(0, |host| host.from_foes.len())
+    }
+
+    /// What has arrived at an outsider's address since the last call: whence, and what.
+    pub fn mail(&mut self, at: SocketAddr) -> Vec<(SocketAddr, Vec<u8>)> {
+        self.mail.get_mut(&at).map(std::mem::take).unwrap_or_default()
     }
 
     /// The link from `a` to `b`, one way.
@@ -473,6 +516,10 @@ impl World {
     }
 
     fn deliver(&mut self, mut flight: Flight) {
+        if let Some(mail) = self.mail.get_mut(&flight.to) {
+            mail.push((flight.from, flight.data));
+            return;
+        }
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
         };
@@ -589,27 +636,27 @@ impl World {
             }
             self.touches(transmit.remote);
             for data in buffer.chunks(transmit.segment) {
-                self.launch(index, from, transmit.remote, data);
+                self.launch(index.0, from, transmit.remote, data);
             }
         }
         self.buffer = buffer;
         progress
     }
 
-    fn launch(&mut self, index: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+    fn launch(&mut self, index: usize, from: SocketAddr, to: SocketAddr, data: &[u8]) {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
-        let cut = self.cuts.iter().any(|cut| cut.stops(index.0, target));
+        let cut = self.cuts.iter().any(|cut| cut.stops(index, target));
         let now = self.now;
-        let fate = if cut { Vec::new() } else { self.link(index.0, target).fate(now, data.len() as u64) };
+        let fate = if cut { Vec::new() } else { self.link(index, target).fate(now, data.len() as u64) };
         if self.trace.is_on() {
             let (kind, len, copies) = (trace::kind(data), data.len(), fate.len());
             let what = format_args!("says {kind} of {len} to n{target}, {copies} will arrive");
-            self.trace.tell(self.now, index.0, what);
+            self.trace.tell(self.now, index, what);
         }
         self.coverage.note_fate(&fate);
-        let maker = (index.0, self.ledger.steps());
+        let maker = (index, self.ledger.steps());
         let original = fate.first().map(|copy| copy.at);
         for copy in fate {
             let mut data = data.to_vec();

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Node;
 use super::event::{Event, MessageKey, Outcome, Priority};
-use super::inbound::Taken;
+use super::inbound::{ANNOUNCED, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
 use crate::half::{Ask, Claim, State, Verdict};
@@ -25,13 +25,8 @@ impl Node {
         };
         let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
         peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
-        if let Some((r, lo)) = peer.inbound.stale() {
-            let stale = |id: &MessageId| id.sender == peer.id && id.r == r && id.s < lo;
-            for arrived in self.inbox.purge(stale) {
-                self.received = self.received.saturating_sub(arrived.held());
-                peer.inbound.drop_stale(arrived.id.s, arrived.wire_len);
-            }
-        }
+        self.inbox.note_stale(peer.inbound.take_stale());
+        self.sweep();
     }
 
     /// STATE: settles messages, grants envelopes and credit.
@@ -84,8 +79,9 @@ impl Node {
                 continue;
             };
             let len = bytes.len() as u64;
-            // One message is always let in.
-            if self.received > 0 && self.received.saturating_add(len + ARRIVED) > cap {
+            // One message is always let in; beyond that, nobody has more than is left for all.
+            let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
+            if self.received > 0 && len + ARRIVED > left {
                 self.stats.dropped_for_room += 1;
                 tight = true;
                 continue;
@@ -96,6 +92,7 @@ impl Node {
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += len + ARRIVED;
+                    peer.inbound.waiting += len + ARRIVED;
                     let id = MessageId { sender: peer.id, r: frame.r, s };
                     let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);
@@ -110,7 +107,7 @@ impl Node {
     }
 
     pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
-        let (limits, room) = (&self.config.limits, self.room());
+        let (limits, room) = (&self.config.limits, self.room(index));
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
@@ -129,7 +126,8 @@ impl Node {
                 self.stats.duplicates_suppressed += 1;
                 self.owe_state(now, index);
             }
-            Taken::NoRoom => {
+            Taken::NoRoom => self.stats.dropped_for_room += 1,
+            Taken::NoMemory => {
                 self.stats.dropped_for_room += 1;
                 self.reclaim(now);
             }
@@ -149,6 +147,9 @@ impl Node {
         };
         let body = message.slice(at..);
         self.received += len + ARRIVED;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.inbound.waiting += len + ARRIVED;
+        }
         let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
@@ -168,7 +169,7 @@ impl Node {
         let arrived = arrived(index, id, &head, ArrivedBody::Stream { len }, total);
         partial.assembly.skip(at as u64);
         // Replaced by the delivery's own key when it is handed out.
-        partial.stream = Some(super::event::DeliveryKey(u64::MAX));
+        partial.stream = Some(ANNOUNCED);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
@@ -234,10 +235,12 @@ impl Node {
         }
     }
 
-    /// Bytes that this node can hold beyond what it does or has promised to; one message is always let in.
-    fn room(&self) -> u64 {
+    /// Bytes that this node can hold for a peer beyond what it does or has promised to: nobody has more than is left
+    /// for all. One message is always let in.
+    fn room(&self, index: u32) -> u64 {
         let cap = self.config.limits.received_bytes as u64;
-        if self.received == 0 { u64::MAX } else { cap.saturating_sub(self.received) }
+        let own = self.peers.get(index).map_or(0, |peer| peer.inbound.memory());
+        if self.received == 0 { u64::MAX } else { cap.saturating_sub(self.received).saturating_sub(own) }
     }
 }
 

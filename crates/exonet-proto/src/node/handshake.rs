@@ -136,7 +136,7 @@ impl Node {
             self.abort_opening(place);
             return None;
         }
-        let active = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr().remote);
+        let active = peer.link.proven().map(|path| path.remote);
         let mut targets: Vec<SocketAddr> = active.into_iter().collect();
         targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
         let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
@@ -643,8 +643,7 @@ impl Node {
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     fn leave(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get_mut(place) else { return };
-        let proven = peer.link.roaming.as_ref().map(Roaming::active).filter(|path| path.is_validated());
-        let to = proven.map(Path::addr);
+        let to = peer.link.proven();
         let mut datagram = Vec::new();
         if let Some(epoch) = peer.link.current.as_deref_mut() {
             epoch.seal(&mut datagram, 64, |_, writer| {

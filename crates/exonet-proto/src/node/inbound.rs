@@ -20,6 +20,12 @@ const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// A drained record is dropped after this, though the sender has not passed it.
 const LINGER: Duration = Duration::from_secs(30);
 
+/// What a message of which a part has come takes at least.
+const PARTIAL: u64 = 320;
+
+/// In place of the key of a delivery that has not been handed out.
+pub(super) const ANNOUNCED: DeliveryKey = DeliveryKey(u64::MAX);
+
 /// A message of which a part has come.
 #[derive(Debug)]
 pub(super) struct Partial {
@@ -43,8 +49,10 @@ pub(super) enum Taken {
     Partly,
     /// A copy, or of a slot or an incarnation that takes nothing.
     Ignored,
-    /// No room: as if it had been lost.
+    /// Beyond what this peer may have under way: as if it had been lost.
     NoRoom,
+    /// The node has no memory for it: as if it had been lost.
+    NoMemory,
     /// The peer broke a rule.
     Violation,
 }
@@ -91,8 +99,12 @@ pub(super) struct Inbound {
     drained_at: Mono,
     /// Bytes of memory set aside for partial messages.
     promised: u64,
-    /// Of these, given back and not yet counted by the node.
+    /// Bytes of memory of its messages in the receive queue, those handed out included.
+    pub(super) waiting: u64,
+    /// Of what was set aside, given back and not yet counted by the node.
     freed: u64,
+    /// Messages in the receive queue that nobody waits for any more, and that the node does not know of yet.
+    stale: usize,
     /// Deliveries whose message will not go on: their readers have to be told.
     pub(super) aborted: Vec<DeliveryKey>,
 }
@@ -117,7 +129,9 @@ impl Inbound {
             reminding: false,
             drained_at: Mono::NEVER,
             promised: 0,
+            waiting: 0,
             freed: 0,
+            stale: 0,
             aborted: Vec::new(),
         }
     }
@@ -137,9 +151,19 @@ impl Inbound {
         self.freed
     }
 
+    /// Bytes of memory that this peer takes.
+    pub(super) const fn memory(&self) -> u64 {
+        self.promised.saturating_add(self.waiting)
+    }
+
     /// Bytes of memory given back since the last call, completed messages aside.
     pub(super) fn take_freed(&mut self) -> u64 {
         std::mem::take(&mut self.freed)
+    }
+
+    /// Messages of this peer in the receive queue that have become stale since the last call.
+    pub(super) fn take_stale(&mut self) -> usize {
+        std::mem::take(&mut self.stale)
     }
 
     /// Slots that this node is willing to grant beyond those that are free.
@@ -154,6 +178,7 @@ impl Inbound {
         Receiver::on_ask(&mut self.receiver, clock, ask, grant);
         self.wants = (self.receiver.is_none() && ask.n > 0).then_some(ask);
         self.note_record(before);
+        self.note_stale();
         if ask.n > 0 {
             self.owe_state(now);
         }
@@ -185,6 +210,7 @@ impl Inbound {
     }
 
     fn clear(&mut self) {
+        self.stale += usize::try_from(self.pending.count()).unwrap_or(usize::MAX);
         self.pending.clear();
         while let Some((_, partial)) = self.partial.pop_first() {
             self.release_partial(&partial);
@@ -196,17 +222,18 @@ impl Inbound {
         self.haves.clear();
     }
 
-    /// Slots of messages that wait for the application although the sender has given them up: they serve nobody.
-    pub(super) fn stale(&self) -> Option<(Incarnation, Slot)> {
-        let record = self.receiver.as_ref()?;
+    /// Messages that wait for the application although the sender has given them up serve nobody.
+    fn note_stale(&mut self) {
+        let Some(record) = self.receiver.as_ref() else { return };
         let (_, lo, _) = record.parts();
-        let first = self.pending.first()?;
-        (first < lo.0).then_some((record.incarnation(), lo))
+        let passed: u64 = self.pending.overlaps(0..lo.0).map(|run| run.end - run.start).sum();
+        self.stale += usize::try_from(passed).unwrap_or(usize::MAX);
+        self.pending.remove_below(lo.0);
     }
 
-    /// Such a message has left the receive queue.
-    pub(super) fn drop_stale(&mut self, s: Slot, len: u64) {
-        if self.pending.remove(s.0) && len <= POOLED {
+    /// Such a message, of incarnation `r`, has left the receive queue.
+    pub(super) fn drop_stale(&mut self, r: Incarnation, len: u64) {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && len <= POOLED {
             self.held = self.held.saturating_sub(len);
         }
     }
@@ -222,7 +249,10 @@ impl Inbound {
     fn release_partial(&mut self, partial: &Partial) {
         self.promised = self.promised.saturating_sub(partial.promise);
         self.freed = self.freed.saturating_add(partial.promise);
-        self.aborted.extend(partial.stream);
+        match partial.stream {
+            Some(ANNOUNCED) => self.stale += 1,
+            stream => self.aborted.extend(stream),
+        }
         if partial.assembly.total() <= POOLED {
             self.held = self.held.saturating_sub(partial.assembly.total());
         } else {
@@ -291,12 +321,15 @@ impl Inbound {
     fn begin(&mut self, s: Slot, total: u64, limits: &Limits, room: u64) -> Option<Taken> {
         let window = limits.body_window.max(POOLED);
         let whole = total <= limits.stream_above.max(POOLED);
-        let promise = if whole { total.saturating_add(ARRIVED) } else { window };
+        let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
         if total <= POOLED && self.held.saturating_add(total) > limits.pool_window.max(POOLED) {
             return Some(Taken::Violation);
         }
-        if room < promise || (total > POOLED && self.large >= limits.bodies) {
+        if total > POOLED && self.large >= limits.bodies {
             return Some(Taken::NoRoom);
+        }
+        if room < promise {
+            return Some(Taken::NoMemory);
         }
         if total <= POOLED {
             self.held += total;
@@ -347,6 +380,17 @@ impl Inbound {
         Taken::Partly
     }
 
+    /// A message in one piece waits in the receive queue, and can be taken.
+    pub(super) fn is_pending(&self, s: Slot, r: Incarnation) -> bool {
+        self.pending.contains(s.0) && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
+    }
+
+    /// A message that is read as it comes waits in the receive queue.
+    pub(super) fn is_announced(&self, s: Slot, r: Incarnation) -> bool {
+        self.partial.get(&s).is_some_and(|partial| partial.stream == Some(ANNOUNCED))
+            && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
+    }
+
     pub(super) fn partial(&mut self, s: Slot) -> Option<&mut Partial> {
         self.partial.get_mut(&s)
     }
@@ -366,7 +410,8 @@ impl Inbound {
             return false;
         };
         let taken = record.take(s, r);
-        if self.pending.remove(s.0) && len <= POOLED {
+        self.pending.remove(s.0);
+        if len <= POOLED {
             self.held = self.held.saturating_sub(len);
         }
         if let Some(mut partial) = self.partial.remove(&s) {

@@ -9,7 +9,7 @@ use super::epoch::{Epoch, Pending};
 use super::opening::Opening;
 use crate::channel::congestion::{Congestion, Cubic, Fixed};
 use crate::channel::mtu::BASE;
-use crate::channel::path::PathAddr;
+use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Recovery, Roaming, recovery};
 use crate::time::Mono;
 use crate::wire::ChannelIndex;
@@ -22,6 +22,8 @@ pub(super) const MAX_RESPONSES: usize = 4;
 pub(super) const MAX_PENDING: usize = 4;
 /// Probe timeouts without any answer after which an opening goes out beside the probes.
 const REOPEN_AFTER: u32 = 2;
+/// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
+const MIN_IDLE: Duration = Duration::from_secs(1);
 
 /// What carries bytes to a peer and back.
 #[derive(Debug)]
@@ -129,6 +131,12 @@ impl Link {
         self.current.as_ref().and(self.roaming.as_ref()).map(|roaming| roaming.active().addr().remote)
     }
 
+    /// Where the peer was proven to be. Elsewhere it gets what its own packets allow, and no openings.
+    pub(super) fn proven(&self) -> Option<PathAddr> {
+        let active = self.roaming.as_ref().map(Roaming::active);
+        active.filter(|path| path.is_validated()).map(Path::addr)
+    }
+
     pub(super) fn pto(&self) -> Duration {
         self.recovery.pto_interval()
     }
@@ -199,7 +207,8 @@ impl Link {
     /// The shorter of both ends' patience: who drops first, drops for both.
     fn idle_timeout(&self, config: &Config) -> Duration {
         let theirs = self.current.as_ref().map(|epoch| epoch.params.idle_timeout);
-        theirs.filter(|theirs| !theirs.is_zero()).map_or(config.idle_timeout, |t| t.min(config.idle_timeout))
+        let Some(theirs) = theirs.filter(|theirs| !theirs.is_zero()) else { return config.idle_timeout };
+        theirs.max(MIN_IDLE).min(config.idle_timeout)
     }
 
     /// When a sign of life is due.

@@ -385,6 +385,7 @@ impl Node {
         for key in peer.inbound.aborted.drain(..) {
             self.events.push_back(Event::BodyReadable { key });
         }
+        self.inbox.note_stale(peer.inbound.take_stale());
     }
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
@@ -481,6 +482,7 @@ impl Node {
             sender_records: senders,
             receiver_records: receivers,
             open_messages: self.store.len(),
+            waiting: self.inbox.len(),
             received_bytes: usize::try_from(self.received).unwrap_or(usize::MAX),
             ..self.stats
         }

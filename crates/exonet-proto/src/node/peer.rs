@@ -64,7 +64,7 @@ impl Peer {
 
     /// It is known where an opening could go.
     pub(super) fn has_address(&self) -> bool {
-        self.link.roaming.is_some() || !self.hints.is_empty()
+        self.link.proven().is_some() || !self.hints.is_empty()
     }
 
     /// There is something to say that needs keys.
