@@ -209,6 +209,11 @@ impl World {
         address
     }
 
+    /// The application of `node` names this address to its core from now on: it need not be proven.
+    pub fn name_to(&mut self, node: NodeIndex, address: SocketAddr) {
+        self.checks.addresses.chosen(node.0, [address]);
+    }
+
     /// An outsider sends a datagram, over its links.
     pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
         self.launch(outsider.0, from, to, data);
@@ -516,13 +521,16 @@ impl World {
     }
 
     fn deliver(&mut self, mut flight: Flight) {
-        if let Some(mail) = self.mail.get_mut(&flight.to) {
-            mail.push((flight.from, flight.data));
-            return;
-        }
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
         };
+        if let Some(mail) = self.mail.get_mut(&flight.to) {
+            if let Some((maker, _)) = flight.maker {
+                self.checks.addresses.heard(maker, index, flight.to, self.ledger.steps());
+            }
+            mail.push((flight.from, flight.data));
+            return;
+        }
         let Some(host) = self.hosts.get(&index).filter(|host| host.address == flight.to) else {
             return;
         };

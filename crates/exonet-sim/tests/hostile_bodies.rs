@@ -271,6 +271,7 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
             if tick % 10 == 0 {
                 let body = vec![7; 300_000].into();
                 let message = Outgoing { body, ..Outgoing::default() };
+                world.name_to(host, at);
                 let _ = world.with(host, |node, now| node.send(now, id, &[at], message));
             }
             let asked = intruder.said.iter().rev().find_map(|said| match said {

@@ -20,6 +20,7 @@ const ACK: u8 = 0x02;
 fn send(world: &mut World, host: NodeIndex, intruder: &Intruder, size: usize) {
     let message = Outgoing { body: vec![7; size].into(), ..Outgoing::default() };
     let (id, at) = (intruder.it.id(), intruder.at);
+    world.name_to(host, at);
     let _ = world.with(host, |node, now| node.send(now, id, &[at], message));
 }
 
