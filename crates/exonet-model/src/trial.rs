@@ -69,7 +69,7 @@ pub(crate) fn trial(names: &[String], search: bool) -> Result<bool, String> {
     }
     let copy = root.join("target/mutants");
     mirror(&root, &copy, &mutants)?;
-    let binaries = build(&copy, &root.join("target"))?;
+    let binaries = build(&copy)?;
     let chosen = (1..).zip(&mutants).filter(|(_, mutant)| names.is_empty() || names.contains(&mutant.name));
     let chosen: Vec<(usize, &Entry)> =
         chosen.filter(|(_, mutant)| search || mutant.equivalent.is_empty()).collect();
@@ -138,8 +138,9 @@ fn copy_all(from: &Path, to: &Path, planted: &BTreeMap<PathBuf, String>) -> std:
     })
 }
 
-/// Builds the tests of the core and of the simulator. Gives each binary's path by its name.
-fn build(copy: &Path, target: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+/// Builds the tests of the core and of the simulator, apart from those without mutants: Cargo would take one for the
+/// other. Gives each binary's path by its name.
+fn build(copy: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args([
         "test",
@@ -152,7 +153,11 @@ fn build(copy: &Path, target: &Path) -> Result<BTreeMap<String, PathBuf>, String
         "--lib",
         "--tests",
     ]);
-    cargo.arg("--message-format=json-render-diagnostics").arg("--target-dir").arg(target).current_dir(copy);
+    cargo
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--target-dir")
+        .arg(copy.join("target"))
+        .current_dir(copy);
     let built = cargo.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
     if !built.status.success() {
         return Err("the mutants do not build".into());

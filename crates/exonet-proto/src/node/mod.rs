@@ -29,6 +29,8 @@ mod peer;
 mod piece;
 mod receive;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod transmit;
 
