@@ -41,20 +41,19 @@ fn after_a_suspend_every_channel_is_opened_anew() {
 #[test]
 fn an_opening_for_no_messages_sake_is_given_up() {
     let mut pair = Pair::open();
-    pair.talk(0);
+    let (id, now) = (pair.ends[1].id(), pair.now);
     pair.cut(0);
-    pair.cut(1);
+    pair.ends[0].ping(now, id, &[address(1)], 1).unwrap();
     pair.pass(200 * SECOND);
+    assert!(pair.events.iter().any(|event| matches!(event, Event::Pong { rtt: None, .. })));
     assert_eq!(pair.ends[0].peers.len(), 0);
 }
 
 #[test]
-fn who_opened_and_wanted_nothing_is_forgotten_with_its_opening() {
-    let mut pair = Pair::open();
-    let (id, now) = (pair.ends[1].id(), pair.now);
-    pair.ends[0].ping(now, id, &[address(1)], 1).unwrap();
+fn who_opened_and_got_nothing_is_forgotten_with_its_opening() {
+    let mut pair = Pair::new([config(), limited(Limits { slots: 0, ..Limits::default() })]);
+    pair.send(0, 100);
     let opening = pair.says(0).remove(0).1;
-    pair.ends[0].abandon_peer(now, &id);
     pair.deliver(1, 0, &opening);
     assert_eq!(pair.ends[1].peers.len(), 1);
     pair.cut(0);
@@ -67,11 +66,12 @@ fn who_opened_and_wanted_nothing_is_forgotten_with_its_opening() {
 fn who_leaves_says_so() {
     let mut pair = Pair::open();
     pair.talk(0);
-    pair.peer(1).link.heard_at += 100 * SECOND;
-    while pair.ends[0].peers.get(0).is_some_and(|peer| peer.link.is_connected()) {
-        pair.pass(SECOND);
+    pair.ends[0].config.idle_timeout = MS;
+    pair.touch(0);
+    pair.pass(SECOND);
+    for end in 0..2 {
+        assert!(pair.ends[end].peers.get(0).is_none_or(|peer| !peer.link.is_connected()), "{end}");
     }
-    assert!(pair.ends[1].peers.get(0).is_none_or(|peer| !peer.link.is_connected()));
 }
 
 #[test]
