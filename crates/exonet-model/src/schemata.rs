@@ -10,6 +10,9 @@
 //!
 //! Of an original with a part in « », only that part is replaced, and the rest says where. The original has to occur
 //! exactly once, so a list that no longer fits the code does not build.
+//!
+//! The list of the rules around the half-connection has the same form. There `found in` is a binary of tests, and `as`
+//! the test that fails.
 
 /// The files of the half-connection, the one that declares the others first.
 pub const FILES: &[&str] = &["mod.rs", "clock.rs", "interval.rs", "receiver.rs", "sender.rs", "tokens.rs"];
