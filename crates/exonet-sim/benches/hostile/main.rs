@@ -1,7 +1,8 @@
 //! What attacks cost their victim: memory and time per hostile packet, beside the time per friendly packet in the same
 //! run, and what is left for friends when one hostile packet comes with each of theirs.
 //!
-//! `cargo bench -p exonet-sim --bench hostile`; with `-- --json` the last line is the table as JSON.
+//! `cargo bench -p exonet-sim --bench hostile`; with `-- --json` the last line is the table as JSON. Any other
+//! argument picks the attacks whose names have it.
 
 #![allow(unreachable_pub, clippy::cast_precision_loss, missing_docs)]
 
@@ -38,7 +39,8 @@ fn main() {
         "{:42} {:>6} {:>12} {:>12} {:>12} {:>6} {:>7}",
         "attack", "size", "state B/pkt", "hostile ns", "friendly ns", "cost", "kept"
     );
-    let rows: Vec<Row> = attacks::ALL.iter().map(measure).collect();
+    let part = std::env::args().skip(1).find(|argument| !argument.starts_with("--")).unwrap_or_default();
+    let rows: Vec<Row> = attacks::ALL.iter().filter(|it| it.name.contains(&part)).map(measure).collect();
     let most =
         |of: fn(&Row) -> f64| rows.iter().max_by(|a, b| of(a).total_cmp(&of(b))).map_or("", |row| row.name);
     let (time, state) = (most(|row| row.hostile), most(|row| row.state));
