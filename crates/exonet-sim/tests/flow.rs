@@ -274,6 +274,8 @@ fn a_writer_with_less_room_than_the_window_it_is_granted_goes_on() {
             let (_, key) = world.send_stream(a, b, len).unwrap();
             world.write(a, key, len as usize);
             settled(&mut world, 120 * SECOND, &format!("window {window}, {len} bytes"));
+            let told = world.events(a).iter().any(|event| matches!(event, Event::BodyWritable { .. }));
+            assert!(told, "window {window}: the application learns that there is room");
         }
         all_delivered(&world, &format!("window {window}"));
     }

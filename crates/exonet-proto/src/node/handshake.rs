@@ -303,9 +303,10 @@ impl Node {
         self.answer(now, arrival, opening, opened, payload);
     }
 
-    /// It bears a cookie that was given to the address that it comes from.
+    /// It bears a cookie that was given to the address that it comes from. Zeros say that there is none.
     fn is_proven(&self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
-        self.cookies.verify_mac2(now.mono, arrival.remote, opening.mac2_input, opening.mac2)
+        *opening.mac2 != [0; wire::MAC]
+            && self.cookies.verify_mac2(now.mono, arrival.remote, opening.mac2_input, opening.mac2)
     }
 
     /// A copy of an opening that has been answered gets the same answer again.

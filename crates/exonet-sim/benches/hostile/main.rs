@@ -18,9 +18,9 @@ use stage::Stage;
 #[global_allocator]
 static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
 
-/// Hostile packets of one run, and runs of which the middle one counts.
+/// Hostile packets of one run, and runs of which the fastest counts: what else the machine does only adds.
 const PACKETS: u32 = 500;
-const RUNS: usize = 3;
+const RUNS: usize = 5;
 /// Messages of the friend in one run.
 const FRIENDLY: usize = 1_000;
 
@@ -59,9 +59,12 @@ fn main() {
 }
 
 fn measure(attack: &attacks::Attack) -> Row {
-    let mut runs: Vec<Row> = (0..RUNS).map(|_| run(attack)).collect();
-    runs.sort_by(|a, b| a.hostile.total_cmp(&b.hostile));
-    let row = runs.swap_remove(RUNS / 2);
+    let fastest = |best: Row, next: Row| {
+        let friendly = best.friendly.min(next.friendly);
+        let row = if next.hostile < best.hostile { next } else { best };
+        Row { friendly, ..row }
+    };
+    let row = (1..RUNS).map(|_| run(attack)).fold(run(attack), fastest);
     println!(
         "{:42} {:6.0} {:12.1} {:12.0} {:12.0} {:5.1}x {:6.1}%",
         row.name,
