@@ -31,6 +31,8 @@ mod peer;
 mod piece;
 mod receive;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod transmit;
 
