@@ -26,9 +26,10 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
     let mut totals = Totals::default();
     totals.seeds = 1;
     totals.add(&report);
-    settings.output.text(&report.to_string())?;
     let sound = report.findings.is_empty();
-    if !sound {
+    if sound {
+        settings.output.text(&report.to_string())?;
+    } else {
         totals.violations = 1;
         tell(
             settings,
@@ -41,7 +42,7 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
 }
 
 /// The report, and what a violation shrinks to.
-fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Small>), Failure> {
+fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>), Failure> {
     let scenario = schedule.scenario();
     let report = if trace {
         let mut out = io::BufWriter::new(io::stdout().lock());

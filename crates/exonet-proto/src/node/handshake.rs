@@ -6,11 +6,12 @@ use core::time::Duration;
 use rand_core::RngCore;
 
 use super::Node;
+use super::asking::Waiting;
+use super::budget::Payer;
 use super::config::Policy;
 use super::epoch::{Epoch, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::MAX_PENDING;
-use super::node::{Asking, MAX_ASKING};
 use super::opening::Opening;
 use super::outbound::PeerLimits;
 use super::transmit::write_state;
@@ -28,8 +29,6 @@ const TENTATIVE_FOR: Duration = Duration::from_secs(3_600);
 const SUITE: Suite = Suite::Aes128Gcm;
 /// A half-open epoch that no data packet confirms is forgotten after this.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
-/// An unanswered question of policy is asked again after this.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Epochs that began within this of each other crossed: the smaller id's is used by both.
 const CROSSING: Duration = Duration::from_secs(5);
 /// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
@@ -66,8 +65,8 @@ impl Node {
             max_ack_delay: self.config.max_ack_delay,
             boot_id: self.boot_id,
             max_datagram: u64::from(self.config.max_datagram),
-            pool_window: limits.pool_window.max(crate::message::POOLED),
-            body_window: limits.body_window.max(crate::message::POOLED),
+            pool_window: limits.pool_window(),
+            body_window: limits.body_window(),
             max_bodies: limits.bodies as u64,
             max_message: limits.message.saturating_add(crate::message::MAX_HEAD).min(crate::MAX_NUMBER),
             idle_timeout: self.config.idle_timeout,
@@ -272,15 +271,14 @@ impl Node {
         if self.answer_copy(arrival, opening) {
             return;
         }
-        let (remote, mac2) = (arrival.remote, opening.mac2);
-        if self.half_open.is_loaded(now.mono)
-            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
-        {
+        let prefix = Prefix::told(arrival.remote.ip());
+        let loaded = self.half_open.is_loaded(now.mono, prefix);
+        let proven = loaded && self.is_proven(now, arrival, opening);
+        if loaded && !proven {
             self.retry(now, arrival, opening);
             return;
         }
-        let prefix = Prefix::of(remote.ip());
-        if !self.half_open.admit(now.mono, prefix, remote.ip().to_canonical().is_loopback()) {
+        if !self.half_open.admit(now.mono, Payer { prefix, proven }) {
             self.stats.openings_refused += 1;
             return;
         }
@@ -297,12 +295,18 @@ impl Node {
         // Recorded openings must not push out the one that is under way.
         let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
         if crowded.is_some_and(|peer| peer.link.pending.len() >= MAX_PENDING)
-            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
+            && !self.is_proven(now, arrival, opening)
         {
             self.retry(now, arrival, opening);
             return;
         }
-        self.answer(now, arrival, opening, opened, payload, prefix);
+        self.answer(now, arrival, opening, opened, payload);
+    }
+
+    /// It bears a cookie that was given to the address that it comes from. Zeros say that there is none.
+    fn is_proven(&self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+        *opening.mac2 != [0; wire::MAC]
+            && self.cookies.verify_mac2(now.mono, arrival.remote, opening.mac2_input, opening.mac2)
     }
 
     /// A copy of an opening that has been answered gets the same answer again.
@@ -337,10 +341,16 @@ impl Node {
             _ if known.is_some_and(|peer| peer.admitted) => true,
             Policy::Only(ids) => ids.contains(&id),
             Policy::Ask => {
-                self.asking.retain(|_, asked| now.mono.since(asked.since) < ANSWER_WITHIN);
-                if self.asking.len() < MAX_ASKING && !self.asking.contains_key(&id) {
-                    let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
-                    self.asking.insert(id, Asking { since: now.mono, arrival, datagram });
+                if self.asking.is_asked(now.mono, &id) {
+                    return false;
+                }
+                if self.asking.is_loaded() && !self.is_proven(now, arrival, opening) {
+                    self.retry(now, arrival, opening);
+                    return false;
+                }
+                let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
+                let prefix = Prefix::told(arrival.remote.ip());
+                if self.asking.put(id, Waiting { since: now.mono, prefix, arrival, datagram }) {
                     self.events.push_back(Event::Authorize { id, remote: arrival.remote });
                 }
                 false
@@ -350,7 +360,7 @@ impl Node {
 
     /// The application's word on a peer that asked to talk, for as long as that peer is known here.
     pub fn admit(&mut self, now: Now, id: NodeId, yes: bool) {
-        let asked = self.asking.remove(&id);
+        let asked = self.asking.take(&id);
         if !yes {
             if let Some(peer) = self.peers.find(&id).and_then(|place| self.peers.get_mut(place)) {
                 peer.admitted = false;
@@ -377,7 +387,6 @@ impl Node {
         opening: &wire::Opening<'_>,
         opened: Opened,
         payload: &[u8],
-        prefix: Prefix,
     ) {
         let id = opened.peer();
         let Ok(theirs) = params_of(payload) else {
@@ -422,6 +431,7 @@ impl Node {
         let answer: Box<[u8]> = datagram.into();
         self.push_loose(arrival, answer.clone());
         let expires = now.mono + HALF_OPEN_FOR;
+        let prefix = Prefix::told(arrival.remote.ip());
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
         if let Some(peer) = self.peers.get_mut(place) {

@@ -27,16 +27,16 @@ fn half_open_places_and_public_key_work_are_bounded() {
     let now = Mono(1_000_000_000);
     let limits = Limits { half_open: 2, openings_per_second: 10, ..Limits::default() };
     let mut table = halfopen::HalfOpen::new(now, &limits);
-    let prefix = epoch::Prefix::of(address(0).ip());
-    assert!(table.admit(now, prefix, true));
-    assert!(!table.admit(now, prefix, true), "one is saved up");
-    assert!(table.admit(now + 100 * MS, prefix, true));
+    let payer = budget::Payer { prefix: None, proven: true };
+    assert!(table.admit(now, payer));
+    assert!(!table.admit(now, payer), "one is saved up");
+    assert!(table.admit(now + 100 * MS, payer));
     for (mac1, index) in [([1; 16], 1), ([2; 16], 2)] {
-        table.enter(prefix, mac1, index);
+        table.enter(None, mac1, index);
     }
-    assert!(!table.admit(now + SECOND, prefix, true), "full");
-    table.leave(prefix, &[1; 16]);
-    assert!(table.admit(now + SECOND, prefix, true));
+    assert!(!table.admit(now + SECOND, payer), "full");
+    table.leave(None, &[1; 16]);
+    assert!(table.admit(now + SECOND, payer));
 }
 
 #[test]
