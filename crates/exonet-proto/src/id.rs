@@ -16,6 +16,22 @@ pub struct Slot(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
+/// A stamp `ts`: a second name for the incarnation that the first messages of a sender record meet, chosen by the
+/// *sender*: the nanoseconds since 1970 that its clock shows. Zero names none. At most [`MAX_NUMBER`] (the year
+/// 2116).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// No stamp.
+    pub const NONE: Self = Self(0);
+
+    /// Whether it names anything.
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
 /// A node: its X25519 public key. Addresses are hints; this is who it is.
 ///
 /// The text form is 56 characters of lower-case base32 (RFC 4648 alphabet, no padding) over a version byte,

@@ -10,7 +10,7 @@ use super::inbound::Taken;
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
 use crate::half::{Ask, Claim, State, Verdict};
-use crate::id::{Incarnation, MessageId, Slot};
+use crate::id::{Incarnation, MessageId, Slot, Stamp};
 use crate::time::Now;
 use crate::wire::{self, Head};
 
@@ -23,7 +23,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
+        let ask = Ask { s: ask.s, n: ask.n, l: ask.l, ts: Stamp::NONE };
         peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
         if let Some((r, lo)) = peer.inbound.stale() {
             let stale = |id: &MessageId| id.sender == peer.id && id.r == r && id.s < lo;
@@ -39,7 +39,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let mut state = State { b: frame.b, r: frame.r, live: None };
+        let mut state = State { b: frame.b, r: frame.r, live: None, tb: None };
         if let Some(claim) = frame.live {
             let mut free = std::mem::take(&mut self.scratch.free);
             free.clear();
@@ -51,7 +51,7 @@ impl Node {
             return;
         };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        let advanced = sender.on_state(&state, |_, _, key, verdict| {
+        let progress = sender.on_state(&state, |_, _, key, verdict| {
             let outcome = match verdict {
                 Verdict::Delivered => Outcome::Delivered,
                 Verdict::Unknown => Outcome::Unknown,
@@ -67,7 +67,7 @@ impl Node {
         self.settle(now.mono, index, &mut settled);
         self.scratch.settled = settled;
         if let Some(peer) = self.peers.get_mut(index) {
-            peer.outbound.on_state(now.mono, advanced, any, wait);
+            peer.outbound.on_state(now.mono, progress.granted, any, wait);
         }
     }
 

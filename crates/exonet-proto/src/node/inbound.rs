@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::config::Limits;
 use super::event::DeliveryKey;
-use crate::half::{Ask, Clock, IntervalSet, Receiver};
+use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::time::Mono;
@@ -62,6 +62,8 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) receiver: Option<Receiver>,
+    /// What is known of the peer's stamps.
+    pub(super) bound: Bound,
     /// Slots whose message is complete and has not been taken: copies are suppressed.
     pending: IntervalSet,
     partial: BTreeMap<Slot, Partial>,
@@ -99,6 +101,7 @@ impl Inbound {
     pub(super) fn new(now: Mono) -> Self {
         Self {
             receiver: None,
+            bound: Bound::default(),
             pending: IntervalSet::new(),
             partial: BTreeMap::new(),
             large: 0,
@@ -139,7 +142,7 @@ impl Inbound {
     pub(super) fn on_ask(&mut self, now: Mono, clock: &mut Clock, limits: &Limits, ask: Ask) {
         let before = self.receiver.as_ref().map(Receiver::incarnation);
         let grant = self.grant(limits);
-        Receiver::on_ask(&mut self.receiver, clock, ask, grant);
+        let _: Answer = Receiver::on_ask(&mut self.receiver, &mut self.bound, clock, ask, grant);
         self.wants = (self.receiver.is_none() && ask.n > 0).then_some(ask);
         self.note_record(before);
         if ask.n > 0 {
@@ -160,7 +163,7 @@ impl Inbound {
         }
         let grant = self.grant(limits);
         // A trickle of single slots would cost a STATE each.
-        if grant >= limits.slots / 4 && Receiver::retry(&mut self.receiver, clock, grant) {
+        if grant >= limits.slots / 4 && Receiver::retry(&mut self.receiver, &mut self.bound, clock, grant) {
             self.owe_state(now);
         }
     }
@@ -532,7 +535,7 @@ impl Inbound {
         let Some(record) = self.receiver.take() else {
             return false;
         };
-        record.evict(clock);
+        record.evict(&mut self.bound, clock);
         self.drop_record();
         true
     }

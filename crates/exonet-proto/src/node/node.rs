@@ -17,7 +17,7 @@ use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
 use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
 use crate::half::{Clock, IntervalSet};
-use crate::id::NodeId;
+use crate::id::{NodeId, Stamp};
 use crate::message::Store;
 use crate::time::{Mono, Now};
 
@@ -112,7 +112,7 @@ impl Node {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let clock = match boot {
             Boot::Ephemeral => Clock::ephemeral(),
-            Boot::Stored { clock } => Clock::boot(clock, config.clock_block),
+            Boot::Stored { clock } => Clock::boot(clock, Stamp::NONE, config.clock_block),
         };
         let (mut boot_id, mut jar) = ([0; 8], [0; 32]);
         rng.fill_bytes(&mut boot_id);

@@ -8,7 +8,7 @@ use super::epoch::Carried;
 use super::event::MessageKey;
 use super::piece::{Next, Piece, Room};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
-use crate::id::{Incarnation, Slot};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Store};
 use crate::time::Mono;
 
@@ -610,7 +610,7 @@ impl Outbound {
             // There is nothing to ask for, but something that the peer need not keep any more.
             let l = sender.frontier();
             self.ask_at = Mono::NEVER;
-            return Some(Ask { s: l, n: 0, l });
+            return Some(Ask { s: l, n: 0, l, ts: Stamp::NONE });
         }
         self.frontier_due = false;
         if ask.is_some() {
