@@ -72,8 +72,8 @@ impl<T> Sender<T> {
 
     /// `l`: no open message has, or will get, a number below.
     pub fn frontier(&self) -> Slot {
-        let first = [self.tokens.first(), self.early.first()];
-        first.into_iter().flatten().fold(self.e.min(self.sck), Slot::min)
+        // An early message that is open lies at `sck` or above.
+        self.tokens.first().unwrap_or(self.e).min(self.e).min(self.sck)
     }
 
     /// `[e, sck)`: how many messages could be bound now.
