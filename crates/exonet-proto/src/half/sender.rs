@@ -116,6 +116,11 @@ impl<T> Sender<T> {
         self.early.iter()
     }
 
+    /// `hi`: no number above was ever asked for.
+    pub fn asked(&self) -> Slot {
+        self.hi
+    }
+
     /// The message bound to `s`, and the incarnation it is bound under.
     pub fn token(&self, s: Slot) -> Option<(Incarnation, &T)> {
         self.tokens.get(s)

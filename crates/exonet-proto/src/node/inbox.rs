@@ -83,6 +83,10 @@ impl Inbox {
         self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.ready.len()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ready.is_empty()
     }

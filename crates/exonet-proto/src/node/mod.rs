@@ -27,6 +27,7 @@ mod outbound;
 mod peer;
 mod piece;
 mod receive;
+mod stamping;
 mod stats;
 mod timers;
 mod transmit;
@@ -35,7 +36,7 @@ use peer::Peer;
 
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Event, Incoming, IncomingBody, Lsn,
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,
     MessageKey, OpenMessage, Outcome, Outgoing, Priority, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};

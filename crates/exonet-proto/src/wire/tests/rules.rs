@@ -7,7 +7,7 @@ const BASES: Bases = Bases { sender: 1000, receiver: 2000 };
 #[test]
 fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_receiver() {
     let (r, s) = (Incarnation(2001), Slot(1002));
-    assert_eq!(Spec::Ask(Ask { s, n: 9, l: Slot(1001) }).bytes(BASES), [0x10, 2, 9, 1]);
+    assert_eq!(Spec::Ask(Ask { s, n: 9, l: Slot(1001), ts: Stamp::NONE }).bytes(BASES), [0x10, 2, 9, 1]);
     assert_eq!(Spec::Messages { r, s, entries: vec![vec![0, 7]] }.bytes(BASES), [0x12, 1, 2, 1, 2, 0, 7]);
     let data = vec![7];
     assert_eq!(Spec::Fragment { r, s, total: 5, offset: 4, data }.bytes(BASES), [0x13, 1, 2, 5, 4, 1, 7]);
@@ -18,10 +18,10 @@ fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_rece
 #[test]
 fn token_receiver_frames_take_them_the_other_way_round() {
     let (b, r, s) = (Incarnation(1001), Incarnation(1002), Slot(2003));
-    assert_eq!(Spec::Gone { b, r }.bytes(BASES), [0x11, 0, 1, 2]);
+    assert_eq!(Spec::Gone { b, r, tb: None }.bytes(BASES), [0x11, 0, 1, 2]);
     let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), credit: 9 };
     let free = vec![2004..2006];
-    assert_eq!(Spec::Live { b, r, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 9, 1, 1, 2]);
+    assert_eq!(Spec::Live { b, r, tb: None, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 9, 1, 1, 2]);
     let ranges = vec![6..7, 9..12];
     let have = Spec::Have { r, s, prefix: 5, limit: 20, ranges };
     assert_eq!(have.bytes(BASES), [0x15, 2, 3, 5, 20, 2, 1, 1, 2, 3]);
@@ -118,11 +118,11 @@ fn state_ignores_free_slots_outside_its_claim_and_refuses_an_upside_down_one() {
     let claim = Claim { hi: Slot(9), lo: Slot(10), up: Slot(20), credit: 0 };
     let mut writer = Writer::new(&mut buf, NO_BASES);
     let free = [2..4, 8..12, 18..25, 30..31];
-    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), claim, free, 2), Some(Slot(20)));
+    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), None, claim, free, 2), Some(Slot(20)));
     let frames = read(writer.written(), NO_BASES).unwrap();
     assert!(matches!(&frames[..], [Spec::Live { free, .. }] if *free == [10..12, 18..20]));
     let claim = Claim { lo: Slot(21), ..claim };
-    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), claim, [], 2), None);
+    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), None, claim, [], 2), None);
 }
 
 #[test]
