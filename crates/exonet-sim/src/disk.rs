@@ -2,16 +2,20 @@
 
 use core::time::Duration;
 
-use exonet_proto::Mono;
-use exonet_proto::node::Batch;
+use exonet_proto::node::{Batch, Boot};
+use exonet_proto::{Mono, NodeId, Stamp};
 
 use crate::Dice;
 
-/// A disk that holds `D`, and takes its time.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// A disk that holds `D`, `latest` and the strays, and takes its time.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// `D`, as a boot would find it.
     pub clock: u64,
+    /// `latest`.
+    pub latest: Stamp,
+    /// Senders whose clocks are far ahead.
+    pub strays: Vec<(NodeId, Stamp)>,
     /// A write takes up to this, at random.
     pub latency: Duration,
     /// Writes fail from now on.
@@ -21,7 +25,20 @@ pub struct Disk {
 impl Disk {
     /// A disk whose writes take up to `latency`.
     pub const fn slow(latency: Duration) -> Self {
-        Self { clock: 0, latency, broken: false }
+        Self { clock: 0, latest: Stamp::NONE, strays: Vec::new(), latency, broken: false }
+    }
+
+    pub(crate) fn boot(&self) -> Boot {
+        Boot::Stored { clock: self.clock, latest: self.latest, strays: self.strays.clone() }
+    }
+
+    /// The write has reached the disk.
+    pub(crate) fn end(&mut self, batch: &Batch) {
+        self.clock = batch.clock;
+        self.latest = batch.latest;
+        if let Some(strays) = &batch.strays {
+            self.strays = strays.to_vec();
+        }
     }
 
     pub(crate) fn begin(&self, now: Mono, batch: Batch, dice: &mut Dice) -> (Mono, Batch) {

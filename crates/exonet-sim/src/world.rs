@@ -116,7 +116,7 @@ impl World {
         self.next_host += 1;
         let address = self.fresh_address();
         self.owners.insert(address, index);
-        let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
+        let boot = disk.as_ref().map_or(Boot::Ephemeral, Disk::boot);
         let node =
             Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
         self.hosts.insert(index, Host::new(node, secret, config, address, disk));
@@ -300,15 +300,15 @@ impl World {
         let Some(host) = self.hosts.get_mut(&node.0) else {
             return;
         };
-        let persisting = host.persisting;
+        let persisting = host.persisting.take();
         self.ledger.orphan(host.die());
         let boot = match (&mut host.disk, persisting) {
             (Some(disk), persisting) => {
                 if let Some((_, batch)) = persisting.filter(|_| written) {
-                    disk.clock = batch.clock;
+                    disk.end(&batch);
                 }
                 host.amnesia = disk.clock;
-                Boot::Stored { clock: disk.clock }
+                disk.boot()
             }
             (None, _) => {
                 // A process without a disk comes back as somebody else.
@@ -350,7 +350,7 @@ impl World {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
         let timers = self.hosts.iter();
         let timer = timers.filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i))).min();
-        let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting?.0, *i)));
+        let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting.as_ref()?.0, *i)));
         let write = writes.min();
         let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
         let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
@@ -395,7 +395,7 @@ impl World {
         if disk.broken {
             host.node.handle_persist_failed(now);
         } else {
-            disk.clock = batch.clock;
+            disk.end(&batch);
             host.node.handle_persisted(now, batch.lsn);
         }
         self.pump(index);

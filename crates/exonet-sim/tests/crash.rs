@@ -100,7 +100,7 @@ fn a_tiny_block_and_a_slow_disk_lose_nothing() {
         let mut world = World::new(seed, bad_link(0.02));
         let block = 4 << world.dice().below(5);
         let disk = Some(Disk::slow(20 * MS));
-        let nodes = [world.add_on(tiny(block), disk), world.add_on(tiny(block), disk)];
+        let nodes = [world.add_on(tiny(block), disk.clone()), world.add_on(tiny(block), disk)];
         traffic(&mut world, nodes, 60, |_, _| {});
         settled(&mut world, 60 * SECOND, &format!("seed {seed}, block {block}"));
         common::all_delivered(&world, &format!("seed {seed}"));

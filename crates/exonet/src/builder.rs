@@ -7,6 +7,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use exonet_proto::Stamp;
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Boot, Config, Limits, Node as Core};
 use zeroize::Zeroizing;
@@ -95,6 +96,14 @@ impl Builder {
         self
     }
 
+    /// Whether first messages to a peer without a channel leave beside its opening: one trip, where clocks agree.
+    /// They are encrypted to the peer's long-term key, so without forward secrecy against its theft; each message
+    /// may say otherwise. Default: true.
+    pub fn early(mut self, early: bool) -> Self {
+        self.config.early = early;
+        self
+    }
+
     /// Changes any setting of the core.
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
@@ -148,8 +157,10 @@ impl Identity {
                 let fresh = random()?;
                 let open = move || StateDir::open_or_create(path, || fresh);
                 let dir = tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??;
-                let (key, clock) = (SecretKey::from_bytes(**dir.secret()), dir.load().d);
-                Ok((key, Boot::Stored { clock }, Some(Arc::new(dir))))
+                let (key, record) = (SecretKey::from_bytes(**dir.secret()), dir.load());
+                let (clock, latest) = (record.d, Stamp(record.latest));
+                let boot = Boot::Stored { clock, latest, strays: dir.strays().to_vec() };
+                Ok((key, boot, Some(Arc::new(dir))))
             }
         }
     }
