@@ -15,6 +15,7 @@ mod node;
 mod numbered;
 mod output;
 mod settings;
+mod sim;
 mod store;
 mod text;
 mod transfer;

@@ -1,5 +1,7 @@
 //! The one source of chance.
 
+use core::time::Duration;
+
 use rand_chacha::ChaCha8Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -13,17 +15,53 @@ impl Dice {
         Self(ChaCha8Rng::seed_from_u64(seed))
     }
 
+    /// Dice of their own for what `labels` name: they fall the same way whatever happens to others.
+    pub fn derived(seed: u64, labels: &[u64]) -> Self {
+        // The finalizer of SplitMix64, after each label: labels in another order give other dice.
+        let mix = |state: u64, label: &u64| {
+            let z = (state ^ label).wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+            z ^ (z >> 31)
+        };
+        Self::new(labels.iter().fold(seed, mix))
+    }
+
     /// A number below `n`; zero if `n` is.
     pub fn below(&mut self, n: u64) -> u64 {
         if n == 0 { 0 } else { self.0.next_u64() % n }
     }
 
+    /// A number of `least..=most`.
+    pub fn between(&mut self, least: u64, most: u64) -> u64 {
+        least + self.below((most + 1).saturating_sub(least))
+    }
+
+    /// A span from `least`, which is not zero, to `most`: each doubling is as likely as another.
+    pub fn span(&mut self, least: Duration, most: Duration) -> Duration {
+        let nanos = |span: Duration| u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        let (least, most) = (nanos(least).max(1), nanos(most));
+        let octave = least << self.below(u64::from((most / least).max(1).ilog2()) + 1);
+        Duration::from_nanos((octave + self.below(octave)).min(most))
+    }
+
+    /// One of `these`, which are not empty.
+    pub fn pick<T: Copy>(&mut self, these: &[T]) -> Option<T> {
+        let at = usize::try_from(self.below(these.len() as u64)).ok()?;
+        these.get(at).copied()
+    }
+
     /// True with probability `p`.
     pub fn chance(&mut self, p: f64) -> bool {
+        self.unit() < p
+    }
+
+    /// Of [0, 1).
+    pub fn unit(&mut self) -> f64 {
         // 53 bits: every double in [0, 1) that has that many.
         #[allow(clippy::cast_precision_loss)]
         let unit = (self.0.next_u64() >> 11) as f64 / (1_u64 << 53) as f64;
-        unit < p
+        unit
     }
 
     /// Fresh bytes.

@@ -1,22 +1,23 @@
 //! A node of the world with what surrounds it: its disk, and an application that reads and writes.
 
 use core::net::SocketAddr;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use exonet_proto::node::{
     Batch, BodyRead, BodyWrite, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
 };
-use exonet_proto::{Mono, Now};
+use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
-use crate::{Disk, Ledger};
+use crate::life::Life;
+use crate::{Dice, Disk, Ledger};
 
 /// A message that this host waits to hear of.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Waiting {
     pub(crate) number: u64,
-    pub(crate) to: usize,
+    pub(crate) to: NodeId,
 }
 
 /// A large message that its application writes bit by bit.
@@ -29,8 +30,9 @@ pub(crate) struct Writing {
 }
 
 /// A large message that its application reads as it comes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 struct Reading {
+    id: MessageId,
     front: Vec<u8>,
     at: usize,
     spoilt: bool,
@@ -45,8 +47,12 @@ pub(crate) struct Host {
     pub(crate) disk: Option<Disk>,
     /// Under way to the disk, and when it will be there.
     pub(crate) persisting: Option<(Mono, Batch)>,
-    /// `D` at the last boot: incarnations below it are of unknown outcome.
-    pub(crate) amnesia: u64,
+    /// How often it has died.
+    pub(crate) boots: u32,
+    /// Inputs that its node has until what it holds is counted afresh.
+    pub(crate) audit_in: usize,
+    /// A write has failed: its node does nothing any more.
+    pub(crate) stopped: bool,
     /// Evictions seen so far.
     pub(crate) evictions: u64,
     pub(crate) waiting: BTreeMap<MessageKey, Waiting>,
@@ -54,10 +60,19 @@ pub(crate) struct Host {
     reading: BTreeMap<DeliveryKey, Reading>,
     /// It takes what arrives as soon as it arrives.
     pub(crate) reads: bool,
+    /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
+    pub(crate) foes: BTreeSet<NodeId>,
+    pub(crate) from_foes: BTreeSet<MessageId>,
     /// What the node said, outcomes aside.
     pub(crate) events: Vec<Event>,
     /// Datagrams that have left it.
     pub(crate) sent: u64,
+    /// What befalls its machine.
+    pub(crate) life: Life,
+    /// For its disk.
+    pub(crate) dice: Dice,
+    /// Numbers of what the application has taken since this was last looked at.
+    pub(crate) took: Vec<Option<u64>>,
 }
 
 impl Host {
@@ -67,7 +82,10 @@ impl Host {
         config: Config,
         address: SocketAddr,
         disk: Option<Disk>,
+        now: Mono,
     ) -> Self {
+        let [.., a, b, c, d] = secret;
+        let dice = Dice::new(u64::from(u32::from_be_bytes([a, b, c, d])));
         Self {
             node,
             secret,
@@ -75,15 +93,28 @@ impl Host {
             address,
             disk,
             persisting: None,
-            amnesia: 0,
+            boots: 0,
+            audit_in: 0,
+            stopped: false,
             evictions: 0,
             waiting: BTreeMap::new(),
             writing: BTreeMap::new(),
             reading: BTreeMap::new(),
             reads: true,
+            foes: BTreeSet::new(),
+            from_foes: BTreeSet::new(),
             events: Vec::new(),
             sent: 0,
+            life: Life::new(now),
+            dice,
+            took: Vec::new(),
         }
+    }
+
+    /// When the write under way is done, if there is one and its disk is not stuck.
+    pub(crate) fn writes_until(&self) -> Option<Mono> {
+        let stuck = self.disk.as_ref().is_some_and(|disk| disk.stuck);
+        self.persisting.as_ref().filter(|_| !stuck).map(|(at, _)| *at)
     }
 
     /// The process dies: all that it held in memory is gone.
@@ -93,13 +124,17 @@ impl Host {
         self.events.clear();
         self.persisting = None;
         self.evictions = 0;
+        self.stopped = false;
         std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
     }
 
     /// What the application does when it runs: takes what has arrived, reads and writes what is large.
     pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
         if self.reads {
-            while let Some(incoming) = self.node.recv(now) {
+            while self.life.is_hungry()
+                && let Some(incoming) = self.node.recv(now)
+            {
+                self.life.bite();
                 self.incoming(&incoming, ledger);
             }
             let keys: Vec<DeliveryKey> = self.reading.keys().copied().collect();
@@ -115,30 +150,44 @@ impl Host {
 
     fn incoming(&mut self, incoming: &Incoming, ledger: &mut Ledger) {
         match &incoming.body {
-            IncomingBody::Whole(body) => ledger.taken(body::number_of(&incoming.tag, body)),
-            IncomingBody::Stream { .. } => {
-                self.reading.insert(incoming.key, Reading::default());
+            IncomingBody::Whole(body) => {
+                self.taken(incoming.id, body::number_of(&incoming.tag, body), ledger);
             }
+            IncomingBody::Stream { .. } => {
+                self.reading.insert(incoming.key, Reading::new(incoming.id));
+            }
+        }
+    }
+
+    fn taken(&mut self, id: MessageId, number: Option<u64>, ledger: &mut Ledger) {
+        if !self.foes.contains(&id.sender) {
+            ledger.taken(number, self.node.id(), id);
+            self.took.push(number);
+        } else if !self.from_foes.insert(id) {
+            ledger.taken_from_foe_again(id.s.0);
         }
     }
 
     fn read(&mut self, now: Now, key: DeliveryKey, ledger: &mut Ledger) {
         loop {
-            let Some(reading) = self.reading.get_mut(&key) else {
+            let Some(reading) = self.reading.get_mut(&key).filter(|_| self.life.is_hungry()) else {
                 return;
             };
             match self.node.body_read(now, key) {
-                BodyRead::Data(data) => reading.take(&data),
+                BodyRead::Data(data) => {
+                    self.life.bite();
+                    reading.take(&data);
+                }
                 BodyRead::Pending => return,
                 BodyRead::Aborted => {
                     self.reading.remove(&key);
                     self.node.release(now, key);
                 }
                 BodyRead::End => {
-                    let number = reading.number();
+                    let (number, id) = (reading.number(), reading.id);
                     self.reading.remove(&key);
                     if self.node.done(now, key) {
-                        ledger.taken(number);
+                        self.taken(id, number, ledger);
                     }
                 }
             }
@@ -161,6 +210,10 @@ impl Host {
 }
 
 impl Reading {
+    fn new(id: MessageId) -> Self {
+        Self { id, front: Vec::new(), at: 0, spoilt: false }
+    }
+
     fn take(&mut self, data: &Bytes) {
         let missing = 8_usize.saturating_sub(self.front.len()).min(data.len());
         self.front.extend(data.iter().take(missing));

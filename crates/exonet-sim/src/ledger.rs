@@ -2,26 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use exonet_proto::node::Outcome;
+use exonet_proto::node::{Outcome, Status};
+use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot};
 
-/// A promise that was broken.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Violation {
-    /// Delivered more than once.
-    Duplicate(u64),
-    /// Reported Delivered and never delivered.
-    FalseDelivered(u64),
-    /// Delivered though reported Expired or Cancelled.
-    FalseWithdrawn(u64),
-    /// Reported Unknown without a crash, an eviction or an application that gave up.
-    FalseUnknown(u64),
-    /// Two outcomes.
-    TwoOutcomes(u64),
-    /// No outcome though the world is quiet.
-    Vanished(u64),
-    /// Delivered and never sent, or changed on the way.
-    Forged,
-}
+use crate::check::{Breach, Violation};
 
 /// What is counted of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,74 +22,146 @@ pub struct Totals {
     pub withdrawn: u64,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug)]
 struct Entry {
+    to: NodeId,
+    /// When it was sent, and then when it was bound.
+    since: Mono,
+    bound: Option<(Incarnation, Slot)>,
     taken: u32,
     outcome: Option<Outcome>,
-    /// A crash, an eviction or a give-up excuses Unknown.
+    /// The application gave it up: Unknown is excused.
     excused: bool,
 }
 
-/// The fate of every message, by a number that its body bears.
+/// The fate of every message, by a number that its body bears; and every promise that was broken.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
     violations: Vec<Violation>,
     open: usize,
+    now: Mono,
+    step: u64,
 }
 
 impl Ledger {
+    /// Another step of the run.
+    pub(crate) fn step(&mut self, now: Mono) {
+        self.now = now;
+        self.step += 1;
+    }
+
+    /// Steps so far.
+    pub fn steps(&self) -> u64 {
+        self.step
+    }
+
+    /// A promise was broken.
+    pub(crate) fn report(&mut self, breach: Breach) {
+        self.violations.push(Violation { at: self.now, step: self.step, breach });
+    }
+
     /// A message was sent.
-    pub fn sent(&mut self, message: u64) {
-        self.entries.insert(message, Entry::default());
+    pub(crate) fn sent(&mut self, message: u64, to: NodeId) {
+        let since = self.now;
+        let entry = Entry { to, since, bound: None, taken: 0, outcome: None, excused: false };
+        self.entries.insert(message, entry);
         self.open += 1;
     }
 
-    /// An application took it.
-    pub fn taken(&mut self, message: Option<u64>) {
-        let Some(entry) = message.and_then(|message| self.entries.get_mut(&message)) else {
-            self.violations.push(Violation::Forged);
+    /// It is bound to a slot.
+    pub(crate) fn bound(&mut self, message: u64, to: (Incarnation, Slot)) {
+        let now = self.now;
+        let Some(entry) = self.entries.get_mut(&message) else { return };
+        entry.since = now;
+        self.called(message, to);
+    }
+
+    /// One end calls it so.
+    fn called(&mut self, message: u64, called: (Incarnation, Slot)) {
+        let Some(entry) = self.entries.get_mut(&message) else { return };
+        let bound = *entry.bound.get_or_insert(called);
+        if bound != called {
+            self.report(Breach::Misnamed { message, bound, called });
+        }
+    }
+
+    /// The application of `by` took it.
+    pub(crate) fn taken(&mut self, message: Option<u64>, by: NodeId, id: MessageId) {
+        let entry = message.and_then(|message| Some((message, self.entries.get_mut(&message)?)));
+        let Some((message, entry)) = entry.filter(|(_, entry)| entry.to == by) else {
+            self.report(Breach::Forged);
             return;
         };
         entry.taken += 1;
-        let message = message.unwrap_or_default();
-        if entry.taken > 1 {
-            self.violations.push(Violation::Duplicate(message));
+        let (taken, outcome) = (entry.taken, entry.outcome);
+        if taken > 1 {
+            self.report(Breach::Duplicate(message));
         }
-        if matches!(entry.outcome, Some(Outcome::Expired | Outcome::Cancelled)) {
-            self.violations.push(Violation::FalseWithdrawn(message));
+        if let Some(outcome @ (Outcome::Expired | Outcome::Cancelled)) = outcome {
+            self.report(Breach::FalseWithdrawn(message, outcome));
         }
+        self.called(message, (id.r, id.s));
     }
 
-    /// Its sender was told what became of it.
-    pub fn outcome(&mut self, message: u64, outcome: Outcome) {
+    /// An impostor's message of this slot was taken a second time.
+    pub(crate) fn taken_from_foe_again(&mut self, slot: u64) {
+        self.report(Breach::Duplicate(slot));
+    }
+
+    /// Whether an application has taken it.
+    pub fn is_taken(&self, message: u64) -> bool {
+        self.entries.get(&message).is_some_and(|entry| entry.taken > 0)
+    }
+
+    /// Since when it is in doubt, or has been sent.
+    pub(crate) fn since(&self, message: u64) -> Option<Mono> {
+        self.entries.get(&message).map(|entry| entry.since)
+    }
+
+    /// Its sender was told what became of it. `explained`: something happened that may make it Unknown.
+    pub(crate) fn outcome(&mut self, message: u64, outcome: Outcome, id: Option<MessageId>, explained: bool) {
         let Some(entry) = self.entries.get_mut(&message) else {
             return;
         };
-        if entry.outcome.replace(outcome).is_some() {
-            self.violations.push(Violation::TwoOutcomes(message));
+        let before = entry.outcome.replace(outcome);
+        let Entry { taken, excused, .. } = *entry;
+        if let Some(before) = before {
+            self.report(Breach::TwoOutcomes(message, before, outcome));
         } else {
             self.open -= 1;
         }
-        let wrong = match outcome {
-            Outcome::Delivered if entry.taken == 0 => Some(Violation::FalseDelivered(message)),
-            Outcome::Expired | Outcome::Cancelled if entry.taken > 0 => {
-                Some(Violation::FalseWithdrawn(message))
+        match outcome {
+            Outcome::Delivered if taken == 0 => self.report(Breach::FalseDelivered(message)),
+            Outcome::Expired | Outcome::Cancelled if taken > 0 || id.is_some() => {
+                self.report(Breach::FalseWithdrawn(message, outcome));
             }
-            Outcome::Unknown if !entry.excused => Some(Violation::FalseUnknown(message)),
-            _ => None,
-        };
-        self.violations.extend(wrong);
+            Outcome::Unknown if !excused && !explained => self.report(Breach::FalseUnknown(message)),
+            _ => {}
+        }
+        if let Some(id) = id {
+            self.called(message, (id.r, id.s));
+        }
     }
 
-    /// From now on Unknown is excused for every message that is open: something was forgotten.
+    /// The core of their sender has stopped: it will say no more about these messages. What had not left never
+    /// will; nobody knows of the others.
+    pub(crate) fn last_words(&mut self, messages: impl Iterator<Item = (u64, Status)>) {
+        for (message, status) in messages {
+            let queued = status == Status::Queued;
+            self.outcome(message, if queued { Outcome::Cancelled } else { Outcome::Unknown }, None, true);
+        }
+    }
+
+    /// From now on Unknown is excused for every message that is open: two processes with one identity void every
+    /// promise.
     pub fn excuse_open(&mut self) {
         for entry in self.entries.values_mut().filter(|entry| entry.outcome.is_none()) {
             entry.excused = true;
         }
     }
 
-    /// From now on Unknown is excused for this message: its receiver has forgotten, or its sender gave it up.
+    /// From now on Unknown is excused for this message: an application gives it up.
     pub fn excuse(&mut self, message: u64) {
         if let Some(entry) = self.entries.get_mut(&message) {
             entry.excused = true;
@@ -118,10 +174,9 @@ impl Ledger {
     }
 
     /// The sender of these messages crashed: nobody will ever be told.
-    pub fn orphan(&mut self, messages: impl IntoIterator<Item = u64>) {
+    pub(crate) fn orphan(&mut self, messages: impl IntoIterator<Item = u64>) {
         for message in messages {
             if let Some(entry) = self.entries.get_mut(&message) {
-                entry.excused = true;
                 self.open -= usize::from(entry.outcome.is_none());
                 entry.outcome.get_or_insert(Outcome::Unknown);
             }
@@ -131,7 +186,8 @@ impl Ledger {
     /// The world is quiet: whatever has no outcome has vanished.
     pub fn close(&mut self) {
         let open = self.entries.iter().filter(|(_, entry)| entry.outcome.is_none());
-        self.violations.extend(open.map(|(message, _)| Violation::Vanished(*message)));
+        let open: Vec<u64> = open.map(|(message, _)| *message).collect();
+        open.into_iter().for_each(|message| self.report(Breach::Vanished(message)));
     }
 
     /// Messages without an outcome.

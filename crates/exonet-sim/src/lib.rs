@@ -4,18 +4,32 @@
 //!
 //! The same seed gives the same run, to the byte.
 
+mod agenda;
 mod body;
+mod check;
+mod clock;
+mod coverage;
 mod dice;
 mod disk;
+mod faults;
 mod host;
+pub mod hostile;
 mod ledger;
+mod life;
 mod link;
+pub mod scenario;
+mod trace;
 mod wiretap;
 mod world;
 
+pub use check::{Breach, Violation};
+pub use clock::ClockConfig;
+pub use coverage::Coverage;
 pub use dice::Dice;
 pub use disk::Disk;
-pub use ledger::{Ledger, Totals, Violation};
-pub use link::{LinkConfig, Outage};
+pub use faults::NodeSet;
+pub use ledger::{Ledger, Totals};
+pub use link::{Bursts, LinkConfig, Outage};
+pub use trace::Trace;
 pub use wiretap::{Recorded, Reflected, Wiretap};
 pub use world::{NodeIndex, World};

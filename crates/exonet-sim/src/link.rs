@@ -15,11 +15,24 @@ pub struct Outage {
     pub until: Mono,
 }
 
+/// Losses that come together, after Gilbert and Elliott: a link is good or bad, and changes with a datagram.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bursts {
+    /// Probability that a good link turns bad.
+    pub enter: f64,
+    /// Probability that a bad link turns good.
+    pub leave: f64,
+    /// Probability that a bad link loses a datagram.
+    pub loss: f64,
+}
+
 /// What a link does to datagrams, one way.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkConfig {
     /// Probability that a datagram is lost.
     pub loss: f64,
+    /// Losses that come together, besides.
+    pub bursts: Option<Bursts>,
     /// Probability that it comes twice.
     pub duplicate: f64,
     /// Probability that a bit of it is changed.
@@ -45,6 +58,7 @@ impl LinkConfig {
     pub const fn perfect(delay: Duration) -> Self {
         Self {
             loss: 0.0,
+            bursts: None,
             duplicate: 0.0,
             corrupt: 0.0,
             delay,
@@ -68,55 +82,120 @@ impl LinkConfig {
     }
 }
 
-/// A link one way, and how busy it is.
+/// A copy of a datagram that arrives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Copied {
+    pub(crate) at: Mono,
+    /// A bit of it is changed, this one modulo its length.
+    pub(crate) flipped: Option<u64>,
+}
+
+/// A link one way: how it is, and how busy.
 #[derive(Clone, Debug)]
 pub(crate) struct Link {
-    pub(crate) config: LinkConfig,
+    config: LinkConfig,
+    /// How it is instead, for a while; the last one holds.
+    weathers: Vec<(u64, LinkConfig)>,
+    dice: Dice,
     /// The last datagram of the queue has left by then.
     busy: Mono,
+    /// See [`Bursts`].
+    bad: bool,
 }
 
 impl Link {
-    pub(crate) const fn new(config: LinkConfig) -> Self {
-        Self { config, busy: Mono(0) }
+    pub(crate) const fn new(config: LinkConfig, dice: Dice) -> Self {
+        Self { config, weathers: Vec::new(), dice, busy: Mono(0), bad: false }
     }
 
-    /// When copies of a datagram of `bytes` that leaves at `now` arrive, and whether each is corrupt.
-    pub(crate) fn fate(&mut self, now: Mono, bytes: u64, dice: &mut Dice) -> Vec<(Mono, bool)> {
+    /// The link is like `config` from now on.
+    pub(crate) fn set(&mut self, config: LinkConfig) {
+        (self.config, self.busy, self.bad) = (config, Mono(0), false);
+    }
+
+    /// The link changes with the weather until [`Link::clear`] is called with the same name.
+    pub(crate) fn cloud(&mut self, name: u64, change: impl FnOnce(&LinkConfig) -> LinkConfig) {
+        self.weathers.push((name, change(&self.config)));
+    }
+
+    pub(crate) fn clear(&mut self, name: u64) {
+        self.weathers.retain(|(known, _)| *known != name);
+    }
+
+    /// The copies of a datagram of `bytes` that leaves at `now`.
+    pub(crate) fn fate(&mut self, now: Mono, bytes: u64) -> Vec<Copied> {
+        let Self { config, weathers, dice, .. } = self;
+        let config = weathers.last().map_or(&*config, |(_, config)| config);
         let mut arrivals = Vec::new();
-        let config = &self.config;
         if config.is_down(now) || dice.chance(config.loss) {
             return arrivals;
         }
-        let Some(out) = self.leaves(now, bytes) else {
+        if let Some(bursts) = config.bursts {
+            self.bad = if self.bad { !dice.chance(bursts.leave) } else { dice.chance(bursts.enter) };
+            if self.bad && dice.chance(bursts.loss) {
+                return arrivals;
+            }
+        }
+        let Some(out) = leaves(config, &mut self.busy, now, bytes) else {
             return arrivals;
         };
-        let config = &self.config;
         let copies = if dice.chance(config.duplicate) { 2 } else { 1 };
         for _ in 0..copies {
             let at = out + config.delay + spread(config.jitter, dice);
-            arrivals.push((at, dice.chance(config.corrupt)));
+            let flipped = dice.chance(config.corrupt).then(|| dice.below(bytes * 8));
+            arrivals.push(Copied { at, flipped });
         }
         if dice.chance(config.replay) {
-            arrivals.push((out + spread(config.replay_after, dice), false));
+            arrivals.push(Copied { at: out + spread(config.replay_after, dice), flipped: None });
         }
         arrivals
     }
+}
 
-    /// When it has passed the queue; None when that is full.
-    fn leaves(&mut self, now: Mono, bytes: u64) -> Option<Mono> {
-        let Some(rate) = self.config.rate else {
-            return Some(now);
-        };
-        let nanos = |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
-        if self.busy.since(now) > nanos(self.config.queue) {
-            return None;
-        }
-        self.busy = self.busy.max(now) + nanos(bytes);
-        Some(self.busy)
+/// When it has passed the queue; None when that is full.
+fn leaves(config: &LinkConfig, busy: &mut Mono, now: Mono, bytes: u64) -> Option<Mono> {
+    let Some(rate) = config.rate else {
+        return Some(now);
+    };
+    let nanos = |bytes: u64| Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / rate.max(1));
+    if busy.since(now) > nanos(config.queue) {
+        return None;
     }
+    *busy = (*busy).max(now) + nanos(bytes);
+    Some(*busy)
 }
 
 fn spread(span: Duration, dice: &mut Dice) -> Duration {
     Duration::from_nanos(dice.below(u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    #[test]
+    fn losses_of_a_bad_time_come_together() {
+        let bursts = Some(Bursts { enter: 0.01, leave: 0.1, loss: 1.0 });
+        let mut link = Link::new(LinkConfig { bursts, ..LinkConfig::perfect(MS) }, Dice::new(1));
+        let lost: Vec<bool> = (0..100_000).map(|_| link.fate(Mono(0), 100).is_empty()).collect();
+        let total = lost.iter().filter(|lost| **lost).count();
+        let runs = lost.windows(2).filter(|pair| matches!(pair, [false, true])).count();
+        assert!((7_000..11_000).contains(&total), "one in eleven: {total}");
+        assert!((8..12).contains(&(total / runs)), "ten in a row: {total} in {runs}");
+    }
+
+    #[test]
+    fn the_last_weather_holds_and_each_ends_by_its_name() {
+        let mut link = Link::new(LinkConfig::perfect(MS), Dice::new(1));
+        link.cloud(1, |base| LinkConfig { delay: 10 * MS, ..base.clone() });
+        link.cloud(2, |base| LinkConfig { delay: 20 * MS, ..base.clone() });
+        let delay = |link: &mut Link| link.fate(Mono(0), 1).first().map(|copy| copy.at.0 / 1_000_000);
+        assert_eq!(delay(&mut link), Some(20));
+        link.clear(1);
+        assert_eq!(delay(&mut link), Some(20));
+        link.clear(2);
+        assert_eq!(delay(&mut link), Some(1));
+    }
 }

@@ -6,11 +6,17 @@ use std::collections::BTreeMap;
 
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, SendError};
-use exonet_proto::{Mono, NodeId, Now, Wall};
+use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
 
+use crate::agenda::Agenda;
+use crate::check::{self, Checks, Violation};
+use crate::clock::EPOCH;
+use crate::faults::Cut;
 use crate::host::{Host, Waiting, Writing};
+use crate::life::Running;
 use crate::link::Link;
-use crate::{Dice, Disk, Ledger, LinkConfig, Wiretap, body};
+use crate::trace;
+use crate::{Coverage, Dice, Disk, Ledger, LinkConfig, Trace, Wiretap, body};
 
 /// A node of the world.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -21,21 +27,35 @@ struct Flight {
     from: SocketAddr,
     to: SocketAddr,
     data: Vec<u8>,
+    /// Who made it and in which step; None: it is not what anybody made, or not from there.
+    maker: Option<(usize, u64)>,
 }
 
 /// Many nodes of the real core on one virtual clock.
 #[derive(Debug)]
 pub struct World {
-    now: Mono,
+    pub(crate) now: Mono,
+    seed: u64,
     dice: Dice,
-    hosts: BTreeMap<usize, Host>,
+    pub(crate) hosts: BTreeMap<usize, Host>,
     next_host: usize,
+    /// When each host is to be called.
+    agenda: Agenda,
+    /// Hosts whose disks may have been changed from outside.
+    changed_disks: Vec<NodeIndex>,
+    /// Things that have happened.
+    pub steps: u64,
     /// Whose an address is or was.
-    owners: BTreeMap<SocketAddr, usize>,
+    pub(crate) owners: BTreeMap<SocketAddr, usize>,
     links: BTreeMap<(usize, usize), Link>,
     default_link: LinkConfig,
+    pub(crate) cuts: Vec<Cut>,
+    /// Identities that died with their process.
+    pub(crate) gone: Vec<NodeId>,
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
+    /// What has arrived where no node is, but somebody who listens: whence, and what.
+    mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     /// What became of every message.
     pub ledger: Ledger,
     next_message: u64,
@@ -51,6 +71,10 @@ pub struct World {
     /// These copies arrive long before their originals, instead of just before.
     pub spoof_early: bool,
     buffer: Vec<u8>,
+    pub(crate) checks: Checks,
+    pub(crate) coverage: Coverage,
+    /// The story of the run, for whoever wants it.
+    pub trace: Trace,
 }
 
 /// Where virtual time begins.
@@ -63,14 +87,21 @@ impl World {
     pub fn new(seed: u64, link: LinkConfig) -> Self {
         Self {
             now: Mono(START),
+            seed,
             dice: Dice::new(seed),
             hosts: BTreeMap::new(),
             next_host: 0,
+            agenda: Agenda::default(),
+            changed_disks: Vec::new(),
+            steps: 0,
             owners: BTreeMap::new(),
             links: BTreeMap::new(),
             default_link: link,
+            cuts: Vec::new(),
+            gone: Vec::new(),
             flights: BTreeMap::new(),
             next_flight: 0,
+            mail: BTreeMap::new(),
             ledger: Ledger::default(),
             next_message: 0,
             next_address: 1,
@@ -80,6 +111,9 @@ impl World {
             spoof: 0.0,
             spoof_early: true,
             buffer: Vec::new(),
+            checks: Checks::default(),
+            coverage: Coverage::default(),
+            trace: Trace::default(),
         }
     }
 
@@ -88,8 +122,15 @@ impl World {
         self.now
     }
 
-    fn time(&self) -> Now {
-        Now { mono: self.now, wall: Wall(self.now.0) }
+    /// What a node's own clocks read now.
+    pub fn clock(&self, node: NodeIndex) -> Now {
+        let world = Now { mono: self.now, wall: Wall(EPOCH + self.now.0) };
+        self.hosts.get(&node.0).map_or(world, |host| host.life.clock.read(self.now))
+    }
+
+    /// Dice for what concerns this node, and happens to it now.
+    pub(crate) fn dice_of(&self, node: NodeIndex) -> Dice {
+        Dice::derived(self.seed, &[1, node.0 as u64, self.now.0])
     }
 
     /// The world's dice, for workloads.
@@ -114,12 +155,13 @@ impl World {
     pub fn add_with_key(&mut self, config: Config, secret: [u8; 32], disk: Option<Disk>) -> NodeIndex {
         let index = self.next_host;
         self.next_host += 1;
+        let now = self.clock(NodeIndex(index));
         let address = self.fresh_address();
         self.owners.insert(address, index);
         let boot = disk.as_ref().map_or(Boot::Ephemeral, Disk::boot);
-        let node =
-            Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), self.time());
-        self.hosts.insert(index, Host::new(node, secret, config, address, disk));
+        let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), now);
+        self.checks.settles(node.id(), index);
+        self.hosts.insert(index, Host::new(node, secret, config, address, disk, self.now));
         self.pump(NodeIndex(index));
         NodeIndex(index)
     }
@@ -127,12 +169,14 @@ impl World {
     /// The node's process dies for good.
     pub fn remove(&mut self, node: NodeIndex) {
         if let Some(mut host) = self.hosts.remove(&node.0) {
-            self.ledger.excuse_open();
+            self.agenda.set(node.0, None);
+            self.forget(node.0, &host.node);
+            self.checks.leaves(&host.node.id());
             self.ledger.orphan(host.die());
         }
     }
 
-    fn fresh_address(&mut self) -> SocketAddr {
+    pub(crate) fn fresh_address(&mut self) -> SocketAddr {
         let [hi, lo] = self.next_address.to_be_bytes();
         self.next_address += 1;
         SocketAddr::from((Ipv4Addr::new(10, 0, hi, lo), 7_000))
@@ -147,9 +191,60 @@ impl World {
         address
     }
 
+    // --- outsiders: hosts that are no nodes ---
+
+    /// A host that is no node: it says what [`World::post`] is given, and hears what [`World::mail`] gives. The index
+    /// is for its links, and for [`World::moves`].
+    pub fn outsider(&mut self) -> (NodeIndex, SocketAddr) {
+        let index = NodeIndex(self.next_host);
+        self.next_host += 1;
+        (index, self.moves(index))
+    }
+
+    /// One more address of an outsider.
+    pub fn moves(&mut self, outsider: NodeIndex) -> SocketAddr {
+        let address = self.fresh_address();
+        self.owners.insert(address, outsider.0);
+        self.mail.insert(address, Vec::new());
+        address
+    }
+
+    /// The application of `node` names this address to its core from now on: it need not be proven.
+    pub fn name_to(&mut self, node: NodeIndex, address: SocketAddr) {
+        self.checks.addresses.chosen(node.0, [address]);
+    }
+
+    /// An outsider sends a datagram, over its links.
+    pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+        self.launch(outsider.0, from, to, data);
+    }
+
+    /// What `foe` says to `node` is no message of the ledger's: it may be anything, and is taken once at most.
+    pub fn expect_foe(&mut self, node: NodeIndex, foe: NodeId) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.foes.insert(foe);
+        }
+    }
+
+    /// Messages of foes that a node's application has taken.
+    pub fn taken_from_foes(&self, node: NodeIndex) -> usize {
+        self.hosts.get(&node.0).map_or(0, |host| host.from_foes.len())
+    }
+
+    /// What has arrived at an outsider's address since the last call: whence, and what.
+    pub fn mail(&mut self, at: SocketAddr) -> Vec<(SocketAddr, Vec<u8>)> {
+        self.mail.get_mut(&at).map(std::mem::take).unwrap_or_default()
+    }
+
     /// The link from `a` to `b`, one way.
     pub fn set_link(&mut self, a: NodeIndex, b: NodeIndex, link: LinkConfig) {
-        self.links.insert((a.0, b.0), Link::new(link));
+        self.link(a.0, b.0).set(link);
+    }
+
+    pub(crate) fn link(&mut self, a: usize, b: usize) -> &mut Link {
+        let (seed, link) = (self.seed, &self.default_link);
+        let dice = || Dice::derived(seed, &[2, a as u64, b as u64]);
+        self.links.entry((a, b)).or_insert_with(|| Link::new(link.clone(), dice()))
     }
 
     /// A node's id.
@@ -169,6 +264,7 @@ impl World {
 
     /// A node's disk.
     pub fn disk(&mut self, node: NodeIndex) -> Option<&mut Disk> {
+        self.changed_disks.push(node);
         self.hosts.get_mut(&node.0)?.disk.as_mut()
     }
 
@@ -182,20 +278,29 @@ impl World {
         self.hosts.get_mut(&node.0).map(|host| std::mem::take(&mut host.events)).unwrap_or_default()
     }
 
-    /// Calls the core of a node, and sends what comes of it.
+    /// Calls the core of a node as its application, and sends what comes of it.
     pub fn with<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
-        let now = self.time();
+        // It may name whatever address somebody has.
+        self.checks.addresses.chosen(node.0, self.hosts.values().map(|host| host.address));
+        self.checks.touched.all = true;
+        self.call(node, call)
+    }
+
+    fn call<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
+        let now = self.clock(node);
         let result = call(&mut self.hosts.get_mut(&node.0)?.node, now);
         self.pump(node);
         Some(result)
     }
 
-    /// Whether the node's application takes what arrives.
-    pub fn set_reads(&mut self, node: NodeIndex, reads: bool) {
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.reads = reads;
-        }
-        self.pump(node);
+    /// Every promise that was broken so far.
+    pub fn violations(&self) -> &[Violation] {
+        self.ledger.violations()
+    }
+
+    /// What the run has exercised so far.
+    pub fn coverage(&self) -> Coverage {
+        self.hosts.values().fold(self.coverage, |sum, host| sum.with(host.node.counts()))
     }
 
     // --- messages ---
@@ -244,10 +349,10 @@ impl World {
         Ok(sent)
     }
 
-    /// The application wants to have written `upto` bytes of a streamed message.
+    /// The application wants to have written `upto` bytes of a streamed message, at least.
     pub fn write(&mut self, node: NodeIndex, key: MessageKey, upto: usize) {
         if let Some(writing) = self.hosts.get_mut(&node.0).and_then(|host| host.writing.get_mut(&key)) {
-            writing.upto = upto;
+            writing.upto = writing.upto.max(upto);
         }
         self.pump(node);
     }
@@ -258,71 +363,54 @@ impl World {
         to: NodeIndex,
         send: impl FnOnce(&mut Node, Now, NodeId, SocketAddr) -> Result<MessageKey, SendError>,
     ) -> Result<(u64, MessageKey), SendError> {
-        let (now, number) = (self.time(), self.next_message);
+        let (now, number) = (self.clock(from), self.next_message);
         let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address));
         let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
             return Err(SendError::Closed);
         };
         let key = send(&mut host.node, now, id, address)?;
         self.next_message += 1;
-        host.waiting.insert(key, Waiting { number, to: to.0 });
-        self.ledger.sent(number);
+        host.waiting.insert(key, Waiting { number, to: id });
+        self.ledger.sent(number, id);
+        self.checks.addresses.chosen(from.0, [address]);
+        self.checks.touched.peers.insert(id);
+        self.trace.tell(self.now, from.0, format_args!("sends m{number} to n{}", to.0));
         self.pump(from);
         Ok((number, key))
     }
 
-    // --- what goes wrong ---
-
-    /// The node has another address from now on; what is sent to the old one is lost.
-    pub fn roam(&mut self, node: NodeIndex) {
-        let address = self.fresh_address();
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            self.owners.insert(address, node.0);
-            host.address = address;
+    /// The application of `node` gives a message up: Cancelled if it never left, Unknown otherwise.
+    pub fn abandon(&mut self, node: NodeIndex, key: MessageKey) {
+        if let Some(waiting) = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key)) {
+            self.ledger.excuse(waiting.number);
         }
+        self.with(node, |node, now| node.abandon(now, key));
     }
 
-    /// The node has another port from now on.
-    pub fn rebind_port(&mut self, node: NodeIndex) {
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.address.set_port(host.address.port() + 1);
-            self.owners.insert(host.address, node.0);
-        }
-    }
-
-    /// The node's process dies and starts again at once, with what its disk has.
-    ///
-    /// A write under way may have reached the disk or not.
-    pub fn crash(&mut self, node: NodeIndex) {
-        let (now, seed, secret) = (self.time(), self.dice.bytes(), self.dice.bytes());
-        let written = self.dice.chance(0.5);
-        self.ledger.excuse_open();
-        let Some(host) = self.hosts.get_mut(&node.0) else {
-            return;
-        };
-        let persisting = host.persisting.take();
-        self.ledger.orphan(host.die());
-        let boot = match (&mut host.disk, persisting) {
-            (Some(disk), persisting) => {
-                if let Some((_, batch)) = persisting.filter(|_| written) {
-                    disk.end(&batch);
-                }
-                host.amnesia = disk.clock;
-                disk.boot()
-            }
-            (None, _) => {
-                // A process without a disk comes back as somebody else.
-                host.secret = secret;
-                Boot::Ephemeral
-            }
-        };
-        host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
-        self.pump(node);
+    /// A process is gone: its counts are kept.
+    pub(crate) fn forget(&mut self, index: usize, node: &Node) {
+        self.coverage = self.coverage.with(node.counts());
+        self.checks.addresses.dies(index);
     }
 
     /// A datagram out of the blue arrives now at `to`.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, data: Vec<u8>) {
-        self.deliver(Flight { from, to, data });
+        self.deliver(Flight { from, to, data, maker: None });
+    }
+
+    /// Lets the world run for `within`, which is enough for every node to forget every other once nothing goes
+    /// wrong any more and every message has its outcome. True when they have, and are not heard of again for as
+    /// long; what is left is a violation.
+    pub fn run_to_quiet(&mut self, within: Duration) -> bool {
+        self.run_for(within);
+        let (before, said) = (self.ledger.violations().len(), self.datagrams);
+        let kept_alive = self.hosts.values().any(|host| host.config.keepalive.is_some());
+        for host in self.hosts.values().filter(|host| !host.stopped) {
+            check::quiet(host, kept_alive, &mut self.ledger);
+        }
+        self.ledger.close();
+        self.run_for(within);
+        self.ledger.violations().len() == before && (kept_alive || self.datagrams == said)
     }
 
     // --- time ---
@@ -345,139 +433,248 @@ impl World {
         true
     }
 
-    /// The next thing that happens before `until`. False when nothing does.
-    fn step(&mut self, until: Mono) -> bool {
+    /// When the next thing happens; None: nothing ever will.
+    pub fn next_event(&self) -> Option<Mono> {
         let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
-        let timers = self.hosts.iter();
-        let timer = timers.filter_map(|(i, host)| Some((host.node.poll_timeout()?, *i))).min();
-        let writes = self.hosts.iter().filter_map(|(i, host)| Some((host.persisting.as_ref()?.0, *i)));
-        let write = writes.min();
-        let times = [flight, timer.map(|(at, _)| at), write.map(|(at, _)| at)];
-        let Some(at) = times.into_iter().flatten().min().filter(|at| *at <= until) else {
+        let times = [flight, self.agenda.first().map(|(at, _)| at)];
+        times.into_iter().flatten().min().filter(|at| *at < Mono::NEVER)
+    }
+
+    /// When the last datagram that is under way arrives.
+    pub(crate) fn last_flight(&self) -> Option<Mono> {
+        self.flights.last_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// The next thing that happens by `until`. False when nothing does.
+    pub(crate) fn step(&mut self, until: Mono) -> bool {
+        for node in std::mem::take(&mut self.changed_disks) {
+            self.reschedule(node);
+        }
+        let Some(at) = self.next_event().filter(|at| *at <= until) else {
             return false;
         };
         self.now = self.now.max(at);
-        match (flight, write, timer) {
-            (Some(flight), ..) if flight == at => {
-                if let Some((_, flight)) = self.flights.pop_first() {
-                    self.deliver(flight);
+        self.steps += 1;
+        match self.flights.first_entry().filter(|flight| flight.key().0 == at) {
+            Some(flight) => {
+                let flight = flight.remove();
+                self.deliver(flight);
+            }
+            None => {
+                if let Some((_, host)) = self.agenda.first() {
+                    self.due(NodeIndex(host));
                 }
             }
-            (_, Some((due, index)), _) if due == at => self.written(NodeIndex(index)),
-            (.., Some((_, index))) => self.timeout(NodeIndex(index)),
-            _ => {}
         }
         true
     }
 
-    fn timeout(&mut self, index: NodeIndex) {
-        let now = self.time();
+    /// A host is due: its disk has written, or its node waits for this time.
+    fn due(&mut self, index: NodeIndex) {
+        let writes = self.hosts.get(&index.0).and_then(Host::writes_until);
+        if writes.is_some_and(|at| at <= self.now) {
+            self.written(index);
+        } else {
+            self.timeout(index);
+        }
+    }
+
+    /// A host is called when its disk has written, or its node wants to be; not while it does not run.
+    pub(crate) fn reschedule(&mut self, index: NodeIndex) {
+        let host = self.hosts.get(&index.0);
+        let due = host.and_then(|host| {
+            let timer = host.node.poll_timeout().map(|at| host.life.clock.reaches(at));
+            host.life.does([timer, host.writes_until()].into_iter().flatten().min())
+        });
+        self.agenda.set(index.0, due);
+    }
+
+    pub(crate) fn timeout(&mut self, index: NodeIndex) {
+        let now = self.clock(index);
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
         };
         host.node.handle_timeout(now);
-        let evictions = host.node.counts().evictions;
-        if evictions > std::mem::replace(&mut host.evictions, evictions) {
-            // What is not known here any more ends Unknown there.
-            self.ledger.excuse_open();
-        }
         self.pump(index);
     }
 
     fn written(&mut self, index: NodeIndex) {
-        let now = self.time();
+        self.persisted(index);
+        self.pump(index);
+    }
+
+    fn persisted(&mut self, index: NodeIndex) {
+        let now = self.clock(index);
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
         };
         let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
             return;
         };
-        if disk.broken {
-            host.node.handle_persist_failed(now);
-        } else {
-            disk.end(&batch);
+        if disk.finish(&batch) {
             host.node.handle_persisted(now, batch.lsn);
+        } else {
+            self.coverage.writes_failed += 1;
+            host.node.handle_persist_failed(now);
         }
-        self.pump(index);
+        self.checks.touched.all = true;
     }
 
     fn deliver(&mut self, mut flight: Flight) {
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
         };
-        if self.hosts.get(&index).is_none_or(|host| host.address != flight.to) {
+        if let Some(mail) = self.mail.get_mut(&flight.to) {
+            if let Some((maker, _)) = flight.maker {
+                self.checks.addresses.heard(maker, index, flight.to, self.ledger.steps());
+            }
+            mail.push((flight.from, flight.data));
+            return;
+        }
+        let Some(host) = self.hosts.get(&index).filter(|host| host.address == flight.to) else {
+            return;
+        };
+        match host.life.running {
+            Running::Still { until, hears: true } if until > self.now => return self.fly(until, flight),
+            _ if !host.life.is_up(self.now) => return,
+            _ => {}
+        }
+        if host.life.nat.as_ref().is_some_and(|nat| !nat.admits(self.now, &flight.from)) {
             return;
         }
         if let Some(reflected) = self.wiretap.reflected.get_mut(&flight.from) {
             reflected.taken += flight.data.len() as u64;
         }
+        self.checks.addresses.taken(index, flight.from, flight.data.len() as u64, flight.maker);
+        if let Some((maker, made)) = flight.maker {
+            self.coverage.reordered += u64::from(self.checks.is_reordered(index, (maker, made)));
+            self.checks.addresses.heard(maker, index, flight.to, self.ledger.steps() + 1);
+        }
+        self.touches(flight.from);
+        if self.trace.is_on() {
+            let (kind, len) = (trace::kind(&flight.data), flight.data.len());
+            let from = self.owners.get(&flight.from).copied().unwrap_or(usize::MAX);
+            self.trace.tell(self.now, index, format_args!("gets {kind} of {len} from n{from}"));
+        }
         let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
-        self.with(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
+        self.call(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
-    /// Everything that a driver does after a call.
-    fn pump(&mut self, index: NodeIndex) {
-        let now = self.time();
-        loop {
-            let Some(host) = self.hosts.get_mut(&index.0) else {
-                return;
-            };
-            if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
-                host.persisting = Some(disk.begin(self.now, batch, &mut self.dice));
-                if disk.latency.is_zero() && !disk.broken {
-                    self.written(index);
-                    continue;
-                }
+    /// The step concerns who is at this address.
+    fn touches(&mut self, address: SocketAddr) {
+        match self.owners.get(&address) {
+            Some(owner) => {
+                let peer = self.hosts.get(owner).map(|host| host.node.id());
+                self.checks.touched.peers.extend(peer);
             }
-            host.application(now, &mut self.ledger);
-            let progress = self.transmit(index);
-            self.heed(index);
-            if !progress {
-                return;
-            }
+            None => self.checks.touched.all = true,
         }
     }
 
-    fn transmit(&mut self, index: NodeIndex) -> bool {
-        let (now, mut progress) = (self.time(), false);
+    /// Everything that a driver does after a call, and what the checkers say to it.
+    pub(crate) fn pump(&mut self, index: NodeIndex) {
+        self.ledger.step(self.now);
+        let now = self.clock(index);
+        if let Some(host) = self.hosts.get_mut(&index.0).filter(|host| host.life.is_up(self.now)) {
+            host.life.running = Running::Up;
+            host.audit_in = host.audit_in.saturating_sub(1);
+            while self.pump_once(index, now) {}
+        }
+        self.reschedule(index);
+        self.checks.look(index.0, &self.hosts, &mut self.ledger);
+        if let Some(host) = self.hosts.get_mut(&index.0).filter(|host| host.audit_in == 0) {
+            check::audit(host, &mut self.ledger);
+        }
+    }
+
+    /// True when there may be more to do.
+    fn pump_once(&mut self, index: NodeIndex, now: Now) -> bool {
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return false;
+        };
+        if let (Some(batch), Some(disk)) = (host.node.poll_persist(), &host.disk) {
+            host.persisting = Some(disk.begin(self.now, batch, &mut host.dice));
+            if disk.is_instant() {
+                self.persisted(index);
+                return true;
+            }
+        }
+        host.application(now, &mut self.ledger);
+        for number in host.took.drain(..) {
+            self.trace.tell(self.now, index.0, format_args!("takes {}", Named(number)));
+        }
+        let progress = self.transmit(index, now);
+        self.note_evictions(index);
+        self.heed(index);
+        progress
+    }
+
+    /// What a node has forgotten, in any call or poll, concerns others.
+    fn note_evictions(&mut self, index: NodeIndex) {
+        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let evictions = host.node.counts().evictions;
+        if evictions > std::mem::replace(&mut host.evictions, evictions) {
+            self.checks.touched.all = true;
+        }
+    }
+
+    fn transmit(&mut self, index: NodeIndex, now: Now) -> bool {
+        let mut progress = false;
         let mut buffer = std::mem::take(&mut self.buffer);
         while let Some(host) = self.hosts.get_mut(&index.0)
             && let Some(transmit) = host.node.poll_transmit(now, 16, &mut buffer)
         {
             progress = true;
-            let from = host.address;
+            let forgotten = host.life.nat.as_mut().is_some_and(|nat| nat.passes(self.now, transmit.remote));
+            if forgotten {
+                host.address.set_port(host.address.port() + 1);
+                self.owners.insert(host.address, index.0);
+            }
+            let (from, id) = (host.address, host.node.id());
+            let receiver = self.owners.get(&transmit.remote).copied();
             for data in buffer.chunks(transmit.segment) {
                 host.sent += 1;
                 self.datagrams += 1;
                 self.bytes += data.len() as u64;
                 self.wiretap.sees(self.now, from, transmit.remote, data);
+                let bytes = data.len() as u64;
+                let reused = self.checks.keys.sees((index.0, id), receiver, data);
+                let amplified = self.checks.addresses.given(index.0, id, transmit.remote, bytes);
+                reused.into_iter().chain(amplified).for_each(|breach| self.ledger.report(breach));
             }
+            self.touches(transmit.remote);
             for data in buffer.chunks(transmit.segment) {
-                self.launch(index, from, transmit.remote, data);
+                self.launch(index.0, from, transmit.remote, data);
             }
         }
         self.buffer = buffer;
         progress
     }
 
-    fn launch(&mut self, index: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+    fn launch(&mut self, index: usize, from: SocketAddr, to: SocketAddr, data: &[u8]) {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
-        let default = &self.default_link;
-        let link = self.links.entry((index.0, target)).or_insert_with(|| Link::new(default.clone()));
-        let fate = link.fate(self.now, data.len() as u64, &mut self.dice);
-        let original = fate.first().map(|(at, _)| *at);
-        for (at, corrupt) in fate {
+        let cut = self.cuts.iter().any(|cut| cut.stops(index, target));
+        let now = self.now;
+        let fate = if cut { Vec::new() } else { self.link(index, target).fate(now, data.len() as u64) };
+        if self.trace.is_on() {
+            let (kind, len, copies) = (trace::kind(data), data.len(), fate.len());
+            let what = format_args!("says {kind} of {len} to n{target}, {copies} will arrive");
+            self.trace.tell(self.now, index, what);
+        }
+        self.coverage.note_fate(&fate);
+        let maker = (index, self.ledger.steps());
+        let original = fate.first().map(|copy| copy.at);
+        for copy in fate {
             let mut data = data.to_vec();
-            if corrupt {
-                let byte = usize::try_from(self.dice.below(data.len() as u64)).unwrap_or(0);
-                let flip = 1 << self.dice.below(8);
-                if let Some(byte) = data.get_mut(byte) {
-                    *byte ^= flip;
-                }
+            if let Some(bit) = copy.flipped
+                && let Some(byte) = usize::try_from(bit / 8).ok().and_then(|at| data.get_mut(at))
+            {
+                *byte ^= 1 << (bit % 8);
             }
-            self.fly(at, Flight { from, to, data });
+            let maker = copy.flipped.is_none().then_some(maker);
+            self.fly(copy.at, Flight { from, to, data, maker });
         }
         if self.dice.chance(self.spoof) {
             let early = self.now + Duration::from_millis(1);
@@ -485,7 +682,7 @@ impl World {
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                let flight = Flight { from: victim, to, data: data.to_vec() };
+                let flight = Flight { from: victim, to, data: data.to_vec(), maker: None };
                 self.fly(if self.spoof_early { early } else { just }, flight);
             }
         }
@@ -508,15 +705,48 @@ impl World {
                     host.writing.remove(&key);
                     outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id)));
                 }
-                event => host.events.push(event),
+                event => {
+                    host.stopped |= event == Event::Stopped;
+                    host.events.push(event);
+                }
             }
         }
+        if host.stopped {
+            let node = &host.node;
+            self.ledger.last_words(
+                std::mem::take(&mut host.waiting)
+                    .into_iter()
+                    .map(|(key, waiting)| (waiting.number, node.status(key))),
+            );
+        }
         for (waiting, outcome, id) in outcomes {
-            let amnesia = self.hosts.get(&waiting.to).map_or(0, |host| host.amnesia);
-            if outcome == Outcome::Unknown && id.is_some_and(|id| id.r.0 < amnesia) {
-                self.ledger.excuse(waiting.number);
-            }
-            self.ledger.outcome(waiting.number, outcome);
+            let explained = outcome == Outcome::Unknown && self.explains_unknown(index, waiting, id);
+            let what = format_args!("hears that m{} is {outcome:?}", waiting.number);
+            self.trace.tell(self.now, index.0, what);
+            self.ledger.outcome(waiting.number, outcome, id, explained);
+        }
+    }
+
+    /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
+    fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
+        let patience = self.hosts.get(&sender.0).and_then(|host| host.config.give_up_after);
+        let since = self.ledger.since(waiting.number);
+        let impatient = patience.zip(since).is_some_and(|(patience, since)| since + patience <= self.now);
+        let delivered = self.ledger.is_taken(waiting.number);
+        let explained =
+            id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
+        explained || (id.is_some() && impatient)
+    }
+}
+
+/// A message as the trace calls it.
+struct Named(Option<u64>);
+
+impl core::fmt::Display for Named {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.0 {
+            Some(number) => write!(f, "m{number}"),
+            None => f.write_str("what nobody sent"),
         }
     }
 }

@@ -8,7 +8,7 @@ use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::node::{
     BodyRead, Config, DeliveryKey, Event, Incoming, IncomingBody, Limits, Outcome, Outgoing, SendError, Stats,
 };
-use exonet_sim::{LinkConfig, NodeIndex, World};
+use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
 
 const MIB: usize = 1 << 20;
 
@@ -124,6 +124,27 @@ fn many_senders_fill_no_more_than_the_node_takes() {
         assert!(held <= MIB + 1_500, "{held}");
     }
     assert!(stats(&world, b).dropped_for_room > 0);
+}
+
+/// Many small messages in one packet, and messages that become whole: what the queue adds to each counts too.
+#[test]
+fn room_is_for_all_that_is_held() {
+    for (cap, size) in [(2_000, 20), (100_000, 33_280)] {
+        let limits = Limits { received_bytes: cap, ..Limits::default() };
+        let mut world = World::new(1, LinkConfig::perfect(MS));
+        let (a, b) = (world.add(open(), true), world.add(limited(limits), true));
+        world.set_reads(b, false);
+        for _ in 0..100 {
+            world.send(a, b, size).unwrap();
+        }
+        world.run_for(5 * SECOND);
+        let held = stats(&world, b).received_bytes;
+        // Nobody has more than is left for all.
+        assert!(held > cap / 4 && held <= cap, "{held} of {cap}");
+        world.set_reads(b, true);
+        settled(&mut world, 120 * SECOND, "it reads");
+        all_delivered(&world, "it reads");
+    }
 }
 
 #[test]
@@ -447,4 +468,15 @@ fn abandoned_bytes_do_not_use_up_credit() {
         assert!(took < 500 * MS, "seed {seed}: {took:?}");
         forgotten(&mut world, &[a, b], 150, &format!("seed {seed}"));
     }
+}
+
+#[test]
+fn envelopes_that_the_clock_does_not_allow_are_not_asked_for_in_every_packet() {
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let config = Config { clock_block: 16, ..limited(Limits { slots: 16, ..Limits::default() }) };
+    let sender = world.add_on(config.clone(), Some(Disk::slow(148 * MS)));
+    let receiver = world.add(config, false);
+    world.send_stream(sender, receiver, 70_000).unwrap();
+    world.run_for(SECOND);
+    assert!(world.datagrams < 200, "{} datagrams while nothing is written", world.datagrams);
 }

@@ -54,6 +54,19 @@ fn renewing_keys_costs_no_retransmission_on_a_clean_link() {
 }
 
 #[test]
+fn keys_that_nobody_uses_are_not_renewed() {
+    let config = Config { rekey_after: 10 * SECOND, idle_timeout: 30 * SECOND, ..open() };
+    let mut world = World::new(1, bad_link(0.02));
+    let (a, b) = (world.add(config.clone(), true), world.add(config, true));
+    for _ in 0..30 {
+        world.send(a, b, 100).unwrap();
+        world.run_for(SECOND);
+    }
+    assert!(world.node(a).unwrap().stats().handshakes >= 3, "while there is traffic they are");
+    forgotten(&mut world, &[a, b], 150, "idle");
+}
+
+#[test]
 fn openings_that_cross_leave_one_channel() {
     for seed in 0..60 {
         let mut world = World::new(seed, bad_link([0.0, 0.1, 0.4][seed as usize % 3]));
@@ -96,4 +109,14 @@ fn a_restart_is_no_conflict() {
     }
     let events = world.events(b);
     assert!(!events.iter().any(|event| matches!(event, Event::IdentityConflict { .. })), "{events:?}");
+}
+
+#[test]
+fn renewal_alone_keeps_no_channel() {
+    let config = Config { rekey_after: 5 * SECOND, ..open() };
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let (a, b) = (world.add(config.clone(), true), world.add(config, true));
+    world.send(a, b, 100).unwrap();
+    settled(&mut world, SECOND, "one message");
+    forgotten(&mut world, &[a, b], 100, "used once");
 }

@@ -124,3 +124,25 @@ fn many_short_outages_one_after_the_other() {
         forgotten(&mut world, &[a, b], 150, &format!("seed {seed}"));
     }
 }
+
+/// All that was asked for is used up and taken, and the record goes while nobody hears of it. An incarnation that
+/// was not forgotten and is over has delivered all that was bound to it.
+#[test]
+fn what_a_record_delivered_before_it_went_is_known() {
+    let link = LinkConfig::perfect(10 * MS);
+    let mut world = World::new(1, link.clone());
+    let (a, b) = (world.add(Config { clock_block: 4, ..patient() }, true), world.add(patient(), true));
+    world.disk(a).unwrap().stuck = true;
+    for _ in 0..4 {
+        world.send(a, b, 100).unwrap();
+    }
+    world.run_for(25 * MS);
+    fail(&mut world, b, a, &link, 100 * SECOND);
+    world.run_for(99 * SECOND);
+    assert_eq!((world.ledger.totals().taken, world.ledger.totals().delivered), (4, 0));
+    assert_eq!(world.node(b).unwrap().stats().receiver_records, 0);
+    settled(&mut world, 10 * SECOND, "it is heard again");
+    all_delivered(&world, "it is heard again");
+    world.disk(a).unwrap().stuck = false;
+    forgotten(&mut world, &[a, b], 150, "in the end");
+}

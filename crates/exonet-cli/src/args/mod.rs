@@ -7,6 +7,7 @@ mod id;
 mod listen;
 mod ping;
 mod send;
+mod sim;
 
 use std::path::PathBuf;
 
@@ -20,6 +21,7 @@ pub(crate) use id::IdArgs;
 pub(crate) use listen::ListenArgs;
 pub(crate) use ping::PingArgs;
 pub(crate) use send::SendArgs;
+pub(crate) use sim::{Profiles, SimArgs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -87,6 +89,7 @@ pub(crate) enum Command {
     Ping(PingArgs),
     Demo(DemoArgs),
     Bench(BenchArgs),
+    Sim(SimArgs),
     #[command(hide = true)]
     DemoReceiver(DemoReceiverArgs),
     #[command(hide = true)]

@@ -8,6 +8,7 @@ mod listen;
 mod ping;
 mod send;
 mod show;
+mod sim;
 pub(crate) mod stop;
 
 use crate::args::{Cli, Command};
@@ -32,6 +33,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,
         Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
         Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,
+        Command::Sim(args) => sim::run(&Settings::new(common, None)?, &args).await,
         Command::DemoReceiver(args) => crate::demo::receive(common.state.as_deref(), args.size).await,
         Command::BenchCrowd(args) => crate::bench::crowd(args.size),
     }

@@ -10,5 +10,6 @@
 mod demo;
 mod files;
 mod messages;
+mod sim;
 mod support;
 mod usage;

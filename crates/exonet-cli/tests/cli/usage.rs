@@ -42,6 +42,10 @@ fn errors_name_the_thing() {
         (&["listen", "--max-store", "much"], 2, "much"),
         (&["listen", "--allow", "friend"], 2, "friend"),
         (&["demo", "--loss", "2"], 2, "2"),
+        (&["sim", "--profile", "weird"], 2, "--profile list"),
+        (&["sim", "--trace"], 1, "--seed"),
+        (&["sim", "--replay", arg(&missing)], 1, "missing"),
+        (&["sim", "--replay", arg(&file)], 1, "not a schedule"),
         (&["demo-receiver", "--size", "8"], 1, "exon demo"),
     ];
     for (args, code, named) in table {
@@ -52,7 +56,7 @@ fn errors_name_the_thing() {
         assert!(ended.stdout.is_empty(), "{all}");
         assert!(!ended.stderr.contains("panicked"), "{all}");
     }
-    assert_eq!(std::fs::read(file).unwrap(), b"x");
+    assert_eq!(std::fs::read(&file).unwrap(), b"x");
 }
 
 #[test]
@@ -69,7 +73,7 @@ fn help_has_examples_and_exit_codes() {
     let world = World::new();
     let help = world.run(&["--help"]).expect(0).stdout;
     assert!(help.contains("EXAMPLES") && help.contains("EXIT CODES"), "{help}");
-    for command in ["id", "listen", "send", "cp", "ping", "demo", "bench"] {
+    for command in ["id", "listen", "send", "cp", "ping", "demo", "bench", "sim"] {
         assert!(help.contains(&format!("\n  {command}")), "{command}: {help}");
         let own = world.run(&[command, "--help"]).expect(0).stdout;
         assert!(own.contains("EXAMPLES"), "{own}");

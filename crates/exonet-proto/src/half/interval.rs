@@ -10,12 +10,14 @@ use std::ops::Range;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct IntervalSet {
     runs: VecDeque<Range<u64>>,
+    /// How many numbers there are in `runs`.
+    count: u64,
 }
 
 impl IntervalSet {
     /// The empty set.
     pub const fn new() -> Self {
-        Self { runs: VecDeque::new() }
+        Self { runs: VecDeque::new(), count: 0 }
     }
 
     /// True when no number is in the set.
@@ -26,6 +28,7 @@ impl IntervalSet {
     /// Removes every number.
     pub fn clear(&mut self) {
         self.runs.clear();
+        self.count = 0;
     }
 
     /// How many intervals are needed to write the set down.
@@ -33,9 +36,9 @@ impl IntervalSet {
         self.runs.len()
     }
 
-    /// How many numbers are in the set: O(intervals).
-    pub fn count(&self) -> u64 {
-        self.runs.iter().map(|r| r.end - r.start).sum()
+    /// How many numbers are in the set: O(1).
+    pub const fn count(&self) -> u64 {
+        self.count
     }
 
     /// The smallest number of the set.
@@ -104,18 +107,22 @@ impl IntervalSet {
         }
         if let Some(last) = self.runs.back_mut().filter(|last| last.end == range.start) {
             last.end = range.end;
+            self.count += range.end - range.start;
             return;
         }
         let from = self.runs.partition_point(|r| r.end < range.start);
         let to = self.runs.partition_point(|r| r.start <= range.end);
         if from == to {
+            self.count += range.end - range.start;
             self.runs.insert(from, range);
             return;
         }
+        let joined: u64 = self.runs.range(from..to).map(|r| r.end - r.start).sum();
         let end = self.runs.get(to - 1).map_or(range.end, |r| r.end.max(range.end));
         if let Some(first) = self.runs.get_mut(from) {
             first.start = first.start.min(range.start);
             first.end = end;
+            self.count += first.end - first.start - joined;
         }
         self.runs.drain(from + 1..to);
     }
@@ -129,6 +136,7 @@ impl IntervalSet {
         let Some(run) = self.runs.get_mut(at).filter(|r| r.start <= x) else {
             return false;
         };
+        self.count -= 1;
         if run.start == x {
             run.start += 1;
             if run.start == run.end {
@@ -153,9 +161,11 @@ impl IntervalSet {
             && range.start <= front.start
             && range.end < front.end
         {
+            self.count -= range.end.max(front.start) - front.start;
             front.start = front.start.max(range.end);
             return;
         }
+        self.count -= self.overlaps(range.clone()).map(|r| r.end - r.start).sum::<u64>();
         let from = self.runs.partition_point(|r| r.end <= range.start);
         let to = self.runs.partition_point(|r| r.start < range.end);
         if from >= to {
@@ -172,6 +182,7 @@ impl IntervalSet {
     /// Takes out every number below `floor`.
     pub fn remove_below(&mut self, floor: u64) {
         while let Some(front) = self.runs.front_mut() {
+            self.count -= front.end.min(floor).max(front.start) - front.start;
             if front.end <= floor {
                 self.runs.pop_front();
             } else {

@@ -152,7 +152,7 @@ impl Receiver {
         self.r == r && self.free.remove(s.0)
     }
 
-    /// How many slots are free: O(holes).
+    /// How many slots are free: O(1).
     pub fn free(&self) -> u64 {
         self.free.count()
     }

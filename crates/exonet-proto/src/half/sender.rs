@@ -17,8 +17,8 @@ pub struct Sender<T> {
     hi: Slot,
     e: Slot,
     r: Option<Incarnation>,
-    /// The highest amnesia frontier heard from the peer.
-    sb: Incarnation,
+    /// Every incarnation below is known to be gone, for good.
+    dead: Incarnation,
     tokens: Tokens<T>,
     early: Early<T>,
 }
@@ -35,8 +35,8 @@ pub struct Progress {
 impl<T> Sender<T> {
     /// `S{sck = hi = e = ck}`.
     pub fn open(clock: &Clock) -> Self {
-        let (ck, sb) = (Slot(clock.ck()), Incarnation(0));
-        Self { sck: ck, hi: ck, e: ck, r: None, sb, tokens: Tokens::new(), early: Early::none() }
+        let (ck, dead) = (Slot(clock.ck()), Incarnation(0));
+        Self { sck: ck, hi: ck, e: ck, r: None, dead, tokens: Tokens::new(), early: Early::none() }
     }
 
     /// `S{sck = ck, e = hi = ck + k}`: the first messages are bound at once, under the stamp `ts`. They may leave,
@@ -53,7 +53,8 @@ impl<T> Sender<T> {
 
     /// A record as the journal has it: its messages go on under their numbers; it holds no envelope and has asked
     /// for nothing since `clock` booted but the numbers of `early` messages, which are open under `ts`. Both come in
-    /// rising number.
+    /// rising number. What an ASK has passed by its `l` is not among them: no STATE claims it any more, so the journal
+    /// has its outcome first.
     pub fn recover(
         clock: &Clock,
         tokens: impl IntoIterator<Item = (Slot, Incarnation, T)>,
@@ -68,6 +69,21 @@ impl<T> Sender<T> {
         this.early = Early::recover(ts, early);
         this.sck = this.early.first().unwrap_or(this.sck);
         this
+    }
+
+    /// `e`: the next number to be bound. What is below was bound, or belonged to an incarnation that died.
+    pub fn e(&self) -> Slot {
+        self.e
+    }
+
+    /// `sck`: numbers below it were granted.
+    pub fn sck(&self) -> Slot {
+        self.sck
+    }
+
+    /// The highest number asked for.
+    pub fn hi(&self) -> Slot {
+        self.hi
     }
 
     /// `l`: no open message has, or will get, a number below.
@@ -114,11 +130,6 @@ impl<T> Sender<T> {
     /// The messages in doubt that have no incarnation yet, in rising order.
     pub fn early(&self) -> impl Iterator<Item = (Slot, &T)> {
         self.early.iter()
-    }
-
-    /// `hi`: no number above was ever asked for.
-    pub fn asked(&self) -> Slot {
-        self.hi
     }
 
     /// The message bound to `s`, and the incarnation it is bound under.
@@ -223,16 +234,16 @@ impl<T> Sender<T> {
     }
 
     fn take_grant(&mut self, state: &State) -> bool {
-        self.sb = self.sb.max(state.b);
         let live = state.live.as_ref();
-        let same = live.is_some() && self.r == Some(state.r);
-        if self.r.is_some_and(|r| r < state.b) && !same {
+        // A live record below `b` has outlived its rise, which another peer's record has caused.
+        let gone = live.map_or(state.b, |_| state.b.min(state.r));
+        self.dead = self.dead.max(gone);
+        if self.r.is_some_and(|r| r < self.dead) {
             self.e = self.e.max(self.sck); // envelopes of a dead incarnation
         }
-        // Older than the frontier we know: its incarnation may have been dead when `b` rose past it. Were it alive,
-        // the next STATE would grant as much.
-        let stale = state.b < self.sb && state.r < self.sb;
-        let Some(claim) = live.filter(|_| !stale && self.r.is_none_or(|r| state.r >= r)) else {
+        // An old STATE may grant what is dead by now: every message bound under it would end Unknown.
+        let newest = self.r.unwrap_or_default().max(self.dead);
+        let Some(claim) = live.filter(|_| state.r >= newest) else {
             return false;
         };
         // An ASK begins at `sck`, so never above an early message that is open: a record that began there would be
@@ -241,26 +252,11 @@ impl<T> Sender<T> {
         if granted <= self.sck {
             return false;
         }
-        if !same {
+        if self.r != Some(state.r) {
             self.e = self.e.max(self.sck);
         }
         self.r = Some(state.r);
         self.sck = granted;
         true
-    }
-
-    #[cfg(test)]
-    pub(super) fn sck(&self) -> Slot {
-        self.sck
-    }
-
-    #[cfg(test)]
-    pub(super) fn hi(&self) -> Slot {
-        self.hi
-    }
-
-    #[cfg(test)]
-    pub(super) fn e(&self) -> Slot {
-        self.e
     }
 }

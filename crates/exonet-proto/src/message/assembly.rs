@@ -13,8 +13,11 @@ const BLOCK: u64 = 64 << 10;
 /// The sender is told of so many bytes at the latest: half of the least that it keeps to send again.
 const NEWS: u64 = 32 << 10;
 
-/// Pieces without a gap that one message may consist of while it comes.
-const MAX_ISLANDS: usize = 4_096;
+/// Pieces without a gap that one message may consist of while it comes: at most, and a few more than one for so many
+/// of its bytes, so that the account of them takes no more memory than the message.
+const MAX_ISLANDS: u64 = 4_096;
+const FEW_ISLANDS: u64 = 16;
+const BYTES_PER_ISLAND: u64 = 16;
 
 /// A fragment that cannot be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,13 +79,17 @@ impl Assembly {
         let new: u64 = self.have.gaps(offset..end).map(|gap| gap.end - gap.start).sum();
         if new > 0 {
             let beside = self.have.overlaps(offset.saturating_sub(1)..end.saturating_add(1)).next().is_some();
-            if !beside && self.have.intervals() >= MAX_ISLANDS {
+            if !beside && self.have.intervals() as u64 >= self.max_islands() {
                 return Err(Refused::Scattered);
             }
             self.write(offset, bytes);
             self.have.insert(offset..end);
         }
         Ok(new)
+    }
+
+    fn max_islands(&self) -> u64 {
+        (self.total / BYTES_PER_ISLAND + FEW_ISLANDS).min(MAX_ISLANDS)
     }
 
     fn write(&mut self, offset: u64, bytes: &[u8]) {
@@ -250,11 +257,14 @@ mod tests {
     #[test]
     fn scattered_pieces_are_bounded_and_gaps_can_still_be_filled() {
         let mut a = Assembly::whole(1 << 20, 1 << 20);
-        for i in 0..MAX_ISLANDS as u64 {
+        for i in 0..MAX_ISLANDS {
             assert_eq!(a.insert(1 << 20, i * 2, &[1]), Ok(1));
         }
         assert_eq!(a.insert(1 << 20, 1 << 19, &[1]), Err(Refused::Scattered));
         assert_eq!(a.insert(1 << 20, 1, &[1]), Ok(1), "it joins two");
+        let mut small = Assembly::whole(1_600, 1_600);
+        let taken = (0..800).filter(|i| small.insert(1_600, i * 2, &[1]).is_ok());
+        assert_eq!(taken.count(), 116, "fewer of a small message");
     }
 
     #[test]

@@ -3,17 +3,18 @@
 use super::Node;
 use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
 use super::inbox::{Arrived, ArrivedBody};
+use super::peer::Peers;
 use crate::time::Now;
 
 impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
     ///
     /// None when nothing waits; [`Event::Readable`] says when something does again.
-    pub fn accept(&mut self, now: Now) -> Option<Incoming> {
+    pub fn accept(&mut self, _now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.inbox.pop()?;
-            if !self.is_alive(&arrived) {
-                self.take(now, &arrived);
+            if !is_waited_for(&self.peers, &arrived) {
+                self.drop_stale(&arrived);
                 continue;
             }
             let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
@@ -37,6 +38,10 @@ impl Node {
                 return self.accept(now);
             }
             let arrived = self.inbox.pop()?;
+            if !is_waited_for(&self.peers, &arrived) {
+                self.drop_stale(&arrived);
+                continue;
+            }
             if self.take(now, &arrived)
                 && let ArrivedBody::Whole(body) = arrived.body
             {
@@ -125,9 +130,28 @@ impl Node {
         taken
     }
 
+    /// A message that nobody waits for has left the receive queue.
+    fn drop_stale(&mut self, arrived: &Arrived) {
+        self.discard(arrived);
+        if let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) {
+            peer.inbound.drop_stale(arrived.id.r, arrived.wire_len);
+        }
+        self.inbox.stale_left();
+    }
+
+    /// Once enough of the receive queue is stale, all of that goes.
+    pub(super) fn sweep(&mut self) {
+        for arrived in self.inbox.sweep(|arrived| is_waited_for(&self.peers, arrived)) {
+            self.drop_stale(&arrived);
+        }
+    }
+
     /// The memory of a message in the queue is given back.
     fn discard(&mut self, arrived: &Arrived) {
         self.received = self.received.saturating_sub(arrived.held());
+        if let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) {
+            peer.inbound.waiting = peer.inbound.waiting.saturating_sub(arrived.held());
+        }
     }
 
     fn start_over(&mut self, now: Now, arrived: &Arrived) {
@@ -137,4 +161,13 @@ impl Node {
         peer.inbound.drop_partial(arrived.id.s);
         self.touch(now, arrived.peer);
     }
+}
+
+/// Whether a message of the receive queue could still be delivered.
+fn is_waited_for(peers: &Peers, arrived: &Arrived) -> bool {
+    let peer = peers.get(arrived.peer).filter(|peer| peer.id == arrived.id.sender);
+    peer.is_some_and(|peer| match arrived.body {
+        ArrivedBody::Whole(_) => peer.inbound.is_pending(arrived.id.s, arrived.id.r),
+        ArrivedBody::Stream { .. } => peer.inbound.is_announced(arrived.id.s, arrived.id.r),
+    })
 }

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Node;
 use super::event::{Event, MessageKey, Outcome, Priority};
-use super::inbound::Taken;
+use super::inbound::{ANNOUNCED, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
 use super::stamping::Admission;
@@ -28,19 +28,13 @@ impl Node {
             let met = peer.inbound.receiver.as_ref().is_some_and(|record| record.stamp() == ask.ts);
             self.stats.stamps_stale += u64::from(!met);
         }
-        if peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask.into())
-            == Answer::Challenge
-        {
+        let answer = peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask.into());
+        if answer == Answer::Challenge {
             self.stats.stamps_ahead += 1;
             peer.inbound.challenge = Some((ask.ts, now.wall));
         }
-        if let Some((r, lo)) = peer.inbound.stale() {
-            let stale = |id: &MessageId| id.sender == peer.id && id.r == r && id.s < lo;
-            for arrived in self.inbox.purge(stale) {
-                self.received = self.received.saturating_sub(arrived.held());
-                peer.inbound.drop_stale(arrived.id.s, arrived.wire_len);
-            }
-        }
+        self.inbox.note_stale(peer.inbound.take_stale());
+        self.sweep();
     }
 
     /// Sees to it that a stamp can be judged. False: later, when something is on the disk.
@@ -140,7 +134,8 @@ impl Node {
     }
 
     pub(super) fn on_messages(&mut self, now: Now, index: u32, r: Incarnation, entries: wire::Entries<'_>) {
-        let (limits, mut room) = (&self.config.limits, self.room());
+        let limits = &self.config.limits;
+        let cap = limits.received_bytes as u64;
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
@@ -151,7 +146,9 @@ impl Node {
                 continue;
             };
             let len = bytes.len() as u64;
-            if len.saturating_add(ARRIVED) > room {
+            // One message is always let in; beyond that, nobody has more than is left for all.
+            let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
+            if self.received > 0 && len + ARRIVED > left {
                 self.stats.dropped_for_room += 1;
                 tight = true;
                 continue;
@@ -162,7 +159,7 @@ impl Node {
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += len + ARRIVED;
-                    room = room.saturating_sub(len + ARRIVED);
+                    peer.inbound.waiting += len + ARRIVED;
                     let id = MessageId { sender: peer.id, r, s };
                     let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);
@@ -177,7 +174,7 @@ impl Node {
     }
 
     pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
-        let (limits, room) = (&self.config.limits, self.room());
+        let (limits, room) = (&self.config.limits, self.room(index));
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
@@ -196,7 +193,8 @@ impl Node {
                 self.stats.duplicates_suppressed += 1;
                 self.owe_state(now, index);
             }
-            Taken::NoRoom => {
+            Taken::NoRoom => self.stats.dropped_for_room += 1,
+            Taken::NoMemory => {
                 self.stats.dropped_for_room += 1;
                 self.reclaim(now);
             }
@@ -216,6 +214,9 @@ impl Node {
         };
         let body = message.slice(at..);
         self.received += len + ARRIVED;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.inbound.waiting += len + ARRIVED;
+        }
         let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
@@ -235,7 +236,7 @@ impl Node {
         let arrived = arrived(index, id, &head, ArrivedBody::Stream { len }, total);
         partial.assembly.skip(at as u64);
         // Replaced by the delivery's own key when it is handed out.
-        partial.stream = Some(super::event::DeliveryKey(u64::MAX));
+        partial.stream = Some(ANNOUNCED);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
@@ -301,10 +302,12 @@ impl Node {
         }
     }
 
-    /// Bytes that this node can hold beyond what it does or has promised to; one message is always let in.
-    fn room(&self) -> u64 {
+    /// Bytes that this node can hold for a peer beyond what it does or has promised to: nobody has more than is left
+    /// for all. One message is always let in.
+    fn room(&self, index: u32) -> u64 {
         let cap = self.config.limits.received_bytes as u64;
-        if self.received == 0 { u64::MAX } else { cap.saturating_sub(self.received) }
+        let own = self.peers.get(index).map_or(0, |peer| peer.inbound.memory());
+        if self.received == 0 { u64::MAX } else { cap.saturating_sub(self.received).saturating_sub(own) }
     }
 }
 

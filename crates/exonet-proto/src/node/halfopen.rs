@@ -1,5 +1,6 @@
 //! What openings may cost: the count of half-open peers, and a budget for public-key work.
 
+use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::{BTreeMap, VecDeque};
 
 use super::config::Limits;
@@ -55,6 +56,13 @@ impl HalfOpen {
 
     pub(super) const fn len(&self) -> usize {
         self.len
+    }
+
+    /// Half-open channels of the prefix that has the most, loopback aside.
+    pub(super) fn fullest(&self) -> usize {
+        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].map(Prefix::of);
+        let others = self.by_prefix.iter().filter(|(prefix, _)| !loopback.contains(prefix));
+        others.map(|(_, count)| *count).max().unwrap_or(0)
     }
 
     /// From half full on, or short of budget, an opening must prove its address.

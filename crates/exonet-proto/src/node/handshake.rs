@@ -122,7 +122,9 @@ impl Node {
             writer.ask(ask.into());
             write_early(&mut writer, &peer.outbound, &self.store);
         }
+        // Behind the frames the buffer has what was moved away or did not fit, which would be read as frames.
         let len = writer.len().max(super::opening::PAYLOAD);
+        writer.padding(len - writer.len());
         let payload = payload.get(..len)?;
         let mut datagram = header.to_vec();
         datagram.resize(header.len() + payload.len() + crypto::OPENING_OVERHEAD, 0);
@@ -156,7 +158,7 @@ impl Node {
             self.abort_opening(place);
             return None;
         }
-        let active = peer.link.roaming.as_ref().map(|roaming| roaming.active().addr().remote);
+        let active = peer.link.proven().map(|path| path.remote);
         let mut targets: Vec<SocketAddr> = active.into_iter().collect();
         targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
         let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
@@ -710,6 +712,7 @@ impl Node {
         }
         if link.keepalive_at(config) <= now.mono {
             link.confirm = true;
+            link.used_at = now.mono;
         }
         let idle = link.idle_at(config) <= now.mono;
         if link.previous.as_ref().is_some_and(|(_, until)| *until <= now.mono) {
@@ -723,8 +726,7 @@ impl Node {
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     fn leave(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get_mut(place) else { return };
-        let proven = peer.link.roaming.as_ref().map(Roaming::active).filter(|path| path.is_validated());
-        let to = proven.map(Path::addr);
+        let to = peer.link.proven();
         let mut datagram = Vec::new();
         if let Some(epoch) = peer.link.current.as_deref_mut() {
             epoch.seal(&mut datagram, 64, |_, writer| {

@@ -6,18 +6,25 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::config::Limits;
 use super::event::DeliveryKey;
+use super::inbox::ARRIVED;
 use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::time::{Mono, Wall};
 
 /// HAVE frames owed at once; a token that finds no room is probed again.
-const MAX_HAVES: usize = 32;
+pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
 /// that vanished, and each try costs an opening.
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// A drained record is dropped after this, though the sender has not passed it.
 const LINGER: Duration = Duration::from_secs(30);
+
+/// What a message of which a part has come takes at least.
+const PARTIAL: u64 = 320;
+
+/// In place of the key of a delivery that has not been handed out.
+pub(super) const ANNOUNCED: DeliveryKey = DeliveryKey(u64::MAX);
 
 /// A message of which a part has come.
 #[derive(Debug)]
@@ -42,8 +49,10 @@ pub(super) enum Taken {
     Partly,
     /// A copy, or of a slot or an incarnation that takes nothing.
     Ignored,
-    /// No room: as if it had been lost.
+    /// Beyond what this peer may have under way: as if it had been lost.
     NoRoom,
+    /// The node has no memory for it: as if it had been lost.
+    NoMemory,
     /// The peer broke a rule.
     Violation,
 }
@@ -71,19 +80,20 @@ pub(super) struct Inbound {
     /// Slots whose message is complete and has not been taken: copies are suppressed.
     pending: IntervalSet,
     partial: BTreeMap<Slot, Partial>,
-    large: usize,
+    /// Of the partly received messages, the large ones.
+    pub(super) large: usize,
     /// Pooled bytes taken by the application under the record's incarnation.
     taken: u64,
     /// Pooled bytes that the sender has given up under it.
     abandoned: u64,
     /// Pooled bytes that are complete and not taken, or promised to a partial message.
-    held: u64,
+    pub(super) held: u64,
     /// An ASK that was granted nothing, for want of room, while there is no record.
     wants: Option<Ask>,
     /// A STATE has to leave by then.
     state_at: Mono,
     /// HAVEs owed.
-    haves: VecDeque<Slot>,
+    pub(super) haves: VecDeque<Slot>,
     /// See [`Inbound::claim_from`].
     claim_from: Slot,
     /// When the peer was last heard, and when it is reminded of its free slots.
@@ -95,8 +105,12 @@ pub(super) struct Inbound {
     drained_at: Mono,
     /// Bytes of memory set aside for partial messages.
     promised: u64,
-    /// Of these, given back and not yet counted by the node.
+    /// Bytes of memory of its messages in the receive queue, those handed out included.
+    pub(super) waiting: u64,
+    /// Of what was set aside, given back and not yet counted by the node.
     freed: u64,
+    /// Messages in the receive queue that nobody waits for any more, and that the node does not know of yet.
+    stale: usize,
     /// Deliveries whose message will not go on: their readers have to be told.
     pub(super) aborted: Vec<DeliveryKey>,
 }
@@ -124,7 +138,9 @@ impl Inbound {
             reminding: false,
             drained_at: Mono::NEVER,
             promised: 0,
+            waiting: 0,
             freed: 0,
+            stale: 0,
             aborted: Vec::new(),
         }
     }
@@ -134,9 +150,29 @@ impl Inbound {
         self.promised
     }
 
+    /// Messages that are partly there.
+    pub(super) fn parts(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Bytes of memory given back and not yet counted by the node.
+    pub(super) const fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// Bytes of memory that this peer takes.
+    pub(super) const fn memory(&self) -> u64 {
+        self.promised.saturating_add(self.waiting)
+    }
+
     /// Bytes of memory given back since the last call, completed messages aside.
     pub(super) fn take_freed(&mut self) -> u64 {
         std::mem::take(&mut self.freed)
+    }
+
+    /// Messages of this peer in the receive queue that have become stale since the last call.
+    pub(super) fn take_stale(&mut self) -> usize {
+        std::mem::take(&mut self.stale)
     }
 
     /// Slots that this node is willing to grant beyond those that are free.
@@ -153,6 +189,7 @@ impl Inbound {
         self.wants = (self.receiver.is_none() && wants).then_some(ask);
         self.note_record(before);
         self.stamped = ask.ts.is_some();
+        self.note_stale();
         if wants {
             self.owe_state(now);
         }
@@ -195,6 +232,7 @@ impl Inbound {
     }
 
     fn clear(&mut self) {
+        self.stale += usize::try_from(self.pending.count()).unwrap_or(usize::MAX);
         self.pending.clear();
         while let Some((_, partial)) = self.partial.pop_first() {
             self.release_partial(&partial);
@@ -206,17 +244,18 @@ impl Inbound {
         self.haves.clear();
     }
 
-    /// Slots of messages that wait for the application although the sender has given them up: they serve nobody.
-    pub(super) fn stale(&self) -> Option<(Incarnation, Slot)> {
-        let record = self.receiver.as_ref()?;
+    /// Messages that wait for the application although the sender has given them up serve nobody.
+    fn note_stale(&mut self) {
+        let Some(record) = self.receiver.as_ref() else { return };
         let (_, lo, _) = record.parts();
-        let first = self.pending.first()?;
-        (first < lo.0).then_some((record.incarnation(), lo))
+        let passed: u64 = self.pending.overlaps(0..lo.0).map(|run| run.end - run.start).sum();
+        self.stale += usize::try_from(passed).unwrap_or(usize::MAX);
+        self.pending.remove_below(lo.0);
     }
 
-    /// Such a message has left the receive queue.
-    pub(super) fn drop_stale(&mut self, s: Slot, len: u64) {
-        if self.pending.remove(s.0) && len <= POOLED {
+    /// Such a message, of incarnation `r`, has left the receive queue.
+    pub(super) fn drop_stale(&mut self, r: Incarnation, len: u64) {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && len <= POOLED {
             self.held = self.held.saturating_sub(len);
         }
     }
@@ -232,7 +271,10 @@ impl Inbound {
     fn release_partial(&mut self, partial: &Partial) {
         self.promised = self.promised.saturating_sub(partial.promise);
         self.freed = self.freed.saturating_add(partial.promise);
-        self.aborted.extend(partial.stream);
+        match partial.stream {
+            Some(ANNOUNCED) => self.stale += 1,
+            stream => self.aborted.extend(stream),
+        }
         if partial.assembly.total() <= POOLED {
             self.held = self.held.saturating_sub(partial.assembly.total());
         } else {
@@ -301,12 +343,15 @@ impl Inbound {
     fn begin(&mut self, s: Slot, total: u64, limits: &Limits, room: u64) -> Option<Taken> {
         let window = limits.body_window.max(POOLED);
         let whole = total <= limits.stream_above.max(POOLED);
-        let promise = if whole { total } else { window };
+        let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
         if total <= POOLED && self.held.saturating_add(total) > limits.pool_window.max(POOLED) {
             return Some(Taken::Violation);
         }
-        if room < promise || (total > POOLED && self.large >= limits.bodies) {
+        if total > POOLED && self.large >= limits.bodies {
             return Some(Taken::NoRoom);
+        }
+        if room < promise {
+            return Some(Taken::NoMemory);
         }
         if total <= POOLED {
             self.held += total;
@@ -357,6 +402,17 @@ impl Inbound {
         Taken::Partly
     }
 
+    /// A message in one piece waits in the receive queue, and can be taken.
+    pub(super) fn is_pending(&self, s: Slot, r: Incarnation) -> bool {
+        self.pending.contains(s.0) && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
+    }
+
+    /// A message that is read as it comes waits in the receive queue.
+    pub(super) fn is_announced(&self, s: Slot, r: Incarnation) -> bool {
+        self.partial.get(&s).is_some_and(|partial| partial.stream == Some(ANNOUNCED))
+            && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
+    }
+
     pub(super) fn partial(&mut self, s: Slot) -> Option<&mut Partial> {
         self.partial.get_mut(&s)
     }
@@ -376,7 +432,8 @@ impl Inbound {
             return false;
         };
         let taken = record.take(s, r);
-        if self.pending.remove(s.0) && len <= POOLED {
+        self.pending.remove(s.0);
+        if len <= POOLED {
             self.held = self.held.saturating_sub(len);
         }
         if let Some(mut partial) = self.partial.remove(&s) {

@@ -10,6 +10,9 @@ use crate::id::MessageId;
 /// What a message in the receive queue takes beside its bytes.
 pub(super) const ARRIVED: u64 = 160;
 
+/// The queue is looked through once this share of it is stale: so each stale message costs that many looks.
+const STALE_SHARE: usize = 8;
+
 /// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
 #[derive(Debug)]
 pub(super) struct Arrived {
@@ -49,6 +52,8 @@ pub(super) struct Inbox {
     next_key: u64,
     /// The application has been told that there is something.
     said: bool,
+    /// Messages in `ready` that nobody waits for any more.
+    stale: usize,
 }
 
 impl Inbox {
@@ -69,10 +74,23 @@ impl Inbox {
         next
     }
 
-    /// Takes out the messages in one piece that nobody waits for any more.
-    pub(super) fn purge(&mut self, stale: impl Fn(&MessageId) -> bool) -> VecDeque<Arrived> {
-        let whole = |arrived: &Arrived| matches!(arrived.body, ArrivedBody::Whole(_));
-        let (gone, kept) = self.ready.drain(..).partition(|arrived| whole(arrived) && stale(&arrived.id));
+    /// So many messages of the queue have become stale: nobody waits for them any more.
+    pub(super) fn note_stale(&mut self, messages: usize) {
+        self.stale += messages;
+    }
+
+    /// One of them has left the queue.
+    pub(super) fn stale_left(&mut self) {
+        self.stale = self.stale.saturating_sub(1);
+    }
+
+    /// Takes out what nobody waits for, once that is an eighth of the queue.
+    pub(super) fn sweep(&mut self, waited_for: impl Fn(&Arrived) -> bool) -> VecDeque<Arrived> {
+        if self.stale == 0 || self.stale * STALE_SHARE < self.ready.len() {
+            return VecDeque::new();
+        }
+        self.stale = 0;
+        let (kept, gone) = self.ready.drain(..).partition(waited_for);
         self.ready = kept;
         self.said &= !self.ready.is_empty();
         gone
@@ -81,6 +99,16 @@ impl Inbox {
     /// Whether the next message is in one piece. None: there is none.
     pub(super) fn front_is_whole(&self) -> Option<bool> {
         self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
+    }
+
+    /// Messages in one piece that have arrived and have not been taken.
+    pub(super) fn pieces(&self) -> usize {
+        self.ready.iter().chain(self.handed.values()).filter(|arrived| arrived.held() > 0).count()
+    }
+
+    /// Bytes of memory of all that has arrived and has not been taken.
+    pub(super) fn held(&self) -> u64 {
+        self.ready.iter().chain(self.handed.values()).map(Arrived::held).sum()
     }
 
     pub(super) fn len(&self) -> usize {

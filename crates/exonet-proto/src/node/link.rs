@@ -9,19 +9,21 @@ use super::epoch::{Epoch, Held, Pending};
 use super::opening::Opening;
 use crate::channel::congestion::{Congestion, Cubic, Fixed};
 use crate::channel::mtu::BASE;
-use crate::channel::path::PathAddr;
+use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Recovery, Roaming, recovery};
 use crate::time::Mono;
 use crate::wire::ChannelIndex;
 
 /// Pings of the application that wait to leave.
-const MAX_PINGS: usize = 64;
+pub(super) const MAX_PINGS: usize = 64;
 /// Answers to path challenges that wait to leave.
-const MAX_RESPONSES: usize = 4;
+pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
 /// Probe timeouts without any answer after which an opening goes out beside the probes.
 const REOPEN_AFTER: u32 = 2;
+/// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
+const MIN_IDLE: Duration = Duration::from_secs(1);
 
 /// What carries bytes to a peer and back.
 #[derive(Debug)]
@@ -61,6 +63,8 @@ pub(super) struct Link {
     pub(super) spoke_at: Mono,
     /// When that was first done since the peer was heard.
     asked_at: Mono,
+    /// When the channel last served the halves, the application or a keepalive, at either end.
+    pub(super) used_at: Mono,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
     datagram_cap: u16,
@@ -90,6 +94,7 @@ impl Link {
             heard_at: now,
             spoke_at: now,
             asked_at: now,
+            used_at: now,
             packets_sent: 0,
             packets_lost: 0,
             datagram_cap: config.max_datagram,
@@ -128,6 +133,12 @@ impl Link {
 
     pub(super) fn remote(&self) -> Option<SocketAddr> {
         self.current.as_ref().and(self.roaming.as_ref()).map(|roaming| roaming.active().addr().remote)
+    }
+
+    /// Where the peer was proven to be. Elsewhere it gets what its own packets allow, and no openings.
+    pub(super) fn proven(&self) -> Option<PathAddr> {
+        let active = self.roaming.as_ref().map(Roaming::active);
+        active.filter(|path| path.is_validated()).map(Path::addr)
     }
 
     pub(super) fn pto(&self) -> Duration {
@@ -178,9 +189,11 @@ impl Link {
         self.recovery.pto_count() >= REOPEN_AFTER
     }
 
-    /// When the keys are to be renewed: the side that began them goes first.
+    /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no
+    /// renewal, which would keep the channel from ever being idle.
     pub(super) fn rekey_at(&self, config: &Config) -> Mono {
-        let Some(epoch) = self.current.as_ref().filter(|_| self.opening.is_none() && !self.reopen) else {
+        let free = self.opening.is_none() && !self.reopen;
+        let Some(epoch) = self.current.as_ref().filter(|epoch| free && self.used_at > epoch.born) else {
             return Mono::NEVER;
         };
         let patience = if epoch.initiator { config.rekey_after } else { config.rekey_after * 5 / 4 };
@@ -198,7 +211,8 @@ impl Link {
     /// The shorter of both ends' patience: who drops first, drops for both.
     fn idle_timeout(&self, config: &Config) -> Duration {
         let theirs = self.current.as_ref().map(|epoch| epoch.params.idle_timeout);
-        theirs.filter(|theirs| !theirs.is_zero()).map_or(config.idle_timeout, |t| t.min(config.idle_timeout))
+        let Some(theirs) = theirs.filter(|theirs| !theirs.is_zero()) else { return config.idle_timeout };
+        theirs.max(MIN_IDLE).min(config.idle_timeout)
     }
 
     /// When a sign of life is due.

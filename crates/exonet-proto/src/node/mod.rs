@@ -9,6 +9,7 @@
 //! * Each poll costs O(what is ready), never O(peers).
 
 mod arena;
+mod audit;
 mod commands;
 mod config;
 mod deliveries;
@@ -34,6 +35,7 @@ mod transmit;
 
 use peer::Peer;
 
+pub use audit::{Holding, Records};
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,

@@ -41,7 +41,7 @@ pub enum Boot {
 
 /// Datagrams that wait to leave outside of any channel: answers, RETRYs, version hints. More are dropped, as the
 /// network might.
-const MAX_LOOSE: usize = 1_024;
+pub(super) const MAX_LOOSE: usize = 1_024;
 /// Nothing that is due is looked at more often than this.
 const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
 /// Doublings of that for a peer whose due things cannot leave.
@@ -417,6 +417,7 @@ impl Node {
         for key in peer.inbound.aborted.drain(..) {
             self.events.push_back(Event::BodyReadable { key });
         }
+        self.inbox.note_stale(peer.inbound.take_stale());
     }
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
@@ -515,6 +516,7 @@ impl Node {
             sender_records: senders,
             receiver_records: receivers,
             open_messages: self.store.len(),
+            waiting: self.inbox.len(),
             received_bytes: usize::try_from(self.received).unwrap_or(usize::MAX),
             ..self.stats
         }

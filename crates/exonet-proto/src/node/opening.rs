@@ -10,7 +10,7 @@ use crate::wire::{self, ChannelIndex};
 /// An opening is repeated after this, doubling up to the other.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(4);
-/// RETRYs obeyed at most.
+/// RETRYs obeyed at most for a copy that leaves in its time: some may be forged by who has seen the opening.
 const MAX_RETRIES: u8 = 3;
 
 /// Noise message 1, encrypted once: every copy is the same to the byte, but for mac2.
@@ -24,6 +24,8 @@ pub(super) struct Opening {
     mac1: [u8; MAC_LEN],
     attempts: u32,
     retries: u8,
+    /// The next copy leaves for a RETRY's sake.
+    obeying: bool,
     next_at: Mono,
     /// Where copies have gone, the latest last.
     sent_to: Vec<SocketAddr>,
@@ -50,6 +52,7 @@ impl Opening {
             mac1,
             attempts: 0,
             retries: 0,
+            obeying: false,
             next_at: now,
             sent_to: Vec::new(),
         }
@@ -90,6 +93,9 @@ impl Opening {
         let round = (self.attempts / count).min(8);
         let wait = FIRST_RETRY.saturating_mul(1 << round).min(LAST_RETRY) / count;
         self.attempts = self.attempts.saturating_add(1);
+        if !std::mem::take(&mut self.obeying) {
+            self.retries = 0;
+        }
         self.sent_to.retain(|known| known != target);
         self.sent_to.push(*target);
         self.next_at = now + wait + wait * u32::from(jitter) / 1_024;
@@ -102,6 +108,7 @@ impl Opening {
             return;
         }
         self.retries += 1;
+        self.obeying = true;
         let body = self.datagram.len().saturating_sub(MAC_LEN);
         let mac2 = OpeningMac::mac2(cookie, self.datagram.get(..body).unwrap_or_default());
         self.datagram.truncate(body);

@@ -46,7 +46,8 @@ pub(super) struct Outbound {
     queue: SendQueue,
     /// Large messages that wait until fewer are under way.
     waiting: VecDeque<(Flow, MessageKey)>,
-    bodies: u64,
+    /// Large messages under way.
+    pub(super) bodies: u64,
     /// Slots of messages of which something has to be sent again.
     lost: IntervalSet,
     /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
@@ -181,7 +182,7 @@ impl Outbound {
     ) -> u64 {
         let Some(sender) = self.sender.as_ref().filter(|sender| sender.is_idle()) else { return 0 };
         let keys = self.first(store, all, room as u64);
-        let numbers = clock.limit().0.saturating_sub(clock.ck().max(sender.asked().0));
+        let numbers = clock.limit().0.saturating_sub(clock.ck().max(sender.hi().0));
         if keys.is_empty() || numbers < keys.len() as u64 {
             return 0;
         }
@@ -714,9 +715,11 @@ impl Outbound {
         ask
     }
 
-    /// Whether envelopes run low enough to ask for more.
-    pub(super) fn wants_envelopes(&self, window: u64) -> bool {
-        let Some(sender) = self.sender.as_ref().filter(|_| self.letters > 0) else {
+    /// Whether envelopes run low enough to ask for more. What the clock does not allow is not asked for: the same
+    /// ASK would leave in every packet.
+    pub(super) fn wants_envelopes(&self, clock: &Clock, window: u64) -> bool {
+        let more = |sender: &&Sender<MessageKey>| self.letters > 0 && sender.hi() < clock.limit();
+        let Some(sender) = self.sender.as_ref().filter(more) else {
             return false;
         };
         let held = sender.envelopes().saturating_add(sender.ungranted());

@@ -13,7 +13,7 @@ use crate::id::NodeId;
 use crate::time::{Mono, Wall};
 
 /// Address hints kept of one peer.
-const MAX_HINTS: usize = 8;
+pub(super) const MAX_HINTS: usize = 8;
 
 /// A peer: the two halves, which hold the promise, and the link, which holds none.
 #[derive(Debug)]
@@ -75,7 +75,7 @@ impl Peer {
 
     /// It is known where an opening could go.
     pub(super) fn has_address(&self) -> bool {
-        self.link.roaming.is_some() || !self.hints.is_empty()
+        self.link.proven().is_some() || !self.hints.is_empty()
     }
 
     /// There is something to say that needs keys.

@@ -116,7 +116,7 @@ impl Node {
         from: PathAddr,
         frames: Frames<'_>,
     ) -> Result<bool, Malformed> {
-        let mut eliciting = false;
+        let (mut eliciting, mut challenge) = (false, None);
         for frame in frames {
             let frame = frame?;
             eliciting |= frame.is_ack_eliciting();
@@ -131,14 +131,14 @@ impl Node {
                     self.drop_channel(now, place);
                     return Ok(false);
                 }
-                Frame::PathChallenge(data) => {
-                    if let Some(peer) = self.peers.get_mut(place) {
-                        peer.link.respond(from, data);
-                    }
-                }
+                Frame::PathChallenge(data) => challenge = Some(data),
                 Frame::PathResponse(data) => self.on_response(now, place, from, data),
                 frame => self.on_half_frame(now, place, frame),
             }
+        }
+        // One for a packet, which is no shorter: an address that is not proven gets no more than came from it.
+        if let (Some(data), Some(peer)) = (challenge, self.peers.get_mut(place)) {
+            peer.link.respond(from, data);
         }
         Ok(eliciting)
     }
@@ -166,9 +166,11 @@ impl Node {
             Frame::Abandoned { r, bytes } => self.on_abandoned(now, place, r, bytes),
             _ => {}
         }
-        if engages && let Some(peer) = self.peers.get_mut(place).filter(|peer| peer.link.tentative.is_none())
-        {
-            peer.inbound.engaged(now.mono, peer.link.pto() * 3);
+        if let Some(peer) = self.peers.get_mut(place).filter(|_| engages) {
+            peer.link.used_at = now.mono;
+            if peer.link.tentative.is_none() {
+                peer.inbound.engaged(now.mono, peer.link.pto() * 3);
+            }
         }
     }
 
@@ -183,9 +185,10 @@ impl Node {
             if !moved.keep_congestion {
                 peer.link.on_path_change(now.mono, config);
             }
-            // Where it answers from: the next opening goes there first.
-            peer.add_hint(from.remote);
-            let (peer, remote) = (peer.id, from.remote);
+            // Where the challenge went, wherever the answer seems to come from: the next opening goes there first.
+            let Some(remote) = peer.link.remote() else { return };
+            peer.add_hint(remote);
+            let peer = peer.id;
             self.events.push_back(Event::Connected { peer, remote });
         }
     }

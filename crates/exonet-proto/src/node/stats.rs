@@ -72,6 +72,8 @@ pub struct Stats {
     pub receiver_records: usize,
     /// Now: messages queued or in doubt.
     pub open_messages: usize,
+    /// Now: messages in the receive queue.
+    pub waiting: usize,
     /// Now: bytes received and not yet taken, and those set aside for messages that are partly there.
     pub received_bytes: usize,
 }

@@ -26,7 +26,7 @@ const QUIET_PACKETS: u32 = 32;
 /// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
 const PAD_SHARE: usize = 8;
 /// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
-const MAX_REMEMBERED: usize = 1 << 18;
+pub(super) const MAX_REMEMBERED: usize = 1 << 18;
 /// Most free ranges in a STATE.
 const MAX_STATE_RANGES: u16 = 256;
 /// Challenges, and packets of acknowledgements alone.
@@ -133,6 +133,8 @@ enum Purpose {
 #[derive(Clone, Copy, Default)]
 struct Made {
     eliciting: bool,
+    /// It carries something for the halves or the application.
+    serves: bool,
     /// There is more than fitted.
     more: bool,
 }
@@ -270,6 +272,7 @@ impl Assembler<'_> {
             }
             let lonely =
                 purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+            made.serves = fill.eliciting;
             if lonely && !fill.eliciting {
                 fill.eliciting |= fill.writer.ping();
             }
@@ -290,6 +293,9 @@ impl Assembler<'_> {
         let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
         link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
+        if made.serves {
+            link.used_at = self.now;
+        }
         if made.eliciting {
             link.confirm = false;
             link.probes = link.probes.saturating_sub(1);
@@ -369,7 +375,7 @@ impl Filling<'_, '_> {
             let ask = Ask::farewell(clock);
             outbound.farewell_due = !self.ask(ask, Carried::Farewell);
         }
-        if (outbound.ask_due || outbound.wants_envelopes(window))
+        if (outbound.ask_due || outbound.wants_envelopes(clock, window))
             && let Some(ask) = outbound.ask(self.now, clock, window, pto)
         {
             self.ask(ask, Carried::Ask);

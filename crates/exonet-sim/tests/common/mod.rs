@@ -2,6 +2,8 @@
 
 #![allow(dead_code, unreachable_pub)]
 
+pub mod siege;
+
 use core::time::Duration;
 
 use exonet_proto::node::{Config, Policy};

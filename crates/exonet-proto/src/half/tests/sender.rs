@@ -270,6 +270,8 @@ fn a_grant_older_than_the_amnesia_frontier_is_not_taken() {
     // Sent by record 5 before it was evicted: an envelope of it would only make one more message Unknown.
     assert_eq!(hear(&mut sender, &live(0, 5, 8, &[0..8])), (vec![], false));
     assert_eq!(sender.bind(1), Err(1));
+    // Nor when `b` had risen already, for another peer's record.
+    assert_eq!(hear(&mut sender, &live(6, 5, 8, &[0..8])), (vec![], false));
     assert!(hear(&mut sender, &live(0, 6, 8, &[1..8])).1, "6 is not below 6");
     assert_eq!(sender.bind(1), Ok((Slot(1), Incarnation(6))));
 }

@@ -1,0 +1,63 @@
+//! One world.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use exonet_sim::scenario::{self, Report, Schedule};
+
+use super::sweep::tell;
+use super::totals::Totals;
+use super::worker::{End, Small, World, small};
+use crate::command::stop::stop;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// Runs it; `trace`: tells everything that happens.
+pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) -> Result<Exit, Failure> {
+    let begun = Instant::now();
+    let stop = stop(None)?;
+    let whole = schedule.clone();
+    let running = tokio::task::spawn_blocking(move || world(&schedule, trace));
+    let (report, shrunk) = tokio::select! {
+        done = running => done.map_err(|e| Failure::new("the world broke down").because(&e))??,
+        _ = stop => return Ok(Exit::Interrupted),
+    };
+    let mut totals = Totals::default();
+    totals.seeds = 1;
+    totals.add(&report);
+    settings.output.text(&report.to_string())?;
+    let sound = report.findings.is_empty();
+    if !sound {
+        totals.violations = 1;
+        tell(
+            settings,
+            &World { seed: whole.seed, profile: whole.profile, end: End::Broken(report, shrunk) },
+        )?;
+    }
+    settings.output.text(&format!("\n{}", totals.table()))?;
+    settings.output.line(&totals.summary(begun.elapsed(), false))?;
+    Ok(if sound { Exit::Success } else { Exit::Error })
+}
+
+/// The report, and what a violation shrinks to.
+fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Small>), Failure> {
+    let scenario = schedule.scenario();
+    let report = if trace {
+        let mut out = io::BufWriter::new(io::stdout().lock());
+        let mut written = Ok(());
+        let report = scenario::run_traced(&scenario, &mut |lines| {
+            if written.is_ok() {
+                written = out.write_all(lines.as_bytes());
+            }
+        });
+        written
+            .and_then(|()| out.flush())
+            .map_err(|e| Failure::new("cannot write to standard output").because(&e))?;
+        report
+    } else {
+        scenario::run(&scenario)
+    };
+    let shrunk = if report.findings.is_empty() || trace { None } else { small(schedule) };
+    Ok((report, shrunk))
+}

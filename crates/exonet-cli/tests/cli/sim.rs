@@ -1,0 +1,46 @@
+//! Generated worlds from the command line.
+use crate::support::World;
+use serde_json::Value;
+
+fn summary(lines: &[Value]) -> Value {
+    let last = lines.last().unwrap().clone();
+    assert_eq!(last["type"], "summary");
+    for field in ["seeds", "messages", "crashes", "partitions", "virtual_hours", "seconds", "violations"] {
+        assert!(last[field].is_number(), "{field}: {last}");
+    }
+    last
+}
+
+#[test]
+fn sound_worlds_end_well() {
+    let args = ["sim", "--seeds", "3", "--first-seed", "5", "--profile", "all", "--jobs", "2", "--json"];
+    let last = summary(&World::new().run(&args).expect(0).lines());
+    assert_eq!((&last["seeds"], &last["violations"]), (&3.into(), &0.into()));
+    assert!(last["messages"].as_u64().unwrap() > 1_000, "{last}");
+    assert!(last["coverage"]["delivered"].as_u64().unwrap() > 1_000, "{last}");
+}
+
+#[test]
+fn a_violation_is_told_and_comes_again() {
+    let args = ["sim", "--seed", "2", "--profile", "rollback", "--json"];
+    let ended = World::new().run(&args).expect(1);
+    let violation = ended.of_type("violation").pop().unwrap();
+    assert_eq!(summary(&ended.lines())["violations"], 1);
+    let schedule = violation["schedule"].as_str().unwrap();
+    assert!(schedule.lines().count() < 14 && schedule.contains("forgets D"), "{schedule}");
+
+    let world = World::new();
+    let file = world.file("schedule", schedule.as_bytes());
+    let again = world.run(&["sim", "--replay", crate::support::arg(&file), "--trace"]).expect(1);
+    for word in ["* n4 crashes", "says opening", "takes m0", "VIOLATION"] {
+        assert!(again.stdout.contains(word), "{word}: {}", again.stdout);
+    }
+}
+
+#[test]
+fn profiles_are_listed() {
+    let listed = World::new().run(&["sim", "--profile", "list"]).expect(0).stdout;
+    for name in ["default", "lossy", "slow-apps", "calm", "rollback", "all"] {
+        assert!(listed.contains(&format!("  {name} ")), "{name}: {listed}");
+    }
+}

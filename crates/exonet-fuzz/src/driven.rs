@@ -1,0 +1,172 @@
+//! A real node with what surrounds it: time, a perfect disk, and an application that takes what arrives.
+
+use core::net::{Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::collections::BTreeSet;
+
+use exonet_proto::crypto::SecretKey;
+use exonet_proto::node::{
+    Arrival, BodyRead, Boot, Config, DeliveryKey, Event, IncomingBody, Limits, MessageKey, Node, Outcome,
+    Policy,
+};
+use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
+
+/// Rings of one instant, after which a timer is held for one that never ends.
+const PATIENCE: u32 = 100;
+
+/// A real node.
+pub(crate) struct Driven {
+    pub(crate) node: Node,
+    pub(crate) addr: SocketAddr,
+    /// It takes what arrives as soon as it arrives.
+    pub(crate) reads: bool,
+    reading: BTreeSet<DeliveryKey>,
+    /// What was taken, each once.
+    pub(crate) taken: BTreeSet<MessageId>,
+    /// What is open, by key.
+    pub(crate) open: BTreeSet<MessageKey>,
+    pub(crate) delivered: u64,
+}
+
+/// Bounds small enough that a fuzzer meets them.
+pub(crate) fn config(policy: Policy) -> Config {
+    let limits = Limits {
+        peers: 8,
+        half_open: 4,
+        half_open_per_prefix: 3,
+        openings_per_second: 50,
+        queued_messages: 32,
+        queued_bytes: 1 << 18,
+        message: 1 << 20,
+        slots: 64,
+        pool_window: 1 << 16,
+        body_window: 1 << 16,
+        bodies: 2,
+        stream_above: 1 << 17,
+        received_bytes: 4 << 20,
+    };
+    Config { limits, ..Config::new(policy) }
+}
+
+impl Driven {
+    pub(crate) fn new(config: Config, secret: u8, now: Mono) -> Self {
+        let key = SecretKey::from_bytes([secret; 32]);
+        let node = Node::new(config, key, Boot::Ephemeral, [secret; 32], at(now));
+        let addr = SocketAddr::from((Ipv4Addr::new(10, 1, 0, secret), 7_000));
+        let (reading, taken, open) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        Self { node, addr, reads: true, reading, taken, open, delivered: 0 }
+    }
+
+    pub(crate) fn id(&self) -> NodeId {
+        self.node.id()
+    }
+
+    /// A datagram arrives.
+    pub(crate) fn hear(&mut self, now: Mono, from: SocketAddr, data: &mut [u8]) {
+        self.node.handle_datagram(at(now), Arrival { remote: from, local_ip: None, ecn: 0 }, data);
+    }
+
+    /// All that a driver does after a call; what leaves, with its destination.
+    pub(crate) fn pump(&mut self, now: Mono) -> Vec<(SocketAddr, Vec<u8>)> {
+        let (mut out, mut buffer) = (Vec::new(), Vec::new());
+        loop {
+            if let Some(batch) = self.node.poll_persist() {
+                self.node.handle_persisted(at(now), batch.lsn);
+            }
+            self.application(now);
+            let before = out.len();
+            while let Some(transmit) = self.node.poll_transmit(at(now), 16, &mut buffer) {
+                assert_eq!(transmit.len, buffer.len());
+                out.extend(buffer.chunks(transmit.segment).map(|data| (transmit.remote, data.to_vec())));
+                assert!(out.len() - before < 4_096, "a node sends without end");
+            }
+            self.heed();
+            if out.len() == before {
+                return out;
+            }
+        }
+    }
+
+    fn application(&mut self, now: Mono) {
+        if !self.reads {
+            return;
+        }
+        while let Some(incoming) = self.node.recv(at(now)) {
+            match incoming.body {
+                IncomingBody::Whole(_) => self.delivery(incoming.id),
+                IncomingBody::Stream { .. } => {
+                    self.reading.insert(incoming.key);
+                }
+            }
+        }
+        let reading: Vec<_> = self.reading.iter().copied().collect();
+        for key in reading {
+            loop {
+                match self.node.body_read(at(now), key) {
+                    BodyRead::Data(data) => assert!(!data.is_empty()),
+                    BodyRead::Pending => break,
+                    BodyRead::End => {
+                        self.node.done(at(now), key);
+                        self.reading.remove(&key);
+                        break;
+                    }
+                    BodyRead::Aborted => {
+                        self.node.release(at(now), key);
+                        self.reading.remove(&key);
+                        break;
+                    }
+                }
+            }
+        }
+    }
+
+    fn delivery(&mut self, id: MessageId) {
+        assert!(self.taken.insert(id), "{id} was delivered twice");
+    }
+
+    fn heed(&mut self) {
+        while let Some(event) = self.node.poll_event() {
+            if let Event::Outcome { key, outcome, .. } = event {
+                assert!(self.open.remove(&key), "a message has two outcomes");
+                self.delivered += u64::from(outcome == Outcome::Delivered);
+            }
+        }
+    }
+
+    /// When it rings next.
+    pub(crate) fn rings_at(&self) -> Option<Mono> {
+        self.node.poll_timeout()
+    }
+
+    /// Lets its timers ring until `until`, giving what leaves to `post`. `now` ends there.
+    pub(crate) fn wait(
+        &mut self,
+        now: &mut Mono,
+        until: Mono,
+        mut post: impl FnMut(&mut Self, Mono, Vec<(SocketAddr, Vec<u8>)>),
+    ) {
+        let mut patience = PATIENCE;
+        while let Some(due) = self.rings_at().filter(|due| *due <= until) {
+            patience = if due > *now { PATIENCE } else { patience - 1 };
+            assert!(patience > 0, "a timer rings for ever");
+            *now = due.max(*now);
+            self.node.handle_timeout(at(*now));
+            let out = self.pump(*now);
+            post(self, *now, out);
+        }
+        *now = until.max(*now);
+    }
+}
+
+/// Both clocks, which agree.
+pub(crate) fn at(mono: Mono) -> Now {
+    Now { mono, wall: Wall(mono.0) }
+}
+
+/// Where time begins.
+pub(crate) const START: Mono = Mono(1_000_000_000_000);
+
+/// So many milliseconds.
+pub(crate) const fn millis(count: u64) -> Duration {
+    Duration::from_millis(count)
+}

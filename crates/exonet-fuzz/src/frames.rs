@@ -1,0 +1,114 @@
+//! Frames: what is read is written again to the same meaning, nothing is allocated, and ranges keep their order.
+
+use exonet_proto::MAX_NUMBER;
+use exonet_proto::wire::{Bases, Frame, Frames, MAX_ACK_RANGES, Malformed, Ranges, Writer};
+
+use crate::memory;
+
+/// Bases worth telling apart: none, far from each other, at the end.
+const BASES: [(u64, u64); 4] = [(0, 0), (1 << 32, 5 << 32), (MAX_NUMBER, 1), ((1 << 61) - 1, MAX_NUMBER - 2)];
+
+/// A payload; its first byte chooses the bases.
+pub fn frames(data: &[u8]) {
+    let Some((choice, payload)) = data.split_first() else { return };
+    let (sender, receiver) = BASES[usize::from(choice % 4)];
+    let bases = Bases { sender, receiver };
+    memory::none(|| Frames::new(payload, bases).for_each(|frame| walk(&frame)));
+    let mut buffer = vec![0; payload.len() + 64];
+    let mut ended = false;
+    for frame in Frames::new(payload, bases) {
+        assert!(!ended, "a frame follows what is malformed");
+        let Ok(frame) = frame else {
+            ended = true;
+            continue;
+        };
+        let mut writer = Writer::new(&mut buffer, bases);
+        if !put(&mut writer, &frame) {
+            assert!(matches!(frame, Frame::Unknown { .. }), "not written again: {frame:?}");
+            continue;
+        }
+        let len = writer.len();
+        let mut again = Frames::new(&buffer[..len], bases);
+        let same = again.next().is_some_and(|again| again.is_ok_and(|again| same(&frame, &again)));
+        assert!(same && again.next().is_none(), "{frame:?} came back as {:?}", &buffer[..len]);
+    }
+}
+
+/// Goes through all that a frame holds, which keeps its order and its bounds.
+fn walk(frame: &Result<Frame<'_>, Malformed>) {
+    match frame {
+        Ok(Frame::Ack(ack)) => {
+            let mut below = u64::MAX;
+            for range in ack.ranges {
+                assert!(range.start < range.end && range.end < below);
+                below = range.start;
+            }
+        }
+        Ok(Frame::State(state)) => {
+            let (lo, up) = state.live.map_or((0, 0), |claim| (claim.lo.0, claim.up.0));
+            assert!(lo <= up && up <= MAX_NUMBER);
+            ascends(state.free, lo, up);
+        }
+        Ok(Frame::Have(have)) => ascends(have.ranges, have.prefix, MAX_NUMBER),
+        Ok(Frame::Messages(messages)) => {
+            for (s, message) in messages.entries {
+                assert!(s.0 <= MAX_NUMBER && !message.is_empty());
+            }
+        }
+        Ok(Frame::Fragment(f)) => assert!(!f.data.is_empty() && f.offset + f.data.len() as u64 <= f.total),
+        Ok(Frame::Ask(ask)) => assert!(ask.s.0 + ask.n <= MAX_NUMBER && ask.l.0 <= MAX_NUMBER),
+        _ => {}
+    }
+}
+
+fn ascends(ranges: Ranges<'_>, from: u64, end: u64) {
+    let mut at = from;
+    for range in ranges {
+        assert!(at <= range.start && range.start < range.end && range.end <= end);
+        at = range.end;
+    }
+}
+
+fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
+    match frame {
+        Frame::Ping => writer.ping(),
+        Frame::Ack(ack) => writer.ack(ack.delay, ack.arrival, ack.ecn, ack.ranges).is_some(),
+        Frame::Close { code } => writer.close(*code),
+        Frame::PathChallenge(data) => writer.path_challenge(*data),
+        Frame::PathResponse(data) => writer.path_response(*data),
+        Frame::Params(params) => {
+            let before = writer.len();
+            writer.params(params) && writer.len() - before == params.encoded_len()
+        }
+        Frame::Ask(ask) => writer.ask(*ask),
+        Frame::State(state) => match state.live {
+            Some(claim) => writer.state_live(state.b, state.r, claim, state.free, u16::MAX) == Some(claim.up),
+            None => writer.state_gone(state.b, state.r),
+        },
+        Frame::Messages(messages) => {
+            let Some(mut out) = writer.messages(messages.r, messages.s) else { return false };
+            messages.entries.into_iter().all(|(_, m)| out.fits(m.len()) && out.push(&[], m))
+        }
+        Frame::Fragment(f) => writer.fragment(f.r, f.s, f.total, f.offset, [f.data, &[]]) == f.data.len(),
+        Frame::Token { r, s } => writer.token(*r, *s),
+        Frame::Have(have) => writer.have(have.r, have.s, have.prefix, have.limit, have.ranges),
+        Frame::Abandoned { r, bytes } => writer.abandoned(*r, *bytes),
+        Frame::Unknown { .. } => false,
+    }
+}
+
+/// Whether both mean the same, however long their numbers are written.
+fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
+    match (a, b) {
+        (Frame::Ack(a), Frame::Ack(b)) => {
+            (a.largest, a.delay, a.arrival, a.ecn) == (b.largest, b.delay, b.arrival, b.ecn)
+                && a.ranges.take(MAX_ACK_RANGES).eq(b.ranges)
+        }
+        (Frame::State(a), Frame::State(b)) => (a.b, a.r, a.live) == (b.b, b.r, b.live) && a.free.eq(b.free),
+        (Frame::Have(a), Frame::Have(b)) => {
+            (a.r, a.s, a.prefix, a.limit) == (b.r, b.s, b.prefix, b.limit) && a.ranges.eq(b.ranges)
+        }
+        (Frame::Messages(a), Frame::Messages(b)) => (a.r, a.s) == (b.r, b.s) && a.entries.eq(b.entries),
+        (a, b) => a == b,
+    }
+}

@@ -1,0 +1,198 @@
+//! One true node and a peer that says any number: nothing overflows, and its clock is its own.
+
+use arbitrary::Arbitrary;
+use exonet_proto::half::{Ask, Claim, Clock, IntervalSet, Receiver, Sender, State};
+use exonet_proto::{Incarnation, Slot};
+
+use crate::number::Number;
+use crate::ops::ops;
+
+#[derive(Debug, Arbitrary)]
+enum Op {
+    Send,
+    /// The node asks.
+    Ask {
+        standby: Number,
+    },
+    Close,
+    Abandon {
+        s: Number,
+    },
+    OnAsk {
+        s: Number,
+        n: Number,
+        l: Number,
+        grant: Number,
+    },
+    OnToken {
+        s: Number,
+        r: Number,
+    },
+    OnState {
+        b: Number,
+        r: Number,
+        live: Option<Said>,
+    },
+    Retry {
+        grant: Number,
+    },
+    Drop,
+    Evict,
+    Persist {
+        durable: Option<Number>,
+    },
+    Reboot {
+        block: Number,
+    },
+}
+
+/// What a live record is said to claim.
+#[derive(Debug, Arbitrary)]
+struct Said {
+    hi: Number,
+    lo: Number,
+    up: Number,
+    free: Vec<(Number, u8)>,
+    credit: u64,
+}
+
+struct Node {
+    clock: Clock,
+    sender: Option<Sender<usize>>,
+    record: Option<Receiver>,
+    sent: usize,
+    settled: Vec<bool>,
+    /// The last slot taken under each incarnation is taken once.
+    taken: std::collections::BTreeSet<(Incarnation, Slot)>,
+}
+
+/// Calls and whatever a peer may say.
+pub fn hostile_half(data: &[u8]) {
+    let Some((choice, rest)) = data.split_first() else { return };
+    let clock = match choice % 3 {
+        0 => Clock::ephemeral(),
+        1 => Clock::boot(0, 1 << 32),
+        _ => Clock::boot(exonet_proto::MAX_NUMBER - 1_000, 256),
+    };
+    let taken = std::collections::BTreeSet::new();
+    let mut node = Node { clock, sender: None, record: None, sent: 0, settled: Vec::new(), taken };
+    for op in ops::<Op>(rest, 256) {
+        let (ck, b, limit) = (node.clock.ck(), node.clock.b(), node.clock.limit());
+        let asked = node.sender.as_ref().map_or(0, |sender| sender.ungranted() + sender.envelopes());
+        let own = matches!(op, Op::Close | Op::Reboot { .. });
+        let grants = matches!(op, Op::OnAsk { .. } | Op::Retry { .. });
+        node.apply(op);
+        assert!(node.clock.ck() >= ck && node.clock.b() >= b && node.clock.limit() >= limit, "it went back");
+        assert!(node.clock.ck() <= node.clock.limit().0);
+        let moved = node.clock.ck() - ck;
+        assert!(own || moved <= u64::from(grants), "a peer's number moved ck by {moved}");
+        let after = node.sender.as_ref().map_or(0, |sender| sender.ungranted() + sender.envelopes());
+        assert!(after <= asked.max(node.clock.limit().0), "more envelopes than were asked for");
+        if let Some(record) = &node.record {
+            let (hi, lo, free) = record.parts();
+            assert!(lo <= hi && free.end().is_none_or(|end| end <= hi.0), "free slots beyond the frontier");
+            assert!(record.incarnation().0 < node.clock.ck());
+            let _ = State::of(Some(record), &node.clock, 0);
+        }
+    }
+}
+
+impl Node {
+    /// A number that is in use here.
+    fn near(&self) -> u64 {
+        let sender = self.sender.as_ref().map(|sender| sender.frontier().0);
+        let record = self.record.as_ref().map(|record| record.parts().0.0);
+        record.or(sender).unwrap_or(self.clock.ck())
+    }
+
+    fn apply(&mut self, op: Op) {
+        let (near, ck) = (self.near(), self.clock.ck());
+        match op {
+            Op::Send => {
+                let sender = self.sender.get_or_insert_with(|| Sender::open(&self.clock));
+                if sender.bind(self.sent).is_ok() {
+                    self.sent += 1;
+                    self.settled.push(false);
+                }
+            }
+            Op::Ask { standby } => {
+                let limit = self.clock.limit();
+                let clock = &mut self.clock;
+                let ask = self.sender.as_mut().and_then(|sender| sender.ask(clock, 0, standby.wide(near)));
+                assert!(ask.is_none_or(|ask| ask.end().is_some_and(|end| end <= limit)));
+            }
+            Op::Close => {
+                let close = Sender::close(&mut self.sender, &mut self.clock);
+                assert!(close.is_none_or(|ask| ask.n == 0 && ask.l.0 == self.clock.ck()));
+            }
+            Op::Abandon { s } => {
+                let gone = self.sender.as_mut().and_then(|sender| sender.abandon(Slot(s.wide(near))));
+                gone.into_iter().for_each(|(_, m)| self.settle(m));
+            }
+            Op::OnAsk { s, n, l, grant } => {
+                let ask = Ask { s: Slot(s.wide(near)), n: n.wide(1), l: Slot(l.wide(near)) };
+                let free = self.record.as_ref().map_or(0, Receiver::free);
+                let grant = grant.wide(8);
+                Receiver::on_ask(&mut self.record, &mut self.clock, ask, grant);
+                let now = self.record.as_ref().map_or(0, Receiver::free);
+                assert!(now <= free.saturating_add(grant), "more was granted than the node would");
+            }
+            Op::OnToken { s, r } => {
+                let r = Incarnation(r.wide(self.record.as_ref().map_or(ck, |record| record.incarnation().0)));
+                let s = Slot(s.wide(near));
+                if let Some(record) = &mut self.record {
+                    let accepts = record.accepts(s, r);
+                    assert_eq!(record.take(s, r), accepts);
+                    assert!(!accepts || self.taken.insert((r, s)), "a slot was consumed twice");
+                }
+            }
+            Op::OnState { b, r, live } => self.on_state(b, r, live),
+            Op::Retry { grant } => {
+                Receiver::retry(&mut self.record, &mut self.clock, grant.wide(8));
+            }
+            Op::Drop => {
+                self.record.take_if(|record| record.is_drained());
+            }
+            Op::Evict => {
+                if let Some(record) = self.record.take() {
+                    record.evict(&mut self.clock);
+                }
+            }
+            Op::Persist { durable } => {
+                let wanted = durable.map(|durable| durable.wide(ck)).or(self.clock.wanted());
+                wanted.into_iter().for_each(|durable| self.clock.persisted(durable));
+            }
+            Op::Reboot { block } => {
+                self.clock = Clock::boot(self.clock.limit().0, block.wide(1));
+                (self.sender, self.record) = (None, None);
+                self.settled.fill(true);
+            }
+        }
+    }
+
+    fn on_state(&mut self, b: Number, r: Number, live: Option<Said>) {
+        let Some(sender) = &mut self.sender else { return };
+        let known = sender.incarnation().map_or(0, |r| r.0);
+        let frontier = sender.frontier().0;
+        let live = live.map(|said| {
+            let mut free = IntervalSet::new();
+            for (at, len) in said.free {
+                let at = at.at(frontier);
+                free.insert(at..at + u64::from(len));
+            }
+            let slot = |number: Number| Slot(number.wide(frontier));
+            Claim { hi: slot(said.hi), lo: slot(said.lo), up: slot(said.up), free, credit: said.credit }
+        });
+        let state = State { b: Incarnation(b.wide(known)), r: Incarnation(r.wide(known)), live };
+        let (envelopes, ungranted) = (sender.envelopes(), sender.ungranted());
+        let mut settled = Vec::new();
+        let moved = sender.on_state(&state, |_, _, m, _| settled.push(m));
+        assert!(sender.ungranted() <= ungranted && (moved || sender.envelopes() <= envelopes));
+        assert!(sender.envelopes() <= envelopes + ungranted, "envelopes that were never asked for");
+        settled.into_iter().for_each(|m| self.settle(m));
+    }
+
+    fn settle(&mut self, m: usize) {
+        assert!(!std::mem::replace(&mut self.settled[m], true), "message {m} was settled twice");
+    }
+}

@@ -1,0 +1,81 @@
+//! Invariants A to C, and what else has to hold in every state of the nodes. D, E and F are checked where they could
+//! be broken: when a token leaves, when a message is delivered, when an outcome is told.
+
+use crate::config::{Config, Grants};
+use crate::datagram::name;
+use crate::half::{Receiver, Sender};
+use crate::id::{Incarnation, Slot};
+use crate::ledger::Fate;
+use crate::node::Node;
+use crate::violation::{Checked, Kind, ensure};
+use crate::world::World;
+
+impl World {
+    /// Everything that can be told from the nodes alone.
+    pub(crate) fn check(&self, config: &Config) -> Checked {
+        for at in 0..self.nodes.len() {
+            for to in (0..self.nodes.len()).filter(|to| *to != at) {
+                self.check_pair(at, to)?;
+                if config.grants == Grants::Any {
+                    self.check_unmet(at, to)?;
+                }
+            }
+        }
+        for (letter, at, to) in config.letters() {
+            let peer = &self.nodes[at].peers[to];
+            let held = || peer.sender.iter().flat_map(Sender::tokens).any(|(.., held)| *held == letter);
+            let kept = self.ledger.fate(letter) != Fate::Open || peer.queue.contains(&letter) || held();
+            ensure(kept, Kind::Vanished, || format!("m{letter} is with nobody, and nothing was told"))?;
+        }
+        Ok(())
+    }
+
+    /// The half-connection from node `at` to node `to`.
+    fn check_pair(&self, at: usize, to: usize) -> Checked {
+        let (node, other) = (&self.nodes[at], &self.nodes[to]);
+        let sender = node.peers[to].sender.as_ref();
+        let record = other.peers[at].record.as_ref();
+        let ck = Slot(node.clock.ck());
+        let (sck, asked) = sender.map_or((ck, ck), |sender| (sender.sck(), sender.hi()));
+        let pair = format_args!("{} to {}", name(at), name(to)).to_string();
+        if let Some(record) = record {
+            let (hi, _, free) = record.parts();
+            let backed = hi <= sck || free.covers(sck.0..hi.0);
+            ensure(backed, Kind::A, || format!("{pair}: {}..{} is not free in {free:?}", sck.0, hi.0))?;
+            ensure(hi <= asked, Kind::C, || format!("{pair}: up to {} granted, {} asked", hi.0, asked.0))?;
+            let end = free.end().unwrap_or(0);
+            ensure(end <= hi.0, Kind::C, || format!("{pair}: {end} is free above {}", hi.0))?;
+        }
+        let Some(sender) = sender else { return Ok(()) };
+        let e = sender.e();
+        let ordered = e <= sck && sck <= asked && asked.0 <= node.disk;
+        ensure(ordered, Kind::Reserve, || {
+            format!("{pair}: e {} sck {} hi {} durable {}", e.0, sck.0, asked.0, node.disk)
+        })?;
+        let holds = |s, r| record.is_some_and(|record| record.accepts(s, r)) || other.has_forgotten(at, r);
+        for s in (e.0..sck.0).map(Slot) {
+            let r = sender.incarnation().unwrap_or(Incarnation(u64::MAX));
+            ensure(holds(s, r), Kind::B, || format!("{pair}: no slot behind envelope {} of {}", s.0, r.0))?;
+        }
+        for (s, r, letter) in sender.tokens() {
+            let backed = self.ledger.is_delivered(*letter) || holds(s, r);
+            ensure(backed, Kind::B, || format!("{pair}: no slot behind m{letter} at {} of {}", s.0, r.0))?;
+        }
+        Ok(())
+    }
+
+    /// A record that was not recovered waits for the furthest ASK it heard, until that is met or passed.
+    fn check_unmet(&self, at: usize, from: usize) -> Checked {
+        let Node { clock, peers, .. } = &self.nodes[at];
+        let (end, l) = peers[from].heard;
+        let Some(record) = &peers[from].record else { return Ok(()) };
+        let waits = end > record.parts().0.max(l);
+        ensure(record.wants_room() == waits, Kind::Unmet, || {
+            format!("up to {} asked, {} granted, {} passed: waits {waits}", end.0, record.parts().0.0, l.0)
+        })?;
+        let (mut retried, mut clock) = (Some(record.clone()), clock.clone());
+        let granted = Receiver::retry(&mut retried, &mut clock, u64::from(u8::MAX));
+        let met = retried.is_some_and(|record| record.parts().0 >= end);
+        ensure(!waits || granted && met, Kind::Unmet, || format!("what is asked up to {} is not met", end.0))
+    }
+}

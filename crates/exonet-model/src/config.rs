@@ -1,0 +1,264 @@
+//! The configurations: which nodes, which faults, how much of each.
+
+use crate::ledger::Letter;
+
+/// How many slots a node is willing to grant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Grants {
+    /// All that are asked for.
+    Full,
+    /// Any number from none to all.
+    Any,
+}
+
+/// What survives a crash beside `D`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Memory {
+    /// Nothing.
+    Volatile,
+    /// Everything, once written.
+    Journal,
+}
+
+/// When a drained record goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Drop {
+    /// At any time: a linger of any length.
+    Drained,
+    /// Once the sender has passed it, and never for having lingered.
+    Passed,
+}
+
+/// How much of everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// All configurations within a minute.
+    Quick,
+    /// Within some minutes, and some gigabytes.
+    Deep,
+}
+
+/// A world to search.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// Its name.
+    pub name: &'static str,
+    /// What is in it.
+    pub about: &'static str,
+    /// How many nodes: 2 or 3.
+    pub nodes: usize,
+    /// `messages[i][j]` go from node `i` to node `j`.
+    pub messages: [[u8; 3]; 3],
+    /// The numbers of each node end here, so that the space is finite; at rest there are more.
+    pub limit: u64,
+    /// The block in which they are reserved; 0: all at once, and no disk is seen.
+    pub block: u64,
+    /// The values of `N` that a sender may ask with.
+    pub standby: &'static [u8],
+    /// What receivers grant.
+    pub grants: Grants,
+    /// What survives.
+    pub memory: Memory,
+    /// When drained records go.
+    pub drop: Drop,
+    /// Crashes of each node.
+    pub crashes: [u8; 3],
+    /// Evictions at each node.
+    pub evictions: [u8; 3],
+    /// Messages given up, in all.
+    pub abandons: u8,
+    /// Messages cancelled, in all.
+    pub cancels: u8,
+    /// Fragments of each message: 1 or 2.
+    pub parts: u8,
+    /// Whether a STATE may claim any part of what it knows.
+    pub cuts: bool,
+}
+
+impl Config {
+    /// Every message: its place, from where, to where.
+    pub fn letters(&self) -> impl Iterator<Item = (Letter, usize, usize)> + '_ {
+        let pairs = (0..self.nodes).flat_map(|i| (0..self.nodes).map(move |j| (i, j)));
+        let flows = pairs.flat_map(|(i, j)| (0..self.messages[i][j]).map(move |_| (i, j)));
+        (0..).zip(flows).map(|(letter, (i, j))| (letter, i, j))
+    }
+
+    /// The block of `D`, as a clock wants it.
+    pub(crate) fn block(&self) -> u64 {
+        self.block.max(1)
+    }
+}
+
+const TWO: Config = Config {
+    name: "two",
+    about: "one node sends to another",
+    nodes: 2,
+    messages: [[0, 2, 0], [0; 3], [0; 3]],
+    limit: 4,
+    block: 0,
+    standby: &[0],
+    grants: Grants::Full,
+    memory: Memory::Volatile,
+    drop: Drop::Drained,
+    crashes: [0; 3],
+    evictions: [0; 3],
+    abandons: 0,
+    cancels: 0,
+    parts: 1,
+    cuts: false,
+};
+
+/// The configuration of that name.
+pub fn find(name: &str, bound: Bound) -> Option<Config> {
+    configs(bound).into_iter().find(|config| config.name == name)
+}
+
+/// All configurations.
+pub fn configs(bound: Bound) -> Vec<Config> {
+    let deep = bound == Bound::Deep;
+    let pick = |quick: u8, more: u8| if deep { more } else { quick };
+    let limit = |quick: u64, more: u64| if deep { more } else { quick };
+    let ab = |n: u8| [[0, n, 0], [0; 3], [0; 3]];
+    vec![
+        Config { messages: ab(pick(3, 4)), limit: limit(5, 7), ..TWO },
+        Config {
+            name: "standby",
+            about: "the number of envelopes on standby varies",
+            messages: ab(pick(2, 3)),
+            limit: limit(4, 5),
+            standby: &[0, 1, 2],
+            ..TWO
+        },
+        Config {
+            name: "partial",
+            about: "any part of what is asked for is granted; a record goes only when it is passed",
+            messages: ab(pick(2, 3)),
+            limit: limit(4, 5),
+            standby: &[0, 2],
+            grants: Grants::Any,
+            drop: Drop::Passed,
+            ..TWO
+        },
+        Config {
+            name: "linger",
+            about: "as partial, but a drained record goes at any time",
+            messages: ab(pick(2, 3)),
+            limit: limit(4, 5),
+            standby: &[0, 2],
+            grants: Grants::Any,
+            ..TWO
+        },
+        Config {
+            name: "both",
+            about: "both nodes send: one clock serves both roles",
+            messages: [[0, 1, 0], [2, 0, 0], [0; 3]],
+            limit: limit(4, 5),
+            ..TWO
+        },
+        Config {
+            name: "three",
+            about: "B receives from A and C and sends to A, with one clock",
+            nodes: 3,
+            messages: [[0, 1, 0], [pick(0, 1), 0, 0], [0, pick(1, 1), 0]],
+            limit: limit(3, 3),
+            ..TWO
+        },
+        Config {
+            name: "cuts",
+            about: "a STATE claims any part of what it knows; a record may be evicted",
+            messages: ab(pick(2, 3)),
+            limit: limit(4, 5),
+            evictions: [0, 1, 0],
+            cuts: true,
+            ..TWO
+        },
+        Config {
+            name: "fragments",
+            about: "messages of two fragments, forgotten at any time; a record may be evicted",
+            messages: ab(pick(2, 2)),
+            limit: limit(3, 5),
+            evictions: [0, 1, 0],
+            parts: 2,
+            ..TWO
+        },
+        Config {
+            name: "evict",
+            about: "records are evicted",
+            messages: ab(2),
+            limit: limit(4, 5),
+            standby: &[0, 1],
+            evictions: [0, 1, 0],
+            ..TWO
+        },
+        Config {
+            name: "evict-three",
+            about: "B receives from A and C, and evicts records of either",
+            nodes: 3,
+            messages: [[0, 1, 0], [0; 3], [0, 1, 0]],
+            limit: limit(3, 4),
+            evictions: [0, 2, 0],
+            ..TWO
+        },
+        Config {
+            name: "abandon",
+            about: "messages are given up, and cancelled",
+            messages: ab(pick(2, 3)),
+            limit: limit(4, 5),
+            standby: &[0, 1],
+            abandons: 1,
+            cancels: 1,
+            ..TWO
+        },
+        Config {
+            name: "crash-receiver",
+            about: "a receiver without a journal crashes; its numbers are reserved one by one",
+            messages: ab(2),
+            limit: 4,
+            block: 1,
+            crashes: [0, pick(1, 2), 0],
+            ..TWO
+        },
+        Config {
+            name: "crash-sender",
+            about: "a sender without a journal crashes; its numbers are reserved two by two",
+            messages: ab(pick(2, 3)),
+            limit: limit(4, 5),
+            block: 2,
+            standby: &[0, 1],
+            crashes: [pick(1, 2), 0, 0],
+            ..TWO
+        },
+        Config {
+            name: "crash-both",
+            about: "both nodes send, both crash, neither has a journal",
+            messages: [[0, 1, 0], [pick(0, 1), 0, 0], [0; 3]],
+            limit: limit(4, 4),
+            block: 1,
+            crashes: [1, 1, 0],
+            ..TWO
+        },
+        Config {
+            name: "journal",
+            about: "both nodes have journals, and crash",
+            messages: ab(2),
+            limit: limit(4, 6),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 1, 0],
+            ..TWO
+        },
+        Config {
+            name: "journal-evict",
+            about: "nodes with journals crash, evict, give up and cancel",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 5),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 1, 0],
+            evictions: [0, 1, 0],
+            abandons: 1,
+            cancels: 1,
+            ..TWO
+        },
+    ]
+}

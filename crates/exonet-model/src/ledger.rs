@@ -1,0 +1,94 @@
+//! What really happened to every message, and what was told of it.
+
+use crate::config::Config;
+use crate::violation::{Checked, Kind, ensure};
+
+/// A message: its place among those of the configuration, flow by flow.
+pub type Letter = u8;
+
+/// What the sending application was told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Outcome {
+    Delivered,
+    Unknown,
+    /// It never left as a token.
+    Cancelled,
+    /// Its own node forgot it in a crash, or gave it up.
+    LetGo,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Fate {
+    Unsent,
+    Open,
+    Told(Outcome),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Entry {
+    delivered: bool,
+    fate: Fate,
+}
+
+/// The judge of the model.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Ledger {
+    entries: Vec<Entry>,
+}
+
+impl Ledger {
+    pub(crate) fn new(config: &Config) -> Self {
+        let unsent = Entry { delivered: false, fate: Fate::Unsent };
+        Self { entries: vec![unsent; config.letters().count()] }
+    }
+
+    /// The next message from `at` to `to`, which is sent now.
+    pub(crate) fn send(&mut self, config: &Config, at: usize, to: usize) -> Option<Letter> {
+        let next = self.next(config, at, to)?;
+        self.entries[usize::from(next)].fate = Fate::Open;
+        Some(next)
+    }
+
+    /// The next message from `at` to `to` that is not sent yet.
+    pub(crate) fn next(&self, config: &Config, at: usize, to: usize) -> Option<Letter> {
+        let mut flow = config.letters().filter(|(_, from, until)| (*from, *until) == (at, to));
+        flow.find(|(letter, ..)| self.fate(*letter) == Fate::Unsent).map(|(letter, ..)| letter)
+    }
+
+    pub(crate) fn fate(&self, letter: Letter) -> Fate {
+        self.entries[usize::from(letter)].fate
+    }
+
+    pub(crate) fn is_delivered(&self, letter: Letter) -> bool {
+        self.entries[usize::from(letter)].delivered
+    }
+
+    /// **E**: at most once. And what was withdrawn never left.
+    pub(crate) fn deliver(&mut self, letter: Letter) -> Checked {
+        let entry = &mut self.entries[usize::from(letter)];
+        ensure(!entry.delivered, Kind::E, || format!("m{letter} is delivered again"))?;
+        let withdrawn = entry.fate == Fate::Told(Outcome::Cancelled);
+        ensure(!withdrawn, Kind::F, || format!("m{letter} is delivered, and was reported Cancelled"))?;
+        entry.delivered = true;
+        Ok(())
+    }
+
+    /// **F**: Delivered means delivered, and Cancelled that it was not; one outcome each.
+    pub(crate) fn tell(&mut self, letter: Letter, outcome: Outcome) -> Checked {
+        let entry = &mut self.entries[usize::from(letter)];
+        let open = entry.fate == Fate::Open;
+        ensure(open, Kind::F, || format!("m{letter} is reported {outcome:?} after {:?}", entry.fate))?;
+        entry.fate = Fate::Told(outcome);
+        let true_word = match outcome {
+            Outcome::Delivered => entry.delivered,
+            Outcome::Cancelled => !entry.delivered,
+            Outcome::Unknown | Outcome::LetGo => true,
+        };
+        ensure(true_word, Kind::F, || format!("m{letter} is reported {outcome:?}, which is not so"))
+    }
+
+    /// The node of the sender has forgotten what it told, or never wrote it down.
+    pub(crate) fn reopen(&mut self, letter: Letter) {
+        self.entries[usize::from(letter)].fate = Fate::Open;
+    }
+}

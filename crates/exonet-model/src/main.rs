@@ -1,0 +1,225 @@
+//! `exonet-model`: searches the half-connection. See `exonet-model help`.
+
+use std::process::ExitCode;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use exonet_model::{
+    Bound, Config, Explored, Limits, MUTANTS, Mutant, Space, configs, explore, find_config, find_mutant,
+    json, search, summary, trace, walk, with_mutant,
+};
+
+const HELP: &str = "\
+exonet-model: everything that can happen to a half-connection
+
+  list                    the configurations, and what is in them
+  mutants                 the mutants, the rules they take away, and where they are found
+  run CONFIG [OPTIONS]    search one configuration
+  quick [OPTIONS]         search all, within a minute
+  deep [OPTIONS]          search all with larger bounds, within minutes and 6 GB
+  walk CONFIG [OPTIONS]   random walks through one configuration
+  matrix [OPTIONS]        every mutant in every configuration
+
+Options:
+  --deep              the larger bounds, for run and walk
+  --messages N        from A to B             --crashes N    of each node that crashes at all
+  --limit N           numbers of each node    --evictions N  at each node that evicts at all
+  --mutant NAME       with this rule taken away
+  --exact             step by step from the start: slower, and the trace is as short as can be
+  --max-states N      stop there; about 500 bytes each, and 2 KB for each of the nodes [6,000,000]
+  --steps N           of walks, in all [200,000]
+  --seed N            of walks [1]
+  --json              one object for each configuration
+
+Exit status: 0 if nothing was found, 1 if something was, 2 if the question was wrong.";
+
+/// The most that a search may be allowed: above, memory is not accounted for.
+const MOST_STATES: usize = 40_000_000;
+
+struct Args {
+    command: String,
+    config: Option<String>,
+    bound: Bound,
+    messages: Option<u8>,
+    limit: Option<u64>,
+    crashes: Option<u8>,
+    evictions: Option<u8>,
+    mutant: Option<&'static Mutant>,
+    exact: bool,
+    limits: Limits,
+    steps: u64,
+    seed: u64,
+    json: bool,
+}
+
+fn main() -> ExitCode {
+    match parse(std::env::args().skip(1)).and_then(|args| run(&args)) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::from(1),
+        Err(what) => {
+            eprintln!("exonet-model: {what}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
+    let mut parsed = Args {
+        command: String::new(),
+        config: None,
+        bound: Bound::Quick,
+        messages: None,
+        limit: None,
+        crashes: None,
+        evictions: None,
+        mutant: None,
+        exact: false,
+        limits: Limits { states: 6_000_000, ..Limits::default() },
+        steps: 200_000,
+        seed: 1,
+        json: false,
+    };
+    let mut args = args;
+    while let Some(arg) = args.next() {
+        let mut value = || args.next().ok_or_else(|| format!("{arg} needs a value"));
+        match arg.as_str() {
+            "--deep" => parsed.bound = Bound::Deep,
+            "--exact" => parsed.exact = true,
+            "--json" => parsed.json = true,
+            "--messages" => parsed.messages = Some(number(&value()?)?),
+            "--limit" => parsed.limit = Some(number(&value()?)?),
+            "--crashes" => parsed.crashes = Some(number(&value()?)?),
+            "--evictions" => parsed.evictions = Some(number(&value()?)?),
+            "--steps" => parsed.steps = number(&value()?)?,
+            "--seed" => parsed.seed = number(&value()?)?,
+            "--max-states" => parsed.limits.states = number(&value()?)?,
+            "--mutant" => {
+                let name = value()?;
+                parsed.mutant = Some(find_mutant(&name).ok_or_else(|| format!("no mutant {name}"))?);
+            }
+            "--help" | "-h" => parsed.command = "help".into(),
+            flag if flag.starts_with('-') => return Err(format!("no option {flag}")),
+            _ if parsed.command.is_empty() => parsed.command = arg,
+            _ if parsed.config.is_none() => parsed.config = Some(arg),
+            _ => return Err(format!("what is {arg}?")),
+        }
+    }
+    if parsed.limits.states > MOST_STATES {
+        return Err(format!("at most {MOST_STATES} states"));
+    }
+    if parsed.limit.is_some_and(|limit| limit > 60) {
+        return Err("at most 60 numbers".into());
+    }
+    Ok(parsed)
+}
+
+fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.parse().map_err(|_| format!("{text} is no number, or too large"))
+}
+
+/// True if nothing was found.
+fn run(args: &Args) -> Result<bool, String> {
+    match args.command.as_str() {
+        "" | "help" => println!("{HELP}"),
+        "list" => {
+            for Config { name, about, .. } in configs(args.bound) {
+                println!("{name:<16}{about}");
+            }
+        }
+        "mutants" => {
+            for Mutant { name, rule, found_in, kinds, equivalent, .. } in MUTANTS {
+                let found = if equivalent.is_empty() {
+                    format!("{kinds} in {found_in}")
+                } else {
+                    "equivalent".into()
+                };
+                println!("{name:<28}{rule}\n{:<28}{found}", "");
+            }
+        }
+        "run" => return with_mutant(args.mutant, || one(args, chosen(args)?)),
+        "quick" => return Ok(all(args, configs(Bound::Quick), 2)),
+        "deep" => return Ok(all(args, configs(Bound::Deep), 1)),
+        "walk" => return walks(args),
+        "matrix" => matrix(args),
+        other => return Err(format!("no command {other}; see exonet-model help")),
+    }
+    Ok(true)
+}
+
+fn chosen(args: &Args) -> Result<Config, String> {
+    let name = args.config.as_deref().ok_or("which configuration? see exonet-model list")?;
+    let mut config = find_config(name, args.bound).ok_or_else(|| format!("no configuration {name}"))?;
+    config.messages[0][1] = args.messages.unwrap_or(config.messages[0][1]);
+    config.limit = args.limit.unwrap_or(config.limit);
+    for (to, wanted) in [(&mut config.crashes, args.crashes), (&mut config.evictions, args.evictions)] {
+        let some = to.iter_mut().filter(|n| **n > 0);
+        some.for_each(|n| *n = wanted.unwrap_or(*n));
+    }
+    Ok(config)
+}
+
+fn one(args: &Args, config: Config) -> Result<bool, String> {
+    let name = config.name;
+    let mut space = Space::new(config, 1);
+    let began = Instant::now();
+    let progress = |depth, states| {
+        if began.elapsed().as_secs() > 5 {
+            eprintln!("{name}: {depth} deep, {states} states, {} s", began.elapsed().as_secs());
+        }
+    };
+    let find = if args.exact { explore } else { search };
+    let seen: Explored = find(&mut space, args.limits, &mut { progress });
+    let seconds = began.elapsed().as_secs_f64();
+    let line = if args.json { json(name, &seen, seconds) } else { summary(name, &seen, seconds) };
+    let found = seen.finding.as_ref().map(|finding| trace(&mut space, finding));
+    println!(
+        "{line}{}",
+        found.as_deref().filter(|_| !args.json).map_or(String::new(), |trace| format!("\n{trace}"))
+    );
+    Ok(found.is_none())
+}
+
+/// Searches several configurations, so many at a time.
+fn all(args: &Args, configs: Vec<Config>, at_once: usize) -> bool {
+    let left = Mutex::new((configs.into_iter(), true));
+    std::thread::scope(|scope| {
+        for _ in 0..at_once {
+            scope.spawn(|| {
+                loop {
+                    let next = left.lock().ok().and_then(|mut left| left.0.next());
+                    let Some(config) = next else { break };
+                    let sound = with_mutant(args.mutant, || one(args, config)).unwrap_or(false);
+                    if let Ok(mut left) = left.lock() {
+                        left.1 &= sound;
+                    }
+                }
+            });
+        }
+    });
+    left.into_inner().is_ok_and(|(_, sound)| sound)
+}
+
+fn walks(args: &Args) -> Result<bool, String> {
+    let mut space = Space::new(chosen(args)?, 0);
+    let walked = with_mutant(args.mutant, || walk(&mut space, args.seed, args.steps));
+    println!("{}: {} steps in {} walks, seed {}", space.config.name, walked.steps, walked.walks, args.seed);
+    let Some(finding) = &walked.finding else { return Ok(true) };
+    print!("{}", with_mutant(args.mutant, || trace(&mut space, finding)));
+    Ok(false)
+}
+
+fn matrix(args: &Args) {
+    for mutant in MUTANTS.iter().filter(|mutant| args.mutant.is_none_or(|only| only.id == mutant.id)) {
+        let found = configs(args.bound).into_iter().filter_map(|config| {
+            let name = config.name;
+            let began = Instant::now();
+            let seen =
+                with_mutant(Some(mutant), || search(&mut Space::new(config, 1), args.limits, &mut |_, _| {}));
+            let took = began.elapsed().as_secs_f64();
+            let finding = seen.finding.map(|finding| finding.violation.kind.to_string());
+            let cut = (finding.is_none() && !seen.complete).then(|| "cut".to_string());
+            finding.or(cut).map(|what| format!("{name}:{what}:{}:{took:.1}", seen.depth))
+        });
+        println!("{} {}", mutant.name, found.collect::<Vec<_>>().join(" "));
+    }
+}

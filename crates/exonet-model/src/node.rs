@@ -1,0 +1,103 @@
+//! A node of the model: a real clock, real records, and what lies around them.
+
+use std::collections::VecDeque;
+use std::fmt;
+
+use crate::config::{Config, Memory};
+use crate::datagram::name;
+use crate::half::{Clock, Receiver, Sender};
+use crate::id::{Incarnation, Slot};
+use crate::journal::Journal;
+use crate::ledger::Letter;
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Node {
+    pub(crate) clock: Clock,
+    /// `D` as the disk has it.
+    pub(crate) disk: u64,
+    /// The amnesia frontier by the model's own reckoning.
+    pub(crate) b: u64,
+    /// Every incarnation handed out is below.
+    pub(crate) born: u64,
+    pub(crate) peers: Vec<Peer>,
+    /// What else is durable, while it may still be needed.
+    pub(crate) journal: Option<Journal>,
+    /// Crashes and evictions that may still happen here.
+    pub(crate) crashes: u8,
+    pub(crate) evictions: u8,
+}
+
+/// What a node holds about one other.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Peer {
+    pub(crate) sender: Option<Sender<Letter>>,
+    pub(crate) queue: VecDeque<Letter>,
+    pub(crate) record: Option<Receiver>,
+    /// Fragments of incomplete messages under the record's incarnation: soft, as (slot, which).
+    pub(crate) parts: Vec<(Slot, u8)>,
+    /// What the model knows of the sender record: incarnations below that the peer has forgotten for certain.
+    pub(crate) dead: Incarnation,
+    /// What the model knows of the receiver record: the furthest ASK since it was made, and the highest `l`.
+    pub(crate) heard: (Slot, Slot),
+}
+
+impl Node {
+    pub(crate) fn new(config: &Config, at: usize) -> Self {
+        let mut clock = Clock::recover(0, Incarnation(0), config.block());
+        let disk = if config.block == 0 { config.limit } else { config.block };
+        clock.persisted(disk);
+        let crashes = config.crashes[at];
+        let journaled = config.memory == Memory::Journal && crashes > 0;
+        Self {
+            clock,
+            disk,
+            b: 0,
+            born: 0,
+            peers: vec![Peer::default(); config.nodes],
+            journal: journaled.then(|| Journal::new(config.nodes)),
+            crashes,
+            evictions: config.evictions[at],
+        }
+    }
+
+    /// Whether a message of `peer` under `r` may be Unknown: `r` is below the frontier and does not live.
+    pub(crate) fn has_forgotten(&self, peer: usize, r: Incarnation) -> bool {
+        let live = self.peers[peer].record.as_ref().map(Receiver::incarnation);
+        r.0 < self.b && live != Some(r)
+    }
+}
+
+impl fmt::Display for Node {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ck {}", self.clock.ck())?;
+        if self.clock.b().0 > 0 {
+            write!(f, " b {}", self.clock.b().0)?;
+        }
+        for (to, peer) in self.peers.iter().enumerate() {
+            if let Some(sender) = &peer.sender {
+                let (e, sck, hi) = (sender.e().0, sender.sck().0, sender.hi().0);
+                write!(f, "; S[{}] e {e} sck {sck} hi {hi}", name(to))?;
+                if let Some(r) = sender.incarnation() {
+                    write!(f, " r {}", r.0)?;
+                }
+                let tokens = sender.tokens().map(|(s, r, m)| format!("m{m} at {} r {}", s.0, r.0));
+                let queue = peer.queue.iter().map(|m| format!("m{m} queued"));
+                let open: Vec<_> = tokens.chain(queue).collect();
+                write!(f, " [{}]", open.join(", "))?;
+            }
+            if let Some(record) = &peer.record {
+                let (hi, lo, free) = record.parts();
+                let free: Vec<_> = free.iter().flatten().collect();
+                write!(
+                    f,
+                    "; R[{}] r {} hi {} l {} free {free:?}",
+                    name(to),
+                    record.incarnation().0,
+                    hi.0,
+                    lo.0
+                )?;
+            }
+        }
+        Ok(())
+    }
+}

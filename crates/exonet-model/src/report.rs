@@ -1,0 +1,70 @@
+//! Findings and figures as text.
+
+use std::fmt::Write;
+
+use crate::explore::{Explored, Finding};
+use crate::space::Space;
+
+/// The way to a violation: one line for each step, with the node that it changes as it is afterwards.
+///
+/// What a timer could send is in the network without a step of its own.
+pub fn trace(space: &mut Space, finding: &Finding) -> String {
+    let mut text = String::new();
+    let mut state = space.initial();
+    for (number, step) in (1..).zip(&finding.steps) {
+        let _ = writeln!(text, "{number:>3}. {}", space.describe(*step));
+        let reached = state.and_then(|state| {
+            let mut steps = Vec::new();
+            space.steps(&state, &mut steps);
+            let taken = steps.into_iter().find(|(other, _)| other == step);
+            taken.map_or(Ok(state), |(_, reached)| reached)
+        });
+        if let Ok(reached) = &reached {
+            let place = space.place(*step);
+            let node = &space.world(reached).nodes[place];
+            let _ = writeln!(text, "     {}: {node}", crate::datagram::name(place));
+        }
+        state = reached.and_then(|reached| space.settle(reached));
+    }
+    let _ = writeln!(text, "  => {}", finding.violation);
+    text
+}
+
+/// One line of a table.
+pub fn summary(name: &str, seen: &Explored, seconds: f64) -> String {
+    let end = match &seen.finding {
+        Some(finding) => format!("VIOLATION {}", finding.violation),
+        None if seen.complete => "complete".into(),
+        None => "cut".into(),
+    };
+    let Explored { states, nodes, transitions, depth, datagrams, .. } = seen;
+    format!(
+        "{name:<15}{states:>10} states {nodes:>9} of nodes {transitions:>11} steps {depth:>3} deep \
+         {datagrams:>4} datagrams {seconds:>6.1} s  {end}"
+    )
+}
+
+/// The same as JSON.
+pub fn json(name: &str, seen: &Explored, seconds: f64) -> String {
+    let Explored { states, nodes, rests, transitions, depth, datagrams, complete, finding } = seen;
+    let violation = finding.as_ref().map_or("null".into(), |finding| quote(&finding.violation.to_string()));
+    format!(
+        "{{\"config\":{},\"states\":{states},\"nodes\":{nodes},\"rests\":{rests},\"transitions\":{transitions},\
+         \"depth\":{depth},\"datagrams\":{datagrams},\"complete\":{complete},\"seconds\":{seconds:.1},\
+         \"violation\":{violation}}}",
+        quote(name)
+    )
+}
+
+fn quote(text: &str) -> String {
+    let mut quoted = String::from('"');
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => quoted.extend(['\\', c]),
+            c if c.is_control() => quoted.push(' '),
+            c => quoted.push(c),
+        }
+    }
+    quoted.push('"');
+    quoted
+}

@@ -1,0 +1,134 @@
+//! What can happen.
+
+use std::fmt;
+
+use crate::datagram::name;
+
+/// One step of a world. Nodes are small numbers; a datagram is named by its place in the space.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The application sends its next message.
+    Send {
+        /// Who.
+        at: u8,
+        /// To whom.
+        to: u8,
+    },
+    /// The application takes back a message that is still queued.
+    Cancel {
+        /// Who.
+        at: u8,
+        /// To whom it would have gone.
+        to: u8,
+    },
+    /// The sender asks, with some envelopes on standby.
+    Ask {
+        /// Who.
+        at: u8,
+        /// Whom.
+        to: u8,
+        /// `N`.
+        standby: u8,
+    },
+    /// A datagram that was sent once arrives.
+    Hear {
+        /// Which.
+        packet: u32,
+        /// How many slots the node is willing to grant, if it is an ASK.
+        grant: u8,
+    },
+    /// The sender closes.
+    Close {
+        /// Who.
+        at: u8,
+        /// To whom it sent.
+        to: u8,
+    },
+    /// The application gives up on a message that is bound.
+    Abandon {
+        /// Who.
+        at: u8,
+        /// To whom it went.
+        to: u8,
+        /// Its slot.
+        s: u8,
+    },
+    /// A drained record is dropped.
+    Drop {
+        /// Where.
+        at: u8,
+        /// Of whose messages.
+        from: u8,
+    },
+    /// A record is evicted.
+    Evict {
+        /// Where.
+        at: u8,
+        /// Of whose messages.
+        from: u8,
+    },
+    /// The fragments of incomplete messages are lost.
+    Forget {
+        /// Where.
+        at: u8,
+        /// From whom they came.
+        from: u8,
+    },
+    /// The next block of `D` becomes durable.
+    Reserve(u8),
+    /// Everything that a journal may hold back is written.
+    Sync(u8),
+    /// The node crashes and starts again.
+    Crash {
+        /// Which.
+        at: u8,
+        /// Whether the next block of `D` was written before, unnoticed.
+        wrote: bool,
+    },
+}
+
+impl Step {
+    /// The node at which it happens; none if that depends on the datagram.
+    pub(crate) fn at(self) -> Option<usize> {
+        match self {
+            Self::Hear { .. } => None,
+            Self::Send { at, .. }
+            | Self::Cancel { at, .. }
+            | Self::Ask { at, .. }
+            | Self::Close { at, .. }
+            | Self::Abandon { at, .. }
+            | Self::Drop { at, .. }
+            | Self::Evict { at, .. }
+            | Self::Forget { at, .. }
+            | Self::Reserve(at)
+            | Self::Sync(at)
+            | Self::Crash { at, .. } => Some(at.into()),
+        }
+    }
+}
+
+impl fmt::Display for Step {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = |node: u8| name(node.into());
+        match *self {
+            Self::Send { at, to } => write!(f, "{} sends a message to {}", name(at), name(to)),
+            Self::Cancel { at, to } => write!(f, "{} cancels a message to {}", name(at), name(to)),
+            Self::Ask { at, to, standby: 0 } => write!(f, "{} asks {}", name(at), name(to)),
+            Self::Ask { at, to, standby } => {
+                write!(f, "{} asks {}, for {standby} on standby too", name(at), name(to))
+            }
+            Self::Hear { packet, grant } => write!(f, "datagram {packet} arrives, grant {grant}"),
+            Self::Close { at, to } => write!(f, "{} closes to {}", name(at), name(to)),
+            Self::Abandon { at, to, s } => write!(f, "{} gives up slot {s} at {}", name(at), name(to)),
+            Self::Drop { at, from } => write!(f, "{} drops its record of {}", name(at), name(from)),
+            Self::Evict { at, from } => write!(f, "{} evicts its record of {}", name(at), name(from)),
+            Self::Forget { at, from } => write!(f, "{} forgets the fragments of {}", name(at), name(from)),
+            Self::Reserve(at) => write!(f, "{} has its next block of numbers", name(at)),
+            Self::Sync(at) => write!(f, "{} writes what it held back", name(at)),
+            Self::Crash { at, wrote: false } => write!(f, "{} crashes", name(at)),
+            Self::Crash { at, wrote: true } => {
+                write!(f, "{} crashes, its next block of numbers just written", name(at))
+            }
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! What a search can find.
+
+use std::fmt;
+
+/// Which promise is broken. The letters are those of the invariants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Kind {
+    /// A: every number from the sender's `sck` to the receiver's `hi` is a free slot.
+    A,
+    /// B: behind every envelope, and every token that is not delivered, there is a slot, or its record was forgotten.
+    B,
+    /// C: nothing is granted that was not asked for.
+    C,
+    /// D: a number names at most one message, across crashes; an incarnation names one record.
+    D,
+    /// E: a message is delivered at most once.
+    E,
+    /// F: what the sending application is told is true.
+    F,
+    /// G: with a fair network and no further faults all is settled and every record goes.
+    G,
+    /// A message that nobody holds, and of which nothing was told.
+    Vanished,
+    /// Unknown, though nobody forgot.
+    Unknown,
+    /// A number in use above what is durable, or a sender record out of order.
+    Reserve,
+    /// More slots than the node was willing to grant.
+    Grant,
+    /// An ASK that waits for room is forgotten, or one that is met is kept.
+    Unmet,
+    /// Envelopes of a live record thrown away, or a message bound under an incarnation known to be dead.
+    Waste,
+    /// An assertion of the code.
+    Assertion,
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::A => "A",
+            Self::B => "B",
+            Self::C => "C",
+            Self::D => "D",
+            Self::E => "E",
+            Self::F => "F",
+            Self::G => "G",
+            Self::Vanished => "vanished",
+            Self::Unknown => "unknown",
+            Self::Reserve => "reserve",
+            Self::Grant => "grant",
+            Self::Unmet => "unmet",
+            Self::Waste => "waste",
+            Self::Assertion => "assertion",
+        })
+    }
+}
+
+/// A promise broken, and how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Which.
+    pub kind: Kind,
+    /// How.
+    pub what: String,
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.kind, self.what)
+    }
+}
+
+pub(crate) type Checked = Result<(), Violation>;
+
+pub(crate) fn ensure(holds: bool, kind: Kind, what: impl FnOnce() -> String) -> Checked {
+    if holds { Ok(()) } else { Err(Violation { kind, what: what() }) }
+}

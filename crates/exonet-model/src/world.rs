@@ -1,0 +1,488 @@
+//! The nodes, and what they do: the half-connection, called as its contract says.
+
+use crate::config::{Config, Drop, Memory};
+use crate::datagram::{Claimed, Datagram, Packet};
+use crate::half::{Ask, Clock, Receiver, Sender, State, Verdict};
+use crate::id::{Incarnation, Slot};
+use crate::ledger::{Fate, Ledger, Letter, Outcome};
+use crate::mutant::{active, site};
+use crate::node::{Node, Peer};
+use crate::violation::{Checked, Kind, ensure};
+
+/// All nodes, and the ledger. The network is apart: see [`crate::Space`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct World {
+    pub(crate) nodes: Vec<Node>,
+    pub(crate) ledger: Ledger,
+    pub(crate) abandons: u8,
+    pub(crate) cancels: u8,
+}
+
+/// Where datagrams go.
+pub(crate) type Out = Vec<Packet>;
+
+impl World {
+    pub(crate) fn new(config: &Config) -> Self {
+        Self {
+            nodes: (0..config.nodes).map(|at| Node::new(config, at)).collect(),
+            ledger: Ledger::new(config),
+            abandons: config.abandons,
+            cancels: config.cancels,
+        }
+    }
+
+    // --- the sender ---
+
+    pub(crate) fn send(&mut self, config: &Config, at: usize, to: usize, out: &mut Out) -> Checked {
+        let Some(letter) = self.ledger.send(config, at, to) else {
+            return Ok(());
+        };
+        let Node { clock, peers, .. } = &mut self.nodes[at];
+        peers[to].queue.push_back(letter);
+        peers[to].sender.get_or_insert_with(|| Sender::open(clock));
+        self.journal_sending(at, to);
+        self.pump(config, at, to, out)
+    }
+
+    pub(crate) fn cancel(&mut self, at: usize, to: usize) -> Checked {
+        let Some(letter) = self.nodes[at].peers[to].queue.pop_back() else {
+            return Ok(());
+        };
+        self.cancels = self.cancels.saturating_sub(1);
+        self.journal_sending(at, to);
+        self.ledger.tell(letter, Outcome::Cancelled)
+    }
+
+    /// *pump*: binds what can be bound. Only then may anything be asked.
+    pub(crate) fn pump(&mut self, config: &Config, at: usize, to: usize, out: &mut Out) -> Checked {
+        let peer = &mut self.nodes[at].peers[to];
+        let Some(sender) = &mut peer.sender else {
+            return Ok(());
+        };
+        let mut bound = false;
+        while let Some(letter) = peer.queue.pop_front() {
+            let Ok((s, r)) = sender.bind(letter) else {
+                peer.queue.push_front(letter);
+                break;
+            };
+            bound = true;
+            let dead = peer.dead;
+            ensure(r >= dead, Kind::Waste, || {
+                format!("m{letter} is bound under {} of {} dead", r.0, dead.0)
+            })?;
+            post_token(config, (at, to), (s, r), letter, out);
+        }
+        if bound && !active(site::BIND_NOT_DURABLE) {
+            self.journal_sending(at, to);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn ask(&mut self, at: usize, to: usize, standby: u64, out: &mut Out) -> Checked {
+        let Node { clock, peers, disk, .. } = &mut self.nodes[at];
+        let queued = peers[to].queue.len() as u64;
+        let Some(sender) = &mut peers[to].sender else {
+            return Ok(());
+        };
+        if let Some(ask) = sender.ask(clock, queued, standby) {
+            let end = ask.s.0 + ask.n;
+            ensure(end <= *disk, Kind::Reserve, || format!("{end} is asked for, {disk} is durable"))?;
+            out.push(Packet { from: at, to, datagram: Datagram::ask(ask) });
+        }
+        Ok(())
+    }
+
+    pub(crate) fn close(&mut self, at: usize, to: usize, out: &mut Out) {
+        let Node { clock, peers, .. } = &mut self.nodes[at];
+        if !peers[to].queue.is_empty() && !active(site::CLOSE_WITH_QUEUE) {
+            return;
+        }
+        if let Some(farewell) = Sender::close(&mut peers[to].sender, clock) {
+            peers[to].dead = Incarnation(0);
+            out.push(Packet { from: at, to, datagram: Datagram::ask(farewell) });
+        }
+    }
+
+    pub(crate) fn abandon(&mut self, at: usize, to: usize, s: Slot) -> Checked {
+        let sender = &mut self.nodes[at].peers[to].sender;
+        let Some((_, letter)) = sender.as_mut().and_then(|sender| sender.abandon(s)) else {
+            return Ok(());
+        };
+        self.abandons = self.abandons.saturating_sub(1);
+        if !active(site::ABANDON_NOT_DURABLE) {
+            self.journal_sending(at, to);
+        }
+        self.ledger.tell(letter, Outcome::LetGo)
+    }
+
+    fn on_state(
+        &mut self,
+        config: &Config,
+        (at, from): (usize, usize),
+        state: &State,
+        out: &mut Out,
+    ) -> Checked {
+        let Node { clock, peers, .. } = &mut self.nodes[at];
+        let Some(sender) = &mut peers[from].sender else {
+            if state.live.is_some() && !active(site::LIVE_STATE_UNANSWERED) {
+                let farewell = Datagram::ask(Ask::farewell(clock));
+                out.push(Packet { from: at, to: from, datagram: farewell });
+            }
+            return Ok(());
+        };
+        let (e, r) = (sender.e(), sender.incarnation());
+        let mut settled = Vec::new();
+        sender.on_state(state, |s, r, letter, verdict| settled.push((s, r, letter, verdict)));
+        let thrown_away = sender.e() > e;
+        // A live record with `r < b` outlives a frontier that another record has raised.
+        let dead = state.live.as_ref().map_or(state.b, |_| state.b.min(state.r));
+        peers[from].dead = peers[from].dead.max(dead);
+        for (s, r, letter, verdict) in settled {
+            self.settle((at, from), (s, r), letter, verdict)?;
+        }
+        if !active(site::OUTCOME_NOT_DURABLE) {
+            self.journal_sending(at, from);
+        }
+        let live = self.nodes[from].peers[at].record.as_ref().map(Receiver::incarnation);
+        ensure(!thrown_away || live != r, Kind::Waste, || {
+            format!("envelopes from {} of {r:?}, which lives", e.0)
+        })?;
+        self.pump(config, at, from, out)
+    }
+
+    fn settle(
+        &mut self,
+        (at, from): (usize, usize),
+        (s, r): (Slot, Incarnation),
+        letter: Letter,
+        verdict: Verdict,
+    ) -> Checked {
+        let outcome = match verdict {
+            Verdict::Delivered => Outcome::Delivered,
+            Verdict::Unknown => Outcome::Unknown,
+        };
+        let forgotten = outcome != Outcome::Unknown || self.nodes[from].has_forgotten(at, r);
+        ensure(forgotten, Kind::Unknown, || {
+            format!("m{letter} at {} under {} is Unknown, and nobody forgot", s.0, r.0)
+        })?;
+        self.ledger.tell(letter, outcome)
+    }
+
+    // --- the receiver ---
+
+    fn on_ask(
+        &mut self,
+        config: &Config,
+        (at, from): (usize, usize),
+        ask: Ask,
+        grant: u64,
+        out: &mut Out,
+    ) -> Checked {
+        self.advance((at, from), ask.n > 0, grant, |record, clock| {
+            Receiver::on_ask(record, clock, ask, grant);
+        })?;
+        self.note_heard(config, (at, from), ask);
+        if ask.n > 0 {
+            self.push_state(at, from, out);
+        }
+        Ok(())
+    }
+
+    /// The unmet ASK again, when room has appeared.
+    pub(crate) fn retry(&mut self, at: usize, from: usize, out: &mut Out) -> Checked {
+        let mut granted = false;
+        self.advance((at, from), true, u64::from(u8::MAX), |record, clock| {
+            granted = Receiver::retry(record, clock, u64::from(u8::MAX));
+        })?;
+        if granted {
+            self.push_state(at, from, out);
+        }
+        Ok(())
+    }
+
+    fn advance(
+        &mut self,
+        (at, from): (usize, usize),
+        wanted: bool,
+        grant: u64,
+        go: impl FnOnce(&mut Option<Receiver>, &mut Clock),
+    ) -> Checked {
+        let Node { clock, peers, disk, born, .. } = &mut self.nodes[at];
+        let peer = &mut peers[from];
+        let before = peer.record.as_ref().map(|record| (record.incarnation(), record.parts().0));
+        let held = peer.record.as_ref().map_or(0, Receiver::free);
+        go(&mut peer.record, clock);
+        let after = peer.record.as_ref().map(|record| (record.incarnation(), record.parts().0));
+        let free = peer.record.as_ref().map_or(0, Receiver::free);
+        ensure(free <= held + grant, Kind::Grant, || {
+            format!("{free} slots after {held} and a grant of {grant}")
+        })?;
+        if before.map(|(r, _)| r) != after.map(|(r, _)| r) {
+            peer.parts.clear();
+            peer.heard = Default::default();
+            if let Some((r, _)) = after {
+                ensure(r.0 < *disk, Kind::Reserve, || format!("incarnation {}, {disk} is durable", r.0))?;
+                ensure(r.0 >= *born, Kind::D, || format!("incarnation {} is handed out twice", r.0))?;
+                *born = r.0 + 1;
+            }
+        }
+        // Slots that were passed may be written down later: whoever passed them does not want them.
+        if after.is_some() && after != before && wanted && !active(site::GRANT_NOT_DURABLE) {
+            self.journal_receiving(at, from);
+        }
+        Ok(())
+    }
+
+    /// What the record has to remember of the ASKs since it was made. A recovered record waits for nothing.
+    fn note_heard(&mut self, config: &Config, (at, from): (usize, usize), ask: Ask) {
+        let peer = &mut self.nodes[at].peers[from];
+        if config.grants == crate::config::Grants::Any && peer.record.is_some() {
+            let (end, l) = peer.heard;
+            let wanted = if ask.n > 0 { Slot(ask.s.0 + ask.n) } else { Slot(0) };
+            peer.heard = (end.max(wanted), l.max(ask.l));
+        }
+    }
+
+    fn on_token(
+        &mut self,
+        config: &Config,
+        (at, from): (usize, usize),
+        (s, r): (Slot, Incarnation),
+        (letter, part): (Letter, u8),
+        out: &mut Out,
+    ) -> Checked {
+        let peer = &mut self.nodes[at].peers[from];
+        let mut complete = config.parts == 1;
+        if let Some(record) = peer.record.as_ref().filter(|_| !complete) {
+            let place = peer.parts.binary_search(&(s, part));
+            if let Some(place) = place.err().filter(|_| record.accepts(s, r)) {
+                peer.parts.insert(place, (s, part));
+            }
+            let whole = peer.parts.iter().filter(|(of, _)| *of == s).count() == usize::from(config.parts);
+            complete = whole || active(site::INCOMPLETE_DELIVERED);
+            peer.parts.retain(|(of, _)| *of != s || !whole);
+            if complete && !whole {
+                ensure(!record.accepts(s, r), Kind::F, || format!("m{letter} is delivered in part"))?;
+            }
+        }
+        if complete && peer.record.as_mut().is_some_and(|record| record.take(s, r)) {
+            self.ledger.deliver(letter)?;
+            if !active(site::DELIVERY_NOT_DURABLE) {
+                self.journal_receiving(at, from);
+            }
+        }
+        if !active(site::TOKEN_UNANSWERED) {
+            self.push_state(at, from, out);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn push_state(&self, at: usize, to: usize, out: &mut Out) {
+        let node = &self.nodes[at];
+        let state = State::of(node.peers[to].record.as_ref(), &node.clock, 0);
+        out.push(Packet { from: at, to, datagram: Datagram::State(Claimed(state)) });
+    }
+
+    /// Whether the policy lets the record go.
+    pub(crate) fn may_drop(&self, config: &Config, at: usize, from: usize) -> bool {
+        self.nodes[at].peers[from].record.as_ref().is_some_and(|record| match config.drop {
+            Drop::Drained => record.is_drained() || active(site::DROP_UNDRAINED),
+            Drop::Passed => record.is_passed(),
+        })
+    }
+
+    /// A journaled node need not write this down: what it recovers is frozen.
+    pub(crate) fn drop_record(&mut self, at: usize, from: usize) {
+        self.nodes[at].peers[from].forget_record();
+    }
+
+    pub(crate) fn evict(&mut self, at: usize, from: usize) {
+        let node = &mut self.nodes[at];
+        let Some(record) = node.peers[from].record.take() else {
+            return;
+        };
+        node.evictions = node.evictions.saturating_sub(1);
+        node.b = node.b.max(record.incarnation().0 + 1);
+        record.evict(&mut node.clock);
+        node.peers[from].forget_record();
+        if let Some(journal) = &mut node.journal {
+            if !active(site::FRONTIER_NOT_DURABLE) {
+                journal.b = node.clock.b();
+            }
+            journal.peers[from].record = None;
+        }
+    }
+
+    // --- anything that arrives ---
+
+    pub(crate) fn hear(&mut self, config: &Config, packet: &Packet, grant: u64, out: &mut Out) -> Checked {
+        let pair = (packet.to, packet.from);
+        match &packet.datagram {
+            Datagram::Ask { s, n, l } => {
+                let ask = Ask { s: Slot(*s), n: *n, l: Slot(*l) };
+                self.on_ask(config, pair, ask, grant, out)
+            }
+            Datagram::Token { s, r, letter, part } => {
+                self.on_token(config, pair, (Slot(*s), Incarnation(*r)), (*letter, *part), out)
+            }
+            Datagram::State(Claimed(state)) => self.on_state(config, pair, state, out),
+        }
+    }
+
+    /// Everything that a timer could send at this moment.
+    pub(crate) fn standing(&self, config: &Config, out: &mut Out) {
+        for (at, node) in self.nodes.iter().enumerate() {
+            for (to, peer) in node.peers.iter().enumerate().filter(|(to, _)| *to != at) {
+                if let Some(sender) = &peer.sender {
+                    let ask = sender.repeat().map(Datagram::ask);
+                    out.extend(ask.map(|datagram| Packet { from: at, to, datagram }));
+                    self.resend(config, at, to, out);
+                }
+                if peer.record.is_some() {
+                    self.push_state(at, to, out);
+                }
+                if config.cuts {
+                    self.push_cuts(at, to, out);
+                }
+            }
+        }
+    }
+
+    /// Every token again, under the incarnation that it was bound under.
+    pub(crate) fn resend(&self, config: &Config, at: usize, to: usize, out: &mut Out) {
+        let Some(sender) = &self.nodes[at].peers[to].sender else {
+            return;
+        };
+        for (s, r, letter) in sender.tokens() {
+            let newest = sender.incarnation().filter(|_| active(site::RESEND_UNDER_NEW_RECORD));
+            post_token(config, (at, to), (s, newest.unwrap_or(r)), *letter, out);
+        }
+    }
+
+    /// Every STATE that claims less than all.
+    fn push_cuts(&self, at: usize, to: usize, out: &mut Out) {
+        let node = &self.nodes[at];
+        let whole = State::of(node.peers[to].record.as_ref(), &node.clock, 0);
+        let Some(claim) = &whole.live else { return };
+        for lo in claim.lo.0..claim.up.0 {
+            for up in lo + 1..=claim.up.0 {
+                let mut part = whole.clone();
+                if let Some(claim) = &mut part.live {
+                    (claim.lo, claim.up) = (Slot(lo), Slot(up));
+                    claim.free.remove_below(lo);
+                    claim.free.remove_range(up..u64::MAX);
+                }
+                out.push(Packet { from: at, to, datagram: Datagram::State(Claimed(part)) });
+            }
+        }
+    }
+
+    // --- disk and crash ---
+
+    /// The next block of `D` becomes durable.
+    pub(crate) fn reserve(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        if let Some(durable) = node.clock.wanted() {
+            if !active(site::NUMBERS_NOT_DURABLE) {
+                node.disk = durable;
+            }
+            node.clock.persisted(durable);
+        }
+    }
+
+    pub(crate) fn sync(&mut self, at: usize) {
+        for peer in 0..self.nodes.len() {
+            self.journal_sending(at, peer);
+            self.journal_receiving(at, peer);
+        }
+    }
+
+    fn journal_sending(&mut self, at: usize, to: usize) {
+        let Node { journal, peers, .. } = &mut self.nodes[at];
+        if let Some(journal) = journal {
+            journal.peers[to].sending(&peers[to]);
+        }
+    }
+
+    fn journal_receiving(&mut self, at: usize, from: usize) {
+        let Node { journal, peers, .. } = &mut self.nodes[at];
+        if let Some(journal) = journal {
+            journal.peers[from].receiving(&peers[from]);
+        }
+    }
+
+    /// `wrote`: the next block of `D` was on the disk already.
+    pub(crate) fn crash(&mut self, config: &Config, at: usize, wrote: bool) -> Checked {
+        let node = &mut self.nodes[at];
+        node.crashes = node.crashes.saturating_sub(1);
+        if let Some(durable) = node.clock.wanted().filter(|_| wrote) {
+            node.disk = durable;
+        }
+        match config.memory {
+            Memory::Volatile => self.boot(config, at),
+            Memory::Journal => {
+                self.recover(config, at);
+                Ok(())
+            }
+        }
+    }
+
+    fn boot(&mut self, config: &Config, at: usize) -> Checked {
+        let node = &mut self.nodes[at];
+        node.clock = Clock::boot(node.disk, config.block());
+        node.b = node.disk;
+        node.peers.fill(Peer::default());
+        for (letter, ..) in config.letters().filter(|(_, from, _)| *from == at) {
+            if self.ledger.fate(letter) == Fate::Open {
+                self.ledger.tell(letter, Outcome::LetGo)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn recover(&mut self, config: &Config, at: usize) {
+        let node = &mut self.nodes[at];
+        let Some(journal) = &node.journal else { return };
+        let clock = Clock::recover(node.disk, journal.b, config.block());
+        for (peer, written) in node.peers.iter_mut().zip(&journal.peers) {
+            *peer = Peer::default();
+            peer.queue.clone_from(&written.queue);
+            if !written.queue.is_empty() || !written.tokens.is_empty() {
+                peer.sender = Some(Sender::recover(&clock, written.tokens.iter().copied()));
+            }
+            let record = written.record.clone();
+            peer.record = record.map(|(r, hi, l, free)| Receiver::recover(r, hi, l, free));
+        }
+        node.clock = clock;
+        for (letter, _, to) in config.letters().filter(|(_, from, _)| *from == at) {
+            if journal.peers[to].holds(letter) {
+                self.ledger.reopen(letter);
+            }
+        }
+        if node.crashes == 0 {
+            node.journal = None;
+        }
+    }
+}
+
+impl Peer {
+    /// Everything soft belongs to one incarnation.
+    fn forget_record(&mut self) {
+        self.record = None;
+        self.parts.clear();
+        self.heard = Default::default();
+    }
+}
+
+fn post_token(
+    config: &Config,
+    (at, to): (usize, usize),
+    (s, r): (Slot, Incarnation),
+    letter: Letter,
+    out: &mut Out,
+) {
+    out.extend((0..config.parts).map(|part| {
+        let datagram = Datagram::token(s, r, letter, part);
+        Packet { from: at, to, datagram }
+    }));
+}

@@ -1,0 +1,59 @@
+//! Each rule is needed: the search without it finds a violation, of the kind and where the list says.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use exonet_model::{
+    Bound, Explored, Limits, MUTANTS, Mutant, Space, configs, find_config, search, with_mutant,
+};
+
+fn run(mutant: &Mutant, config: &str) -> Explored {
+    let config = find_config(config, Bound::Quick).unwrap();
+    with_mutant(Some(mutant), || search(&mut Space::new(config, 1), Limits::default(), &mut |_, _| {}))
+}
+
+/// Every `of`th mutant from the `from`th on: the threads of the test share them.
+fn are_found(from: usize, of: usize) {
+    let needed = MUTANTS.iter().filter(|mutant| mutant.equivalent.is_empty());
+    for mutant in needed.skip(from).step_by(of) {
+        for config in mutant.found_in.split_whitespace() {
+            let seen = run(mutant, config);
+            let finding = seen.finding.unwrap_or_else(|| panic!("{} survives in {config}", mutant.name));
+            let kind = finding.violation.kind.to_string();
+            let expected = mutant.kinds.split_whitespace().any(|expected| expected == kind);
+            assert!(expected, "{} in {config}: {}", mutant.name, finding.violation);
+        }
+    }
+}
+
+#[test]
+fn every_rule_is_needed() {
+    are_found(0, 2);
+}
+
+#[test]
+fn every_other_rule_is_needed_too() {
+    are_found(1, 2);
+}
+
+/// What the list calls equivalent is not found anywhere, at least where a search takes no time.
+#[test]
+fn what_is_equivalent_survives() {
+    let swift = ["three", "cuts", "fragments", "journal-evict", "partial"];
+    for mutant in MUTANTS.iter().filter(|mutant| !mutant.equivalent.is_empty()) {
+        for config in swift {
+            let seen = run(mutant, config);
+            assert!(seen.finding.is_none(), "{} in {config}: {:?}", mutant.name, seen.finding);
+            assert!(seen.complete, "{} in {config}", mutant.name);
+        }
+    }
+}
+
+#[test]
+fn the_list_names_what_there_is() {
+    let names: Vec<_> = configs(Bound::Quick).iter().map(|config| config.name).collect();
+    for (place, mutant) in MUTANTS.iter().enumerate() {
+        assert!(MUTANTS[..place].iter().all(|other| other.name != mutant.name), "{} twice", mutant.name);
+        let known = mutant.found_in.split_whitespace().all(|config| names.contains(&config));
+        assert!(known && !mutant.rule.is_empty() && !mutant.from.is_empty(), "{}", mutant.name);
+    }
+}

@@ -1,0 +1,48 @@
+//! Nothing is found in the code as it is: every configuration, at the quick bounds.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use exonet_model::{Bound, Limits, Space, configs, search, trace, walk};
+
+fn holds(names: &[&str]) {
+    for config in configs(Bound::Quick).into_iter().filter(|config| names.contains(&config.name)) {
+        let mut space = Space::new(config, 1);
+        let seen = search(&mut space, Limits::default(), &mut |_, _| {});
+        if let Some(finding) = &seen.finding {
+            let trace = trace(&mut space, finding);
+            panic!("{}:\n{trace}", space.config.name);
+        }
+        assert!(seen.complete, "{} is cut", space.config.name);
+        assert_eq!(seen.rests, seen.nodes, "{}: from every state there is a way to rest", space.config.name);
+    }
+}
+
+const HEAVY: [&str; 2] = ["both", "crash-receiver"];
+
+#[test]
+fn nothing_is_found_where_both_send() {
+    holds(&HEAVY[..1]);
+}
+
+#[test]
+fn nothing_is_found_where_the_receiver_crashes() {
+    holds(&HEAVY[1..]);
+}
+
+#[test]
+fn nothing_is_found_elsewhere() {
+    let names: Vec<_> = configs(Bound::Quick).into_iter().map(|config| config.name).collect();
+    let rest: Vec<_> = names.into_iter().filter(|name| !HEAVY.contains(name)).collect();
+    assert!(rest.len() > 12);
+    holds(&rest);
+}
+
+#[test]
+fn nothing_is_found_on_a_walk_through_the_deep_bounds() {
+    for config in configs(Bound::Deep) {
+        let mut space = Space::new(config, 0);
+        let walked = walk(&mut space, 1, 1_200);
+        let found = walked.finding.map(|finding| trace(&mut space, &finding));
+        assert_eq!(found, None, "{}", space.config.name);
+    }
+}

@@ -1,0 +1,163 @@
+//! A window into a node, for verification and diagnostics: its records, and what it holds against what it may.
+
+use std::collections::BTreeMap;
+
+use super::Node;
+use super::event::MessageKey;
+use super::inbound::MAX_HAVES;
+use super::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
+use super::node::{MAX_ASKING, MAX_LOOSE};
+use super::peer::{MAX_HINTS, Peer};
+use super::transmit::MAX_REMEMBERED;
+use crate::channel::received::MAX_RANGES;
+use crate::half::{Clock, Receiver, Sender};
+use crate::id::NodeId;
+use crate::message::POOLED;
+
+/// The half-connections with one peer, as they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<'a> {
+    /// `S`: what is sent to the peer. None while there is nothing to send.
+    pub sender: Option<&'a Sender<MessageKey>>,
+    /// `R`: what is received from it. None while it wants nothing.
+    pub receiver: Option<&'a Receiver>,
+}
+
+/// One thing that a node holds, against its cap or against what it must amount to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holding {
+    /// Of this peer; None: of the node.
+    pub peer: Option<NodeId>,
+    /// What is held.
+    pub what: &'static str,
+    /// How much there is.
+    pub held: u64,
+    /// How much there may be, or must be.
+    pub bound: u64,
+    /// It must be just as much: two accounts of the same thing.
+    pub exact: bool,
+}
+
+impl Holding {
+    /// Whether the node keeps to it.
+    pub const fn is_sound(&self) -> bool {
+        if self.exact { self.held == self.bound } else { self.held <= self.bound }
+    }
+}
+
+/// A peer's messages in the store.
+#[derive(Clone, Copy, Default)]
+struct Letters {
+    count: u64,
+    unbound: u64,
+    bodies: u64,
+    bytes: u64,
+}
+
+/// The packets of the calls between two looks at what is remembered.
+const TRAIN: usize = 64;
+
+impl Node {
+    /// The node's clock: `ck`, `b` and `D`.
+    pub const fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// How many peers are known now.
+    pub fn peer_count(&self) -> usize {
+        self.peers.len()
+    }
+
+    /// The half-connections with a peer. None if it is not known.
+    pub fn records(&self, peer: &NodeId) -> Option<Records<'_>> {
+        self.peers.get(self.peers.find(peer)?).map(Peer::records)
+    }
+
+    /// The half-connections with every peer that is known.
+    pub fn all_records(&self) -> impl Iterator<Item = (NodeId, Records<'_>)> {
+        self.peers.iter().map(|(_, peer)| (peer.id, peer.records()))
+    }
+
+    /// Everything the node holds for others against its caps, and each count that is kept beside what it counts
+    /// against a fresh count. O(all that it holds).
+    pub fn audit(&self, mut report: impl FnMut(Holding)) {
+        let mut letters: BTreeMap<u32, Letters> = BTreeMap::new();
+        for (_, letter) in self.store.iter() {
+            let sum = letters.entry(letter.peer).or_default();
+            sum.count += 1;
+            sum.unbound += u64::from(letter.bound.is_none());
+            sum.bodies += u64::from(letter.counted);
+            sum.bytes += letter.source.kept();
+        }
+        self.audit_node(&mut report);
+        for (index, peer) in self.peers.iter() {
+            self.audit_peer(peer, letters.remove(&index).unwrap_or_default(), &mut report);
+        }
+        let lost = letters.values().map(|sum| sum.count).sum();
+        report(Holding { peer: None, what: "messages of no peer", held: lost, bound: 0, exact: true });
+    }
+
+    fn audit_node(&self, report: &mut impl FnMut(Holding)) {
+        let mut say = |what, held: u64, bound: u64, exact| {
+            report(Holding { peer: None, what, held, bound, exact });
+        };
+        let limits = &self.config.limits;
+        let sum = |count: fn(&Peer) -> u64| self.peers.iter().map(|(_, peer)| count(peer)).sum::<u64>();
+        let pending = sum(|peer| peer.link.pending.len() as u64);
+        let routes = sum(|peer| {
+            let link = &peer.link;
+            let epochs = usize::from(link.opening.is_some()) + link.epochs().count() + link.pending.len();
+            epochs as u64
+        });
+        let promised = sum(|peer| peer.inbound.promised() + peer.inbound.freed());
+        let messages = sum(|peer| peer.inbound.parts() as u64) + self.inbox.pieces() as u64;
+        // One message is always let in.
+        let room = if messages > 1 { limits.received_bytes as u64 } else { u64::MAX };
+        say("peers", self.peers.len() as u64, limits.peers as u64, false);
+        say("half-open channels", self.half_open.len() as u64, limits.half_open as u64, false);
+        let (fullest, of_prefix) = (self.half_open.fullest(), limits.half_open_per_prefix);
+        say("half-open channels of one prefix", fullest as u64, of_prefix as u64, false);
+        say("half-open channels counted", self.half_open.len() as u64, pending, true);
+        say("openings that are answered again", self.half_open.copies.len() as u64, pending, true);
+        say("channel indices", self.routes.len() as u64, routes, true);
+        say("datagrams outside of channels", self.loose.len() as u64, MAX_LOOSE as u64, false);
+        say("openings that wait for a word", self.asking.len() as u64, MAX_ASKING as u64, false);
+        say("received bytes counted", self.received, promised + self.inbox.held(), true);
+        say("received bytes", self.received, room, false);
+        say("deadlines", self.deadlines.len() as u64, self.store.len() as u64, false);
+    }
+
+    fn audit_peer(&self, peer: &Peer, letters: Letters, report: &mut impl FnMut(Holding)) {
+        let mut say = |what, held: u64, bound: u64, exact| {
+            report(Holding { peer: Some(peer.id), what, held, bound, exact });
+        };
+        let (limits, link) = (&self.config.limits, &peer.link);
+        let (inbound, outbound) = (&peer.inbound, &peer.outbound);
+        let in_doubt = outbound.sender.as_ref().map_or(0, Sender::in_doubt);
+        let free = inbound.receiver.as_ref().map_or(0, Receiver::free);
+        let remembered = link.epochs().map(|epoch| epoch.sent.remembered()).max().unwrap_or(0);
+        let ranges = link.epochs().map(|epoch| epoch.received.ranges().count()).max().unwrap_or(0);
+        say("ranges to acknowledge", ranges as u64, MAX_RANGES as u64, false);
+        say("messages counted", outbound.letters as u64, letters.count, true);
+        say("messages without a slot", outbound.unbound(), letters.unbound, true);
+        say("messages in doubt", in_doubt, letters.count - letters.unbound, true);
+        say("large messages under way", outbound.bodies, letters.bodies, true);
+        say("bytes to send", outbound.bytes, letters.bytes, true);
+        say("messages", letters.count, limits.queued_messages.max(1) as u64, false);
+        say("free slots", free, limits.slots, false);
+        say("bytes of the pool", inbound.held, limits.pool_window.max(POOLED), false);
+        say("large messages coming", inbound.large as u64, limits.bodies as u64, false);
+        say("HAVEs owed", inbound.haves.len() as u64, MAX_HAVES as u64, false);
+        say("half-open channels of one peer", link.pending.len() as u64, MAX_PENDING as u64, false);
+        say("pings", link.pings.len() as u64, MAX_PINGS as u64, false);
+        say("path responses", link.responses.len() as u64, MAX_RESPONSES as u64, false);
+        say("address hints", peer.hints.len() as u64, MAX_HINTS as u64, false);
+        say("packets remembered", remembered as u64, (MAX_REMEMBERED + TRAIN) as u64, false);
+    }
+}
+
+impl Peer {
+    fn records(&self) -> Records<'_> {
+        Records { sender: self.outbound.sender.as_ref(), receiver: self.inbound.receiver.as_ref() }
+    }
+}

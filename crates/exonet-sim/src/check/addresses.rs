@@ -1,0 +1,83 @@
+//! What goes to addresses that are not proven.
+
+use core::net::SocketAddr;
+use std::collections::{BTreeMap, BTreeSet};
+
+use exonet_proto::NodeId;
+
+use super::Breach;
+
+/// Bytes between every node and every address.
+///
+/// A node may send thrice what came from an address (RFC 9000, section 8.1), unless its application chose the
+/// address, or somebody who has received there what the node sent has since made a datagram that the node got.
+/// That knows more than the node does, so it forbids nothing that the node may do.
+#[derive(Debug, Default)]
+pub(crate) struct Addresses {
+    nodes: BTreeMap<usize, Process>,
+}
+
+/// What one process has to do with addresses.
+#[derive(Debug, Default)]
+struct Process {
+    bytes: BTreeMap<SocketAddr, Bytes>,
+    /// Chosen by its application, or proven.
+    free: BTreeSet<SocketAddr>,
+    /// By receiver: the addresses at which it has heard this process, and since which step.
+    heard: BTreeMap<usize, BTreeMap<SocketAddr, u64>>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bytes {
+    taken: u64,
+    given: u64,
+}
+
+impl Addresses {
+    /// The process is gone, and what it knew.
+    pub(crate) fn dies(&mut self, node: usize) {
+        self.nodes.remove(&node);
+    }
+
+    /// The application of `node` may have named these addresses.
+    pub(crate) fn chosen(&mut self, node: usize, addresses: impl IntoIterator<Item = SocketAddr>) {
+        self.nodes.entry(node).or_default().free.extend(addresses);
+    }
+
+    /// `receiver` has got, at `to`, what `sender` sent.
+    pub(crate) fn heard(&mut self, sender: usize, receiver: usize, to: SocketAddr, step: u64) {
+        let Some(process) = self.nodes.get_mut(&sender).filter(|process| !process.free.contains(&to)) else {
+            return;
+        };
+        process.heard.entry(receiver).or_default().entry(to).or_insert(step);
+    }
+
+    /// A datagram has come to `node`. `maker`: who made it, in which step, if it is as it was made.
+    pub(crate) fn taken(&mut self, node: usize, from: SocketAddr, bytes: u64, maker: Option<(usize, u64)>) {
+        let process = self.nodes.entry(node).or_default();
+        process.bytes.entry(from).or_default().taken += bytes;
+        if let Some((maker, made)) = maker
+            && let Some(heard) = process.heard.get_mut(&maker)
+        {
+            heard.retain(|address, since| {
+                let proven = *since <= made;
+                if proven {
+                    process.free.insert(*address);
+                }
+                !proven
+            });
+        }
+    }
+
+    /// `node` sends `bytes` to an address.
+    pub(crate) fn given(&mut self, node: usize, by: NodeId, to: SocketAddr, bytes: u64) -> Option<Breach> {
+        let process = self.nodes.entry(node).or_default();
+        if process.free.contains(&to) {
+            return None;
+        }
+        let sum = process.bytes.entry(to).or_default();
+        sum.given += bytes;
+        let Bytes { taken, given } = *sum;
+        (given > taken * 3).then_some(Breach::Amplified { by, to, taken, given })
+    }
+}

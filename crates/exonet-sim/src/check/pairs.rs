@@ -1,0 +1,224 @@
+//! Invariants A to D of the half-connection (PROTOCOL.md "Half-connection"), in the full node, on every step.
+
+use std::collections::BTreeMap;
+
+use exonet_proto::half::{IntervalSet, Receiver, Sender};
+use exonet_proto::node::{MessageKey, Records};
+use exonet_proto::{Incarnation, MessageId, NodeId, Slot};
+
+use super::Breach;
+use crate::Ledger;
+use crate::host::Host;
+
+/// What every half-connection has been, across crashes of either end.
+///
+/// What the node adds to the algorithm weakens the invariants nowhere but here:
+///
+/// * The receive queue stands before the slot test: a message that waits there is undelivered and has its slot.
+///   A slot is consumed by the application's taking, or by the sender's frontier.
+/// * A crash of the sender takes its record: then `sck` is its clock. A crash of the receiver, or an eviction,
+///   takes `R`: then B holds by `r < b`. An identity that is gone has neither `R` nor `b`, and A to C are
+///   about nothing.
+/// * Messages that were given to the core behind the world's back have no entry in the ledger: whether they were
+///   delivered is not known, and B is not asserted of their tokens.
+#[derive(Debug, Default)]
+pub(crate) struct Pairs {
+    pairs: BTreeMap<(NodeId, NodeId), Pair>,
+    /// By receiver and incarnation: every record that ever was.
+    records: BTreeMap<(NodeId, Incarnation), Record>,
+}
+
+/// One half-connection.
+#[derive(Debug, Default)]
+struct Pair {
+    /// C: the highest number ever asked for.
+    asked: Slot,
+    /// D: every number below was bound, or never will be.
+    next: Slot,
+    /// `R` as it was seen last.
+    seen: Option<(Incarnation, IntervalSet)>,
+}
+
+/// A receiver record.
+#[derive(Clone, Copy, Debug)]
+struct Record {
+    /// Which process of the receiver made it.
+    boot: u32,
+    ended: bool,
+    /// It ended, and the amnesia frontier rose past it in the same step.
+    evicted: bool,
+}
+
+/// One look at a half-connection.
+struct Look<'a> {
+    from: &'a Host,
+    to: NodeId,
+    sender: Option<&'a Sender<MessageKey>>,
+    receiver: Option<&'a Receiver>,
+    /// The receiver's amnesia frontier; None: its identity is gone.
+    b: Option<Incarnation>,
+}
+
+impl Pairs {
+    /// Looks at the half-connection from `from` to `to`, an identity that is gone if `host` is None.
+    pub(crate) fn look(&mut self, from: &Host, to: NodeId, host: Option<&Host>, ledger: &mut Ledger) {
+        let id = from.node.id();
+        let sender = from.node.records(&to).and_then(|records: Records<'_>| records.sender);
+        let receiver = host.and_then(|host| host.node.records(&id)?.receiver);
+        let pair = self.pairs.entry((id, to)).or_default();
+        if sender.is_none() && receiver.is_none() && pair.seen.is_none() {
+            return;
+        }
+        let look = Look { from, to, sender, receiver, b: host.map(|host| host.node.clock().b()) };
+        look.bindings(pair, ledger);
+        if let Some(host) = host {
+            look.changes(pair, ledger);
+            look.record(pair, &mut self.records, host, ledger);
+            look.slots(pair, ledger);
+        }
+    }
+
+    /// Whether what is known accounts for an Unknown of the message `id`, told by `host`.
+    ///
+    /// * The process that made the record has died since.
+    /// * The record was evicted.
+    /// * The record was dropped in good order, which takes that the message had been delivered; then another was
+    ///   evicted, and the one amnesia frontier passed both.
+    pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, delivered: bool) -> bool {
+        let Some(record) = self.records.get(&(host.node.id(), id.r)) else {
+            return false;
+        };
+        let passed = id.r < host.node.clock().b();
+        record.boot < host.boots || (passed && record.ended && (record.evicted || delivered))
+    }
+}
+
+impl Look<'_> {
+    fn breach(&self, ledger: &mut Ledger, name: &'static str, seen: String) {
+        ledger.report(Breach::Invariant { name, from: self.from.node.id(), to: self.to, seen });
+    }
+
+    fn ensure(&self, ledger: &mut Ledger, name: &'static str, holds: bool, seen: impl FnOnce() -> String) {
+        if !holds {
+            self.breach(ledger, name, seen());
+        }
+    }
+
+    /// The number by which the ledger knows a message.
+    fn number(&self, key: MessageKey) -> Option<u64> {
+        self.from.waiting.get(&key).map(|waiting| waiting.number)
+    }
+
+    /// **D**, and that a sender record keeps within what is durable.
+    fn bindings(&self, pair: &mut Pair, ledger: &mut Ledger) {
+        let Some(sender) = self.sender else { return };
+        let (e, sck, hi, limit) = (sender.e(), sender.sck(), sender.hi(), self.from.node.clock().limit());
+        let ordered = e <= sck && sck <= hi && hi <= limit;
+        self.ensure(ledger, "order", ordered, || format!("e {e:?}, sck {sck:?}, hi {hi:?}, D {limit:?}"));
+        let again = e < pair.next;
+        self.ensure(ledger, "D", !again, || format!("{e:?} is bound next, {:?} came before", pair.next));
+        for s in (pair.next.max(first(sender)).0..e.0).map(Slot) {
+            if let Some((r, number)) = sender.token(s).and_then(|(r, key)| Some((r, self.number(*key)?))) {
+                ledger.bound(number, (r, s));
+                let accepted = self.receiver.is_some_and(|record| record.accepts(s, r));
+                let backed = accepted || self.b.is_none_or(|b| r < b) || ledger.is_taken(number);
+                self.ensure(ledger, "B", backed, || format!("{s:?} of {r:?} is bound without a slot"));
+            }
+        }
+        pair.next = pair.next.max(e);
+        pair.asked = pair.asked.max(hi);
+    }
+
+    /// **B** of tokens: what is not in `R` any more was delivered, or is of an incarnation that is forgotten.
+    fn changes(&self, pair: &Pair, ledger: &mut Ledger) {
+        let (Some((r, before)), Some(sender)) = (&pair.seen, self.sender) else { return };
+        let now = self.receiver.filter(|record| record.incarnation() == *r);
+        let frontier = first(sender).0;
+        let Some((_, _, free)) = now.map(Receiver::parts) else {
+            for (s, _, key) in sender.tokens().filter(|(_, bound, _)| bound == r) {
+                self.settled(ledger, s, *r, *key);
+            }
+            return;
+        };
+        if free == before {
+            return;
+        }
+        for run in before.iter() {
+            for s in free.gaps(run.start.max(frontier)..run.end).flatten().map(Slot) {
+                if let Some((_, key)) = sender.token(s).filter(|(bound, _)| bound == r) {
+                    self.settled(ledger, s, *r, *key);
+                }
+            }
+        }
+    }
+
+    fn settled(&self, ledger: &mut Ledger, s: Slot, r: Incarnation, key: MessageKey) {
+        let forgotten =
+            self.b.is_none_or(|b| r < b) && self.receiver.is_none_or(|now| now.incarnation() != r);
+        let Some(number) = self.number(key).filter(|_| !forgotten) else { return };
+        let delivered = ledger.is_taken(number);
+        self.ensure(ledger, "B", delivered, || format!("token {s:?} of {r:?} lost its slot undelivered"));
+    }
+
+    /// What becomes of records, and that an incarnation names one.
+    fn record(
+        &self,
+        pair: &mut Pair,
+        records: &mut BTreeMap<(NodeId, Incarnation), Record>,
+        host: &Host,
+        ledger: &mut Ledger,
+    ) {
+        let before = pair.seen.as_ref().map(|(r, _)| *r);
+        let now = self.receiver.map(Receiver::incarnation);
+        if before != now {
+            if let Some(record) = before.and_then(|r| records.get_mut(&(self.to, r))) {
+                record.ended = true;
+                record.evicted = record.boot == host.boots && before < self.b;
+            }
+            if let Some(r) = now {
+                let born = Record { boot: host.boots, ended: false, evicted: false };
+                let twice = records.insert((self.to, r), born).is_some();
+                self.ensure(ledger, "incarnation", !twice, || format!("{r:?} is handed out twice"));
+            }
+        }
+        match (self.receiver, &mut pair.seen) {
+            (Some(record), Some((r, free))) => {
+                let now = record.parts().2;
+                *r = record.incarnation();
+                if *free != *now {
+                    free.clone_from(now);
+                }
+            }
+            (record, seen) => *seen = record.map(|record| (record.incarnation(), record.parts().2.clone())),
+        }
+    }
+
+    /// **A**, **B** of envelopes and of tokens just bound, **C**.
+    fn slots(&self, pair: &Pair, ledger: &mut Ledger) {
+        let clock = Slot(self.from.node.clock().ck());
+        let sck = self.sender.map_or(clock, Sender::sck);
+        if let Some(record) = self.receiver {
+            let (hi, _, free) = record.parts();
+            let backed = hi <= sck || free.covers(sck.0..hi.0);
+            self.ensure(ledger, "A", backed, || format!("[{sck:?}, {hi:?}) is not free: {free:?}"));
+            let asked = pair.asked;
+            self.ensure(ledger, "C", hi <= asked, || format!("{hi:?} is granted, {asked:?} asked for"));
+            let within = free.end().is_none_or(|end| end <= hi.0);
+            self.ensure(ledger, "grants", within, || format!("{free:?} is free, {hi:?} granted"));
+        }
+        let Some((sender, r)) = self.sender.and_then(|sender| Some((sender, sender.incarnation()?))) else {
+            return;
+        };
+        let (e, sck) = (sender.e().0, sender.sck().0);
+        let backed = match self.receiver.filter(|record| record.incarnation() == r) {
+            Some(record) => record.parts().2.covers(e..sck),
+            None => e == sck || self.b.is_none_or(|b| r < b),
+        };
+        self.ensure(ledger, "B", backed, || format!("envelopes [{e}, {sck}) of {r:?} have no slots"));
+    }
+}
+
+/// The first number that is bound or may be, whatever the record says of its frontier.
+fn first(sender: &Sender<MessageKey>) -> Slot {
+    sender.tokens().next().map_or(sender.e(), |(s, ..)| s)
+}

@@ -1,0 +1,174 @@
+//! Promises that were broken, and where in the run.
+
+use core::fmt;
+
+use exonet_proto::node::{Holding, Outcome};
+use exonet_proto::{Incarnation, Mono, NodeId, Slot};
+
+/// A promise that was broken, and when it was seen.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// Virtual time.
+    pub at: Mono,
+    /// Step of the run: every input of a node is one.
+    pub step: u64,
+    /// What was seen.
+    pub breach: Breach,
+}
+
+/// Which promise was broken. Messages go by the ledger's number.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Breach {
+    /// Delivered more than once.
+    Duplicate(u64),
+    /// Reported Delivered and not delivered before.
+    FalseDelivered(u64),
+    /// Delivered, or bound to a slot, though reported Expired or Cancelled.
+    FalseWithdrawn(u64, Outcome),
+    /// Reported Unknown though both sides still knew.
+    FalseUnknown(u64),
+    /// Two outcomes.
+    TwoOutcomes(u64, Outcome, Outcome),
+    /// No outcome though the world is quiet.
+    Vanished(u64),
+    /// The core holds fewer messages than it owes outcomes for.
+    Lost {
+        /// Messages that wait for an outcome.
+        waiting: usize,
+        /// Messages that the core has.
+        held: usize,
+    },
+    /// Delivered and never sent, to another node, or changed on the way.
+    Forged,
+    /// Known by another name at one end than at the other.
+    Misnamed {
+        /// Which message.
+        message: u64,
+        /// Its slot where it was bound.
+        bound: (Incarnation, Slot),
+        /// What it was called elsewhere.
+        called: (Incarnation, Slot),
+    },
+    /// An invariant of the half-connection does not hold.
+    Invariant {
+        /// Which: A to D of PROTOCOL.md "Half-connection", or what they rest on.
+        name: &'static str,
+        /// The sender.
+        from: NodeId,
+        /// The receiver.
+        to: NodeId,
+        /// The numbers.
+        seen: String,
+    },
+    /// A packet number that does not rise under its keys: a nonce is used again.
+    Nonce {
+        /// Who sealed it.
+        by: NodeId,
+        /// The channel, by its receiver's index.
+        index: u32,
+        /// The number.
+        number: u32,
+        /// The number before.
+        last: u32,
+    },
+    /// One ephemeral key in two different Noise messages.
+    Ephemeral {
+        /// Whose key.
+        by: NodeId,
+    },
+    /// More than thrice as many bytes to an unproven address as came from it.
+    Amplified {
+        /// Who sent.
+        by: NodeId,
+        /// Where to.
+        to: core::net::SocketAddr,
+        /// Bytes that had come from there.
+        taken: u64,
+        /// Bytes that went there.
+        given: u64,
+    },
+    /// A node holds more than it may, or counts wrong.
+    Held {
+        /// Who.
+        node: NodeId,
+        /// What, and how much.
+        holding: Holding,
+    },
+    /// Something is left though all is quiet.
+    NotForgotten {
+        /// Who.
+        node: NodeId,
+        /// What.
+        what: String,
+    },
+}
+
+impl Breach {
+    /// Its kind, in a word.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Duplicate(_) => "duplicate",
+            Self::FalseDelivered(_) => "false-delivered",
+            Self::FalseWithdrawn(..) => "false-withdrawn",
+            Self::FalseUnknown(_) => "false-unknown",
+            Self::TwoOutcomes(..) => "two-outcomes",
+            Self::Vanished(_) => "vanished",
+            Self::Lost { .. } => "lost",
+            Self::Forged => "forged",
+            Self::Misnamed { .. } => "misnamed",
+            Self::Invariant { .. } => "invariant",
+            Self::Nonce { .. } => "nonce",
+            Self::Ephemeral { .. } => "ephemeral",
+            Self::Amplified { .. } => "amplified",
+            Self::Held { .. } => "held",
+            Self::NotForgotten { .. } => "not-forgotten",
+        }
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { at, step, breach } = self;
+        write!(f, "at {}.{:09} s, step {step}: {breach}", at.0 / 1_000_000_000, at.0 % 1_000_000_000)
+    }
+}
+
+impl fmt::Display for Breach {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Duplicate(m) => write!(f, "message {m} is delivered again"),
+            Self::FalseDelivered(m) => write!(f, "message {m} is reported Delivered and nobody has taken it"),
+            Self::FalseWithdrawn(m, outcome) => write!(f, "message {m} is {outcome:?} though it had left"),
+            Self::FalseUnknown(m) => write!(f, "message {m} is reported Unknown though both sides know"),
+            Self::TwoOutcomes(m, one, other) => write!(f, "message {m} is {one:?} and then {other:?}"),
+            Self::Vanished(m) => write!(f, "message {m} has no outcome"),
+            Self::Lost { waiting, held } => write!(f, "{waiting} messages wait, the core has {held}"),
+            Self::Forged => write!(f, "a message is delivered that nobody sent to there"),
+            Self::Misnamed { message, bound, called } => {
+                write!(f, "message {message} is bound to {bound:?} and called {called:?}")
+            }
+            Self::Invariant { name, from, to, seen } => {
+                write!(f, "invariant {name} from {} to {}: {seen}", short(from), short(to))
+            }
+            Self::Nonce { by, index, number, last } => {
+                write!(f, "{} seals packet {number} of channel {index:08x} after {last}", short(by))
+            }
+            Self::Ephemeral { by } => write!(f, "{} uses an ephemeral key twice", short(by)),
+            Self::Amplified { by, to, taken, given } => {
+                write!(f, "{} sends {given} bytes to {to}, unproven, for {taken}", short(by))
+            }
+            Self::Held { node, holding } => {
+                let Holding { what, held, bound, .. } = holding;
+                let peer = holding.peer.map(|peer| format!(" of {}", short(&peer))).unwrap_or_default();
+                let than = if holding.exact { "not" } else { "more than" };
+                write!(f, "{} has {held} {what}{peer}, {than} {bound}", short(node))
+            }
+            Self::NotForgotten { node, what } => write!(f, "{} is not quiet: {what}", short(node)),
+        }
+    }
+}
+
+/// The front of an id: enough within one run.
+fn short(id: &NodeId) -> String {
+    id.to_string().chars().take(12).collect()
+}

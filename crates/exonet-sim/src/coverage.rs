@@ -1,0 +1,59 @@
+//! What a run has exercised.
+
+use crate::link::Copied;
+use exonet_proto::node::Stats;
+
+/// Counts of what happened in a run, so that one can tell that it could have found something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Datagrams lost by links.
+    pub lost: u64,
+    /// Extra copies that links made.
+    pub duplicated: u64,
+    /// Copies with a changed bit.
+    pub corrupted: u64,
+    /// Datagrams that came before one that their sender had sent to there earlier.
+    pub reordered: u64,
+    /// Processes that died.
+    pub crashes: u64,
+    /// Writes that a crash lost, writes that it tore, and writes that failed.
+    pub writes_lost: u64,
+    /// See `writes_lost`.
+    pub writes_torn: u64,
+    /// See `writes_lost`.
+    pub writes_failed: u64,
+    /// Addresses and ports that changed.
+    pub moves: u64,
+    /// Handshakes completed, at either end.
+    pub handshakes: u64,
+    /// Receiver records evicted.
+    pub evictions: u64,
+    /// Copies of messages suppressed.
+    pub suppressed: u64,
+    /// Data packets replayed.
+    pub replayed: u64,
+    /// Openings that had to prove their address.
+    pub retries: u64,
+    /// Received messages that found no room.
+    pub dropped_for_room: u64,
+}
+
+impl Coverage {
+    /// With what one process counted.
+    pub(crate) fn with(mut self, stats: &Stats) -> Self {
+        self.handshakes += stats.handshakes;
+        self.evictions += stats.evictions;
+        self.suppressed += stats.duplicates_suppressed;
+        self.replayed += stats.replayed;
+        self.retries += stats.retries;
+        self.dropped_for_room += stats.dropped_for_room;
+        self
+    }
+
+    /// What a link makes of one datagram.
+    pub(crate) fn note_fate(&mut self, copies: &[Copied]) {
+        self.lost += u64::from(copies.is_empty());
+        self.duplicated += (copies.len() as u64).saturating_sub(1);
+        self.corrupted += copies.iter().filter(|copy| copy.flipped.is_some()).count() as u64;
+    }
+}

@@ -1,0 +1,246 @@
+//! What goes wrong in a world: processes, machines, addresses, networks.
+
+use core::time::Duration;
+
+use exonet_proto::crypto::SecretKey;
+use exonet_proto::node::{Boot, Node};
+
+use crate::clock::{ClockConfig, MachineClock};
+use crate::life::{Nat, Running};
+use crate::{LinkConfig, NodeIndex, World};
+
+/// Some of the first 64 nodes of a world.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct NodeSet(pub u64);
+
+impl NodeSet {
+    /// Whether `node` is among them.
+    pub const fn has(self, node: usize) -> bool {
+        node < 64 && self.0 >> node & 1 == 1
+    }
+
+    /// These and `node`, which is below 64.
+    #[must_use]
+    pub const fn with(self, node: usize) -> Self {
+        Self(self.0 | 1 << (node % 64))
+    }
+
+    /// Their indices.
+    pub fn iter(self) -> impl Iterator<Item = usize> {
+        (0..64).filter(move |node| self.has(*node))
+    }
+}
+
+/// Nothing passes from these to those.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Cut {
+    name: u64,
+    from: NodeSet,
+    to: NodeSet,
+}
+
+impl Cut {
+    pub(crate) const fn stops(&self, from: usize, to: usize) -> bool {
+        self.from.has(from) && self.to.has(to)
+    }
+}
+
+impl World {
+    // --- addresses ---
+
+    /// The node has another address from now on; what is sent to the old one is lost.
+    pub fn roam(&mut self, node: NodeIndex) {
+        let address = self.fresh_address();
+        self.coverage.moves += 1;
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            self.owners.insert(address, node.0);
+            host.address = address;
+        }
+    }
+
+    /// The node has another port from now on.
+    pub fn rebind_port(&mut self, node: NodeIndex) {
+        self.coverage.moves += 1;
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.address.set_port(host.address.port() + 1);
+            self.owners.insert(host.address, node.0);
+        }
+    }
+
+    /// From now on a translator stands before the node: who was not sent to within `idle` does not get in, and after
+    /// so much silence the node has another port. None: it is gone.
+    pub fn set_nat(&mut self, node: NodeIndex, idle: Option<Duration>) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.life.nat = idle.map(|idle| Nat::new(self.now, idle));
+        }
+    }
+
+    // --- networks ---
+
+    /// Nothing passes from these to those until [`World::mend`] is called with the same name.
+    pub fn cut(&mut self, name: u64, from: NodeSet, to: NodeSet) {
+        self.cuts.push(Cut { name, from, to });
+    }
+
+    /// Ends a cut.
+    pub fn mend(&mut self, name: u64) {
+        self.cuts.retain(|cut| cut.name != name);
+    }
+
+    /// The links from these to those are `change`d until [`World::clear`] is called with the same name.
+    pub fn cloud(
+        &mut self,
+        name: u64,
+        from: NodeSet,
+        to: NodeSet,
+        change: impl Fn(&LinkConfig) -> LinkConfig,
+    ) {
+        for a in from.iter() {
+            for b in to.iter().filter(|b| *b != a) {
+                self.link(a, b).cloud(name, &change);
+            }
+        }
+    }
+
+    /// Ends a cloud.
+    pub fn clear(&mut self, name: u64, from: NodeSet, to: NodeSet) {
+        for a in from.iter() {
+            for b in to.iter() {
+                self.link(a, b).clear(name);
+            }
+        }
+    }
+
+    // --- clocks ---
+
+    /// How the node's clocks differ from the world's, from here on: call it before the node does anything.
+    pub fn set_clock(&mut self, node: NodeIndex, config: ClockConfig) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.life.clock = MachineClock::new(self.now, config);
+        }
+        self.pump(node);
+    }
+
+    /// The node's wall clock is set, forth or back.
+    pub fn set_wall(&mut self, node: NodeIndex, seconds: i64) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.life.clock.set_wall(seconds);
+        }
+    }
+
+    /// The node's process stands still for `span`. `hears`: what arrives meanwhile waits in its socket, as for a
+    /// process that is stuck; else it is lost, as for a machine that is suspended. Clocks go on.
+    pub fn stand_still(&mut self, node: NodeIndex, span: Duration, hears: bool) {
+        let until = self.now + span;
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.life.running = match host.life.running {
+                Running::Down => Running::Down,
+                Running::Up => Running::Still { until, hears },
+                Running::Still { until: before, hears: heard } => {
+                    Running::Still { until: until.max(before), hears: hears && heard }
+                }
+            };
+        }
+        self.reschedule(node);
+    }
+
+    // --- processes ---
+
+    /// Whether the node's process runs now.
+    pub fn is_up(&self, node: NodeIndex) -> bool {
+        self.hosts.get(&node.0).is_some_and(|host| host.life.is_up(self.now))
+    }
+
+    /// The node's process dies and starts again at once, with what its disk has.
+    pub fn crash(&mut self, node: NodeIndex) {
+        self.kill(node);
+        self.boot(node);
+    }
+
+    /// The node's process dies. A write under way may have reached the disk, or not, or in part.
+    pub fn kill(&mut self, node: NodeIndex) {
+        let mut dice = self.dice_of(node);
+        let Some(mut host) = self.hosts.remove(&node.0) else {
+            return;
+        };
+        self.coverage.crashes += 1;
+        self.forget(node.0, &host.node);
+        let under_way = host.persisting.take().map(|(_, batch)| batch);
+        self.ledger.orphan(host.die());
+        if let Some(disk) = &mut host.disk {
+            disk.crash(under_way, &mut dice, &mut self.coverage);
+        }
+        host.life.running = Running::Down;
+        self.hosts.insert(node.0, host);
+        self.reschedule(node);
+    }
+
+    /// A killed node's process starts, with what its disk has; without one, it is somebody else. False: it was not
+    /// killed.
+    pub fn boot(&mut self, node: NodeIndex) -> bool {
+        let mut dice = self.dice_of(node);
+        let (seed, secret) = (dice.bytes(), dice.bytes());
+        let Some(host) = self.hosts.get_mut(&node.0).filter(|host| host.life.running == Running::Down) else {
+            return false;
+        };
+        let boot = match &host.disk {
+            Some(disk) => disk.boot(),
+            None => {
+                self.gone.push(host.node.id());
+                host.secret = secret;
+                Boot::Ephemeral
+            }
+        };
+        host.life.clock.boot(self.now);
+        host.life.running = Running::Up;
+        let now = host.life.clock.read(self.now);
+        self.checks.leaves(&host.node.id());
+        host.boots += 1;
+        host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
+        self.checks.settles(host.node.id(), node.0);
+        self.checks.touched.all = true;
+        self.pump(node);
+        true
+    }
+
+    /// Whether an identity died with its process.
+    pub fn has_lost_identities(&self) -> bool {
+        !self.gone.is_empty()
+    }
+
+    /// Everybody gives up what they have for identities that died with their process: it may end Unknown.
+    pub fn give_up_the_gone(&mut self) {
+        let gone = std::mem::take(&mut self.gone);
+        for host in self.hosts.values_mut() {
+            for open in host.node.open_messages().iter().filter(|open| gone.contains(&open.peer)) {
+                if let Some(waiting) = host.waiting.get(&open.key) {
+                    self.ledger.excuse(waiting.number);
+                }
+            }
+            let now = host.life.clock.read(self.now);
+            gone.iter().for_each(|id| host.node.abandon_peer(now, id));
+        }
+        let nodes: Vec<usize> = self.hosts.keys().copied().collect();
+        nodes.into_iter().for_each(|node| self.pump(NodeIndex(node)));
+        self.gone = gone;
+    }
+
+    // --- applications ---
+
+    /// Whether the node's application takes what arrives.
+    pub fn set_reads(&mut self, node: NodeIndex, reads: bool) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.reads = reads;
+        }
+        self.pump(node);
+    }
+
+    /// The node's application takes so many messages, and pieces of large ones, and then no more; None: all that
+    /// come.
+    pub fn feed(&mut self, node: NodeIndex, appetite: Option<u32>) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.life.appetite = appetite;
+        }
+        self.pump(node);
+    }
+}

@@ -1,0 +1,296 @@
+//! One thing that happens in a scenario.
+
+use core::fmt;
+use core::time::Duration;
+
+use exonet_proto::node::Priority;
+
+use crate::trace::Moment;
+use crate::{Bursts, LinkConfig, NodeSet};
+
+/// Something that happens at a time and, if it lasts, ends at another.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Action {
+    /// When, from the start.
+    pub at: Duration,
+    /// How long; what it means for a moment's matter is nothing.
+    pub span: Duration,
+    /// What.
+    pub what: What,
+}
+
+/// What happens.
+#[derive(Clone, Debug, PartialEq)]
+pub enum What {
+    /// Messages, spread evenly over the span.
+    Send {
+        /// Who sends.
+        from: usize,
+        /// To whom.
+        to: usize,
+        /// How many.
+        count: u32,
+        /// Bytes of each.
+        size: u32,
+        /// Their class.
+        priority: Priority,
+        /// They need not leave after this.
+        deadline: Option<Duration>,
+        /// Their sender thinks better of it.
+        withdraw: Option<Withdraw>,
+    },
+    /// A large message that its application writes bit by bit over the span.
+    Stream {
+        /// Who sends.
+        from: usize,
+        /// To whom.
+        to: usize,
+        /// Bytes, at least eight.
+        len: u32,
+    },
+    /// Nothing passes from these to those.
+    Cut {
+        /// These.
+        from: NodeSet,
+        /// Those.
+        to: NodeSet,
+        /// Nor the other way.
+        both: bool,
+    },
+    /// The links from these to those change.
+    Weather {
+        /// These.
+        from: NodeSet,
+        /// Those.
+        to: NodeSet,
+        /// How.
+        change: Change,
+    },
+    /// Another address.
+    Roam(usize),
+    /// Another port.
+    Port(usize),
+    /// A translator that forgets after so much silence.
+    Nat(usize, Duration),
+    /// The process dies, and is down for the span.
+    Crash(usize),
+    /// The machine is suspended.
+    Suspend(usize),
+    /// The process is stuck; what arrives waits.
+    Stuck(usize),
+    /// The wall clock is set by so many seconds.
+    Wall(usize, i64),
+    /// The application takes nothing.
+    Deaf(usize),
+    /// The application takes so many at a time, this often.
+    Slow(usize, u32, Duration),
+    /// The disk takes up to this for a write.
+    SlowDisk(usize, Duration),
+    /// The disk fails; at the end it is mended and the process started anew.
+    BrokenDisk(usize),
+    /// Signs of life to a peer.
+    Keepalive(usize, usize, Duration),
+    /// The process dies, and finds an old state on its disk: this breaks the promise, and is here to show that it
+    /// is found out.
+    Rollback(usize),
+}
+
+/// How a message is taken back, so long after it was sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Withdraw {
+    /// Unless it has left.
+    Cancel(Duration),
+    /// Whatever became of it.
+    Abandon(Duration),
+}
+
+/// A change of links.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Change {
+    /// So many are lost.
+    Loss(f64),
+    /// They are lost in bursts.
+    Bursts(Bursts),
+    /// One-way delay, and jitter.
+    Delay(Duration, Duration),
+    /// Bytes per second behind a queue of so many bytes.
+    Narrow(u64, u64),
+    /// So many are changed on the way.
+    Corrupt(f64),
+    /// So many come twice.
+    Copies(f64),
+    /// So many come back up to this much later.
+    Echoes(f64, Duration),
+}
+
+impl Action {
+    /// When it is over.
+    pub fn ends(&self) -> Duration {
+        self.at + self.span
+    }
+}
+
+impl What {
+    /// Its kind, for counting.
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Send { .. } => "bursts",
+            Self::Stream { .. } => "streams",
+            Self::Cut { both: true, .. } => "partitions",
+            Self::Cut { both: false, .. } => "one_way_partitions",
+            Self::Weather { change, .. } => change.kind(),
+            Self::Roam(_) => "roamings",
+            Self::Port(_) => "port_changes",
+            Self::Nat(..) => "translators",
+            Self::Crash(_) => "crashes",
+            Self::Suspend(_) => "suspends",
+            Self::Stuck(_) => "stuck_processes",
+            Self::Wall(..) => "wall_jumps",
+            Self::Deaf(_) => "deaf_applications",
+            Self::Slow(..) => "slow_applications",
+            Self::SlowDisk(..) => "slow_disks",
+            Self::BrokenDisk(_) => "broken_disks",
+            Self::Keepalive(..) => "keepalives",
+            Self::Rollback(_) => "rollbacks",
+        }
+    }
+
+    /// Whether it is an application's wish, not an accident.
+    pub const fn is_traffic(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Stream { .. } | Self::Keepalive(..))
+    }
+
+    /// Whether it sends messages.
+    pub const fn is_message(&self) -> bool {
+        matches!(self, Self::Send { .. } | Self::Stream { .. })
+    }
+
+    /// The nodes that it concerns.
+    pub fn nodes(&self) -> NodeSet {
+        let none = NodeSet::default();
+        match self {
+            Self::Send { from, to, .. } | Self::Stream { from, to, .. } | Self::Keepalive(from, to, _) => {
+                none.with(*from).with(*to)
+            }
+            Self::Cut { from, to, .. } | Self::Weather { from, to, .. } => NodeSet(from.0 | to.0),
+            Self::Roam(node)
+            | Self::Port(node)
+            | Self::Nat(node, _)
+            | Self::Crash(node)
+            | Self::Suspend(node)
+            | Self::Stuck(node)
+            | Self::Wall(node, _)
+            | Self::Deaf(node)
+            | Self::Slow(node, ..)
+            | Self::SlowDisk(node, _)
+            | Self::BrokenDisk(node)
+            | Self::Rollback(node) => none.with(*node),
+        }
+    }
+}
+
+impl Change {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Loss(_) => "losses",
+            Self::Bursts(_) => "bursty_losses",
+            Self::Delay(..) => "delays",
+            Self::Narrow(..) => "narrow_links",
+            Self::Corrupt(_) => "corruptions",
+            Self::Copies(_) => "duplications",
+            Self::Echoes(..) => "echoes",
+        }
+    }
+
+    /// A link with this change.
+    pub fn apply(self, base: &LinkConfig) -> LinkConfig {
+        let mut link = base.clone();
+        match self {
+            Self::Loss(loss) => link.loss = loss,
+            Self::Bursts(bursts) => link.bursts = Some(bursts),
+            Self::Delay(delay, jitter) => (link.delay, link.jitter) = (delay, jitter),
+            Self::Narrow(rate, queue) => (link.rate, link.queue) = (Some(rate), queue),
+            Self::Corrupt(share) => link.corrupt = share,
+            Self::Copies(share) => link.duplicate = share,
+            Self::Echoes(share, after) => (link.replay, link.replay_after) = (share, after),
+        }
+        link
+    }
+}
+
+impl fmt::Display for Action {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}  {}", Moment(self.at), self.what)?;
+        if self.span > Duration::ZERO { write!(f, ", for {:?}", self.span) } else { Ok(()) }
+    }
+}
+
+impl fmt::Display for What {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Send { from, to, count, size, priority, deadline, withdraw } => {
+                write!(f, "n{from} sends n{to} {count} of {size} bytes, {priority:?}")?;
+                if let Some(deadline) = deadline {
+                    write!(f, ", by {deadline:?}")?;
+                }
+                match withdraw {
+                    Some(Withdraw::Cancel(after)) => write!(f, ", cancelled after {after:?}"),
+                    Some(Withdraw::Abandon(after)) => write!(f, ", abandoned after {after:?}"),
+                    None => Ok(()),
+                }
+            }
+            Self::Stream { from, to, len } => write!(f, "n{from} streams n{to} {len} bytes"),
+            Self::Cut { from, to, both: false } => write!(f, "nothing passes from {from} to {to}"),
+            Self::Cut { from, to, both: true } => write!(f, "nothing passes between {from} and {to}"),
+            Self::Weather { from, to, change } => write!(f, "from {from} to {to}: {change}"),
+            Self::Roam(node) => write!(f, "n{node} has another address"),
+            Self::Port(node) => write!(f, "n{node} has another port"),
+            Self::Nat(node, idle) => write!(f, "n{node} is behind a translator that forgets after {idle:?}"),
+            Self::Crash(node) => write!(f, "n{node} crashes"),
+            Self::Suspend(node) => write!(f, "n{node} is suspended"),
+            Self::Stuck(node) => write!(f, "n{node} is stuck"),
+            Self::Wall(node, seconds) => write!(f, "the wall clock of n{node} is set by {seconds} s"),
+            Self::Deaf(node) => write!(f, "the application of n{node} takes nothing"),
+            Self::Slow(node, bites, every) => {
+                write!(f, "the application of n{node} takes {bites} every {every:?}")
+            }
+            Self::SlowDisk(node, latency) => write!(f, "the disk of n{node} takes up to {latency:?}"),
+            Self::BrokenDisk(node) => write!(f, "the disk of n{node} fails"),
+            Self::Keepalive(node, peer, every) => write!(f, "n{node} pings n{peer} every {every:?}"),
+            Self::Rollback(node) => write!(f, "n{node} crashes, and its disk forgets D"),
+        }
+    }
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Loss(share) => write!(f, "{:.1} % are lost", share * 100.0),
+            Self::Bursts(Bursts { enter, leave, loss }) => write!(
+                f,
+                "{:.1} % of what comes in bursts of {:.0} is lost, one in {:.0} begins one",
+                loss * 100.0,
+                leave.recip(),
+                enter.recip()
+            ),
+            Self::Delay(delay, jitter) => write!(f, "it takes {delay:?} and up to {jitter:?} more"),
+            Self::Narrow(rate, queue) => write!(f, "{rate} bytes a second behind a queue of {queue}"),
+            Self::Corrupt(share) => write!(f, "{:.1} % are changed", share * 100.0),
+            Self::Copies(share) => write!(f, "{:.1} % come twice", share * 100.0),
+            Self::Echoes(share, after) => {
+                write!(f, "{:.1} % come again within {after:?}", share * 100.0)
+            }
+        }
+    }
+}
+
+impl fmt::Display for NodeSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut between = "";
+        for node in self.iter() {
+            write!(f, "{between}n{node}")?;
+            between = "+";
+        }
+        Ok(())
+    }
+}

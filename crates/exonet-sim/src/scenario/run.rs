@@ -1,0 +1,453 @@
+//! Runs a scenario.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use exonet_proto::Mono;
+use exonet_proto::node::{MessageKey, Outcome, Outgoing};
+
+use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, SETTLES_WITHIN, Scenario, What, Withdraw};
+use crate::{Disk, LinkConfig, NodeIndex, World};
+
+/// A streamed message is written in so many pieces.
+const PIECES: u32 = 10;
+
+/// Runs a scenario to its end, or to the first broken promise.
+pub fn run(scenario: &Scenario) -> Report {
+    Run::new(scenario, None).complete()
+}
+
+/// As [`run`]; `tell` gets every datagram, fault, delivery and outcome, in lines.
+pub fn run_traced(scenario: &Scenario, tell: &mut dyn FnMut(&str)) -> Report {
+    Run::new(scenario, Some(tell)).complete()
+}
+
+/// Something that is due.
+#[derive(Clone, Copy, Debug)]
+enum Due {
+    /// The action at this place begins.
+    Begin(usize),
+    /// It ends.
+    End(usize),
+    /// One of its messages is sent.
+    Send(usize),
+    /// The application of a slow node takes some more.
+    Feed(usize),
+    /// A message of a process that is still the same is written on.
+    Write(Sent, usize),
+    /// It is taken back.
+    Withdraw(Sent, Withdraw),
+}
+
+/// A message of a certain process.
+#[derive(Clone, Copy, Debug)]
+struct Sent {
+    node: usize,
+    boot: u32,
+    number: u64,
+    key: MessageKey,
+}
+
+/// A promise was broken: the run ends here.
+struct Broken;
+
+struct Run<'a> {
+    scenario: &'a Scenario,
+    tell: Option<&'a mut dyn FnMut(&str)>,
+    world: World,
+    begun: Mono,
+    due: BTreeMap<(Mono, u64), Due>,
+    next_due: u64,
+    /// How often each node's process was started.
+    boots: Vec<u32>,
+    /// Who has sent to whom.
+    pairs: BTreeSet<(usize, usize)>,
+    coverage: Coverage,
+}
+
+impl<'a> Run<'a> {
+    fn new(scenario: &'a Scenario, tell: Option<&'a mut dyn FnMut(&str)>) -> Self {
+        let mut world = World::new(scenario.seed, LinkConfig::perfect(Duration::from_millis(10)));
+        let begun = world.now();
+        if tell.is_some() {
+            world.trace.start(begun);
+        }
+        for plan in &scenario.nodes {
+            let node = world.add_on(plan.config.clone(), plan.disk.clone());
+            world.set_clock(node, plan.clock);
+        }
+        for ((a, b), link) in &scenario.links {
+            world.set_link(NodeIndex(*a), NodeIndex(*b), link.clone());
+        }
+        let mut run = Self {
+            scenario,
+            tell,
+            world,
+            begun,
+            due: BTreeMap::new(),
+            next_due: 0,
+            boots: vec![0; scenario.nodes.len()],
+            pairs: BTreeSet::new(),
+            coverage: Coverage::default(),
+        };
+        for (place, (_, action)) in scenario.actions.iter().enumerate() {
+            run.plan(begun + action.at, Due::Begin(place));
+        }
+        run
+    }
+
+    fn complete(mut self) -> Report {
+        let mut findings = Vec::new();
+        if self.acts().and_then(|()| self.ends(&mut findings)).is_err() {
+            findings.clear();
+        }
+        findings.splice(0..0, self.world.violations().iter().cloned().map(Finding::Broken));
+        self.pour();
+        for node in 0..self.boots.len() {
+            let Some(stats) = self.world.node(NodeIndex(node)).map(|node| *node.counts()) else { continue };
+            self.coverage.add("evictions", stats.evictions);
+            self.coverage.add("handshakes", stats.handshakes);
+            self.coverage.add("suppressed_copies", stats.duplicates_suppressed);
+        }
+        Report {
+            seed: self.scenario.seed,
+            profile: self.scenario.profile,
+            findings,
+            steps: self.world.steps,
+            lasted: self.world.now().since(self.begun),
+            totals: self.world.ledger.totals(),
+            coverage: self.coverage,
+            datagrams: self.world.datagrams,
+            fingerprint: self.world.wiretap.fingerprint(),
+        }
+    }
+
+    // --- the schedule ---
+
+    fn plan(&mut self, at: Mono, due: Due) {
+        self.next_due += 1;
+        self.due.insert((at, self.next_due), due);
+    }
+
+    /// Everything that is planned.
+    fn acts(&mut self) -> Result<(), Broken> {
+        while let Some(((at, _), due)) = self.due.pop_first() {
+            self.advance(at)?;
+            self.happens(due);
+            self.check()?;
+        }
+        Ok(())
+    }
+
+    /// Lets the world run until `until`.
+    fn advance(&mut self, until: Mono) -> Result<(), Broken> {
+        while self.world.step(until) {
+            self.check()?;
+        }
+        self.world.run_for(until.since(self.world.now()));
+        Ok(())
+    }
+
+    fn check(&mut self) -> Result<(), Broken> {
+        self.pour();
+        if self.world.violations().is_empty() { Ok(()) } else { Err(Broken) }
+    }
+
+    /// Hands the trace on.
+    fn pour(&mut self) {
+        if let Some(tell) = &mut self.tell {
+            tell(&self.world.trace.take());
+        }
+    }
+
+    fn action(&self, place: usize) -> Option<&'a Action> {
+        self.scenario.actions.get(place).map(|(_, action)| action)
+    }
+
+    fn happens(&mut self, due: Due) {
+        match due {
+            Due::Begin(place) => self.begin(place),
+            Due::End(place) => self.end(place),
+            Due::Send(place) => self.send(place),
+            Due::Feed(place) => self.serve(place),
+            Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
+            // Who stands still goes on later.
+            due @ (Due::Write(sent, _) | Due::Withdraw(sent, _))
+                if !self.world.is_up(NodeIndex(sent.node)) =>
+            {
+                self.plan(self.world.now() + Duration::from_secs(1), due);
+            }
+            Due::Write(sent, upto) => self.world.write(NodeIndex(sent.node), sent.key, upto),
+            Due::Withdraw(sent, how) => self.withdraw(sent, how),
+        }
+    }
+
+    fn begin(&mut self, place: usize) {
+        let Some(action) = self.action(place) else { return };
+        let now = self.world.now();
+        if !action.what.is_traffic() {
+            let at = action.what.nodes().iter().next().unwrap_or(0);
+            self.world.trace.tell(now, at, format_args!("* {}", action.what));
+        }
+        self.coverage.add(action.what.kind(), 1);
+        let name = place as u64;
+        match action.what {
+            What::Send { count, .. } => {
+                for n in 0..count {
+                    self.plan(now + action.span * n / count.max(1), Due::Send(place));
+                }
+                return;
+            }
+            What::Stream { from, to, len } => return self.stream(from, to, len, action.span),
+            What::Cut { from, to, both } => {
+                self.world.cut(name, from, to);
+                if both {
+                    self.world.cut(name, to, from);
+                }
+            }
+            What::Weather { from, to, change } => {
+                self.world.cloud(name, from, to, |base| change.apply(base));
+            }
+            What::Roam(node) => self.world.roam(NodeIndex(node)),
+            What::Port(node) => self.world.rebind_port(NodeIndex(node)),
+            What::Nat(node, idle) => self.world.set_nat(NodeIndex(node), Some(idle)),
+            What::Crash(node) => self.world.kill(NodeIndex(node)),
+            What::Suspend(node) => self.world.stand_still(NodeIndex(node), action.span, false),
+            What::Stuck(node) => self.world.stand_still(NodeIndex(node), action.span, true),
+            What::Wall(node, seconds) => self.world.set_wall(NodeIndex(node), seconds),
+            What::Deaf(node) => self.world.set_reads(NodeIndex(node), false),
+            What::Slow(..) => self.serve(place),
+            What::SlowDisk(node, latency) => self.disk(node, |disk| disk.latency = latency),
+            What::BrokenDisk(node) => self.disk(node, |disk| disk.broken = true),
+            What::Keepalive(node, peer, every) => self.keep_alive(node, peer, Some(every)),
+            What::Rollback(node) => {
+                self.world.kill(NodeIndex(node));
+                self.disk(node, |disk| disk.clock = 0);
+                self.boot(node);
+            }
+        }
+        self.plan(now + action.span, Due::End(place));
+    }
+
+    fn end(&mut self, place: usize) {
+        let Some(action) = self.action(place) else { return };
+        if !action.what.is_traffic() && action.span > Duration::ZERO {
+            let at = action.what.nodes().iter().next().unwrap_or(0);
+            self.world.trace.tell(self.world.now(), at, format_args!("* no longer: {}", action.what));
+        }
+        let name = place as u64;
+        match action.what {
+            What::Cut { .. } => self.world.mend(name),
+            What::Weather { from, to, .. } => self.world.clear(name, from, to),
+            What::Nat(node, _) => self.world.set_nat(NodeIndex(node), None),
+            What::Crash(node) => self.boot(node),
+            What::Deaf(node) => self.world.set_reads(NodeIndex(node), true),
+            What::Slow(node, ..) => self.world.feed(NodeIndex(node), None),
+            What::SlowDisk(node, _) => {
+                let usual = self.scenario.nodes.get(node).and_then(|plan| plan.disk.clone()).unwrap_or_default();
+                self.disk(node, |disk| disk.latency = usual.latency);
+            }
+            What::BrokenDisk(node) => {
+                self.disk(node, |disk| disk.broken = false);
+                self.world.kill(NodeIndex(node));
+                self.boot(node);
+            }
+            What::Keepalive(node, peer, _) => self.keep_alive(node, peer, None),
+            _ => {}
+        }
+    }
+
+    // --- faults ---
+
+    fn boot(&mut self, node: usize) {
+        let booted = self.world.boot(NodeIndex(node));
+        if let Some(boots) = self.boots.get_mut(node) {
+            *boots += u32::from(booted);
+        }
+    }
+
+    fn disk(&mut self, node: usize, change: impl FnOnce(&mut Disk)) {
+        if let Some(disk) = self.world.disk(NodeIndex(node)) {
+            change(disk);
+        }
+    }
+
+    /// The slow application takes some, and will again.
+    fn serve(&mut self, place: usize) {
+        let Some(action) = self.action(place) else { return };
+        let What::Slow(node, bites, every) = action.what else { return };
+        self.world.feed(NodeIndex(node), Some(bites));
+        let next = self.world.now() + every;
+        if next < self.begun + action.ends() {
+            self.plan(next, Due::Feed(place));
+        }
+    }
+
+    fn keep_alive(&mut self, node: usize, peer: usize, every: Option<Duration>) {
+        if let (true, Some(id)) = (self.world.is_up(NodeIndex(node)), self.world.id(NodeIndex(peer))) {
+            self.world.with(NodeIndex(node), |node, now| node.keep_alive(now, &id, every));
+        }
+    }
+
+    // --- traffic ---
+
+    /// The process that sent it is still the same.
+    fn is_same(&self, sent: Sent) -> bool {
+        self.boots.get(sent.node) == Some(&sent.boot)
+    }
+
+    fn sent(&self, node: usize, (number, key): (u64, MessageKey)) -> Sent {
+        Sent { node, boot: self.boots.get(node).copied().unwrap_or(0), number, key }
+    }
+
+    fn send(&mut self, place: usize) {
+        let Some(Action { what: What::Send { from, to, size, priority, deadline, withdraw, .. }, .. }) =
+            self.action(place)
+        else {
+            return;
+        };
+        let deadline = deadline.map(|after| self.world.clock(NodeIndex(*from)).mono + after);
+        let message = Outgoing { priority: *priority, deadline, ..Outgoing::default() };
+        let Some(sent) = self.submit(*from, *to, *size, message) else { return };
+        if let Some(how) = withdraw {
+            let (Withdraw::Cancel(after) | Withdraw::Abandon(after)) = how;
+            self.plan(self.world.now() + *after, Due::Withdraw(sent, *how));
+        }
+    }
+
+    fn submit(&mut self, from: usize, to: usize, size: u32, message: Outgoing) -> Option<Sent> {
+        if !self.world.is_up(NodeIndex(from)) {
+            return None;
+        }
+        self.pairs.insert((from, to));
+        match self.world.send_as(NodeIndex(from), NodeIndex(to), size as usize, message) {
+            Ok(sent) => Some(self.sent(from, sent)),
+            Err(_) => {
+                self.coverage.add("refused_messages", 1);
+                None
+            }
+        }
+    }
+
+    fn stream(&mut self, from: usize, to: usize, len: u32, span: Duration) {
+        if !self.world.is_up(NodeIndex(from)) {
+            return;
+        }
+        self.pairs.insert((from, to));
+        let Ok(sent) = self.world.send_stream(NodeIndex(from), NodeIndex(to), u64::from(len)) else {
+            self.coverage.add("refused_messages", 1);
+            return;
+        };
+        let (sent, now) = (self.sent(from, sent), self.world.now());
+        for piece in 1..=PIECES {
+            let upto = u64::from(len) * u64::from(piece) / u64::from(PIECES);
+            let upto = usize::try_from(upto).unwrap_or(usize::MAX);
+            self.plan(now + span * piece / PIECES, Due::Write(sent, upto));
+        }
+    }
+
+    fn withdraw(&mut self, sent: Sent, how: Withdraw) {
+        let node = NodeIndex(sent.node);
+        match how {
+            Withdraw::Cancel(_) => {
+                let done = self.world.with(node, |node, now| node.cancel(now, sent.key).is_ok());
+                self.coverage.add("cancelled", u64::from(done == Some(true)));
+            }
+            Withdraw::Abandon(_) => {
+                self.world.ledger.excuse(sent.number);
+                self.world.with(node, |node, now| node.abandon(now, sent.key));
+                self.coverage.add("abandoned", 1);
+            }
+        }
+    }
+
+    // --- the end ---
+
+    /// No more faults: everything settles, the pairs work, and in the end nobody knows anything.
+    fn ends(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
+        self.heal();
+        self.settle(findings)?;
+        let pairs: Vec<(usize, usize)> = std::mem::take(&mut self.pairs).into_iter().collect();
+        // What envelopes of a dead incarnation carry ends Unknown, once; after that there are none.
+        for last in [false, true] {
+            let sent: Vec<Sent> = pairs
+                .iter()
+                .filter_map(|(from, to)| self.submit(*from, *to, 100, Outgoing::default()))
+                .collect();
+            self.settle(findings)?;
+            let outcome = |sent: &&Sent| self.world.ledger.outcome_of(sent.number);
+            let failed = sent.iter().filter(|sent| outcome(sent) != Some(Outcome::Delivered)).count();
+            if last && failed > 0 && findings.is_empty() {
+                findings.push(Finding::Undelivered { messages: failed as u64 });
+            }
+        }
+        if findings.is_empty() {
+            self.goes_still(findings)?;
+        }
+        Ok(())
+    }
+
+    /// Echoes end, and everybody learns where everybody is; those who are gone for good are given up.
+    fn heal(&mut self) {
+        self.world.trace.tell(self.world.now(), 0, "* the last fault has ended");
+        for ((a, b), link) in &self.scenario.links {
+            let link = LinkConfig { replay: 0.0, ..link.clone() };
+            self.world.set_link(NodeIndex(*a), NodeIndex(*b), link);
+        }
+        let nodes: Vec<NodeIndex> = (0..self.boots.len()).map(NodeIndex).collect();
+        let places: Vec<_> =
+            nodes.iter().filter_map(|node| self.world.id(*node).zip(self.world.address(*node))).collect();
+        self.world.give_up_the_gone();
+        for node in nodes {
+            self.world.with(node, |node, now| {
+                for (id, address) in &places {
+                    node.keep_alive(now, id, None);
+                    node.add_hint(now, *id, *address);
+                }
+            });
+        }
+    }
+
+    fn settle(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
+        let until = self.world.now() + SETTLES_WITHIN;
+        while self.world.ledger.open() > 0 && findings.is_empty() {
+            if !self.world.step(until) {
+                findings.push(Finding::Unsettled { open: self.world.ledger.open() });
+            }
+            self.check()?;
+        }
+        let totals = self.world.ledger.totals();
+        if self.scenario.is_undisturbed() && totals.delivered < totals.sent && findings.is_empty() {
+            findings.push(Finding::Undelivered { messages: totals.sent - totals.delivered });
+        }
+        Ok(())
+    }
+
+    fn goes_still(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
+        let gone = if self.world.has_lost_identities() { self.scenario.patience() } else { Duration::ZERO };
+        let echoes = self.world.last_flight().unwrap_or(self.world.now());
+        self.advance((echoes.max(self.world.now() + gone)) + FORGETS_WITHIN)?;
+        if self.world.next_event().is_some() {
+            findings.push(Finding::Restless);
+        }
+        for node in 0..self.boots.len() {
+            let Some(stats) = self.world.node(NodeIndex(node)).map(exonet_proto::node::Node::stats) else {
+                continue;
+            };
+            let held = [
+                (stats.peers, "peers"),
+                (stats.half_open, "half-open peers"),
+                (stats.sender_records, "sender records"),
+                (stats.receiver_records, "receiver records"),
+                (stats.open_messages, "messages"),
+                (stats.received_bytes, "received bytes"),
+            ];
+            let what: Vec<String> =
+                held.iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+            if !what.is_empty() {
+                findings.push(Finding::Remembers { node, what: what.join(", ") });
+            }
+        }
+        Ok(())
+    }
+}

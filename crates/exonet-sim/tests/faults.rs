@@ -1,0 +1,88 @@
+//! The faults of the world itself: each does what it says, and ends.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use common::{MS, SECOND, open, pair, settled};
+use exonet_sim::{ClockConfig, LinkConfig, NodeSet, World};
+
+fn taken(world: &World) -> u64 {
+    world.ledger.totals().taken
+}
+
+#[test]
+fn a_cut_stops_its_way_until_it_is_mended() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+    world.send(a, b, 10).unwrap();
+    settled(&mut world, 5 * SECOND, "met");
+    world.cut(7, NodeSet::default().with(a.0), NodeSet::default().with(b.0));
+    world.send(a, b, 10).unwrap();
+    world.run_for(60 * SECOND);
+    assert_eq!(taken(&world), 1);
+    world.mend(7);
+    settled(&mut world, 10 * SECOND, "mended");
+    assert_eq!(taken(&world), 2);
+}
+
+#[test]
+fn what_comes_to_a_stuck_process_waits_and_to_a_suspended_machine_is_lost() {
+    for (hears, resent) in [(true, false), (false, true)] {
+        let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+        world.send(a, b, 10).unwrap();
+        settled(&mut world, 5 * SECOND, "met");
+        world.stand_still(b, 150 * MS, hears);
+        let before = world.node(b).unwrap().stats().datagrams_in;
+        assert!(!world.is_up(b));
+        world.send(a, b, 10).unwrap();
+        world.run_for(149 * MS);
+        assert_eq!(taken(&world), 1, "it stands still");
+        world.run_for(MS);
+        assert_eq!(taken(&world) == 1, resent, "hears: {hears}");
+        settled(&mut world, 5 * SECOND, "it goes on");
+        assert!(world.node(b).unwrap().stats().datagrams_in > before);
+    }
+}
+
+#[test]
+fn behind_a_translator_only_those_get_in_who_were_sent_to_lately() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+    world.set_nat(b, Some(20 * SECOND));
+    world.send(a, b, 10).unwrap();
+    world.run_for(10 * SECOND);
+    assert_eq!(taken(&world), 0, "nobody was sent to");
+    world.send(b, a, 10).unwrap();
+    settled(&mut world, 10 * SECOND, "b has spoken");
+    let port = world.address(b).unwrap().port();
+    world.run_for(100 * SECOND);
+    world.send(b, a, 10).unwrap();
+    assert_ne!(world.address(b).unwrap().port(), port, "its port has been given away");
+    settled(&mut world, 10 * SECOND, "b has spoken again");
+}
+
+#[test]
+fn an_application_takes_what_it_is_served() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+    world.feed(b, Some(3));
+    for _ in 0..10 {
+        world.send(a, b, 10).unwrap();
+    }
+    world.run_for(10 * SECOND);
+    assert_eq!(taken(&world), 3);
+    world.feed(b, None);
+    settled(&mut world, 5 * SECOND, "all that come");
+}
+
+#[test]
+fn clocks_go_their_own_way_and_a_boot_may_begin_anew() {
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let node = world.add(open(), true);
+    world.set_clock(node, ClockConfig { drift_ppm: 200, skew_seconds: 0, reboots: true });
+    world.run_for(1_000 * SECOND);
+    let drifted = world.clock(node);
+    assert_eq!(drifted.mono.since(world.now()), 200 * MS);
+    world.set_wall(node, -3_600);
+    assert_eq!(drifted.wall.0 - world.clock(node).wall.0, 3_600_000_000_000);
+    world.crash(node);
+    assert!(world.clock(node).mono < drifted.mono);
+}

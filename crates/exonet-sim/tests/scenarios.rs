@@ -1,0 +1,141 @@
+//! Generated worlds of every profile: nothing breaks, everything is forgotten, and what would break is found out.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+use core::time::Duration;
+
+use exonet_sim::scenario::{Coverage, Profile, Scenario, Schedule, Trim, run, run_traced, shrink};
+
+/// Runs some seeds of a profile; says what was covered.
+fn sound(profile: Profile, seeds: core::ops::Range<u64>) -> Coverage {
+    let mut coverage = Coverage::default();
+    for seed in seeds {
+        let report = run(&Scenario::generate(seed, profile));
+        assert!(report.findings.is_empty(), "{report}");
+        coverage.merge(&report.coverage);
+    }
+    coverage
+}
+
+#[test]
+fn default() {
+    for seed in 0..4 {
+        let report = run(&Scenario::generate(seed, Profile::Default));
+        assert!(report.findings.is_empty(), "{report}");
+        assert!(report.totals.sent >= 1_000, "{report}");
+        assert!(report.lasted >= Duration::from_secs(600), "{report}");
+        assert!(report.coverage.0.len() > 10, "several kinds of fault: {:?}", report.coverage);
+    }
+}
+
+#[test]
+fn lossy() {
+    sound(Profile::Lossy, 0..2);
+}
+
+#[test]
+fn partitions() {
+    sound(Profile::Partitions, 0..2);
+}
+
+/// An echo of an opening brings grants, the way back is cut for more than an hour, and the peer, which never proved to
+/// be there, is given up while its node is polled: what was bound is Unknown, and rightly so.
+#[test]
+fn an_unproven_peer_is_given_up() {
+    assert!(sound(Profile::Partitions, 2_774..2_775).of("evictions") > 0);
+}
+
+#[test]
+fn crashes() {
+    assert!(sound(Profile::Crashes, 0..2).of("crashes") > 5);
+}
+
+#[test]
+fn roaming() {
+    sound(Profile::Roaming, 0..2);
+}
+
+#[test]
+fn clocks() {
+    sound(Profile::Clocks, 0..2);
+}
+
+#[test]
+fn disks() {
+    sound(Profile::Disks, 0..2);
+}
+
+#[test]
+fn slow_apps() {
+    sound(Profile::SlowApps, 0..2);
+}
+
+#[test]
+fn bulk() {
+    sound(Profile::Bulk, 0..1);
+}
+
+#[test]
+fn crowd() {
+    sound(Profile::Crowd, 0..1);
+}
+
+#[test]
+fn calm() {
+    sound(Profile::Calm, 0..2);
+}
+
+fn story(seed: u64) -> (String, u64) {
+    let mut story = String::new();
+    let report = run_traced(&Scenario::generate(seed, Profile::Default), &mut |lines| story.push_str(lines));
+    (story, report.fingerprint)
+}
+
+#[test]
+fn the_same_seed_tells_the_same_story() {
+    let (first, fingerprint) = story(7);
+    assert_eq!(story(7), (first.clone(), fingerprint), "to the byte");
+    assert_eq!(run(&Scenario::generate(7, Profile::Default)).fingerprint, fingerprint, "told or not");
+    for word in ["sends m0 ", "says opening", "gets data", "takes m0\n", "hears that m0 is Delivered", "* "] {
+        assert!(first.contains(word), "{word}");
+    }
+    assert_ne!(story(8).1, fingerprint);
+}
+
+#[test]
+fn a_disk_that_forgets_is_found_out_and_shrunk_to_little() {
+    let broken = |seed| {
+        let schedule = Schedule::full(seed, Profile::Rollback);
+        (!run(&schedule.scenario()).findings.is_empty()).then_some(schedule)
+    };
+    let schedule = (0..50).find_map(broken).unwrap();
+    let shrunk = shrink(&schedule, 1_000).unwrap();
+    let text = shrunk.schedule.to_string();
+    assert!(shrunk.schedule.kept.len() <= 5, "{text}{}", shrunk.report);
+    assert!(text.contains("its disk forgets D"), "{text}");
+    let again: Schedule = text.parse().unwrap();
+    assert_eq!(again, shrunk.schedule);
+    assert_eq!(run(&again.scenario()), shrunk.report, "{text}");
+    // Each action is needed.
+    for number in shrunk.schedule.kept.keys() {
+        let mut less = shrunk.schedule.clone();
+        less.kept.remove(number);
+        let kinds: Vec<_> = run(&less.scenario()).findings.iter().map(|finding| finding.kind()).collect();
+        assert!(kinds.first() != Some(&shrunk.report.findings[0].kind()), "{number} is not needed:\n{text}");
+    }
+}
+
+#[test]
+fn a_schedule_is_text() {
+    let mut schedule = Schedule::full(3, Profile::Default);
+    schedule.kept.retain(|number, _| number % 7 == 0);
+    *schedule.kept.get_mut(&14).unwrap() =
+        Trim { count: Some(2), size: Some(9), span: Some(Duration::from_micros(5)), plain: true };
+    (schedule.plain_links, schedule.plain_nodes) = (true, true);
+    let text = schedule.to_string();
+    assert_eq!(text.parse(), Ok(schedule));
+    for (from, to) in [("exonet", "exo"), ("\nseed", "\nseat"), ("scenario ", "scenario f"), ("\n7 ", "\nx ")]
+    {
+        assert!(text.replacen(from, to, 1).parse::<Schedule>().is_err(), "{from}");
+    }
+}
