@@ -244,7 +244,8 @@ impl<'a> Run<'a> {
             What::Deaf(node) => self.world.set_reads(NodeIndex(node), true),
             What::Slow(node, ..) => self.world.feed(NodeIndex(node), None),
             What::SlowDisk(node, _) => {
-                let usual = self.scenario.nodes.get(node).and_then(|plan| plan.disk.clone()).unwrap_or_default();
+                let usual =
+                    self.scenario.nodes.get(node).and_then(|plan| plan.disk.clone()).unwrap_or_default();
                 self.disk(node, |disk| disk.latency = usual.latency);
             }
             What::BrokenDisk(node) => {
