@@ -155,7 +155,7 @@ impl Intruder {
 }
 
 pub fn ask(writer: &mut Writer<'_>, s: u64, n: u64, l: u64) -> bool {
-    writer.ask(Ask { s: Slot(s), n, l: Slot(l) })
+    writer.ask(Ask { s: Slot(s), n, l: Slot(l), ts: Stamp::NONE })
 }
 
 /// Each of these payloads, under valid keys, ends the channel that carries it.
