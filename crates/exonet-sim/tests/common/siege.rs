@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use exonet_proto::node::{Config, Limits};
 use exonet_proto::wire::{Ask, Params, Writer};
-use exonet_proto::{Incarnation, Slot};
+use exonet_proto::{Incarnation, Slot, Stamp};
 use exonet_sim::hostile::{Claimed, Impostor, Raw, Said};
 use exonet_sim::{LinkConfig, NodeIndex, World};
 

@@ -54,7 +54,7 @@ fn bases_change_for_the_frames_that_follow() {
 
 #[test]
 fn only_one_range_of_unknown_frames_is_ignorable() {
-    let known = [0, 1, 2, 3, 4, 5, 6, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16];
+    let known = [0, 1, 2, 3, 4, 5, 6, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19];
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let payload = [kind, 2, 9, 9, 0x01];
         if (0x80..=0xbf).contains(&kind) {
@@ -96,8 +96,21 @@ fn ask_stays_within_62_bits() {
 }
 
 #[test]
+fn stamps_stand_behind_numbers_and_zero_is_none() {
+    let ask = Ask { s: Slot(1002), n: 9, l: Slot(1001), ts: Stamp(7) };
+    assert_eq!(Spec::Ask(ask).bytes(BASES), [0x17, 2, 9, 1, 7]);
+    assert_eq!(error(&[0x17, 2, 9, 1, 0]), Some(Malformed::Number));
+    let early = Spec::Early { ts: Stamp(7), s: Slot(1002), entries: vec![vec![0, 9]] };
+    assert_eq!(early.bytes(BASES), [0x18, 7, 2, 1, 2, 0, 9]);
+    assert_eq!(error(&[0x18, 0, 2, 1, 2, 0, 9]), Some(Malformed::Number));
+    assert_eq!(Spec::Ahead { ts: Stamp(7), time: Wall(8) }.bytes(BASES), [0x19, 7, 8]);
+    let (b, r, tb) = (Incarnation(1001), Incarnation(1002), Some(Stamp(0)));
+    assert_eq!(Spec::Gone { b, r, tb }.bytes(BASES), [0x11, 2, 1, 2, 0]);
+}
+
+#[test]
 fn state_refuses_reserved_flags_and_a_claim_beyond_62_bits() {
-    assert_eq!(error(&[0x11, 2, 0, 0]), Some(Malformed::Reserved));
+    assert_eq!(error(&[0x11, 4, 0, 0]), Some(Malformed::Reserved));
     let max = Bases { sender: 0, receiver: MAX_NUMBER - 5 };
     assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 5, 0, 0], max).map(|frames| frames.len()), Ok(1));
     assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 6, 0, 0], max), Err(Malformed::Number));
@@ -237,7 +250,7 @@ fn have_keeps_what_fits_and_lies_beyond_the_prefix() {
 #[test]
 fn params_unknown_ids_are_ignored_and_known_ones_come_once() {
     // id, length, value
-    let twice_unknown = [0x06, 15, 4, 1, 9, 4, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
+    let twice_unknown = [0x06, 15, 12, 1, 9, 12, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
     let expected = Params { base: 5, ..Params::default() };
     assert_eq!(read(&twice_unknown, NO_BASES), Ok(vec![Spec::Params(expected)]));
     for (id, value) in [(1, vec![5]), (3, vec![9; 8]), (5, vec![0x44, 0xb0]), (11, vec![5])] {
