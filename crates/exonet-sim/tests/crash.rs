@@ -117,7 +117,8 @@ fn nothing_leaves_before_the_first_block_is_durable() {
     world.send(a, b, 100).unwrap();
     world.run_for(100 * MS);
     assert_eq!(world.sent_by(b), 0);
-    world.run_for(10_100 * SECOND);
+    // The stamp of what came first takes another write.
+    world.run_for(20_200 * SECOND);
     assert_eq!(world.ledger.totals().delivered, 2);
 }
 
@@ -213,7 +214,8 @@ fn what_never_left_is_withdrawn_with_certainty() {
     let address = world.address(b).unwrap();
     world.remove(b);
     let deadline = Some(world.now() + 5 * SECOND);
-    let message = |deadline| exonet_proto::node::Outgoing { deadline, ..Default::default() };
+    let early = exonet_proto::node::Early::No;
+    let message = |deadline| exonet_proto::node::Outgoing { deadline, early, ..Default::default() };
     let keys = world.with(a, |node, now| {
         [None, deadline, None].map(|deadline| node.send(now, gone, &[address], message(deadline)).unwrap())
     });

@@ -440,8 +440,12 @@ impl Node {
         self.routes.insert(index.0, place);
         let (remote, mac1, until) = (opening.index, *opening.mac1, now.mono + HOLD_ANSWER);
         let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, until };
-        if let Some(peer) = self.peers.get_mut(place) {
+        let full = self.peers.get_mut(place).and_then(|peer| {
             peer.link.held.push(held);
+            (peer.link.held.len() > MAX_PENDING).then(|| peer.link.held.remove(0))
+        });
+        if let Some(oldest) = full {
+            self.answer(now, place, oldest);
         }
         self.answer_held(now, place);
         self.touch(now, place);

@@ -126,6 +126,14 @@ impl Stamping {
         std::mem::take(&mut self.deferred)
     }
 
+    /// What is held against what may be.
+    pub(super) fn audit(&self, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
+        say("bounds remembered", self.memos.len() as u64, (MAX_BOUNDS + MAX_STRAYS) as u64, false);
+        say("bounds to forget", self.ages.len() as u64, MAX_BOUNDS as u64, false);
+        say("strays", self.strays.len() as u64, MAX_STRAYS as u64, false);
+        say("openings that wait for the disk", self.deferred.len() as u64, MAX_DEFERRED as u64, false);
+    }
+
     // --- the disk ---
 
     pub(super) fn wants_write(&self, stamps: &Stamps) -> bool {

@@ -47,16 +47,8 @@ impl Node {
         if self.stopped {
             return None;
         }
-        if let Some(loose) = self.loose.pop_front() {
-            buf.extend_from_slice(&loose.data);
-            self.count_out(1, buf.len());
-            return Some(Transmit {
-                remote: loose.remote,
-                src_ip: loose.src_ip,
-                ecn: 0,
-                segment: buf.len(),
-                len: buf.len(),
-            });
+        if let Some(transmit) = self.transmit_loose(buf) {
+            return Some(transmit);
         }
         if !self.may_speak() {
             return None;
@@ -66,6 +58,11 @@ impl Node {
                 peer.ready = false;
             }
             self.wind_up(now, index);
+            self.answer_held(now, index);
+            if let Some(transmit) = self.transmit_loose(buf) {
+                self.touch(now, index);
+                return Some(transmit);
+            }
             let Some(transmit) = self.transmit_peer(now, index, max_segments.max(1), buf) else {
                 self.rest(now, index);
                 continue;
@@ -76,6 +73,14 @@ impl Node {
             return Some(transmit);
         }
         None
+    }
+
+    /// A datagram of those outside of any channel.
+    fn transmit_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let super::node::Loose { remote, src_ip, data } = self.loose.pop_front()?;
+        buf.extend_from_slice(&data);
+        self.count_out(1, buf.len());
+        Some(Transmit { remote, src_ip, ecn: 0, segment: buf.len(), len: buf.len() })
     }
 
     fn count_out(&mut self, datagrams: usize, bytes: usize) {

@@ -2,9 +2,9 @@
 
 use core::net::SocketAddr;
 
-use exonet_proto::Slot;
 use exonet_proto::crypto::OpeningMac;
 use exonet_proto::wire::{Ask, Params};
+use exonet_proto::{Slot, Stamp};
 use exonet_sim::hostile::{Impostor, Raw};
 
 use crate::stage::{Foe, SLOTS, Stage, address};
