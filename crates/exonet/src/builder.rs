@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use exonet_proto::Stamp;
 use exonet_proto::crypto::SecretKey;
@@ -125,6 +126,7 @@ impl Builder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let socket = bind(self.bind.as_deref())?;
         let (key, boot, store) = self.identity.open().await?;
+        tokio::time::sleep(former_life(&boot)).await;
         let seed = *random()?;
 
         let clock = Clock::start();
@@ -164,6 +166,15 @@ impl Identity {
             }
         }
     }
+}
+
+/// How long it is until stamps are of this life. First messages under those of a former one, which may have been taken
+/// by it, end Unknown; `latest` is written half a second ahead, so that is the most after a crash.
+fn former_life(boot: &Boot) -> Duration {
+    const MOST: Duration = Duration::from_millis(500);
+    let Boot::Stored { latest, .. } = boot else { return Duration::ZERO };
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_nanos(latest.0).saturating_sub(since_1970).min(MOST)
 }
 
 fn random() -> Result<Zeroizing<[u8; 32]>, BuildError> {

@@ -138,7 +138,8 @@ fn an_interrupt_says_what_is_open() {
         sender.signal(rustix::process::Signal::INT);
         let sent = sender.end().expect(130);
         assert_eq!(sent.summary()["end"], "interrupted");
-        assert_eq!(sent.summary()["cancelled"], 1);
+        // It went beside the opening: nobody can say that it was not taken.
+        assert_eq!(sent.summary()["unknown"], 1);
         let open = if command == "send" { "open" } else { "file" };
         assert_eq!(sent.of_type(open).len(), 1, "{}", sent.stdout);
     }

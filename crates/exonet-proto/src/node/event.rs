@@ -58,7 +58,7 @@ pub struct Outgoing {
 /// Whether a message may leave beside the opening of a channel: see [`super::Config::early`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Early {
-    /// As the node is set.
+    /// As the node is set, if it has no deadline: what has left is in doubt and does not expire.
     #[default]
     AsNode,
     /// It may.

@@ -121,6 +121,11 @@ impl Link {
         self.current.is_some()
     }
 
+    /// An opening of the peer was answered, or is about to be.
+    pub(super) fn is_answering(&self) -> bool {
+        !self.pending.is_empty() || !self.held.is_empty()
+    }
+
     /// No keys, none under way.
     pub(super) fn is_gone(&self) -> bool {
         self.current.is_none()

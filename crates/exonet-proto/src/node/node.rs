@@ -295,7 +295,8 @@ impl Node {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.admitted = true;
                 hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
-                if peer.hints.is_empty() && !peer.link.is_connected() {
+                // What an opening has brought can be answered under the channel that it has begun.
+                if peer.hints.is_empty() && !peer.link.is_connected() && !peer.link.is_answering() {
                     return Err(SendError::NoAddress(id));
                 }
             }

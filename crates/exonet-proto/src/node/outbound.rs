@@ -213,7 +213,8 @@ impl Outbound {
             for key in self.queue.iter(flow) {
                 let Some(letter) = store.get(key) else { continue };
                 let may = match letter.early {
-                    Early::AsNode => all,
+                    // A deadline wants certainty: what has left early is in doubt.
+                    Early::AsNode => all && letter.deadline.is_none(),
                     Early::Yes => true,
                     Early::No => false,
                 };

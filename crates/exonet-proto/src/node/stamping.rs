@@ -12,7 +12,7 @@ use crate::time::{Mono, Now, Wall};
 /// Openings that wait until their stamp may be accepted.
 const MAX_DEFERRED: usize = 256;
 /// `latest` is written this far ahead of the clock: as much, a crash may cost in needless Unknown.
-const STEP: Duration = Duration::from_secs(2);
+const STEP: Duration = Duration::from_millis(500);
 /// A clock that is further ahead of this node's than this does not drag `latest` along.
 const CAP: Duration = Duration::from_secs(10);
 /// A clock that shows the same for no longer than this is coarse; one that is further back has been set.
