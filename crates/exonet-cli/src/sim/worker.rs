@@ -29,7 +29,7 @@ pub(super) enum End {
     /// As it should.
     Sound(Report),
     /// With a violation.
-    Broken(Report, Option<Small>),
+    Broken(Report, Option<Box<Small>>),
     /// A thread panicked: the core or the world broke a rule of its own.
     Panicked(String),
 }
@@ -107,7 +107,7 @@ impl Shared {
             Ok(report) if report.findings.is_empty() => End::Sound(report),
             Ok(report) => {
                 let few = self.broken.fetch_add(1, Ordering::Relaxed) < SHRUNK;
-                End::Broken(report, few.then(|| small(&schedule)).flatten())
+                End::Broken(report, few.then(|| small(&schedule)).flatten().map(Box::new))
             }
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);

@@ -531,6 +531,7 @@ impl Node {
             remote: peer.link.remote(),
             rtt: peer.link.recovery.rtt().smoothed(),
             min_rtt: peer.link.recovery.rtt().min(),
+            clock_ahead: peer.ahead,
             mtu: peer.link.recovery.datagram_size(),
             window: peer.link.recovery.congestion().window(),
             in_flight: peer.link.recovery.in_flight(),
