@@ -26,13 +26,18 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
     let mut totals = Totals::default();
     totals.seeds = 1;
     totals.add(&report);
-    settings.output.text(&report.to_string())?;
     let sound = report.findings.is_empty();
-    if !sound {
+    if sound {
+        settings.output.text(&report.to_string())?;
+    } else {
         totals.violations = 1;
         tell(
             settings,
-            &World { seed: whole.seed, profile: whole.profile, end: End::Broken(report, shrunk.map(Box::new)) },
+            &World {
+                seed: whole.seed,
+                profile: whole.profile,
+                end: End::Broken(report, shrunk.map(Box::new)),
+            },
         )?;
     }
     settings.output.text(&format!("\n{}", totals.table()))?;

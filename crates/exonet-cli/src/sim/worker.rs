@@ -47,8 +47,9 @@ pub(super) struct Small {
 #[derive(Debug)]
 struct Shared {
     profiles: Profiles,
-    next: AtomicU64,
-    end: u64,
+    first: u64,
+    begun: AtomicU64,
+    count: u64,
     stop: AtomicBool,
     broken: AtomicU64,
 }
@@ -61,12 +62,13 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Begins with `seeds` of `profiles` on `jobs` threads.
-    pub(super) fn start(profiles: Profiles, seeds: std::ops::Range<u64>, jobs: usize) -> Self {
+    /// Begins with `count` seeds of `profiles`, from `first` on, on `jobs` threads. After the last number comes 0.
+    pub(super) fn start(profiles: Profiles, first: u64, count: u64, jobs: usize) -> Self {
         let shared = Arc::new(Shared {
             profiles,
-            next: AtomicU64::new(seeds.start),
-            end: seeds.end,
+            first,
+            begun: AtomicU64::new(0),
+            count,
             stop: AtomicBool::new(false),
             broken: AtomicU64::new(0),
         });
@@ -93,8 +95,9 @@ impl Drop for Workers {
 impl Shared {
     fn work(&self, sender: &UnboundedSender<World>) {
         while !self.stop.load(Ordering::Relaxed) {
-            let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            if seed >= self.end || sender.send(self.world(seed)).is_err() {
+            let place = self.begun.fetch_add(1, Ordering::Relaxed);
+            let seed = self.first.wrapping_add(place);
+            if place >= self.count || sender.send(self.world(seed)).is_err() {
                 return;
             }
         }
