@@ -73,6 +73,16 @@ pub struct Config {
     pub parts: u8,
     /// Whether a STATE may claim any part of what it knows.
     pub cuts: bool,
+    /// Stamps are 1 to this, and `latest` is 1 at first. 0: no message leaves early.
+    pub stamps: u8,
+    /// Messages of an opening.
+    pub early: u8,
+    /// Whether a sender with a stamp above `latest` may be let in as a stray.
+    pub strays: bool,
+    /// Whether a STATE may be silent about `tb`.
+    pub silent: bool,
+    /// Whether bounds of senders outside this world are forgotten, and records of them evicted.
+    pub outsiders: bool,
 }
 
 impl Config {
@@ -106,7 +116,16 @@ const TWO: Config = Config {
     cancels: 0,
     parts: 1,
     cuts: false,
+    stamps: 0,
+    early: 2,
+    strays: false,
+    silent: false,
+    outsiders: false,
 };
+
+/// One node sends early to another.
+const EARLY: Config =
+    Config { name: "early", about: "the first messages leave early", limit: 3, stamps: 2, ..TWO };
 
 /// The configuration of that name.
 pub fn find(name: &str, bound: Bound) -> Option<Config> {
@@ -260,6 +279,62 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             abandons: 1,
             cancels: 1,
             ..TWO
+        },
+        EARLY,
+        Config {
+            name: "early-evict",
+            about: "early, and the record is evicted",
+            evictions: [0, 1, 0],
+            ..EARLY
+        },
+        Config { name: "early-abandon", about: "early, given up", abandons: 1, ..EARLY },
+        Config {
+            name: "early-partial",
+            about: "early, and any part is granted",
+            grants: Grants::Any,
+            ..EARLY
+        },
+        Config {
+            name: "early-cuts",
+            about: "early, and a STATE claims any part",
+            cuts: true,
+            silent: true,
+            evictions: [0, 1, 0],
+            ..EARLY
+        },
+        Config { name: "early-stray", about: "early, strays", strays: true, evictions: [0, 1, 0], ..EARLY },
+        Config {
+            name: "early-crash",
+            about: "early, receiver crashes",
+            strays: true,
+            crashes: [0, 1, 0],
+            block: 1,
+            ..EARLY
+        },
+        Config {
+            name: "early-crash-sender",
+            about: "early, sender crashes",
+            crashes: [1, 0, 0],
+            block: 1,
+            ..EARLY
+        },
+        Config {
+            name: "early-journal",
+            about: "early, journaled receiver crashes",
+            memory: Memory::Journal,
+            strays: true,
+            crashes: [0, 1, 0],
+            evictions: [0, 1, 0],
+            block: 2,
+            ..EARLY
+        },
+        Config {
+            name: "early-journal-sender",
+            about: "early, journaled sender crashes",
+            memory: Memory::Journal,
+            crashes: [1, 0, 0],
+            block: 2,
+            ..EARLY
         },
     ]
 }

@@ -12,7 +12,8 @@
 //! exactly once, so a list that no longer fits the code does not build.
 
 /// The files of the half-connection, the one that declares the others first.
-pub const FILES: &[&str] = &["mod.rs", "clock.rs", "interval.rs", "receiver.rs", "sender.rs", "tokens.rs"];
+pub const FILES: &[&str] =
+    &["mod.rs", "clock.rs", "early.rs", "interval.rs", "receiver.rs", "sender.rs", "stamps.rs", "tokens.rs"];
 
 /// One replacement of one mutant.
 #[derive(Clone, Debug)]

@@ -44,12 +44,12 @@ impl Stamps {
     }
 
     /// Boots a memory-only node: whatever was accepted up to the durable `latest` is forgotten.
-    pub const fn boot(latest: Stamp) -> Self {
+    pub fn boot(latest: Stamp) -> Self {
         Self::recover(latest, latest)
     }
 
     /// Boots a journaled node: nothing is forgotten but bounds, so `tb` is what it was.
-    pub const fn recover(latest: Stamp, tb: Stamp) -> Self {
+    pub fn recover(latest: Stamp, tb: Stamp) -> Self {
         Self { latest, upper: latest, tb }
     }
 
