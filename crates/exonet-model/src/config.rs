@@ -280,60 +280,96 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             cancels: 1,
             ..TWO
         },
-        EARLY,
+        Config { messages: ab(pick(2, 3)), limit: limit(3, 4), ..EARLY },
         Config {
-            name: "early-evict",
-            about: "early, and the record is evicted",
-            evictions: [0, 1, 0],
+            name: "early-standby",
+            about: "as early, with envelopes on standby, and messages given up",
+            messages: ab(pick(1, 2)),
+            standby: &[0, 1],
+            abandons: 1,
             ..EARLY
         },
-        Config { name: "early-abandon", about: "early, given up", abandons: 1, ..EARLY },
         Config {
             name: "early-partial",
-            about: "early, and any part is granted",
+            about: "as early, and any part of what is asked for is granted",
+            limit: limit(2, 3),
+            standby: &[0, 1],
             grants: Grants::Any,
+            drop: Drop::Passed,
             ..EARLY
         },
         Config {
             name: "early-cuts",
-            about: "early, and a STATE claims any part",
+            about: "as early; a STATE claims any part, or is silent about tb; a record may be evicted",
+            limit: limit(2, 3),
+            evictions: [0, 1, 0],
             cuts: true,
             silent: true,
-            evictions: [0, 1, 0],
             ..EARLY
         },
-        Config { name: "early-stray", about: "early, strays", strays: true, evictions: [0, 1, 0], ..EARLY },
+        Config {
+            name: "early-evict",
+            about: "as early, and records are evicted",
+            limit: limit(2, 3),
+            evictions: [0, pick(1, 2), 0],
+            ..EARLY
+        },
+        Config {
+            name: "early-strangers",
+            about: "as early-evict, and of strangers as well",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
+            evictions: [0, 1, 0],
+            outsiders: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-stray",
+            about: "as early; a stamp that is ahead may go the slow way; a record may be evicted",
+            limit: limit(2, 3),
+            evictions: [0, 1, 0],
+            strays: true,
+            ..EARLY
+        },
         Config {
             name: "early-crash",
-            about: "early, receiver crashes",
-            strays: true,
-            crashes: [0, 1, 0],
+            about: "as early-stray, and a receiver without a journal crashes",
+            messages: ab(pick(1, 2)),
             block: 1,
+            crashes: [0, 1, 0],
+            evictions: [0, pick(1, 0), 0],
+            strays: true,
             ..EARLY
         },
         Config {
             name: "early-crash-sender",
-            about: "early, sender crashes",
-            crashes: [1, 0, 0],
+            about: "as early, and a sender without a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
             block: 1,
+            crashes: [1, 0, 0],
             ..EARLY
         },
         Config {
             name: "early-journal",
-            about: "early, journaled receiver crashes",
-            memory: Memory::Journal,
-            strays: true,
-            crashes: [0, 1, 0],
-            evictions: [0, 1, 0],
+            about: "as early-stray, and a receiver with a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 4),
             block: 2,
+            memory: Memory::Journal,
+            crashes: [0, 1, 0],
+            evictions: [0, pick(1, 0), 0],
+            strays: true,
             ..EARLY
         },
         Config {
             name: "early-journal-sender",
-            about: "early, journaled sender crashes",
+            about: "as early, and a sender with a journal crashes and gives up",
+            limit: limit(3, 4),
+            block: 2,
             memory: Memory::Journal,
             crashes: [1, 0, 0],
-            block: 2,
+            abandons: pick(0, 1),
             ..EARLY
         },
     ]

@@ -154,6 +154,11 @@ impl World {
         let dead = state.live.as_ref().map_or(state.b, |_| state.b.min(state.r));
         peers[from].dead = peers[from].dead.max(dead);
         for (s, r, letter, verdict) in settled {
+            let claimed =
+                state.live.as_ref().is_some_and(|claim| claim.covers(s) && !claim.free.contains(s.0));
+            ensure(r.is_some() || !claimed || verdict == Verdict::Delivered, Kind::Unknown, || {
+                format!("m{letter} is {verdict:?}, and this STATE says that {} was used", s.0)
+            })?;
             self.settle((at, from), (s, r, ts), letter, verdict)?;
         }
         if !active(site::OUTCOME_NOT_DURABLE) {
