@@ -46,7 +46,7 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
 }
 
 /// The report, and what a violation shrinks to.
-fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Small>), Failure> {
+fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>), Failure> {
     let scenario = schedule.scenario();
     let report = if trace {
         let mut out = io::BufWriter::new(io::stdout().lock());

@@ -123,14 +123,14 @@ impl Shared {
 }
 
 /// The least that shows what `schedule` shows, written to a file for a replay.
-pub(super) fn small(schedule: &Schedule) -> Option<Small> {
+pub(super) fn small(schedule: &Schedule) -> Option<Box<Small>> {
     let shrunk = catch_unwind(AssertUnwindSafe(|| shrink(schedule, SHRINK_RUNS))).ok().flatten()?;
     let name = format!("exon-sim-{}-{}.schedule", schedule.profile, schedule.seed);
     let path = std::env::temp_dir().join(name);
     let written = std::fs::write(&path, shrunk.schedule.to_string());
-    Some(Small {
+    Some(Box::new(Small {
         schedule: shrunk.schedule,
         finding: shrunk.report.findings.into_iter().next(),
         path: written.is_ok().then_some(path),
-    })
+    }))
 }
