@@ -61,6 +61,11 @@ impl World {
             let r = sender.incarnation().unwrap_or(Incarnation(u64::MAX));
             ensure(holds(s, r), Kind::B, || format!("{pair}: no slot behind envelope {} of {}", s.0, r.0))?;
         }
+        let mut bound = sender.tokens().map(|(s, ..)| s).chain(sender.early().map(|(s, _)| s));
+        let again = bound.find(|s| *s >= e);
+        ensure(again.is_none(), Kind::D, || format!("{pair}: {again:?} is bound, and next is {}", e.0))?;
+        let rising = sender.tokens().zip(sender.tokens().skip(1)).all(|(a, b)| a.0 < b.0 && a.1 <= b.1);
+        ensure(rising, Kind::Reserve, || format!("{pair}: tokens out of order"))?;
         for (s, r, letter) in sender.tokens() {
             let backed = self.ledger.is_delivered(*letter) || holds(s, r);
             ensure(backed, Kind::B, || format!("{pair}: no slot behind m{letter} at {} of {}", s.0, r.0))?;
@@ -76,6 +81,7 @@ impl World {
         ensure(tb <= upper && upper.0 <= other.latest, Kind::Stamps, || {
             format!("{}: tb {} upper {} latest {}", name(to), tb.0, upper.0, other.latest)
         })?;
+        ensure(tb.0 >= other.tb, Kind::Told, || format!("{}: tb {}, not {}", name(to), tb.0, other.tb))?;
         let durable = match bound {
             Bound::Unknown => true,
             Bound::Known(ts) => ts.0 <= other.latest,

@@ -319,7 +319,7 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             about: "as early-evict, and of strangers as well",
             messages: ab(pick(1, 2)),
             limit: limit(3, 2),
-            evictions: [0, 1, 0],
+            evictions: [0, 2, 0],
             outsiders: true,
             ..EARLY
         },
@@ -328,6 +328,15 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             about: "as early; a stamp that is ahead may go the slow way; a record may be evicted",
             limit: limit(2, 3),
             evictions: [0, 1, 0],
+            strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-overtake",
+            about: "a stamp that is ahead goes the slow way; then latest rises above it",
+            limit: 2,
+            stamps: 3,
+            early: pick(1, 2),
             strays: true,
             ..EARLY
         },

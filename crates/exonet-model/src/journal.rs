@@ -3,7 +3,7 @@
 //! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
 //! record's making and growth before a STATE, the use of a slot together with the delivery, `b` before an eviction,
 //! what was settled or given up before `l` passes it; of stamps: `latest` before anything is granted or accepted under it,
-//! a stray's bound before it is let in, the stamp that names a record before a STATE, an early message before it leaves,
+//! a stray's bound before it is let in, an early message before it leaves,
 //! `tb` before an eviction. What may be lost in a crash, and so is written at any later time or
 //! never: that slots were passed, that a drained record was dropped.
 

@@ -19,7 +19,7 @@ pub(crate) struct Node {
     pub(crate) b: u64,
     /// `latest` as the disk has it.
     pub(crate) latest: u64,
-    /// By the model's own reckoning, what was accepted under stamps above is not forgotten.
+    /// By the model's own reckoning, what was accepted under stamps above is not forgotten, unless of a stray.
     pub(crate) tb: u64,
     /// Every incarnation handed out is below.
     pub(crate) born: u64,
@@ -40,6 +40,8 @@ pub(crate) struct Peer {
     pub(crate) bound: Bound,
     /// The bound of a stray and its `tb`, as the disk has them.
     pub(crate) stray: Option<(Stamp, Stamp)>,
+    /// As that of the node, of a stray.
+    pub(crate) tb: u64,
     /// Fragments of incomplete messages under the record's incarnation: soft, as (slot, which).
     pub(crate) parts: Vec<(Slot, u8)>,
     /// What the model knows of the sender record: incarnations below that the peer has forgotten for certain.
@@ -69,6 +71,11 @@ impl Node {
             crashes,
             evictions: config.evictions[at],
         }
+    }
+
+    /// Whether a message that was sent early under `ts` may be Unknown.
+    pub(crate) fn has_forgotten_stamp(&self, ts: Stamp) -> bool {
+        ts.0 <= self.peers.iter().map(|peer| peer.tb).max().unwrap_or(0).max(self.tb)
     }
 
     /// Whether a message of `peer` under `r` may be Unknown: `r` is below the frontier and does not live.

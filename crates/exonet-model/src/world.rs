@@ -183,7 +183,7 @@ impl World {
             Verdict::Unknown => Outcome::Unknown,
         };
         let receiver = &self.nodes[from];
-        let forgotten = r.map_or(ts.0 <= receiver.tb, |r| receiver.has_forgotten(at, r));
+        let forgotten = r.map_or_else(|| receiver.has_forgotten_stamp(ts), |r| receiver.has_forgotten(at, r));
         ensure(outcome != Outcome::Unknown || forgotten, Kind::Unknown, || {
             format!("m{letter} at {} under {r:?} or {ts:?} is Unknown, and nobody forgot", s.0)
         })?;
@@ -253,13 +253,10 @@ impl World {
         let peer = &mut peers[from];
         let before = peer.record.as_ref().map(|record| (record.incarnation(), record.parts().0));
         let held = peer.record.as_ref().map_or(0, Receiver::free);
-        let name = |record: &Option<Receiver>| record.as_ref().map_or(Stamp::NONE, Receiver::stamp);
-        let named = name(&peer.record);
         go(&mut peer.record, &mut peer.bound, clock);
         if config.stamps == 0 {
             clock.stamps_mut().forget(&mut peer.bound);
         }
-        let renamed = name(&peer.record).is_some() && name(&peer.record) != named;
         let after = peer.record.as_ref().map(|record| (record.incarnation(), record.parts().0));
         let free = peer.record.as_ref().map_or(0, Receiver::free);
         ensure(free <= held + grant, Kind::Grant, || {
@@ -274,9 +271,9 @@ impl World {
                 *born = r.0 + 1;
             }
         }
-        // Slots that were passed may be written down later: whoever passed them does not want them.
-        let grown = after != before && !active(site::GRANT_NOT_DURABLE);
-        if after.is_some() && wanted && (grown || renamed && !active(site::NAME_NOT_DURABLE)) {
+        // Slots that were passed may be written down later: whoever passed them does not want them. So may a name: it
+        // comes with the first slot that is granted under it, or names none.
+        if after.is_some() && after != before && wanted && !active(site::GRANT_NOT_DURABLE) {
             self.journal_receiving(at, from);
         }
         self.write_stamps(at);
@@ -375,7 +372,9 @@ impl World {
         };
         node.evictions = node.evictions.saturating_sub(1);
         node.b = node.b.max(record.incarnation().0 + 1);
-        node.tb = node.tb.max(node.clock.stamps().bound(node.peers[from].bound).0);
+        let bound = node.clock.stamps().bound(node.peers[from].bound).0;
+        let tb = if bound > node.latest { &mut node.peers[from].tb } else { &mut node.tb };
+        *tb = bound.max(*tb);
         record.evict(&mut node.peers[from].bound, &mut node.clock);
         node.peers[from].forget_record();
         if let Some(journal) = &mut node.journal {
@@ -594,8 +593,7 @@ impl World {
         for peer in &mut node.peers {
             // Of what a stray was let in with, nothing is known any more.
             let stray = peer.stray.map(|(ts, _)| (ts, ts));
-            node.tb = node.tb.max(stray.map_or(0, |(ts, _)| ts.0));
-            *peer = Peer::found(stray);
+            *peer = Peer::found(stray, stray.map_or(0, |(ts, _)| ts.0));
         }
         for (letter, ..) in config.letters().filter(|(_, from, _)| *from == at) {
             if self.ledger.fate(letter) == Fate::Open {
@@ -611,7 +609,7 @@ impl World {
         let stamps = Stamps::recover(Stamp(node.latest), journal.tb);
         let clock = Clock::recover(node.disk, journal.b, stamps, config.block());
         for (peer, written) in node.peers.iter_mut().zip(&journal.peers) {
-            *peer = Peer::found(peer.stray);
+            *peer = Peer::found(peer.stray, peer.tb);
             peer.queue.clone_from(&written.queue);
             let (ts, early) = &written.early;
             if !written.queue.is_empty() || !written.tokens.is_empty() || !early.is_empty() {
@@ -644,9 +642,9 @@ impl Node {
 
 impl Peer {
     /// All that is left after a crash, but for the journal.
-    fn found(stray: Option<(Stamp, Stamp)>) -> Self {
+    fn found(stray: Option<(Stamp, Stamp)>, tb: u64) -> Self {
         let bound = stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
-        Self { bound, stray, ..Self::default() }
+        Self { bound, stray, tb, ..Self::default() }
     }
 
     /// Everything soft belongs to one incarnation.
