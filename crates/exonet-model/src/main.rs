@@ -1,5 +1,7 @@
 //! `exonet-model`: searches the half-connection. See `exonet-model help`.
 
+mod trial;
+
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -21,6 +23,7 @@ exonet-model: everything that can happen to a half-connection
   deep [OPTIONS]          search all with larger bounds, within minutes and 6 GB
   walk CONFIG [OPTIONS]   random walks through one configuration
   matrix [OPTIONS]        every mutant in every configuration
+  core [MUTANT...]        the rules around the half-connection, each taken away once: the tests that die of it
 
 Options:
   --deep              the larger bounds, for run and walk
@@ -32,6 +35,7 @@ Options:
   --steps N           of walks, in all [200,000]
   --seed N            of walks [1]
   --json              one object for each configuration
+  --search            core: by every test until one fails, instead of the one that the list names
 
 Exit status: 0 if nothing was found, 1 if something was, 2 if the question was wrong.";
 
@@ -55,6 +59,9 @@ struct Args {
     steps: u64,
     seed: u64,
     json: bool,
+    search: bool,
+    /// What the command is about beside a configuration.
+    names: Vec<String>,
 }
 
 fn main() -> ExitCode {
@@ -83,6 +90,8 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
         steps: 200_000,
         seed: 1,
         json: false,
+        search: false,
+        names: Vec::new(),
     };
     let mut args = args;
     while let Some(arg) = args.next() {
@@ -91,6 +100,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
             "--deep" => parsed.bound = Bound::Deep,
             "--exact" => parsed.exact = true,
             "--json" => parsed.json = true,
+            "--search" => parsed.search = true,
             "--messages" => parsed.messages = Some(number(&value()?)?),
             "--limit" => parsed.limit = Some(number(&value()?)?),
             "--crashes" => parsed.crashes = Some(number(&value()?)?),
@@ -105,6 +115,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
             "--help" | "-h" => parsed.command = "help".into(),
             flag if flag.starts_with('-') => return Err(format!("no option {flag}")),
             _ if parsed.command.is_empty() => parsed.command = arg,
+            _ if parsed.command == "core" => parsed.names.push(arg),
             _ if parsed.config.is_none() => parsed.config = Some(arg),
             _ => return Err(format!("what is {arg}?")),
         }
@@ -151,6 +162,7 @@ fn run(args: &Args) -> Result<bool, String> {
         "deep" => return all(args, configs(Bound::Deep), 1),
         "walk" => return walks(args),
         "matrix" => matrix(args)?,
+        "core" => return trial::trial(&args.names, args.search),
         other => return Err(format!("no command {other}; see exonet-model help")),
     }
     Ok(true)

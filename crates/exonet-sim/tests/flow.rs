@@ -482,3 +482,19 @@ fn envelopes_that_the_clock_does_not_allow_are_not_asked_for_in_every_packet() {
     world.run_for(SECOND);
     assert!(world.datagrams < 200, "{} datagrams while nothing is written", world.datagrams);
 }
+
+#[test]
+fn what_a_silent_peer_left_in_part_makes_room_for_others() {
+    let mut world = World::new(1, LinkConfig::perfect(5 * MS));
+    let host = world.add(limited(Limits { received_bytes: 300 << 10, ..Limits::default() }), true);
+    let (gone, other) = (world.add(open(), false), world.add(open(), false));
+    let (_, key) = world.send_stream(gone, host, 200 << 10).unwrap();
+    world.write(gone, key, 100 << 10);
+    world.run_for(SECOND);
+    world.remove(gone);
+    world.run_for(70 * SECOND);
+    assert!(stats(&world, host).received_bytes > 200 << 10, "set aside");
+    world.send(other, host, 120 << 10).unwrap();
+    settled(&mut world, 30 * SECOND, "the other's");
+    assert_eq!(world.ledger.totals().delivered, 1);
+}

@@ -820,7 +820,7 @@ impl Node {
 }
 
 /// PARAMS, which comes first in either handshake message.
-fn params_of(payload: &[u8]) -> Result<Params, wire::Malformed> {
+pub(super) fn params_of(payload: &[u8]) -> Result<Params, wire::Malformed> {
     match Frames::new(payload, Bases::default()).next() {
         Some(Ok(Frame::Params(params))) => Ok(params),
         Some(Err(malformed)) => Err(malformed),

@@ -32,6 +32,8 @@ mod piece;
 mod receive;
 mod stamping;
 mod stats;
+#[cfg(test)]
+mod tests;
 mod timers;
 mod transmit;
 

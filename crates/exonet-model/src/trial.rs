@@ -1,0 +1,258 @@
+//! The rules around the half-connection, tried one by one: a copy of the workspace in which each mutant of
+//! `mutants/core.txt` is a branch is built once, and the tests that the list names are run with the mutant active.
+//!
+//! A mutant dies by a test that fails, that does not end in time, or that takes too much memory. Each named test is
+//! run without any mutant first: it has to pass.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::Mutex;
+
+use exonet_model::schemata::{Entry, parse, plant_file};
+
+/// Of this crate, the list; of the core, what edits are relative to.
+const LIST: &str = "mutants/core.txt";
+const CORE: &str = "crates/exonet-proto/src";
+/// What a mutant is chosen by.
+const CHOICE: &str = "EXONET_MUTANT";
+/// Seconds of a processor, and kilobytes, that a run of tests may take.
+const SECONDS: u32 = 120;
+const MEMORY: u32 = 4 << 20;
+/// The binaries of tests, in the order in which a search goes through them.
+const BINARIES: &[&str] = &[
+    "exonet_proto",
+    "node",
+    "policy",
+    "opening",
+    "rules",
+    "keys",
+    "crash",
+    "pair",
+    "outage",
+    "roam",
+    "hostile_slots",
+    "hostile_bodies",
+    "hostile_channel",
+    "hostile_path",
+    "scenarios",
+    "latency",
+    "flow",
+    "watch",
+    "faults",
+    "many",
+];
+
+/// Chooses the mutant when the process starts.
+const SWITCH: &str = r#"
+mod mutant {
+    static ACTIVE: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
+
+    #[inline]
+    pub(crate) fn active(id: usize) -> bool {
+        let chosen = || std::env::var("EXONET_MUTANT").ok().and_then(|id| id.parse().ok()).unwrap_or(0);
+        *ACTIVE.get_or_init(chosen) == id
+    }
+}
+"#;
+
+/// Tries the mutants of these names, or all. `search`: by every test there is until one fails, instead of the one that
+/// the list names. True if all that are not said to be equivalent died.
+pub(crate) fn trial(names: &[String], search: bool) -> Result<bool, String> {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let root = here.join("../..").canonicalize().map_err(|e| e.to_string())?;
+    let mutants = parse(&read(&here.join(LIST))?)?;
+    if let Some(unknown) = names.iter().find(|name| mutants.iter().all(|mutant| mutant.name != **name)) {
+        return Err(format!("no mutant {unknown}"));
+    }
+    let copy = root.join("target/mutants");
+    mirror(&root, &copy, &mutants)?;
+    let binaries = build(&copy)?;
+    let chosen = (1..).zip(&mutants).filter(|(_, mutant)| names.is_empty() || names.contains(&mutant.name));
+    let chosen: Vec<(usize, &Entry)> =
+        chosen.filter(|(_, mutant)| search || mutant.equivalent.is_empty()).collect();
+    if !search {
+        sound(&binaries, &chosen)?;
+    }
+    let (queue, survivors) = (Mutex::new(chosen.into_iter()), Mutex::new(0_u32));
+    at_once(|| {
+        while let Some((id, mutant)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
+            let death = if search { hunt(&binaries, id) } else { named(&binaries, mutant, Some(id)) };
+            println!("{:<36}{}", mutant.name, death.as_deref().unwrap_or("SURVIVED"));
+            if death.is_none()
+                && let Ok(mut survivors) = survivors.lock()
+            {
+                *survivors += u32::from(mutant.equivalent.is_empty());
+            }
+        }
+    });
+    for mutant in mutants.iter().filter(|mutant| names.is_empty() && !mutant.equivalent.is_empty()) {
+        println!("{:<36}equivalent: {}", mutant.name, mutant.equivalent);
+    }
+    Ok(survivors.into_inner().is_ok_and(|survivors| survivors == 0))
+}
+
+fn at_once(work: impl Fn() + Sync) {
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(&work);
+        }
+    });
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
+/// The copy of the workspace, with the mutants. What has not changed is not written: it need not be built again.
+fn mirror(root: &Path, copy: &Path, mutants: &[Entry]) -> Result<(), String> {
+    let mut planted = BTreeMap::new();
+    for edit in mutants.iter().flat_map(|mutant| &mutant.edits) {
+        let path = root.join(CORE).join(&edit.file);
+        planted.insert(path.clone(), plant_file(&edit.file, &read(&path)?, mutants)?);
+    }
+    let library = root.join(CORE).join("lib.rs");
+    let switch = SWITCH.replace("EXONET_MUTANT", CHOICE);
+    planted.insert(library.clone(), format!("#![allow(warnings)]\n{}{switch}", read(&library)?));
+    fs::create_dir_all(copy).map_err(|e| e.to_string())?;
+    for file in ["Cargo.toml", "Cargo.lock", "PROTOCOL.md", "crates"] {
+        copy_all(&root.join(file), &copy.join(file), &planted).map_err(|e| format!("copying {file}: {e}"))?;
+    }
+    Ok(())
+}
+
+fn copy_all(from: &Path, to: &Path, planted: &BTreeMap<PathBuf, String>) -> std::io::Result<()> {
+    if !from.is_dir() {
+        let text = planted.get(from).map_or_else(|| fs::read(from), |text| Ok(text.clone().into_bytes()))?;
+        return if fs::read(to).is_ok_and(|old| old == text) { Ok(()) } else { fs::write(to, text) };
+    }
+    fs::create_dir_all(to)?;
+    for gone in fs::read_dir(to)?.flatten().filter(|entry| !from.join(entry.file_name()).exists()) {
+        if gone.path().is_dir() { fs::remove_dir_all(gone.path())? } else { fs::remove_file(gone.path())? }
+    }
+    fs::read_dir(from)?.try_for_each(|entry| {
+        let name = entry?.file_name();
+        copy_all(&from.join(&name), &to.join(&name), planted)
+    })
+}
+
+/// Builds the tests of the core and of the simulator, apart from those without mutants: Cargo would take one for the
+/// other. Gives each binary's path by its name.
+fn build(copy: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
+    cargo.args([
+        "test",
+        "--no-run",
+        "--locked",
+        "-p",
+        "exonet-proto",
+        "-p",
+        "exonet-sim",
+        "--lib",
+        "--tests",
+    ]);
+    cargo
+        .arg("--message-format=json-render-diagnostics")
+        .arg("--target-dir")
+        .arg(copy.join("target"))
+        .current_dir(copy);
+    let built = cargo.stderr(Stdio::inherit()).output().map_err(|e| e.to_string())?;
+    if !built.status.success() {
+        return Err("the mutants do not build".into());
+    }
+    let messages = String::from_utf8_lossy(&built.stdout);
+    let paths =
+        messages.lines().filter_map(|line| Some(line.split_once("\"executable\":\"")?.1.split_once('"')?.0));
+    let named = paths.filter_map(|path| {
+        let (name, _) = Path::new(path).file_name()?.to_str()?.rsplit_once('-')?;
+        Some((name.to_string(), PathBuf::from(path)))
+    });
+    Ok(named.collect())
+}
+
+/// Without a mutant every test that the list names exists and passes.
+fn sound(binaries: &BTreeMap<String, PathBuf>, chosen: &[(usize, &Entry)]) -> Result<(), String> {
+    let tests: BTreeSet<_> = chosen.iter().map(|(_, mutant)| (&mutant.found_in, &mutant.kinds)).collect();
+    let queue = Mutex::new(tests.into_iter());
+    let bad = Mutex::new(Vec::new());
+    at_once(|| {
+        while let Some((binary, test)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
+            let ran = start(binaries, binary, Some(test), None).map(|child| ended(child, None));
+            if !ran.is_some_and(|(seen, death)| seen > 0 && death.is_none())
+                && let Ok(mut bad) = bad.lock()
+            {
+                bad.push(format!("{binary} {test}"));
+            }
+        }
+    });
+    let bad = bad.into_inner().unwrap_or_default();
+    if bad.is_empty() {
+        Ok(())
+    } else {
+        Err(format!("without a mutant, missing or failing: {}", bad.join(", ")))
+    }
+}
+
+/// How the mutant dies by the test that the list names.
+fn named(binaries: &BTreeMap<String, PathBuf>, mutant: &Entry, id: Option<usize>) -> Option<String> {
+    let child = start(binaries, &mutant.found_in, Some(&mutant.kinds), id)?;
+    let (_, death) = ended(child, None);
+    death.map(|how| format!("{} {} ({how})", mutant.found_in, mutant.kinds))
+}
+
+/// The first test of all that the mutant dies by.
+fn hunt(binaries: &BTreeMap<String, PathBuf>, id: usize) -> Option<String> {
+    BINARIES.iter().find_map(|binary| {
+        let child = start(binaries, binary, None, Some(id))?;
+        let mut last = String::new();
+        let (_, death) = ended(child, Some(&mut last));
+        death.map(|how| format!("{binary} {last} ({how})"))
+    })
+}
+
+/// Starts one test of a binary, or all, in an address space of [`MEMORY`].
+fn start(
+    binaries: &BTreeMap<String, PathBuf>,
+    binary: &str,
+    test: Option<&str>,
+    mutant: Option<usize>,
+) -> Option<Child> {
+    let path = binaries.get(binary)?;
+    let mut run = Command::new("sh");
+    let limited = format!("ulimit -v {MEMORY}; ulimit -t {SECONDS}; exec \"$@\"");
+    run.args(["-c", &limited, "sh"]).arg(path).arg("--test-threads=1");
+    if let Some(test) = test {
+        run.args(["--exact", test]);
+    }
+    run.env(CHOICE, mutant.unwrap_or(0).to_string()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()
+}
+
+/// Waits for the end of a run, which is the first test that fails: how many ran, and how it failed. `last` becomes the
+/// name of the last.
+fn ended(mut child: Child, last: Option<&mut String>) -> (u32, Option<&'static str>) {
+    let (mut ran, mut name, mut failed) = (0, String::new(), false);
+    let lines = child.stdout.take().map(|out| BufReader::new(out).lines());
+    for line in lines.into_iter().flatten().map_while(Result::ok) {
+        if let Some((test, outcome)) = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")) {
+            (ran, name, failed) = (ran + 1, test.to_string(), outcome.ends_with("FAILED"));
+        }
+        if failed {
+            // The others need not be waited for.
+            let _ = child.kill();
+            break;
+        }
+    }
+    if let Some(last) = last {
+        *last = name;
+    }
+    let status = child.wait();
+    let how = match status.ok().and_then(|status| status.code()) {
+        _ if failed => "fails",
+        Some(0) => return (ran, None),
+        Some(_) => "ends early",
+        None => "takes too much time or memory",
+    };
+    (ran, Some(how))
+}

@@ -1,0 +1,207 @@
+//! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
+
+mod keys;
+mod openings;
+mod paths;
+mod receiving;
+mod sending;
+mod silence;
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use super::*;
+use crate::channel::PacketInfo;
+use crate::crypto::SecretKey;
+use crate::id::Slot;
+use crate::node::inbound::Inbound;
+use crate::time::{Mono, Now, Wall};
+
+const SECOND: Duration = Duration::from_secs(1);
+const MS: Duration = Duration::from_millis(1);
+
+fn address(end: usize) -> SocketAddr {
+    ([127, 0, 0, 1], 1 + u16::try_from(end).unwrap()).into()
+}
+
+fn arrival(end: usize) -> Arrival {
+    Arrival { remote: address(end), local_ip: None, ecn: 0 }
+}
+
+/// Two nodes joined without delay: `ends[0]` has the smaller id.
+struct Pair {
+    ends: [Node; 2],
+    now: Now,
+    /// The largest datagram so far.
+    largest: usize,
+    /// What would have gone to the other end, by its sender, while that is cut off.
+    withheld: [Option<Vec<Vec<u8>>>; 2],
+    /// What `ends[0]` has said.
+    events: Vec<Event>,
+}
+
+impl Pair {
+    fn new(configs: [Config; 2]) -> Self {
+        let now = Now { mono: Mono(1_000_000_000), wall: Wall(0) };
+        let mut keys = [1, 2].map(|seed| SecretKey::from_bytes([seed; 32]));
+        if keys[0].node_id() > keys[1].node_id() {
+            keys.swap(0, 1);
+        }
+        let [a, b] = keys;
+        let [for_a, for_b] = configs;
+        let ends = [
+            Node::new(for_a, a, Boot::Ephemeral, [1; 32], now),
+            Node::new(for_b, b, Boot::Ephemeral, [2; 32], now),
+        ];
+        Self { ends, now, largest: 0, withheld: [None, None], events: Vec::new() }
+    }
+
+    fn open() -> Self {
+        Self::new([config(), config()])
+    }
+
+    fn send_as(&mut self, from: usize, size: usize, priority: Priority) -> MessageKey {
+        let (id, at) = (self.ends[1 - from].id(), address(1 - from));
+        let message = Outgoing { body: Bytes::from(vec![7; size]), priority, ..Outgoing::default() };
+        self.ends[from].send(self.now, id, &[at], message).unwrap()
+    }
+
+    fn send(&mut self, from: usize, size: usize) -> MessageKey {
+        self.send_as(from, size, Priority::Normal)
+    }
+
+    /// What is ready goes over, until nothing is.
+    fn pump(&mut self) {
+        let mut buffer = Vec::new();
+        loop {
+            let mut busy = false;
+            for from in 0..2 {
+                while let Some(transmit) = self.ends[from].poll_transmit(self.now, 16, &mut buffer) {
+                    busy = true;
+                    for datagram in buffer.chunks_mut(transmit.segment) {
+                        self.largest = self.largest.max(datagram.len());
+                        if let Some(withheld) = &mut self.withheld[from] {
+                            withheld.push(datagram.to_vec());
+                            continue;
+                        }
+                        self.ends[1 - from].handle_datagram(self.now, arrival(from), datagram);
+                    }
+                }
+            }
+            self.events.extend(core::iter::from_fn(|| self.ends[0].poll_event()));
+            if !busy {
+                return;
+            }
+        }
+    }
+
+    /// Time passes; the receivers do not take anything.
+    fn pass(&mut self, span: Duration) {
+        let until = self.now.mono + span;
+        self.pump();
+        while let Some(at) = self.ends.iter().filter_map(Node::poll_timeout).min().filter(|at| *at <= until) {
+            self.now.mono = self.now.mono.max(at);
+            for end in &mut self.ends {
+                if end.poll_timeout().is_some_and(|at| at <= self.now.mono) {
+                    end.handle_timeout(self.now);
+                }
+            }
+            self.pump();
+        }
+        self.now.mono = until;
+    }
+
+    /// A message goes from `from` and is taken: there is a channel, begun by `from` if there was none.
+    fn talk(&mut self, from: usize) {
+        self.send(from, 100);
+        self.pass(SECOND);
+        assert!(self.ends[1 - from].recv(self.now).is_some());
+        self.pass(SECOND);
+    }
+
+    fn peer(&mut self, end: usize) -> &mut Peer {
+        self.ends[end].peers.get_mut(0).unwrap()
+    }
+
+    /// What `from` says from now on gets nowhere.
+    fn cut(&mut self, from: usize) {
+        self.withheld[from] = Some(Vec::new());
+    }
+
+    /// What `from` has said since it was cut off, which it is no more.
+    fn mend(&mut self, from: usize) -> Vec<Vec<u8>> {
+        self.withheld[from].take().unwrap_or_default()
+    }
+
+    /// This comes from `from`, or from wherever that number is.
+    fn deliver(&mut self, to: usize, from: usize, datagram: &[u8]) {
+        self.ends[to].handle_datagram(self.now, arrival(from), &mut datagram.to_vec());
+    }
+
+    /// What `end` has to say now, and where to.
+    fn says(&mut self, end: usize) -> Vec<(SocketAddr, Vec<u8>)> {
+        let (now, mut buffer, mut said) = (self.now, Vec::new(), Vec::new());
+        while let Some(transmit) = self.ends[end].poll_transmit(now, 16, &mut buffer) {
+            said.extend(buffer.chunks(transmit.segment).map(|one| (transmit.remote, one.to_vec())));
+        }
+        said
+    }
+
+    fn touch(&mut self, end: usize) {
+        let now = self.now;
+        self.ends[end].touch(now, 0);
+    }
+
+    /// Another process with the key of `end`, whose clock is far on.
+    fn restart(&mut self, end: usize, config: Config) {
+        let key = SecretKey::from_bytes(self.ends[end].key.expose().to_owned());
+        let mut node = Node::new(config, key, Boot::Stored { clock: 1 << 40 }, [9; 32], self.now);
+        let batch = node.poll_persist().unwrap();
+        node.handle_persisted(self.now, batch.lsn);
+        self.ends[end] = node;
+    }
+
+    /// Outcomes at `ends[0]`, with whether they were late.
+    fn outcomes(&self) -> Vec<(MessageKey, Outcome, bool)> {
+        let outcome = |event: &Event| match event {
+            Event::Outcome { key, outcome, late, .. } => Some((*key, *outcome, *late)),
+            _ => None,
+        };
+        self.events.iter().filter_map(outcome).collect()
+    }
+
+    fn epoch(&mut self, end: usize) -> &mut epoch::Epoch {
+        self.peer(end).link.current.as_deref_mut().unwrap()
+    }
+
+    fn handshakes(&self, end: usize) -> u64 {
+        self.ends[end].counts().handshakes
+    }
+
+    /// `end` renews its keys now.
+    fn renew(&mut self, end: usize) {
+        self.peer(end).link.reopen = true;
+        self.touch(end);
+        self.pump();
+    }
+}
+
+fn config() -> Config {
+    Config::new(Policy::Anyone)
+}
+
+fn limited(limits: Limits) -> Config {
+    Config { limits, ..config() }
+}
+
+/// A direction whose record has `n` slots, and what it owes has been said.
+fn granted(n: u64, limits: &Limits) -> (Inbound, crate::half::Clock, crate::Incarnation) {
+    let (mut inbound, mut clock) = (Inbound::new(Mono(0)), crate::half::Clock::ephemeral());
+    let ask = crate::half::Ask { s: Slot(0), n, l: Slot(0) };
+    inbound.on_ask(Mono(0), &mut clock, limits, ask);
+    inbound.state_sent();
+    let r = inbound.receiver.as_ref().unwrap().incarnation();
+    (inbound, clock, r)
+}

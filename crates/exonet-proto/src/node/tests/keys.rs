@@ -1,0 +1,130 @@
+//! Keys: how long they serve, and which are used.
+
+use super::*;
+
+#[test]
+fn keys_on_which_too_much_was_forged_are_not_used_again() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let epoch = pair.epoch(1);
+    let limit = epoch.suite.forgery_limit(65_527);
+    epoch.forged = limit - 2;
+    let mut forged = crate::wire::data_header(epoch.index, 1_000).to_vec();
+    forged.resize(100, 7);
+    pair.deliver(1, 0, &forged);
+    assert!(pair.peer(1).link.is_connected(), "one below");
+    pair.deliver(1, 0, &forged);
+    assert!(!pair.peer(1).link.is_connected());
+}
+
+#[test]
+fn keys_that_have_sealed_all_they_may_seal_nothing_more() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let limit = pair.epoch(0).suite.seal_limit(65_527);
+    pair.epoch(0).sealed = limit;
+    pair.send(0, 100);
+    let mut first = Vec::new();
+    pair.ends[0].poll_transmit(pair.now, 1, &mut first).unwrap();
+    assert_eq!(first[0] & 0xf, 1, "an opening");
+    assert!(!pair.peer(0).link.is_connected());
+}
+
+#[test]
+fn keys_are_renewed_when_they_have_sealed_half_of_what_they_may() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let limit = pair.epoch(0).suite.seal_limit(65_527);
+    pair.epoch(0).sealed = limit / 2 - 1_000;
+    pair.talk(0);
+    assert_eq!(pair.handshakes(0), 1, "not yet");
+    pair.epoch(0).sealed = limit / 2;
+    pair.talk(0);
+    assert_eq!(pair.handshakes(0), 2);
+    assert!(pair.epoch(0).sealed < 1_000);
+}
+
+#[test]
+fn who_acknowledges_nothing_is_not_talked_to_for_ever() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let now = pair.now.mono;
+    let link = &mut pair.peer(0).link;
+    let epoch = link.current.as_deref_mut().unwrap();
+    while epoch.sent.remembered() <= transmit::MAX_REMEMBERED {
+        link.recovery.on_sent(now, &mut epoch.sent, PacketInfo::ack(30));
+    }
+    pair.send(0, 100);
+    let mut first = Vec::new();
+    pair.ends[0].poll_transmit(pair.now, 1, &mut first).unwrap();
+    assert_eq!(first[0] & 0xf, 1, "an opening");
+}
+
+#[test]
+fn who_began_the_keys_renews_them_first() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let ages = [0, 1].map(|end| {
+        let config = config();
+        let link = &mut pair.peer(end).link;
+        let born = link.current.as_ref().unwrap().born;
+        link.used_at = born + MS;
+        link.rekey_at(&config).since(born)
+    });
+    assert_eq!(ages, [120 * SECOND, 150 * SECOND]);
+}
+
+/// The larger id opens `apart` after the smaller one has: whose keys are used by both in the end?
+fn crossed(apart: Duration) -> [bool; 2] {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let idle = 2 * SECOND;
+    pair.pass(apart.saturating_sub(idle));
+    pair.renew(1);
+    assert_eq!(pair.handshakes(1), 2);
+    let (ours, theirs) = (pair.epoch(0).index, pair.epoch(1).remote);
+    assert_eq!(ours, theirs, "both use the same keys");
+    [0, 1].map(|end| pair.epoch(end).initiator)
+}
+
+#[test]
+fn openings_cross_for_five_seconds_and_then_the_smaller_id_wins() {
+    assert_eq!(crossed(4 * SECOND), [true, false]);
+    assert_eq!(crossed(6 * SECOND), [false, true]);
+}
+
+#[test]
+fn under_older_keys_nothing_is_new() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.cut(0);
+    pair.send(0, 100);
+    pair.pump();
+    let late = pair.mend(0);
+    assert_eq!(late[0][0] & 0xf, 4, "a packet under the old keys");
+    pair.renew(0);
+    assert_eq!(pair.handshakes(1), 2);
+    assert!(pair.peer(1).link.previous.is_some());
+    pair.deliver(1, 7, &late[0]);
+    assert!(pair.peer(1).link.roaming.as_ref().unwrap().mirror().is_none(), "a copy from elsewhere");
+}
+
+#[test]
+fn new_keys_are_confirmed_though_there_is_nothing_to_say() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.pass(SECOND);
+    pair.renew(0);
+    assert_eq!(pair.handshakes(1), 2);
+}
+
+#[test]
+fn a_restart_crosses_nothing_and_ends_what_was_before() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.restart(1, config());
+    pair.send(1, 100);
+    pair.pump();
+    assert!(!pair.epoch(0).initiator, "the new keys are used");
+    assert!(pair.peer(0).link.previous.is_none(), "who had the old ones is gone");
+}

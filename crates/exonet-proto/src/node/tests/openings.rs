@@ -1,0 +1,109 @@
+//! Openings: what is answered.
+
+use super::*;
+
+#[test]
+fn a_handshake_message_with_a_wrong_mac1_is_as_good_as_none() {
+    let mut pair = Pair::open();
+    pair.send(0, 100);
+    let opening = pair.says(0).remove(0).1;
+    let mut wrong = opening.clone();
+    let at = wrong.len() - 32;
+    wrong[at] ^= 1;
+    pair.deliver(1, 0, &wrong);
+    assert_eq!((pair.says(1).len(), pair.ends[1].counts().unauthentic), (0, 1));
+    pair.deliver(1, 0, &opening);
+    let answer = pair.says(1).remove(0).1;
+    let mut wrong = answer.clone();
+    *wrong.last_mut().unwrap() ^= 1;
+    pair.deliver(0, 1, &wrong);
+    assert!(!pair.peer(0).link.is_connected());
+    pair.deliver(0, 1, &answer);
+    assert!(pair.peer(0).link.is_connected());
+}
+
+#[test]
+fn half_open_places_and_public_key_work_are_bounded() {
+    let now = Mono(1_000_000_000);
+    let limits = Limits { half_open: 2, openings_per_second: 10, ..Limits::default() };
+    let mut table = halfopen::HalfOpen::new(now, &limits);
+    let payer = budget::Payer { prefix: None, proven: true };
+    assert!(table.admit(now, payer));
+    assert!(!table.admit(now, payer), "one is saved up");
+    assert!(table.admit(now + 100 * MS, payer));
+    for (mac1, index) in [([1; 16], 1), ([2; 16], 2)] {
+        table.enter(None, mac1, index);
+    }
+    assert!(!table.admit(now + SECOND, payer), "full");
+    table.leave(None, &[1; 16]);
+    assert!(table.admit(now + SECOND, payer));
+}
+
+#[test]
+fn a_fifth_opening_of_a_peer_needs_a_cookie_and_takes_the_oldest_place() {
+    let mut pair = Pair::open();
+    pair.send(0, 100);
+    for i in 0..5 {
+        pair.peer(0).link.opening = None;
+        pair.touch(0);
+        let opening = pair.says(0).remove(0).1;
+        pair.deliver(1, 0, &opening);
+        assert_eq!(pair.peer(1).link.pending.len(), 4.min(i + 1));
+        let said = pair.says(1).remove(0).1;
+        assert_eq!(said[0] & 0xf, if i < 4 { 2 } else { 3 }, "an answer, at last a question");
+        if i == 4 {
+            let oldest = pair.peer(1).link.pending[0].mac1;
+            pair.deliver(0, 1, &said);
+            let again = pair.says(0).remove(0).1;
+            pair.deliver(1, 0, &again);
+            let pending = &pair.peer(1).link.pending;
+            assert_eq!(pending.len(), 4);
+            assert!(pending.iter().all(|pending| pending.mac1 != oldest));
+        }
+    }
+}
+
+#[test]
+fn a_node_does_not_talk_to_itself() {
+    let mut pair = Pair::open();
+    let key = SecretKey::from_bytes(pair.ends[0].key.expose().to_owned());
+    let id = pair.ends[0].id();
+    pair.ends[1] = Node::new(config(), key, Boot::Ephemeral, [3; 32], pair.now);
+    let place = pair.ends[1].new_peer(pair.now, id).unwrap();
+    let peer = pair.ends[1].peers.get_mut(place).unwrap();
+    peer.add_hint(address(0));
+    peer.link.ping(1);
+    pair.touch(1);
+    let opening = pair.says(1).remove(0).1;
+    pair.deliver(0, 1, &opening);
+    assert_eq!((pair.ends[0].counts().openings_refused, pair.ends[0].peers.len()), (1, 0));
+}
+
+#[test]
+fn who_is_sent_to_is_let_in_though_not_listed() {
+    let nobody = Config { policy: Policy::Only(std::collections::BTreeSet::new()), ..config() };
+    let mut pair = Pair::new([nobody, config()]);
+    pair.send(0, 100);
+    pair.cut(0);
+    pair.pump();
+    pair.mend(0);
+    pair.send(1, 100);
+    pair.pump();
+    assert!(pair.peer(0).link.is_connected() || !pair.peer(0).link.pending.is_empty());
+    assert_eq!(pair.ends[0].counts().openings_refused, 0);
+}
+
+#[test]
+fn a_question_without_an_answer_is_asked_again() {
+    let mut pair = Pair::new([Config { policy: Policy::Ask, ..config() }, config()]);
+    pair.send(1, 100);
+    pair.pass(100 * SECOND);
+    let asked = pair.events.iter().filter(|event| matches!(event, Event::Authorize { .. })).count();
+    assert!((3..=4).contains(&asked), "{asked}");
+}
+
+#[test]
+fn params_come_first() {
+    assert!(handshake::params_of(&[1]).is_err());
+    assert!(handshake::params_of(&[6, 0]).is_ok());
+}

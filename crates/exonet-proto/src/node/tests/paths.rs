@@ -1,0 +1,40 @@
+//! Paths: what goes where.
+
+use super::*;
+use crate::channel::{PathAddr, Roaming};
+
+#[test]
+fn datagrams_are_no_larger_than_the_peer_takes() {
+    let mut pair =
+        Pair::new([Config { max_datagram: 9_000, ..config() }, Config { max_datagram: 1_300, ..config() }]);
+    pair.send(0, 900_000);
+    pair.pass(30 * SECOND);
+    assert_eq!(pair.largest, 1_300);
+}
+
+#[test]
+fn what_was_said_last_goes_to_the_address_on_trial_too() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.send(0, 100);
+    let packet = pair.says(0).remove(0).1;
+    pair.deliver(1, 7, &packet);
+    pair.now.mono += 2 * MS;
+    let there = pair.says(1).iter().filter(|(to, _)| *to == address(7)).count();
+    assert!(there > 1, "a challenge, and a copy of ACK and STATE");
+}
+
+#[test]
+fn an_address_that_is_not_proven_gets_no_more_than_it_may() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (id, now) = (pair.ends[0].id(), pair.now);
+    pair.ends[1].ping(now, id, &[], 1).unwrap();
+    pair.pass(SECOND);
+    let link = &mut pair.peer(1).link;
+    assert!(link.recovery.rtt().is_measured());
+    let from = PathAddr { remote: address(7), local: None };
+    link.roaming = Some(Roaming::unproven(now.mono, from, link.recovery.timing(), [0; 8]));
+    pair.send(1, 50_000);
+    assert_eq!(pair.says(1), [], "nothing has come from there");
+}

@@ -1,0 +1,168 @@
+//! The receiving direction.
+
+use super::*;
+
+#[test]
+fn what_a_claim_of_256_ranges_leaves_out_is_claimed_in_turn() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    for _ in 0..4_200 {
+        pair.send(0, 10);
+    }
+    pair.pass(SECOND);
+    pair.events.clear();
+    let now = pair.now;
+    let waiting: Vec<_> = core::iter::from_fn(|| pair.ends[1].accept(now)).collect();
+    assert_eq!(waiting.len(), 4_200);
+    for message in waiting.chunks(14).flat_map(|run| &run[..7]) {
+        assert!(pair.ends[1].done(pair.now, message.key));
+    }
+    pair.pass(20 * SECOND);
+    assert_eq!(pair.outcomes().len(), 2_100, "though no STATE can tell of all");
+    assert!(pair.outcomes().iter().all(|(_, outcome, _)| *outcome == Outcome::Delivered));
+    let renewed = pair.handshakes(0);
+    pair.renew(1);
+    assert!(pair.handshakes(0) > renewed);
+    assert_eq!(pair.ends[0].counts().malformed, 0, "an opening with a claim that was cut");
+}
+
+#[test]
+fn a_claim_begins_at_the_token_that_was_probed_else_where_the_last_one_ended() {
+    let mut inbound = Inbound::new(Mono(0));
+    let mut clock = crate::half::Clock::ephemeral();
+    let ask = crate::half::Ask { s: Slot(0), n: 1_000, l: Slot(0) };
+    inbound.on_ask(Mono(0), &mut clock, &Limits::default(), ask);
+    inbound.claimed(Slot(400));
+    assert_eq!(inbound.claim_from(), Slot(400));
+    let r = inbound.receiver.as_ref().unwrap().incarnation();
+    inbound.on_probe(Mono(0), Slot(700), r);
+    assert_eq!(inbound.claim_from(), Slot(700));
+    inbound.claimed(Slot(1_000));
+    assert_eq!(inbound.claim_from(), Slot(0), "all has been said");
+}
+
+#[test]
+fn a_probe_is_owed_an_answer() {
+    let (mut inbound, _, r) = granted(9, &Limits::default());
+    inbound.on_probe(Mono(5), Slot(3), r);
+    assert!(inbound.state_due(Mono(5)) && inbound.owes_have());
+}
+
+#[test]
+fn a_have_that_was_lost_is_owed_again_while_it_matters() {
+    let limits = Limits::default();
+    let (mut inbound, _, r) = granted(9, &limits);
+    inbound.have_again(Slot(3));
+    assert!(!inbound.owes_have());
+    inbound.on_fragment((Slot(3), r), 100, 0, &[1; 10], &limits, u64::MAX);
+    assert!(inbound.promised() >= 100, "set aside");
+    inbound.have_again(Slot(3));
+    assert!(inbound.owes_have());
+}
+
+#[test]
+fn a_token_and_taking_it_owe_a_state() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let record = pair.peer(1).inbound.receiver.as_ref().unwrap();
+    let (s, r) = (Slot(record.parts().2.first().unwrap()), record.incarnation());
+    let mut payload = [0; 32];
+    let mut writer = crate::wire::Writer::new(&mut payload, crate::wire::Bases::default());
+    assert!(writer.messages(r, s).unwrap().push(&[1], b"body"));
+    let frame = crate::wire::Frames::new(&payload, crate::wire::Bases::default()).next();
+    pair.ends[1].on_half_frame(pair.now, 0, frame.unwrap().unwrap());
+    assert!(pair.peer(1).inbound.state_owed());
+    pair.peer(1).inbound.state_sent();
+    assert!(pair.ends[1].recv(pair.now).is_some());
+    let now = pair.now.mono;
+    assert!(pair.peer(1).inbound.state_due(now));
+}
+
+#[test]
+fn what_breaks_a_bound_is_not_taken() {
+    let limits = Limits { pool_window: 64 << 10, message: 1 << 20, ..Limits::default() };
+    let (mut inbound, _, r) = granted(9, &limits);
+    let room = u64::MAX;
+    assert_eq!(inbound.on_whole(Slot(0), r, 60_000, &limits), inbound::Taken::Partly);
+    assert_eq!(inbound.on_whole(Slot(1), r, 6_000, &limits), inbound::Taken::Violation);
+    let more = inbound.on_fragment((Slot(2), r), 6_000, 0, &[1], &limits, room);
+    assert_eq!(more, inbound::Taken::Violation);
+    let long = inbound.on_fragment((Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits, room);
+    assert_eq!(long, inbound::Taken::Violation);
+}
+
+#[test]
+fn what_the_sender_gave_up_is_stale_once() {
+    let limits = Limits::default();
+    let (mut inbound, mut clock, r) = granted(9, &limits);
+    inbound.on_whole(Slot(0), r, 100, &limits);
+    for stale in [1, 0] {
+        let passed = crate::half::Ask { s: Slot(9), n: 0, l: Slot(5) };
+        inbound.on_ask(Mono(0), &mut clock, &limits, passed);
+        assert_eq!(inbound.take_stale(), stale);
+    }
+}
+
+#[test]
+fn parts_are_given_up_after_a_minute_of_silence_unless_they_are_read() {
+    let limits = Limits::default();
+    let (mut inbound, _, r) = granted(9, &limits);
+    for s in [0, 1] {
+        inbound.on_fragment((Slot(s), r), 100_000, 0, &[1; 10], &limits, u64::MAX);
+    }
+    inbound.partial(Slot(1)).unwrap().stream = Some(DeliveryKey(1));
+    inbound.heard(Mono(0) + 10 * SECOND);
+    assert!(!inbound.give_up_parts(Mono(0) + 69 * SECOND, 60 * SECOND));
+    assert!(inbound.give_up_parts(Mono(0) + 71 * SECOND, 60 * SECOND));
+    assert_eq!(inbound.parts(), 1);
+}
+
+#[test]
+fn an_ask_that_waits_for_the_clock_is_taken_again() {
+    let (mut inbound, limits) = (Inbound::new(Mono(0)), Limits::default());
+    let mut clock = crate::half::Clock::boot(5, 10);
+    let ask = crate::half::Ask { s: Slot(0), n: 3, l: Slot(0) };
+    inbound.on_ask(Mono(0), &mut clock, &limits, ask);
+    assert!(inbound.receiver.is_none());
+    let wanted = clock.wanted().unwrap();
+    clock.persisted(wanted);
+    inbound.retry(Mono(0), &mut clock, &limits);
+    assert!(inbound.receiver.is_some());
+}
+
+#[test]
+fn room_that_appears_is_granted_at_once() {
+    let mut pair = Pair::new([config(), limited(Limits { slots: 16, ..Limits::default() })]);
+    pair.talk(0);
+    for _ in 0..40 {
+        pair.send(0, 10);
+    }
+    pair.pass(5 * SECOND);
+    let before = pair.peer(1).inbound.receiver.as_ref().unwrap().parts().0;
+    for _ in 0..8 {
+        assert!(pair.ends[1].recv(pair.now).is_some());
+    }
+    assert!(pair.peer(1).inbound.receiver.as_ref().unwrap().parts().0 > before);
+}
+
+/// A record whose only slot was used up at second 0, and of which the sender has not heard.
+fn drained() -> (Inbound, crate::half::Clock, Limits) {
+    let limits = Limits { slots: 1, ..Limits::default() };
+    let (mut inbound, clock, r) = granted(1, &limits);
+    inbound.on_whole(Slot(0), r, 10, &limits);
+    assert!(inbound.take(Mono(0), Slot(0), r, 10));
+    (inbound, clock, limits)
+}
+
+#[test]
+fn a_drained_record_lingers_for_thirty_seconds_and_until_it_has_said_so() {
+    let (mut inbound, _, _) = drained();
+    inbound.drop_if_passed(Mono(0) + 29 * SECOND);
+    assert!(inbound.receiver.is_some());
+    inbound.owe_state(Mono(0));
+    inbound.drop_if_passed(Mono(0) + 31 * SECOND);
+    assert!(inbound.receiver.is_some(), "it owes a STATE");
+    inbound.state_sent();
+    inbound.drop_if_passed(Mono(0) + 31 * SECOND);
+    assert!(inbound.receiver.is_none());
+}

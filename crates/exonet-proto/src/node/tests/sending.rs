@@ -1,0 +1,129 @@
+//! The sending direction.
+
+use super::*;
+
+#[test]
+fn nobody_takes_the_credit_from_under_the_message_whose_turn_it_is() {
+    let small = limited(Limits { pool_window: 64 << 10, ..Limits::default() });
+    let mut pair = Pair::new([config(), small]);
+    pair.talk(0);
+    pair.send(0, 50_000);
+    pair.pass(SECOND);
+    let [urgent, normal] = [(40_000, Priority::Urgent), (10_000, Priority::Normal)]
+        .map(|(size, priority)| pair.send_as(0, size, priority));
+    pair.pass(SECOND);
+    let waits = |pair: &Pair, key| pair.ends[0].status(key) == Status::Queued;
+    assert!(waits(&pair, urgent), "15,000 bytes of credit are left");
+    assert!(waits(&pair, normal), "they are kept for it");
+    assert!(pair.ends[1].recv(pair.now).is_some());
+    pair.pass(SECOND);
+    assert!(!waits(&pair, urgent) && !waits(&pair, normal));
+}
+
+#[test]
+fn older_credit_takes_nothing_back() {
+    let small = limited(Limits { pool_window: 64 << 10, ..Limits::default() });
+    let mut pair = Pair::new([config(), small]);
+    pair.talk(0);
+    let out = &mut pair.peer(0).outbound;
+    let r = out.sender.as_ref().unwrap().incarnation().unwrap();
+    out.on_credit(r, 200_000);
+    out.on_credit(r, 70_000);
+    let sent: Vec<_> = (0..3).map(|_| pair.send(0, 60_000)).collect();
+    pair.pass(SECOND);
+    assert!(sent.iter().all(|key| pair.ends[0].status(*key) != Status::Queued));
+}
+
+#[test]
+fn a_probe_waits_for_two_probe_timeouts() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.send(0, 100);
+    pair.pump();
+    let now = pair.now.mono;
+    let wait = pair.peer(0).link.pto() * 2;
+    let out = &pair.peer(0).outbound;
+    assert_eq!(out.deadline(10 * SECOND).min(now + SECOND), now + wait);
+}
+
+#[test]
+fn a_deadline_that_passes_in_doubt_makes_the_receipt_late() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (id, deadline) = (pair.ends[1].id(), Some(pair.now.mono + SECOND));
+    let message = Outgoing { deadline, ..Outgoing::default() };
+    let key = pair.ends[0].send(pair.now, id, &[], message).unwrap();
+    pair.pass(2 * SECOND);
+    assert!(pair.ends[1].recv(pair.now).is_some());
+    pair.pass(SECOND);
+    assert!(pair.outcomes().contains(&(key, Outcome::Delivered, true)));
+}
+
+#[test]
+fn an_ask_is_repeated_and_backs_off_to_a_second() {
+    let mut clock = crate::half::Clock::ephemeral();
+    let mut store = crate::message::Store::default();
+    let mut out = outbound::Outbound::new(Mono(0));
+    let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
+    let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source));
+    out.submit(&clock, &mut store, key);
+    let (mut now, mut gaps) = (Mono(0), Vec::new());
+    for _ in 0..8 {
+        assert!(out.ask_due);
+        assert!(out.ask(now, &mut clock, 12_000, 50 * MS).is_some());
+        let next = out.deadline(100 * SECOND);
+        gaps.push(next.since(now));
+        now = next;
+        out.on_timeout(now, &store, 100 * MS);
+    }
+    assert_eq!(gaps[..3], [50 * MS, 100 * MS, 200 * MS]);
+    assert_eq!(gaps[5..], [SECOND; 3]);
+}
+
+#[test]
+fn an_announcement_that_was_lost_is_made_again() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let now = pair.now;
+    for (fate, again) in [(crate::channel::Fate::Acked, false), (crate::channel::Fate::Lost, true)] {
+        pair.ends[0].apply(now, 0, &mut vec![(epoch::Carried::Abandoned, fate)]);
+        assert_eq!(pair.peer(0).outbound.abandoned_due, again);
+    }
+}
+
+#[test]
+fn what_was_given_up_is_passed_at_once() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let key = pair.send(0, 100);
+    pair.pass(SECOND);
+    let Status::InDoubt { id, .. } = pair.ends[0].status(key) else { panic!("bound") };
+    pair.ends[0].abandon(pair.now, key);
+    pair.pass(SECOND);
+    assert!(pair.peer(1).inbound.receiver.as_ref().unwrap().parts().1 > id.s);
+}
+
+#[test]
+fn a_new_incarnation_starts_the_credit_anew() {
+    let small = limited(Limits { pool_window: 64 << 10, ..Limits::default() });
+    let mut pair = Pair::new([config(), small.clone()]);
+    pair.talk(0);
+    pair.send(0, 60_000);
+    pair.pass(SECOND);
+    pair.restart(1, small);
+    let key = pair.send(0, 50_000);
+    pair.pass(5 * SECOND);
+    assert_ne!(pair.ends[0].status(key), Status::Queued);
+}
+
+#[test]
+fn large_messages_take_turns_and_are_no_more_than_the_peer_takes() {
+    let mut pair = Pair::new([config(), limited(Limits { bodies: 2, ..Limits::default() })]);
+    pair.talk(0);
+    for _ in 0..5 {
+        pair.send(0, 900_000);
+    }
+    pair.pump();
+    assert_eq!(pair.peer(0).outbound.bodies, 2);
+    assert_eq!(pair.peer(1).inbound.parts(), 2, "both have begun");
+}

@@ -1,0 +1,126 @@
+//! What silence brings about, and what breaks it.
+
+use super::*;
+
+#[test]
+fn the_shorter_idle_timeout_holds_with_a_floor() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    for (theirs, held) in [(0, 30_000), (5_000, 5_000), (1, 1_000), (60_000, 30_000)] {
+        let config = config();
+        pair.epoch(0).params.idle_timeout = theirs * MS;
+        let link = &mut pair.peer(0).link;
+        link.heard_at = Mono(50_000_000_000);
+        assert_eq!(link.idle_at(&config).since(link.heard_at), held * MS, "{theirs}");
+    }
+}
+
+#[test]
+fn a_sign_of_life_keeps_the_channel() {
+    for keepalive in [None, Some(10 * SECOND)] {
+        let mut pair = Pair::new([Config { keepalive, ..config() }, config()]);
+        pair.talk(0);
+        pair.pass(100 * SECOND);
+        let kept = pair.ends[0].peers.get(0).is_some_and(|peer| peer.link.is_connected());
+        assert_eq!(kept, keepalive.is_some());
+    }
+}
+
+#[test]
+fn after_a_suspend_every_channel_is_opened_anew() {
+    for (gap, opens) in [(9 * SECOND, false), (11 * SECOND, true)] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        let due = pair.ends[0].poll_timeout().unwrap();
+        pair.now.mono = due + gap;
+        pair.ends[0].handle_timeout(pair.now);
+        assert_eq!(pair.peer(0).link.reopen, opens, "{gap:?}");
+    }
+}
+
+#[test]
+fn an_opening_for_no_messages_sake_is_given_up() {
+    let mut pair = Pair::open();
+    let (id, now) = (pair.ends[1].id(), pair.now);
+    pair.cut(0);
+    pair.ends[0].ping(now, id, &[address(1)], 1).unwrap();
+    pair.pass(200 * SECOND);
+    assert!(pair.events.iter().any(|event| matches!(event, Event::Pong { rtt: None, .. })));
+    assert_eq!(pair.ends[0].peers.len(), 0);
+}
+
+#[test]
+fn who_opened_and_got_nothing_is_forgotten_with_its_opening() {
+    let mut pair = Pair::new([config(), limited(Limits { slots: 0, ..Limits::default() })]);
+    pair.send(0, 100);
+    let opening = pair.says(0).remove(0).1;
+    pair.deliver(1, 0, &opening);
+    assert_eq!(pair.ends[1].peers.len(), 1);
+    pair.cut(0);
+    pair.cut(1);
+    pair.pass(11 * SECOND);
+    assert_eq!(pair.ends[1].peers.len(), 0);
+}
+
+#[test]
+fn who_leaves_says_so() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.ends[0].config.idle_timeout = MS;
+    pair.touch(0);
+    pair.pass(SECOND);
+    for end in 0..2 {
+        assert!(pair.ends[end].peers.get(0).is_none_or(|peer| !peer.link.is_connected()), "{end}");
+    }
+}
+
+#[test]
+fn who_only_acknowledges_asks_for_an_acknowledgement_at_times() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    for _ in 0..200 {
+        pair.send(0, 10);
+        pair.pass(5 * MS);
+        assert!(pair.epoch(1).sent.quiet_run() <= 33);
+    }
+}
+
+#[test]
+fn a_ping_is_answered_at_once() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (id, now) = (pair.ends[1].id(), pair.now);
+    pair.ends[0].ping(now, id, &[], 5).unwrap();
+    pair.pump();
+    let pong = |event: &Event| matches!(event, Event::Pong { cookie: 5, rtt: Some(_), .. });
+    assert!(pair.events.iter().any(pong));
+}
+
+#[test]
+fn a_sender_record_lingers_and_then_says_so() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    assert!(pair.peer(0).outbound.sender.is_some());
+    pair.pass(10 * SECOND);
+    assert!(pair.peer(0).outbound.sender.is_none());
+    assert!(pair.peer(1).inbound.receiver.is_none());
+}
+
+#[test]
+fn the_record_of_a_dead_peer_is_evicted() {
+    let (mut inbound, mut clock, _) = granted(9, &Limits::default());
+    let dead_after = 100 * SECOND;
+    inbound.heard(Mono(0) + 50 * SECOND);
+    assert!(!inbound.on_timeout(Mono(0) + 149 * SECOND, &mut clock, dead_after));
+    assert!(inbound.on_timeout(Mono(0) + 150 * SECOND, &mut clock, dead_after));
+}
+
+#[test]
+fn who_is_heard_is_not_dead() {
+    let patient = Config { dead_after: 20 * SECOND, ..config() };
+    let mut pair = Pair::new([Config { keepalive: Some(5 * SECOND), ..config() }, patient]);
+    pair.send(0, 100);
+    pair.pass(100 * SECOND);
+    assert_eq!(pair.ends[1].counts().evictions, 0);
+    assert!(pair.ends[1].recv(pair.now).is_some());
+}
