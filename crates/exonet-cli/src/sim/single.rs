@@ -33,11 +33,7 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
         totals.violations = 1;
         tell(
             settings,
-            &World {
-                seed: whole.seed,
-                profile: whole.profile,
-                end: End::Broken(report, shrunk.map(Box::new)),
-            },
+            &World { seed: whole.seed, profile: whole.profile, end: End::Broken(report, shrunk) },
         )?;
     }
     settings.output.text(&format!("\n{}", totals.table()))?;

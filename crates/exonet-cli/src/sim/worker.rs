@@ -110,7 +110,7 @@ impl Shared {
             Ok(report) if report.findings.is_empty() => End::Sound(report),
             Ok(report) => {
                 let few = self.broken.fetch_add(1, Ordering::Relaxed) < SHRUNK;
-                End::Broken(report, few.then(|| small(&schedule)).flatten().map(Box::new))
+                End::Broken(report, few.then(|| small(&schedule)).flatten())
             }
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
