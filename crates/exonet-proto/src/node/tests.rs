@@ -206,7 +206,7 @@ fn limited(limits: Limits) -> Config {
 fn granted(n: u64, limits: &Limits) -> (Inbound, crate::half::Clock, crate::Incarnation) {
     let (mut inbound, mut clock) = (Inbound::new(Mono(0)), crate::half::Clock::ephemeral());
     let ask = crate::half::Ask { s: Slot(0), n, l: Slot(0), ts: crate::id::Stamp::NONE };
-    inbound.on_ask(Mono(0), &mut clock, limits, ask);
+    let _ = inbound.on_ask(Mono(0), &mut clock, limits, ask);
     inbound.state_sent();
     let r = inbound.receiver.as_ref().unwrap().incarnation();
     (inbound, clock, r)
