@@ -255,7 +255,7 @@ impl Pair {
             match verdict {
                 Verdict::Delivered => assert!(truth.delivered, "message {m} is said to be delivered"),
                 Verdict::Unknown => {
-                    assert!(r.is_some_and(|r| r.0 < forgotten), "message {m} is unknown for no reason")
+                    assert!(r.is_some_and(|r| r.0 < forgotten), "message {m} is unknown for no reason");
                 }
             }
         });

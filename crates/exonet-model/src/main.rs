@@ -1,5 +1,7 @@
 //! `exonet-model`: searches the half-connection. See `exonet-model help`.
 
+use std::fmt::Display;
+use std::io::{self, Write};
 use std::process::ExitCode;
 use std::sync::Mutex;
 use std::time::Instant;
@@ -35,6 +37,9 @@ Exit status: 0 if nothing was found, 1 if something was, 2 if the question was w
 
 /// The most that a search may be allowed: above, memory is not accounted for.
 const MOST_STATES: usize = 40_000_000;
+
+/// Seconds between two words about a search that takes long.
+const TELL_EVERY: u64 = 10;
 
 struct Args {
     command: String,
@@ -117,13 +122,18 @@ fn number<T: std::str::FromStr>(text: &str) -> Result<T, String> {
     text.parse().map_err(|_| format!("{text} is no number, or too large"))
 }
 
+/// Prints a line; an error where nobody reads any more.
+fn say(line: impl Display) -> Result<(), String> {
+    writeln!(io::stdout(), "{line}").map_err(|e| format!("cannot write to standard output: {e}"))
+}
+
 /// True if nothing was found.
 fn run(args: &Args) -> Result<bool, String> {
     match args.command.as_str() {
-        "" | "help" => println!("{HELP}"),
+        "" | "help" => say(HELP)?,
         "list" => {
             for Config { name, about, .. } in configs(args.bound) {
-                println!("{name:<16}{about}");
+                say(format_args!("{name:<16}{about}"))?;
             }
         }
         "mutants" => {
@@ -133,14 +143,14 @@ fn run(args: &Args) -> Result<bool, String> {
                 } else {
                     "equivalent".into()
                 };
-                println!("{name:<28}{rule}\n{:<28}{found}", "");
+                say(format_args!("{name:<28}{rule}\n{:<28}{found}", ""))?;
             }
         }
-        "run" => return with_mutant(args.mutant, || one(args, chosen(args)?)),
-        "quick" => return Ok(all(args, configs(Bound::Quick), 2)),
-        "deep" => return Ok(all(args, configs(Bound::Deep), 1)),
+        "run" => return with_mutant(args.mutant, || Ok(one(args, chosen(args)?)? != End::Found)),
+        "quick" => return all(args, configs(Bound::Quick), 2),
+        "deep" => return all(args, configs(Bound::Deep), 1),
         "walk" => return walks(args),
-        "matrix" => matrix(args),
+        "matrix" => matrix(args)?,
         other => return Err(format!("no command {other}; see exonet-model help")),
     }
     Ok(true)
@@ -158,13 +168,27 @@ fn chosen(args: &Args) -> Result<Config, String> {
     Ok(config)
 }
 
-fn one(args: &Args, config: Config) -> Result<bool, String> {
+/// How a search ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    /// Everything was seen, and nothing was found.
+    Complete,
+    /// Nothing was found, and not everything was seen.
+    Cut,
+    /// A violation was found.
+    Found,
+}
+
+fn one(args: &Args, config: Config) -> Result<End, String> {
     let name = config.name;
     let mut space = Space::new(config, 1);
     let began = Instant::now();
+    let mut told = 0;
     let progress = |depth, states| {
-        if began.elapsed().as_secs() > 5 {
-            eprintln!("{name}: {depth} deep, {states} states, {} s", began.elapsed().as_secs());
+        let seconds = began.elapsed().as_secs();
+        if seconds >= told + TELL_EVERY {
+            told = seconds;
+            eprintln!("{name}: {depth} deep, {states} states, {seconds} s");
         }
     };
     let find = if args.exact { explore } else { search };
@@ -172,43 +196,55 @@ fn one(args: &Args, config: Config) -> Result<bool, String> {
     let seconds = began.elapsed().as_secs_f64();
     let line = if args.json { json(name, &seen, seconds) } else { summary(name, &seen, seconds) };
     let found = seen.finding.as_ref().map(|finding| trace(&mut space, finding));
-    println!(
-        "{line}{}",
-        found.as_deref().filter(|_| !args.json).map_or(String::new(), |trace| format!("\n{trace}"))
-    );
-    Ok(found.is_none())
+    match found.filter(|_| !args.json) {
+        Some(trace) => say(format_args!("{line}\n{trace}"))?,
+        None => say(line)?,
+    }
+    Ok(match (seen.finding, seen.complete) {
+        (Some(_), _) => End::Found,
+        (None, true) => End::Complete,
+        (None, false) => End::Cut,
+    })
 }
 
-/// Searches several configurations, so many at a time.
-fn all(args: &Args, configs: Vec<Config>, at_once: usize) -> bool {
-    let left = Mutex::new((configs.into_iter(), true));
+/// Searches several configurations, so many at a time. True if nothing was found.
+fn all(args: &Args, configs: Vec<Config>, at_once: usize) -> Result<bool, String> {
+    let left = Mutex::new((configs.into_iter(), Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..at_once {
             scope.spawn(|| {
                 loop {
                     let next = left.lock().ok().and_then(|mut left| left.0.next());
                     let Some(config) = next else { break };
-                    let sound = with_mutant(args.mutant, || one(args, config)).unwrap_or(false);
+                    let end = with_mutant(args.mutant, || one(args, config));
                     if let Ok(mut left) = left.lock() {
-                        left.1 &= sound;
+                        left.1.push(end);
                     }
                 }
             });
         }
     });
-    left.into_inner().is_ok_and(|(_, sound)| sound)
+    let (_, ends) = left.into_inner().map_err(|_| "a search broke down")?;
+    let ends = ends.into_iter().collect::<Result<Vec<End>, String>>()?;
+    let count = |end| ends.iter().filter(|other| **other == end).count();
+    if !args.json {
+        let (complete, cut, found) = (count(End::Complete), count(End::Cut), count(End::Found));
+        say(format_args!("{complete} searched completely, {cut} cut, {found} with a violation"))?;
+    }
+    Ok(count(End::Found) == 0)
 }
 
 fn walks(args: &Args) -> Result<bool, String> {
     let mut space = Space::new(chosen(args)?, 0);
     let walked = with_mutant(args.mutant, || walk(&mut space, args.seed, args.steps));
-    println!("{}: {} steps in {} walks, seed {}", space.config.name, walked.steps, walked.walks, args.seed);
+    let (name, steps, walks) = (space.config.name, walked.steps, walked.walks);
+    say(format_args!("{name}: {steps} steps in {walks} walks, seed {}", args.seed))?;
     let Some(finding) = &walked.finding else { return Ok(true) };
-    print!("{}", with_mutant(args.mutant, || trace(&mut space, finding)));
+    say(with_mutant(args.mutant, || trace(&mut space, finding)).trim_end())?;
     Ok(false)
 }
 
-fn matrix(args: &Args) {
+fn matrix(args: &Args) -> Result<(), String> {
     for mutant in MUTANTS.iter().filter(|mutant| args.mutant.is_none_or(|only| only.id == mutant.id)) {
         let found = configs(args.bound).into_iter().filter_map(|config| {
             let name = config.name;
@@ -220,6 +256,7 @@ fn matrix(args: &Args) {
             let cut = (finding.is_none() && !seen.complete).then(|| "cut".to_string());
             finding.or(cut).map(|what| format!("{name}:{what}:{}:{took:.1}", seen.depth))
         });
-        println!("{} {}", mutant.name, found.collect::<Vec<_>>().join(" "));
+        say(format_args!("{} {}", mutant.name, found.collect::<Vec<_>>().join(" ")))?;
     }
+    Ok(())
 }

@@ -93,8 +93,8 @@ fn bare(size: usize) -> f64 {
 }
 
 fn main() {
-    for (size, total) in [(64, 2_000_000), (1_024, 500_000)] {
-        println!("{size:5} B: {:10.0} messages/s through both ends", run(size, total));
+    for (size, total) in [(64, 2_000_000), (1_024, 500_000), (60_000, 20_000), (1_000_000, 2_000)] {
+        println!("{size:7} B: {:10.0} messages/s through both ends", run(size, total));
     }
-    println!(" 1452 B: {:10.0} packets/s of sealing and opening alone", bare(1_427));
+    println!("   1452 B: {:10.0} packets/s of sealing and opening alone", bare(1_427));
 }

@@ -43,8 +43,6 @@ pub struct World {
     agenda: Agenda,
     /// Hosts whose disks may have been changed from outside.
     changed_disks: Vec<NodeIndex>,
-    /// Things that have happened.
-    pub steps: u64,
     /// Whose an address is or was.
     pub(crate) owners: BTreeMap<SocketAddr, usize>,
     links: BTreeMap<(usize, usize), Link>,
@@ -93,7 +91,6 @@ impl World {
             next_host: 0,
             agenda: Agenda::default(),
             changed_disks: Vec::new(),
-            steps: 0,
             owners: BTreeMap::new(),
             links: BTreeMap::new(),
             default_link: link,
@@ -368,11 +365,12 @@ impl World {
         let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
             return Err(SendError::Closed);
         };
+        // Refused or not, the address was named.
+        self.checks.addresses.chosen(from.0, [address]);
         let key = send(&mut host.node, now, id, address)?;
         self.next_message += 1;
         host.waiting.insert(key, Waiting { number, to: id });
         self.ledger.sent(number, id);
-        self.checks.addresses.chosen(from.0, [address]);
         self.checks.touched.peers.insert(id);
         self.trace.tell(self.now, from.0, format_args!("sends m{number} to n{}", to.0));
         self.pump(from);
@@ -454,7 +452,6 @@ impl World {
             return false;
         };
         self.now = self.now.max(at);
-        self.steps += 1;
         match self.flights.first_entry().filter(|flight| flight.key().0 == at) {
             Some(flight) => {
                 let flight = flight.remove();

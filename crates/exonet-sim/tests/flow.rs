@@ -266,7 +266,7 @@ fn twenty_bodies_at_once() {
 
 #[test]
 fn a_writer_with_less_room_than_the_window_it_is_granted_goes_on() {
-    for (seed, window) in [64 << 10, 200 << 10, 1 << 20].into_iter().enumerate() {
+    for (seed, window) in [0, 64 << 10, 200 << 10, 1 << 20].into_iter().enumerate() {
         let mut world = World::new(seed as u64, bad_link(0.01));
         let small = Limits { body_window: window, ..Limits::default() };
         let (a, b) = (world.add(limited(small), true), world.add(open(), true));
@@ -274,6 +274,8 @@ fn a_writer_with_less_room_than_the_window_it_is_granted_goes_on() {
             let (_, key) = world.send_stream(a, b, len).unwrap();
             world.write(a, key, len as usize);
             settled(&mut world, 120 * SECOND, &format!("window {window}, {len} bytes"));
+            let told = world.events(a).iter().any(|event| matches!(event, Event::BodyWritable { .. }));
+            assert!(told, "window {window}: the application learns that there is room");
         }
         all_delivered(&world, &format!("window {window}"));
     }

@@ -8,8 +8,10 @@ use core::net::{Ipv4Addr, SocketAddr};
 
 use common::{MS, SECOND, all_delivered, forgotten, open, settled};
 use exonet_proto::NodeId;
-use exonet_proto::crypto::OpeningMac;
+use exonet_proto::crypto::{OpeningMac, RetryKey};
 use exonet_proto::node::{Config, Limits};
+use exonet_proto::wire::{Datagram, Params};
+use exonet_sim::hostile::Impostor;
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
 /// An address of somebody else, `n` of them per /24.
@@ -105,7 +107,7 @@ fn a_genuine_peer_gets_in_among_replayed_openings() {
 
 #[test]
 fn one_prefix_does_not_take_all_places() {
-    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let mut world = World::new(1, LinkConfig::perfect(MS));
     let host = world.add(small(), true);
     let to = world.address(host).unwrap();
     for i in 0..40 {
@@ -114,8 +116,54 @@ fn one_prefix_does_not_take_all_places() {
         world.run_for(MS);
     }
     let stats = world.node(host).unwrap().stats();
-    assert_eq!((stats.half_open, stats.openings_refused), (8, 32));
+    // Half of its places for who is there, even if its address is forged; the other half for who proves that.
+    assert_eq!((stats.half_open, stats.retries, stats.openings_refused), (4, 36, 0));
+    let (outsider, _) = world.outsider();
+    for _ in 0..40 {
+        let (mut it, at) = (Impostor::new(world.id(host).unwrap(), world.dice()), world.moves(outsider));
+        let first = it.open(Params::default(), |_| {}).unwrap();
+        world.post(outsider, at, to, &first);
+        world.run_for(3 * MS);
+        world.mail(at).iter().for_each(|(_, datagram)| drop(it.hear(datagram)));
+        if it.has_cookie() {
+            world.post(outsider, at, to, &it.again().unwrap());
+            world.run_for(3 * MS);
+        }
+    }
+    let stats = world.node(host).unwrap().stats();
+    assert_eq!((stats.half_open, stats.retries, stats.openings_refused), (4 + 8, 36 + 36, 32));
     forgotten(&mut world, &[host], 1_000, "expired");
+}
+
+#[test]
+fn one_prefix_does_not_spend_the_budget() {
+    let mut world = World::new(1, LinkConfig::perfect(MS));
+    let host = world.add(small(), true);
+    let (id, to) = (world.id(host).unwrap(), world.address(host).unwrap());
+    let (outsider, at) = world.outsider();
+    let mut cookie = None;
+    for _ in 0..10_000 {
+        let mut datagram = forged(&mut world, &id);
+        let (body, mac2) = datagram.split_last_chunk_mut::<16>().unwrap();
+        if let Some(cookie) = &cookie {
+            *mac2 = OpeningMac::mac2(cookie, body);
+        }
+        let mac1 = *body.last_chunk().unwrap();
+        world.post(outsider, at, to, &datagram);
+        world.run_for(if cookie.is_none() { 3 * MS } else { MS / 10 });
+        for (_, mut retry) in world.mail(at) {
+            if let Ok(Datagram::Retry(retry)) = Datagram::parse(&mut retry)
+                && let Ok(retry) = RetryKey::new(&id).open(retry.nonce, &mac1, retry.sealed)
+            {
+                cookie = Some(retry.cookie);
+            }
+        }
+    }
+    assert!(cookie.is_some());
+    let stats = world.node(host).unwrap().stats();
+    // An eighth of 2,000 a second, for a little longer than one second.
+    assert!((250..400).contains(&stats.unauthentic), "{stats:?}");
+    assert!(stats.openings_refused > 9_000, "{stats:?}");
 }
 
 /// Everything that two nodes ever said comes again, later, from anywhere.

@@ -4,9 +4,13 @@
 
 mod common;
 
+use core::net::SocketAddr;
+
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::node::{Config, Event, Policy};
-use exonet_sim::{LinkConfig, World};
+use exonet_proto::wire::Params;
+use exonet_sim::hostile::Impostor;
+use exonet_sim::{LinkConfig, NodeIndex, World};
 
 fn only(ids: impl IntoIterator<Item = exonet_proto::NodeId>) -> Config {
     Config::new(Policy::Only(ids.into_iter().collect()))
@@ -82,19 +86,44 @@ fn the_application_is_asked_once_and_its_word_counts() {
     forgotten(&mut world, &[good, host, bad], 500, "afterwards");
 }
 
+fn questions(world: &mut World, host: NodeIndex) -> usize {
+    world.events(host).iter().filter(|event| matches!(event, Event::Authorize { .. })).count()
+}
+
 #[test]
 fn those_who_wait_for_a_word_are_bounded() {
     let mut world = World::new(1, LinkConfig::perfect(MS));
     let host = world.add(Config::new(Policy::Ask), true);
-    for _ in 0..300 {
+    for _ in 0..100 {
         let stranger = world.add(open(), false);
         world.send(stranger, host, 100).unwrap();
         world.run_for(10 * MS);
         world.remove(stranger);
     }
-    let asked = world.events(host).iter().filter(|event| matches!(event, Event::Authorize { .. })).count();
-    assert_eq!(asked, 256);
+    assert_eq!(questions(&mut world, host), 16, "all of one prefix");
     assert_eq!(world.node(host).unwrap().stats().peers, 0);
+}
+
+#[test]
+fn forged_addresses_leave_places_for_who_proves_one() {
+    let mut world = World::new(1, LinkConfig::perfect(MS));
+    let host = world.add(Config::new(Policy::Ask), true);
+    let (id, to) = (world.id(host).unwrap(), world.address(host).unwrap());
+    for i in 0..1_000_u32 {
+        let opening = Impostor::new(id, world.dice()).open(Params::default(), |_| {}).unwrap();
+        let [_, _, b, c] = i.to_be_bytes();
+        world.inject(SocketAddr::from(([100, b, c, 1], 9_000)), to, opening);
+        world.run_for(2 * MS);
+    }
+    assert_eq!(questions(&mut world, host), 128, "half of all places");
+    assert!(world.node(host).unwrap().stats().retries >= 872);
+    let stranger = world.add(open(), false);
+    world.send(stranger, host, 100).unwrap();
+    world.run_for(10 * MS);
+    assert_eq!(questions(&mut world, host), 1, "who is there is asked about");
+    let id = world.id(stranger).unwrap();
+    world.with(host, |node, now| node.admit(now, id, true));
+    settled(&mut world, 5 * SECOND, "let in");
 }
 
 #[test]

@@ -45,6 +45,12 @@ fn an_unproven_peer_is_given_up() {
     assert!(sound(Profile::Partitions, 2_774..2_775).of("evictions") > 0);
 }
 
+/// A message that is refused for want of room has named an address all the same: the translator's new one.
+#[test]
+fn a_refused_message_names_an_address() {
+    sound(Profile::Default, 2_783..2_784);
+}
+
 #[test]
 fn crashes() {
     assert!(sound(Profile::Crashes, 0..2).of("crashes") > 5);

@@ -26,13 +26,18 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
     let mut totals = Totals::default();
     totals.seeds = 1;
     totals.add(&report);
-    settings.output.text(&report.to_string())?;
     let sound = report.findings.is_empty();
-    if !sound {
+    if sound {
+        settings.output.text(&report.to_string())?;
+    } else {
         totals.violations = 1;
         tell(
             settings,
-            &World { seed: whole.seed, profile: whole.profile, end: End::Broken(report, shrunk) },
+            &World {
+                seed: whole.seed,
+                profile: whole.profile,
+                end: End::Broken(report, shrunk.map(Box::new)),
+            },
         )?;
     }
     settings.output.text(&format!("\n{}", totals.table()))?;
@@ -41,7 +46,7 @@ pub(super) async fn run(settings: &Settings, schedule: Schedule, trace: bool) ->
 }
 
 /// The report, and what a violation shrinks to.
-fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Small>), Failure> {
+fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>), Failure> {
     let scenario = schedule.scenario();
     let report = if trace {
         let mut out = io::BufWriter::new(io::stdout().lock());

@@ -20,10 +20,9 @@ const TELL_EVERY: Duration = Duration::from_secs(10);
 pub(super) async fn run(settings: &Settings, args: &SimArgs) -> Result<Exit, Failure> {
     let jobs = args.jobs.map(usize::from);
     let jobs = jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
-    let seeds = args.first_seed..args.first_seed.saturating_add(args.seeds);
     let begun = Instant::now();
     let mut stop = pin!(stop(None)?);
-    let mut workers = Workers::start(args.profile, seeds, jobs);
+    let mut workers = Workers::start(args.profile, args.first_seed, args.seeds, jobs);
     let mut progress = Progress::new(settings, args.seeds);
     let mut totals = Totals::default();
     let interrupted = loop {
@@ -61,12 +60,12 @@ pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
         End::Sound(_) => return Ok(()),
         End::Broken(report, small) => {
             let all: Vec<String> = report.findings.iter().map(ToString::to_string).collect();
-            (all.join("; "), Some(report.steps), small.as_ref())
+            (all, Some(report.broken_at()), small.as_ref())
         }
-        End::Panicked(text) => (format!("a panic: {text}"), None, None),
+        End::Panicked(text) => (vec![format!("a panic: {text}")], None, None),
     };
-    let at = step.map(|step| format!(" at step {step}")).unwrap_or_default();
-    let mut text = format!("VIOLATION  seed {seed}, profile {profile}{at}: {what}\n  again: {again} --trace");
+    let lines = what.join("\n  ");
+    let mut text = format!("VIOLATION  seed {seed}, profile {profile}\n  {lines}\n  again: {again} --trace");
     let path = small.and_then(|small| small.path.as_ref());
     let replay = path.map(|path| format!("exon sim --replay {}", path.display()));
     if let Some(small) = small {
@@ -81,7 +80,7 @@ pub(super) fn tell(settings: &Settings, world: &World) -> Result<(), Failure> {
         "seed": seed,
         "profile": profile.name(),
         "step": step,
-        "violation": what,
+        "violation": what.join("; "),
         "again": again,
         "schedule": small.map(|small| small.schedule.to_string()),
         "replay": replay,
@@ -117,10 +116,10 @@ impl Progress {
     fn tick(&mut self, totals: &Totals, took: Duration) {
         if let Some(bar) = &self.bar {
             bar.set_position(totals.seeds);
-            bar.set_message(totals.progress(took));
+            bar.set_message(totals.so_far(took));
         } else if self.lines && took >= self.told + TELL_EVERY {
             self.told = took;
-            eprintln!("{}\n{}", totals.progress(took), totals.table());
+            eprintln!("{}", totals.progress(took));
         }
     }
 

@@ -71,16 +71,19 @@ impl Totals {
 
     /// A line about what was done so far.
     pub(super) fn progress(&self, took: Duration) -> String {
+        format!("{} worlds, {}", count(self.seeds), self.so_far(took))
+    }
+
+    /// The same, for where the worlds are counted already. What matters most comes first: a narrow terminal cuts it.
+    pub(super) fn so_far(&self, took: Duration) -> String {
         let rate = precise(self.seeds) / took.as_secs_f64().max(1e-9) * 60.0;
         format!(
-            "{} worlds, {} messages, {} crashes, {} partitions, {:.0} virtual hours, {} violations; {rate:.0} \
-             worlds a minute",
-            count(self.seeds),
+            "{} violations, {rate:.0} a minute: {} messages, {} crashes, {} partitions, {:.0} virtual hours",
+            count(self.violations),
             count(self.messages),
             count(self.coverage.of("crashes")),
             count(self.partitions()),
             self.hours(),
-            count(self.violations),
         )
     }
 

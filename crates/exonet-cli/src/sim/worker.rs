@@ -29,7 +29,7 @@ pub(super) enum End {
     /// As it should.
     Sound(Report),
     /// With a violation.
-    Broken(Report, Option<Small>),
+    Broken(Report, Option<Box<Small>>),
     /// A thread panicked: the core or the world broke a rule of its own.
     Panicked(String),
 }
@@ -47,8 +47,9 @@ pub(super) struct Small {
 #[derive(Debug)]
 struct Shared {
     profiles: Profiles,
-    next: AtomicU64,
-    end: u64,
+    first: u64,
+    begun: AtomicU64,
+    count: u64,
     stop: AtomicBool,
     broken: AtomicU64,
 }
@@ -61,12 +62,13 @@ pub(super) struct Workers {
 }
 
 impl Workers {
-    /// Begins with `seeds` of `profiles` on `jobs` threads.
-    pub(super) fn start(profiles: Profiles, seeds: std::ops::Range<u64>, jobs: usize) -> Self {
+    /// Begins with `count` seeds of `profiles`, from `first` on, on `jobs` threads. After the last number comes 0.
+    pub(super) fn start(profiles: Profiles, first: u64, count: u64, jobs: usize) -> Self {
         let shared = Arc::new(Shared {
             profiles,
-            next: AtomicU64::new(seeds.start),
-            end: seeds.end,
+            first,
+            begun: AtomicU64::new(0),
+            count,
             stop: AtomicBool::new(false),
             broken: AtomicU64::new(0),
         });
@@ -93,8 +95,9 @@ impl Drop for Workers {
 impl Shared {
     fn work(&self, sender: &UnboundedSender<World>) {
         while !self.stop.load(Ordering::Relaxed) {
-            let seed = self.next.fetch_add(1, Ordering::Relaxed);
-            if seed >= self.end || sender.send(self.world(seed)).is_err() {
+            let place = self.begun.fetch_add(1, Ordering::Relaxed);
+            let seed = self.first.wrapping_add(place);
+            if place >= self.count || sender.send(self.world(seed)).is_err() {
                 return;
             }
         }
@@ -107,7 +110,7 @@ impl Shared {
             Ok(report) if report.findings.is_empty() => End::Sound(report),
             Ok(report) => {
                 let few = self.broken.fetch_add(1, Ordering::Relaxed) < SHRUNK;
-                End::Broken(report, few.then(|| small(&schedule)).flatten())
+                End::Broken(report, few.then(|| small(&schedule)).flatten().map(Box::new))
             }
             Err(panic) => {
                 let text = panic.downcast_ref::<String>().map(String::as_str);
@@ -120,14 +123,14 @@ impl Shared {
 }
 
 /// The least that shows what `schedule` shows, written to a file for a replay.
-pub(super) fn small(schedule: &Schedule) -> Option<Small> {
+pub(super) fn small(schedule: &Schedule) -> Option<Box<Small>> {
     let shrunk = catch_unwind(AssertUnwindSafe(|| shrink(schedule, SHRINK_RUNS))).ok().flatten()?;
     let name = format!("exon-sim-{}-{}.schedule", schedule.profile, schedule.seed);
     let path = std::env::temp_dir().join(name);
     let written = std::fs::write(&path, shrunk.schedule.to_string());
-    Some(Small {
+    Some(Box::new(Small {
         schedule: shrunk.schedule,
         finding: shrunk.report.findings.into_iter().next(),
         path: written.is_ok().then_some(path),
-    })
+    }))
 }

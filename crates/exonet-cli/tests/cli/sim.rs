@@ -15,7 +15,7 @@ fn summary(lines: &[Value]) -> Value {
 fn sound_worlds_end_well() {
     let args = ["sim", "--seeds", "3", "--first-seed", "5", "--profile", "all", "--jobs", "2", "--json"];
     let last = summary(&World::new().run(&args).expect(0).lines());
-    assert_eq!((&last["seeds"], &last["violations"]), (&3.into(), &0.into()));
+    assert_eq!((&last["seeds"], &last["violations"], &last["end"]), (&3.into(), &0.into(), &"done".into()));
     assert!(last["messages"].as_u64().unwrap() > 1_000, "{last}");
     assert!(last["coverage"]["delivered"].as_u64().unwrap() > 1_000, "{last}");
 }
@@ -26,6 +26,9 @@ fn a_violation_is_told_and_comes_again() {
     let ended = World::new().run(&args).expect(1);
     let violation = ended.of_type("violation").pop().unwrap();
     assert_eq!(summary(&ended.lines())["violations"], 1);
+    let told = violation["violation"].as_str().unwrap();
+    assert!(told.starts_with(&format!("step {}, 0:", violation["step"])), "{told}");
+    assert!(told.contains(" from n") && told.contains(" to n"), "nodes as in the trace: {told}");
     let schedule = violation["schedule"].as_str().unwrap();
     assert!(schedule.lines().count() < 14 && schedule.contains("forgets D"), "{schedule}");
 
@@ -35,6 +38,13 @@ fn a_violation_is_told_and_comes_again() {
     for word in ["* n4 crashes", "says opening", "takes m0", "VIOLATION"] {
         assert!(again.stdout.contains(word), "{word}: {}", again.stdout);
     }
+}
+
+#[test]
+fn the_last_seed_is_followed_by_the_first() {
+    let last = u64::MAX.to_string();
+    let args = ["sim", "--seeds", "2", "--first-seed", &last, "--profile", "calm", "--jobs", "1", "--json"];
+    assert_eq!(summary(&World::new().run(&args).expect(0).lines())["seeds"], 2);
 }
 
 #[test]

@@ -98,7 +98,8 @@ fn epoch(now: Mono) -> u64 {
 pub struct Retry {
     /// The key for mac2 of the next copy of the opening.
     pub cookie: Cookie,
-    /// The receiver's wall clock. A hint: it is sealed under a key that anyone who knows the receiver has.
+    /// The receiver's wall clock, for stamps to come: nothing reads it yet. A hint, sealed under a key that anyone who
+    /// knows the receiver has.
     pub time: Wall,
 }
 

@@ -105,10 +105,18 @@ impl IntervalSet {
         if range.start >= range.end {
             return;
         }
-        if let Some(last) = self.runs.back_mut().filter(|last| last.end == range.start) {
-            last.end = range.end;
-            self.count += range.end - range.start;
-            return;
+        match self.runs.back_mut() {
+            Some(last) if last.end == range.start => {
+                last.end = range.end;
+                self.count += range.end - range.start;
+                return;
+            }
+            Some(last) if last.end > range.start => {}
+            _ => {
+                self.count += range.end - range.start;
+                self.runs.push_back(range);
+                return;
+            }
         }
         let from = self.runs.partition_point(|r| r.end < range.start);
         let to = self.runs.partition_point(|r| r.start <= range.end);

@@ -224,7 +224,10 @@ impl<T> Sender<T> {
     fn judge(&mut self, state: &State, settle: &mut impl FnMut(Slot, Incarnation, T, Verdict)) {
         let live = state.live.as_ref().map(|_| state.r);
         if let Some(claim) = &state.live {
-            let taken = claim.free.gaps(claim.lo.0..claim.hi.min(claim.up).0);
+            // Of the claim, what concerns an open token: a STATE may have hundreds of ranges for the sake of one.
+            let open = self.tokens.span();
+            let (lo, up) = (claim.lo.0.max(open.start), claim.hi.min(claim.up).0.min(open.end));
+            let taken = claim.free.gaps(lo..up);
             self.tokens.take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
         }
         self.tokens.take_below(state.b.max(state.r), live, |s, r, m| {

@@ -48,6 +48,11 @@ impl<T> Tokens<T> {
         self.open.first().map(Slot)
     }
 
+    /// From the smallest open number to one past the largest.
+    pub(super) fn span(&self) -> Range<u64> {
+        self.open.first().unwrap_or_default()..self.open.end().unwrap_or_default()
+    }
+
     /// The highest incarnation that an open token is bound under.
     pub(super) fn incarnation(&self) -> Option<Incarnation> {
         self.runs.back().map(|run| run.r)

@@ -1,14 +1,17 @@
 //! A message that arrives in fragments.
 
 use core::ops::Range;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 
-use bytes::Bytes;
+use bytes::{Buf, Bytes};
 
 use crate::half::IntervalSet;
 
-/// Streamed bodies are held in blocks of this size.
-const BLOCK: u64 = 64 << 10;
+/// A streamed body is handed over in chunks of at most this size.
+const CHUNK: u64 = 64 << 10;
+
+/// What lies beyond a gap is held in blocks of this size. It bounds what a fragment makes us write beside its bytes.
+const BLOCK: u64 = 4 << 10;
 
 /// The sender is told of so many bytes at the latest: half of the least that it keeps to send again.
 const NEWS: u64 = 32 << 10;
@@ -31,40 +34,56 @@ pub(crate) enum Refused {
 }
 
 /// The receiver's view of one fragmented message. Holds what lies within the window, never more.
+///
+/// Bytes that continue the prefix are appended to it; those beyond a gap wait in blocks until the prefix reaches them,
+/// and are copied once. Both grow with what has come, so that neither a claim of size nor an offset costs memory or time.
 #[derive(Debug)]
 pub(crate) struct Assembly {
     total: u64,
     /// Offsets below are allowed.
     limit: u64,
-    have: IntervalSet,
+    /// Everything below has come.
+    prefix: u64,
+    /// What has come beyond the prefix, and does not touch it.
+    islands: IntervalSet,
     /// The application has read everything below.
     read: u64,
     /// The prefix that the sender was last told.
     told: u64,
-    data: Data,
-}
-
-#[derive(Debug)]
-enum Data {
-    /// Becomes one piece; grows with what has come, so that a claim of size costs nothing.
-    Whole(Vec<u8>),
-    /// Read as it comes: block number to bytes.
-    Blocks(BTreeMap<u64, Vec<u8>>),
+    /// Read as it comes; else handed over in one piece.
+    streamed: bool,
+    /// Full chunks of a streamed body, in order from `read` on.
+    full: VecDeque<Bytes>,
+    /// What follows them, up to the prefix.
+    front: Vec<u8>,
+    /// The bytes of the islands: block number to as much of the block as has been written.
+    blocks: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Assembly {
     /// To be handed over in one piece. The window is the whole message, or `window` and growing with what came.
-    pub(crate) fn whole(total: u64, window: u64) -> Self {
-        Self::new(total, window, Data::Whole(Vec::new()))
+    pub(crate) const fn whole(total: u64, window: u64) -> Self {
+        Self::new(total, window, false)
     }
 
     /// To be read as it comes, through a window of `window` bytes.
-    pub(crate) fn streamed(total: u64, window: u64) -> Self {
-        Self::new(total, window, Data::Blocks(BTreeMap::new()))
+    pub(crate) const fn streamed(total: u64, window: u64) -> Self {
+        Self::new(total, window, true)
     }
 
-    fn new(total: u64, window: u64, data: Data) -> Self {
-        Self { total, limit: window.min(total), have: IntervalSet::new(), read: 0, told: 0, data }
+    const fn new(total: u64, window: u64, streamed: bool) -> Self {
+        Self {
+            total,
+            limit: if window < total { window } else { total },
+            prefix: 0,
+            islands: IntervalSet::new(),
+            read: 0,
+            told: 0,
+            streamed,
+            full: VecDeque::new(),
+            front: Vec::new(),
+            blocks: BTreeMap::new(),
+        }
     }
 
     /// Takes a fragment. Gives how many of its bytes were new.
@@ -76,39 +95,82 @@ impl Assembly {
         if end > self.limit {
             return Err(Refused::BeyondWindow);
         }
-        let new: u64 = self.have.gaps(offset..end).map(|gap| gap.end - gap.start).sum();
-        if new > 0 {
-            let beside = self.have.overlaps(offset.saturating_sub(1)..end.saturating_add(1)).next().is_some();
-            if !beside && self.have.intervals() as u64 >= self.max_islands() {
+        let start = offset.max(self.prefix);
+        let new: u64 = self.islands.gaps(start..end).map(|gap| gap.end - gap.start).sum();
+        if new == 0 {
+            return Ok(0);
+        }
+        if start > self.prefix {
+            let beside = self.islands.overlaps(start - 1..end.saturating_add(1)).next().is_some();
+            if !beside && self.pieces() >= self.max_pieces() {
                 return Err(Refused::Scattered);
             }
-            self.write(offset, bytes);
-            self.have.insert(offset..end);
+            self.write(start, bytes);
+            self.islands.insert(start..end);
+        } else {
+            self.append(bytes.get(index(start - offset)..).unwrap_or_default());
+            self.join();
         }
         Ok(new)
     }
 
-    fn max_islands(&self) -> u64 {
+    fn pieces(&self) -> u64 {
+        self.islands.intervals() as u64 + u64::from(self.prefix > 0)
+    }
+
+    fn max_pieces(&self) -> u64 {
         (self.total / BYTES_PER_ISLAND + FEW_ISLANDS).min(MAX_ISLANDS)
     }
 
-    fn write(&mut self, offset: u64, bytes: &[u8]) {
-        match &mut self.data {
-            Data::Whole(buffer) => put(buffer, offset, bytes),
-            Data::Blocks(blocks) => {
-                let (mut offset, mut bytes) = (offset, bytes);
-                while !bytes.is_empty() {
-                    let (block, within) = (offset / BLOCK, offset % BLOCK);
-                    let room = usize::try_from(BLOCK - within).unwrap_or(usize::MAX);
-                    let (now, later) = bytes.split_at(room.min(bytes.len()));
-                    // What has been read already may come again: it is not kept a second time.
-                    if (block + 1) * BLOCK > self.read {
-                        put(blocks.entry(block).or_default(), within, now);
-                    }
-                    offset += now.len() as u64;
-                    bytes = later;
+    /// Moves the prefix on by `bytes`.
+    fn append(&mut self, mut bytes: &[u8]) {
+        self.prefix += bytes.len() as u64;
+        let most = index(if self.streamed { CHUNK } else { self.total });
+        while !bytes.is_empty() {
+            let (now, later) = bytes.split_at(bytes.len().min(most - self.front.len()));
+            reserve(&mut self.front, now.len(), most);
+            self.front.extend_from_slice(now);
+            if self.streamed && self.front.len() == most {
+                self.full.push_back(std::mem::take(&mut self.front).into());
+            }
+            bytes = later;
+        }
+    }
+
+    /// The prefix has grown: the island that it has reached belongs to it, and what it has passed is not needed.
+    fn join(&mut self) {
+        self.islands.remove_below(self.prefix);
+        if self.islands.first() == Some(self.prefix) {
+            let end =
+                self.islands.overlaps(self.prefix..self.limit).next().map_or(self.prefix, |run| run.end);
+            self.islands.remove_below(end);
+            while self.prefix < end
+                && let Some(block) = self.blocks.remove(&(self.prefix / BLOCK))
+            {
+                let first = self.prefix / BLOCK * BLOCK;
+                let run = index(self.prefix - first)..index(end.min(first + BLOCK) - first);
+                self.append(block.get(run).unwrap_or_default());
+                if self.islands.first().is_some_and(|next| next < first + BLOCK) {
+                    self.blocks.insert(first / BLOCK, block);
+                    break;
                 }
             }
+        }
+        while let Some(passed) = self.blocks.first_entry().filter(|it| (it.key() + 1) * BLOCK <= self.prefix)
+        {
+            passed.remove();
+        }
+    }
+
+    /// Keeps `bytes` that lie beyond a gap.
+    fn write(&mut self, mut offset: u64, mut bytes: &[u8]) {
+        while !bytes.is_empty() {
+            let (block, within) = (offset / BLOCK, index(offset % BLOCK));
+            let size = index(BLOCK.min(self.total - block * BLOCK));
+            let (now, later) = bytes.split_at(bytes.len().min(size - within));
+            put(self.blocks.entry(block).or_default(), within, now, size);
+            offset += now.len() as u64;
+            bytes = later;
         }
     }
 
@@ -116,19 +178,18 @@ impl Assembly {
         self.total
     }
 
-    pub(crate) fn is_complete(&self) -> bool {
-        self.have.covers(0..self.total)
+    pub(crate) const fn is_complete(&self) -> bool {
+        self.prefix == self.total
     }
 
     /// Bytes held from the start without a gap.
-    pub(crate) fn prefix(&self) -> u64 {
-        self.have.iter().next().filter(|first| first.start == 0).map_or(0, |first| first.end)
+    pub(crate) const fn prefix(&self) -> u64 {
+        self.prefix
     }
 
     /// What is held beyond the prefix.
     pub(crate) fn islands(&self) -> impl Iterator<Item = Range<u64>> + '_ {
-        let prefix = self.prefix();
-        self.have.iter().filter(move |run| run.start >= prefix && run.start > 0)
+        self.islands.iter()
     }
 
     /// Offsets below may be sent.
@@ -138,11 +199,9 @@ impl Assembly {
 
     /// Moves the window on, and says whether that, or what has come since it was last said, is worth telling.
     pub(crate) fn is_news(&mut self, window: u64) -> bool {
-        let moved = self.advance(window);
-        let prefix = self.prefix();
-        let news = moved || prefix - self.told.min(prefix) >= NEWS;
+        let news = self.advance(window) || self.prefix - self.told >= NEWS;
         if news {
-            self.told = prefix;
+            self.told = self.prefix;
         }
         news
     }
@@ -150,7 +209,7 @@ impl Assembly {
     /// Moves the window on: `window` bytes beyond what has been read, or has come if it is to be one piece.
     /// True when it moved by enough to be worth telling.
     fn advance(&mut self, window: u64) -> bool {
-        let from = if matches!(self.data, Data::Whole(_)) { self.prefix() } else { self.read };
+        let from = if self.streamed { self.read } else { self.prefix };
         let limit = from.saturating_add(window).min(self.total);
         let worth = limit > self.limit && (limit - self.limit >= window / 4 || limit == self.total);
         if worth {
@@ -162,56 +221,41 @@ impl Assembly {
     /// Bytes of memory in use.
     #[cfg(test)]
     pub(crate) fn memory(&self) -> u64 {
-        match &self.data {
-            Data::Whole(buffer) => buffer.len() as u64,
-            Data::Blocks(blocks) => blocks.values().map(|block| block.len() as u64).sum(),
-        }
+        let full = self.full.iter().map(Bytes::len).sum::<usize>();
+        let blocks = self.blocks.values().map(Vec::capacity).sum::<usize>();
+        (full + self.front.capacity() + blocks) as u64
     }
 
     /// The first bytes, as far as they have come: for the head of a streamed message.
     pub(crate) fn front(&self) -> &[u8] {
-        let bytes: &[u8] = match &self.data {
-            Data::Whole(buffer) => buffer,
-            Data::Blocks(blocks) => blocks.get(&0).map(Vec::as_slice).unwrap_or_default(),
-        };
-        let prefix = usize::try_from(self.prefix()).unwrap_or(usize::MAX);
-        bytes.get(..prefix.min(bytes.len())).unwrap_or_default()
+        self.full.front().map_or(&self.front, |chunk| chunk)
     }
 
     /// The complete message.
     pub(crate) fn into_whole(self) -> Option<Bytes> {
-        match self.data {
-            Data::Whole(buffer) if self.have.covers(0..self.total) => Some(Bytes::from(buffer)),
-            _ => None,
-        }
+        (self.is_complete() && !self.streamed).then(|| Bytes::from(self.front))
     }
 
-    /// Skips the head of a streamed message.
+    /// Skips the head of a streamed message, before anything of it is read.
     pub(crate) fn skip(&mut self, head: u64) {
-        self.read = self.read.max(head.min(self.total));
+        if self.read > 0 {
+            return;
+        }
+        self.read = head.min(self.front().len() as u64);
+        match self.full.front_mut() {
+            Some(chunk) => chunk.advance(index(self.read)),
+            None => drop(self.front.drain(..index(self.read))),
+        }
     }
 
     /// The next bytes of a streamed message. Each byte comes once.
     pub(crate) fn read(&mut self) -> Option<Bytes> {
-        let prefix = self.prefix();
-        let Data::Blocks(blocks) = &mut self.data else {
-            return None;
-        };
-        if self.read >= prefix {
+        if !self.streamed {
             return None;
         }
-        let (block, within) = (self.read / BLOCK, self.read % BLOCK);
-        let end = prefix.min((block + 1) * BLOCK);
-        let whole = end == self.total || end == (block + 1) * BLOCK;
-        let range = usize::try_from(within).ok()?..usize::try_from(end - block * BLOCK).ok()?;
-        let bytes = if whole {
-            let held = Bytes::from(blocks.remove(&block)?);
-            held.get(range.clone())?;
-            held.slice(range)
-        } else {
-            Bytes::copy_from_slice(blocks.get(&block)?.get(range)?)
-        };
-        self.read = end;
+        let rest = || (!self.front.is_empty()).then(|| std::mem::take(&mut self.front).into());
+        let bytes = self.full.pop_front().or_else(rest)?;
+        self.read += bytes.len() as u64;
         Some(bytes)
     }
 
@@ -221,14 +265,28 @@ impl Assembly {
     }
 }
 
-/// Writes `bytes` at `offset`, which the caller has checked against a window.
-fn put(buffer: &mut Vec<u8>, offset: u64, bytes: &[u8]) {
-    let Ok(from) = usize::try_from(offset) else { return };
-    let end = from + bytes.len();
-    if buffer.len() < end {
-        buffer.resize(end, 0);
+/// Offsets lie within a window, and what lies within a window is in memory.
+fn index(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// Room for `more` bytes in a buffer that grows to `most`: doubled, never beyond that.
+fn reserve(buffer: &mut Vec<u8>, more: usize, most: usize) {
+    let needed = buffer.len() + more;
+    if needed > buffer.capacity() {
+        let room = needed.max((buffer.capacity() * 2).min(most));
+        buffer.reserve_exact(room - buffer.len());
     }
-    if let Some(room) = buffer.get_mut(from..end) {
+}
+
+/// Writes `bytes` at `from` of a block that has `size` bytes when it is full.
+fn put(block: &mut Vec<u8>, from: usize, bytes: &[u8], size: usize) {
+    let end = from + bytes.len();
+    if block.len() < end {
+        reserve(block, end - block.len(), size);
+        block.resize(end, 0);
+    }
+    if let Some(room) = block.get_mut(from..end) {
         room.copy_from_slice(bytes);
     }
 }
@@ -251,7 +309,7 @@ mod tests {
         assert_eq!(a.insert(100, 95, &[1; 10]), Err(Refused::Contradiction));
         assert_eq!(a.insert(100, u64::MAX, &[1; 10]), Err(Refused::Contradiction));
         assert_eq!(a.insert(100, 45, &[1; 10]), Err(Refused::BeyondWindow));
-        assert_eq!(a.memory(), 15);
+        assert_eq!(a.memory(), 20, "twice the first");
     }
 
     #[test]
@@ -285,6 +343,29 @@ mod tests {
     }
 
     #[test]
+    fn an_offset_costs_no_memory() {
+        for mut a in [Assembly::whole(1 << 20, 1 << 20), Assembly::streamed(1 << 20, 1 << 20)] {
+            a.insert(1 << 20, (1 << 20) - 1, b"x").unwrap();
+            assert!(a.memory() <= 4_096, "{}", a.memory());
+        }
+    }
+
+    #[test]
+    fn what_waits_beyond_a_gap_goes_when_the_gap_is_filled() {
+        let (data, total) = (body(100_000), 100_000);
+        let mut a = Assembly::whole(total, total);
+        a.insert(total, 50_000, &data[50_000..]).unwrap();
+        a.insert(total, 20_000, &data[20_000..30_000]).unwrap();
+        a.insert(total, 0, &data[..25_000]).unwrap();
+        assert_eq!((a.prefix(), a.islands().count()), (30_000, 1));
+        assert_eq!(a.blocks.first_key_value().map(|(block, _)| *block), Some(50_000 / BLOCK));
+        a.insert(total, 30_000, &data[30_000..50_000]).unwrap();
+        assert!(a.blocks.is_empty() && a.is_complete());
+        assert_eq!(a.memory(), total);
+        assert!(a.into_whole().unwrap() == data);
+    }
+
+    #[test]
     fn memory_of_a_stream_is_bounded_by_its_window() {
         let (total, window) = (10 << 20, 256 << 10);
         let data = body(total);
@@ -303,7 +384,7 @@ mod tests {
             a.advance(window);
         }
         assert!(got == data);
-        assert!(most <= window + BLOCK, "{most}");
+        assert!(most <= window + CHUNK, "{most}");
     }
 
     proptest! {

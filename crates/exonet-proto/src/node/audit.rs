@@ -3,16 +3,16 @@
 use std::collections::BTreeMap;
 
 use super::Node;
+use super::asking::MAX_ASKING;
 use super::event::MessageKey;
 use super::inbound::MAX_HAVES;
 use super::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
-use super::node::{MAX_ASKING, MAX_LOOSE};
+use super::node::MAX_LOOSE;
 use super::peer::{MAX_HINTS, Peer};
 use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::NodeId;
-use crate::message::POOLED;
 
 /// The half-connections with one peer, as they are.
 #[derive(Clone, Copy, Debug)]
@@ -154,7 +154,7 @@ impl Node {
         say("bytes to send", outbound.bytes, letters.bytes, true);
         say("messages", letters.count, limits.queued_messages.max(1) as u64, false);
         say("free slots", free, limits.slots, false);
-        say("bytes of the pool", inbound.held, limits.pool_window.max(POOLED), false);
+        say("bytes of the pool", inbound.held, limits.pool_window(), false);
         say("large messages coming", inbound.large as u64, limits.bodies as u64, false);
         say("HAVEs owed", inbound.haves.len() as u64, MAX_HAVES as u64, false);
         say("half-open channels of one peer", link.pending.len() as u64, MAX_PENDING as u64, false);

@@ -103,7 +103,7 @@ impl Node {
 
     /// Writes the next bytes of a message begun by [`Node::send_stream`].
     pub fn body_write(&mut self, now: Now, key: MessageKey, data: &mut Bytes) -> BodyWrite {
-        let window = self.config.limits.body_window;
+        let window = self.config.limits.body_window();
         let Some(letter) = self.store.get_mut(key) else {
             return BodyWrite::Gone;
         };

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use crate::id::NodeId;
+use crate::message::POOLED;
 
 /// Who may talk to a node. There is no default: whoever builds a node decides.
 ///
@@ -25,9 +26,11 @@ pub struct Limits {
     pub peers: usize,
     /// Openings answered and not yet confirmed by a data packet. Default 4,096.
     pub half_open: usize,
-    /// The same from one /24 (IPv4) or /48 (IPv6). Default 256. Loopback is exempt.
+    /// The same from one /24 (IPv4) or /48 (IPv6), which has the same share of `openings_per_second`. Default 256.
+    /// Loopback is exempt.
     pub half_open_per_prefix: usize,
-    /// Openings on which public-key work is spent, per second. Default 20,000.
+    /// Openings on which public-key work is spent, per second; a quarter of them without proof of address.
+    /// Default 4,000: half of what one core can do.
     pub openings_per_second: u32,
     /// Messages queued or in doubt to one peer; more waits. Default 65,536.
     pub queued_messages: usize,
@@ -40,7 +43,8 @@ pub struct Limits {
     /// The pool that messages of up to 64 KiB from one peer share until the application takes them.
     /// At least 64 KiB. Default 8 MiB.
     pub pool_window: u64,
-    /// What is held of one larger message until the application takes it. Default 4 MiB.
+    /// What is held of one larger message until the application takes it, and of one that the application writes as
+    /// it goes. At least 64 KiB. Default 4 MiB.
     pub body_window: u64,
     /// Larger messages of one peer under way at once. Default 16.
     pub bodies: usize,
@@ -52,13 +56,25 @@ pub struct Limits {
     pub received_bytes: usize,
 }
 
+impl Limits {
+    /// As it counts: `pool_window` is never below one maximum message.
+    pub(super) fn pool_window(&self) -> u64 {
+        self.pool_window.max(POOLED)
+    }
+
+    /// As it counts: every larger message goes on through a window of this.
+    pub(super) fn body_window(&self) -> u64 {
+        self.body_window.max(POOLED)
+    }
+}
+
 impl Default for Limits {
     fn default() -> Self {
         Self {
             peers: 200_000,
             half_open: 4_096,
             half_open_per_prefix: 256,
-            openings_per_second: 20_000,
+            openings_per_second: 4_000,
             queued_messages: 65_536,
             queued_bytes: 32 << 20,
             message: 1 << 40,

@@ -140,7 +140,7 @@ pub(super) struct Pending {
     pub(super) answer: Box<[u8]>,
     /// Of the opening.
     pub(super) mac1: [u8; 16],
-    pub(super) prefix: Prefix,
+    pub(super) prefix: Option<Prefix>,
     pub(super) expires: Mono,
     /// Where the answer went first.
     pub(super) answered: SocketAddr,
@@ -158,15 +158,20 @@ pub(super) struct Held {
     pub(super) index: ChannelIndex,
     pub(super) remote: ChannelIndex,
     pub(super) mac1: [u8; 16],
-    pub(super) prefix: Prefix,
+    pub(super) prefix: Option<Prefix>,
     pub(super) until: Mono,
 }
 
-/// The part of an address by which half-open peers are counted: /24 of IPv4, /48 of IPv6.
+/// The part of an address by which strangers are counted: /24 of IPv4, /48 of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Prefix(u64);
 
 impl Prefix {
+    /// None: of this machine, whose programs share without bounds.
+    pub(super) fn told(ip: core::net::IpAddr) -> Option<Self> {
+        (!ip.to_canonical().is_loopback()).then(|| Self::of(ip))
+    }
+
     pub(super) fn of(ip: core::net::IpAddr) -> Self {
         match ip.to_canonical() {
             core::net::IpAddr::V4(v4) => Self(u64::from(v4.to_bits() >> 8)),

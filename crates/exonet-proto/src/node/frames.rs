@@ -257,7 +257,7 @@ impl Node {
 
     /// A streamed message that was full may have room again.
     fn wake_writer(&mut self, key: MessageKey) {
-        let window = self.config.limits.body_window;
+        let window = self.config.limits.body_window();
         let Some(letter) = self.store.get_mut(key) else { return };
         if letter.writer_waits && letter.source.kept() < window {
             letter.writer_waits = false;

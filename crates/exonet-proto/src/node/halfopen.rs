@@ -1,8 +1,8 @@
-//! What openings may cost: the count of half-open peers, and a budget for public-key work.
+//! What openings may hold: the count of half-open peers, and when one more is let in.
 
-use core::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::collections::{BTreeMap, VecDeque};
 
+use super::budget::{Budget, Payer};
 use super::config::Limits;
 use super::epoch::Prefix;
 use crate::id::NodeId;
@@ -17,34 +17,21 @@ pub(super) struct HalfOpen {
     by_prefix: BTreeMap<Prefix, usize>,
     /// mac1 of an opening to the index of its pending epoch: a copy costs a look-up.
     pub(super) copies: BTreeMap<[u8; 16], u32>,
-    /// Openings that may be worked on, in nanoseconds of budget.
-    budget: u64,
-    filled_at: Mono,
+    budget: Budget,
     cap: usize,
     cap_per_prefix: usize,
-    /// Nanoseconds of budget for one opening, and the most that is saved up.
-    price: u64,
-    savings: u64,
 }
-
-/// Budget saved up at most: a burst of a tenth of a second.
-const BURST: u64 = 100_000_000;
 
 impl HalfOpen {
     pub(super) fn new(now: Mono, limits: &Limits) -> Self {
-        let price = 1_000_000_000 / u64::from(limits.openings_per_second.max(1));
-        let savings = BURST.max(price);
         Self {
             len: 0,
             doubted: VecDeque::new(),
             by_prefix: BTreeMap::new(),
             copies: BTreeMap::new(),
-            budget: savings,
-            filled_at: now,
+            budget: Budget::new(now, limits),
             cap: limits.half_open,
             cap_per_prefix: limits.half_open_per_prefix,
-            price,
-            savings,
         }
     }
 
@@ -58,47 +45,46 @@ impl HalfOpen {
         self.len
     }
 
-    /// Half-open channels of the prefix that has the most, loopback aside.
+    /// Half-open channels of the prefix that has the most.
     pub(super) fn fullest(&self) -> usize {
-        let loopback = [IpAddr::V4(Ipv4Addr::LOCALHOST), IpAddr::V6(Ipv6Addr::LOCALHOST)].map(Prefix::of);
-        let others = self.by_prefix.iter().filter(|(prefix, _)| !loopback.contains(prefix));
-        others.map(|(_, count)| *count).max().unwrap_or(0)
+        self.by_prefix.values().copied().max().unwrap_or(0)
     }
 
-    /// From half full on, or short of budget, an opening must prove its address.
-    pub(super) fn is_loaded(&mut self, now: Mono) -> bool {
-        self.refill(now);
-        self.len * 2 >= self.cap || self.budget < self.savings / 2
+    /// From half full on, or when there is no budget for those unproven, an opening must prove its address.
+    pub(super) fn is_loaded(&mut self, now: Mono, prefix: Option<Prefix>) -> bool {
+        let crowded = self.from(prefix) * 2 >= self.cap_per_prefix;
+        self.len * 2 >= self.cap || crowded || !self.budget.affords(now, Payer { prefix, proven: false })
     }
 
-    fn refill(&mut self, now: Mono) {
-        let since = u64::try_from(now.since(self.filled_at).as_nanos()).unwrap_or(u64::MAX);
-        self.budget = self.budget.saturating_add(since).min(self.savings);
-        self.filled_at = self.filled_at.max(now);
+    /// Half-open channels that count against the share of a prefix.
+    fn from(&self, prefix: Option<Prefix>) -> usize {
+        prefix.and_then(|prefix| self.by_prefix.get(&prefix)).copied().unwrap_or(0)
     }
 
     /// Whether one more opening may be worked on; pays for it.
-    pub(super) fn admit(&mut self, now: Mono, prefix: Prefix, loopback: bool) -> bool {
-        self.refill(now);
-        let from_there = self.by_prefix.get(&prefix).copied().unwrap_or(0);
-        let fits = self.len < self.cap && (loopback || from_there < self.cap_per_prefix);
-        if !fits || self.budget < self.price {
-            return false;
+    pub(super) fn admit(&mut self, now: Mono, payer: Payer) -> bool {
+        let fits = self.len < self.cap && self.from(payer.prefix) < self.cap_per_prefix;
+        let admitted = fits && self.budget.affords(now, payer);
+        if admitted {
+            self.budget.pay(payer);
         }
-        self.budget -= self.price;
-        true
+        admitted
     }
 
-    pub(super) fn enter(&mut self, prefix: Prefix, mac1: [u8; 16], index: u32) {
+    pub(super) fn enter(&mut self, prefix: Option<Prefix>, mac1: [u8; 16], index: u32) {
         self.len += 1;
-        *self.by_prefix.entry(prefix).or_default() += 1;
+        if let Some(prefix) = prefix {
+            *self.by_prefix.entry(prefix).or_default() += 1;
+        }
         self.copies.insert(mac1, index);
     }
 
-    pub(super) fn leave(&mut self, prefix: Prefix, mac1: &[u8; 16]) {
+    pub(super) fn leave(&mut self, prefix: Option<Prefix>, mac1: &[u8; 16]) {
         self.len = self.len.saturating_sub(1);
         self.copies.remove(mac1);
-        if let Some(count) = self.by_prefix.get_mut(&prefix) {
+        if let Some(prefix) = prefix
+            && let Some(count) = self.by_prefix.get_mut(&prefix)
+        {
             *count -= 1;
             if *count == 0 {
                 self.by_prefix.remove(&prefix);

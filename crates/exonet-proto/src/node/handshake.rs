@@ -6,11 +6,12 @@ use core::time::Duration;
 use rand_core::RngCore;
 
 use super::Node;
+use super::asking::Waiting;
+use super::budget::Payer;
 use super::config::Policy;
 use super::epoch::{Epoch, Held, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::MAX_PENDING;
-use super::node::{Asking, MAX_ASKING};
 use super::opening::Opening;
 use super::outbound::PeerLimits;
 use super::transmit::{write_answer_state, write_early, write_state};
@@ -28,8 +29,6 @@ const TENTATIVE_FOR: Duration = Duration::from_secs(3_600);
 const SUITE: Suite = Suite::Aes128Gcm;
 /// A half-open epoch that no data packet confirms is forgotten after this.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
-/// An unanswered question of policy is asked again after this.
-const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 /// Epochs that began within this of each other crossed: the smaller id's is used by both.
 const CROSSING: Duration = Duration::from_secs(5);
 /// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
@@ -71,8 +70,8 @@ impl Node {
             boot_id: self.boot_id,
             time: now.wall,
             max_datagram: u64::from(self.config.max_datagram),
-            pool_window: limits.pool_window.max(crate::message::POOLED),
-            body_window: limits.body_window.max(crate::message::POOLED),
+            pool_window: limits.pool_window(),
+            body_window: limits.body_window(),
             max_bodies: limits.bodies as u64,
             max_message: limits.message.saturating_add(crate::message::MAX_HEAD).min(crate::MAX_NUMBER),
             idle_timeout: self.config.idle_timeout,
@@ -299,15 +298,14 @@ impl Node {
         if self.answer_copy(arrival, opening) {
             return;
         }
-        let (remote, mac2) = (arrival.remote, opening.mac2);
-        if self.half_open.is_loaded(now.mono)
-            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
-        {
+        let prefix = Prefix::told(arrival.remote.ip());
+        let loaded = self.half_open.is_loaded(now.mono, prefix);
+        let proven = loaded && self.is_proven(now, arrival, opening);
+        if loaded && !proven {
             self.retry(now, arrival, opening);
             return;
         }
-        let prefix = Prefix::of(remote.ip());
-        if !self.half_open.admit(now.mono, prefix, remote.ip().to_canonical().is_loopback()) {
+        if !self.half_open.admit(now.mono, Payer { prefix, proven }) {
             self.stats.openings_refused += 1;
             return;
         }
@@ -324,7 +322,7 @@ impl Node {
         // Recorded openings must not push out the one that is under way.
         let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
         if crowded.is_some_and(|peer| peer.link.pending.len() + peer.link.held.len() >= MAX_PENDING)
-            && !self.cookies.verify_mac2(now.mono, remote, opening.mac2_input, mac2)
+            && !self.is_proven(now, arrival, opening)
         {
             self.retry(now, arrival, opening);
             return;
@@ -333,7 +331,7 @@ impl Node {
             self.stamping.defer(arrival, [opening.mac2_input, opening.mac2].concat().into_boxed_slice());
             return;
         }
-        self.take_in(now, arrival, opening, opened, payload, prefix);
+        self.take_in(now, arrival, opening, opened, payload);
     }
 
     /// Whether the stamp in an opening can be judged, or must wait for the disk.
@@ -341,6 +339,12 @@ impl Node {
         let stamp_of = |frame| if let Ok(Frame::Ask(ask)) = frame { Some(ask.ts) } else { None };
         let Some(ts) = Frames::new(payload, Bases::default()).find_map(stamp_of) else { return true };
         self.admit_stamp(now, id, ts)
+    }
+
+    /// It bears a cookie that was given to the address that it comes from. Zeros say that there is none.
+    fn is_proven(&self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+        *opening.mac2 != [0; wire::MAC]
+            && self.cookies.verify_mac2(now.mono, arrival.remote, opening.mac2_input, opening.mac2)
     }
 
     /// A copy of an opening that has been answered gets the same answer again.
@@ -376,10 +380,16 @@ impl Node {
             _ if known.is_some_and(|peer| peer.admitted) => true,
             Policy::Only(ids) => ids.contains(&id),
             Policy::Ask => {
-                self.asking.retain(|_, asked| now.mono.since(asked.since) < ANSWER_WITHIN);
-                if self.asking.len() < MAX_ASKING && !self.asking.contains_key(&id) {
-                    let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
-                    self.asking.insert(id, Asking { since: now.mono, arrival, datagram });
+                if self.asking.is_asked(now.mono, &id) {
+                    return false;
+                }
+                if self.asking.is_loaded() && !self.is_proven(now, arrival, opening) {
+                    self.retry(now, arrival, opening);
+                    return false;
+                }
+                let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
+                let prefix = Prefix::told(arrival.remote.ip());
+                if self.asking.put(id, Waiting { since: now.mono, prefix, arrival, datagram }) {
                     self.events.push_back(Event::Authorize { id, remote: arrival.remote });
                 }
                 false
@@ -389,7 +399,7 @@ impl Node {
 
     /// The application's word on a peer that asked to talk, for as long as that peer is known here.
     pub fn admit(&mut self, now: Now, id: NodeId, yes: bool) {
-        let asked = self.asking.remove(&id);
+        let asked = self.asking.take(&id);
         if !yes {
             if let Some(peer) = self.peers.find(&id).and_then(|place| self.peers.get_mut(place)) {
                 peer.admitted = false;
@@ -418,7 +428,6 @@ impl Node {
         opening: &wire::Opening<'_>,
         opened: Opened,
         payload: &[u8],
-        prefix: Prefix,
     ) {
         let id = opened.peer();
         let Ok(theirs) = params_of(payload) else {
@@ -435,7 +444,7 @@ impl Node {
         }
         // Who wrote the opening could not know our base: what is ours is relative to zero there.
         self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
-        let index = self.new_index();
+        let (index, prefix) = (self.new_index(), Prefix::told(arrival.remote.ip()));
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
         let (remote, mac1, until) = (opening.index, *opening.mac1, now.mono + HOLD_ANSWER);

@@ -2,7 +2,8 @@
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
 
 use super::config::Limits;
 use super::event::DeliveryKey;
@@ -34,6 +35,30 @@ pub(super) struct Partial {
     pub(super) stream: Option<DeliveryKey>,
     /// The most memory that it will need: set aside, so that what was begun can be completed.
     promise: u64,
+}
+
+impl Partial {
+    /// The first of a message has come, beside `held` pooled bytes and `large` larger messages.
+    fn begin(total: u64, held: u64, large: usize, limits: &Limits, room: u64) -> Result<Self, Taken> {
+        let (pooled, whole) = (total <= POOLED, total <= limits.stream_above.max(POOLED));
+        let window = limits.body_window();
+        let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
+        if pooled && held.saturating_add(total) > limits.pool_window() {
+            return Err(Taken::Violation);
+        }
+        if !pooled && large >= limits.bodies {
+            return Err(Taken::NoRoom);
+        }
+        if room < promise {
+            return Err(Taken::NoMemory);
+        }
+        let assembly = match (whole, pooled) {
+            (true, true) => Assembly::whole(total, total),
+            (true, false) => Assembly::whole(total, window),
+            (false, _) => Assembly::streamed(total, window),
+        };
+        Ok(Self { assembly, stream: None, promise })
+    }
 }
 
 /// What became of a token's bytes.
@@ -292,7 +317,7 @@ impl Inbound {
         if !self.accepts(s, r) {
             return Taken::Ignored;
         }
-        if len > POOLED || self.held.saturating_add(len) > limits.pool_window.max(POOLED) {
+        if len > POOLED || self.held.saturating_add(len) > limits.pool_window() {
             return Taken::Violation;
         }
         if let Some(partial) = self.partial.remove(&s) {
@@ -323,13 +348,20 @@ impl Inbound {
         if total > limits.message.saturating_add(MAX_HEAD) {
             return Taken::Violation;
         }
-        if !self.partial.contains_key(&s)
-            && let Some(refused) = self.begin(s, total, limits, room)
-        {
-            return refused;
-        }
-        let Some(partial) = self.partial.get_mut(&s) else {
-            return Taken::NoRoom;
+        let partial = match self.partial.entry(s) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match Partial::begin(total, self.held, self.large, limits, room) {
+                Err(refused) => return refused,
+                Ok(partial) => {
+                    if total <= POOLED {
+                        self.held += total;
+                    } else {
+                        self.large += 1;
+                    }
+                    self.promised += partial.promise;
+                    entry.insert(partial)
+                }
+            },
         };
         match partial.assembly.insert(total, offset, data) {
             Err(Refused::Contradiction | Refused::BeyondWindow) => return Taken::Violation,
@@ -337,69 +369,30 @@ impl Inbound {
             Ok(0) => return Taken::Ignored,
             Ok(_) => {}
         }
-        self.progress(s, limits)
-    }
-
-    fn begin(&mut self, s: Slot, total: u64, limits: &Limits, room: u64) -> Option<Taken> {
-        let window = limits.body_window.max(POOLED);
-        let whole = total <= limits.stream_above.max(POOLED);
-        let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
-        if total <= POOLED && self.held.saturating_add(total) > limits.pool_window.max(POOLED) {
-            return Some(Taken::Violation);
+        let streamed = total > limits.stream_above.max(POOLED);
+        if !streamed && partial.assembly.is_complete() {
+            return self.complete(s);
         }
-        if total > POOLED && self.large >= limits.bodies {
-            return Some(Taken::NoRoom);
-        }
-        if room < promise {
-            return Some(Taken::NoMemory);
-        }
-        if total <= POOLED {
-            self.held += total;
-        } else {
-            self.large += 1;
-        }
-        let assembly = match (whole, total <= POOLED) {
-            (true, true) => Assembly::whole(total, total),
-            (true, false) => Assembly::whole(total, window),
-            (false, _) => Assembly::streamed(total, window),
+        let news = total > POOLED && partial.assembly.is_news(limits.body_window());
+        let taken = match partial.stream {
+            Some(key) => Taken::Readable(key),
+            None if streamed && partial.assembly.prefix() >= MAX_HEAD.min(total) => Taken::Announce,
+            None => Taken::Partly,
         };
-        self.promised += promise;
-        self.partial.insert(s, Partial { assembly, stream: None, promise });
-        None
-    }
-
-    fn progress(&mut self, s: Slot, limits: &Limits) -> Taken {
-        let Some(partial) = self.partial.get_mut(&s) else {
-            return Taken::Ignored;
-        };
-        let total = partial.assembly.total();
-        let news = total > POOLED && partial.assembly.is_news(limits.body_window.max(POOLED));
-        if total > limits.stream_above.max(POOLED) {
-            if news {
-                self.owe_have(s);
-            }
-            let Some(partial) = self.partial.get_mut(&s) else { return Taken::Ignored };
-            if let Some(key) = partial.stream {
-                return Taken::Readable(key);
-            }
-            let enough = partial.assembly.prefix() >= MAX_HEAD.min(total);
-            return if enough { Taken::Announce } else { Taken::Partly };
-        }
-        if partial.assembly.is_complete() {
-            let Some(partial) = self.partial.remove(&s) else {
-                return Taken::Ignored;
-            };
-            if total > POOLED {
-                self.large = self.large.saturating_sub(1);
-            }
-            self.promised = self.promised.saturating_sub(partial.promise);
-            self.pending.insert(s.0..s.0 + 1);
-            return partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete);
-        }
         if news {
             self.owe_have(s);
         }
-        Taken::Partly
+        taken
+    }
+
+    fn complete(&mut self, s: Slot) -> Taken {
+        let Some(partial) = self.partial.remove(&s) else { return Taken::Ignored };
+        if partial.assembly.total() > POOLED {
+            self.large = self.large.saturating_sub(1);
+        }
+        self.promised = self.promised.saturating_sub(partial.promise);
+        self.pending.insert(s.0..s.0 + 1);
+        partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
     }
 
     /// A message in one piece waits in the receive queue, and can be taken.
@@ -419,7 +412,7 @@ impl Inbound {
 
     /// The application has read of a streamed message: its window moves on.
     pub(super) fn on_read(&mut self, s: Slot, limits: &Limits) {
-        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.is_news(limits.body_window.max(POOLED))) {
+        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.is_news(limits.body_window())) {
             self.owe_have(s);
         }
     }
@@ -507,7 +500,7 @@ impl Inbound {
 
     /// Distinct pooled bytes that the sender may ever have sent under the record's incarnation.
     pub(super) fn credit(&self, limits: &Limits) -> u64 {
-        self.taken.saturating_add(self.abandoned).saturating_add(limits.pool_window.max(POOLED))
+        self.taken.saturating_add(self.abandoned).saturating_add(limits.pool_window())
     }
 
     // --- what is owed ---

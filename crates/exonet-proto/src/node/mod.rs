@@ -9,7 +9,9 @@
 //! * Each poll costs O(what is ready), never O(peers).
 
 mod arena;
+mod asking;
 mod audit;
+mod budget;
 mod commands;
 mod config;
 mod deliveries;

@@ -7,6 +7,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use super::arena::Arena;
+use super::asking::Asking;
 use super::config::Config;
 use super::event::{Arrival, Batch, Event, Lsn, MessageKey, Outcome, SendError};
 use super::halfopen::HalfOpen;
@@ -48,17 +49,6 @@ const GRANULARITY: core::time::Duration = core::time::Duration::from_millis(1);
 const MAX_STUCK: u32 = 10;
 /// Peers looked at to find one that makes room.
 const SEARCH: usize = 64;
-/// Openings that wait for the application's word.
-pub(super) const MAX_ASKING: usize = 256;
-
-/// An opening that waits for the application's word on its sender.
-#[derive(Debug)]
-pub(super) struct Asking {
-    pub(super) since: Mono,
-    pub(super) arrival: Arrival,
-    pub(super) datagram: Box<[u8]>,
-}
-
 /// A datagram that belongs to no channel.
 #[derive(Debug)]
 pub(super) struct Loose {
@@ -93,7 +83,7 @@ pub struct Node {
     /// Channel index to the peer's place.
     pub(super) routes: BTreeMap<u32, u32>,
     pub(super) half_open: HalfOpen,
-    pub(super) asking: BTreeMap<NodeId, Asking>,
+    pub(super) asking: Asking,
     pub(super) store: Store,
     pub(super) deadlines: BTreeSet<(Mono, MessageKey)>,
     pub(super) inbox: Inbox,
@@ -142,7 +132,7 @@ impl Node {
             lsn: Lsn(0),
             peers: Peers::default(),
             routes: BTreeMap::new(),
-            asking: BTreeMap::new(),
+            asking: Asking::default(),
             store: Store::default(),
             deadlines: BTreeSet::new(),
             inbox: Inbox::default(),
@@ -531,6 +521,7 @@ impl Node {
             remote: peer.link.remote(),
             rtt: peer.link.recovery.rtt().smoothed(),
             min_rtt: peer.link.recovery.rtt().min(),
+            clock_ahead: peer.ahead,
             mtu: peer.link.recovery.datagram_size(),
             window: peer.link.recovery.congestion().window(),
             in_flight: peer.link.recovery.in_flight(),

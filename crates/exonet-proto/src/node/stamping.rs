@@ -51,6 +51,9 @@ pub(super) struct Stamping {
     deferred: VecDeque<(Arrival, Box<[u8]>)>,
 }
 
+/// All strays, for the disk.
+type StrayList = Box<[(NodeId, Stamp)]>;
+
 /// Whether a stamp can be judged now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Admission {
@@ -141,7 +144,7 @@ impl Stamping {
     }
 
     /// What to write: `latest`, and all strays if they have changed.
-    pub(super) fn write(&mut self, stamps: &Stamps) -> (Stamp, Option<Box<[(NodeId, Stamp)]>>) {
+    pub(super) fn write(&mut self, stamps: &Stamps) -> (Stamp, Option<StrayList>) {
         let latest = self.wanted.max(stamps.latest());
         // Of those that `latest` has caught up with, nothing more needs to be known.
         self.strays.retain(|_, ts| *ts > stamps.latest());

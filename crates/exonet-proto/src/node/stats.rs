@@ -87,6 +87,9 @@ pub struct PeerStats {
     pub rtt: Duration,
     /// The least round-trip time seen lately.
     pub min_rtt: Duration,
+    /// How far this node's wall clock was ahead of the peer's at the last handshake, in nanoseconds, transit included.
+    /// First messages are fast while that is less than some seconds either way.
+    pub clock_ahead: Option<i64>,
     /// The path's datagram size.
     pub mtu: u16,
     /// Congestion window in bytes.

@@ -15,6 +15,7 @@ pub(crate) use addresses::Addresses;
 pub(crate) use keys::Keys;
 pub(crate) use pairs::Pairs;
 pub(crate) use quiet::quiet;
+pub(crate) use violation::short;
 pub use violation::{Breach, Violation};
 
 use crate::Ledger;

@@ -169,6 +169,6 @@ impl fmt::Display for Breach {
 }
 
 /// The front of an id: enough within one run.
-fn short(id: &NodeId) -> String {
+pub(crate) fn short(id: &NodeId) -> String {
     id.to_string().chars().take(12).collect()
 }

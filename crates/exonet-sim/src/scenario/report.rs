@@ -5,14 +5,23 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::Profile;
+use crate::Totals;
 use crate::trace::Moment;
-use crate::{Totals, Violation};
 
 /// Something that must not be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Finding {
     /// A promise was broken.
-    Broken(Violation),
+    Broken {
+        /// Which: [`Breach::kind`](crate::Breach::kind).
+        kind: &'static str,
+        /// When, from the beginning.
+        at: Duration,
+        /// Step of the run.
+        step: u64,
+        /// How.
+        what: String,
+    },
     /// Messages without an outcome, long after the last fault.
     Unsettled {
         /// How many.
@@ -38,7 +47,7 @@ impl Finding {
     /// Its kind: shrinking keeps to it.
     pub fn kind(&self) -> &'static str {
         match self {
-            Self::Broken(violation) => violation.breach.kind(),
+            Self::Broken { kind, .. } => kind,
             Self::Unsettled { .. } => "unsettled",
             Self::Undelivered { .. } => "undelivered",
             Self::Restless => "restless",
@@ -48,14 +57,14 @@ impl Finding {
 
     /// Whether only the end of a run shows it.
     pub fn is_of_the_end(&self) -> bool {
-        !matches!(self, Self::Broken(_))
+        !matches!(self, Self::Broken { .. })
     }
 }
 
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Broken(violation) => violation.fmt(f),
+            Self::Broken { at, step, what, .. } => write!(f, "step {step}, {}: {what}", Moment(*at)),
             Self::Unsettled { open } => {
                 write!(f, "{open} messages have no outcome long after the last fault")
             }
@@ -100,7 +109,7 @@ pub struct Report {
     pub profile: Profile,
     /// What must not be, none if all is well. A run ends with the first broken promise.
     pub findings: Vec<Finding>,
-    /// Things that had happened by the end.
+    /// Steps by the end: every input of a node is one.
     pub steps: u64,
     /// Virtual time from the first to the last.
     pub lasted: Duration,
@@ -114,6 +123,16 @@ pub struct Report {
     pub fingerprint: u64,
 }
 
+impl Report {
+    /// The step of the first finding.
+    pub fn broken_at(&self) -> u64 {
+        match self.findings.first() {
+            Some(Finding::Broken { step, .. }) => *step,
+            _ => self.steps,
+        }
+    }
+}
+
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, profile, steps, lasted, totals, datagrams, .. } = self;
@@ -125,7 +144,7 @@ impl fmt::Display for Report {
             totals.sent, totals.delivered, totals.unknown, totals.withdrawn
         )?;
         for finding in &self.findings {
-            write!(f, "\nVIOLATION at step {steps}, {at}: {finding}")?;
+            write!(f, "\nVIOLATION  {finding}")?;
         }
         Ok(())
     }

@@ -7,7 +7,8 @@ use exonet_proto::Mono;
 use exonet_proto::node::{MessageKey, Outcome, Outgoing};
 
 use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, SETTLES_WITHIN, Scenario, What, Withdraw};
-use crate::{Disk, LinkConfig, NodeIndex, World};
+use crate::check::short;
+use crate::{Disk, LinkConfig, NodeIndex, Violation, World};
 
 /// A streamed message is written in so many pieces.
 const PIECES: u32 = 10;
@@ -101,7 +102,9 @@ impl<'a> Run<'a> {
         if self.acts().and_then(|()| self.ends(&mut findings)).is_err() {
             findings.clear();
         }
-        findings.splice(0..0, self.world.violations().iter().cloned().map(Finding::Broken));
+        let broken: Vec<Finding> =
+            self.world.violations().iter().map(|violation| self.broken(violation)).collect();
+        findings.splice(0..0, broken);
         self.pour();
         for node in 0..self.boots.len() {
             let Some(stats) = self.world.node(NodeIndex(node)).map(|node| *node.counts()) else { continue };
@@ -113,13 +116,25 @@ impl<'a> Run<'a> {
             seed: self.scenario.seed,
             profile: self.scenario.profile,
             findings,
-            steps: self.world.steps,
+            steps: self.world.ledger.steps(),
             lasted: self.world.now().since(self.begun),
             totals: self.world.ledger.totals(),
             coverage: self.coverage,
             datagrams: self.world.datagrams,
             fingerprint: self.world.wiretap.fingerprint(),
         }
+    }
+
+    /// A violation in the words of the trace: nodes by their places, times from the beginning.
+    fn broken(&self, violation: &Violation) -> Finding {
+        let mut what = violation.breach.to_string();
+        for node in 0..self.boots.len() {
+            if let Some(id) = self.world.id(NodeIndex(node)) {
+                what = what.replace(&short(&id), &format!("n{node}"));
+            }
+        }
+        let kind = violation.breach.kind();
+        Finding::Broken { kind, at: violation.at.since(self.begun), step: violation.step, what }
     }
 
     // --- the schedule ---

@@ -22,8 +22,10 @@ fn receiver_at(latest: u64) -> Clock {
     clock
 }
 
+type Converted = Vec<(Slot, Incarnation)>;
+
 /// What `sender` makes of `state`: `(s, message, verdict)`, and what was converted.
-fn told(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u32, Verdict)>, Vec<(Slot, Incarnation)>) {
+fn told(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u32, Verdict)>, Converted) {
     let mut settled = Vec::new();
     let progress = sender.on_state(state, |s, _, m, verdict| settled.push((s.0, m, verdict)));
     (settled, progress.converted)
