@@ -82,8 +82,10 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
         }
         Frame::Ask(ask) => writer.ask(*ask),
         Frame::State(state) => match state.live {
-            Some(claim) => writer.state_live(state.b, state.r, claim, state.free, u16::MAX) == Some(claim.up),
-            None => writer.state_gone(state.b, state.r),
+            Some(claim) => {
+                writer.state_live(state.b, state.r, state.tb, claim, state.free, u16::MAX) == Some(claim.up)
+            }
+            None => writer.state_gone(state.b, state.r, state.tb),
         },
         Frame::Messages(messages) => {
             let Some(mut out) = writer.messages(messages.r, messages.s) else { return false };
@@ -93,6 +95,11 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
         Frame::Token { r, s } => writer.token(*r, *s),
         Frame::Have(have) => writer.have(have.r, have.s, have.prefix, have.limit, have.ranges),
         Frame::Abandoned { r, bytes } => writer.abandoned(*r, *bytes),
+        Frame::Early(early) => {
+            let Some(mut out) = writer.early(early.ts, early.s) else { return false };
+            early.entries.into_iter().all(|(_, m)| out.fits(m.len()) && out.push(&[], m))
+        }
+        Frame::Challenge { ts, time } => writer.challenge(*ts, *time),
         Frame::Unknown { .. } => false,
     }
 }
@@ -104,11 +111,14 @@ fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
             (a.largest, a.delay, a.arrival, a.ecn) == (b.largest, b.delay, b.arrival, b.ecn)
                 && a.ranges.take(MAX_ACK_RANGES).eq(b.ranges)
         }
-        (Frame::State(a), Frame::State(b)) => (a.b, a.r, a.live) == (b.b, b.r, b.live) && a.free.eq(b.free),
+        (Frame::State(a), Frame::State(b)) => {
+            (a.b, a.r, a.tb, a.live) == (b.b, b.r, b.tb, b.live) && a.free.eq(b.free)
+        }
         (Frame::Have(a), Frame::Have(b)) => {
             (a.r, a.s, a.prefix, a.limit) == (b.r, b.s, b.prefix, b.limit) && a.ranges.eq(b.ranges)
         }
         (Frame::Messages(a), Frame::Messages(b)) => (a.r, a.s) == (b.r, b.s) && a.entries.eq(b.entries),
+        (Frame::Early(a), Frame::Early(b)) => (a.ts, a.s) == (b.ts, b.s) && a.entries.eq(b.entries),
         (a, b) => a == b,
     }
 }

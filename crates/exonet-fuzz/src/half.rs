@@ -4,8 +4,8 @@
 use std::collections::VecDeque;
 
 use arbitrary::Arbitrary;
-use exonet_proto::half::{Ask, Clock, Receiver, Sender, State, Verdict};
-use exonet_proto::{Incarnation, Slot};
+use exonet_proto::half::{Answer, Ask, Bound, Clock, Receiver, Sender, State, Verdict};
+use exonet_proto::{Incarnation, Slot, Stamp};
 
 use crate::ops::ops;
 
@@ -110,7 +110,7 @@ pub fn half(data: &[u8]) {
 
 impl Node {
     fn new(block: u64) -> Self {
-        let mut clock = Clock::boot(0, block);
+        let mut clock = Clock::boot(0, Stamp::NONE, block);
         clock.persisted(block);
         let ck = clock.ck();
         Self { clock, sender: None, queue: VecDeque::new(), record: None, ck, forgotten: 0 }
@@ -142,7 +142,7 @@ impl Pair {
                 let node = &mut self.nodes[usize::from(at)];
                 if let Some(record) = node.record.take() {
                     node.forgotten = node.forgotten.max(record.incarnation().0 + 1);
-                    record.evict(&mut node.clock);
+                    record.evict(&mut Bound::default(), &mut node.clock);
                 }
             }
             Op::Persist { at } => {
@@ -204,7 +204,7 @@ impl Pair {
     /// A STATE of the record, or of a part of it.
     fn push_state(&mut self, at: usize, skip: u64, cut: u64) {
         let node = &self.nodes[at];
-        let mut state = State::of(node.record.as_ref(), &node.clock, 0);
+        let mut state = State::of(node.record.as_ref(), Bound::default(), &node.clock, 0);
         if let Some(claim) = &mut state.live {
             claim.lo.0 = (claim.lo.0 + skip).min(claim.up.0);
             claim.up.0 = claim.up.0.saturating_sub(cut).max(claim.lo.0);
@@ -218,7 +218,8 @@ impl Pair {
         let node = &mut self.nodes[at];
         match datagram {
             Datagram::Ask(ask) => {
-                Receiver::on_ask(&mut node.record, &mut node.clock, ask, grant);
+                let _: Answer =
+                    Receiver::on_ask(&mut node.record, &mut Bound::default(), &mut node.clock, ask, grant);
                 if ask.n > 0 {
                     self.push_state(at, 0, 0);
                 }
@@ -253,7 +254,9 @@ impl Pair {
             assert!(!std::mem::replace(&mut truth.settled, true), "message {m} was settled twice");
             match verdict {
                 Verdict::Delivered => assert!(truth.delivered, "message {m} is said to be delivered"),
-                Verdict::Unknown => assert!(r.0 < forgotten, "message {m} is unknown for no reason"),
+                Verdict::Unknown => {
+                    assert!(r.is_some_and(|r| r.0 < forgotten), "message {m} is unknown for no reason");
+                }
             }
         });
         self.pump(at, 0);
@@ -261,7 +264,7 @@ impl Pair {
 
     fn retry(&mut self, at: usize, grant: u64) {
         let node = &mut self.nodes[at];
-        if Receiver::retry(&mut node.record, &mut node.clock, grant) {
+        if Receiver::retry(&mut node.record, &mut Bound::default(), &mut node.clock, grant) {
             self.push_state(at, 0, 0);
         }
     }
@@ -278,7 +281,7 @@ impl Pair {
     fn abandon(&mut self, at: usize) {
         let Some(sender) = &mut self.nodes[at].sender else { return };
         let oldest = sender.tokens().next().map(|(s, ..)| s);
-        if let Some((_, m)) = oldest.and_then(|s| sender.abandon(s)) {
+        if let Some(m) = oldest.and_then(|s| sender.abandon(s)) {
             self.truth[m].settled = true;
         }
     }
@@ -295,7 +298,7 @@ impl Pair {
         node.record = None;
         let durable = node.clock.limit().0;
         node.forgotten = durable;
-        node.clock = Clock::boot(durable, block);
+        node.clock = Clock::boot(durable, Stamp::NONE, block);
     }
 
     fn check(&mut self) {

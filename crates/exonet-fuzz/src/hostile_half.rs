@@ -1,8 +1,8 @@
 //! One true node and a peer that says any number: nothing overflows, and its clock is its own.
 
 use arbitrary::Arbitrary;
-use exonet_proto::half::{Ask, Claim, Clock, IntervalSet, Receiver, Sender, State};
-use exonet_proto::{Incarnation, Slot};
+use exonet_proto::half::{Answer, Ask, Bound, Claim, Clock, IntervalSet, Receiver, Sender, State};
+use exonet_proto::{Incarnation, Slot, Stamp};
 
 use crate::number::Number;
 use crate::ops::ops;
@@ -71,8 +71,8 @@ pub fn hostile_half(data: &[u8]) {
     let Some((choice, rest)) = data.split_first() else { return };
     let clock = match choice % 3 {
         0 => Clock::ephemeral(),
-        1 => Clock::boot(0, 1 << 32),
-        _ => Clock::boot(exonet_proto::MAX_NUMBER - 1_000, 256),
+        1 => Clock::boot(0, Stamp::NONE, 1 << 32),
+        _ => Clock::boot(exonet_proto::MAX_NUMBER - 1_000, Stamp::NONE, 256),
     };
     let taken = std::collections::BTreeSet::new();
     let mut node = Node { clock, sender: None, record: None, sent: 0, settled: Vec::new(), taken };
@@ -92,7 +92,7 @@ pub fn hostile_half(data: &[u8]) {
             let (hi, lo, free) = record.parts();
             assert!(lo <= hi && free.end().is_none_or(|end| end <= hi.0), "free slots beyond the frontier");
             assert!(record.incarnation().0 < node.clock.ck());
-            let _ = State::of(Some(record), &node.clock, 0);
+            let _ = State::of(Some(record), Bound::default(), &node.clock, 0);
         }
     }
 }
@@ -127,13 +127,14 @@ impl Node {
             }
             Op::Abandon { s } => {
                 let gone = self.sender.as_mut().and_then(|sender| sender.abandon(Slot(s.wide(near))));
-                gone.into_iter().for_each(|(_, m)| self.settle(m));
+                gone.into_iter().for_each(|m| self.settle(m));
             }
             Op::OnAsk { s, n, l, grant } => {
-                let ask = Ask { s: Slot(s.wide(near)), n: n.wide(1), l: Slot(l.wide(near)) };
+                let ask = Ask { s: Slot(s.wide(near)), n: n.wide(1), l: Slot(l.wide(near)), ts: Stamp::NONE };
                 let free = self.record.as_ref().map_or(0, Receiver::free);
                 let grant = grant.wide(8);
-                Receiver::on_ask(&mut self.record, &mut self.clock, ask, grant);
+                let _: Answer =
+                    Receiver::on_ask(&mut self.record, &mut Bound::default(), &mut self.clock, ask, grant);
                 let now = self.record.as_ref().map_or(0, Receiver::free);
                 assert!(now <= free.saturating_add(grant), "more was granted than the node would");
             }
@@ -148,14 +149,14 @@ impl Node {
             }
             Op::OnState { b, r, live } => self.on_state(b, r, live),
             Op::Retry { grant } => {
-                Receiver::retry(&mut self.record, &mut self.clock, grant.wide(8));
+                Receiver::retry(&mut self.record, &mut Bound::default(), &mut self.clock, grant.wide(8));
             }
             Op::Drop => {
                 self.record.take_if(|record| record.is_drained());
             }
             Op::Evict => {
                 if let Some(record) = self.record.take() {
-                    record.evict(&mut self.clock);
+                    record.evict(&mut Bound::default(), &mut self.clock);
                 }
             }
             Op::Persist { durable } => {
@@ -163,7 +164,7 @@ impl Node {
                 wanted.into_iter().for_each(|durable| self.clock.persisted(durable));
             }
             Op::Reboot { block } => {
-                self.clock = Clock::boot(self.clock.limit().0, block.wide(1));
+                self.clock = Clock::boot(self.clock.limit().0, Stamp::NONE, block.wide(1));
                 (self.sender, self.record) = (None, None);
                 self.settled.fill(true);
             }
@@ -183,10 +184,10 @@ impl Node {
             let slot = |number: Number| Slot(number.wide(frontier));
             Claim { hi: slot(said.hi), lo: slot(said.lo), up: slot(said.up), free, credit: said.credit }
         });
-        let state = State { b: Incarnation(b.wide(known)), r: Incarnation(r.wide(known)), live };
+        let state = State { b: Incarnation(b.wide(known)), r: Incarnation(r.wide(known)), live, tb: None };
         let (envelopes, ungranted) = (sender.envelopes(), sender.ungranted());
         let mut settled = Vec::new();
-        let moved = sender.on_state(&state, |_, _, m, _| settled.push(m));
+        let moved = sender.on_state(&state, |_, _, m, _| settled.push(m)).granted;
         assert!(sender.ungranted() <= ungranted && (moved || sender.envelopes() <= envelopes));
         assert!(sender.envelopes() <= envelopes + ungranted, "envelopes that were never asked for");
         settled.into_iter().for_each(|m| self.settle(m));

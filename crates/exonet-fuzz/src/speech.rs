@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use arbitrary::Arbitrary;
 use exonet_proto::wire::{Ask, Bases, Claim, Ecn, Frame, Frames, Params, Writer};
-use exonet_proto::{Incarnation, Slot};
+use exonet_proto::{Incarnation, Slot, Stamp};
 
 use crate::number::Number;
 
@@ -190,10 +190,10 @@ impl Say<'_> {
                 });
             }
             Self::Ask { s, n, l } => {
-                out.ask(Ask { s: ours(s), n: n.at(8), l: ours(l) });
+                out.ask(Ask { s: ours(s), n: n.at(8), l: ours(l), ts: Stamp::NONE });
             }
             Self::Gone { b, r } => {
-                out.state_gone(our_r(b), our_r(r));
+                out.state_gone(our_r(b), our_r(r), None);
             }
             Self::State { b, r, hi, lo, span, credit, free } => {
                 let lo = lo.at(lore.asked.0);
@@ -205,13 +205,13 @@ impl Say<'_> {
                     up: Slot(up),
                     credit: credit.at(1 << 16),
                 };
-                out.state_live(our_r(b), our_r(r), claim, ascending(lo, free), 256);
+                out.state_live(our_r(b), our_r(r), None, claim, ascending(lo, free), 256);
             }
             Self::Grant { free } => {
                 let (lo, up) = lore.asked;
                 let claim = Claim { hi: Slot(up), lo: Slot(lo), up: Slot(up), credit: 1 << 20 };
                 let free = free.then_some(lo..up);
-                out.state_live(Incarnation(0), Incarnation(OUR_R), claim, free, 256);
+                out.state_live(Incarnation(0), Incarnation(OUR_R), None, claim, free, 256);
             }
             Self::Messages { r, s, head, bodies } => {
                 if let Some(mut messages) = out.messages(their_r(r), ours(s)) {

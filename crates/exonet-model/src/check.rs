@@ -3,10 +3,10 @@
 
 use crate::config::{Config, Grants};
 use crate::datagram::name;
-use crate::half::{Receiver, Sender};
+use crate::half::{Bound, Receiver, Sender};
 use crate::id::{Incarnation, Slot};
 use crate::ledger::Fate;
-use crate::node::Node;
+use crate::node::{Node, Peer};
 use crate::violation::{Checked, Kind, ensure};
 use crate::world::World;
 
@@ -15,7 +15,8 @@ impl World {
     pub(crate) fn check(&self, config: &Config) -> Checked {
         for at in 0..self.nodes.len() {
             for to in (0..self.nodes.len()).filter(|to| *to != at) {
-                self.check_pair(at, to)?;
+                self.check_pair(config, at, to)?;
+                self.check_stamps(at, to)?;
                 if config.grants == Grants::Any {
                     self.check_unmet(at, to)?;
                 }
@@ -24,31 +25,34 @@ impl World {
         for (letter, at, to) in config.letters() {
             let peer = &self.nodes[at].peers[to];
             let held = || peer.sender.iter().flat_map(Sender::tokens).any(|(.., held)| *held == letter);
-            let kept = self.ledger.fate(letter) != Fate::Open || peer.queue.contains(&letter) || held();
+            let early = || peer.sender.iter().flat_map(Sender::early).any(|(_, held)| *held == letter);
+            let open = self.ledger.fate(letter) == Fate::Open;
+            let kept = !open || peer.queue.contains(&letter) || held() || early();
             ensure(kept, Kind::Vanished, || format!("m{letter} is with nobody, and nothing was told"))?;
         }
         Ok(())
     }
 
     /// The half-connection from node `at` to node `to`.
-    fn check_pair(&self, at: usize, to: usize) -> Checked {
+    fn check_pair(&self, config: &Config, at: usize, to: usize) -> Checked {
         let (node, other) = (&self.nodes[at], &self.nodes[to]);
         let sender = node.peers[to].sender.as_ref();
         let record = other.peers[at].record.as_ref();
         let ck = Slot(node.clock.ck());
         let (sck, asked) = sender.map_or((ck, ck), |sender| (sender.sck(), sender.hi()));
+        let e = sender.map_or(ck, Sender::e);
         let pair = format_args!("{} to {}", name(at), name(to)).to_string();
         if let Some(record) = record {
             let (hi, _, free) = record.parts();
-            let backed = hi <= sck || free.covers(sck.0..hi.0);
-            ensure(backed, Kind::A, || format!("{pair}: {}..{} is not free in {free:?}", sck.0, hi.0))?;
+            let from = sck.max(e);
+            let backed = hi <= from || free.covers(from.0..hi.0);
+            ensure(backed, Kind::A, || format!("{pair}: {}..{} is not free in {free:?}", from.0, hi.0))?;
             ensure(hi <= asked, Kind::C, || format!("{pair}: up to {} granted, {} asked", hi.0, asked.0))?;
             let end = free.end().unwrap_or(0);
             ensure(end <= hi.0, Kind::C, || format!("{pair}: {end} is free above {}", hi.0))?;
         }
         let Some(sender) = sender else { return Ok(()) };
-        let e = sender.e();
-        let ordered = e <= sck && sck <= asked && asked.0 <= node.disk;
+        let ordered = (e <= sck || config.stamps > 0) && sck.max(e) <= asked && asked.0 <= node.disk;
         ensure(ordered, Kind::Reserve, || {
             format!("{pair}: e {} sck {} hi {} durable {}", e.0, sck.0, asked.0, node.disk)
         })?;
@@ -57,9 +61,48 @@ impl World {
             let r = sender.incarnation().unwrap_or(Incarnation(u64::MAX));
             ensure(holds(s, r), Kind::B, || format!("{pair}: no slot behind envelope {} of {}", s.0, r.0))?;
         }
+        let mut bound = sender.tokens().map(|(s, ..)| s).chain(sender.early().map(|(s, _)| s));
+        let again = bound.find(|s| *s >= e);
+        ensure(again.is_none(), Kind::D, || format!("{pair}: {again:?} is bound, and next is {}", e.0))?;
+        let rising = sender.tokens().zip(sender.tokens().skip(1)).all(|(a, b)| a.0 < b.0 && a.1 <= b.1);
+        ensure(rising, Kind::Reserve, || format!("{pair}: tokens out of order"))?;
         for (s, r, letter) in sender.tokens() {
             let backed = self.ledger.is_delivered(*letter) || holds(s, r);
             ensure(backed, Kind::B, || format!("{pair}: no slot behind m{letter} at {} of {}", s.0, r.0))?;
+        }
+        Ok(())
+    }
+
+    /// What is known at `to` of the stamps of `at`, and of what `at` has sent early.
+    fn check_stamps(&self, at: usize, to: usize) -> Checked {
+        let other = &self.nodes[to];
+        let (Peer { bound, record, .. }, stamps) = (&other.peers[at], other.clock.stamps());
+        let (tb, upper) = (stamps.amnesia(Bound::Unknown), stamps.upper());
+        ensure(tb <= upper && upper.0 <= other.latest, Kind::Stamps, || {
+            format!("{}: tb {} upper {} latest {}", name(to), tb.0, upper.0, other.latest)
+        })?;
+        ensure(tb.0 >= other.tb, Kind::Told, || format!("{}: tb {}, not {}", name(to), tb.0, other.tb))?;
+        let durable = match bound {
+            Bound::Unknown => true,
+            Bound::Known(ts) => ts.0 <= other.latest,
+            Bound::Stray { ts, .. } => other.peers[at].stray.map_or(other.latest, |(ts, _)| ts.0) >= ts.0,
+        };
+        ensure(durable, Kind::Stamps, || format!("{}: {bound:?}, latest {}", name(to), other.latest))?;
+        let Some(sender) = &self.nodes[at].peers[to].sender else { return Ok(()) };
+        let ts = sender.stamp();
+        for (s, letter) in sender.early() {
+            let pair =
+                format_args!("{} to {}: m{letter} at {} early {}", name(at), name(to), s.0, ts.0).to_string();
+            ensure(sender.sck() <= s, Kind::Passed, || format!("{pair} is passed"))?;
+            let free = record.as_ref().is_some_and(|record| record.parts().2.contains(s.0));
+            ensure(!free || stamps.bound(*bound) >= ts, Kind::Bound, || {
+                format!("{pair} has a slot, and is new")
+            })?;
+            let granted = record.as_ref().is_some_and(|record| s < record.parts().0);
+            let told = granted && !free || stamps.amnesia(*bound) >= ts;
+            ensure(told || !self.ledger.is_delivered(*letter), Kind::Told, || {
+                format!("{pair} was delivered, and nobody knows")
+            })?;
         }
         Ok(())
     }
@@ -73,8 +116,8 @@ impl World {
         ensure(record.wants_room() == waits, Kind::Unmet, || {
             format!("up to {} asked, {} granted, {} passed: waits {waits}", end.0, record.parts().0.0, l.0)
         })?;
-        let (mut retried, mut clock) = (Some(record.clone()), clock.clone());
-        let granted = Receiver::retry(&mut retried, &mut clock, u64::from(u8::MAX));
+        let (mut retried, mut bound, mut clock) = (Some(record.clone()), peers[from].bound, clock.clone());
+        let granted = Receiver::retry(&mut retried, &mut bound, &mut clock, u64::from(u8::MAX));
         let met = retried.is_some_and(|record| record.parts().0 >= end);
         ensure(!waits || granted && met, Kind::Unmet, || format!("what is asked up to {} is not met", end.0))
     }

@@ -73,6 +73,16 @@ pub struct Config {
     pub parts: u8,
     /// Whether a STATE may claim any part of what it knows.
     pub cuts: bool,
+    /// Stamps are 1 to this, and `latest` is 1 at first. 0: no message leaves early.
+    pub stamps: u8,
+    /// Messages of an opening.
+    pub early: u8,
+    /// Whether a sender with a stamp above `latest` may be let in as a stray.
+    pub strays: bool,
+    /// Whether a STATE may be silent about `tb`.
+    pub silent: bool,
+    /// Whether bounds of senders outside this world are forgotten, and records of them evicted.
+    pub outsiders: bool,
 }
 
 impl Config {
@@ -106,7 +116,16 @@ const TWO: Config = Config {
     cancels: 0,
     parts: 1,
     cuts: false,
+    stamps: 0,
+    early: 2,
+    strays: false,
+    silent: false,
+    outsiders: false,
 };
+
+/// One node sends early to another.
+const EARLY: Config =
+    Config { name: "early", about: "the first messages leave early", limit: 3, stamps: 2, ..TWO };
 
 /// The configuration of that name.
 pub fn find(name: &str, bound: Bound) -> Option<Config> {
@@ -260,6 +279,107 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             abandons: 1,
             cancels: 1,
             ..TWO
+        },
+        Config { messages: ab(pick(2, 3)), limit: limit(3, 4), ..EARLY },
+        Config {
+            name: "early-standby",
+            about: "as early, with envelopes on standby, and messages given up",
+            messages: ab(pick(1, 2)),
+            standby: &[0, 1],
+            abandons: 1,
+            ..EARLY
+        },
+        Config {
+            name: "early-partial",
+            about: "as early, and any part of what is asked for is granted",
+            limit: limit(2, 3),
+            standby: &[0, 1],
+            grants: Grants::Any,
+            drop: Drop::Passed,
+            ..EARLY
+        },
+        Config {
+            name: "early-cuts",
+            about: "as early; a STATE claims any part, or is silent about tb; a record may be evicted",
+            limit: limit(2, 3),
+            evictions: [0, 1, 0],
+            cuts: true,
+            silent: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-evict",
+            about: "as early, and records are evicted",
+            limit: limit(2, 3),
+            evictions: [0, pick(1, 2), 0],
+            ..EARLY
+        },
+        Config {
+            name: "early-strangers",
+            about: "as early-evict, and of strangers as well",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
+            evictions: [0, 2, 0],
+            outsiders: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-stray",
+            about: "as early; a stamp that is ahead may go the slow way; a record may be evicted",
+            limit: limit(2, 3),
+            evictions: [0, 1, 0],
+            strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-overtake",
+            about: "a stamp that is ahead goes the slow way; then latest rises above it",
+            limit: 2,
+            stamps: 3,
+            early: pick(1, 2),
+            strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-crash",
+            about: "as early-stray, and a receiver without a journal crashes",
+            messages: ab(pick(1, 2)),
+            block: 1,
+            crashes: [0, 1, 0],
+            evictions: [0, pick(1, 0), 0],
+            strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-crash-sender",
+            about: "as early, and a sender without a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
+            block: 1,
+            crashes: [1, 0, 0],
+            ..EARLY
+        },
+        Config {
+            name: "early-journal",
+            about: "as early-stray, and a receiver with a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [0, 1, 0],
+            evictions: [0, pick(1, 0), 0],
+            strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-journal-sender",
+            about: "as early, and a sender with a journal crashes and gives up",
+            limit: limit(3, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 0, 0],
+            abandons: pick(0, 1),
+            ..EARLY
         },
     ]
 }

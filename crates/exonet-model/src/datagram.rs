@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::half::{Ask, State};
-use crate::id::{Incarnation, Slot};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::Letter;
 
 /// The meaning of a datagram.
@@ -17,6 +17,8 @@ pub enum Datagram {
         n: u64,
         /// The frontier.
         l: u64,
+        /// The stamp, or zero.
+        ts: u64,
     },
     /// A fragment of the message that is bound to slot `s` under incarnation `r`.
     Token {
@@ -29,8 +31,19 @@ pub enum Datagram {
         /// Which fragment.
         part: u8,
     },
+    /// A message that is bound to slot `s`, and has no incarnation yet but the one that `ts` names.
+    Early {
+        /// The slot.
+        s: u64,
+        /// The stamp.
+        ts: u64,
+        /// The message.
+        letter: Letter,
+    },
     /// STATE.
     State(Claimed),
+    /// CHALLENGE of a stamp.
+    Challenge(u64),
 }
 
 /// A STATE.
@@ -50,28 +63,51 @@ pub struct Packet {
 
 impl Datagram {
     pub(crate) fn ask(ask: Ask) -> Self {
-        Self::Ask { s: ask.s.0, n: ask.n, l: ask.l.0 }
+        Self::Ask { s: ask.s.0, n: ask.n, l: ask.l.0, ts: ask.ts.0 }
     }
 
     pub(crate) fn token(s: Slot, r: Incarnation, letter: Letter, part: u8) -> Self {
         Self::Token { s: s.0, r: r.0, letter, part }
+    }
+
+    pub(crate) fn early(s: Slot, ts: Stamp, letter: Letter) -> Self {
+        Self::Early { s: s.0, ts: ts.0, letter }
+    }
+
+    /// The message that it carries, and its number.
+    pub(crate) fn body(&self) -> Option<(u64, Letter)> {
+        match *self {
+            Self::Token { s, letter, .. } | Self::Early { s, letter, .. } => Some((s, letter)),
+            Self::Ask { .. } | Self::State(_) | Self::Challenge(_) => None,
+        }
     }
 }
 
 impl fmt::Display for Datagram {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ask { s, n, l } => write!(f, "ASK(s={s} n={n} l={l})"),
+            Self::Ask { s, n, l, ts: 0 } => write!(f, "ASK(s={s} n={n} l={l})"),
+            Self::Ask { s, n, l, ts } => write!(f, "ASK(s={s} n={n} l={l} ts={ts})"),
             Self::Token { s, r, letter, part: 0 } => write!(f, "TOKEN(s={s} r={r} m{letter})"),
             Self::Token { s, r, letter, part } => write!(f, "TOKEN(s={s} r={r} m{letter}.{part})"),
-            Self::State(Claimed(state)) => match &state.live {
-                None => write!(f, "STATE(b={} r={} no record)", state.b.0, state.r.0),
-                Some(claim) => {
-                    let (hi, lo, up) = (claim.hi.0, claim.lo.0, claim.up.0);
-                    let free: Vec<_> = claim.free.iter().flatten().collect();
-                    write!(f, "STATE(b={} r={} hi={hi} of {lo}..{up} free {free:?})", state.b.0, state.r.0)
+            Self::Early { s, ts, letter } => write!(f, "EARLY(s={s} ts={ts} m{letter})"),
+            Self::Challenge(ts) => write!(f, "CHALLENGE(ts={ts})"),
+            Self::State(Claimed(State { b, r, live, tb })) => {
+                write!(f, "STATE(b={} r={}", b.0, r.0)?;
+                match live {
+                    None => write!(f, " no record")?,
+                    Some(claim) => {
+                        let (hi, lo, up) = (claim.hi.0, claim.lo.0, claim.up.0);
+                        let free: Vec<_> = claim.free.iter().flatten().collect();
+                        write!(f, " hi={hi} of {lo}..{up} free {free:?}")?;
+                    }
                 }
-            },
+                match tb {
+                    None => write!(f, " silent about tb)"),
+                    Some(Stamp::NONE) => write!(f, ")"),
+                    Some(tb) => write!(f, " tb={})", tb.0),
+                }
+            }
         }
     }
 }

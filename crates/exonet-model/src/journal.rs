@@ -2,19 +2,22 @@
 //!
 //! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
 //! record's making and growth before a STATE, the use of a slot together with the delivery, `b` before an eviction,
-//! what was settled or given up before `l` passes it. What may be lost in a crash, and so is written at any later time or
+//! what was settled or given up before `l` passes it; of stamps: `latest` before anything is granted or accepted under it,
+//! a stray's bound before it is let in, an early message before it leaves,
+//! `tb` before an eviction. What may be lost in a crash, and so is written at any later time or
 //! never: that slots were passed, that a drained record was dropped.
 
 use std::collections::VecDeque;
 
 use crate::half::{IntervalSet, Receiver, Sender};
-use crate::id::{Incarnation, Slot};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::Letter;
 use crate::node::Peer;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Journal {
     pub(crate) b: Incarnation,
+    pub(crate) tb: Stamp,
     pub(crate) peers: Vec<Written>,
 }
 
@@ -24,12 +27,14 @@ pub(crate) struct Written {
     pub(crate) queue: VecDeque<Letter>,
     /// In rising number.
     pub(crate) tokens: Vec<(Slot, Incarnation, Letter)>,
-    pub(crate) record: Option<(Incarnation, Slot, Slot, IntervalSet)>,
+    /// The stamp of the early messages, in rising number.
+    pub(crate) early: (Stamp, Vec<(Slot, Letter)>),
+    pub(crate) record: Option<(Incarnation, Slot, Slot, IntervalSet, Stamp)>,
 }
 
 impl Journal {
     pub(crate) fn new(peers: usize) -> Self {
-        Self { b: Incarnation(0), peers: vec![Written::default(); peers] }
+        Self { b: Incarnation(0), tb: Stamp::NONE, peers: vec![Written::default(); peers] }
     }
 }
 
@@ -39,17 +44,21 @@ impl Written {
         self.queue.clone_from(&peer.queue);
         let tokens = peer.sender.iter().flat_map(Sender::tokens);
         self.tokens = tokens.map(|(s, r, letter)| (s, r, *letter)).collect();
+        let early = peer.sender.iter().flat_map(Sender::early).map(|(s, letter)| (s, *letter)).collect();
+        self.early = (peer.sender.as_ref().map_or(Stamp::NONE, Sender::stamp), early);
     }
 
     /// The receiver record.
     pub(crate) fn receiving(&mut self, peer: &Peer) {
         self.record = peer.record.as_ref().map(|record: &Receiver| {
             let (hi, l, free) = record.parts();
-            (record.incarnation(), hi, l, free.clone())
+            (record.incarnation(), hi, l, free.clone(), record.stamp())
         });
     }
 
     pub(crate) fn holds(&self, letter: Letter) -> bool {
-        self.queue.contains(&letter) || self.tokens.iter().any(|(.., bound)| *bound == letter)
+        let bound = |(.., bound): &(Slot, Incarnation, Letter)| *bound == letter;
+        let early = |(_, bound): &(Slot, Letter)| *bound == letter;
+        self.queue.contains(&letter) || self.tokens.iter().any(bound) || self.early.1.iter().any(early)
     }
 }

@@ -13,7 +13,7 @@ pub(crate) enum Outcome {
     Unknown,
     /// It never left as a token.
     Cancelled,
-    /// Its own node forgot it in a crash, or gave it up.
+    /// Its own node forgot it in a crash, gave it up, or heard that its stamp is refused.
     LetGo,
 }
 
@@ -53,6 +53,14 @@ impl Ledger {
     pub(crate) fn next(&self, config: &Config, at: usize, to: usize) -> Option<Letter> {
         let mut flow = config.letters().filter(|(_, from, until)| (*from, *until) == (at, to));
         flow.find(|(letter, ..)| self.fate(*letter) == Fate::Unsent).map(|(letter, ..)| letter)
+    }
+
+    /// How many messages from `at` to `to` are not sent yet.
+    pub(crate) fn left(&self, config: &Config, at: usize, to: usize) -> u8 {
+        let flow = config.letters().filter(|(letter, from, until)| {
+            (*from, *until) == (at, to) && self.fate(*letter) == Fate::Unsent
+        });
+        flow.count() as u8
     }
 
     pub(crate) fn fate(&self, letter: Letter) -> Fate {

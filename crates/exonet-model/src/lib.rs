@@ -21,8 +21,11 @@
 //! [`World`] is the nodes and what they promised; [`Space`] adds the network. [`explore()`] goes from state to state and
 //! finds the shortest way to a violation. [`search()`] first covers the space with one network for each state of the
 //! nodes: it proves, in seconds, what would take the other hours.
-//! A new kind of datagram (early messages, calls) is a variant of [`Datagram`], its steps in [`Step`], its state in
+//! A new kind of datagram (calls) is a variant of [`Datagram`], its steps in [`Step`], its state in
 //! `Node`, and its promises in the ledger and the invariants; searching stays as it is.
+//!
+//! Clocks play no part: a sender opens under any stamp there is, `latest` of a receiver rises at any time, and what is known
+//! of stamps is forgotten at any time.
 
 // A model is a test: an index out of range is a fault of the model, and has to end it. Its numbers are small: at most 3
 // nodes, 60 numbers each, and as many datagrams as a set of bits holds.
@@ -56,7 +59,7 @@ use copy::half;
 
 /// What the copy finds where the original has it.
 mod id {
-    pub(crate) use exonet_proto::{Incarnation, MAX_NUMBER, Slot};
+    pub(crate) use exonet_proto::{Incarnation, MAX_NUMBER, Slot, Stamp};
 }
 
 pub use config::{Bound, Config, Drop, Grants, Memory, configs, find as find_config};

@@ -5,8 +5,8 @@ use std::fmt;
 
 use crate::config::{Config, Memory};
 use crate::datagram::name;
-use crate::half::{Clock, Receiver, Sender};
-use crate::id::{Incarnation, Slot};
+use crate::half::{Bound, Clock, Receiver, Sender, Stamps};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::journal::Journal;
 use crate::ledger::Letter;
 
@@ -17,6 +17,10 @@ pub(crate) struct Node {
     pub(crate) disk: u64,
     /// The amnesia frontier by the model's own reckoning.
     pub(crate) b: u64,
+    /// `latest` as the disk has it.
+    pub(crate) latest: u64,
+    /// By the model's own reckoning, what was accepted under stamps above is not forgotten, unless of a stray.
+    pub(crate) tb: u64,
     /// Every incarnation handed out is below.
     pub(crate) born: u64,
     pub(crate) peers: Vec<Peer>,
@@ -33,6 +37,11 @@ pub(crate) struct Peer {
     pub(crate) sender: Option<Sender<Letter>>,
     pub(crate) queue: VecDeque<Letter>,
     pub(crate) record: Option<Receiver>,
+    pub(crate) bound: Bound,
+    /// The bound of a stray and its `tb`, as the disk has them.
+    pub(crate) stray: Option<(Stamp, Stamp)>,
+    /// As that of the node, of a stray.
+    pub(crate) tb: u64,
     /// Fragments of incomplete messages under the record's incarnation: soft, as (slot, which).
     pub(crate) parts: Vec<(Slot, u8)>,
     /// What the model knows of the sender record: incarnations below that the peer has forgotten for certain.
@@ -43,7 +52,9 @@ pub(crate) struct Peer {
 
 impl Node {
     pub(crate) fn new(config: &Config, at: usize) -> Self {
-        let mut clock = Clock::recover(0, Incarnation(0), config.block());
+        let mut clock = Clock::recover(0, Incarnation(0), Stamps::ephemeral(), config.block());
+        let latest = u64::from(config.stamps.min(1));
+        clock.stamps_mut().persisted(Stamp(latest));
         let disk = if config.block == 0 { config.limit } else { config.block };
         clock.persisted(disk);
         let crashes = config.crashes[at];
@@ -52,12 +63,19 @@ impl Node {
             clock,
             disk,
             b: 0,
+            latest,
+            tb: 0,
             born: 0,
             peers: vec![Peer::default(); config.nodes],
             journal: journaled.then(|| Journal::new(config.nodes)),
             crashes,
             evictions: config.evictions[at],
         }
+    }
+
+    /// Whether a message that was sent early under `ts` may be Unknown.
+    pub(crate) fn has_forgotten_stamp(&self, ts: Stamp) -> bool {
+        ts.0 <= self.peers.iter().map(|peer| peer.tb).max().unwrap_or(0).max(self.tb)
     }
 
     /// Whether a message of `peer` under `r` may be Unknown: `r` is below the frontier and does not live.
@@ -73,6 +91,11 @@ impl fmt::Display for Node {
         if self.clock.b().0 > 0 {
             write!(f, " b {}", self.clock.b().0)?;
         }
+        let stamps = self.clock.stamps();
+        if self.latest > 0 {
+            let tb = stamps.amnesia(Bound::Unknown);
+            write!(f, " latest {} upper {} tb {}", stamps.latest().0, stamps.upper().0, tb.0)?;
+        }
         for (to, peer) in self.peers.iter().enumerate() {
             if let Some(sender) = &peer.sender {
                 let (e, sck, hi) = (sender.e().0, sender.sck().0, sender.hi().0);
@@ -81,8 +104,10 @@ impl fmt::Display for Node {
                     write!(f, " r {}", r.0)?;
                 }
                 let tokens = sender.tokens().map(|(s, r, m)| format!("m{m} at {} r {}", s.0, r.0));
+                let early =
+                    sender.early().map(|(s, m)| format!("m{m} at {} early {}", s.0, sender.stamp().0));
                 let queue = peer.queue.iter().map(|m| format!("m{m} queued"));
-                let open: Vec<_> = tokens.chain(queue).collect();
+                let open: Vec<_> = tokens.chain(early).chain(queue).collect();
                 write!(f, " [{}]", open.join(", "))?;
             }
             if let Some(record) = &peer.record {
@@ -96,6 +121,14 @@ impl fmt::Display for Node {
                     hi.0,
                     lo.0
                 )?;
+                if record.stamp().is_some() {
+                    write!(f, " named {}", record.stamp().0)?;
+                }
+            }
+            match peer.bound {
+                Bound::Unknown => {}
+                Bound::Known(ts) => write!(f, "; T[{}] {}", name(to), ts.0)?,
+                Bound::Stray { ts, tb } => write!(f, "; T[{}] stray {} tb {}", name(to), ts.0, tb.0)?,
             }
         }
         Ok(())

@@ -49,9 +49,9 @@ impl World {
                 self.pump(config, at, to, out)?;
                 self.ask(at, to, 0, out)?;
                 self.resend(config, at, to, out);
-                self.retry(at, to, out)?;
+                self.retry(config, at, to, out)?;
                 if self.nodes[at].peers[to].record.is_some() {
-                    self.push_state(at, to, out);
+                    self.push_state(config, at, to, out);
                 }
                 // A record lingers a little, so that the usual way to its end is taken first.
                 if round > 0 {

@@ -15,7 +15,8 @@
 //! the test that fails.
 
 /// The files of the half-connection, the one that declares the others first.
-pub const FILES: &[&str] = &["mod.rs", "clock.rs", "interval.rs", "receiver.rs", "sender.rs", "tokens.rs"];
+pub const FILES: &[&str] =
+    &["mod.rs", "clock.rs", "early.rs", "interval.rs", "receiver.rs", "sender.rs", "stamps.rs", "tokens.rs"];
 
 /// One replacement of one mutant.
 #[derive(Clone, Debug)]

@@ -10,7 +10,8 @@ use crate::bits::Bits;
 use crate::config::{Config, Grants};
 use crate::datagram::{Datagram, Packet, name};
 use crate::fingerprint::{Build, fingerprint};
-use crate::id::Slot;
+use crate::half::Bound;
+use crate::id::{Slot, Stamp};
 use crate::step::Step;
 use crate::violation::{Checked, Kind, Violation, ensure};
 use crate::world::{Out, World};
@@ -159,12 +160,17 @@ impl Space {
 
     fn try_arrival(&mut self, nodes: u32, id: usize) {
         let packet = id as u32;
-        let grants = match (&self.packets.all[id].datagram, self.config.grants) {
+        let Packet { from, to, datagram } = &self.packets.all[id];
+        let grants = match (datagram, self.config.grants) {
             (Datagram::Ask { n: n @ 1.., .. }, Grants::Any) => 0..=u8::try_from(*n).unwrap_or(u8::MAX),
             _ => u8::MAX..=u8::MAX,
         };
-        for grant in grants {
-            let step = Step::Hear { packet, grant };
+        let node = &self.known[nodes as usize].world.nodes[*to];
+        let ahead =
+            matches!(datagram, Datagram::Ask { ts, .. } if self.config.strays && node.is_ahead(*from, *ts));
+        let ways = grants.flat_map(|grant| [(grant, false), (grant, true)]);
+        for (grant, astray) in ways.filter(|(_, astray)| !astray || ahead) {
+            let step = Step::Hear { packet, grant, astray };
             let edge = self.edge(nodes, step);
             let known = &mut self.known[nodes as usize];
             match edge {
@@ -216,6 +222,15 @@ impl Space {
             }
             let node = &world.nodes[at];
             let at = at as u8;
+            let stamps = node.clock.stamps();
+            if stamps.latest().0 < self.config.stamps.into() {
+                steps.push(Step::Raise(at));
+            }
+            if self.config.outsiders {
+                let forgets = stamps.upper() < stamps.latest();
+                steps.extend(forgets.then_some(Step::Outsider { at, evicted: false }));
+                steps.extend((node.evictions > 0).then_some(Step::Outsider { at, evicted: true }));
+            }
             let room = node.clock.wanted().is_some_and(|durable| durable <= self.config.limit);
             if room {
                 steps.push(Step::Reserve(at));
@@ -242,6 +257,15 @@ impl Space {
         if next.is_some() {
             steps.push(Step::Send { at, to });
         }
+        if peer.sender.is_none() && self.config.stamps > 0 {
+            let left = world.ledger.left(&self.config, at.into(), to.into());
+            let counts = 1..=self.config.early.min(left);
+            let ways = counts.flat_map(|count| (1..=self.config.stamps).map(move |ts| (count, ts)));
+            steps.extend(ways.map(|(count, ts)| Step::Open { at, to, count, ts }));
+        }
+        if peer.bound != Bound::Unknown {
+            steps.push(Step::Unlearn { at, from: to });
+        }
         if let Some(sender) = &peer.sender {
             let asks = |standby: u8| {
                 let wanted = sender.e().0 + peer.queue.len() as u64 + u64::from(standby);
@@ -252,8 +276,8 @@ impl Space {
             steps.extend(standby.map(|standby| Step::Ask { at, to, standby }));
             steps.push(Step::Close { at, to });
             if world.abandons > 0 {
-                let open = sender.tokens().map(|(s, ..)| s.0 as u8);
-                steps.extend(open.map(|s| Step::Abandon { at, to, s }));
+                let open = sender.tokens().map(|(s, ..)| s).chain(sender.early().map(|(s, _)| s));
+                steps.extend(open.map(|s| Step::Abandon { at, to, s: s.0 as u8 }));
             }
         }
         if world.cancels > 0 && !peer.queue.is_empty() {
@@ -285,9 +309,21 @@ impl Space {
             Step::Send { at, to } => world.send(config, at.into(), to.into(), out)?,
             Step::Cancel { at, to } => world.cancel(at.into(), to.into())?,
             Step::Ask { at, to, standby } => world.ask(at.into(), to.into(), standby.into(), out)?,
-            Step::Hear { packet, grant } => {
-                world.hear(config, &self.packets.all[packet as usize], grant.into(), out)?;
+            Step::Open { at, to, count, ts } => {
+                world.open(config, (at.into(), to.into()), count, Stamp(ts.into()));
             }
+            Step::Hear { packet, grant, astray } => {
+                let packet = &self.packets.all[packet as usize];
+                if let Datagram::Ask { ts, .. } = packet.datagram
+                    && astray
+                {
+                    world.let_astray(packet.to, packet.from, Stamp(ts));
+                }
+                world.hear(config, packet, grant.into(), out)?;
+            }
+            Step::Unlearn { at, from } => world.unlearn(at.into(), from.into()),
+            Step::Raise(at) => world.raise(at.into()),
+            Step::Outsider { at, evicted } => world.forget_outsider(at.into(), evicted),
             Step::Close { at, to } => world.close(at.into(), to.into(), out),
             Step::Abandon { at, to, s } => world.abandon(at.into(), to.into(), Slot(s.into()))?,
             Step::Drop { at, from } => world.drop_record(at.into(), from.into()),
@@ -324,11 +360,12 @@ impl Space {
 
     /// One line: what `step` is in `state`.
     pub fn describe(&self, step: Step) -> String {
-        let Step::Hear { packet, grant } = step else {
+        let Step::Hear { packet, grant, astray } = step else {
             return step.to_string();
         };
         let Packet { from, to, datagram } = &self.packets.all[packet as usize];
-        let heard = format!("{} hears {datagram} of {}", name(*to), name(*from));
+        let astray = if astray { ", whom it lets in as a stray" } else { "" };
+        let heard = format!("{} hears {datagram} of {}{astray}", name(*to), name(*from));
         match (datagram, self.config.grants) {
             (Datagram::Ask { n: 1.., .. }, Grants::Any) => format!("{heard}, willing to grant {grant}"),
             _ => heard,
@@ -362,20 +399,20 @@ impl Packets {
         if id == Bits::CAPACITY {
             return None;
         }
-        if let Datagram::Token { s, letter, .. } = packet.datagram {
-            let clash = |other: &Packet| match other.datagram {
-                Datagram::Token { s: number, letter: of, .. } => {
+        if let Some((s, letter)) = packet.datagram.body() {
+            let clash = |other: &Packet| {
+                let same = |(number, of)| {
                     (other.from, other.to, number) == (packet.from, packet.to, s) && of != letter
-                }
-                _ => false,
+                };
+                other.datagram.body().is_some_and(same)
             };
             let clashes = self.all.iter().enumerate().filter(|(_, other)| clash(other));
             self.clashes.extend(clashes.map(|(at, _)| (at, id)));
         }
         match packet.datagram {
-            Datagram::Token { .. } => self.tokens.insert(id),
+            Datagram::Token { .. } | Datagram::Early { .. } => self.tokens.insert(id),
             Datagram::Ask { .. } => self.asks.insert(id),
-            Datagram::State(_) => {}
+            Datagram::State(_) | Datagram::Challenge(_) => {}
         }
         self.all.push(packet.clone());
         self.ids.insert(packet, id as u16);

@@ -21,6 +21,17 @@ pub enum Step {
         /// To whom it would have gone.
         to: u8,
     },
+    /// The application sends its first messages, and they leave early.
+    Open {
+        /// Who.
+        at: u8,
+        /// To whom.
+        to: u8,
+        /// How many.
+        count: u8,
+        /// The stamp.
+        ts: u8,
+    },
     /// The sender asks, with some envelopes on standby.
     Ask {
         /// Who.
@@ -36,6 +47,8 @@ pub enum Step {
         packet: u32,
         /// How many slots the node is willing to grant, if it is an ASK.
         grant: u8,
+        /// Whether its sender is let in as a stray before.
+        astray: bool,
     },
     /// The sender closes.
     Close {
@@ -74,6 +87,22 @@ pub enum Step {
         /// From whom they came.
         from: u8,
     },
+    /// What is known of the stamps of a sender is forgotten.
+    Unlearn {
+        /// Where.
+        at: u8,
+        /// Whose.
+        from: u8,
+    },
+    /// `latest` rises by one, durably.
+    Raise(u8),
+    /// A sender outside this world is forgotten: `upper` rises by one, or, if it had a record, to `latest`.
+    Outsider {
+        /// Where.
+        at: u8,
+        /// Whether its record is evicted.
+        evicted: bool,
+    },
     /// The next block of `D` becomes durable.
     Reserve(u8),
     /// Everything that a journal may hold back is written.
@@ -93,6 +122,10 @@ impl Step {
         match self {
             Self::Hear { .. } => None,
             Self::Send { at, .. }
+            | Self::Open { at, .. }
+            | Self::Unlearn { at, .. }
+            | Self::Raise(at)
+            | Self::Outsider { at, .. }
             | Self::Cancel { at, .. }
             | Self::Ask { at, .. }
             | Self::Close { at, .. }
@@ -112,12 +145,24 @@ impl fmt::Display for Step {
         let name = |node: u8| name(node.into());
         match *self {
             Self::Send { at, to } => write!(f, "{} sends a message to {}", name(at), name(to)),
+            Self::Open { at, to, count: 1, ts } => {
+                write!(f, "{} sends a message to {} early, under stamp {ts}", name(at), name(to))
+            }
+            Self::Open { at, to, count, ts } => {
+                write!(f, "{} sends {count} messages to {} early, under stamp {ts}", name(at), name(to))
+            }
+            Self::Unlearn { at, from } => write!(f, "{} forgets the stamps of {}", name(at), name(from)),
+            Self::Raise(at) => write!(f, "{} lets latest rise", name(at)),
+            Self::Outsider { at, evicted: false } => {
+                write!(f, "{} forgets the stamps of a stranger", name(at))
+            }
+            Self::Outsider { at, evicted: true } => write!(f, "{} evicts its record of a stranger", name(at)),
             Self::Cancel { at, to } => write!(f, "{} cancels a message to {}", name(at), name(to)),
             Self::Ask { at, to, standby: 0 } => write!(f, "{} asks {}", name(at), name(to)),
             Self::Ask { at, to, standby } => {
                 write!(f, "{} asks {}, for {standby} on standby too", name(at), name(to))
             }
-            Self::Hear { packet, grant } => write!(f, "datagram {packet} arrives, grant {grant}"),
+            Self::Hear { packet, grant, .. } => write!(f, "datagram {packet} arrives, grant {grant}"),
             Self::Close { at, to } => write!(f, "{} closes to {}", name(at), name(to)),
             Self::Abandon { at, to, s } => write!(f, "{} gives up slot {s} at {}", name(at), name(to)),
             Self::Drop { at, from } => write!(f, "{} drops its record of {}", name(at), name(from)),

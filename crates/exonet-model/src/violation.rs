@@ -29,8 +29,17 @@ pub enum Kind {
     Grant,
     /// An ASK that waits for room is forgotten, or one that is met is kept.
     Unmet,
-    /// Envelopes of a live record thrown away, or a message bound under an incarnation known to be dead.
+    /// Envelopes of a live record thrown away, a message bound under an incarnation known to be dead, or an early one
+    /// that has met a live incarnation not bound under it.
     Waste,
+    /// `sck` has passed an early message that is open.
+    Passed,
+    /// An early message is open, and its slot is held by a receiver to which its stamp is new.
+    Bound,
+    /// An early message was delivered and is open, and no STATE will tell.
+    Told,
+    /// What is known of stamps is not durable, or not `tb <= upper <= latest`.
+    Stamps,
     /// An assertion of the code.
     Assertion,
 }
@@ -51,6 +60,10 @@ impl fmt::Display for Kind {
             Self::Grant => "grant",
             Self::Unmet => "unmet",
             Self::Waste => "waste",
+            Self::Passed => "passed",
+            Self::Bound => "bound",
+            Self::Told => "told",
+            Self::Stamps => "stamps",
             Self::Assertion => "assertion",
         })
     }

@@ -2,8 +2,8 @@
 
 use crate::config::{Config, Drop, Memory};
 use crate::datagram::{Claimed, Datagram, Packet};
-use crate::half::{Ask, Clock, Receiver, Sender, State, Verdict};
-use crate::id::{Incarnation, Slot};
+use crate::half::{Answer, Ask, Bound, Clock, Receiver, Sender, Stamps, State, Verdict};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::{Fate, Ledger, Letter, Outcome};
 use crate::mutant::{active, site};
 use crate::node::{Node, Peer};
@@ -42,6 +42,19 @@ impl World {
         peers[to].sender.get_or_insert_with(|| Sender::open(clock));
         self.journal_sending(at, to);
         self.pump(config, at, to, out)
+    }
+
+    /// Sends the first messages early, if there are numbers for them. What the timers resend leaves now.
+    pub(crate) fn open(&mut self, config: &Config, (at, to): (usize, usize), count: u8, ts: Stamp) {
+        let before = self.ledger.clone();
+        let letters: Vec<_> = (0..count).filter_map(|_| self.ledger.send(config, at, to)).collect();
+        let Node { clock, peers, .. } = &mut self.nodes[at];
+        peers[to].sender = Sender::open_early(clock, ts, letters);
+        if peers[to].sender.is_none() {
+            self.ledger = before;
+        } else if !active(site::EARLY_NOT_DURABLE) {
+            self.journal_sending(at, to);
+        }
     }
 
     pub(crate) fn cancel(&mut self, at: usize, to: usize) -> Checked {
@@ -105,7 +118,7 @@ impl World {
 
     pub(crate) fn abandon(&mut self, at: usize, to: usize, s: Slot) -> Checked {
         let sender = &mut self.nodes[at].peers[to].sender;
-        let Some((_, letter)) = sender.as_mut().and_then(|sender| sender.abandon(s)) else {
+        let Some(letter) = sender.as_mut().and_then(|sender| sender.abandon(s)) else {
             return Ok(());
         };
         self.abandons = self.abandons.saturating_sub(1);
@@ -130,15 +143,23 @@ impl World {
             }
             return Ok(());
         };
-        let (e, r) = (sender.e(), sender.incarnation());
+        let (e, r, ts) = (sender.e(), sender.incarnation(), sender.stamp());
         let mut settled = Vec::new();
         sender.on_state(state, |s, r, letter, verdict| settled.push((s, r, letter, verdict)));
+        let met = |s| state.tb.is_some() && state.live.as_ref().is_some_and(|claim| claim.covers(s));
+        let unbound = sender.early().find(|(s, _)| met(*s)).map(|(s, _)| s);
+        ensure(unbound.is_none(), Kind::Waste, || format!("the early {unbound:?} has met {}", state.r.0))?;
         let thrown_away = sender.e() > e;
         // A live record with `r < b` outlives a frontier that another record has raised.
         let dead = state.live.as_ref().map_or(state.b, |_| state.b.min(state.r));
         peers[from].dead = peers[from].dead.max(dead);
         for (s, r, letter, verdict) in settled {
-            self.settle((at, from), (s, r), letter, verdict)?;
+            let claimed =
+                state.live.as_ref().is_some_and(|claim| claim.covers(s) && !claim.free.contains(s.0));
+            ensure(r.is_some() || !claimed || verdict == Verdict::Delivered, Kind::Unknown, || {
+                format!("m{letter} is {verdict:?}, and this STATE says that {} was used", s.0)
+            })?;
+            self.settle((at, from), (s, r, ts), letter, verdict)?;
         }
         if !active(site::OUTCOME_NOT_DURABLE) {
             self.journal_sending(at, from);
@@ -153,7 +174,7 @@ impl World {
     fn settle(
         &mut self,
         (at, from): (usize, usize),
-        (s, r): (Slot, Incarnation),
+        (s, r, ts): (Slot, Option<Incarnation>, Stamp),
         letter: Letter,
         verdict: Verdict,
     ) -> Checked {
@@ -161,11 +182,23 @@ impl World {
             Verdict::Delivered => Outcome::Delivered,
             Verdict::Unknown => Outcome::Unknown,
         };
-        let forgotten = outcome != Outcome::Unknown || self.nodes[from].has_forgotten(at, r);
-        ensure(forgotten, Kind::Unknown, || {
-            format!("m{letter} at {} under {} is Unknown, and nobody forgot", s.0, r.0)
+        let receiver = &self.nodes[from];
+        let forgotten = r.map_or_else(|| receiver.has_forgotten_stamp(ts), |r| receiver.has_forgotten(at, r));
+        ensure(outcome != Outcome::Unknown || forgotten, Kind::Unknown, || {
+            format!("m{letter} at {} under {r:?} or {ts:?} is Unknown, and nobody forgot", s.0)
         })?;
         self.ledger.tell(letter, outcome)
+    }
+
+    fn on_challenge(&mut self, (at, from): (usize, usize), ts: Stamp) -> Checked {
+        let Some(sender) = &mut self.nodes[at].peers[from].sender else { return Ok(()) };
+        let (before, mut refused) = (sender.stamp(), Vec::new());
+        sender.on_challenge(ts, |_, letter| refused.push(letter));
+        ensure(refused.is_empty() || before == ts, Kind::Unknown, || format!("{before:?} is not {ts:?}"))?;
+        if !active(site::OUTCOME_NOT_DURABLE) {
+            self.journal_sending(at, from);
+        }
+        refused.into_iter().try_for_each(|letter| self.ledger.tell(letter, Outcome::LetGo))
     }
 
     // --- the receiver ---
@@ -178,40 +211,52 @@ impl World {
         grant: u64,
         out: &mut Out,
     ) -> Checked {
-        self.advance((at, from), ask.n > 0, grant, |record, clock| {
-            Receiver::on_ask(record, clock, ask, grant);
+        let mut answer = Answer::Nothing;
+        self.advance(config, (at, from), ask.n > 0, grant, |record, bound, clock| {
+            answer = Receiver::on_ask(record, bound, clock, ask, grant);
         })?;
-        self.note_heard(config, (at, from), ask);
-        if ask.n > 0 {
-            self.push_state(at, from, out);
+        match answer {
+            Answer::Nothing => {}
+            Answer::State => self.push_state(config, at, from, out),
+            Answer::Challenge => {
+                let ahead = ask.ts > self.nodes[at].clock.stamps().latest();
+                ensure(ahead, Kind::Unknown, || format!("{:?} is challenged, though not ahead", ask.ts))?;
+                out.push(Packet { from: at, to: from, datagram: Datagram::Challenge(ask.ts.0) });
+            }
         }
+        let granted = if answer == Answer::State { ask.n } else { 0 };
+        self.note_heard(config, (at, from), Ask { n: granted, ..ask });
         Ok(())
     }
 
     /// The unmet ASK again, when room has appeared.
-    pub(crate) fn retry(&mut self, at: usize, from: usize, out: &mut Out) -> Checked {
+    pub(crate) fn retry(&mut self, config: &Config, at: usize, from: usize, out: &mut Out) -> Checked {
         let mut granted = false;
-        self.advance((at, from), true, u64::from(u8::MAX), |record, clock| {
-            granted = Receiver::retry(record, clock, u64::from(u8::MAX));
+        self.advance(config, (at, from), true, u64::from(u8::MAX), |record, bound, clock| {
+            granted = Receiver::retry(record, bound, clock, u64::from(u8::MAX));
         })?;
         if granted {
-            self.push_state(at, from, out);
+            self.push_state(config, at, from, out);
         }
         Ok(())
     }
 
     fn advance(
         &mut self,
+        config: &Config,
         (at, from): (usize, usize),
         wanted: bool,
         grant: u64,
-        go: impl FnOnce(&mut Option<Receiver>, &mut Clock),
+        go: impl FnOnce(&mut Option<Receiver>, &mut Bound, &mut Clock),
     ) -> Checked {
         let Node { clock, peers, disk, born, .. } = &mut self.nodes[at];
         let peer = &mut peers[from];
         let before = peer.record.as_ref().map(|record| (record.incarnation(), record.parts().0));
         let held = peer.record.as_ref().map_or(0, Receiver::free);
-        go(&mut peer.record, clock);
+        go(&mut peer.record, &mut peer.bound, clock);
+        if config.stamps == 0 {
+            clock.stamps_mut().forget(&mut peer.bound);
+        }
         let after = peer.record.as_ref().map(|record| (record.incarnation(), record.parts().0));
         let free = peer.record.as_ref().map_or(0, Receiver::free);
         ensure(free <= held + grant, Kind::Grant, || {
@@ -226,10 +271,12 @@ impl World {
                 *born = r.0 + 1;
             }
         }
-        // Slots that were passed may be written down later: whoever passed them does not want them.
+        // Slots that were passed may be written down later: whoever passed them does not want them. So may a name: it
+        // comes with the first slot that is granted under it, or names none.
         if after.is_some() && after != before && wanted && !active(site::GRANT_NOT_DURABLE) {
             self.journal_receiving(at, from);
         }
+        self.write_stamps(at);
         Ok(())
     }
 
@@ -272,15 +319,37 @@ impl World {
             }
         }
         if !active(site::TOKEN_UNANSWERED) {
-            self.push_state(at, from, out);
+            self.push_state(config, at, from, out);
         }
         Ok(())
     }
 
-    pub(crate) fn push_state(&self, at: usize, to: usize, out: &mut Out) {
-        let node = &self.nodes[at];
-        let state = State::of(node.peers[to].record.as_ref(), &node.clock, 0);
-        out.push(Packet { from: at, to, datagram: Datagram::State(Claimed(state)) });
+    /// A message that was sent early gets the name of the incarnation that it has met, and waits for the application
+    /// as long as it likes: it is in the network from then on as the token that it has become.
+    fn on_early(
+        &self,
+        config: &Config,
+        (at, from): (usize, usize),
+        (s, ts): (Slot, Stamp),
+        letter: Letter,
+        out: &mut Out,
+    ) {
+        let record = self.nodes[at].peers[from].record.as_ref();
+        if let Some(r) = record.and_then(|record| record.name(s, ts)) {
+            out.push(Packet { from, to: at, datagram: Datagram::token(s, r, letter, 0) });
+        }
+        if !active(site::TOKEN_UNANSWERED) {
+            self.push_state(config, at, from, out);
+        }
+    }
+
+    pub(crate) fn push_state(&self, config: &Config, at: usize, to: usize, out: &mut Out) {
+        post_state(config, (at, to), self.state(at, to), out);
+    }
+
+    fn state(&self, at: usize, to: usize) -> State {
+        let Node { clock, peers, .. } = &self.nodes[at];
+        State::of(peers[to].record.as_ref(), peers[to].bound, clock, 0)
     }
 
     /// Whether the policy lets the record go.
@@ -303,14 +372,94 @@ impl World {
         };
         node.evictions = node.evictions.saturating_sub(1);
         node.b = node.b.max(record.incarnation().0 + 1);
-        record.evict(&mut node.clock);
+        let bound = node.clock.stamps().bound(node.peers[from].bound).0;
+        let tb = if bound > node.latest { &mut node.peers[from].tb } else { &mut node.tb };
+        *tb = bound.max(*tb);
+        record.evict(&mut node.peers[from].bound, &mut node.clock);
         node.peers[from].forget_record();
         if let Some(journal) = &mut node.journal {
-            if !active(site::FRONTIER_NOT_DURABLE) {
-                journal.b = node.clock.b();
-            }
             journal.peers[from].record = None;
         }
+        self.write_frontiers(at);
+        self.write_stamps(at);
+    }
+
+    /// `b` and `tb` are on the disk before what they speak of is forgotten.
+    fn write_frontiers(&mut self, at: usize) {
+        let Node { clock, journal, .. } = &mut self.nodes[at];
+        if let Some(journal) = journal {
+            if !active(site::FRONTIER_NOT_DURABLE) {
+                journal.b = clock.b();
+            }
+            if !active(site::STAMP_FRONTIER_NOT_DURABLE) {
+                journal.tb = clock.stamps().amnesia(Bound::Unknown);
+            }
+        }
+    }
+
+    // --- stamps ---
+
+    /// `latest` rises. A stray that it has caught up with need not be kept apart any more, but for what it knew.
+    pub(crate) fn raise(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        let latest = Stamp(node.clock.stamps().latest().0 + 1);
+        node.clock.stamps_mut().persisted(latest);
+        if !active(site::LATEST_NOT_DURABLE) {
+            node.latest = latest.0;
+        }
+        for peer in &mut node.peers {
+            let caught = peer.stray.take_if(|(ts, _)| ts.0 <= node.latest);
+            if let (Some((_, tb)), Some(journal)) = (caught, &mut node.journal) {
+                journal.tb = journal.tb.max(tb);
+            }
+        }
+    }
+
+    pub(crate) fn unlearn(&mut self, at: usize, from: usize) {
+        let Node { clock, peers, .. } = &mut self.nodes[at];
+        clock.stamps_mut().forget(&mut peers[from].bound);
+        self.write_stamps(at);
+    }
+
+    /// A sender with a stamp ahead of `latest` is let in, to go the slow way.
+    pub(crate) fn let_astray(&mut self, at: usize, from: usize, ts: Stamp) {
+        let bound = &mut self.nodes[at].peers[from].bound;
+        let tb = if let Bound::Stray { tb, .. } = *bound { tb } else { Stamp::NONE };
+        *bound = Bound::Stray { ts, tb };
+        self.write_stamps(at);
+    }
+
+    /// A stray's bound is on the disk before anything depends on it.
+    fn write_stamps(&mut self, at: usize) {
+        let node = &mut self.nodes[at];
+        for peer in node.peers.iter_mut().filter(|_| !active(site::STRAY_NOT_DURABLE)) {
+            if let Bound::Stray { ts, tb } = peer.bound
+                && ts.0 > node.latest
+            {
+                peer.stray = Some((ts, tb));
+            }
+        }
+    }
+
+    /// A sender that is not of this world is forgotten, with its record or without.
+    pub(crate) fn forget_outsider(&mut self, at: usize, evicted: bool) {
+        let node = &mut self.nodes[at];
+        let stamps = node.clock.stamps();
+        if !evicted {
+            let mut bound = Bound::Known(Stamp(stamps.upper().0 + 1));
+            node.clock.stamps_mut().forget(&mut bound);
+            return;
+        }
+        let (mut record, mut bound) = (None, Bound::Unknown);
+        let ask = Ask { s: Slot(0), n: 1, l: Slot(0), ts: stamps.latest() };
+        let _: Answer = Receiver::on_ask(&mut record, &mut bound, &mut node.clock, ask, 1);
+        let Some(record) = record else { return };
+        node.evictions = node.evictions.saturating_sub(1);
+        node.born = record.incarnation().0 + 1;
+        node.b = node.b.max(node.born);
+        node.tb = node.latest;
+        record.evict(&mut bound, &mut node.clock);
+        self.write_frontiers(at);
     }
 
     // --- anything that arrives ---
@@ -318,14 +467,20 @@ impl World {
     pub(crate) fn hear(&mut self, config: &Config, packet: &Packet, grant: u64, out: &mut Out) -> Checked {
         let pair = (packet.to, packet.from);
         match &packet.datagram {
-            Datagram::Ask { s, n, l } => {
-                let ask = Ask { s: Slot(*s), n: *n, l: Slot(*l) };
+            Datagram::Ask { s, n, l, ts } => {
+                let ask = Ask { s: Slot(*s), n: *n, l: Slot(*l), ts: Stamp(*ts) };
                 self.on_ask(config, pair, ask, grant, out)
             }
             Datagram::Token { s, r, letter, part } => {
                 self.on_token(config, pair, (Slot(*s), Incarnation(*r)), (*letter, *part), out)
             }
+            Datagram::Early { s, ts, letter } => {
+                self.on_early(config, pair, (Slot(*s), Stamp(*ts)), *letter, out);
+                Ok(())
+            }
             Datagram::State(Claimed(state)) => self.on_state(config, pair, state, out),
+            Datagram::Challenge(_) if active(site::CHALLENGE_UNHEARD) => Ok(()),
+            Datagram::Challenge(ts) => self.on_challenge(pair, Stamp(*ts)),
         }
     }
 
@@ -339,10 +494,10 @@ impl World {
                     self.resend(config, at, to, out);
                 }
                 if peer.record.is_some() {
-                    self.push_state(at, to, out);
+                    self.push_state(config, at, to, out);
                 }
                 if config.cuts {
-                    self.push_cuts(at, to, out);
+                    self.push_cuts(config, at, to, out);
                 }
             }
         }
@@ -357,12 +512,15 @@ impl World {
             let newest = sender.incarnation().filter(|_| active(site::RESEND_UNDER_NEW_RECORD));
             post_token(config, (at, to), (s, newest.unwrap_or(r)), *letter, out);
         }
+        out.extend(sender.early().map(|(s, letter)| {
+            let datagram = Datagram::early(s, sender.stamp(), *letter);
+            Packet { from: at, to, datagram }
+        }));
     }
 
     /// Every STATE that claims less than all.
-    fn push_cuts(&self, at: usize, to: usize, out: &mut Out) {
-        let node = &self.nodes[at];
-        let whole = State::of(node.peers[to].record.as_ref(), &node.clock, 0);
+    fn push_cuts(&self, config: &Config, at: usize, to: usize, out: &mut Out) {
+        let whole = self.state(at, to);
         let Some(claim) = &whole.live else { return };
         for lo in claim.lo.0..claim.up.0 {
             for up in lo + 1..=claim.up.0 {
@@ -372,7 +530,7 @@ impl World {
                     claim.free.remove_below(lo);
                     claim.free.remove_range(up..u64::MAX);
                 }
-                out.push(Packet { from: at, to, datagram: Datagram::State(Claimed(part)) });
+                post_state(config, (at, to), part, out);
             }
         }
     }
@@ -429,9 +587,14 @@ impl World {
 
     fn boot(&mut self, config: &Config, at: usize) -> Checked {
         let node = &mut self.nodes[at];
-        node.clock = Clock::boot(node.disk, config.block());
+        node.clock = Clock::boot(node.disk, Stamp(node.latest), config.block());
         node.b = node.disk;
-        node.peers.fill(Peer::default());
+        node.tb = node.latest;
+        for peer in &mut node.peers {
+            // Of what a stray was let in with, nothing is known any more.
+            let stray = peer.stray.map(|(ts, _)| (ts, ts));
+            *peer = Peer::found(stray, stray.map_or(0, |(ts, _)| ts.0));
+        }
         for (letter, ..) in config.letters().filter(|(_, from, _)| *from == at) {
             if self.ledger.fate(letter) == Fate::Open {
                 self.ledger.tell(letter, Outcome::LetGo)?;
@@ -443,15 +606,19 @@ impl World {
     fn recover(&mut self, config: &Config, at: usize) {
         let node = &mut self.nodes[at];
         let Some(journal) = &node.journal else { return };
-        let clock = Clock::recover(node.disk, journal.b, config.block());
+        let stamps = Stamps::recover(Stamp(node.latest), journal.tb);
+        let clock = Clock::recover(node.disk, journal.b, stamps, config.block());
         for (peer, written) in node.peers.iter_mut().zip(&journal.peers) {
-            *peer = Peer::default();
+            *peer = Peer::found(peer.stray, peer.tb);
             peer.queue.clone_from(&written.queue);
-            if !written.queue.is_empty() || !written.tokens.is_empty() {
-                peer.sender = Some(Sender::recover(&clock, written.tokens.iter().copied()));
+            let (ts, early) = &written.early;
+            if !written.queue.is_empty() || !written.tokens.is_empty() || !early.is_empty() {
+                let ts = if active(site::RECOVER_RESTAMPED) { Stamp(ts.0 + 1) } else { *ts };
+                let (tokens, early) = (written.tokens.iter().copied(), early.iter().copied());
+                peer.sender = Some(Sender::recover(&clock, tokens, ts, early));
             }
             let record = written.record.clone();
-            peer.record = record.map(|(r, hi, l, free)| Receiver::recover(r, hi, l, free));
+            peer.record = record.map(|(r, hi, l, free, ets)| Receiver::recover(r, hi, l, free, ets));
         }
         node.clock = clock;
         for (letter, _, to) in config.letters().filter(|(_, from, _)| *from == at) {
@@ -465,13 +632,33 @@ impl World {
     }
 }
 
+impl Node {
+    /// Whether a stamp is ahead of everything that may be accepted from a sender.
+    pub(crate) fn is_ahead(&self, from: usize, ts: u64) -> bool {
+        let stamps = self.clock.stamps();
+        Stamp(ts) > stamps.latest().max(stamps.bound(self.peers[from].bound))
+    }
+}
+
 impl Peer {
+    /// All that is left after a crash, but for the journal.
+    fn found(stray: Option<(Stamp, Stamp)>, tb: u64) -> Self {
+        let bound = stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
+        Self { bound, stray, tb, ..Self::default() }
+    }
+
     /// Everything soft belongs to one incarnation.
     fn forget_record(&mut self) {
         self.record = None;
         self.parts.clear();
         self.heard = Default::default();
     }
+}
+
+fn post_state(config: &Config, (from, to): (usize, usize), state: State, out: &mut Out) {
+    let silent = config.silent.then(|| State { tb: None, ..state.clone() });
+    let all = std::iter::once(state).chain(silent);
+    out.extend(all.map(|state| Packet { from, to, datagram: Datagram::State(Claimed(state)) }));
 }
 
 fn post_token(

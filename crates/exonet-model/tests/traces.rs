@@ -9,12 +9,15 @@ use std::{env, fs};
 use exonet_model::{Bound, Limits, Space, explore, find_config, find_mutant, trace, with_mutant};
 
 /// Mutants that teach something, and the smallest configuration that shows it.
-const TRACES: [(&str, &str); 5] = [
+const TRACES: [(&str, &str); 8] = [
     ("ask-ignores-tokens", "two"),
     ("any-incarnation", "two"),
     ("boot-without-amnesia", "crash-both"),
     ("frozen-grows", "journal"),
     ("outcome-not-durable", "journal"),
+    ("any-stamp", "early"),
+    ("named-dropped", "early"),
+    ("silence-converts", "early-cuts"),
 ];
 
 fn text(mutant: &str, config: &str) -> String {

@@ -16,6 +16,27 @@ pub struct Slot(pub u64);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Incarnation(pub u64);
 
+impl Incarnation {
+    /// Of a message that left before its receiver named a record: only its stamp does.
+    pub const UNNAMED: Self = Self(u64::MAX);
+}
+
+/// A stamp `ts`: a second name for the incarnation that the first messages of a sender record meet, chosen by the
+/// *sender*: the nanoseconds since 1970 that its clock shows. Zero names none. At most [`MAX_NUMBER`] (the year
+/// 2116).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Stamp(pub u64);
+
+impl Stamp {
+    /// No stamp.
+    pub const NONE: Self = Self(0);
+
+    /// Whether it names anything.
+    pub const fn is_some(self) -> bool {
+        self.0 != 0
+    }
+}
+
 /// A node: its X25519 public key. Addresses are hints; this is who it is.
 ///
 /// The text form is 56 characters of lower-case base32 (RFC 4648 alphabet, no padding) over a version byte,
@@ -132,7 +153,8 @@ impl FromStr for NodeId {
 pub struct MessageId {
     /// The node that sent it.
     pub sender: NodeId,
-    /// The receiver's incarnation under which it was bound.
+    /// The receiver's incarnation under which it was bound, or [`Incarnation::UNNAMED`] as long as the sender does
+    /// not know it; sender, receiver and slot are name enough.
     pub r: Incarnation,
     /// Its slot.
     pub s: Slot,
@@ -140,7 +162,10 @@ pub struct MessageId {
 
 impl fmt::Display for MessageId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}", self.sender, self.r.0, self.s.0)
+        match self.r {
+            Incarnation::UNNAMED => write!(f, "{}/-/{}", self.sender, self.s.0),
+            r => write!(f, "{}/{}/{}", self.sender, r.0, self.s.0),
+        }
     }
 }
 

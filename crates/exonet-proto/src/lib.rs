@@ -13,5 +13,5 @@ pub mod node;
 pub mod time;
 pub mod wire;
 
-pub use id::{Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot};
+pub use id::{Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp};
 pub use time::{Mono, Now, Wall};

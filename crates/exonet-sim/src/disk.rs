@@ -2,19 +2,23 @@
 
 use core::time::Duration;
 
-use exonet_proto::Mono;
-use exonet_proto::node::Batch;
+use exonet_proto::node::{Batch, Boot};
+use exonet_proto::{Mono, NodeId, Stamp};
 
 use crate::{Coverage, Dice};
 
-/// A disk that holds `D`, takes its time, and may fail in every way that a node has to expect.
+/// A disk that holds `D`, `latest` and the strays, takes its time, and may fail in every way that a node has to expect.
 ///
 /// It does not lie: what it has said to be durable is. What it has not said, a crash may lose, tear or keep. A
 /// torn record does not match its checksum, so that a boot finds the one before.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// `D`, as a boot would find it.
     pub clock: u64,
+    /// `latest`.
+    pub latest: Stamp,
+    /// Senders whose clocks are far ahead.
+    pub strays: Vec<(NodeId, Stamp)>,
     /// A write takes up to this, at random.
     pub latency: Duration,
     /// Writes do not end while this is so; a crash ends them.
@@ -28,7 +32,27 @@ pub struct Disk {
 impl Disk {
     /// A disk whose writes take up to `latency`.
     pub const fn slow(latency: Duration) -> Self {
-        Self { clock: 0, latency, stuck: false, broken: false, full: false }
+        Self {
+            clock: 0,
+            latest: Stamp::NONE,
+            strays: Vec::new(),
+            latency,
+            stuck: false,
+            broken: false,
+            full: false,
+        }
+    }
+
+    pub(crate) fn boot(&self) -> Boot {
+        Boot::Stored { clock: self.clock, latest: self.latest, strays: self.strays.clone() }
+    }
+
+    fn keep(&mut self, batch: &Batch) {
+        self.clock = batch.clock;
+        self.latest = batch.latest;
+        if let Some(strays) = &batch.strays {
+            self.strays = strays.to_vec();
+        }
     }
 
     pub(crate) fn begin(&self, now: Mono, batch: Batch, dice: &mut Dice) -> (Mono, Batch) {
@@ -42,10 +66,10 @@ impl Disk {
     }
 
     /// A write comes to its end. False: it fails.
-    pub(crate) fn finish(&mut self, batch: Batch) -> bool {
+    pub(crate) fn finish(&mut self, batch: &Batch) -> bool {
         let works = !self.broken && !self.full;
         if works {
-            self.clock = batch.clock;
+            self.keep(batch);
         }
         works
     }
@@ -56,7 +80,7 @@ impl Disk {
         self.full = false;
         let Some(batch) = under_way else { return };
         match dice.below(4) {
-            0 | 1 if writable => self.clock = batch.clock,
+            0 | 1 if writable => self.keep(&batch),
             2 => coverage.writes_torn += 1,
             _ => coverage.writes_lost += 1,
         }

@@ -165,7 +165,7 @@ impl World {
         };
         self.coverage.crashes += 1;
         self.forget(node.0, &host.node);
-        let under_way = host.persisting.map(|(_, batch)| batch);
+        let under_way = host.persisting.take().map(|(_, batch)| batch);
         self.ledger.orphan(host.die());
         if let Some(disk) = &mut host.disk {
             disk.crash(under_way, &mut dice, &mut self.coverage);
@@ -184,7 +184,7 @@ impl World {
             return false;
         };
         let boot = match &host.disk {
-            Some(disk) => Boot::Stored { clock: disk.clock },
+            Some(disk) => disk.boot(),
             None => {
                 self.gone.push(host.node.id());
                 host.secret = secret;

@@ -113,8 +113,8 @@ impl Host {
 
     /// When the write under way is done, if there is one and its disk is not stuck.
     pub(crate) fn writes_until(&self) -> Option<Mono> {
-        let stuck = self.disk.is_some_and(|disk| disk.stuck);
-        self.persisting.filter(|_| !stuck).map(|(at, _)| at)
+        let stuck = self.disk.as_ref().is_some_and(|disk| disk.stuck);
+        self.persisting.as_ref().filter(|_| !stuck).map(|(at, _)| *at)
     }
 
     /// The process dies: all that it held in memory is gone.

@@ -81,7 +81,12 @@ impl Ledger {
     fn called(&mut self, message: u64, called: (Incarnation, Slot)) {
         let Some(entry) = self.entries.get_mut(&message) else { return };
         let bound = *entry.bound.get_or_insert(called);
-        if bound != called {
+        // One end may not know the receiver's name for what was sent early.
+        let unnamed = [bound.0, called.0].contains(&Incarnation::UNNAMED);
+        if bound.0 == Incarnation::UNNAMED {
+            entry.bound = Some(called);
+        }
+        if bound.1 != called.1 || (bound.0 != called.0 && !unnamed) {
             self.report(Breach::Misnamed { message, bound, called });
         }
     }

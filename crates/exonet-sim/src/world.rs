@@ -155,7 +155,7 @@ impl World {
         let now = self.clock(NodeIndex(index));
         let address = self.fresh_address();
         self.owners.insert(address, index);
-        let boot = disk.map_or(Boot::Ephemeral, |disk| Boot::Stored { clock: disk.clock });
+        let boot = disk.as_ref().map_or(Boot::Ephemeral, Disk::boot);
         let node = Node::new(config.clone(), SecretKey::from_bytes(secret), boot, self.dice.bytes(), now);
         self.checks.settles(node.id(), index);
         self.hosts.insert(index, Host::new(node, secret, config, address, disk, self.now));
@@ -508,7 +508,7 @@ impl World {
         let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
             return;
         };
-        if disk.finish(batch) {
+        if disk.finish(&batch) {
             host.node.handle_persisted(now, batch.lsn);
         } else {
             self.coverage.writes_failed += 1;

@@ -100,7 +100,7 @@ fn a_tiny_block_and_a_slow_disk_lose_nothing() {
         let mut world = World::new(seed, bad_link(0.02));
         let block = 4 << world.dice().below(5);
         let disk = Some(Disk::slow(20 * MS));
-        let nodes = [world.add_on(tiny(block), disk), world.add_on(tiny(block), disk)];
+        let nodes = [world.add_on(tiny(block), disk.clone()), world.add_on(tiny(block), disk)];
         traffic(&mut world, nodes, 60, |_, _| {});
         settled(&mut world, 60 * SECOND, &format!("seed {seed}, block {block}"));
         common::all_delivered(&world, &format!("seed {seed}"));
@@ -117,7 +117,8 @@ fn nothing_leaves_before_the_first_block_is_durable() {
     world.send(a, b, 100).unwrap();
     world.run_for(100 * MS);
     assert_eq!(world.sent_by(b), 0);
-    world.run_for(10_100 * SECOND);
+    // The stamp of what came first takes another write.
+    world.run_for(20_200 * SECOND);
     assert_eq!(world.ledger.totals().delivered, 2);
 }
 
@@ -213,7 +214,8 @@ fn what_never_left_is_withdrawn_with_certainty() {
     let address = world.address(b).unwrap();
     world.remove(b);
     let deadline = Some(world.now() + 5 * SECOND);
-    let message = |deadline| exonet_proto::node::Outgoing { deadline, ..Default::default() };
+    let early = exonet_proto::node::Early::No;
+    let message = |deadline| exonet_proto::node::Outgoing { deadline, early, ..Default::default() };
     let keys = world.with(a, |node, now| {
         [None, deadline, None].map(|deadline| node.send(now, gone, &[address], message(deadline)).unwrap())
     });

@@ -289,7 +289,7 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
                 if let Some(ask) = asked {
                     let hi = Slot(ask.s.0 + ask.n);
                     let claim = exonet_proto::wire::Claim { hi, lo: ask.s, up: ask.s, credit: MAX_NUMBER };
-                    writer.state_live(Incarnation(0), Incarnation(1), claim, [], 0);
+                    writer.state_live(Incarnation(0), Incarnation(1), None, claim, [], 0);
                 }
                 for ((r, s), prefix, limit) in lies {
                     let islands = (0..32).map(|i| prefix / 2 + i * 10..prefix / 2 + i * 10 + 5);

@@ -34,7 +34,7 @@ fn grant(intruder: &mut Intruder, world: &mut World) {
     let (lo, hi) = (ask.s, Slot(ask.s.0 + ask.n));
     let claim = exonet_proto::wire::Claim { hi, lo, up: hi, credit: MAX_NUMBER };
     intruder.say(world, |writer| {
-        writer.state_live(Incarnation(0), Incarnation(1), claim, std::iter::once(lo.0..hi.0), 1);
+        writer.state_live(Incarnation(0), Incarnation(1), None, claim, std::iter::once(lo.0..hi.0), 1);
     });
 }
 

@@ -11,7 +11,7 @@ use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::crypto::{Cookie, CookieJar, OpeningMac, Retry, RetryKey};
 use exonet_proto::node::{Config, Limits, Outgoing};
 use exonet_proto::wire::{self, Ask, Claim, Params};
-use exonet_proto::{Incarnation, MAX_NUMBER, Mono, Slot, Wall};
+use exonet_proto::{Incarnation, MAX_NUMBER, Mono, Slot, Stamp, Wall};
 use exonet_sim::hostile::{Impostor, Said};
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
@@ -50,7 +50,7 @@ fn a_victim_named_in_the_first_packet_gets_no_openings() {
     let slots = Claim { hi: Slot(100), lo: Slot(0), up: Slot(100), credit: MAX_NUMBER };
     let packet = intruder.it.packet(|writer| {
         writer.ping();
-        writer.state_live(Incarnation(0), Incarnation(1), slots, [], 0);
+        writer.state_live(Incarnation(0), Incarnation(1), None, slots, [], 0);
     });
     world.inject(nobody, intruder.to, packet.unwrap());
     let id = intruder.it.id();
@@ -114,7 +114,7 @@ fn challenges_from_elsewhere_are_answered_within_bounds() {
                 writer.path_challenge(i.to_be_bytes());
             }
             if i % 3 == 0 {
-                writer.ask(Ask { s: Slot(i), n: 10, l: Slot(0) });
+                writer.ask(Ask { s: Slot(i), n: 10, l: Slot(0), ts: Stamp::NONE });
             }
         });
         world.inject(nobodies[(i / 50) as usize % 4], intruder.to, packet.unwrap());

@@ -100,9 +100,9 @@ fn claims_about_anything_hurt_nobody_else() {
             let claim = Claim { hi: Slot(hi), lo: Slot(lo), up: Slot(up), credit };
             let free: Vec<_> = (0..intruder.it.below(60)).map(|i| lo + i * 3..lo + i * 3 + 2).collect();
             intruder.say(world, |writer| {
-                writer.state_live(Incarnation(b), Incarnation(r), claim, free, 60);
-                writer.state_live(Incarnation(0), Incarnation(r), claim, [], 0);
-                writer.state_gone(Incarnation(r), Incarnation(b));
+                writer.state_live(Incarnation(b), Incarnation(r), None, claim, free, 60);
+                writer.state_live(Incarnation(0), Incarnation(r), None, claim, [], 0);
+                writer.state_gone(Incarnation(r), Incarnation(b), None);
                 writer.token(Incarnation(r), Slot(hi));
                 writer.abandoned(Incarnation(r), credit);
             });

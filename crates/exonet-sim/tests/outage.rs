@@ -131,7 +131,8 @@ fn many_short_outages_one_after_the_other() {
 fn what_a_record_delivered_before_it_went_is_known() {
     let link = LinkConfig::perfect(10 * MS);
     let mut world = World::new(1, link.clone());
-    let (a, b) = (world.add(Config { clock_block: 4, ..patient() }, true), world.add(patient(), true));
+    let config = Config { clock_block: 4, early: false, ..patient() };
+    let (a, b) = (world.add(config, true), world.add(patient(), true));
     world.disk(a).unwrap().stuck = true;
     for _ in 0..4 {
         world.send(a, b, 100).unwrap();

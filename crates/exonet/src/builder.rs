@@ -6,7 +6,9 @@ use core::time::Duration;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
+use exonet_proto::Stamp;
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Boot, Config, Limits, Node as Core};
 use zeroize::Zeroizing;
@@ -95,6 +97,14 @@ impl Builder {
         self
     }
 
+    /// Whether first messages to a peer without a channel leave beside its opening: one trip, where clocks agree.
+    /// They are encrypted to the peer's long-term key, so without forward secrecy against its theft; each message
+    /// may say otherwise. Default: true.
+    pub fn early(mut self, early: bool) -> Self {
+        self.config.early = early;
+        self
+    }
+
     /// Changes any setting of the core.
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
@@ -116,6 +126,7 @@ impl Builder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let socket = bind(self.bind.as_deref())?;
         let (key, boot, store) = self.identity.open().await?;
+        tokio::time::sleep(former_life(&boot)).await;
         let seed = *random()?;
 
         let clock = Clock::start();
@@ -148,11 +159,22 @@ impl Identity {
                 let fresh = random()?;
                 let open = move || StateDir::open_or_create(path, || fresh);
                 let dir = tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??;
-                let (key, clock) = (SecretKey::from_bytes(**dir.secret()), dir.load().d);
-                Ok((key, Boot::Stored { clock }, Some(Arc::new(dir))))
+                let (key, record) = (SecretKey::from_bytes(**dir.secret()), dir.load());
+                let (clock, latest) = (record.d, Stamp(record.latest));
+                let boot = Boot::Stored { clock, latest, strays: dir.strays().to_vec() };
+                Ok((key, boot, Some(Arc::new(dir))))
             }
         }
     }
+}
+
+/// How long it is until stamps are of this life. First messages under those of a former one, which may have been taken
+/// by it, end Unknown; `latest` is written half a second ahead, so that is the most after a crash.
+fn former_life(boot: &Boot) -> Duration {
+    const MOST: Duration = Duration::from_millis(500);
+    let Boot::Stored { latest, .. } = boot else { return Duration::ZERO };
+    let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    Duration::from_nanos(latest.0).saturating_sub(since_1970).min(MOST)
 }
 
 fn random() -> Result<Zeroizing<[u8; 32]>, BuildError> {

@@ -280,9 +280,15 @@ impl Writer {
             None => shared.step(|engine, now| engine.core.handle_persisted(now, batch.lsn)),
             Some(store) => {
                 let store = Arc::clone(store);
-                let record = ClockRecord { d: batch.clock, ..store.load() };
-                let write = tokio::task::spawn_blocking(move || store.store(record));
-                self.task = Some((batch.lsn, write));
+                let record = ClockRecord { d: batch.clock, latest: batch.latest.0 };
+                let lsn = batch.lsn;
+                let write = tokio::task::spawn_blocking(move || {
+                    if let Some(strays) = &batch.strays {
+                        store.store_strays(strays)?;
+                    }
+                    store.store(record)
+                });
+                self.task = Some((lsn, write));
             }
         }
     }

@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use exonet_proto::Mono;
-use exonet_proto::node::{Outgoing, Priority};
+use exonet_proto::node::{Early, Outgoing, Priority};
 
 /// A message to send: a body, and how it is to be treated.
 ///
@@ -18,6 +18,7 @@ pub struct Message {
     body: Bytes,
     priority: Priority,
     deadline: Option<Duration>,
+    early: Early,
 }
 
 impl Message {
@@ -48,9 +49,17 @@ impl Message {
         self
     }
 
+    /// Whether it may leave beside the opening of a channel, before that has keys of its own: see
+    /// [`Builder::early`](crate::Builder::early).
+    #[must_use]
+    pub fn early(mut self, early: bool) -> Self {
+        self.early = if early { Early::Yes } else { Early::No };
+        self
+    }
+
     pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {
         let deadline = self.deadline.map(|span| now + span);
-        Outgoing { tag: self.tag, body: self.body, priority: self.priority, deadline }
+        Outgoing { tag: self.tag, body: self.body, priority: self.priority, deadline, early: self.early }
     }
 }
 

@@ -104,6 +104,12 @@ fn counters(node: &str) -> Vec<(Counter, Figure)> {
         (counter!("exonet_openings_refused_total", "node" => node.clone()), |s| s.openings_refused),
         (counter!("exonet_handshakes_total", "node" => node.clone()), |s| s.handshakes),
         (counter!("exonet_retries_total", "node" => node.clone()), |s| s.retries),
+        (counter!("exonet_early_sent_total", "node" => node.clone()), |s| s.early_sent),
+        (counter!("exonet_early_slowed_total", "node" => node.clone()), |s| s.early_slowed),
+        (counter!("exonet_early_challenged_total", "node" => node.clone()), |s| s.early_challenged),
+        (counter!("exonet_early_received_total", "node" => node.clone()), |s| s.early_received),
+        (counter!("exonet_stamps_stale_total", "node" => node.clone()), |s| s.stamps_stale),
+        (counter!("exonet_stamps_ahead_total", "node" => node.clone()), |s| s.stamps_ahead),
         (counter!("exonet_evictions_total", "node" => node.clone()), |s| s.evictions),
         (counter!("exonet_dropped_for_room_total", "node" => node), |s| s.dropped_for_room),
     ]

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{builder, nobody, node, pair, within};
+use common::{builder, cautious, nobody, node, pair, within};
 use exonet::{Allow, BuildError, CancelError, Closed, Message, Node, Outcome, SendError, Status};
 
 const SOON: Duration = Duration::from_millis(50);
@@ -15,7 +15,7 @@ const LATE: Duration = Duration::from_secs(30);
 
 #[tokio::test]
 async fn cancelled_before_it_leaves_is_certain() {
-    let (alice, to) = (node().await, nobody().await);
+    let (alice, to) = (cautious().await, nobody().await);
     within(async {
         let receipt = alice.send(&to, "never mind").await.unwrap();
         assert_eq!(receipt.status(), Status::Queued);
@@ -51,7 +51,8 @@ async fn dropping_a_receipt_cancels_nothing() {
 
 #[tokio::test]
 async fn a_permit_holds_a_place_and_gives_it_back() {
-    let alice = builder().config(|config| config.limits.queued_messages = 2).build().await.unwrap();
+    let alice =
+        builder().early(false).config(|config| config.limits.queued_messages = 2).build().await.unwrap();
     let to = nobody().await;
     within(async {
         let (first, second) = (alice.reserve(&to).await.unwrap(), alice.reserve(&to).await.unwrap());
@@ -70,7 +71,8 @@ async fn a_permit_holds_a_place_and_gives_it_back() {
 
 #[tokio::test]
 async fn room_goes_to_those_who_wait_in_their_order() {
-    let alice = builder().config(|config| config.limits.queued_messages = 1).build().await.unwrap();
+    let alice =
+        builder().early(false).config(|config| config.limits.queued_messages = 1).build().await.unwrap();
     let to = nobody().await;
     within(async {
         let first = alice.send(&to, "0").await.unwrap();
@@ -97,7 +99,7 @@ async fn room_goes_to_those_who_wait_in_their_order() {
 
 #[tokio::test]
 async fn close_returns_what_is_open_when_the_peer_does_not_exist() {
-    let (alice, to) = (node().await, nobody().await);
+    let (alice, to) = (cautious().await, nobody().await);
     within(async {
         let mut receipt = alice.send(&to, "anyone?").await.unwrap();
         let open = alice.close(SOON).await;
@@ -156,7 +158,7 @@ async fn what_has_arrived_can_be_taken_after_close() {
 
 #[tokio::test]
 async fn the_last_handle_settles_every_receipt() {
-    let (alice, to) = (node().await, nobody().await);
+    let (alice, to) = (cautious().await, nobody().await);
     within(async {
         let receipt = alice.send(&to, "?").await.unwrap();
         let permit = alice.reserve(&to).await.unwrap();
@@ -175,7 +177,7 @@ fn a_runtime_that_ends_settles_every_receipt() {
     let start = || tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let runtime = start();
     let (alice, mut receipt) = runtime.block_on(async {
-        let (alice, to) = (node().await, nobody().await);
+        let (alice, to) = (cautious().await, nobody().await);
         let receipt = alice.send(&to, "?").await.unwrap();
         (alice, receipt)
     });
@@ -324,7 +326,7 @@ async fn an_unspecified_address_serves_both_families() {
         for (own, address) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
             let alice = Node::builder(Allow::anyone()).bind(own).build().await.unwrap();
             let to = exonet::PeerAddr::new(bob.id(), [format!("{address}:{port}")]).unwrap();
-            let receipt = alice.send(&to, "hello").await.unwrap();
+            let receipt = alice.send(&to, Message::new("hello").early(false)).await.unwrap();
             assert_eq!(bob.recv().await.unwrap().from, alice.id());
             assert_eq!(receipt.await.outcome, Outcome::Delivered);
             assert_eq!(bob.peer_stats(&alice.id()).unwrap().remote, Some(alice.local_addr()));

@@ -32,7 +32,12 @@ struct Summary {
     max_ms: Option<f64>,
     address: Option<String>,
     mtu: Option<u16>,
+    /// How far this machine's clock is ahead of the peer's.
+    clock_ahead_s: Option<f64>,
 }
+
+/// Clocks further apart than this make first messages slow.
+const APART: f64 = 10.0;
 
 /// Round trips so far.
 #[derive(Debug, Default)]
@@ -105,6 +110,17 @@ fn sum_up(
     if let (Some(address), Some(mtu)) = (&address, mtu) {
         settings.output.text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
     }
+    let clock_ahead_s = stats.as_ref().and_then(|stats| stats.clock_ahead).map(seconds);
+    if let Some(ahead) = clock_ahead_s.filter(|ahead| ahead.abs() > APART) {
+        let (apart, which) = (
+            units::span(Duration::from_secs_f64(ahead.abs())),
+            if ahead > 0.0 { "ahead of" } else { "behind" },
+        );
+        let text = format!(
+            "clock       {apart} {which} the peer's: first messages to it take the slow way, three trips"
+        );
+        settings.output.text(&text)?;
+    }
     settings.output.line(&Summary {
         r#type: "summary",
         end: if interrupted { "interrupted" } else { "done" },
@@ -115,7 +131,13 @@ fn sum_up(
         max_ms: max.map(milliseconds),
         address,
         mtu,
+        clock_ahead_s,
     })
+}
+
+#[allow(clippy::cast_precision_loss)] // a clock is never right to the nanosecond
+fn seconds(nanos: i64) -> f64 {
+    nanos as f64 / 1e9
 }
 
 fn milliseconds(span: Duration) -> f64 {

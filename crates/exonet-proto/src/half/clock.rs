@@ -1,6 +1,7 @@
 //! The one integer that survives: `ck`, its durable bound `D`, and the amnesia frontier `b`.
 
-use crate::id::{Incarnation, MAX_NUMBER, Slot};
+use super::{Bound, Stamps};
+use crate::id::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// The clock of a node: the source of every slot number and incarnation it will ever use.
 ///
@@ -16,6 +17,7 @@ pub struct Clock {
     /// The highest number in use; decides when the next block is wanted.
     used: u64,
     block: u64,
+    stamps: Stamps,
 }
 
 /// The block of `D` unless configured otherwise: one forced write per boot in practice.
@@ -24,21 +26,33 @@ pub const DEFAULT_BLOCK: u64 = 1 << 32;
 impl Clock {
     /// The clock of a node whose identity dies with it: nothing needs to be durable.
     pub const fn ephemeral() -> Self {
-        Self { ck: 0, b: Incarnation(0), durable: MAX_NUMBER, used: 0, block: DEFAULT_BLOCK }
+        let stamps = Stamps::ephemeral();
+        Self { ck: 0, b: Incarnation(0), durable: MAX_NUMBER, used: 0, block: DEFAULT_BLOCK, stamps }
     }
 
-    /// Boots a memory-only node from its durable `D`. Whatever it knew is forgotten, hence `b = ck`.
+    /// Boots a memory-only node from its durable `D` and `latest`. Whatever it knew is forgotten, hence `b = ck`
+    /// and `tb = latest`.
     ///
     /// No number can be used before the first [`Clock::persisted`]. `block` is at least 1.
-    pub fn boot(durable: u64, block: u64) -> Self {
+    pub fn boot(durable: u64, latest: Stamp, block: u64) -> Self {
         let durable = durable.min(MAX_NUMBER);
-        Self::recover(durable, Incarnation(durable), block)
+        Self::recover(durable, Incarnation(durable), Stamps::boot(latest), block)
     }
 
     /// Boots a journaled node: nothing is forgotten, so `b` is what it was. Otherwise as [`Clock::boot`].
-    pub fn recover(durable: u64, b: Incarnation, block: u64) -> Self {
+    pub fn recover(durable: u64, b: Incarnation, stamps: Stamps, block: u64) -> Self {
         let durable = durable.min(MAX_NUMBER);
-        Self { ck: durable, b, durable, used: durable, block: block.max(1) }
+        Self { ck: durable, b, durable, used: durable, block: block.max(1), stamps }
+    }
+
+    /// What is known of stamps.
+    pub const fn stamps(&self) -> &Stamps {
+        &self.stamps
+    }
+
+    /// As [`Clock::stamps`], for what the disk and forgetfulness bring.
+    pub const fn stamps_mut(&mut self) -> &mut Stamps {
+        &mut self.stamps
     }
 
     /// `ck`: where a new sender record starts; above every incarnation handed out.
@@ -93,8 +107,9 @@ impl Clock {
     }
 
     /// A record of incarnation `r` is evicted: what it knew is unknown from now on.
-    pub(super) fn forget(&mut self, r: Incarnation) {
+    pub(super) fn forget(&mut self, r: Incarnation, bound: &mut Bound) {
         self.b = self.b.max(Incarnation(r.0 + 1));
+        self.stamps.evict(bound);
     }
 }
 
@@ -104,7 +119,7 @@ mod tests {
 
     #[test]
     fn a_booted_clock_hands_out_nothing_before_its_block_is_durable() {
-        let mut clock = Clock::boot(7, 4);
+        let mut clock = Clock::boot(7, Stamp::NONE, 4);
         assert_eq!((clock.ck(), clock.b(), clock.limit()), (7, Incarnation(7), Slot(7)));
         assert_eq!(clock.incarnate(), None);
         assert_eq!(clock.wanted(), Some(11));
@@ -115,7 +130,7 @@ mod tests {
 
     #[test]
     fn the_next_block_is_wanted_ahead_of_need() {
-        let mut clock = Clock::boot(0, 8);
+        let mut clock = Clock::boot(0, Stamp::NONE, 8);
         clock.persisted(8);
         clock.asked(Slot(4));
         assert_eq!(clock.wanted(), None);
@@ -127,7 +142,7 @@ mod tests {
 
     #[test]
     fn the_end_of_the_numbers_is_an_end_and_no_overflow() {
-        let mut clock = Clock::boot(MAX_NUMBER, 8);
+        let mut clock = Clock::boot(MAX_NUMBER, Stamp::NONE, 8);
         assert_eq!(clock.wanted(), None);
         assert_eq!(clock.incarnate(), None);
         clock.persisted(u64::MAX);
@@ -137,8 +152,8 @@ mod tests {
     #[test]
     fn forgetting_raises_the_frontier_and_never_lowers_it() {
         let mut clock = Clock::ephemeral();
-        clock.forget(Incarnation(5));
-        clock.forget(Incarnation(2));
+        clock.forget(Incarnation(5), &mut Bound::default());
+        clock.forget(Incarnation(2), &mut Bound::default());
         assert_eq!(clock.b(), Incarnation(6));
     }
 }

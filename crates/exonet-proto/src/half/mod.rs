@@ -7,26 +7,31 @@
 //! * One [`Clock`] per node. One [`Sender`] per peer while there is something to send, one `Option<Receiver>` per
 //!   peer that sends. Each is advanced only by the calls here.
 //! * [`Sender::bind`] before the token leaves; [`Sender::ask`] only after everything that can be bound is.
-//! * Whatever arrives goes to [`Receiver::on_ask`], [`Receiver::take`], [`Sender::on_state`]; the answer to an ASK
-//!   with `n > 0` and to every token is [`State::of`].
+//! * Whatever arrives goes to [`Receiver::on_ask`], [`Receiver::take`], [`Sender::on_state`]; [`Answer`] says what
+//!   answers an ASK; the answer to every token is [`State::of`].
+//! * [`Sender::open_early`] sends the first messages beside the first ASK, under a stamp in place of an incarnation;
+//!   [`Receiver::name`] gives such a message the name of the incarnation that it has met, if it may be delivered.
 //! * A STATE that finds no sender record is answered with [`Ask::farewell`] if it is live.
 
 mod clock;
+mod early;
 mod interval;
 mod receiver;
 mod sender;
+mod stamps;
 #[cfg(test)]
 mod tests;
 mod tokens;
 
 pub use clock::{Clock, DEFAULT_BLOCK};
 pub use interval::IntervalSet;
-pub use receiver::Receiver;
-pub use sender::Sender;
+pub use receiver::{Answer, Receiver};
+pub use sender::{Progress, Sender};
+pub use stamps::{Bound, Stamps};
 
-use crate::id::{Incarnation, MAX_NUMBER, Slot};
+use crate::id::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
-/// `ASK(s, n, l)`: the sender wants the slots `[s, s+n)` and has nothing open below `l`.
+/// `ASK(s, n, l, ts)`: the sender wants the slots `[s, s+n)` and has nothing open below `l`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Ask {
     /// The first number wanted.
@@ -35,13 +40,15 @@ pub struct Ask {
     pub n: u64,
     /// The frontier: no message below is open.
     pub l: Slot,
+    /// The stamp of the sender's record while a message that was sent early under it is open, else none.
+    pub ts: Stamp,
 }
 
 impl Ask {
     /// `ASK(ck, 0, ck)`: this node has nothing open for the peer.
     pub fn farewell(clock: &Clock) -> Self {
         let ck = Slot(clock.ck());
-        Self { s: ck, n: 0, l: ck }
+        Self { s: ck, n: 0, l: ck, ts: Stamp::NONE }
     }
 
     /// One past the last number wanted, unless it is above [`MAX_NUMBER`].
@@ -50,7 +57,7 @@ impl Ask {
     }
 }
 
-/// `STATE(b, r, live, ...)`: what the receiver knows, in place of grants and acknowledgements.
+/// `STATE(b, r, live, ..., tb)`: what the receiver knows, in place of grants and acknowledgements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// The amnesia frontier: incarnations below that are not live are of unknown outcome.
@@ -60,6 +67,9 @@ pub struct State {
     pub r: Incarnation,
     /// The claim of the live record, if there is one.
     pub live: Option<Claim>,
+    /// What was accepted under stamps up to this may have been forgotten. None: the STATE does not say; nothing
+    /// that was sent early gets a slot's name by it.
+    pub tb: Option<Stamp>,
 }
 
 /// What a live record claims about the slots `lo <= s < up`, and grants up to `hi`.
@@ -75,6 +85,13 @@ pub struct Claim {
     pub free: IntervalSet,
     /// Distinct body bytes that the sender may ever have sent under `r`.
     pub credit: u64,
+}
+
+impl Claim {
+    /// Whether it says anything of `s`: that it is free, or that it was delivered.
+    pub fn covers(&self, s: Slot) -> bool {
+        self.lo <= s && s < self.hi.min(self.up)
+    }
 }
 
 /// What a STATE proves about a token.

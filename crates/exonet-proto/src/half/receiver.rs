@@ -1,7 +1,7 @@
 //! `R[i]`: the receiver record of a half-connection.
 
-use super::{Ask, Claim, Clock, IntervalSet, State};
-use crate::id::{Incarnation, Slot};
+use super::{Ask, Bound, Claim, Clock, IntervalSet, State};
+use crate::id::{Incarnation, Slot, Stamp};
 
 /// What one node holds to receive from one peer: which slots are free, under which incarnation.
 ///
@@ -18,40 +18,71 @@ pub struct Receiver {
     frozen: bool,
     /// The furthest ASK that was not met in full.
     unmet: Option<Ask>,
+    /// The stamp under which messages are accepted: a second name of `r`.
+    ets: Stamp,
+}
+
+/// What has to answer an ASK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Answer {
+    /// Nothing: it wanted nothing, or made no sense.
+    Nothing,
+    /// A STATE.
+    State,
+    /// A CHALLENGE: its stamp is above everything that this node may accept, and nothing was granted.
+    Challenge,
 }
 
 impl Receiver {
     /// *on ASK*. `grant` is how many slots the node is willing to have free for this peer **beyond** those that
-    /// are; creates the record when there is none and some are granted. An ASK with overflowing numbers is
-    /// ignored. A STATE is owed when the ASK wanted something, i.e. `n > 0`.
-    pub fn on_ask(record: &mut Option<Self>, clock: &mut Clock, ask: Ask, grant: u64) {
-        let Some(end) = ask.end() else { return };
+    /// are; creates the record when there is none and some are granted. `bound` is what is known of the sender's
+    /// stamps. An ASK with overflowing numbers is ignored.
+    pub fn on_ask(
+        record: &mut Option<Self>,
+        bound: &mut Bound,
+        clock: &mut Clock,
+        ask: Ask,
+        grant: u64,
+    ) -> Answer {
+        let Some(end) = ask.end() else { return Answer::Nothing };
         if let Some(this) = record {
             this.pass(ask.l);
-            if this.frozen && this.free.is_empty() {
+            if this.frozen && this.is_drained() {
                 *record = None;
             }
         }
         if ask.n == 0 {
-            return;
+            return Answer::Nothing;
+        }
+        let is_new = ask.ts > clock.stamps().bound(*bound);
+        if is_new && ask.ts > clock.stamps().latest() {
+            return Answer::Challenge;
         }
         if record.is_none() && grant > 0 {
             *record = clock.incarnate().map(|r| Self::new(r, ask));
         }
-        if let Some(this) = record.as_mut().filter(|this| !this.frozen) {
+        let Some(this) = record else { return Answer::State };
+        if !this.frozen {
             this.grow(ask, end, grant);
         }
+        clock.stamps_mut().raise(bound, ask.ts);
+        if is_new {
+            this.ets = ask.ts;
+        }
+        Answer::State
     }
 
     /// A record as the journal has it. Its removal may have been claimed before a crash, so it never grows again:
     /// it drains, and the next incarnation follows.
-    pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet) -> Self {
-        Self { r, hi, free, l, frozen: true, unmet: None }
+    pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet, ets: Stamp) -> Self {
+        Self { r, hi, free, l, frozen: true, unmet: None, ets }
     }
 
     /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
     fn new(r: Incarnation, ask: Ask) -> Self {
-        Self { r, hi: ask.s, free: IntervalSet::new(), l: ask.l, frozen: false, unmet: None }
+        let (hi, free) = (ask.s, IntervalSet::new());
+        Self { r, hi, free, l: ask.l, frozen: false, unmet: None, ets: Stamp::NONE }
     }
 
     /// The sender has nothing open below `l`: those slots serve nobody, and nobody waits for them.
@@ -59,6 +90,9 @@ impl Receiver {
         self.free.remove_below(l.0);
         self.l = self.l.max(l);
         self.unmet = self.unmet.filter(|unmet| unmet.end() > Some(l));
+        if l >= self.hi {
+            self.ets = Stamp::NONE;
+        }
     }
 
     fn grow(&mut self, ask: Ask, end: Slot, grant: u64) {
@@ -77,12 +111,12 @@ impl Receiver {
 
     /// Room has appeared: the unmet ASK arrives again, as the network could have it. True when slots were
     /// granted, and a STATE should tell.
-    pub fn retry(record: &mut Option<Self>, clock: &mut Clock, grant: u64) -> bool {
+    pub fn retry(record: &mut Option<Self>, bound: &mut Bound, clock: &mut Clock, grant: u64) -> bool {
         let Some(this) = record else { return false };
         let (Some(ask), before) = (this.unmet, this.hi) else {
             return false;
         };
-        Self::on_ask(record, clock, ask, grant);
+        let _: Answer = Self::on_ask(record, bound, clock, ask, grant);
         record.as_ref().is_some_and(|this| this.hi > before)
     }
 
@@ -94,6 +128,17 @@ impl Receiver {
     /// This record's incarnation.
     pub fn incarnation(&self) -> Incarnation {
         self.r
+    }
+
+    /// *on EARLY*: the name under which the message that was sent early to `s` under `ts` may be delivered. From
+    /// here on it is a token like any other: its slot decides.
+    pub fn name(&self, s: Slot, ts: Stamp) -> Option<Incarnation> {
+        (ts.is_some() && self.ets == ts && self.free.contains(s.0)).then_some(self.r)
+    }
+
+    /// The stamp under which messages are accepted, for the journal.
+    pub fn stamp(&self) -> Stamp {
+        self.ets
     }
 
     /// True when the token `(s, r)` may be delivered: its slot is free, under this very incarnation.
@@ -112,20 +157,20 @@ impl Receiver {
         self.free.count()
     }
 
-    /// True when no slot is free: then the record may be dropped at any time.
+    /// True when no slot is free and no stamp names the record: then it may be dropped at any time.
     pub fn is_drained(&self) -> bool {
-        self.free.is_empty()
+        self.free.is_empty() && !self.ets.is_some()
     }
 
     /// True when the sender has nothing open below the grant frontier and waits for nothing above it: the record
     /// has done its work.
     pub fn is_passed(&self) -> bool {
-        self.free.is_empty() && self.l >= self.hi && self.unmet.is_none()
+        self.is_drained() && self.l >= self.hi && self.unmet.is_none()
     }
 
     /// *evict*: forgets the record though slots are free. What was bound to them is unknown from now on.
-    pub fn evict(self, clock: &mut Clock) {
-        clock.forget(self.r);
+    pub fn evict(self, bound: &mut Bound, clock: &mut Clock) {
+        clock.forget(self.r, bound);
     }
 
     /// The claim of this record about every slot from `l` to its grant frontier. `credit` is the byte credit.
@@ -140,11 +185,12 @@ impl Receiver {
 }
 
 impl State {
-    /// The STATE that answers for `record`, live or not.
-    pub fn of(record: Option<&Receiver>, clock: &Clock, credit: u64) -> Self {
+    /// The STATE that answers for `record`, live or not, to the sender of this `bound`.
+    pub fn of(record: Option<&Receiver>, bound: Bound, clock: &Clock, credit: u64) -> Self {
+        let (b, tb) = (clock.b(), Some(clock.stamps().amnesia(bound)));
         match record {
-            Some(this) => Self { b: clock.b(), r: this.r, live: Some(this.claim(credit)) },
-            None => Self { b: clock.b(), r: Incarnation(clock.ck()), live: None },
+            Some(this) => Self { b, r: this.r, live: Some(this.claim(credit)), tb },
+            None => Self { b, r: Incarnation(clock.ck()), live: None, tb },
         }
     }
 }

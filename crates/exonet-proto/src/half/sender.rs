@@ -1,14 +1,16 @@
 //! `S[j]`: the sender record of a half-connection.
 
+use super::early::Early;
 use super::tokens::Tokens;
 use super::{Ask, Clock, State, Verdict};
-use crate::id::{Incarnation, Slot};
+use crate::id::{Incarnation, Slot, Stamp};
 
 /// What one node holds to send to one peer: the numbers it asked for, the envelopes it holds, the messages it
 /// has bound to them. Generic over the message, which this layer never looks at.
 ///
-/// `e <= sck <= hi`. Envelopes are `[e, sck)`, all of incarnation `r`. A record lives from the first message
-/// until [`Sender::close`]; then one integer remains, in the [`Clock`].
+/// `sck <= hi`. Envelopes are `[e, sck)`, all of incarnation `r`; only while the numbers of early messages are not
+/// granted is `e` above `sck`. A record lives from the first message until [`Sender::close`]; then one integer
+/// remains, in the [`Clock`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Sender<T> {
     sck: Slot,
@@ -18,24 +20,54 @@ pub struct Sender<T> {
     /// Every incarnation below is known to be gone, for good.
     dead: Incarnation,
     tokens: Tokens<T>,
+    early: Early<T>,
+}
+
+/// What a STATE has brought, beside what it settled.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// `sck` has moved: there are new envelopes.
+    pub granted: bool,
+    /// Early messages that are tokens of this incarnation from now on: their bodies have to be sent (again).
+    pub converted: Vec<(Slot, Incarnation)>,
 }
 
 impl<T> Sender<T> {
     /// `S{sck = hi = e = ck}`.
     pub fn open(clock: &Clock) -> Self {
-        let ck = Slot(clock.ck());
-        Self { sck: ck, hi: ck, e: ck, r: None, dead: Incarnation(0), tokens: Tokens::new() }
+        let (ck, dead) = (Slot(clock.ck()), Incarnation(0));
+        Self { sck: ck, hi: ck, e: ck, r: None, dead, tokens: Tokens::new(), early: Early::none() }
+    }
+
+    /// `S{sck = ck, e = hi = ck + k}`: the first messages are bound at once, under the stamp `ts`. They may leave,
+    /// again and again, with the same number and stamp, beside an ASK that bears `ts`. None when the clock has not
+    /// so many numbers yet.
+    pub fn open_early(clock: &mut Clock, ts: Stamp, messages: impl IntoIterator<Item = T>) -> Option<Self> {
+        let mut this = Self::open(clock);
+        this.early = Early::new(ts, this.e, messages);
+        this.e = Slot(this.e.0.checked_add(this.early.len() as u64).filter(|e| *e <= clock.limit().0)?);
+        this.hi = this.e;
+        clock.asked(this.hi);
+        Some(this)
     }
 
     /// A record as the journal has it: its messages go on under their numbers; it holds no envelope and has asked
-    /// for nothing since `clock` booted. `tokens` come in rising number. What an ASK has passed by its `l` is not among
-    /// them: no STATE claims it any more, so the journal has its outcome first.
-    pub fn recover(clock: &Clock, tokens: impl IntoIterator<Item = (Slot, Incarnation, T)>) -> Self {
+    /// for nothing since `clock` booted but the numbers of `early` messages, which are open under `ts`. Both come in
+    /// rising number. What an ASK has passed by its `l` is not among them: no STATE claims it any more, so the journal
+    /// has its outcome first.
+    pub fn recover(
+        clock: &Clock,
+        tokens: impl IntoIterator<Item = (Slot, Incarnation, T)>,
+        ts: Stamp,
+        early: impl IntoIterator<Item = (Slot, T)>,
+    ) -> Self {
         let mut this = Self::open(clock);
         for (s, r, message) in tokens {
             this.tokens.push(s, r, message);
         }
         this.r = this.tokens.incarnation();
+        this.early = Early::recover(ts, early);
+        this.sck = this.early.first().unwrap_or(this.sck);
         this
     }
 
@@ -56,12 +88,13 @@ impl<T> Sender<T> {
 
     /// `l`: no open message has, or will get, a number below.
     pub fn frontier(&self) -> Slot {
-        self.tokens.first().unwrap_or(self.e).min(self.e)
+        // An early message that is open lies at `sck` or above.
+        self.tokens.first().unwrap_or(self.e).min(self.e).min(self.sck)
     }
 
     /// `[e, sck)`: how many messages could be bound now.
     pub fn envelopes(&self) -> u64 {
-        self.sck.0 - self.e.0
+        self.sck.0.saturating_sub(self.e.0)
     }
 
     /// What [`Sender::bind`] would bind to next.
@@ -76,12 +109,12 @@ impl<T> Sender<T> {
 
     /// How many messages are bound and not settled: O(holes among them).
     pub fn in_doubt(&self) -> u64 {
-        self.tokens.len()
+        self.tokens.len() + self.early.len() as u64
     }
 
     /// True when no message is bound and unsettled.
     pub fn is_idle(&self) -> bool {
-        self.tokens.is_empty()
+        self.tokens.is_empty() && self.early.len() == 0
     }
 
     /// `hi - sck`: what was asked for and is not granted yet.
@@ -89,12 +122,22 @@ impl<T> Sender<T> {
         self.hi.0 - self.sck.0
     }
 
+    /// The stamp that early messages are open under; none when none are.
+    pub fn stamp(&self) -> Stamp {
+        self.early.stamp()
+    }
+
+    /// The messages in doubt that have no incarnation yet, in rising order.
+    pub fn early(&self) -> impl Iterator<Item = (Slot, &T)> {
+        self.early.iter()
+    }
+
     /// The message bound to `s`, and the incarnation it is bound under.
     pub fn token(&self, s: Slot) -> Option<(Incarnation, &T)> {
         self.tokens.get(s)
     }
 
-    /// All messages in doubt, in rising order.
+    /// All messages in doubt that have an incarnation, in rising order.
     pub fn tokens(&self) -> impl Iterator<Item = (Slot, Incarnation, &T)> {
         self.tokens.iter()
     }
@@ -126,7 +169,8 @@ impl<T> Sender<T> {
 
     /// The ASK for what has been asked for already and is not granted.
     pub fn repeat(&self) -> Option<Ask> {
-        (self.sck < self.hi).then(|| Ask { s: self.sck, n: self.hi.0 - self.sck.0, l: self.frontier() })
+        let (s, n, l, ts) = (self.sck, self.hi.0 - self.sck.0, self.frontier(), self.stamp());
+        (n > 0).then_some(Ask { s, n, l, ts })
     }
 
     /// *close*: with nothing queued and nothing bound the record goes. Every number asked for is passed, so none
@@ -138,14 +182,43 @@ impl<T> Sender<T> {
     }
 
     /// The application gives up on the message in `s`: the token is forgotten, its outcome is unknown.
-    pub fn abandon(&mut self, s: Slot) -> Option<(Incarnation, T)> {
-        self.tokens.take(s)
+    pub fn abandon(&mut self, s: Slot) -> Option<T> {
+        self.tokens.take(s).map(|(_, message)| message).or_else(|| self.early.take(s))
     }
 
-    /// *on STATE*: settles what it proves, takes what it grants. True when `sck` moved.
-    pub fn on_state(&mut self, state: &State, mut settle: impl FnMut(Slot, Incarnation, T, Verdict)) -> bool {
-        self.judge(state, &mut settle);
-        self.take_grant(state)
+    /// *on STATE*: settles what it proves, takes what it grants. `settle` gets None for the incarnation of a message
+    /// that never had one here.
+    pub fn on_state(
+        &mut self,
+        state: &State,
+        mut settle: impl FnMut(Slot, Option<Incarnation>, T, Verdict),
+    ) -> Progress {
+        self.judge(state, &mut |s, r, message, verdict| settle(s, Some(r), message, verdict));
+        let converted = self.judge_early(state, settle);
+        Progress { granted: self.take_grant(state), converted }
+    }
+
+    /// *on CHALLENGE*: nothing was granted under `ts`, and nothing that was sent under it can be told from a copy
+    /// for ever. It ends Unknown.
+    pub fn on_challenge(&mut self, ts: Stamp, mut settle: impl FnMut(Slot, T)) {
+        if ts == self.early.stamp() {
+            self.early.drain().for_each(|(s, message)| settle(s, message));
+        }
+    }
+
+    fn judge_early(
+        &mut self,
+        state: &State,
+        mut settle: impl FnMut(Slot, Option<Incarnation>, T, Verdict),
+    ) -> Vec<(Slot, Incarnation)> {
+        let (tokens, mut converted) = (&mut self.tokens, Vec::new());
+        let settle = |s, message, verdict| settle(s, None, message, verdict);
+        self.early.judge(state, settle, |s, message| {
+            tokens.insert(s, state.r, message)?;
+            converted.push((s, state.r));
+            Ok(())
+        });
+        converted
     }
 
     fn judge(&mut self, state: &State, settle: &mut impl FnMut(Slot, Incarnation, T, Verdict)) {
@@ -169,19 +242,21 @@ impl<T> Sender<T> {
         let gone = live.map_or(state.b, |_| state.b.min(state.r));
         self.dead = self.dead.max(gone);
         if self.r.is_some_and(|r| r < self.dead) {
-            self.e = self.sck; // envelopes of a dead incarnation
+            self.e = self.e.max(self.sck); // envelopes of a dead incarnation
         }
         // An old STATE may grant what is dead by now: every message bound under it would end Unknown.
         let newest = self.r.unwrap_or_default().max(self.dead);
         let Some(claim) = live.filter(|_| state.r >= newest) else {
             return false;
         };
-        let granted = claim.hi.min(self.hi);
+        // An ASK begins at `sck`, so never above an early message that is open: a record that began there would be
+        // taken to have delivered it.
+        let granted = claim.hi.min(self.hi).min(self.early.first().unwrap_or(self.hi));
         if granted <= self.sck {
             return false;
         }
         if self.r != Some(state.r) {
-            self.e = self.sck;
+            self.e = self.e.max(self.sck);
         }
         self.r = Some(state.r);
         self.sck = granted;

@@ -3,6 +3,7 @@
 
 #![allow(clippy::cast_possible_truncation, clippy::single_range_in_vec_init)]
 
+mod early;
 mod ledger;
 mod published;
 mod receiver;
@@ -11,12 +12,28 @@ mod world;
 
 use std::ops::Range;
 
-use super::{Ask, Claim, Clock, IntervalSet, Receiver, Sender, State, Verdict};
-use crate::id::{Incarnation, Slot};
+use super::{Answer, Ask, Bound, Claim, Clock, IntervalSet, Receiver, Sender, Stamps, State, Verdict};
+use crate::id::{Incarnation, Slot, Stamp};
 
 fn ask(s: u64, n: u64, l: u64) -> Ask {
     let (s, l) = (Slot(s), Slot(l));
-    Ask { s, n, l }
+    Ask { s, n, l, ts: Stamp::NONE }
+}
+
+/// *on ASK* of a sender whose stamps play no part.
+fn meet(record: &mut Option<Receiver>, clock: &mut Clock, ask: Ask, grant: u64) {
+    let wants = ask.n > 0 && ask.end().is_some();
+    let answer = Receiver::on_ask(record, &mut Bound::default(), clock, ask, grant);
+    assert_eq!(answer, if wants { Answer::State } else { Answer::Nothing });
+}
+
+fn retry(record: &mut Option<Receiver>, clock: &mut Clock, grant: u64) -> bool {
+    Receiver::retry(record, &mut Bound::default(), clock, grant)
+}
+
+/// The STATE of a record, without a word on stamps.
+fn state_of(record: Option<&Receiver>, clock: &Clock, credit: u64) -> State {
+    State { tb: None, ..State::of(record, Bound::default(), clock, credit) }
 }
 
 /// An ephemeral clock that stands at `ck`.
@@ -37,7 +54,7 @@ fn set(runs: &[Range<u64>]) -> IntervalSet {
 
 /// A STATE without a record.
 fn gone(b: u64, ck: u64) -> State {
-    State { b: Incarnation(b), r: Incarnation(ck), live: None }
+    State { b: Incarnation(b), r: Incarnation(ck), live: None, tb: None }
 }
 
 /// A STATE of a record, which claims everything up to its grant frontier.
@@ -57,14 +74,16 @@ fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> Sta
             free: set(free),
             credit: 0,
         }),
+        tb: None,
     }
 }
 
 /// Lets `sender` hear `state`: what was settled, as `(s, r, message, verdict)`, and whether `sck` moved.
 fn hear(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u64, u32, Verdict)>, bool) {
     let mut settled = Vec::new();
-    let moved = sender.on_state(state, |s, r, m, verdict| settled.push((s.0, r.0, m, verdict)));
-    (settled, moved)
+    let progress = sender.on_state(state, |s, r, m, verdict| settled.push((s.0, r.unwrap().0, m, verdict)));
+    assert!(progress.converted.is_empty());
+    (settled, progress.granted)
 }
 
 /// The free slots of a record, one by one.

@@ -79,6 +79,21 @@ impl<T> Tokens<T> {
         }
     }
 
+    /// Binds `item` to `s`, a number below others that are bound. Gives it back where that would break the order of
+    /// incarnations: no honest peer can bring that about.
+    pub(super) fn insert(&mut self, s: Slot, r: Incarnation, item: T) -> Result<(), T> {
+        let at = self.runs.partition_point(|run| run.base <= s.0);
+        let before = at.checked_sub(1).and_then(|at| self.runs.get(at));
+        let fits = before.is_none_or(|run| run.end() <= s.0 && run.r <= r)
+            && self.runs.get(at).is_none_or(|run| r <= run.r);
+        if !fits {
+            return Err(item);
+        }
+        self.open.insert(s.0..s.0 + 1);
+        self.runs.insert(at, Run { r, base: s.0, items: VecDeque::from([Some(item)]), open: 1 });
+        Ok(())
+    }
+
     fn run_of(&self, s: Slot) -> Option<usize> {
         self.runs.partition_point(|run| run.base <= s.0).checked_sub(1)
     }

@@ -64,6 +64,10 @@ impl SendQueue {
         self.flows.get(flow.0)?.front().copied()
     }
 
+    pub(crate) fn iter(&self, flow: Flow) -> impl Iterator<Item = MessageKey> {
+        self.flows.get(flow.0).into_iter().flatten().copied()
+    }
+
     pub(crate) fn pop(&mut self, flow: Flow) {
         let Some(queue) = self.flows.get_mut(flow.0) else {
             return;

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Fragments, POOLED, Source};
 use crate::id::{Incarnation, Slot};
-use crate::node::{MessageKey, Outgoing, Priority};
+use crate::node::{Early, MessageKey, Outgoing, Priority};
 use crate::time::Mono;
 
 /// The longest head without extensions: flags, the tag's length, a tag of 255 bytes.
@@ -25,7 +25,9 @@ pub(crate) struct Letter {
     pub(crate) due: Mono,
     /// The deadline passed after departure.
     pub(crate) late: bool,
-    /// Its slot, once bound.
+    /// It may leave beside an opening.
+    pub(crate) early: Early,
+    /// Its slot, once bound; under [`Incarnation::UNNAMED`] while it is early.
     pub(crate) bound: Option<(Slot, Incarnation)>,
     /// When it was bound.
     pub(crate) bound_at: Mono,
@@ -52,6 +54,7 @@ impl Letter {
             deadline: message.deadline,
             due: Mono::NEVER,
             late: false,
+            early: message.early,
             bound: None,
             bound_at: Mono(0),
             acked: false,

@@ -11,7 +11,7 @@ use super::node::MAX_LOOSE;
 use super::peer::{MAX_HINTS, Peer};
 use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
-use crate::half::{Clock, Receiver, Sender};
+use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::NodeId;
 
 /// The half-connections with one peer, as they are.
@@ -21,6 +21,8 @@ pub struct Records<'a> {
     pub sender: Option<&'a Sender<MessageKey>>,
     /// `R`: what is received from it. None while it wants nothing.
     pub receiver: Option<&'a Receiver>,
+    /// `T`: what is known of its stamps.
+    pub bound: Bound,
 }
 
 /// One thing that a node holds, against its cap or against what it must amount to.
@@ -73,6 +75,12 @@ impl Node {
         self.peers.get(self.peers.find(peer)?).map(Peer::records)
     }
 
+    /// What is known of the stamps of a peer, known otherwise or not.
+    pub fn bound(&self, peer: &NodeId) -> Bound {
+        let known = self.peers.find(peer).and_then(|place| self.peers.get(place));
+        known.map_or_else(|| self.stamping.memo_of(peer), |known| known.inbound.bound)
+    }
+
     /// The half-connections with every peer that is known.
     pub fn all_records(&self) -> impl Iterator<Item = (NodeId, Records<'_>)> {
         self.peers.iter().map(|(_, peer)| (peer.id, peer.records()))
@@ -103,11 +111,11 @@ impl Node {
         };
         let limits = &self.config.limits;
         let sum = |count: fn(&Peer) -> u64| self.peers.iter().map(|(_, peer)| count(peer)).sum::<u64>();
-        let pending = sum(|peer| peer.link.pending.len() as u64);
+        let pending = sum(|peer| (peer.link.pending.len() + peer.link.held.len()) as u64);
         let routes = sum(|peer| {
             let link = &peer.link;
-            let epochs = usize::from(link.opening.is_some()) + link.epochs().count() + link.pending.len();
-            epochs as u64
+            let answered = link.pending.len() + link.held.len();
+            (usize::from(link.opening.is_some()) + link.epochs().count() + answered) as u64
         });
         let promised = sum(|peer| peer.inbound.promised() + peer.inbound.freed());
         let messages = sum(|peer| peer.inbound.parts() as u64) + self.inbox.pieces() as u64;
@@ -124,6 +132,7 @@ impl Node {
         say("openings that wait for a word", self.asking.len() as u64, MAX_ASKING as u64, false);
         say("received bytes counted", self.received, promised + self.inbox.held(), true);
         say("received bytes", self.received, room, false);
+        self.stamping.audit(&mut say);
         say("deadlines", self.deadlines.len() as u64, self.store.len() as u64, false);
     }
 
@@ -149,6 +158,7 @@ impl Node {
         say("large messages coming", inbound.large as u64, limits.bodies as u64, false);
         say("HAVEs owed", inbound.haves.len() as u64, MAX_HAVES as u64, false);
         say("half-open channels of one peer", link.pending.len() as u64, MAX_PENDING as u64, false);
+        say("openings about to be answered", link.held.len() as u64, MAX_PENDING as u64, false);
         say("pings", link.pings.len() as u64, MAX_PINGS as u64, false);
         say("path responses", link.responses.len() as u64, MAX_RESPONSES as u64, false);
         say("address hints", peer.hints.len() as u64, MAX_HINTS as u64, false);
@@ -158,6 +168,11 @@ impl Node {
 
 impl Peer {
     fn records(&self) -> Records<'_> {
-        Records { sender: self.outbound.sender.as_ref(), receiver: self.inbound.receiver.as_ref() }
+        let Self { outbound, inbound, .. } = self;
+        Records {
+            sender: outbound.sender.as_ref(),
+            receiver: inbound.receiver.as_ref(),
+            bound: inbound.bound,
+        }
     }
 }

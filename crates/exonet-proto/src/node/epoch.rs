@@ -3,8 +3,9 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::event::Arrival;
 use crate::channel::{Received, Sent};
-use crate::crypto::{Keys, Suite};
+use crate::crypto::{Keys, Opened, Suite};
 use crate::id::{Incarnation, Slot};
 use crate::time::Mono;
 use crate::wire::{Bases, ChannelIndex, DATA_HEADER, Params, TAG, Writer, data_header};
@@ -24,6 +25,8 @@ pub(super) enum Carried {
     Fragment { r: Incarnation, s: Slot, offset: u64, len: u32 },
     /// Our wish for slots.
     Ask,
+    /// What left with the opening, again.
+    Early,
     /// That our sender record has closed.
     Farewell,
     /// Our claim.
@@ -143,6 +146,20 @@ pub(super) struct Pending {
     pub(super) answered: SocketAddr,
     /// It went elsewhere as well: who uses its keys may be at either address.
     pub(super) scattered: bool,
+}
+
+/// An opening that is answered as soon as the messages that came with it have been taken, or in a moment.
+#[derive(Debug)]
+pub(super) struct Held {
+    pub(super) opened: Opened,
+    pub(super) arrival: Arrival,
+    pub(super) theirs: Params,
+    /// Ours and the peer's.
+    pub(super) index: ChannelIndex,
+    pub(super) remote: ChannelIndex,
+    pub(super) mac1: [u8; 16],
+    pub(super) prefix: Option<Prefix>,
+    pub(super) until: Mono,
 }
 
 /// The part of an address by which strangers are counted: /24 of IPv4, /48 of IPv6.

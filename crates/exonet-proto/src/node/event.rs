@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
-use crate::id::{MessageId, NodeId};
+use crate::id::{MessageId, NodeId, Stamp};
 use crate::time::Mono;
 
 /// A message that this node was asked to send. The index is dense and reused; the generation is not.
@@ -51,6 +51,20 @@ pub struct Outgoing {
     pub priority: Priority,
     /// When it need not leave any more. If it has left by then, its receipt is only marked late.
     pub deadline: Option<Mono>,
+    /// Whether it may leave beside the opening of a channel.
+    pub early: Early,
+}
+
+/// Whether a message may leave beside the opening of a channel: see [`super::Config::early`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Early {
+    /// As the node is set, if it has no deadline: what has left is in doubt and does not expire.
+    #[default]
+    AsNode,
+    /// It may.
+    Yes,
+    /// It waits for the channel, whose keys do not outlive it.
+    No,
 }
 
 /// What became of a message. Exactly one of these, once.
@@ -151,12 +165,17 @@ pub enum Event {
 }
 
 /// A write that must be on the disk before anything that depends on it leaves.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
     /// Names the write in [`super::Node::handle_persisted`].
     pub lsn: Lsn,
     /// `D`.
     pub clock: u64,
+    /// `latest`.
+    pub latest: Stamp,
+    /// The senders whose clocks are too far ahead to let `latest` follow, with their bounds, if the list has changed:
+    /// it replaces the one that the disk has.
+    pub strays: Option<Box<[(NodeId, Stamp)]>>,
 }
 
 /// Position in the sequence of writes.

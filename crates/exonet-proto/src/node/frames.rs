@@ -9,9 +9,10 @@ use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::{ANNOUNCED, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
-use crate::half::{Ask, Claim, State, Verdict};
-use crate::id::{Incarnation, MessageId, Slot};
-use crate::time::Now;
+use super::stamping::Admission;
+use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
+use crate::id::{Incarnation, MessageId, NodeId, Slot, Stamp};
+use crate::time::{Now, Wall};
 use crate::wire::{self, Head};
 
 /// Peers that are looked at for memory at once, and how long they must have been silent.
@@ -20,13 +21,67 @@ const SILENT: Duration = Duration::from_secs(60);
 
 impl Node {
     pub(super) fn on_ask(&mut self, now: Now, index: u32, ask: wire::Ask) {
-        let Some(peer) = self.peers.get_mut(index) else {
-            return;
-        };
-        let ask = Ask { s: ask.s, n: ask.n, l: ask.l };
-        peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask);
+        let Some(id) = self.peers.get(index).map(|peer| peer.id) else { return };
+        let judged = !ask.ts.is_some() || self.admit_stamp(now, id, ask.ts);
+        let Some(peer) = self.peers.get_mut(index).filter(|_| judged) else { return };
+        if ask.ts.is_some() && ask.ts <= self.clock.stamps().bound(peer.inbound.bound) {
+            let met = peer.inbound.receiver.as_ref().is_some_and(|record| record.stamp() == ask.ts);
+            self.stats.stamps_stale += u64::from(!met);
+        }
+        let answer = peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask.into());
+        if answer == Answer::Challenge {
+            self.stats.stamps_ahead += 1;
+            peer.inbound.challenge = Some((ask.ts, now.wall));
+        }
         self.inbox.note_stale(peer.inbound.take_stale());
         self.sweep();
+    }
+
+    /// Sees to it that a stamp can be judged. False: later, when something is on the disk.
+    pub(super) fn admit_stamp(&mut self, now: Now, id: NodeId, ts: Stamp) -> bool {
+        let place = self.peers.find(&id);
+        let mut bound = match place.and_then(|place| self.peers.get(place)) {
+            Some(peer) => peer.inbound.bound,
+            None => self.stamping.memo_of(&id),
+        };
+        let admission = self.stamping.admit(now, self.clock.stamps_mut(), id, &mut bound, ts);
+        match place.and_then(|place| self.peers.get_mut(place)) {
+            Some(peer) => peer.inbound.bound = bound,
+            None if bound != Bound::Unknown => self.stamping.memo_mut(id).bound = bound,
+            None => {}
+        }
+        admission == Admission::Now
+    }
+
+    /// Messages that came before anything was granted: those whose stamp names the record that there is now are like
+    /// any others of it.
+    pub(super) fn on_early(&mut self, now: Now, index: u32, frame: &wire::Early<'_>) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let record = peer.inbound.receiver.as_ref();
+        match record.filter(|record| record.stamp() == frame.ts).map(Receiver::incarnation) {
+            Some(r) => {
+                let before = self.inbox.len();
+                self.on_messages(now, index, r, frame.entries);
+                self.stats.early_received += (self.inbox.len() - before) as u64;
+            }
+            None => self.owe_state(now, index),
+        }
+    }
+
+    /// CHALLENGE: what was sent early under `ts` was refused, and nobody can tell its copies from it, ever.
+    pub(super) fn on_challenge(&mut self, now: Now, index: u32, ts: Stamp, time: Wall) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(sender) = peer.outbound.sender.as_mut() else { return };
+        let mut settled = std::mem::take(&mut self.scratch.settled);
+        sender.on_challenge(ts, |_, key| settled.push((key, Outcome::Unknown)));
+        if !settled.is_empty() {
+            peer.note_time(now.wall, time);
+            peer.outbound.ask_due = true;
+            self.clock_doubted = true;
+            self.stats.early_challenged += settled.len() as u64;
+        }
+        self.settle(now.mono, index, &mut settled);
+        self.scratch.settled = settled;
     }
 
     /// STATE: settles messages, grants envelopes and credit.
@@ -34,7 +89,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let mut state = State { b: frame.b, r: frame.r, live: None };
+        let mut state = State { b: frame.b, r: frame.r, live: None, tb: frame.tb };
         if let Some(claim) = frame.live {
             let mut free = std::mem::take(&mut self.scratch.free);
             free.clear();
@@ -46,7 +101,16 @@ impl Node {
             return;
         };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        let advanced = sender.on_state(&state, |_, _, key, verdict| {
+        let mut met = false;
+        let store = &mut self.store;
+        let progress = sender.on_state(&state, |s, named, key, verdict| {
+            if named.is_none() && verdict == Verdict::Delivered {
+                // Early, and it has met this record.
+                met = true;
+                if let Some(letter) = store.get_mut(key) {
+                    letter.bound = Some((s, state.r));
+                }
+            }
             let outcome = match verdict {
                 Verdict::Delivered => Outcome::Delivered,
                 Verdict::Unknown => Outcome::Unknown,
@@ -57,23 +121,26 @@ impl Node {
             peer.outbound.on_credit(state.r, claim.credit);
             self.scratch.free = claim.free;
         }
+        self.stats.early_slowed += progress.converted.len() as u64;
+        self.clock_doubted &= !met;
+        peer.outbound.on_converted(&mut self.store, &progress.converted);
         let wait = peer.link.pto() * 2;
         let any = !settled.is_empty();
         self.settle(now.mono, index, &mut settled);
         self.scratch.settled = settled;
         if let Some(peer) = self.peers.get_mut(index) {
-            peer.outbound.on_state(now.mono, advanced, any, wait);
+            peer.outbound.on_state(now.mono, progress.granted, any, wait);
         }
     }
 
-    pub(super) fn on_messages(&mut self, now: Now, index: u32, frame: &wire::Messages<'_>) {
+    pub(super) fn on_messages(&mut self, now: Now, index: u32, r: Incarnation, entries: wire::Entries<'_>) {
         let limits = &self.config.limits;
         let cap = limits.received_bytes as u64;
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
         let (mut tell, mut tight) = (false, false);
-        for (s, bytes) in frame.entries {
+        for (s, bytes) in entries {
             let Ok((head, at)) = Head::parse(bytes) else {
                 self.stats.malformed += 1;
                 continue;
@@ -86,14 +153,14 @@ impl Node {
                 tight = true;
                 continue;
             }
-            match peer.inbound.on_whole(s, frame.r, len, limits) {
+            match peer.inbound.on_whole(s, r, len, limits) {
                 Taken::Ignored => self.stats.duplicates_suppressed += 1,
                 Taken::Violation => self.stats.violations += 1,
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
                     self.received += len + ARRIVED;
                     peer.inbound.waiting += len + ARRIVED;
-                    let id = MessageId { sender: peer.id, r: frame.r, s };
+                    let id = MessageId { sender: peer.id, r, s };
                     let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);
                 }

@@ -9,12 +9,12 @@ use super::Node;
 use super::asking::Waiting;
 use super::budget::Payer;
 use super::config::Policy;
-use super::epoch::{Epoch, Pending, Prefix};
+use super::epoch::{Epoch, Held, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::MAX_PENDING;
 use super::opening::Opening;
 use super::outbound::PeerLimits;
-use super::transmit::write_state;
+use super::transmit::{write_answer_state, write_early, write_state};
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Received, Roaming, Sent};
 use crate::crypto::{self, Initiator, Opened, OpeningMac, Suite};
@@ -35,6 +35,10 @@ const CROSSING: Duration = Duration::from_secs(5);
 const FAREWELLS: u32 = 6;
 const REMINDERS: u32 = 2;
 /// Largest number of bytes that the frames of an answer may have.
+/// An answer waits so long for what it could say of the messages that came with the opening.
+const HOLD_ANSWER: Duration = Duration::from_millis(2);
+/// Room for the ASK and the head of an EARLY frame.
+const EARLY_OVERHEAD: usize = 37 + 18;
 const ANSWER_ROOM: usize = wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
 
 impl Node {
@@ -55,7 +59,7 @@ impl Node {
     }
 
     /// What this node says of itself, with its base of numbers towards `place`.
-    fn params(&self, place: u32) -> Params {
+    fn params(&self, now: Now, place: u32) -> Params {
         let limits = &self.config.limits;
         let peer = self.peers.get(place);
         let s = peer.and_then(|peer| Some(peer.outbound.sender.as_ref()?.frontier().0));
@@ -64,6 +68,7 @@ impl Node {
             base: [s, r].into_iter().flatten().fold(self.clock.ck(), u64::min),
             max_ack_delay: self.config.max_ack_delay,
             boot_id: self.boot_id,
+            time: now.wall,
             max_datagram: u64::from(self.config.max_datagram),
             pool_window: limits.pool_window(),
             body_window: limits.body_window(),
@@ -91,34 +96,51 @@ impl Node {
 
     fn open(&mut self, now: Now, place: u32) -> Option<()> {
         let (index, seed) = (self.new_index(), self.seed());
-        let params = self.params(place);
+        let params = self.params(now, place);
+        let early = self.may_send_early(place);
         let peer = self.peers.get_mut(place)?;
         peer.link.reopen = false;
         let header = wire::opening_header(SUITE.as_u8(), index);
         let mut initiator = Initiator::new(&self.key, &peer.id, &header, seed).ok()?;
-        let mut payload = [0; super::opening::PAYLOAD];
+        let mut payload = [0; wire::MAX_OPENING_PAYLOAD];
         let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
         writer.params(&params);
-        let pto = peer.link.pto();
-        let window = peer.link.recovery.congestion().window();
-        if let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto) {
-            writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
-        }
         if peer.inbound.receiver.is_some() {
             write_state(&mut writer, &peer.inbound, &self.clock, &self.config);
         }
+        if early {
+            let ts = self.stamping.choose(now.wall, peer.ahead);
+            let room = writer.remaining().saturating_sub(EARLY_OVERHEAD);
+            let all = self.config.early;
+            self.stats.early_sent +=
+                peer.outbound.bind_early(now.mono, &mut self.clock, &mut self.store, ts, all, room);
+        }
+        let pto = peer.link.pto();
+        let window = peer.link.recovery.congestion().window();
+        if let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto) {
+            writer.ask(ask.into());
+            write_early(&mut writer, &peer.outbound, &self.store);
+        }
         // Behind the frames the buffer has what was moved away or did not fit, which would be read as frames.
-        let rest = writer.remaining();
-        writer.padding(rest);
+        let len = writer.len().max(super::opening::PAYLOAD);
+        writer.padding(len - writer.len());
+        let payload = payload.get(..len)?;
         let mut datagram = header.to_vec();
         datagram.resize(header.len() + payload.len() + crypto::OPENING_OVERHEAD, 0);
         let noise = datagram.get_mut(header.len()..)?;
-        initiator.write_opening(&payload, noise).ok()?;
+        initiator.write_opening(payload, noise).ok()?;
         let mac = OpeningMac::new(&peer.id);
         let opening = Opening::new(now.mono, initiator, index, params.base, datagram, &mac);
         peer.link.opening = Some(Box::new(opening));
         self.routes.insert(index.0, place);
         Some(())
+    }
+
+    /// Whether first messages may go beside the opening: nothing else can carry them, and this node's clock is not
+    /// known to be far from the peer's without being known how far.
+    fn may_send_early(&self, place: u32) -> bool {
+        let Some(peer) = self.peers.get(place) else { return false };
+        !peer.link.is_connected() && (peer.ahead.is_some() || !self.clock_doubted)
     }
 
     /// A copy of the opening under way, if one is due.
@@ -218,6 +240,7 @@ impl Node {
             return;
         };
         peer.link.opening = None;
+        peer.note_time(now.wall, params.time);
         let bases = Bases { sender: base, receiver: params.base };
         let epoch = Epoch {
             index,
@@ -249,9 +272,13 @@ impl Node {
     fn on_handshake_frames(&mut self, now: Now, place: u32, payload: &[u8], bases: Bases) {
         for frame in Frames::new(payload, bases) {
             match frame {
-                Ok(frame @ (Frame::Ask(_) | Frame::State(_) | Frame::Have(_))) => {
-                    self.on_half_frame(now, place, frame);
-                }
+                Ok(
+                    frame @ (Frame::Ask(_)
+                    | Frame::State(_)
+                    | Frame::Have(_)
+                    | Frame::Early(_)
+                    | Frame::Challenge { .. }),
+                ) => self.on_half_frame(now, place, frame),
                 Ok(_) => {}
                 Err(_) => {
                     self.stats.malformed += 1;
@@ -294,13 +321,24 @@ impl Node {
         }
         // Recorded openings must not push out the one that is under way.
         let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
-        if crowded.is_some_and(|peer| peer.link.pending.len() >= MAX_PENDING)
+        if crowded.is_some_and(|peer| peer.link.pending.len() + peer.link.held.len() >= MAX_PENDING)
             && !self.is_proven(now, arrival, opening)
         {
             self.retry(now, arrival, opening);
             return;
         }
-        self.answer(now, arrival, opening, opened, payload);
+        if !self.may_judge(now, opened.peer(), payload) {
+            self.stamping.defer(arrival, [opening.mac2_input, opening.mac2].concat().into_boxed_slice());
+            return;
+        }
+        self.take_in(now, arrival, opening, opened, payload);
+    }
+
+    /// Whether the stamp in an opening can be judged, or must wait for the disk.
+    fn may_judge(&mut self, now: Now, id: NodeId, payload: &[u8]) -> bool {
+        let stamp_of = |frame| if let Ok(Frame::Ask(ask)) = frame { Some(ask.ts) } else { None };
+        let Some(ts) = Frames::new(payload, Bases::default()).find_map(stamp_of) else { return true };
+        self.admit_stamp(now, id, ts)
     }
 
     /// It bears a cookie that was given to the address that it comes from. Zeros say that there is none.
@@ -314,7 +352,8 @@ impl Node {
         let place = self.half_open.copies.get(opening.mac1).and_then(|index| self.routes.get(index));
         let Some(peer) = place.and_then(|place| self.peers.get_mut(*place)) else { return false };
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
-        let Some(pending) = pending else { return false };
+        // Or it is about to be answered.
+        let Some(pending) = pending else { return true };
         pending.scattered |= pending.answered != arrival.remote;
         let answer = pending.answer.clone();
         self.push_loose(arrival, answer);
@@ -380,7 +419,9 @@ impl Node {
         }
     }
 
-    fn answer(
+    /// An opening that may be answered: its frames are taken in, and the answer is made, at once or when what came
+    /// with it has been taken.
+    fn take_in(
         &mut self,
         now: Now,
         arrival: Arrival,
@@ -398,25 +439,60 @@ impl Node {
             return;
         };
         self.note_tentative(now, place);
-        let ours = self.params(place);
+        if let Some(peer) = self.peers.get_mut(place) {
+            peer.note_time(now.wall, theirs.time);
+        }
         // Who wrote the opening could not know our base: what is ours is relative to zero there.
         self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
+        let (index, prefix) = (self.new_index(), Prefix::told(arrival.remote.ip()));
+        self.half_open.enter(prefix, *opening.mac1, index.0);
+        self.routes.insert(index.0, place);
+        let (remote, mac1, until) = (opening.index, *opening.mac1, now.mono + HOLD_ANSWER);
+        let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, until };
+        let full = self.peers.get_mut(place).and_then(|peer| {
+            peer.link.held.push(held);
+            (peer.link.held.len() > MAX_PENDING).then(|| peer.link.held.remove(0))
+        });
+        if let Some(oldest) = full {
+            self.answer(now, place, oldest);
+        }
+        self.answer_held(now, place);
+        self.touch(now, place);
+    }
+
+    /// Answers the openings that need not wait any longer: what came with them has been taken.
+    pub(super) fn answer_held(&mut self, now: Now, place: u32) {
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        if peer.link.held.is_empty() {
+            return;
+        }
+        let waits = peer.inbound.has_pending();
+        let due: Vec<Held> = peer.link.held.extract_if(.., |held| !waits || held.until <= now.mono).collect();
+        for held in due {
+            self.answer(now, place, held);
+        }
+    }
+
+    fn answer(&mut self, now: Now, place: u32, held: Held) {
+        let Held { opened, arrival, theirs, index, remote, mac1, prefix, .. } = held;
+        let (id, suite) = (opened.peer(), opened.suite());
+        let ours = self.params(now, place);
         let bases = Bases { sender: ours.base, receiver: theirs.base };
-        let index = self.new_index();
-        let suite = opened.suite();
-        let header = wire::answer_header(suite.as_u8(), opening.index, index);
+        let header = wire::answer_header(suite.as_u8(), remote, index);
         let mut frames = [0; ANSWER_ROOM];
         let frames = self.answer_frames(now, place, &ours, bases, &mut frames);
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
         let (clear, noise) = datagram.split_at_mut(header.len());
         clear.copy_from_slice(&header);
         let Ok((keys, _)) = opened.answer(&header, frames, noise) else {
+            self.half_open.leave(prefix, &mac1);
+            self.routes.remove(&index.0);
             return;
         };
         datagram.extend_from_slice(&OpeningMac::new(&id).mac1(&datagram));
         let epoch = Epoch {
             index,
-            remote: opening.index,
+            remote,
             keys,
             suite,
             bases,
@@ -431,11 +507,8 @@ impl Node {
         let answer: Box<[u8]> = datagram.into();
         self.push_loose(arrival, answer.clone());
         let expires = now.mono + HALF_OPEN_FOR;
-        let prefix = Prefix::told(arrival.remote.ip());
-        self.half_open.enter(prefix, *opening.mac1, index.0);
-        self.routes.insert(index.0, place);
         if let Some(peer) = self.peers.get_mut(place) {
-            let (mac1, answered) = (*opening.mac1, arrival.remote);
+            let answered = arrival.remote;
             let pending = Pending { epoch, answer, mac1, prefix, expires, answered, scattered: false };
             peer.link.pending.push(pending);
             if peer.link.pending.len() > MAX_PENDING {
@@ -459,7 +532,7 @@ impl Node {
         writer.params(ours);
         if let Some(peer) = self.peers.get_mut(place) {
             if peer.inbound.state_owed()
-                && write_state(&mut writer, &peer.inbound, &self.clock, &self.config).is_some()
+                && write_answer_state(&mut writer, &peer.inbound, &self.clock, &self.config)
             {
                 peer.inbound.state_sent();
             }
@@ -467,11 +540,19 @@ impl Node {
             if peer.outbound.ask_due
                 && let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto)
             {
-                writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+                writer.ask(ask.into());
+            }
+            if let Some((ts, time)) = peer.inbound.challenge.take() {
+                writer.challenge(ts, time);
             }
         }
         let len = writer.len();
         room.get(..len).unwrap_or_default()
+    }
+
+    fn forget_held(&mut self, held: &Held) {
+        self.half_open.leave(held.prefix, &held.mac1);
+        self.routes.remove(&held.index.0);
     }
 
     fn forget_pending(&mut self, pending: &Pending) {
@@ -610,6 +691,10 @@ impl Node {
         for pending in pending.iter().flatten() {
             self.forget_pending(pending);
         }
+        let held = self.peers.get_mut(place).map(|peer| std::mem::take(&mut peer.link.held));
+        for held in held.iter().flatten() {
+            self.forget_held(held);
+        }
     }
 
     // --- time ---
@@ -617,6 +702,7 @@ impl Node {
     /// What time alone brings about on a link.
     pub(super) fn link_timeout(&mut self, now: Now, place: u32) {
         self.expire_pending(now, place);
+        self.answer_held(now, place);
         self.detect_losses(now, place);
         let config = &self.config;
         let Some(peer) = self.peers.get_mut(place) else {

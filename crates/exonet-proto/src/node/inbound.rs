@@ -8,10 +8,10 @@ use std::collections::btree_map::{BTreeMap, Entry};
 use super::config::Limits;
 use super::event::DeliveryKey;
 use super::inbox::ARRIVED;
-use crate::half::{Ask, Clock, IntervalSet, Receiver};
-use crate::id::{Incarnation, Slot};
+use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
-use crate::time::Mono;
+use crate::time::{Mono, Wall};
 
 /// HAVE frames owed at once; a token that finds no room is probed again.
 pub(super) const MAX_HAVES: usize = 32;
@@ -96,6 +96,12 @@ pub(super) struct Held {
 #[derive(Debug)]
 pub(super) struct Inbound {
     pub(super) receiver: Option<Receiver>,
+    /// What is known of the peer's stamps.
+    pub(super) bound: Bound,
+    /// The last ASK bore a stamp: a STATE says what was forgotten of stamps.
+    stamped: bool,
+    /// A stamp to be refused, and what this node's clock showed then.
+    pub(super) challenge: Option<(Stamp, Wall)>,
     /// Slots whose message is complete and has not been taken: copies are suppressed.
     pending: IntervalSet,
     partial: BTreeMap<Slot, Partial>,
@@ -138,6 +144,9 @@ impl Inbound {
     pub(super) fn new(now: Mono) -> Self {
         Self {
             receiver: None,
+            bound: Bound::default(),
+            stamped: false,
+            challenge: None,
             pending: IntervalSet::new(),
             partial: BTreeMap::new(),
             large: 0,
@@ -197,24 +206,37 @@ impl Inbound {
         limits.slots.saturating_sub(held)
     }
 
-    pub(super) fn on_ask(&mut self, now: Mono, clock: &mut Clock, limits: &Limits, ask: Ask) {
+    pub(super) fn on_ask(&mut self, now: Mono, clock: &mut Clock, limits: &Limits, ask: Ask) -> Answer {
         let before = self.receiver.as_ref().map(Receiver::incarnation);
         let grant = self.grant(limits);
-        Receiver::on_ask(&mut self.receiver, clock, ask, grant);
-        self.wants = (self.receiver.is_none() && ask.n > 0).then_some(ask);
+        let answer = Receiver::on_ask(&mut self.receiver, &mut self.bound, clock, ask, grant);
+        let wants = answer == Answer::State;
+        self.wants = (self.receiver.is_none() && wants).then_some(ask);
         self.note_record(before);
+        self.stamped = ask.ts.is_some();
         self.note_stale();
-        if ask.n > 0 {
+        if wants {
             self.owe_state(now);
         }
         self.forget_below(ask.l);
         self.note_drained(now);
+        answer
+    }
+
+    /// What a STATE says of forgotten stamps.
+    pub(super) fn amnesia(&self, clock: &Clock) -> Option<Stamp> {
+        self.stamped.then(|| clock.stamps().amnesia(self.bound))
+    }
+
+    /// Complete messages wait for the application.
+    pub(super) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
     }
 
     /// Room may have appeared.
     pub(super) fn retry(&mut self, now: Mono, clock: &mut Clock, limits: &Limits) {
         if let Some(ask) = self.wants.take() {
-            self.on_ask(now, clock, limits, ask);
+            let _: Answer = self.on_ask(now, clock, limits, ask);
             return;
         }
         if !self.receiver.as_ref().is_some_and(Receiver::wants_room) {
@@ -222,7 +244,7 @@ impl Inbound {
         }
         let grant = self.grant(limits);
         // A trickle of single slots would cost a STATE each.
-        if grant >= limits.slots / 4 && Receiver::retry(&mut self.receiver, clock, grant) {
+        if grant >= limits.slots / 4 && Receiver::retry(&mut self.receiver, &mut self.bound, clock, grant) {
             self.owe_state(now);
         }
     }
@@ -582,7 +604,7 @@ impl Inbound {
         let Some(record) = self.receiver.take() else {
             return false;
         };
-        record.evict(clock);
+        record.evict(&mut self.bound, clock);
         self.drop_record();
         true
     }

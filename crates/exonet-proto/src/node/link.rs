@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::config::{Config, CongestionChoice};
-use super::epoch::{Epoch, Pending};
+use super::epoch::{Epoch, Held, Pending};
 use super::opening::Opening;
 use crate::channel::congestion::{Congestion, Cubic, Fixed};
 use crate::channel::mtu::BASE;
@@ -36,6 +36,8 @@ pub(super) struct Link {
     pub(super) previous: Option<(Box<Epoch>, Mono)>,
     /// Answered, and not confirmed by a data packet.
     pub(super) pending: Vec<Pending>,
+    /// To be answered in a moment.
+    pub(super) held: Vec<Held>,
     /// Begun by this node, and not answered.
     pub(super) opening: Option<Box<Opening>>,
     /// The peer has never proven to be there: until then, what it made us hold is kept.
@@ -76,6 +78,7 @@ impl Link {
             current: None,
             previous: None,
             pending: Vec::new(),
+            held: Vec::new(),
             opening: None,
             tentative: None,
             boot_id: None,
@@ -118,11 +121,17 @@ impl Link {
         self.current.is_some()
     }
 
+    /// An opening of the peer was answered, or is about to be.
+    pub(super) fn is_answering(&self) -> bool {
+        !self.pending.is_empty() || !self.held.is_empty()
+    }
+
     /// No keys, none under way.
     pub(super) fn is_gone(&self) -> bool {
         self.current.is_none()
             && self.previous.is_none()
             && self.pending.is_empty()
+            && self.held.is_empty()
             && self.opening.is_none()
             && self.pings.is_empty()
     }
@@ -224,10 +233,11 @@ impl Link {
     pub(super) fn deadline(&self, config: &Config) -> Mono {
         let opening = self.opening.as_ref().map(|opening| opening.next_at());
         let pending = self.pending.iter().map(|pending| pending.expires).min();
+        let held = self.held.iter().map(|held| held.until).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
         let timers =
-            [opening, pending, previous, roaming, self.pto_at(), self.tentative].into_iter().flatten();
+            [opening, pending, held, previous, roaming, self.pto_at(), self.tentative].into_iter().flatten();
         let epochs = self.epochs().flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least

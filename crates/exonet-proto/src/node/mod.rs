@@ -30,6 +30,7 @@ mod outbound;
 mod peer;
 mod piece;
 mod receive;
+mod stamping;
 mod stats;
 #[cfg(test)]
 mod tests;
@@ -41,7 +42,7 @@ use peer::Peer;
 pub use audit::{Holding, Records};
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Event, Incoming, IncomingBody, Lsn,
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,
     MessageKey, OpenMessage, Outcome, Outgoing, Priority, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};

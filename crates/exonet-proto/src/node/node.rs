@@ -14,16 +14,17 @@ use super::halfopen::HalfOpen;
 use super::inbox::Inbox;
 use super::link::Link;
 use super::peer::{Peer, Peers};
+use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
 use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
 use crate::half::{Clock, IntervalSet};
-use crate::id::NodeId;
+use crate::id::{NodeId, Stamp};
 use crate::message::Store;
 use crate::time::{Mono, Now};
 
 /// How a node comes to life.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Boot {
     /// Its identity dies with the process: nothing is stored.
     Ephemeral,
@@ -32,6 +33,10 @@ pub enum Boot {
     Stored {
         /// `D`.
         clock: u64,
+        /// `latest`.
+        latest: Stamp,
+        /// The strays of the last write that had any.
+        strays: Vec<(NodeId, Stamp)>,
     },
 }
 
@@ -69,6 +74,9 @@ pub struct Node {
     pub(super) rng: ChaCha12Rng,
     pub(super) boot_id: [u8; 8],
     pub(super) clock: Clock,
+    pub(super) stamping: Stamping,
+    /// A peer has said that this node's clock is far ahead of its own, and none has since agreed with it.
+    pub(super) clock_doubted: bool,
     persisting: Option<Batch>,
     lsn: Lsn,
     pub(super) peers: Peers,
@@ -100,9 +108,11 @@ impl Node {
     /// A node with the identity `key`. `seed` is fresh randomness: all that the node ever draws follows from it.
     pub fn new(config: Config, key: SecretKey, boot: Boot, seed: [u8; 32], now: Now) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
-        let clock = match boot {
-            Boot::Ephemeral => Clock::ephemeral(),
-            Boot::Stored { clock } => Clock::boot(clock, config.clock_block),
+        let (clock, stamping) = match boot {
+            Boot::Ephemeral => (Clock::ephemeral(), Stamping::new(true, [])),
+            Boot::Stored { clock, latest, strays } => {
+                (Clock::boot(clock, latest, config.clock_block), Stamping::new(false, strays))
+            }
         };
         let (mut boot_id, mut jar) = ([0; 8], [0; 32]);
         rng.fill_bytes(&mut boot_id);
@@ -116,6 +126,8 @@ impl Node {
             rng,
             boot_id,
             clock,
+            stamping,
+            clock_doubted: false,
             persisting: None,
             lsn: Lsn(0),
             peers: Peers::default(),
@@ -153,10 +165,15 @@ impl Node {
         if self.persisting.is_some() || self.stopped {
             return None;
         }
-        let clock = self.clock.wanted()?;
+        let wanted = self.clock.wanted();
+        if wanted.is_none() && !self.stamping.wants_write(self.clock.stamps()) {
+            return None;
+        }
         self.lsn = Lsn(self.lsn.0 + 1);
-        self.persisting = Some(Batch { lsn: self.lsn, clock });
-        self.persisting
+        let clock = wanted.unwrap_or(self.clock.limit().0);
+        let (latest, strays) = self.stamping.write(self.clock.stamps());
+        self.persisting = Some(Batch { lsn: self.lsn, clock, latest, strays });
+        self.persisting.clone()
     }
 
     /// Every write up to `through` is durable.
@@ -165,6 +182,18 @@ impl Node {
             return;
         };
         self.clock.persisted(batch.clock);
+        self.clock.stamps_mut().persisted(batch.latest);
+        for (id, ts) in batch.strays.iter().flatten() {
+            let place = self.peers.find(id);
+            let bound = match place.and_then(|place| self.peers.get_mut(place)) {
+                Some(peer) => &mut peer.inbound.bound,
+                None => &mut self.stamping.memo_mut(*id).bound,
+            };
+            *bound = astray(*bound, *ts);
+        }
+        for (arrival, mut datagram) in self.stamping.take_deferred() {
+            self.handle_datagram(now, arrival, &mut datagram);
+        }
         let waiting: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
         for index in waiting {
             if let Some(peer) = self.peers.get_mut(index) {
@@ -194,13 +223,14 @@ impl Node {
             return None;
         }
         let deadline = self.deadlines.first().map(|(at, _)| *at);
-        [self.timers.next(), deadline].into_iter().flatten().min()
+        [self.timers.next(), deadline, self.stamping.forget_at()].into_iter().flatten().min()
     }
 
     /// Time has passed.
     pub fn handle_timeout(&mut self, now: Now) {
         self.note_gap(now);
         self.expire(now);
+        self.stamping.forget(now.mono, self.clock.stamps_mut());
         while let Some(index) = self.timers.pop(now.mono) {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.deadline = Mono::NEVER;
@@ -255,7 +285,8 @@ impl Node {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.admitted = true;
                 hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
-                if peer.hints.is_empty() && !peer.link.is_connected() {
+                // What an opening has brought can be answered under the channel that it has begun.
+                if peer.hints.is_empty() && !peer.link.is_connected() && !peer.link.is_answering() {
                     return Err(SendError::NoAddress(id));
                 }
             }
@@ -280,7 +311,9 @@ impl Node {
             return None;
         }
         let link = Link::new(now.mono, &self.config);
-        Some(self.peers.insert(Peer::new(id, now.mono, link)))
+        let mut peer = Peer::new(id, now.mono, link);
+        Memo { bound: peer.inbound.bound, ahead: peer.ahead } = self.stamping.recall(&id);
+        Some(self.peers.insert(peer))
     }
 
     /// The table is full: a peer that is not connected and has nothing of ours to lose makes room. What it had in
@@ -296,7 +329,7 @@ impl Node {
             self.stats.evictions += u64::from(peer.inbound.renounce(&mut self.clock));
             peer.outbound.drop_record(&mut self.clock);
             self.end_link(now, index);
-            self.forget_peer(index);
+            self.forget_peer(now, index);
             return;
         }
     }
@@ -384,7 +417,7 @@ impl Node {
             return;
         };
         if peer.is_forgettable() {
-            self.forget_peer(index);
+            self.forget_peer(now, index);
             return;
         }
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
@@ -407,12 +440,14 @@ impl Node {
         }
     }
 
-    fn forget_peer(&mut self, index: u32) {
+    fn forget_peer(&mut self, now: Now, index: u32) {
         self.account(index);
         let Some(peer) = self.peers.remove(index) else {
             return;
         };
         self.timers.set(index, peer.deadline, Mono::NEVER);
+        let memo = Memo { bound: peer.inbound.bound, ahead: peer.ahead };
+        self.stamping.remember(now.mono, self.clock.stamps_mut(), peer.id, memo);
         if peer.admitted {
             self.events.push_back(Event::Forgotten { peer: peer.id });
         }
@@ -486,6 +521,7 @@ impl Node {
             remote: peer.link.remote(),
             rtt: peer.link.recovery.rtt().smoothed(),
             min_rtt: peer.link.recovery.rtt().min(),
+            clock_ahead: peer.ahead,
             mtu: peer.link.recovery.datagram_size(),
             window: peer.link.recovery.congestion().window(),
             in_flight: peer.link.recovery.in_flight(),

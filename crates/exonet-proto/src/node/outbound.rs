@@ -5,15 +5,17 @@ use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::epoch::Carried;
-use super::event::MessageKey;
+use super::event::{Early, MessageKey};
 use super::piece::{Next, Piece, Room};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
-use crate::id::{Incarnation, Slot};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Store};
 use crate::time::Mono;
 
 /// The most that the re-asking and re-probing of a silent peer backs off to.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// Messages that leave with an opening at most.
+const MAX_EARLY: usize = 32;
 /// Tokens probed at once.
 const PROBES: usize = 32;
 /// Envelopes wanted on standby: at least, and at most.
@@ -65,6 +67,10 @@ pub(super) struct Outbound {
     /// Bytes of pooled messages given up under `r`, and whether the peer has to be told.
     abandoned: u64,
     pub(super) abandoned_due: bool,
+    /// Early messages are open, and are to be sent (again) under the channel.
+    pub(super) early_due: bool,
+    /// Pooled bytes that left early: part of what the first incarnation takes.
+    early_bytes: u64,
     pub(super) ask_due: bool,
     /// Messages were given up: the peer is to be told below which number nothing is open.
     frontier_due: bool,
@@ -100,6 +106,8 @@ impl Outbound {
             spent: 0,
             abandoned: 0,
             abandoned_due: false,
+            early_due: false,
+            early_bytes: 0,
             ask_due: false,
             frontier_due: false,
             ask_at: Mono::NEVER,
@@ -161,9 +169,92 @@ impl Outbound {
         }
     }
 
+    /// Binds the first messages of the queue, as many as `room` bytes take, before anything is granted, if nothing
+    /// else is under way. `all`: those that do not say may go. Gives their number.
+    pub(super) fn bind_early(
+        &mut self,
+        now: Mono,
+        clock: &mut Clock,
+        store: &mut Store,
+        ts: Stamp,
+        all: bool,
+        room: usize,
+    ) -> u64 {
+        let Some(sender) = self.sender.as_ref().filter(|sender| sender.is_idle()) else { return 0 };
+        let keys = self.first(store, all, room as u64);
+        let numbers = clock.limit().0.saturating_sub(clock.ck().max(sender.hi().0));
+        if keys.is_empty() || numbers < keys.len() as u64 {
+            return 0;
+        }
+        Sender::close(&mut self.sender, clock);
+        self.sender = Sender::open_early(clock, ts, keys.iter().copied());
+        let Some(sender) = self.sender.as_ref() else {
+            self.sender = Some(Sender::open(clock));
+            return 0;
+        };
+        self.r = None;
+        self.early_bytes = 0;
+        for (s, key) in sender.early() {
+            let Some(letter) = store.get_mut(*key) else { continue };
+            self.queue.remove(Flow::of(letter.priority, false), *key);
+            letter.queued = false;
+            letter.bound = Some((s, Incarnation::UNNAMED));
+            letter.bound_at = now;
+            self.early_bytes = self.early_bytes.saturating_add(letter.wire_len());
+        }
+        self.unbound = self.unbound.saturating_sub(keys.len() as u64);
+        keys.len() as u64
+    }
+
+    /// The first messages of the queue that may leave early and that `room` bytes take.
+    fn first(&self, store: &Store, all: bool, mut room: u64) -> Vec<MessageKey> {
+        let mut keys = Vec::new();
+        for flow in (0..).map_while(Flow::at) {
+            for key in self.queue.iter(flow) {
+                let Some(letter) = store.get(key) else { continue };
+                let may = match letter.early {
+                    // A deadline wants certainty: what has left early is in doubt.
+                    Early::AsNode => all && letter.deadline.is_none(),
+                    Early::Yes => true,
+                    Early::No => false,
+                };
+                let len = letter.wire_len().saturating_add(2);
+                if !may
+                    || letter.is_large()
+                    || letter.bound.is_some()
+                    || len > room
+                    || keys.len() == MAX_EARLY
+                {
+                    return keys;
+                }
+                room -= len;
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
+    pub(super) fn on_converted(&mut self, store: &mut Store, converted: &[(Slot, Incarnation)]) {
+        for (s, r) in converted {
+            if let Some(letter) = self.letter_of(store, *s, *r) {
+                letter.bound = Some((*s, *r));
+            }
+            self.lost.insert(s.0..s.0 + 1);
+        }
+    }
+
+    /// What left early was lost.
+    pub(super) fn send_early_again(&mut self) {
+        let open = self.sender.as_ref().is_some_and(|sender| sender.stamp().is_some());
+        self.ask_due |= open;
+        self.early_due |= open;
+    }
+
     /// Whether anything could be sent, given a packet.
     pub(super) fn has_something(&self) -> bool {
         self.ask_due
+            || self.early_due
             || self.farewell_due
             || self.abandoned_due
             || !self.lost.is_empty()
@@ -373,7 +464,7 @@ impl Outbound {
         if self.r != Some(r) {
             self.r = Some(r);
             self.credit = self.limits.pool_window;
-            self.spent = 0;
+            self.spent = std::mem::take(&mut self.early_bytes);
             self.abandoned = 0;
             self.abandoned_due = false;
         }
@@ -607,11 +698,12 @@ impl Outbound {
         let sender = self.sender.as_mut()?;
         let ask = sender.ask(clock, unbound, standby);
         self.ask_due = false;
+        self.early_due = ask.is_some_and(|ask| ask.ts.is_some());
         if ask.is_none() && std::mem::take(&mut self.frontier_due) {
             // There is nothing to ask for, but something that the peer need not keep any more.
             let l = sender.frontier();
             self.ask_at = Mono::NEVER;
-            return Some(Ask { s: l, n: 0, l });
+            return Some(Ask { s: l, n: 0, l, ts: Stamp::NONE });
         }
         self.frontier_due = false;
         if ask.is_some() {

@@ -8,8 +8,9 @@ use super::config::{Config, Limits};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbound::Outbound;
+use super::stamping::ahead;
 use crate::id::NodeId;
-use crate::time::Mono;
+use crate::time::{Mono, Wall};
 
 /// Address hints kept of one peer.
 pub(super) const MAX_HINTS: usize = 8;
@@ -24,6 +25,8 @@ pub(super) struct Peer {
     pub(super) link: Link,
     /// The policy lets it talk, or this node talked to it first.
     pub(super) admitted: bool,
+    /// How far this node's clock is ahead of its, in nanoseconds, as it said last.
+    pub(super) ahead: Option<i64>,
     /// It stands in the ready queue.
     pub(super) ready: bool,
     /// How often in a row something was due and could not leave.
@@ -41,6 +44,7 @@ impl Peer {
             inbound: Inbound::new(now),
             link,
             admitted: false,
+            ahead: None,
             ready: false,
             stuck: 0,
             deadline: Mono::NEVER,
@@ -55,6 +59,13 @@ impl Peer {
         self.hints.retain(|known| *known != address);
         self.hints.insert(0, address);
         self.hints.truncate(MAX_HINTS);
+    }
+
+    /// The peer's clock shows `theirs`; zero says nothing.
+    pub(super) fn note_time(&mut self, ours: Wall, theirs: Wall) {
+        if theirs.0 > 0 {
+            self.ahead = Some(ahead(ours, theirs));
+        }
     }
 
     pub(super) fn has_room(&self, limits: &Limits) -> bool {

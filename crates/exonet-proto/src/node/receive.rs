@@ -149,6 +149,7 @@ impl Node {
             frame,
             Frame::Ask(_)
                 | Frame::Messages(_)
+                | Frame::Early(_)
                 | Frame::Fragment(_)
                 | Frame::Token { .. }
                 | Frame::Abandoned { .. }
@@ -156,7 +157,9 @@ impl Node {
         match frame {
             Frame::Ask(ask) => self.on_ask(now, place, ask),
             Frame::State(state) => self.on_state(now, place, &state),
-            Frame::Messages(messages) => self.on_messages(now, place, &messages),
+            Frame::Messages(messages) => self.on_messages(now, place, messages.r, messages.entries),
+            Frame::Early(early) => self.on_early(now, place, &early),
+            Frame::Challenge { ts, time } => self.on_challenge(now, place, ts, time),
             Frame::Fragment(fragment) => self.on_fragment(now, place, &fragment),
             Frame::Token { r, s } => self.on_probe(now, place, r, s),
             Frame::Have(have) => self.on_have(now, place, &have),
@@ -261,6 +264,7 @@ impl Node {
                     self.events.push_back(Event::Pong { peer: peer.id, cookie, rtt });
                 }
                 Carried::Ask if !arrived => out.on_ask_lost(),
+                Carried::Early if fate == Fate::Lost => out.send_early_again(),
                 Carried::Farewell if fate == Fate::Lost => out.farewell_due |= out.sender.is_none(),
                 Carried::Abandoned if !arrived => out.abandoned_due = true,
                 Carried::State if fate == Fate::Lost => peer.inbound.owe_state(now.mono),

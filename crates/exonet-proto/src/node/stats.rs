@@ -46,6 +46,18 @@ pub struct Stats {
     pub handshakes: u64,
     /// RETRY answers sent.
     pub retries: u64,
+    /// Messages sent beside an opening.
+    pub early_sent: u64,
+    /// Of these, told to have gone the slow way: their stamp was not new there, or the peer had no room.
+    pub early_slowed: u64,
+    /// Of these, ended Unknown because this node's clock is too far ahead of the peer's.
+    pub early_challenged: u64,
+    /// Messages taken in beside an opening.
+    pub early_received: u64,
+    /// Stamps of others that were not above their bound: clocks behind this one, replays, or a forgotten past.
+    pub stamps_stale: u64,
+    /// Stamps of others too far ahead of this node's clock.
+    pub stamps_ahead: u64,
     /// Receiver records evicted.
     pub evictions: u64,
     /// Received messages not held for lack of room; they come again.
@@ -75,6 +87,9 @@ pub struct PeerStats {
     pub rtt: Duration,
     /// The least round-trip time seen lately.
     pub min_rtt: Duration,
+    /// How far this node's wall clock was ahead of the peer's at the last handshake, in nanoseconds, transit included.
+    /// First messages are fast while that is less than some seconds either way.
+    pub clock_ahead: Option<i64>,
     /// The path's datagram size.
     pub mtu: u16,
     /// Congestion window in bytes.

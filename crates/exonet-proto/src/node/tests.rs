@@ -157,7 +157,13 @@ impl Pair {
     /// Another process with the key of `end`, whose clock is far on.
     fn restart(&mut self, end: usize, config: Config) {
         let key = SecretKey::from_bytes(self.ends[end].key.expose().to_owned());
-        let mut node = Node::new(config, key, Boot::Stored { clock: 1 << 40 }, [9; 32], self.now);
+        let mut node = Node::new(
+            config,
+            key,
+            Boot::Stored { clock: 1 << 40, latest: crate::id::Stamp::NONE, strays: Vec::new() },
+            [9; 32],
+            self.now,
+        );
         let batch = node.poll_persist().unwrap();
         node.handle_persisted(self.now, batch.lsn);
         self.ends[end] = node;
@@ -189,7 +195,7 @@ impl Pair {
 }
 
 fn config() -> Config {
-    Config::new(Policy::Anyone)
+    Config { early: false, ..Config::new(Policy::Anyone) }
 }
 
 fn limited(limits: Limits) -> Config {
@@ -199,8 +205,8 @@ fn limited(limits: Limits) -> Config {
 /// A direction whose record has `n` slots, and what it owes has been said.
 fn granted(n: u64, limits: &Limits) -> (Inbound, crate::half::Clock, crate::Incarnation) {
     let (mut inbound, mut clock) = (Inbound::new(Mono(0)), crate::half::Clock::ephemeral());
-    let ask = crate::half::Ask { s: Slot(0), n, l: Slot(0) };
-    inbound.on_ask(Mono(0), &mut clock, limits, ask);
+    let ask = crate::half::Ask { s: Slot(0), n, l: Slot(0), ts: crate::id::Stamp::NONE };
+    let _ = inbound.on_ask(Mono(0), &mut clock, limits, ask);
     inbound.state_sent();
     let r = inbound.receiver.as_ref().unwrap().incarnation();
     (inbound, clock, r)

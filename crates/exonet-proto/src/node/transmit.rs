@@ -15,7 +15,7 @@ use crate::channel::PacketInfo;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::half::{Ask, Clock};
-use crate::id::{Incarnation, Slot};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{MAX_PLAIN_HEAD, Store};
 use crate::time::{Mono, Now};
 use crate::wire::{self, MessagesWriter, Writer};
@@ -47,16 +47,8 @@ impl Node {
         if self.stopped {
             return None;
         }
-        if let Some(loose) = self.loose.pop_front() {
-            buf.extend_from_slice(&loose.data);
-            self.count_out(1, buf.len());
-            return Some(Transmit {
-                remote: loose.remote,
-                src_ip: loose.src_ip,
-                ecn: 0,
-                segment: buf.len(),
-                len: buf.len(),
-            });
+        if let Some(transmit) = self.transmit_loose(buf) {
+            return Some(transmit);
         }
         if !self.may_speak() {
             return None;
@@ -66,6 +58,11 @@ impl Node {
                 peer.ready = false;
             }
             self.wind_up(now, index);
+            self.answer_held(now, index);
+            if let Some(transmit) = self.transmit_loose(buf) {
+                self.touch(now, index);
+                return Some(transmit);
+            }
             let Some(transmit) = self.transmit_peer(now, index, max_segments.max(1), buf) else {
                 self.rest(now, index);
                 continue;
@@ -76,6 +73,14 @@ impl Node {
             return Some(transmit);
         }
         None
+    }
+
+    /// A datagram of those outside of any channel.
+    fn transmit_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let super::node::Loose { remote, src_ip, data } = self.loose.pop_front()?;
+        buf.extend_from_slice(&data);
+        self.count_out(1, buf.len());
+        Some(Transmit { remote, src_ip, ecn: 0, segment: buf.len(), len: buf.len() })
     }
 
     fn count_out(&mut self, datagrams: usize, bytes: usize) {
@@ -264,6 +269,7 @@ impl Assembler<'_> {
                 let window = link.recovery.congestion().window();
                 let pto = link.recovery.pto_interval();
                 fill.requests(outbound, self.clock, window, pto);
+                fill.early(outbound, self.store);
                 while let Some(cookie) = link.pings.pop_front() {
                     fill.ping(Carried::Ping { cookie });
                 }
@@ -311,7 +317,10 @@ impl Assembler<'_> {
         if link.probes > 0 || link.confirm {
             return Some(Purpose::Probe);
         }
-        let control = link.ack_due(self.now) || peer.inbound.state_due(self.now) || peer.inbound.owes_have();
+        let control = link.ack_due(self.now)
+            || peer.inbound.state_due(self.now)
+            || peer.inbound.owes_have()
+            || peer.inbound.challenge.is_some();
         let data = peer.outbound.has_something() || !link.pings.is_empty();
         match link.recovery.allowance(self.now, size_of(cap)) {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
@@ -347,6 +356,9 @@ impl Filling<'_, '_> {
             if inbound.reminds() {
                 self.eliciting |= self.writer.ping();
             }
+        }
+        if inbound.challenge.take_if(|(ts, time)| self.writer.challenge(*ts, *time)).is_some() {
+            self.eliciting = true;
         }
         while self.writer.remaining() > MIN_HAVE
             && let Some(held) = inbound.next_have()
@@ -388,8 +400,20 @@ impl Filling<'_, '_> {
         }
     }
 
+    /// What left with the opening and has not been heard of, beside the ASK that bears its stamp.
+    fn early(&mut self, outbound: &mut Outbound, store: &Store) {
+        let before = self.writer.len();
+        if outbound.early_due {
+            outbound.early_due = !write_early(self.writer, outbound, store);
+        }
+        if self.writer.len() > before {
+            self.epoch.sent.carry(Carried::Early);
+            self.eliciting = true;
+        }
+    }
+
     fn ask(&mut self, ask: Ask, carried: Carried) -> bool {
-        let written = self.writer.ask(wire::Ask { s: ask.s, n: ask.n, l: ask.l });
+        let written = self.writer.ask(ask.into());
         if written {
             self.epoch.sent.carry(carried);
             self.eliciting = true;
@@ -497,6 +521,37 @@ fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> b
     store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
 }
 
+/// EARLY: the messages that left with the opening and are open under its stamp, as many as fit.
+pub(super) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &Store) -> bool {
+    let Some(sender) = outbound.sender.as_ref().filter(|sender| sender.stamp().is_some()) else {
+        return true;
+    };
+    let mut open = sender.early().peekable();
+    while let Some((s, _)) = open.peek().copied() {
+        let Some(mut frame) = writer.early(sender.stamp(), s) else { return false };
+        let mut next = s;
+        while let Some((_, key)) = open.next_if(|(s, _)| *s == next) {
+            if !push(&mut frame, store, *key) {
+                return false;
+            }
+            next = Slot(next.0 + 1);
+        }
+    }
+    true
+}
+
+/// As [`write_state`], in an answer. While what came with the opening waits for the application, nothing is said
+/// that would make the sender send it again.
+pub(super) fn write_answer_state(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+) -> bool {
+    state_with(writer, inbound, clock, config, inbound.amnesia(clock).filter(|_| !inbound.has_pending()))
+        .is_some()
+}
+
 /// The claim of the receiver record, or that there is none. Gives where the claim ends; None: no room.
 pub(super) fn write_state(
     writer: &mut Writer<'_>,
@@ -504,15 +559,25 @@ pub(super) fn write_state(
     clock: &Clock,
     config: &Config,
 ) -> Option<Slot> {
+    state_with(writer, inbound, clock, config, inbound.amnesia(clock))
+}
+
+fn state_with(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+    tb: Option<Stamp>,
+) -> Option<Slot> {
     let Some(record) = inbound.receiver.as_ref() else {
-        return writer.state_gone(clock.b(), Incarnation(clock.ck())).then_some(Slot(0));
+        return writer.state_gone(clock.b(), Incarnation(clock.ck()), tb).then_some(Slot(0));
     };
     let (hi, l, free) = record.parts();
     let lo =
         if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
     let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
     let free = free.overlaps(lo.0..hi.0);
-    writer.state_live(clock.b(), record.incarnation(), claim, free, MAX_STATE_RANGES)
+    writer.state_live(clock.b(), record.incarnation(), tb, claim, free, MAX_STATE_RANGES)
 }
 
 /// The size of a packet that may be as large as `wanted` and as an unproven address allows.

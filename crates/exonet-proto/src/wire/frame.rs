@@ -2,10 +2,11 @@
 
 use super::base;
 use super::cursor::Take;
-use super::{Ack, Bases, Have, Malformed, Messages, Params, State};
-use crate::{Incarnation, MAX_NUMBER, Slot};
+use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, State};
+use crate::half;
+use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
-/// The first byte of each frame. 0x07 is reserved for receive timestamps, 0x17 to 0x1f for openings and calls.
+/// The first byte of each frame. 0x07 is reserved for receive timestamps, 0x1f for later.
 pub(super) mod kind {
     pub(in crate::wire) const PADDING: u8 = 0x00;
     pub(in crate::wire) const PING: u8 = 0x01;
@@ -21,6 +22,9 @@ pub(super) mod kind {
     pub(in crate::wire) const TOKEN: u8 = 0x14;
     pub(in crate::wire) const HAVE: u8 = 0x15;
     pub(in crate::wire) const ABANDONED: u8 = 0x16;
+    pub(in crate::wire) const ASK_STAMPED: u8 = 0x17;
+    pub(in crate::wire) const EARLY: u8 = 0x18;
+    pub(in crate::wire) const CHALLENGE: u8 = 0x19;
     pub(in crate::wire) const FIRST_IGNORABLE: u8 = 0x80;
     pub(in crate::wire) const LAST_IGNORABLE: u8 = 0xbf;
 }
@@ -67,6 +71,15 @@ pub enum Frame<'a> {
         /// Bytes of all messages given up under `r` so far, which count as consumed.
         bytes: u64,
     },
+    /// Whole messages that were sent before anything was granted.
+    Early(Early<'a>),
+    /// Nothing was granted under a stamp, since it is ahead of the clock of the frame's sender.
+    Challenge {
+        /// The stamp.
+        ts: Stamp,
+        /// What that clock shows.
+        time: Wall,
+    },
     /// Of a later version, and may be ignored.
     Unknown {
         /// 0x80 to 0xbf.
@@ -83,7 +96,7 @@ impl Frame<'_> {
     }
 }
 
-/// `ASK(s, n, l)`.
+/// `ASK(s, n, l, ts)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ask {
     /// The first number wanted.
@@ -92,6 +105,22 @@ pub struct Ask {
     pub n: u64,
     /// No message below is open.
     pub l: Slot,
+    /// The stamp of early messages that are open, or none.
+    pub ts: Stamp,
+}
+
+impl From<half::Ask> for Ask {
+    fn from(ask: half::Ask) -> Self {
+        let half::Ask { s, n, l, ts } = ask;
+        Self { s, n, l, ts }
+    }
+}
+
+impl From<Ask> for half::Ask {
+    fn from(ask: Ask) -> Self {
+        let Ask { s, n, l, ts } = ask;
+        Self { s, n, l, ts }
+    }
 }
 
 /// A part of the message `(r, s)`, in wire form.
@@ -156,7 +185,7 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         kind::PATH_CHALLENGE => Frame::PathChallenge(*input.array()?),
         kind::PATH_RESPONSE => Frame::PathResponse(*input.array()?),
         kind::PARAMS => Frame::Params(Params::decode(input.prefixed()?)?),
-        kind::ASK => Frame::Ask(Ask::take(input, bases)?),
+        kind::ASK | kind::ASK_STAMPED => Frame::Ask(Ask::take(input, bases, kind == kind::ASK_STAMPED)?),
         kind::STATE => Frame::State(State::take(input, bases)?),
         kind::MESSAGES => Frame::Messages(Messages::take(input, bases)?),
         kind::FRAGMENT => Frame::Fragment(Fragment::take(input, bases)?),
@@ -168,21 +197,30 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         kind::ABANDONED => {
             Frame::Abandoned { r: base::incarnation(input.varint()?, bases.receiver), bytes: input.varint()? }
         }
+        kind::EARLY => Frame::Early(Early::take(input, bases)?),
+        kind::CHALLENGE => Frame::Challenge { ts: stamp(input)?, time: Wall(input.varint()?) },
         kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown { kind, body: input.prefixed()? },
         _ => return Err(Malformed::UnknownFrame(kind)),
     })
 }
 
 impl Ask {
-    fn take(input: &mut Take<'_>, bases: Bases) -> Result<Self, Malformed> {
+    fn take(input: &mut Take<'_>, bases: Bases, stamped: bool) -> Result<Self, Malformed> {
         let s = base::slot(input.varint()?, bases.sender);
         let n = input.varint()?;
         let l = base::slot(input.varint()?, bases.sender);
+        let ts = if stamped { stamp(input)? } else { Stamp::NONE };
         match s.0.checked_add(n) {
-            Some(end) if end <= MAX_NUMBER => Ok(Self { s, n, l }),
+            Some(end) if end <= MAX_NUMBER => Ok(Self { s, n, l, ts }),
             _ => Err(Malformed::Number),
         }
     }
+}
+
+/// A stamp that names something: zero does not.
+pub(super) fn stamp(input: &mut Take<'_>) -> Result<Stamp, Malformed> {
+    let ts = Stamp(input.varint()?);
+    if ts.is_some() { Ok(ts) } else { Err(Malformed::Number) }
 }
 
 impl<'a> Fragment<'a> {

@@ -1,11 +1,11 @@
-//! MESSAGES: many small messages under one incarnation and consecutive slots.
+//! MESSAGES and EARLY: many small messages under one incarnation, or one stamp, and consecutive slots.
 
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
 use super::frame::kind;
 use super::writer::Writer;
-use super::{Bases, Malformed, varint_len};
-use crate::{Incarnation, MAX_NUMBER, Slot};
+use super::{Bases, Malformed, frame, varint_len};
+use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// Most messages of one frame: their count takes one byte.
 pub const MAX_ENTRIES: u8 = 63;
@@ -21,6 +21,17 @@ pub struct Messages<'a> {
     pub entries: Entries<'a>,
 }
 
+/// Messages that were sent before anything was granted, each whole. The entry `i` has the slot `s + i`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Early<'a> {
+    /// The stamp of all.
+    pub ts: Stamp,
+    /// The slot of the first.
+    pub s: Slot,
+    /// As in [`Messages`].
+    pub entries: Entries<'a>,
+}
+
 /// Slots and their messages, in wire form and of at least one byte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entries<'a> {
@@ -33,6 +44,22 @@ impl<'a> Messages<'a> {
     #[inline]
     pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
         let r = base::incarnation(input.varint()?, bases.receiver);
+        let (s, entries) = Entries::take(input, bases)?;
+        Ok(Self { r, s, entries })
+    }
+}
+
+impl<'a> Early<'a> {
+    pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
+        let ts = frame::stamp(input)?;
+        let (s, entries) = Entries::take(input, bases)?;
+        Ok(Self { ts, s, entries })
+    }
+}
+
+impl<'a> Entries<'a> {
+    #[inline]
+    fn take(input: &mut Take<'a>, bases: Bases) -> Result<(Slot, Self), Malformed> {
         let s = base::slot(input.varint()?, bases.sender);
         let left = input.byte()?;
         if !(1..=MAX_ENTRIES).contains(&left) {
@@ -47,7 +74,7 @@ impl<'a> Messages<'a> {
                 return Err(Malformed::Length);
             }
         }
-        Ok(Self { r, s, entries: Entries { rest: start.until(*input), left, s: s.0 } })
+        Ok((s, Self { rest: start.until(*input), left, s: s.0 }))
     }
 }
 
@@ -71,7 +98,7 @@ impl<'a> Iterator for Entries<'a> {
 impl ExactSizeIterator for Entries<'_> {}
 impl core::iter::FusedIterator for Entries<'_> {}
 
-/// Adds messages to a MESSAGES frame, each whole or not at all. The frame exists from the first one on, and is
+/// Adds messages to a MESSAGES or an EARLY frame, each whole or not at all. The frame exists from the first one on, and is
 /// complete after each: there is nothing to finish, and a writer that is dropped unused leaves no trace.
 #[derive(Debug)]
 pub struct MessagesWriter<'w, 'a> {
@@ -88,11 +115,21 @@ pub struct MessagesWriter<'w, 'a> {
 impl<'w, 'a> MessagesWriter<'w, 'a> {
     #[inline]
     pub(super) fn open(writer: &'w mut Writer<'a>, r: Incarnation, s: Slot) -> Option<Self> {
+        let r = relative(r.0, writer.bases().receiver);
+        Self::begin(writer, kind::MESSAGES, r, s)
+    }
+
+    pub(super) fn open_early(writer: &'w mut Writer<'a>, ts: Stamp, s: Slot) -> Option<Self> {
+        Self::begin(writer, kind::EARLY, ts.0, s)
+    }
+
+    #[inline]
+    fn begin(writer: &'w mut Writer<'a>, kind: u8, name: u64, s: Slot) -> Option<Self> {
         let bases = writer.bases();
         let start = writer.len();
         let mut put = Put::new(writer.room(start));
-        put.byte(kind::MESSAGES)?;
-        put.varint(relative(r.0, bases.receiver))?;
+        put.byte(kind)?;
+        put.varint(name)?;
         put.varint(relative(s.0, bases.sender))?;
         let count_at = start + put.len();
         put.byte(0)?;

@@ -11,12 +11,12 @@
 //!
 //! ```
 //! use exonet_proto::wire::{Ask, Bases, Frame, Frames, Writer};
-//! use exonet_proto::{Incarnation, Slot};
+//! use exonet_proto::{Incarnation, Slot, Stamp};
 //!
 //! let bases = Bases { sender: 1 << 40, receiver: 7 };
 //! let mut packet = [0; 64];
 //! let mut writer = Writer::new(&mut packet, bases);
-//! assert!(writer.ask(Ask { s: Slot(1 << 40), n: 16, l: Slot(1 << 40) }));
+//! assert!(writer.ask(Ask { s: Slot(1 << 40), n: 16, l: Slot(1 << 40), ts: Stamp::NONE }));
 //! let mut messages = writer.messages(Incarnation(7), Slot(1 << 40)).unwrap();
 //! assert!(messages.push(&[0], b"hello"));
 //! let len = writer.len();
@@ -55,7 +55,7 @@ pub use datagram::{
 pub use error::Malformed;
 pub use frame::{Ask, Fragment, Frame, Frames};
 pub use head::{Head, MAX_TAG, Priority};
-pub use messages::{Entries, MAX_ENTRIES, Messages, MessagesWriter};
+pub use messages::{Early, Entries, MAX_ENTRIES, Messages, MessagesWriter};
 pub use number::expand;
 pub use params::Params;
 pub use ranges::Ranges;

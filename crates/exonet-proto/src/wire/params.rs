@@ -5,11 +5,12 @@ use core::time::Duration;
 use super::cursor::{Put, Take};
 use super::frame::kind;
 use super::{Malformed, Tlvs, varint_len};
-use crate::MAX_NUMBER;
+use crate::{MAX_NUMBER, Wall};
 
 const BASE: u8 = 1;
 const MAX_ACK_DELAY: u8 = 2;
 const BOOT_ID: u8 = 3;
+const TIME: u8 = 4;
 const MAX_DATAGRAM: u8 = 5;
 const POOL_WINDOW: u8 = 6;
 const BODY_WINDOW: u8 = 7;
@@ -31,6 +32,8 @@ pub struct Params {
     /// Drawn at random when the node started: another one means that the node forgot what it did not store.
     /// Default zeros.
     pub boot_id: [u8; 8],
+    /// What this end's wall clock shows. Default zero: it does not say.
+    pub time: Wall,
     /// The largest datagram that this end takes, in bytes. Default 65,527, at least 1,200.
     pub max_datagram: u64,
     /// Bytes of messages up to 64 KiB that may be under way at first. Default 64 KiB, at least the lesser of
@@ -54,6 +57,7 @@ impl Default for Params {
             base: 0,
             max_ack_delay: Duration::from_millis(1),
             boot_id: [0; 8],
+            time: Wall(0),
             max_datagram: 65_527,
             pool_window: POOLED,
             body_window: POOLED,
@@ -96,6 +100,7 @@ impl Params {
         match id {
             BASE => self.base = number,
             MAX_ACK_DELAY => self.max_ack_delay = Duration::from_micros(number),
+            TIME => self.time = Wall(number),
             MAX_DATAGRAM => self.max_datagram = number,
             POOL_WINDOW => self.pool_window = number,
             BODY_WINDOW => self.body_window = number,
@@ -120,11 +125,12 @@ impl Params {
     }
 
     /// The parameters that are varints, with their values.
-    fn numbers(&self) -> [(u8, u64); 9] {
+    fn numbers(&self) -> [(u8, u64); 10] {
         let saturated = |units: u128| u64::try_from(units).unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
         [
             (BASE, self.base),
             (MAX_ACK_DELAY, saturated(self.max_ack_delay.as_micros())),
+            (TIME, self.time.0.min(MAX_NUMBER)),
             (MAX_DATAGRAM, self.max_datagram),
             (POOL_WINDOW, self.pool_window),
             (BODY_WINDOW, self.body_window),
@@ -173,7 +179,6 @@ impl Params {
     }
 }
 
-/// Id 4, the stamp, is reserved: until it means something it is ignored like any unknown one.
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=BOOT_ID | MAX_DATAGRAM..=SUITES)
+    matches!(id, BASE..=SUITES)
 }

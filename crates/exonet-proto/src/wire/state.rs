@@ -6,12 +6,13 @@ use super::base::{self, relative};
 use super::cursor::{Put, Take};
 use super::frame::kind;
 use super::{Bases, Malformed, Ranges, ranges, varint_len};
-use crate::{Incarnation, MAX_NUMBER, Slot};
+use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// Most ranges of a HAVE.
 pub const MAX_HAVE_RANGES: usize = 32;
 
 const LIVE: u8 = 1;
+const STAMPED: u8 = 2;
 
 /// What a live record claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,13 +27,15 @@ pub struct Claim {
     pub credit: u64,
 }
 
-/// `STATE(b, r, live, hi, lo, up, free, credit)`.
+/// `STATE(b, r, live, hi, lo, up, free, credit, tb)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<'a> {
     /// The amnesia frontier: lower incarnations that are not live are of unknown outcome.
     pub b: Incarnation,
     /// The live record's incarnation, or the frame sender's clock.
     pub r: Incarnation,
+    /// What was accepted under stamps up to this may have been forgotten; None: it does not say.
+    pub tb: Option<Stamp>,
     /// The claim of the live record, if there is one.
     pub live: Option<Claim>,
     /// The slots of the claim that are free, ascending: every other slot of it was delivered.
@@ -42,13 +45,14 @@ pub struct State<'a> {
 impl<'a> State<'a> {
     pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
         let flags = input.byte()?;
-        if flags & !LIVE != 0 {
+        if flags & !(LIVE | STAMPED) != 0 {
             return Err(Malformed::Reserved);
         }
         let b = base::incarnation(input.varint()?, bases.sender);
         let r = base::incarnation(input.varint()?, bases.sender);
+        let tb = if flags & STAMPED == 0 { None } else { Some(Stamp(input.varint()?)) };
         if flags & LIVE == 0 {
-            return Ok(Self { b, r, live: None, free: Ranges::NONE });
+            return Ok(Self { b, r, tb, live: None, free: Ranges::NONE });
         }
         let hi = base::slot(input.varint()?, bases.receiver);
         let lo = base::slot(input.varint()?, bases.receiver);
@@ -56,31 +60,36 @@ impl<'a> State<'a> {
         let up = Slot(up.ok_or(Malformed::Number)?);
         let credit = input.varint()?;
         let free = Ranges::take(input, lo.0..up.0)?;
-        Ok(Self { b, r, live: Some(Claim { hi, lo, up, credit }), free })
+        Ok(Self { b, r, tb, live: Some(Claim { hi, lo, up, credit }), free })
     }
 }
 
 /// Puts the STATE of a node that has no record; `r` is its clock.
-pub(super) fn put_gone(out: &mut Put<'_>, bases: Bases, b: Incarnation, r: Incarnation) -> Option<()> {
+pub(super) fn put_gone(out: &mut Put<'_>, bases: Bases, of: Named) -> Option<()> {
+    put_names(out, bases, 0, of)
+}
+
+/// `b`, `r`, `tb`.
+type Named = (Incarnation, Incarnation, Option<Stamp>);
+
+fn put_names(out: &mut Put<'_>, bases: Bases, live: u8, (b, r, tb): Named) -> Option<()> {
     out.byte(kind::STATE)?;
-    out.byte(0)?;
+    out.byte(live | if tb.is_some() { STAMPED } else { 0 })?;
     out.varint(relative(b.0, bases.sender))?;
-    out.varint(relative(r.0, bases.sender))
+    out.varint(relative(r.0, bases.sender))?;
+    tb.map_or(Some(()), |tb| out.varint(tb.0))
 }
 
 /// Puts the STATE of a live record with as many ranges as fit; tells where its claim ends.
 pub(super) fn put_live(
     out: &mut Put<'_>,
     bases: Bases,
-    (b, r): (Incarnation, Incarnation),
+    of: Named,
     claim: Claim,
     free: impl Iterator<Item = Range<u64>>,
     max_ranges: u16,
 ) -> Option<Slot> {
-    out.byte(kind::STATE)?;
-    out.byte(LIVE)?;
-    out.varint(relative(b.0, bases.sender))?;
-    out.varint(relative(r.0, bases.sender))?;
+    put_names(out, bases, LIVE, of)?;
     out.varint(relative(claim.hi.0, bases.receiver))?;
     out.varint(relative(claim.lo.0, bases.receiver))?;
 

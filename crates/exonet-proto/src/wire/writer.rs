@@ -8,7 +8,7 @@ use super::cursor::Put;
 use super::frame::kind;
 use super::messages::MessagesWriter;
 use super::{Ask, Bases, Claim, Ecn, Params, ack, state, varint, varint_len};
-use crate::{Incarnation, Slot};
+use crate::{Incarnation, Slot, Stamp, Wall};
 
 /// Writes frames into a slice, each whole or not at all: a method that returns `false` or `None` has left no trace.
 ///
@@ -118,15 +118,17 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn ask(&mut self, ask: Ask) -> bool {
         self.frame(|out, bases| {
-            out.byte(kind::ASK)?;
+            let stamped = ask.ts.is_some();
+            out.byte(if stamped { kind::ASK_STAMPED } else { kind::ASK })?;
             out.varint(relative(ask.s.0, bases.sender))?;
             out.varint(ask.n)?;
-            out.varint(relative(ask.l.0, bases.sender))
+            out.varint(relative(ask.l.0, bases.sender))?;
+            if stamped { out.varint(ask.ts.0) } else { Some(()) }
         })
         .is_some()
     }
 
-    /// STATE of the live record `r`. `free` are its free slots, ascending; those within `[claim.lo, claim.up)` are
+    /// STATE of the live record `r`; `tb` where it is to be said. `free` are its free slots, ascending; those within `[claim.lo, claim.up)` are
     /// claimed, as many ranges as fit and at most `max_ranges`. If one must be left out, the claim ends before it.
     /// Returns the `up` that was claimed, which may be as low as `claim.lo`; `None` also if `claim.up < claim.lo`.
     #[inline]
@@ -134,22 +136,38 @@ impl<'a> Writer<'a> {
         &mut self,
         b: Incarnation,
         r: Incarnation,
+        tb: Option<Stamp>,
         claim: Claim,
         free: impl IntoIterator<Item = Range<u64>>,
         max_ranges: u16,
     ) -> Option<Slot> {
-        self.frame(|out, bases| state::put_live(out, bases, (b, r), claim, free.into_iter(), max_ranges))
+        self.frame(|out, bases| state::put_live(out, bases, (b, r, tb), claim, free.into_iter(), max_ranges))
     }
 
-    /// STATE of a node without a record; `ck` is its clock.
-    pub fn state_gone(&mut self, b: Incarnation, ck: Incarnation) -> bool {
-        self.frame(|out, bases| state::put_gone(out, bases, b, ck)).is_some()
+    /// STATE of a node without a record; `ck` is its clock, `tb` what it has forgotten, where that is to be said.
+    pub fn state_gone(&mut self, b: Incarnation, ck: Incarnation, tb: Option<Stamp>) -> bool {
+        self.frame(|out, bases| state::put_gone(out, bases, (b, ck, tb))).is_some()
     }
 
     /// Begins MESSAGES for consecutive slots from `s` on; `None` if not even its header fits.
     #[inline]
     pub fn messages(&mut self, r: Incarnation, s: Slot) -> Option<MessagesWriter<'_, 'a>> {
         MessagesWriter::open(self, r, s)
+    }
+
+    /// Begins EARLY for consecutive slots from `s` on; `None` if not even its header fits.
+    pub fn early(&mut self, ts: Stamp, s: Slot) -> Option<MessagesWriter<'_, 'a>> {
+        MessagesWriter::open_early(self, ts, s)
+    }
+
+    /// CHALLENGE.
+    pub fn challenge(&mut self, ts: Stamp, time: Wall) -> bool {
+        self.frame(|out, _| {
+            out.byte(kind::CHALLENGE)?;
+            out.varint(ts.0)?;
+            out.varint(time.0)
+        })
+        .is_some()
     }
 
     /// FRAGMENT of the message `(r, s)` of `total` bytes, at `offset`: as much as fits of `data`, which is given in

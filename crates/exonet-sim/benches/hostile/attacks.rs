@@ -2,9 +2,9 @@
 
 use core::net::SocketAddr;
 
-use exonet_proto::Slot;
 use exonet_proto::crypto::OpeningMac;
 use exonet_proto::wire::{Ask, Params};
+use exonet_proto::{Slot, Stamp};
 use exonet_sim::hostile::{Impostor, Raw};
 
 use crate::stage::{Foe, SLOTS, Stage, address};
@@ -46,7 +46,7 @@ pub const ALL: &[Attack] = &[
 fn opening(stage: &mut Stage) -> Vec<u8> {
     let mut it = Impostor::new(stage.id(), &mut stage.dice);
     let opening = it.open(Params::default(), |writer| {
-        writer.ask(Ask { s: Slot(0), n: 64, l: Slot(0) });
+        writer.ask(Ask { s: Slot(0), n: 64, l: Slot(0), ts: Stamp::NONE });
     });
     opening.unwrap_or_default()
 }
@@ -122,7 +122,7 @@ fn confirmed(stage: &mut Stage, n: u32) -> Packets {
     for i in 0..n / 2 {
         let mut it = Impostor::new(stage.id(), &mut stage.dice);
         let opening = it.open(Params::default(), |writer| {
-            writer.ask(Ask { s: Slot(0), n: 64, l: Slot(0) });
+            writer.ask(Ask { s: Slot(0), n: 64, l: Slot(0), ts: Stamp::NONE });
         });
         let opening = opening.unwrap_or_default();
         stage.elsewhere.clear();

@@ -8,7 +8,7 @@ use bytes::Bytes;
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Config, Event, Node, Outgoing, Policy};
 use exonet_proto::wire::{Ask, Params};
-use exonet_proto::{Mono, NodeId, Now, Slot, Wall};
+use exonet_proto::{Mono, NodeId, Now, Slot, Stamp, Wall};
 use exonet_sim::Dice;
 use exonet_sim::hostile::{Impostor, Said};
 
@@ -118,7 +118,7 @@ impl Stage {
     pub fn foe(&mut self, at: SocketAddr, params: Params) -> Foe {
         let mut it = Impostor::new(self.id(), &mut self.dice);
         let opening = it.open(params, |writer| {
-            writer.ask(Ask { s: Slot(0), n: SLOTS, l: Slot(0) });
+            writer.ask(Ask { s: Slot(0), n: SLOTS, l: Slot(0), ts: Stamp::NONE });
         });
         self.elsewhere.clear();
         self.reach(at, &mut opening.unwrap_or_default());

@@ -1,10 +1,11 @@
-//! Invariants A to D of the half-connection (PROTOCOL.md "Half-connection"), in the full node, on every step.
+//! Invariants A to D of the half-connection (PROTOCOL.md "Half-connection"), and those of early messages, in the full
+//! node, on every step.
 
 use std::collections::BTreeMap;
 
-use exonet_proto::half::{IntervalSet, Receiver, Sender};
+use exonet_proto::half::{Bound, IntervalSet, Receiver, Sender};
 use exonet_proto::node::{MessageKey, Records};
-use exonet_proto::{Incarnation, MessageId, NodeId, Slot};
+use exonet_proto::{Incarnation, MessageId, NodeId, Slot, Stamp};
 
 use super::Breach;
 use crate::Ledger;
@@ -37,6 +38,8 @@ struct Pair {
     next: Slot,
     /// `R` as it was seen last.
     seen: Option<(Incarnation, IntervalSet)>,
+    /// The stamps of the numbers that were sent early.
+    early: BTreeMap<Slot, Stamp>,
 }
 
 /// A receiver record.
@@ -57,6 +60,8 @@ struct Look<'a> {
     receiver: Option<&'a Receiver>,
     /// The receiver's amnesia frontier; None: its identity is gone.
     b: Option<Incarnation>,
+    /// What the receiver knows of the sender's stamps.
+    bound: Bound,
 }
 
 impl Pairs {
@@ -64,17 +69,21 @@ impl Pairs {
     pub(crate) fn look(&mut self, from: &Host, to: NodeId, host: Option<&Host>, ledger: &mut Ledger) {
         let id = from.node.id();
         let sender = from.node.records(&to).and_then(|records: Records<'_>| records.sender);
-        let receiver = host.and_then(|host| host.node.records(&id)?.receiver);
+        let records = host.and_then(|host| host.node.records(&id));
+        let (receiver, bound) =
+            records.map_or((None, Bound::Unknown), |records| (records.receiver, records.bound));
         let pair = self.pairs.entry((id, to)).or_default();
         if sender.is_none() && receiver.is_none() && pair.seen.is_none() {
             return;
         }
-        let look = Look { from, to, sender, receiver, b: host.map(|host| host.node.clock().b()) };
+        let b = host.map(|host| host.node.clock().b());
+        let look = Look { from, to, sender, receiver, b, bound };
         look.bindings(pair, ledger);
         if let Some(host) = host {
             look.changes(pair, ledger);
             look.record(pair, &mut self.records, host, ledger);
             look.slots(pair, ledger);
+            look.early(pair, host, ledger);
         }
     }
 
@@ -84,7 +93,14 @@ impl Pairs {
     /// * The record was evicted.
     /// * The record was dropped in good order, which takes that the message had been delivered; then another was
     ///   evicted, and the one amnesia frontier passed both.
+    /// * It was early, and its stamp was refused, or is one of those under which things were forgotten.
     pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, delivered: bool) -> bool {
+        if id.r == Incarnation::UNNAMED {
+            let pair = self.pairs.get(&(id.sender, host.node.id()));
+            let ts = pair.and_then(|pair| pair.early.get(&id.s));
+            let tb = host.node.clock().stamps().amnesia(host.node.bound(&id.sender));
+            return host.node.counts().stamps_ahead > 0 || ts.is_some_and(|ts| *ts <= tb);
+        }
         let Some(record) = self.records.get(&(host.node.id(), id.r)) else {
             return false;
         };
@@ -113,7 +129,7 @@ impl Look<'_> {
     fn bindings(&self, pair: &mut Pair, ledger: &mut Ledger) {
         let Some(sender) = self.sender else { return };
         let (e, sck, hi, limit) = (sender.e(), sender.sck(), sender.hi(), self.from.node.clock().limit());
-        let ordered = e <= sck && sck <= hi && hi <= limit;
+        let ordered = e <= hi && sck <= hi && hi <= limit;
         self.ensure(ledger, "order", ordered, || format!("e {e:?}, sck {sck:?}, hi {hi:?}, D {limit:?}"));
         let again = e < pair.next;
         self.ensure(ledger, "D", !again, || format!("{e:?} is bound next, {:?} came before", pair.next));
@@ -196,7 +212,7 @@ impl Look<'_> {
     /// **A**, **B** of envelopes and of tokens just bound, **C**.
     fn slots(&self, pair: &Pair, ledger: &mut Ledger) {
         let clock = Slot(self.from.node.clock().ck());
-        let sck = self.sender.map_or(clock, Sender::sck);
+        let sck = self.sender.map_or(clock, |sender| sender.sck().max(sender.e()));
         if let Some(record) = self.receiver {
             let (hi, _, free) = record.parts();
             let backed = hi <= sck || free.covers(sck.0..hi.0);
@@ -211,14 +227,35 @@ impl Look<'_> {
         };
         let (e, sck) = (sender.e().0, sender.sck().0);
         let backed = match self.receiver.filter(|record| record.incarnation() == r) {
-            Some(record) => record.parts().2.covers(e..sck),
-            None => e == sck || self.b.is_none_or(|b| r < b),
+            Some(record) => e >= sck || record.parts().2.covers(e..sck),
+            None => e >= sck || self.b.is_none_or(|b| r < b),
         };
         self.ensure(ledger, "B", backed, || format!("envelopes [{e}, {sck}) of {r:?} have no slots"));
     }
 }
 
+impl Look<'_> {
+    /// Early messages: an ASK never begins above one that is open; a slot that waits for one is of a record whose
+    /// sender's bound its stamp is not above; and what was delivered of them is known, or known to be forgotten.
+    fn early(&self, pair: &mut Pair, host: &Host, ledger: &mut Ledger) {
+        let Some(sender) = self.sender.filter(|sender| sender.stamp().is_some()) else { return };
+        let (ts, sck, stamps) = (sender.stamp(), sender.sck(), host.node.clock().stamps());
+        for (s, key) in sender.early() {
+            pair.early.insert(s, ts);
+            self.ensure(ledger, "early", sck <= s, || format!("{sck:?} is above the early {s:?}"));
+            let record = self.receiver.map(Receiver::parts).filter(|(hi, ..)| s < *hi);
+            let free = record.is_some_and(|(_, _, free)| free.contains(s.0));
+            let known = !free || stamps.bound(self.bound) >= ts;
+            self.ensure(ledger, "early", known, || format!("{s:?} has a slot, and {ts:?} is new"));
+            let told = (record.is_some() && !free) || stamps.amnesia(self.bound) >= ts;
+            let taken = self.number(*key).is_some_and(|number| ledger.is_taken(number));
+            self.ensure(ledger, "early", told || !taken, || format!("{s:?} was taken, and nobody knows"));
+        }
+    }
+}
+
 /// The first number that is bound or may be, whatever the record says of its frontier.
 fn first(sender: &Sender<MessageKey>) -> Slot {
-    sender.tokens().next().map_or(sender.e(), |(s, ..)| s)
+    let first = sender.tokens().next().map_or(sender.e(), |(s, ..)| s);
+    sender.early().next().map_or(first, |(s, _)| first.min(s))
 }

@@ -69,7 +69,7 @@ impl NodePlan {
     fn make_plain(&mut self) {
         let Config { dead_after, .. } = self.config;
         self.config = Config { dead_after, ..Config::new(Policy::Anyone) };
-        self.disk = self.disk.map(|_| Disk::default());
+        self.disk = self.disk.take().map(|_| Disk::default());
         self.clock = ClockConfig::default();
     }
 }

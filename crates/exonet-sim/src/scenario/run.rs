@@ -74,7 +74,7 @@ impl<'a> Run<'a> {
             world.trace.start(begun);
         }
         for plan in &scenario.nodes {
-            let node = world.add_on(plan.config.clone(), plan.disk);
+            let node = world.add_on(plan.config.clone(), plan.disk.clone());
             world.set_clock(node, plan.clock);
         }
         for ((a, b), link) in &scenario.links {
@@ -259,7 +259,8 @@ impl<'a> Run<'a> {
             What::Deaf(node) => self.world.set_reads(NodeIndex(node), true),
             What::Slow(node, ..) => self.world.feed(NodeIndex(node), None),
             What::SlowDisk(node, _) => {
-                let usual = self.scenario.nodes.get(node).and_then(|plan| plan.disk).unwrap_or_default();
+                let usual =
+                    self.scenario.nodes.get(node).and_then(|plan| plan.disk.clone()).unwrap_or_default();
                 self.disk(node, |disk| disk.latency = usual.latency);
             }
             What::BrokenDisk(node) => {

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 
 use exonet_proto::node::{Config, Limits};
 use exonet_proto::wire::{Ask, Params, Writer};
-use exonet_proto::{Incarnation, Slot};
+use exonet_proto::{Incarnation, Slot, Stamp};
 use exonet_sim::hostile::{Claimed, Impostor, Raw, Said};
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
@@ -155,7 +155,7 @@ impl Intruder {
 }
 
 pub fn ask(writer: &mut Writer<'_>, s: u64, n: u64, l: u64) -> bool {
-    writer.ask(Ask { s: Slot(s), n, l: Slot(l) })
+    writer.ask(Ask { s: Slot(s), n, l: Slot(l), ts: Stamp::NONE })
 }
 
 /// Each of these payloads, under valid keys, ends the channel that carries it.

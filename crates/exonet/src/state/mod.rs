@@ -4,7 +4,8 @@
 //! |---|---|---|
 //! | `lock` | the pid of the process that runs this identity, which holds the lock | at every start |
 //! | `key` | the X25519 secret: the node *is* this key | never |
-//! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block |
+//! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
+//! | `strays` | the bounds of senders whose clocks are far ahead; there if ever there was one | with each such sender |
 //!
 //! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
 //!
@@ -26,6 +27,7 @@ mod key;
 mod line;
 mod lock;
 mod place;
+mod strays;
 #[cfg(test)]
 mod tests;
 
@@ -33,6 +35,7 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use exonet_proto::{NodeId, Stamp};
 use zeroize::Zeroizing;
 
 pub use clock::ClockRecord;
@@ -40,6 +43,7 @@ pub use error::StateError;
 
 use clock::Clock;
 use lock::Lock;
+use strays::Strays;
 
 /// The open, locked directory of one identity. Dropping it releases the lock.
 pub struct StateDir {
@@ -47,6 +51,7 @@ pub struct StateDir {
     lock: Lock,
     secret: Zeroizing<[u8; 32]>,
     clock: Mutex<Clock>,
+    strays: Strays,
 }
 
 impl StateDir {
@@ -147,6 +152,20 @@ impl StateDir {
         clock.store(record)
     }
 
+    /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its bound.
+    pub fn strays(&self) -> &[(NodeId, Stamp)] {
+        self.strays.found()
+    }
+
+    /// Makes `strays` durable, in place of those that were.
+    ///
+    /// # Errors
+    /// As [`StateDir::store`].
+    pub fn store_strays(&self, strays: &[(NodeId, Stamp)]) -> Result<(), StateError> {
+        self.lock.verify()?;
+        self.strays.store(strays)
+    }
+
     fn lock_new(path: &Path) -> Result<Lock, StateError> {
         disk::create_dirs(path)?;
         Lock::acquire(path)
@@ -166,16 +185,18 @@ impl StateDir {
             (true, true) => {
                 let secret = key::read(&key_path)?;
                 let clock = Mutex::new(Clock::read(clock_path, key::fingerprint(&secret))?);
-                Ok(Ok(Self { path: path.into(), lock, secret, clock }))
+                let strays = Strays::read(path.join(strays::FILE), key::fingerprint(&secret))?;
+                Ok(Ok(Self { path: path.into(), lock, secret, clock, strays }))
             }
         }
     }
 
     fn create_locked(path: &Path, lock: Lock, secret: &[u8; 32]) -> Result<Self, StateError> {
         // The key comes last: where there is a key, its clock is durable.
-        let clock = Clock::create(path.join(clock::FILE), key::fingerprint(secret))?;
+        let clock = Mutex::new(Clock::create(path.join(clock::FILE), key::fingerprint(secret))?);
+        let strays = Strays::read(path.join(strays::FILE), key::fingerprint(secret))?;
         key::create(&path.join(key::FILE), secret)?;
-        Ok(Self { path: path.into(), lock, secret: Zeroizing::new(*secret), clock: Mutex::new(clock) })
+        Ok(Self { path: path.into(), lock, secret: Zeroizing::new(*secret), clock, strays })
     }
 }
 

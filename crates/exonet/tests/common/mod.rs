@@ -16,6 +16,11 @@ pub(crate) fn builder() -> Builder {
     Node::builder(Allow::anyone()).bind("127.0.0.1:0")
 }
 
+/// A node whose messages leave only when there is somebody to take them.
+pub(crate) async fn cautious() -> Node {
+    builder().early(false).build().await.unwrap()
+}
+
 pub(crate) async fn node() -> Node {
     builder().build().await.unwrap()
 }

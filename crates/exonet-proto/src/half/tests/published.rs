@@ -20,7 +20,7 @@ impl Ends {
     }
 
     fn deliver_ask(&mut self, ask: Ask) {
-        Receiver::on_ask(&mut self.record, &mut self.b, ask, 8);
+        meet(&mut self.record, &mut self.b, ask, 8);
     }
 
     fn deliver_token(&mut self, (s, r): (Slot, Incarnation), m: u32) {
@@ -30,7 +30,7 @@ impl Ends {
     }
 
     fn state(&self) -> State {
-        State::of(self.record.as_ref(), &self.b, 0)
+        state_of(self.record.as_ref(), &self.b, 0)
     }
 }
 
@@ -92,6 +92,6 @@ fn reordering_delivers_no_message_twice() {
     assert!(!moved);
     assert_eq!(ends.sender.bind(12), Err(12));
     let farewell = Sender::close(&mut Some(ends.sender), &mut ends.a).unwrap();
-    Receiver::on_ask(&mut ends.record, &mut ends.b, farewell, 8);
+    meet(&mut ends.record, &mut ends.b, farewell, 8);
     assert!(ends.record.unwrap().is_passed());
 }

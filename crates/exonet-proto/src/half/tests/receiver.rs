@@ -7,7 +7,7 @@ use crate::id::MAX_NUMBER;
 fn heard(asks: &[(Ask, u64)]) -> (Option<Receiver>, Clock) {
     let (mut record, mut clock) = (None, Clock::ephemeral());
     for (ask, grant) in asks {
-        Receiver::on_ask(&mut record, &mut clock, *ask, *grant);
+        meet(&mut record, &mut clock, *ask, *grant);
     }
     (record, clock)
 }
@@ -36,11 +36,11 @@ fn a_record_starts_at_s_and_never_below() {
 
 #[test]
 fn a_record_needs_a_durable_incarnation() {
-    let (mut record, mut clock) = (None, Clock::boot(7, 1));
-    Receiver::on_ask(&mut record, &mut clock, ask(0, 2, 0), 2);
+    let (mut record, mut clock) = (None, Clock::boot(7, Stamp::NONE, 1));
+    meet(&mut record, &mut clock, ask(0, 2, 0), 2);
     assert_eq!((record.as_ref(), clock.ck()), (None, 7));
     clock.persisted(clock.wanted().unwrap());
-    Receiver::on_ask(&mut record, &mut clock, ask(0, 2, 0), 2);
+    meet(&mut record, &mut clock, ask(0, 2, 0), 2);
     assert_eq!(record.unwrap().incarnation(), Incarnation(7));
     assert_eq!(clock.wanted(), Some(9), "the next one is reserved ahead");
 }
@@ -57,9 +57,9 @@ fn a_grant_goes_no_further_than_the_ask_and_the_room() {
 fn no_slot_is_granted_twice() {
     let (mut record, mut clock) = heard(&[(ask(0, 3, 0), 9)]);
     assert!(record.as_mut().unwrap().take(Slot(1), Incarnation(0)));
-    Receiver::on_ask(&mut record, &mut clock, ask(0, 3, 0), 9);
+    meet(&mut record, &mut clock, ask(0, 3, 0), 9);
     assert_eq!(slots(&record), [0, 2]);
-    Receiver::on_ask(&mut record, &mut clock, ask(1, 4, 0), 9);
+    meet(&mut record, &mut clock, ask(1, 4, 0), 9);
     assert_eq!(slots(&record), [0, 2, 3, 4], "nor when the ASK reaches further");
     assert_eq!(clock.ck(), 1);
 }
@@ -75,11 +75,11 @@ fn a_grant_starts_at_s_when_that_is_above_the_frontier() {
 #[test]
 fn an_ask_frees_what_lies_below_its_frontier() {
     let (mut record, mut clock) = heard(&[(ask(0, 4, 0), 9)]);
-    Receiver::on_ask(&mut record, &mut clock, ask(4, 1, 2), 0);
+    meet(&mut record, &mut clock, ask(4, 1, 2), 0);
     assert_eq!(slots(&record), [2, 3]);
-    Receiver::on_ask(&mut record, &mut clock, ask(3, 0, 3), 0);
+    meet(&mut record, &mut clock, ask(3, 0, 3), 0);
     assert_eq!(slots(&record), [3], "a farewell too");
-    Receiver::on_ask(&mut record, &mut clock, ask(0, 1, 0), 0);
+    meet(&mut record, &mut clock, ask(0, 1, 0), 0);
     assert_eq!(slots(&record), [3]);
 }
 
@@ -88,10 +88,10 @@ fn an_ask_whose_numbers_overflow_changes_nothing() {
     let (before, clock) = heard(&[(ask(0, 4, 0), 9)]);
     for bad in [ask(u64::MAX, 1, 9), ask(9, u64::MAX, 9), ask(MAX_NUMBER, 1, 9), ask(MAX_NUMBER + 1, 0, 9)] {
         let (mut record, mut clock) = (before.clone(), clock.clone());
-        Receiver::on_ask(&mut record, &mut clock, bad, 9);
+        meet(&mut record, &mut clock, bad, 9);
         assert_eq!(record, before, "{bad:?}");
         let mut none = None;
-        Receiver::on_ask(&mut none, &mut clock, bad, 9);
+        meet(&mut none, &mut clock, bad, 9);
         assert_eq!((none, clock.ck()), (None, 1), "{bad:?}");
     }
     let (record, _) = heard(&[(ask(MAX_NUMBER - 1, 1, 0), u64::MAX)]);
@@ -117,9 +117,9 @@ fn a_token_of_another_incarnation_takes_nothing() {
     let never_handed_out = Incarnation(clock.ck());
     assert!(!record.accepts(Slot(0), never_handed_out));
     assert!(!record.take(Slot(0), never_handed_out));
-    let (mut record, mut clock) = (None, Clock::boot(7, 9));
+    let (mut record, mut clock) = (None, Clock::boot(7, Stamp::NONE, 9));
     clock.persisted(16);
-    Receiver::on_ask(&mut record, &mut clock, ask(0, 2, 0), 9);
+    meet(&mut record, &mut clock, ask(0, 2, 0), 9);
     assert!(!record.as_mut().unwrap().take(Slot(0), Incarnation(6)));
     assert_eq!(slots(&record), [0, 1]);
 }
@@ -129,33 +129,33 @@ fn an_unmet_ask_is_met_when_room_appears() {
     for asks in [&[(ask(0, 4, 0), 1)][..], &[(ask(0, 1, 0), 1), (ask(1, 3, 0), 0)]] {
         let (mut record, mut clock) = heard(asks);
         assert!(record.as_ref().unwrap().wants_room());
-        assert!(!Receiver::retry(&mut record, &mut clock, 0));
-        assert!(Receiver::retry(&mut record, &mut clock, 2));
+        assert!(!retry(&mut record, &mut clock, 0));
+        assert!(retry(&mut record, &mut clock, 2));
         assert_eq!(slots(&record), [0, 1, 2]);
-        assert!(Receiver::retry(&mut record, &mut clock, 2));
+        assert!(retry(&mut record, &mut clock, 2));
         assert_eq!(slots(&record), [0, 1, 2, 3]);
         assert!(!record.as_ref().unwrap().wants_room());
-        assert!(!Receiver::retry(&mut record, &mut clock, 2));
+        assert!(!retry(&mut record, &mut clock, 2));
         assert_eq!(clock.ck(), 1);
     }
-    assert!(!Receiver::retry(&mut None, &mut Clock::ephemeral(), 2));
+    assert!(!retry(&mut None, &mut Clock::ephemeral(), 2));
 }
 
 #[test]
 fn an_old_ask_does_not_displace_the_one_that_waits() {
     let (mut record, mut clock) = heard(&[(ask(0, 1, 0), 1), (ask(1, 5, 0), 0), (ask(0, 1, 0), 0)]);
     assert!(record.as_ref().unwrap().wants_room());
-    assert!(Receiver::retry(&mut record, &mut clock, 9));
+    assert!(retry(&mut record, &mut clock, 9));
     assert_eq!(slots(&record), [0, 1, 2, 3, 4, 5]);
 }
 
 #[test]
 fn nobody_waits_for_what_the_sender_has_passed() {
     let (mut record, mut clock) = heard(&[(ask(0, 1, 0), 1), (ask(1, 5, 0), 0), (ask(5, 0, 5), 0)]);
-    assert!(Receiver::retry(&mut record, &mut clock, 1), "5 is not passed");
+    assert!(retry(&mut record, &mut clock, 1), "5 is not passed");
     let (mut record, mut clock) = heard(&[(ask(0, 1, 0), 1), (ask(1, 5, 0), 0), (ask(6, 0, 6), 0)]);
-    assert!(!Receiver::retry(&mut record, &mut clock, 9));
-    Receiver::on_ask(&mut record, &mut clock, ask(1, 5, 0), 0);
+    assert!(!retry(&mut record, &mut clock, 9));
+    meet(&mut record, &mut clock, ask(1, 5, 0), 0);
     assert!(record.unwrap().is_passed(), "an old copy waits for nothing either");
 }
 
@@ -169,21 +169,21 @@ fn a_record_may_go_when_drained_and_has_done_its_work_when_passed() {
     assert_eq!(is(&record), (false, false));
     record.as_mut().unwrap().take(Slot(0), Incarnation(0));
     assert_eq!(is(&record), (true, false), "the token may still be resent");
-    Receiver::on_ask(&mut record, &mut clock, ask(1, 1, 1), 0);
+    meet(&mut record, &mut clock, ask(1, 1, 1), 0);
     assert_eq!(is(&record), (true, false), "the sender waits for room");
-    Receiver::on_ask(&mut record, &mut clock, ask(2, 0, 2), 0);
+    meet(&mut record, &mut clock, ask(2, 0, 2), 0);
     assert_eq!(is(&record), (true, true));
-    Receiver::on_ask(&mut record, &mut clock, ask(1, 1, 1), 9);
+    meet(&mut record, &mut clock, ask(1, 1, 1), 9);
     assert_eq!(is(&record), (false, false), "an old ASK was granted again");
 }
 
 #[test]
 fn a_recovered_record_never_grows() {
-    let mut clock = Clock::recover(20, Incarnation(0), 9);
+    let mut clock = Clock::recover(20, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     clock.persisted(29);
-    let recovered = Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3, 5..6]));
+    let recovered = Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3, 5..6]), Stamp::NONE);
     let mut record = Some(recovered);
-    Receiver::on_ask(&mut record, &mut clock, ask(20, 2, 2), 9);
+    meet(&mut record, &mut clock, ask(20, 2, 2), 9);
     assert_eq!((hi(&record), slots(&record)), (6, vec![2, 5]));
     assert!(!record.as_ref().unwrap().wants_room());
     assert!(record.as_mut().unwrap().take(Slot(5), Incarnation(3)));
@@ -192,13 +192,13 @@ fn a_recovered_record_never_grows() {
 
 #[test]
 fn a_recovered_record_that_is_drained_gives_way_to_the_next_incarnation() {
-    let mut clock = Clock::recover(20, Incarnation(0), 9);
+    let mut clock = Clock::recover(20, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     clock.persisted(29);
-    let mut record = Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3])));
-    Receiver::on_ask(&mut record, &mut clock, ask(20, 0, 20), 9);
+    let mut record = Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3]), Stamp::NONE));
+    meet(&mut record, &mut clock, ask(20, 0, 20), 9);
     assert_eq!(record, None);
-    let mut record = Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3])));
-    Receiver::on_ask(&mut record, &mut clock, ask(20, 2, 20), 9);
+    let mut record = Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3]), Stamp::NONE));
+    meet(&mut record, &mut clock, ask(20, 2, 20), 9);
     assert_eq!(record.as_ref().unwrap().incarnation(), Incarnation(20));
     assert_eq!(slots(&record), [20, 21]);
 }
@@ -213,12 +213,12 @@ fn a_record_that_is_not_recovered_outlives_its_last_slot() {
 fn evict_raises_the_amnesia_frontier_past_the_record_only() {
     let (record, mut clock) = heard(&[(ask(0, 1, 0), 1)]);
     let mut other = None;
-    Receiver::on_ask(&mut other, &mut clock, ask(0, 1, 0), 1);
-    record.unwrap().evict(&mut clock);
+    meet(&mut other, &mut clock, ask(0, 1, 0), 1);
+    record.unwrap().evict(&mut Bound::default(), &mut clock);
     assert_eq!(clock.b(), Incarnation(1));
-    assert_eq!(State::of(None, &clock, 0), gone(1, 2));
-    assert_eq!(State::of(other.as_ref(), &clock, 0), live(1, 1, 1, &[0..1]));
-    other.unwrap().evict(&mut clock);
+    assert_eq!(state_of(None, &clock, 0), gone(1, 2));
+    assert_eq!(state_of(other.as_ref(), &clock, 0), live(1, 1, 1, &[0..1]));
+    other.unwrap().evict(&mut Bound::default(), &mut clock);
     assert_eq!(clock.b(), Incarnation(2));
 }
 
@@ -226,15 +226,15 @@ fn evict_raises_the_amnesia_frontier_past_the_record_only() {
 fn a_state_claims_from_the_frontier_to_the_grant() {
     let (mut record, mut clock) = heard(&[(ask(2, 4, 0), 9)]);
     record.as_mut().unwrap().take(Slot(3), Incarnation(0));
-    let mut state = State::of(record.as_ref(), &clock, 77);
+    let mut state = state_of(record.as_ref(), &clock, 77);
     assert_eq!(state.live.as_ref().unwrap().credit, 77);
     state.live.as_mut().unwrap().credit = 0;
     assert_eq!(state, part(0, 0, 6, 0..6, &[2..3, 4..6]));
-    Receiver::on_ask(&mut record, &mut clock, ask(6, 0, 3), 0);
-    let state = State::of(record.as_ref(), &clock, 0);
+    meet(&mut record, &mut clock, ask(6, 0, 3), 0);
+    let state = state_of(record.as_ref(), &clock, 0);
     assert_eq!(state, part(0, 0, 6, 3..6, &[4..6]));
-    Receiver::on_ask(&mut record, &mut clock, ask(60, 0, 60), 0);
-    let state = State::of(record.as_ref(), &clock, 0);
+    meet(&mut record, &mut clock, ask(60, 0, 60), 0);
+    let state = state_of(record.as_ref(), &clock, 0);
     assert_eq!(state, part(0, 0, 6, 6..6, &[]));
     let this = record.as_ref().unwrap();
     assert_eq!(this.parts(), (Slot(6), Slot(6), &IntervalSet::new()));
@@ -249,6 +249,6 @@ fn a_frontier_never_falls() {
 #[test]
 fn a_state_without_a_record_names_the_next_incarnation() {
     let (_, clock) = heard(&[(ask(0, 1, 0), 1)]);
-    assert_eq!(State::of(None, &clock, 9), gone(0, 1));
-    assert_eq!(State::of(None, &Clock::boot(7, 4), 9), gone(7, 7));
+    assert_eq!(state_of(None, &clock, 9), gone(0, 1));
+    assert_eq!(state_of(None, &Clock::boot(7, Stamp::NONE, 4), 9), gone(7, 7));
 }

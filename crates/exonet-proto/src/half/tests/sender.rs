@@ -98,7 +98,7 @@ fn ask_never_takes_back_what_it_asked_for() {
 
 #[test]
 fn ask_stays_within_the_durable_number() {
-    let mut clock = Clock::boot(10, 4);
+    let mut clock = Clock::boot(10, Stamp::NONE, 4);
     let mut sender = Sender::<u32>::open(&clock);
     assert_eq!(sender.ask(&mut clock, 9, 9), None);
     clock.persisted(clock.wanted().unwrap());
@@ -143,15 +143,15 @@ fn close_is_refused_while_a_message_is_in_doubt() {
 
 #[test]
 fn a_token_keeps_its_incarnation_under_newer_envelopes() {
-    let mut clock = Clock::recover(8, Incarnation(0), 9);
+    let mut clock = Clock::recover(8, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     clock.persisted(17);
     let tokens = [(Slot(3), Incarnation(5), 3), (Slot(4), Incarnation(7), 4)];
-    let mut sender = Sender::recover(&clock, tokens);
+    let mut sender = Sender::recover(&clock, tokens, Stamp::NONE, []);
     sender.ask(&mut clock, 2, 0);
     hear(&mut sender, &part(0, 7, 10, 9..10, &[4..5, 8..10]));
     assert_eq!(sender.bind(8), Ok((Slot(8), Incarnation(7))));
     assert_eq!(sender.token(Slot(4)), Some((Incarnation(7), &4)));
-    let mut sender = Sender::recover(&clock, tokens);
+    let mut sender = Sender::recover(&clock, tokens, Stamp::NONE, []);
     hear(&mut sender, &gone(0, 3));
     assert_eq!(sender.token(Slot(3)), Some((Incarnation(5), &3)));
     assert_eq!(sender.token(Slot(8)), None);
@@ -160,7 +160,7 @@ fn a_token_keeps_its_incarnation_under_newer_envelopes() {
 #[test]
 fn abandon_forgets_the_token_and_moves_the_frontier() {
     let mut sender = bound(2, 0);
-    assert_eq!(sender.abandon(Slot(0)), Some((Incarnation(5), 100)));
+    assert_eq!(sender.abandon(Slot(0)), Some(100));
     assert_eq!(sender.abandon(Slot(0)), None);
     assert_eq!(sender.frontier(), Slot(1));
     let (settled, _) = hear(&mut sender, &live(0, 5, 2, &[]));
@@ -334,7 +334,7 @@ fn no_number_of_a_peer_moves_the_clock() {
     hear(&mut sender, &gone(far, far));
     assert_eq!(close(sender, &mut clock).0, Some(ask(2, 0, 2)));
     let mut record = None;
-    Receiver::on_ask(&mut record, &mut clock, ask(far, 1, far), 1);
+    meet(&mut record, &mut clock, ask(far, 1, far), 1);
     assert!(!record.as_mut().unwrap().take(Slot(far), Incarnation(far)));
     assert_eq!(clock.ck(), 3);
 }
@@ -347,9 +347,9 @@ fn a_state_that_finds_no_sender_is_answered_with_the_clock() {
 
 #[test]
 fn a_recovered_record_goes_on_with_its_messages_and_holds_no_envelope() {
-    let clock = Clock::recover(20, Incarnation(0), 4);
+    let clock = Clock::recover(20, Incarnation(0), Stamps::boot(Stamp::NONE), 4);
     let tokens = [(3, 5), (4, 5), (9, 7)].map(|(s, r)| (Slot(s), Incarnation(r), s as u32));
-    let mut sender = Sender::recover(&clock, tokens);
+    let mut sender = Sender::recover(&clock, tokens, Stamp::NONE, []);
     assert_eq!(numbers(&sender), (20, 20, 20));
     assert_eq!(sender.frontier(), Slot(3));
     assert_eq!(sender.incarnation(), Some(Incarnation(7)));

@@ -1,6 +1,7 @@
 //! A random world: real clocks and records over a network that keeps every datagram ever sent and delivers any of
 //! them, any number of times, in any order; with partial grants, crashes, evictions and slow disks. The invariants
-//! of the algorithm are checked on every step, and at last, under a fair network, all must come to rest.
+//! of the algorithm are checked on every step, and at last, under a fair network, all must come to rest. Senders
+//! choose any stamp, receivers forget bounds whenever they like.
 
 mod check;
 mod walk;
@@ -15,7 +16,9 @@ use walk::Random;
 enum Datagram {
     Ask(Ask),
     Token(Slot, Incarnation, usize),
+    Early(Slot, Stamp, usize),
     State(State),
+    Challenge(Stamp),
 }
 
 #[derive(Clone, Debug)]
@@ -28,7 +31,10 @@ struct Packet {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send(usize, usize),
+    Open { at: usize, to: usize, count: usize, ts: u64 },
     Deliver { packet: usize, grant: u64 },
+    Raise(usize),
+    Forget(usize, usize),
     AskAgain { at: usize, to: usize, standby: u64 },
     Resend(usize, usize),
     PushState(usize, usize),
@@ -43,18 +49,23 @@ enum Step {
 }
 
 /// What a journaled node finds after a crash, besides its sender records.
-type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet)>;
+type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet, Stamp)>;
 
 struct Peer {
     sender: Option<Sender<usize>>,
     queue: VecDeque<usize>,
     record: Option<Receiver>,
     journal: Journaled,
+    bound: Bound,
+    /// The stray's bound, as the disk has it.
+    stray: Option<(Stamp, Stamp)>,
 }
 
 struct Node {
     clock: Clock,
     disk: u64,
+    /// `latest`, as the disk has it.
+    latest: u64,
     writing: Option<u64>,
     block: u64,
     journaled: bool,
@@ -87,7 +98,17 @@ impl World {
         self.trace.push(step);
         match step {
             Step::Send(at, to) => self.send(at, to),
+            Step::Open { at, to, count, ts } => self.open(at, to, count, Stamp(ts)),
             Step::Deliver { packet, grant } => self.deliver(packet, grant),
+            Step::Raise(at) => {
+                self.nodes[at].raise();
+                Ok(())
+            }
+            Step::Forget(at, from) => {
+                let node = &mut self.nodes[at];
+                node.clock.stamps_mut().forget(&mut node.peers[from].bound);
+                Ok(())
+            }
             Step::AskAgain { at, to, standby } => {
                 self.pump(at, to)?;
                 self.ask(at, to, standby)
@@ -118,6 +139,22 @@ impl World {
         self.pump(at, to)?;
         let standby = self.random.below(3);
         self.ask(at, to, standby)
+    }
+
+    /// Sends the first messages beside the first ASK.
+    fn open(&mut self, at: usize, to: usize, count: usize, ts: Stamp) -> Checked {
+        let node = &mut self.nodes[at];
+        let peer = &mut node.peers[to];
+        if peer.sender.is_some() || node.clock.limit().0 < node.clock.ck() + count as u64 {
+            return Ok(());
+        }
+        let letters: Vec<_> = (0..count).map(|_| self.ledger.send(at, to)).collect();
+        peer.sender = Sender::open_early(&mut node.clock, ts, letters);
+        for (s, m) in peer.sender.iter().flat_map(Sender::early) {
+            self.ledger.bind(*m, s)?;
+        }
+        self.resend(at, to)?;
+        self.ask(at, to, 0)
     }
 
     fn pump(&mut self, at: usize, to: usize) -> Checked {
@@ -157,7 +194,9 @@ impl World {
         let sender = &self.nodes[at].peers[to].sender;
         let tokens = sender.iter().flat_map(Sender::tokens);
         let tokens: Vec<_> = tokens.map(|(s, r, m)| Datagram::Token(s, r, *m)).collect();
-        for token in tokens {
+        let early = sender.iter().flat_map(|sender| sender.early().map(|(s, m)| (s, sender.stamp(), *m)));
+        let early: Vec<_> = early.map(|(s, ts, m)| Datagram::Early(s, ts, m)).collect();
+        for token in tokens.into_iter().chain(early) {
             self.post(at, to, token);
         }
         Ok(())
@@ -166,7 +205,9 @@ impl World {
     /// A STATE of the whole record, or of any part of it.
     fn push_state(&mut self, at: usize, to: usize) -> Checked {
         let node = &self.nodes[at];
-        let mut state = State::of(node.peers[to].record.as_ref(), &node.clock, 0);
+        let peer = &node.peers[to];
+        let mut state = State::of(peer.record.as_ref(), peer.bound, &node.clock, 0);
+        state.tb = state.tb.filter(|_| !self.random.chance(4));
         if let Some(claim) = state.live.as_mut().filter(|_| self.random.chance(2)) {
             claim.lo.0 += self.random.below(claim.up.0 - claim.lo.0 + 1);
             claim.up.0 -= self.random.below(claim.up.0 - claim.lo.0 + 1);
@@ -182,21 +223,55 @@ impl World {
         match datagram {
             Datagram::Ask(ask) => self.on_ask(at, from, ask, grant),
             Datagram::Token(s, r, m) => self.on_token(at, from, (s, r), m),
+            Datagram::Early(s, ts, m) => self.on_early(at, from, (s, ts), m),
             Datagram::State(state) => self.on_state(at, from, &state),
+            Datagram::Challenge(ts) => self.on_challenge(at, from, ts),
         }
     }
 
     fn on_ask(&mut self, at: usize, from: usize, ask: Ask, grant: u64) -> Checked {
-        self.advance(at, from, |record, clock| {
-            Receiver::on_ask(record, clock, ask, grant);
+        let choice = self.random.below(3);
+        self.nodes[at].let_in(from, ask.ts, choice);
+        let mut answer = Answer::Nothing;
+        self.advance(at, from, |record, bound, clock| {
+            answer = Receiver::on_ask(record, bound, clock, ask, grant);
         })?;
-        if ask.n > 0 { self.push_state(at, from) } else { Ok(()) }
+        match answer {
+            Answer::Nothing => Ok(()),
+            Answer::State => self.push_state(at, from),
+            Answer::Challenge => {
+                self.post(at, from, Datagram::Challenge(ask.ts));
+                Ok(())
+            }
+        }
+    }
+
+    /// A message that was sent early gets the name of the incarnation that it has met, and is a token from then on.
+    fn on_early(&mut self, at: usize, from: usize, (s, ts): (Slot, Stamp), m: usize) -> Checked {
+        let name = self.nodes[at].peers[from].record.as_ref().and_then(|record| record.name(s, ts));
+        match name {
+            // It may wait for the application, while everything else goes on.
+            Some(r) if self.random.chance(4) => {
+                self.network.push(Packet { from, to: at, datagram: Datagram::Token(s, r, m) });
+                Ok(())
+            }
+            Some(r) => self.on_token(at, from, (s, r), m),
+            None => self.push_state(at, from),
+        }
+    }
+
+    fn on_challenge(&mut self, at: usize, from: usize, ts: Stamp) -> Checked {
+        let mut unknown = Vec::new();
+        if let Some(sender) = &mut self.nodes[at].peers[from].sender {
+            sender.on_challenge(ts, |_, m| unknown.push(m));
+        }
+        unknown.into_iter().try_for_each(|m| self.ledger.settle(m, Outcome::LetGo))
     }
 
     fn retry(&mut self, at: usize, from: usize, grant: u64) -> Checked {
         let mut granted = false;
-        self.advance(at, from, |record, clock| {
-            granted = Receiver::retry(record, clock, grant);
+        self.advance(at, from, |record, bound, clock| {
+            granted = Receiver::retry(record, bound, clock, grant);
         })?;
         if granted { self.push_state(at, from) } else { Ok(()) }
     }
@@ -206,12 +281,12 @@ impl World {
         &mut self,
         at: usize,
         from: usize,
-        go: impl FnOnce(&mut Option<Receiver>, &mut Clock),
+        go: impl FnOnce(&mut Option<Receiver>, &mut Bound, &mut Clock),
     ) -> Checked {
         let node = &mut self.nodes[at];
-        let record = &mut node.peers[from].record;
+        let Peer { record, bound, .. } = &mut node.peers[from];
         let before = record.as_ref().map(Receiver::incarnation);
-        go(record, &mut node.clock);
+        go(record, bound, &mut node.clock);
         if let Some(r) = record.as_ref().map(Receiver::incarnation).filter(|r| Some(*r) != before) {
             let disk = node.disk;
             ensure(r.0 < disk, || format!("{at} hands out {r:?}, durable {disk}"))?;
@@ -245,16 +320,23 @@ impl World {
             return Ok(());
         };
         let mut settled = Vec::new();
-        let moved = sender.on_state(state, |_, r, m, verdict| settled.push((r, m, verdict)));
+        let ts = sender.stamp();
+        let progress = sender.on_state(state, |_, r, m, verdict| settled.push((r, m, verdict)));
         for (r, m, verdict) in settled {
             let unknown = verdict == Verdict::Unknown;
-            let forgotten = self.nodes[from].has_forgotten(at, r);
+            let peer = &self.nodes[from];
+            let forgotten = r.map_or_else(|| peer.amnesia(at) >= ts, |r| peer.has_forgotten(at, r));
             ensure(!unknown || forgotten, || format!("{m} Unknown, but {r:?} is not forgotten"))?;
             self.ledger.settle(m, if unknown { Outcome::Unknown } else { Outcome::Delivered })?;
         }
         self.pump(at, from)?;
         let standby = self.random.below(3);
-        if moved { self.ask(at, from, standby) } else { Ok(()) }
+        for (s, r) in progress.converted {
+            let m = self.nodes[at].peers[from].sender.as_ref().and_then(|sender| sender.token(s));
+            let token = m.map(|(_, m)| Datagram::Token(s, r, *m));
+            self.post(at, from, token.ok_or_else(|| format!("{s:?} is not converted"))?);
+        }
+        if progress.granted { self.ask(at, from, standby) } else { Ok(()) }
     }
 
     fn close(&mut self, at: usize, to: usize) -> Checked {
@@ -273,13 +355,15 @@ impl World {
         let Some(sender) = &mut self.nodes[at].peers[to].sender else {
             return Ok(());
         };
-        let open: Vec<_> = sender.tokens().map(|(s, _, _)| s).collect();
+        let mut open: Vec<_> = sender.tokens().map(|(s, _, _)| s).collect();
+        open.extend(sender.early().map(|(s, _)| s));
         if open.is_empty() {
             return Ok(());
         }
         let s = open[self.random.index(open.len())];
-        let given_up = sender.abandon(s).map(|(_, m)| m);
-        ensure(given_up.is_some() && sender.token(s).is_none(), || format!("{s:?} is not given up"))?;
+        let given_up = sender.abandon(s);
+        let gone = sender.token(s).is_none() && sender.early().all(|(open, _)| open != s);
+        ensure(given_up.is_some() && gone, || format!("{s:?} is not given up"))?;
         given_up.map_or(Ok(()), |m| self.ledger.settle(m, Outcome::LetGo))
     }
 
@@ -299,8 +383,10 @@ impl World {
         let node = &mut self.nodes[at];
         if let Some(record) = node.peers[from].record.take() {
             node.b = node.b.max(record.incarnation().0 + 1);
-            record.evict(&mut node.clock);
-            node.peers[from].journal = None;
+            let peer = &mut node.peers[from];
+            record.evict(&mut peer.bound, &mut node.clock);
+            peer.journal = None;
+            peer.note_stray();
         }
         Ok(())
     }
@@ -309,7 +395,7 @@ impl World {
         let peer = &mut self.nodes[at].peers[from];
         peer.journal = peer.record.as_ref().map(|record| {
             let (hi, l, free) = record.parts();
-            (record.incarnation(), hi, l, free.clone())
+            (record.incarnation(), hi, l, free.clone(), record.stamp())
         });
     }
 
@@ -324,9 +410,10 @@ impl World {
             node.recover();
             return Ok(());
         }
-        node.clock = Clock::boot(node.disk, node.block);
+        node.clock = Clock::boot(node.disk, Stamp(node.latest), node.block);
         node.b = node.disk;
-        node.peers = node.peers.iter().map(|_| Peer::new()).collect();
+        let strays = node.peers.iter().map(|peer| peer.stray.map(|(ts, _)| (ts, ts)));
+        node.peers = strays.map(Peer::with_stray).collect();
         for m in 0..self.ledger.letters.len() {
             if self.ledger.letters[m].from == at && self.ledger.is_open(m) {
                 self.ledger.settle(m, Outcome::LetGo)?;
@@ -337,9 +424,17 @@ impl World {
 }
 
 impl Peer {
-    fn new() -> Self {
+    fn with_stray(stray: Option<(Stamp, Stamp)>) -> Self {
         let (sender, queue, record, journal) = (None, VecDeque::new(), None, None);
-        Self { sender, queue, record, journal }
+        let bound = stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
+        Self { sender, queue, record, journal, bound, stray }
+    }
+
+    /// A stray's bound is durable before anything depends on it.
+    fn note_stray(&mut self) {
+        if let Bound::Stray { ts, tb } = self.bound {
+            self.stray = Some((ts, tb));
+        }
     }
 }
 
@@ -348,14 +443,47 @@ impl Node {
         let block = 1 + random.below(8);
         let start = random.below(4);
         Self {
-            clock: Clock::boot(start, block),
+            clock: Clock::boot(start, Stamp(1), block),
             disk: start,
+            latest: 1,
             writing: None,
             block,
             journaled: random.chance(3),
             b: start,
-            peers: (0..count).map(|_| Peer::new()).collect(),
+            peers: (0..count).map(|_| Peer::with_stray(None)).collect(),
         }
+    }
+
+    /// `latest` rises, durably.
+    fn raise(&mut self) {
+        self.latest += 1;
+        self.clock.stamps_mut().persisted(Stamp(self.latest));
+    }
+
+    /// A stamp too new is let in by raising `latest`, as a stray, or not at all.
+    fn let_in(&mut self, from: usize, ts: Stamp, choice: u64) {
+        let peer = &mut self.peers[from];
+        self.clock.stamps_mut().catch_up(&mut peer.bound);
+        if ts <= self.clock.stamps().latest() || ts <= self.clock.stamps().bound(peer.bound) {
+            return;
+        }
+        match choice {
+            0 => {
+                self.latest = ts.0;
+                self.clock.stamps_mut().persisted(ts);
+            }
+            1 => {
+                let tb = if let Bound::Stray { tb, .. } = peer.bound { tb } else { Stamp::NONE };
+                peer.bound = Bound::Stray { ts, tb };
+                peer.note_stray();
+            }
+            _ => {}
+        }
+    }
+
+    /// `tb`, as a peer has to be told.
+    fn amnesia(&self, peer: usize) -> Stamp {
+        self.clock.stamps().amnesia(self.peers[peer].bound)
     }
 
     fn persist(&mut self) -> Checked {
@@ -380,13 +508,18 @@ impl Node {
 
     /// Boots from the journal, which has everything but, perhaps, the removal of drained records.
     fn recover(&mut self) {
-        let clock = Clock::recover(self.disk, self.clock.b(), self.block);
+        let tb = self.clock.stamps().amnesia(Bound::Unknown);
+        let stamps = Stamps::recover(Stamp(self.latest), tb);
+        let clock = Clock::recover(self.disk, self.clock.b(), stamps, self.block);
         for peer in &mut self.peers {
             let sender = peer.sender.take().filter(|sender| !sender.is_idle() || !peer.queue.is_empty());
-            peer.sender =
-                sender.map(|sender| Sender::recover(&clock, sender.tokens().map(|(s, r, m)| (s, r, *m))));
+            peer.sender = sender.map(|sender| {
+                let tokens = sender.tokens().map(|(s, r, m)| (s, r, *m));
+                Sender::recover(&clock, tokens, sender.stamp(), sender.early().map(|(s, m)| (s, *m)))
+            });
             let journal = peer.journal.clone();
-            peer.record = journal.map(|(r, hi, l, free)| Receiver::recover(r, hi, l, free));
+            peer.record = journal.map(|(r, hi, l, free, ets)| Receiver::recover(r, hi, l, free, ets));
+            peer.bound = peer.stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
         }
         self.clock = clock;
     }

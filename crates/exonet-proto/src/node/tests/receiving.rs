@@ -30,8 +30,8 @@ fn what_a_claim_of_256_ranges_leaves_out_is_claimed_in_turn() {
 fn a_claim_begins_at_the_token_that_was_probed_else_where_the_last_one_ended() {
     let mut inbound = Inbound::new(Mono(0));
     let mut clock = crate::half::Clock::ephemeral();
-    let ask = crate::half::Ask { s: Slot(0), n: 1_000, l: Slot(0) };
-    inbound.on_ask(Mono(0), &mut clock, &Limits::default(), ask);
+    let ask = crate::half::Ask { s: Slot(0), n: 1_000, l: Slot(0), ts: crate::id::Stamp::NONE };
+    let _ = inbound.on_ask(Mono(0), &mut clock, &Limits::default(), ask);
     inbound.claimed(Slot(400));
     assert_eq!(inbound.claim_from(), Slot(400));
     let r = inbound.receiver.as_ref().unwrap().incarnation();
@@ -97,8 +97,8 @@ fn what_the_sender_gave_up_is_stale_once() {
     let (mut inbound, mut clock, r) = granted(9, &limits);
     inbound.on_whole(Slot(0), r, 100, &limits);
     for stale in [1, 0] {
-        let passed = crate::half::Ask { s: Slot(9), n: 0, l: Slot(5) };
-        inbound.on_ask(Mono(0), &mut clock, &limits, passed);
+        let passed = crate::half::Ask { s: Slot(9), n: 0, l: Slot(5), ts: crate::id::Stamp::NONE };
+        let _ = inbound.on_ask(Mono(0), &mut clock, &limits, passed);
         assert_eq!(inbound.take_stale(), stale);
     }
 }
@@ -120,9 +120,9 @@ fn parts_are_given_up_after_a_minute_of_silence_unless_they_are_read() {
 #[test]
 fn an_ask_that_waits_for_the_clock_is_taken_again() {
     let (mut inbound, limits) = (Inbound::new(Mono(0)), Limits::default());
-    let mut clock = crate::half::Clock::boot(5, 10);
-    let ask = crate::half::Ask { s: Slot(0), n: 3, l: Slot(0) };
-    inbound.on_ask(Mono(0), &mut clock, &limits, ask);
+    let mut clock = crate::half::Clock::boot(5, crate::id::Stamp::NONE, 10);
+    let ask = crate::half::Ask { s: Slot(0), n: 3, l: Slot(0), ts: crate::id::Stamp::NONE };
+    let _ = inbound.on_ask(Mono(0), &mut clock, &limits, ask);
     assert!(inbound.receiver.is_none());
     let wanted = clock.wanted().unwrap();
     clock.persisted(wanted);

@@ -28,7 +28,7 @@ fn payload_of_a_data_packet() {
     let mut writer = Writer::new(&mut buf, bases);
     let (delay, arrival) = (Duration::from_micros(250), Duration::from_millis(70));
     assert_eq!(writer.ack(delay, arrival, None, [99..101, 90..96]), Some(2));
-    assert!(writer.ask(Ask { s: Slot(ours + 20), n: 16, l: Slot(ours + 17) }));
+    assert!(writer.ask(Ask { s: Slot(ours + 20), n: 16, l: Slot(ours + 17), ts: Stamp::NONE }));
     let mut messages = writer.messages(Incarnation(theirs + 3), Slot(ours + 18)).unwrap();
     for (head, body) in [(hello, b"hello"), (world, b"world")] {
         let mut encoded = Vec::new();
@@ -38,7 +38,7 @@ fn payload_of_a_data_packet() {
     let claim = Claim { hi: Slot(theirs + 40), lo: Slot(theirs + 8), up: Slot(theirs + 40), credit: 65_536 };
     let free = [theirs + 9..theirs + 10, theirs + 12..theirs + 40];
     let (b, r) = (Incarnation(ours), Incarnation(ours + 1));
-    assert_eq!(writer.state_live(b, r, claim, free.clone(), 64), Some(claim.up));
+    assert_eq!(writer.state_live(b, r, None, claim, free.clone(), 64), Some(claim.up));
 
     let bytes = example("data-payload");
     assert_eq!(bytes, writer.written(), "wanted: {:02x?}", writer.written());

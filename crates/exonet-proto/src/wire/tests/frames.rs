@@ -43,7 +43,7 @@ proptest! {
                 prop_assert_eq!(core::mem::discriminant(&frames[0]), core::mem::discriminant(&spec));
                 let in_parts = matches!(
                     spec,
-                    Spec::Ack { .. } | Spec::Live { .. } | Spec::Have { .. } | Spec::Messages { .. } | Spec::Fragment { .. }
+                    Spec::Ack { .. } | Spec::Live { .. } | Spec::Have { .. } | Spec::Messages { .. } | Spec::Early { .. } | Spec::Fragment { .. }
                 );
                 prop_assert!(done || in_parts);
             }
@@ -86,7 +86,7 @@ proptest! {
         let mut buf = vec![0xee; room];
         let mut writer = Writer::new(&mut buf, bases);
         let intervals = intervals(&free, bases.receiver);
-        let claimed = writer.state_live(Incarnation(4), Incarnation(9), claim, intervals, max_ranges);
+        let claimed = writer.state_live(Incarnation(4), Incarnation(9), None, claim, intervals, max_ranges);
         let Some(up) = claimed else {
             prop_assert!(writer.is_empty() && room < 24);
             return Ok(());

@@ -17,8 +17,8 @@ fn check(spec: &Spec) {
             assert!(ranges.iter().all(|range| range.start < range.end));
             assert!(ranges.windows(2).all(|pair| pair[1].end < pair[0].start), "{spec:?}");
         }
-        Spec::Ask(Ask { s, n, l }) => assert!(s.0 + n <= MAX_NUMBER && l.0 <= MAX_NUMBER),
-        Spec::Live { b, r, claim, free } => {
+        Spec::Ask(Ask { s, n, l, .. }) => assert!(s.0 + n <= MAX_NUMBER && l.0 <= MAX_NUMBER),
+        Spec::Live { b, r, claim, free, .. } => {
             assert!(b.0.max(r.0).max(claim.hi.0).max(claim.up.0) <= MAX_NUMBER);
             ascending(free, claim.lo.0..claim.up.0);
         }

@@ -18,7 +18,7 @@ use proptest::option;
 use proptest::prelude::*;
 
 use super::*;
-use crate::{Incarnation, MAX_NUMBER, Slot};
+use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
 /// A frame that owns what it holds.
 #[derive(Clone, Debug, PartialEq)]
@@ -30,13 +30,15 @@ enum Spec {
     Response([u8; 8]),
     Params(Params),
     Ask(Ask),
-    Gone { b: Incarnation, r: Incarnation },
-    Live { b: Incarnation, r: Incarnation, claim: Claim, free: Vec<Range<u64>> },
+    Gone { b: Incarnation, r: Incarnation, tb: Option<Stamp> },
+    Live { b: Incarnation, r: Incarnation, tb: Option<Stamp>, claim: Claim, free: Vec<Range<u64>> },
     Messages { r: Incarnation, s: Slot, entries: Vec<Vec<u8>> },
     Fragment { r: Incarnation, s: Slot, total: u64, offset: u64, data: Vec<u8> },
     Token { r: Incarnation, s: Slot },
     Have { r: Incarnation, s: Slot, prefix: u64, limit: u64, ranges: Vec<Range<u64>> },
     Abandoned { r: Incarnation, bytes: u64 },
+    Early { ts: Stamp, s: Slot, entries: Vec<Vec<u8>> },
+    Ahead { ts: Stamp, time: Wall },
     Unknown { kind: u8, body: Vec<u8> },
 }
 
@@ -53,9 +55,9 @@ impl Spec {
             Self::Response(data) => writer.path_response(*data),
             Self::Params(params) => writer.params(params),
             Self::Ask(ask) => writer.ask(*ask),
-            Self::Gone { b, r } => writer.state_gone(*b, *r),
-            Self::Live { b, r, claim, free } => {
-                writer.state_live(*b, *r, *claim, free.clone(), u16::MAX) == Some(claim.up)
+            Self::Gone { b, r, tb } => writer.state_gone(*b, *r, *tb),
+            Self::Live { b, r, tb, claim, free } => {
+                writer.state_live(*b, *r, *tb, *claim, free.clone(), u16::MAX) == Some(claim.up)
             }
             Self::Messages { r, s, entries } => {
                 let Some(mut messages) = writer.messages(*r, *s) else {
@@ -72,6 +74,11 @@ impl Spec {
                 writer.have(*r, *s, *prefix, *limit, ranges.clone())
             }
             Self::Abandoned { r, bytes } => writer.abandoned(*r, *bytes),
+            Self::Early { ts, s, entries } => {
+                let messages = writer.early(*ts, *s);
+                messages.is_some_and(|mut m| entries.iter().all(|entry| m.push(&entry[..1], &entry[1..])))
+            }
+            Self::Ahead { ts, time } => writer.challenge(*ts, *time),
             Self::Unknown { .. } => false,
         }
     }
@@ -98,15 +105,15 @@ fn own(frame: &Frame<'_>) -> Spec {
         Frame::PathResponse(data) => Spec::Response(data),
         Frame::Params(params) => Spec::Params(params),
         Frame::Ask(ask) => Spec::Ask(ask),
-        Frame::State(State { b, r, live: None, free }) => {
+        Frame::State(State { b, r, tb, live: None, free }) => {
             assert_eq!(free.remaining(), 0);
-            Spec::Gone { b, r }
+            Spec::Gone { b, r, tb }
         }
-        Frame::State(State { b, r, live: Some(claim), free }) => {
+        Frame::State(State { b, r, tb, live: Some(claim), free }) => {
             let announced = free.remaining();
             let free: Vec<_> = free.collect();
             assert_eq!(free.len() as u64, announced);
-            Spec::Live { b, r, claim, free }
+            Spec::Live { b, r, tb, claim, free }
         }
         Frame::Messages(Messages { r, s, entries }) => {
             let announced = entries.len();
@@ -122,6 +129,10 @@ fn own(frame: &Frame<'_>) -> Spec {
             Spec::Have { r, s, prefix, limit, ranges: ranges.collect() }
         }
         Frame::Abandoned { r, bytes } => Spec::Abandoned { r, bytes },
+        Frame::Early(Early { ts, s, entries }) => {
+            Spec::Early { ts, s, entries: entries.map(|(_, message)| message.to_vec()).collect() }
+        }
+        Frame::Challenge { ts, time } => Spec::Ahead { ts, time },
         Frame::Unknown { kind, body } => Spec::Unknown { kind, body: body.to_vec() },
     }
 }
@@ -199,13 +210,27 @@ fn ack() -> impl Strategy<Value = Spec> {
 }
 
 fn live() -> impl Strategy<Value = Spec> {
-    (incarnation(), incarnation(), slot(), slot(), number(), gaps(40), 0_u64..100).prop_map(
-        |(b, r, hi, lo, credit, gaps, tail)| {
+    (incarnation(), incarnation(), tb(), slot(), slot(), number(), gaps(40), 0_u64..100).prop_map(
+        |(b, r, tb, hi, lo, credit, gaps, tail)| {
             let (free, end) = ranges(lo.0, &gaps);
             let up = Slot(end.saturating_add(tail).min(MAX_NUMBER));
-            Spec::Live { b, r, claim: Claim { hi, lo, up, credit }, free }
+            Spec::Live { b, r, tb, claim: Claim { hi, lo, up, credit }, free }
         },
     )
+}
+
+fn tb() -> impl Strategy<Value = Option<Stamp>> {
+    option::of(number().prop_map(Stamp))
+}
+
+/// Any stamp, or none.
+fn ts() -> impl Strategy<Value = Stamp> {
+    prop_oneof![Just(Stamp::NONE), (1..=MAX_NUMBER).prop_map(Stamp)]
+}
+
+fn early() -> impl Strategy<Value = Spec> {
+    (1..=MAX_NUMBER, 0..=MAX_NUMBER - 62, vec(vec(any::<u8>(), 1..80), 1..=63))
+        .prop_map(|(ts, s, entries)| Spec::Early { ts: Stamp(ts), s: Slot(s), entries })
 }
 
 fn messages() -> impl Strategy<Value = Spec> {
@@ -235,16 +260,17 @@ fn have() -> impl Strategy<Value = Spec> {
 
 fn params() -> impl Strategy<Value = Params> {
     let windows = (0x1_0000..=MAX_NUMBER, number(), number(), number());
-    let rest = (number(), 0_u64..1 << 24, any::<[u8; 8]>(), 1200..=MAX_NUMBER, number(), number());
+    let rest = (number(), 0_u64..1 << 24, any::<[u8; 8]>(), number(), 1200..=MAX_NUMBER, number(), number());
     (windows, rest).prop_map(
         |(
             (pool_window, body_window, max_bodies, max_message),
-            (base, delay, boot_id, max_datagram, idle, suites),
+            (base, delay, boot_id, time, max_datagram, idle, suites),
         )| {
             Params {
                 base,
                 max_ack_delay: Duration::from_micros(delay),
                 boot_id,
+                time: Wall(time),
                 max_datagram,
                 pool_window,
                 body_window,
@@ -259,8 +285,8 @@ fn params() -> impl Strategy<Value = Params> {
 
 /// Any frame that a writer writes.
 fn spec() -> impl Strategy<Value = Spec> {
-    let ask = (number(), number(), slot())
-        .prop_map(|(s, n, l)| Spec::Ask(Ask { s: Slot(s), n: n.min(MAX_NUMBER - s), l }));
+    let ask = (number(), number(), slot(), ts())
+        .prop_map(|(s, n, l, ts)| Spec::Ask(Ask { s: Slot(s), n: n.min(MAX_NUMBER - s), l, ts }));
     prop_oneof![
         Just(Spec::Ping),
         ack(),
@@ -269,7 +295,9 @@ fn spec() -> impl Strategy<Value = Spec> {
         any::<[u8; 8]>().prop_map(Spec::Response),
         params().prop_map(Spec::Params),
         ask,
-        (incarnation(), incarnation()).prop_map(|(b, r)| Spec::Gone { b, r }),
+        (incarnation(), incarnation(), tb()).prop_map(|(b, r, tb)| Spec::Gone { b, r, tb }),
+        early(),
+        (1..=MAX_NUMBER, number()).prop_map(|(ts, time)| Spec::Ahead { ts: Stamp(ts), time: Wall(time) }),
         live(),
         messages(),
         fragment(),

@@ -7,7 +7,7 @@ const BASES: Bases = Bases { sender: 1000, receiver: 2000 };
 #[test]
 fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_receiver() {
     let (r, s) = (Incarnation(2001), Slot(1002));
-    assert_eq!(Spec::Ask(Ask { s, n: 9, l: Slot(1001) }).bytes(BASES), [0x10, 2, 9, 1]);
+    assert_eq!(Spec::Ask(Ask { s, n: 9, l: Slot(1001), ts: Stamp::NONE }).bytes(BASES), [0x10, 2, 9, 1]);
     assert_eq!(Spec::Messages { r, s, entries: vec![vec![0, 7]] }.bytes(BASES), [0x12, 1, 2, 1, 2, 0, 7]);
     let data = vec![7];
     assert_eq!(Spec::Fragment { r, s, total: 5, offset: 4, data }.bytes(BASES), [0x13, 1, 2, 5, 4, 1, 7]);
@@ -18,10 +18,10 @@ fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_rece
 #[test]
 fn token_receiver_frames_take_them_the_other_way_round() {
     let (b, r, s) = (Incarnation(1001), Incarnation(1002), Slot(2003));
-    assert_eq!(Spec::Gone { b, r }.bytes(BASES), [0x11, 0, 1, 2]);
+    assert_eq!(Spec::Gone { b, r, tb: None }.bytes(BASES), [0x11, 0, 1, 2]);
     let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), credit: 9 };
     let free = vec![2004..2006];
-    assert_eq!(Spec::Live { b, r, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 9, 1, 1, 2]);
+    assert_eq!(Spec::Live { b, r, tb: None, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 9, 1, 1, 2]);
     let ranges = vec![6..7, 9..12];
     let have = Spec::Have { r, s, prefix: 5, limit: 20, ranges };
     assert_eq!(have.bytes(BASES), [0x15, 2, 3, 5, 20, 2, 1, 1, 2, 3]);
@@ -54,7 +54,7 @@ fn bases_change_for_the_frames_that_follow() {
 
 #[test]
 fn only_one_range_of_unknown_frames_is_ignorable() {
-    let known = [0, 1, 2, 3, 4, 5, 6, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16];
+    let known = [0, 1, 2, 3, 4, 5, 6, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19];
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let payload = [kind, 2, 9, 9, 0x01];
         if (0x80..=0xbf).contains(&kind) {
@@ -96,8 +96,21 @@ fn ask_stays_within_62_bits() {
 }
 
 #[test]
+fn stamps_stand_behind_numbers_and_zero_is_none() {
+    let ask = Ask { s: Slot(1002), n: 9, l: Slot(1001), ts: Stamp(7) };
+    assert_eq!(Spec::Ask(ask).bytes(BASES), [0x17, 2, 9, 1, 7]);
+    assert_eq!(error(&[0x17, 2, 9, 1, 0]), Some(Malformed::Number));
+    let early = Spec::Early { ts: Stamp(7), s: Slot(1002), entries: vec![vec![0, 9]] };
+    assert_eq!(early.bytes(BASES), [0x18, 7, 2, 1, 2, 0, 9]);
+    assert_eq!(error(&[0x18, 0, 2, 1, 2, 0, 9]), Some(Malformed::Number));
+    assert_eq!(Spec::Ahead { ts: Stamp(7), time: Wall(8) }.bytes(BASES), [0x19, 7, 8]);
+    let (b, r, tb) = (Incarnation(1001), Incarnation(1002), Some(Stamp(0)));
+    assert_eq!(Spec::Gone { b, r, tb }.bytes(BASES), [0x11, 2, 1, 2, 0]);
+}
+
+#[test]
 fn state_refuses_reserved_flags_and_a_claim_beyond_62_bits() {
-    assert_eq!(error(&[0x11, 2, 0, 0]), Some(Malformed::Reserved));
+    assert_eq!(error(&[0x11, 4, 0, 0]), Some(Malformed::Reserved));
     let max = Bases { sender: 0, receiver: MAX_NUMBER - 5 };
     assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 5, 0, 0], max).map(|frames| frames.len()), Ok(1));
     assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 6, 0, 0], max), Err(Malformed::Number));
@@ -118,11 +131,11 @@ fn state_ignores_free_slots_outside_its_claim_and_refuses_an_upside_down_one() {
     let claim = Claim { hi: Slot(9), lo: Slot(10), up: Slot(20), credit: 0 };
     let mut writer = Writer::new(&mut buf, NO_BASES);
     let free = [2..4, 8..12, 18..25, 30..31];
-    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), claim, free, 2), Some(Slot(20)));
+    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), None, claim, free, 2), Some(Slot(20)));
     let frames = read(writer.written(), NO_BASES).unwrap();
     assert!(matches!(&frames[..], [Spec::Live { free, .. }] if *free == [10..12, 18..20]));
     let claim = Claim { lo: Slot(21), ..claim };
-    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), claim, [], 2), None);
+    assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), None, claim, [], 2), None);
 }
 
 #[test]
@@ -237,7 +250,7 @@ fn have_keeps_what_fits_and_lies_beyond_the_prefix() {
 #[test]
 fn params_unknown_ids_are_ignored_and_known_ones_come_once() {
     // id, length, value
-    let twice_unknown = [0x06, 15, 4, 1, 9, 4, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
+    let twice_unknown = [0x06, 15, 12, 1, 9, 12, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
     let expected = Params { base: 5, ..Params::default() };
     assert_eq!(read(&twice_unknown, NO_BASES), Ok(vec![Spec::Params(expected)]));
     for (id, value) in [(1, vec![5]), (3, vec![9; 8]), (5, vec![0x44, 0xb0]), (11, vec![5])] {

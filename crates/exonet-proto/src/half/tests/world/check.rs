@@ -14,7 +14,8 @@ impl World {
         for (m, letter) in self.ledger.letters.iter().enumerate() {
             let peer = &self.nodes[letter.from].peers[letter.to];
             let held = || peer.sender.iter().flat_map(Sender::tokens).any(|(_, _, held)| *held == m);
-            let kept = letter.outcome.is_some() || peer.queue.contains(&m) || held();
+            let early = || peer.sender.iter().flat_map(Sender::early).any(|(_, held)| *held == m);
+            let kept = letter.outcome.is_some() || peer.queue.contains(&m) || held() || early();
             ensure(kept, || format!("{m} vanished"))?;
         }
         Ok(())
@@ -22,10 +23,11 @@ impl World {
 
     /// Invariants A, B and C of the half-connection from node `i`.
     fn check_pair(&self, node: &Node, peer: &Peer, other: &Node, i: usize) -> Checked {
-        let record = other.peers[i].record.as_ref();
+        let (record, bound) = (other.peers[i].record.as_ref(), other.peers[i].bound);
         let ck = Slot(node.clock.ck());
         let sender = peer.sender.as_ref();
-        let (sck, asked) = sender.map_or((ck, ck), |sender| (sender.sck(), sender.hi()));
+        let (sck, asked) = sender.map_or((ck, ck), |sender| (sender.sck().max(sender.e()), sender.hi()));
+        let known = other.clock.stamps().bound(bound);
         if let Some(record) = record {
             let (hi, _, free) = record.parts();
             let backed = hi <= sck || free.covers(sck.0..hi.0);
@@ -34,10 +36,28 @@ impl World {
             let end = free.end().unwrap_or(0);
             ensure(end <= hi.0, || format!("{end} free above {hi:?}"))?;
         }
+        let durable =
+            matches!(bound, Bound::Stray { ts, .. } if other.peers[i].stray.is_some_and(|(d, _)| ts <= d));
+        ensure(durable || known.0 <= other.latest, || {
+            format!("{bound:?} above the durable {}", other.latest)
+        })?;
+        let (tb, upper) = (other.clock.stamps().amnesia(Bound::Unknown), other.clock.stamps().upper());
+        ensure(tb <= upper && upper.0 <= other.latest, || format!("{tb:?} {upper:?} {}", other.latest))?;
         let Some(sender) = sender else { return Ok(()) };
-        let e = sender.e();
-        let ordered = e <= sck && sck <= asked && asked.0 <= node.disk;
-        ensure(ordered, || format!("{e:?} {sck:?} {asked:?} {}", node.disk))?;
+        let (e, sck) = (sender.e(), sender.sck());
+        let ordered =
+            sck <= asked && e <= asked && asked.0 <= node.disk && (e <= sck || sender.stamp().is_some());
+        ensure(ordered || e > sck, || format!("{e:?} {sck:?} {asked:?} {}", node.disk))?;
+        for (s, m) in sender.early() {
+            ensure(sck <= s, || format!("sck {sck:?} has passed the early {s:?}"))?;
+            let (ts, free) = (sender.stamp(), record.is_some_and(|record| record.parts().2.contains(s.0)));
+            ensure(!free || known >= ts, || format!("{s:?} is held, and {ts:?} is new"))?;
+            let granted = record.is_some_and(|record| s < record.parts().0);
+            let told = (granted && !free) || other.amnesia(i) >= ts;
+            ensure(!self.ledger.is_delivered(*m) || told, || {
+                format!("{s:?} was delivered, and nobody knows")
+            })?;
+        }
         let holds = |s, r| record.is_some_and(|record| record.accepts(s, r)) || other.has_forgotten(i, r);
         for s in (e.0..sck.0).map(Slot) {
             let r = sender.incarnation().unwrap_or_default();

@@ -41,6 +41,14 @@ impl World {
             32 if self.amnesia => Step::Evict(at, to),
             33 if random.chance(2) => Step::Abandon(at, to),
             34 if random.chance(2) => Step::Crash { at, wrote: random.chance(2) },
+            35..39 => {
+                // What bears a stamp of a former life ends Unknown.
+                let least = if self.amnesia { 1 } else { 2 };
+                let ts = (self.nodes[to].latest + random.below(4) - 1).max(least);
+                Step::Open { at, to, count: 1 + random.index(3), ts }
+            }
+            39 => Step::Raise(at),
+            40..42 => Step::Forget(at, to),
             _ if self.network.is_empty() => Step::Send(at, to),
             _ => {
                 let recent = if random.chance(3) { self.network.len() } else { self.network.len().min(6) };

@@ -1,0 +1,80 @@
+//! The messages that were bound when their sender record was made: sent before anything was granted.
+
+use std::collections::VecDeque;
+
+use super::{State, Verdict};
+use crate::id::{Slot, Stamp};
+
+/// `tok: s -> (EARLY, m)`: open messages whose incarnation has no other name yet than the stamp `ts`.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(super) struct Early<T> {
+    ts: Stamp,
+    /// In rising number.
+    tokens: VecDeque<(Slot, T)>,
+}
+
+impl<T> Early<T> {
+    pub(super) const fn none() -> Self {
+        Self { ts: Stamp::NONE, tokens: VecDeque::new() }
+    }
+
+    pub(super) fn new(ts: Stamp, first: Slot, messages: impl IntoIterator<Item = T>) -> Self {
+        Self::recover(ts, (first.0..).map(Slot).zip(messages))
+    }
+
+    pub(super) fn recover(ts: Stamp, tokens: impl IntoIterator<Item = (Slot, T)>) -> Self {
+        Self { ts, tokens: tokens.into_iter().collect() }
+    }
+
+    /// The stamp, while a message is open under it.
+    pub(super) fn stamp(&self) -> Stamp {
+        if self.tokens.is_empty() { Stamp::NONE } else { self.ts }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.tokens.len()
+    }
+
+    pub(super) fn first(&self) -> Option<Slot> {
+        self.tokens.front().map(|(s, _)| *s)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, &T)> {
+        self.tokens.iter().map(|(s, message)| (*s, message))
+    }
+
+    pub(super) fn take(&mut self, s: Slot) -> Option<T> {
+        let at = self.tokens.iter().position(|(open, _)| *open == s)?;
+        self.tokens.remove(at).map(|(_, message)| message)
+    }
+
+    /// Takes all that is left.
+    pub(super) fn drain(&mut self) -> impl Iterator<Item = (Slot, T)> {
+        self.tokens.drain(..)
+    }
+
+    /// What a STATE proves: `settle` gets what has an end, `convert` what has met a live incarnation and goes on
+    /// under its name, or gives it back.
+    ///
+    /// A STATE without a record proves nothing: it may be old. Neither does one that keeps silent about `tb`.
+    pub(super) fn judge(
+        &mut self,
+        state: &State,
+        mut settle: impl FnMut(Slot, T, Verdict),
+        mut convert: impl FnMut(Slot, T) -> Result<(), T>,
+    ) {
+        for (s, message) in std::mem::take(&mut self.tokens) {
+            let claim = state.live.as_ref().filter(|claim| claim.covers(s));
+            if claim.is_some_and(|claim| !claim.free.contains(s.0)) {
+                settle(s, message, Verdict::Delivered);
+            } else if state.tb.is_some_and(|tb| tb >= self.ts) {
+                settle(s, message, Verdict::Unknown);
+            } else if claim.is_some() && state.tb.is_some() {
+                let kept = convert(s, message).err();
+                self.tokens.extend(kept.map(|message| (s, message)));
+            } else {
+                self.tokens.push_back((s, message));
+            }
+        }
+    }
+}

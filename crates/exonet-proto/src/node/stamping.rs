@@ -1,0 +1,226 @@
+//! Policy of stamps: which to choose, which to let in, how long to remember a sender's bound. Speed only: whatever is
+//! decided here, nothing is delivered twice.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use super::event::Arrival;
+use crate::half::{Bound, Stamps};
+use crate::id::{MAX_NUMBER, NodeId, Stamp};
+use crate::time::{Mono, Now, Wall};
+
+/// Openings that wait until their stamp may be accepted.
+const MAX_DEFERRED: usize = 256;
+/// `latest` is written this far ahead of the clock: as much, a crash may cost in needless Unknown.
+const STEP: Duration = Duration::from_millis(500);
+/// A clock that is further ahead of this node's than this does not drag `latest` along.
+const CAP: Duration = Duration::from_secs(10);
+/// A clock that shows the same for no longer than this is coarse; one that is further back has been set.
+const COARSE: Duration = Duration::from_secs(1);
+/// Bounds of forgotten peers are kept for this.
+const REMEMBER: Duration = Duration::from_secs(300);
+/// Bounds kept at most; the oldest goes first.
+const MAX_BOUNDS: usize = 16_384;
+/// Senders whose clocks are far ahead that are let in: each is a line on the disk.
+const MAX_STRAYS: usize = 1_024;
+
+/// What is remembered of a peer that is forgotten otherwise.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Memo {
+    pub(super) bound: Bound,
+    /// How far this node's clock is ahead of the peer's, in nanoseconds.
+    pub(super) ahead: Option<i64>,
+}
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct Stamping {
+    /// The last stamp chosen here.
+    last: Stamp,
+    /// `latest` is to become this.
+    wanted: Stamp,
+    /// What the disk has, or is to have, of strays.
+    strays: BTreeMap<NodeId, Stamp>,
+    strays_changed: bool,
+    /// Nothing is written: what is wanted is as good as durable.
+    ephemeral: bool,
+    /// With the time since when.
+    memos: BTreeMap<NodeId, (Mono, Memo)>,
+    /// The order in which they were put, for the oldest to go first.
+    ages: VecDeque<(Mono, NodeId)>,
+    deferred: VecDeque<(Arrival, Box<[u8]>)>,
+}
+
+/// All strays, for the disk.
+type StrayList = Box<[(NodeId, Stamp)]>;
+
+/// Whether a stamp can be judged now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Admission {
+    /// The algorithm decides.
+    Now,
+    /// As soon as something is on the disk.
+    Later,
+}
+
+impl Stamping {
+    /// `strays` are those of the disk.
+    pub(super) fn new(ephemeral: bool, strays: impl IntoIterator<Item = (NodeId, Stamp)>) -> Self {
+        let strays: BTreeMap<_, _> = strays.into_iter().take(MAX_STRAYS).collect();
+        // A node that boots has forgotten whatever it accepted.
+        let memo = |ts| Memo { bound: Bound::Stray { ts, tb: ts }, ahead: None };
+        let memos = strays.iter().map(|(id, ts)| (*id, (Mono(0), memo(*ts)))).collect();
+        Self { strays, memos, ephemeral, ..Self::default() }
+    }
+
+    // --- as a sender ---
+
+    /// A stamp for a new sender record: what the receiver's clock should show, and rising though the clock be coarse.
+    pub(super) fn choose(&mut self, now: Wall, ahead: Option<i64>) -> Stamp {
+        let shown = now.0.saturating_add_signed(ahead.unwrap_or(0).saturating_neg()).max(1);
+        let coarse = shown <= self.last.0 && self.last.0 - shown < nanos(COARSE);
+        self.last = Stamp(if coarse { self.last.0 + 1 } else { shown }.min(MAX_NUMBER));
+        self.last
+    }
+
+    // --- as a receiver ---
+
+    /// Sees to it that the stamp `ts` of `sender` can be judged, whose bound is `bound`.
+    pub(super) fn admit(
+        &mut self,
+        now: Now,
+        stamps: &mut Stamps,
+        sender: NodeId,
+        bound: &mut Bound,
+        ts: Stamp,
+    ) -> Admission {
+        stamps.catch_up(bound);
+        if ts <= stamps.bound(*bound) {
+            return Admission::Now;
+        }
+        let ahead = |span: Duration| now.wall.0.saturating_add(nanos(span)).min(MAX_NUMBER);
+        if ts.0 <= ahead(CAP) {
+            // Ahead of need: the next first message should not wait for the disk.
+            if stamps.latest().0 < ts.0.max(ahead(STEP / 2)) {
+                self.wanted = self.wanted.max(Stamp(ts.0.max(ahead(STEP))));
+            }
+        } else if self.strays.contains_key(&sender) || self.strays.len() < MAX_STRAYS {
+            self.strays.insert(sender, ts);
+            self.strays_changed = true;
+            if self.ephemeral {
+                *bound = astray(*bound, ts);
+            }
+            return if self.ephemeral { Admission::Now } else { Admission::Later };
+        }
+        if self.ephemeral {
+            stamps.persisted(self.wanted);
+        }
+        if ts > stamps.latest() && ts <= self.wanted { Admission::Later } else { Admission::Now }
+    }
+
+    /// An opening comes again when the disk has what it waits for.
+    pub(super) fn defer(&mut self, arrival: Arrival, datagram: Box<[u8]>) {
+        if self.deferred.len() < MAX_DEFERRED {
+            self.deferred.push_back((arrival, datagram));
+        }
+    }
+
+    pub(super) fn take_deferred(&mut self) -> VecDeque<(Arrival, Box<[u8]>)> {
+        std::mem::take(&mut self.deferred)
+    }
+
+    /// What is held against what may be.
+    pub(super) fn audit(&self, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
+        say("bounds remembered", self.memos.len() as u64, (MAX_BOUNDS + MAX_STRAYS) as u64, false);
+        say("bounds to forget", self.ages.len() as u64, MAX_BOUNDS as u64, false);
+        say("strays", self.strays.len() as u64, MAX_STRAYS as u64, false);
+        say("openings that wait for the disk", self.deferred.len() as u64, MAX_DEFERRED as u64, false);
+    }
+
+    // --- the disk ---
+
+    pub(super) fn wants_write(&self, stamps: &Stamps) -> bool {
+        !self.ephemeral && (self.strays_changed || self.wanted > stamps.latest())
+    }
+
+    /// What to write: `latest`, and all strays if they have changed.
+    pub(super) fn write(&mut self, stamps: &Stamps) -> (Stamp, Option<StrayList>) {
+        let latest = self.wanted.max(stamps.latest());
+        // Of those that `latest` has caught up with, nothing more needs to be known.
+        self.strays.retain(|_, ts| *ts > stamps.latest());
+        let changed = std::mem::take(&mut self.strays_changed);
+        (latest, changed.then(|| self.strays.iter().map(|(id, ts)| (*id, *ts)).collect()))
+    }
+
+    // --- what is remembered ---
+
+    /// What was remembered of a peer that is known again.
+    pub(super) fn recall(&mut self, id: &NodeId) -> Memo {
+        self.memos.remove(id).unwrap_or_default().1
+    }
+
+    pub(super) fn memo_of(&self, id: &NodeId) -> Bound {
+        self.memos.get(id).map(|(_, memo)| memo.bound).unwrap_or_default()
+    }
+
+    /// Of a peer that is not known now.
+    pub(super) fn memo_mut(&mut self, id: NodeId) -> &mut Memo {
+        &mut self.memos.entry(id).or_default().1
+    }
+
+    /// A peer is forgotten, but for this.
+    pub(super) fn remember(&mut self, now: Mono, stamps: &mut Stamps, id: NodeId, mut memo: Memo) {
+        stamps.catch_up(&mut memo.bound);
+        if memo.bound == Bound::Unknown && memo.ahead.is_none() {
+            return;
+        }
+        self.memos.insert(id, (now, memo));
+        self.ages.push_back((now, id));
+        while self.ages.len() > MAX_BOUNDS {
+            self.forget_oldest(stamps);
+        }
+    }
+
+    /// When the oldest is to be forgotten.
+    pub(super) fn forget_at(&self) -> Option<Mono> {
+        self.ages.front().map(|(since, _)| *since + REMEMBER)
+    }
+
+    pub(super) fn forget(&mut self, now: Mono, stamps: &mut Stamps) {
+        while self.forget_at().is_some_and(|at| at <= now) {
+            self.forget_oldest(stamps);
+        }
+        if self.ages.is_empty() && self.memos.len() <= MAX_STRAYS {
+            self.ages.shrink_to(64);
+        }
+    }
+
+    fn forget_oldest(&mut self, stamps: &mut Stamps) {
+        let Some((since, id)) = self.ages.pop_front() else { return };
+        // It may have been known again since, and forgotten again: then it is younger.
+        if let Some((_, memo)) = self.memos.get_mut(&id).filter(|(put, _)| *put == since) {
+            stamps.forget(&mut memo.bound);
+            memo.ahead = None;
+            if memo.bound == Bound::Unknown {
+                self.memos.remove(&id);
+            }
+        }
+    }
+}
+
+/// The bound of a sender that is let in as a stray with `ts`, once that is durable.
+pub(super) fn astray(bound: Bound, ts: Stamp) -> Bound {
+    let (before, tb) =
+        if let Bound::Stray { ts, tb } = bound { (ts, tb) } else { (Stamp::NONE, Stamp::NONE) };
+    Bound::Stray { ts: ts.max(before), tb }
+}
+
+/// How far `a` is ahead of `b`.
+pub(super) fn ahead(a: Wall, b: Wall) -> i64 {
+    let apart = i128::from(a.0) - i128::from(b.0);
+    i64::try_from(apart).unwrap_or(if apart > 0 { i64::MAX } else { i64::MIN })
+}
+
+fn nanos(span: Duration) -> u64 {
+    u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
+}

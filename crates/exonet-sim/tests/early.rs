@@ -1,0 +1,249 @@
+//! First messages beside the opening: one trip where clocks agree, exactly once whatever clocks do.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, pair, settled};
+use exonet_proto::node::{Config, Early, Outcome, Outgoing, Stats};
+use exonet_sim::{ClockConfig, Disk, LinkConfig, NodeIndex, World};
+
+const YEAR: i64 = 365 * 86_400;
+
+fn stats(world: &World, node: NodeIndex) -> Stats {
+    world.node(node).unwrap().stats()
+}
+
+/// Two nodes with disks; the first one's clock is ahead by so many seconds.
+fn askew(seed: u64, link: LinkConfig, skew_seconds: i64) -> (World, NodeIndex, NodeIndex) {
+    let mut world = World::new(seed, link);
+    let (a, b) = (world.add(open(), true), world.add(open(), true));
+    world.set_clock(a, ClockConfig { skew_seconds, ..ClockConfig::default() });
+    (world, a, b)
+}
+
+#[test]
+fn a_first_message_takes_one_trip() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+    world.send(a, b, 900).unwrap();
+    world.run_for(10 * MS);
+    assert_eq!(world.ledger.totals().taken, 1, "after one way");
+    assert_eq!(world.ledger.totals().delivered, 0);
+    world.run_for(10 * MS);
+    assert_eq!(world.ledger.totals().delivered, 1, "told after one round trip");
+    assert_eq!((stats(&world, a).early_sent, stats(&world, b).early_received), (1, 1));
+    forgotten(&mut world, &[a, b], 40, "a first message");
+}
+
+#[test]
+fn what_fits_goes_at_once_and_the_rest_follows() {
+    let mut world = World::new(1, LinkConfig::perfect(100 * MS));
+    // They queue until the sender may speak.
+    let (a, b) = (world.add_on(open(), Some(Disk::slow(50 * MS))), world.add(open(), false));
+    for size in [0, 300, 300, 300, 300, 20_000] {
+        world.send(a, b, size).unwrap();
+    }
+    world.run_for(150 * MS);
+    assert_eq!(world.ledger.totals().taken, 4, "0 and thrice 300 fit");
+    settled(&mut world, SECOND, "the rest");
+    all_delivered(&world, "the rest");
+}
+
+#[test]
+fn who_wants_forward_secrecy_waits_for_the_channel() {
+    for (config, early) in [
+        (Config { early: false, ..open() }, Early::AsNode),
+        (open(), Early::No),
+        (Config { early: false, ..open() }, Early::Yes),
+    ] {
+        let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+        let (a, b) = (world.add(config.clone(), false), world.add(open(), true));
+        world.send_as(a, b, 100, Outgoing { early, ..Outgoing::default() }).unwrap();
+        world.run_for(10 * MS);
+        assert_eq!(world.ledger.totals().taken, u64::from(early == Early::Yes), "{early:?}");
+        settled(&mut world, SECOND, "by the channel");
+        all_delivered(&world, "by the channel");
+    }
+}
+
+#[test]
+fn a_loss_of_either_datagram_costs_time_and_nothing_else() {
+    for seed in 0..200 {
+        let link = LinkConfig { loss: 0.5, ..bad_link(0.5) };
+        let (mut world, a, b) = pair(seed, link);
+        for _ in 0..3 {
+            world.send(a, b, 200).unwrap();
+        }
+        settled(&mut world, 600 * SECOND, &format!("seed {seed}"));
+        all_delivered(&world, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 2_000, &format!("seed {seed}"));
+    }
+}
+
+/// Clocks decide how fast, never whether.
+#[test]
+fn clocks_that_are_wrong_cost_speed_and_nothing_else() {
+    let skews = [1, 8, 30, 3_600, 86_400, 70 * YEAR];
+    for skew in skews.iter().flat_map(|skew| [*skew, -skew]) {
+        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew);
+        for round in 0..4 {
+            world.send(a, b, 100).unwrap();
+            world.send(b, a, 100).unwrap();
+            settled(&mut world, 10 * SECOND, &format!("{skew} s ahead, round {round}"));
+            all_delivered(&world, &format!("{skew} s ahead, round {round}"));
+            // Half of the rounds meet a peer that is forgotten but for its bound, the others one that is not.
+            world.run_for(if round % 2 == 0 { 100 * SECOND } else { 1_000 * SECOND });
+        }
+        forgotten(&mut world, &[a, b], 100, &format!("{skew} s ahead"));
+    }
+}
+
+#[test]
+fn a_sender_far_ahead_goes_the_slow_way_once_and_learns() {
+    let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 3_600);
+    world.send(a, b, 100).unwrap();
+    settled(&mut world, SECOND, "the slow way");
+    let refused = stats(&world, a);
+    assert_eq!((refused.early_sent, refused.early_slowed, refused.early_challenged), (1, 1, 0));
+    // It knows by how much, and the peer that it came from the future: its stamps are below its bound.
+    world.run_for(100 * SECOND);
+    world.send(a, b, 100).unwrap();
+    settled(&mut world, SECOND, "slow as well");
+    all_delivered(&world, "either way");
+}
+
+#[test]
+fn clocks_that_are_set_while_messages_are_under_way() {
+    for seed in 0..100 {
+        let (mut world, a, b) = askew(seed, bad_link(0.2), 0);
+        for _ in 0..20 {
+            let (from, to) = if world.dice().chance(0.5) { (a, b) } else { (b, a) };
+            world.send(from, to, 100).unwrap();
+            let pause = MS * u32::try_from(world.dice().below(40_000)).unwrap();
+            world.run_for(pause);
+            let by = [0, 5, -5, 60, -60, 86_400, -86_400, YEAR, -YEAR][world.dice().below(9) as usize];
+            let whose = if world.dice().chance(0.5) { a } else { b };
+            world.set_wall(whose, by);
+        }
+        settled(&mut world, 600 * SECOND, &format!("seed {seed}"));
+        all_delivered(&world, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 3_000, &format!("seed {seed}"));
+    }
+}
+
+/// Everything that was ever said comes back, at once, hours later, when all is forgotten, after crashes: nothing is
+/// delivered again.
+#[test]
+fn replays_of_everything_deliver_nothing() {
+    for seed in 0..24 {
+        let skew = [0, 3_600, -3_600][seed as usize % 3];
+        let (mut world, a, b) = askew(seed, LinkConfig { loss: 0.1, ..LinkConfig::perfect(10 * MS) }, skew);
+        world.wiretap.recording = true;
+        for _ in 0..3 {
+            world.send(a, b, 100).unwrap();
+            settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+            world.run_for(200 * SECOND);
+        }
+        world.wiretap.recording = false;
+        let tape: Vec<_> = world.wiretap.recorded.drain(..).collect();
+        for (after, crashes) in [(0, false), (400, false), (40_000, false), (0, true), (400, true)] {
+            world.run_for(SECOND * after);
+            if crashes {
+                world.crash(b);
+            }
+            for datagram in &tape {
+                world.inject(datagram.from, datagram.to, datagram.data.clone());
+                world.run_for(3 * MS);
+            }
+            assert_eq!(world.ledger.violations(), [], "seed {seed}, {after} s, {crashes}");
+            assert_eq!(world.ledger.totals().taken, 3, "seed {seed}");
+        }
+        forgotten(&mut world, &[a, b], 3_000, &format!("seed {seed}"));
+    }
+}
+
+/// A stray's bound outlives the process: what it sent before the crash does not come again after it.
+#[test]
+fn a_stray_is_remembered_across_crashes() {
+    for skew in [60, 3_600] {
+        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew);
+        world.wiretap.recording = true;
+        world.send(a, b, 100).unwrap();
+        settled(&mut world, SECOND, "a stray");
+        assert_eq!(world.disk(b).unwrap().strays.len(), 1);
+        let tape: Vec<_> = world.wiretap.recorded.drain(..).collect();
+        world.wiretap.recording = false;
+        world.crash(b);
+        // Its stamp is of the past by now.
+        world.run_for(SECOND * u32::try_from(2 * skew).unwrap());
+        world.send(b, a, 10).unwrap();
+        let at = world.address(b).unwrap();
+        for datagram in tape.iter().filter(|datagram| datagram.to == at) {
+            world.inject(datagram.from, datagram.to, datagram.data.clone());
+            world.run_for(100 * MS);
+        }
+        settled(&mut world, 60 * SECOND, "nothing came again");
+        assert_eq!(world.ledger.totals().taken, 2);
+    }
+}
+
+/// Far more senders from the future than a disk should be bothered with: those beyond end Unknown, and are told why.
+#[test]
+fn strays_beyond_the_cap_are_challenged() {
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let host = world.add(open(), true);
+    let mut last = None;
+    for _ in 0..1_026 {
+        let node = world.add(open(), false);
+        world.set_clock(node, ClockConfig { skew_seconds: YEAR, ..ClockConfig::default() });
+        last = Some(world.send(node, host, 10).unwrap()).map(|number| (node, number));
+        world.run_for(50 * MS);
+        if stats(&world, node).early_challenged == 0 {
+            world.remove(node);
+        }
+    }
+    let (node, number) = last.unwrap();
+    world.run_for(SECOND);
+    assert_eq!(world.ledger.outcome_of(number), Some(Outcome::Unknown));
+    assert_eq!((stats(&world, node).early_challenged, stats(&world, host).stamps_ahead), (1, 2));
+    // It has learnt: the next one goes the slow way, for its stamp is not above its bound or no stamp is sent.
+    let number = world.send(node, host, 10).unwrap();
+    world.run_for(SECOND);
+    assert_eq!(world.ledger.outcome_of(number), Some(Outcome::Delivered));
+    assert_eq!(world.ledger.violations(), []);
+}
+
+#[test]
+fn an_application_that_does_not_read_holds_nothing_up_for_long() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+    world.set_reads(b, false);
+    for _ in 0..50 {
+        world.send(a, b, 100).unwrap();
+    }
+    world.run_for(5 * SECOND);
+    assert_eq!(world.ledger.totals().delivered, 0);
+    assert_eq!(stats(&world, b).waiting, 50, "all have come");
+    world.set_reads(b, true);
+    settled(&mut world, SECOND, "it reads");
+    all_delivered(&world, "it reads");
+}
+
+#[test]
+fn a_slow_disk_delays_the_first_stamp_and_loses_nothing() {
+    for seed in 0..20 {
+        let mut world = World::new(seed, bad_link(0.1));
+        let slow = Some(Disk::slow(400 * MS));
+        let (a, b) = (world.add(open(), true), world.add_on(open(), slow));
+        world.run_for(SECOND);
+        for _ in 0..5 {
+            world.send(a, b, 100).unwrap();
+            let pause = SECOND * u32::try_from(world.dice().below(90)).unwrap();
+            world.run_for(pause);
+            if world.dice().chance(0.3) {
+                world.crash(b);
+            }
+        }
+        settled(&mut world, 600 * SECOND, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 2_000, &format!("seed {seed}"));
+    }
+}
