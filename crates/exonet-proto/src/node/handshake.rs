@@ -1,5 +1,7 @@
 //! Openings and answers: how a channel comes to be, and how it goes.
 
+mod answer;
+
 use core::net::SocketAddr;
 use core::time::Duration;
 
@@ -14,7 +16,7 @@ use super::event::{Arrival, Event};
 use super::link::MAX_PENDING;
 use super::opening::Opening;
 use super::outbound::PeerLimits;
-use super::transmit::{write_answer_state, write_early, write_state};
+use super::transmit::{write_early, write_state};
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Received, Roaming, Sent};
 use crate::crypto::{self, Initiator, Opened, OpeningMac, Suite};
@@ -35,8 +37,6 @@ const CROSSING: Duration = Duration::from_secs(5);
 const FAREWELLS: u32 = 6;
 const REMINDERS: u32 = 2;
 /// Largest number of bytes that the frames of an answer may have.
-/// An answer waits so long for what it could say of the messages that came with the opening.
-const HOLD_ANSWER: Duration = Duration::from_millis(2);
 /// Room for the ASK and the head of an EARLY frame.
 const EARLY_OVERHEAD: usize = 37 + 18;
 const ANSWER_ROOM: usize = wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
@@ -417,137 +417,6 @@ impl Node {
         if let Some(place) = self.peers.find(&id) {
             self.touch(now, place);
         }
-    }
-
-    /// An opening that may be answered: its frames are taken in, and the answer is made, at once or when what came
-    /// with it has been taken.
-    fn take_in(
-        &mut self,
-        now: Now,
-        arrival: Arrival,
-        opening: &wire::Opening<'_>,
-        opened: Opened,
-        payload: &[u8],
-    ) {
-        let id = opened.peer();
-        let Ok(theirs) = params_of(payload) else {
-            self.stats.malformed += 1;
-            return;
-        };
-        let Some(place) = self.peers.find(&id).or_else(|| self.new_peer(now, id)) else {
-            self.stats.openings_refused += 1;
-            return;
-        };
-        self.note_tentative(now, place);
-        if let Some(peer) = self.peers.get_mut(place) {
-            peer.note_time(now.wall, theirs.time);
-        }
-        // Who wrote the opening could not know our base: what is ours is relative to zero there.
-        self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
-        let (index, prefix) = (self.new_index(), Prefix::told(arrival.remote.ip()));
-        self.half_open.enter(prefix, *opening.mac1, index.0);
-        self.routes.insert(index.0, place);
-        let (remote, mac1, until) = (opening.index, *opening.mac1, now.mono + HOLD_ANSWER);
-        let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, until };
-        let full = self.peers.get_mut(place).and_then(|peer| {
-            peer.link.held.push(held);
-            (peer.link.held.len() > MAX_PENDING).then(|| peer.link.held.remove(0))
-        });
-        if let Some(oldest) = full {
-            self.answer(now, place, oldest);
-        }
-        self.answer_held(now, place);
-        self.touch(now, place);
-    }
-
-    /// Answers the openings that need not wait any longer: what came with them has been taken.
-    pub(super) fn answer_held(&mut self, now: Now, place: u32) {
-        let Some(peer) = self.peers.get_mut(place) else { return };
-        if peer.link.held.is_empty() {
-            return;
-        }
-        let waits = peer.inbound.has_pending();
-        let due: Vec<Held> = peer.link.held.extract_if(.., |held| !waits || held.until <= now.mono).collect();
-        for held in due {
-            self.answer(now, place, held);
-        }
-    }
-
-    fn answer(&mut self, now: Now, place: u32, held: Held) {
-        let Held { opened, arrival, theirs, index, remote, mac1, prefix, .. } = held;
-        let (id, suite) = (opened.peer(), opened.suite());
-        let ours = self.params(now, place);
-        let bases = Bases { sender: ours.base, receiver: theirs.base };
-        let header = wire::answer_header(suite.as_u8(), remote, index);
-        let mut frames = [0; ANSWER_ROOM];
-        let frames = self.answer_frames(now, place, &ours, bases, &mut frames);
-        let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
-        let (clear, noise) = datagram.split_at_mut(header.len());
-        clear.copy_from_slice(&header);
-        let Ok((keys, _)) = opened.answer(&header, frames, noise) else {
-            self.half_open.leave(prefix, &mac1);
-            self.routes.remove(&index.0);
-            return;
-        };
-        datagram.extend_from_slice(&OpeningMac::new(&id).mac1(&datagram));
-        let epoch = Epoch {
-            index,
-            remote,
-            keys,
-            suite,
-            bases,
-            params: theirs,
-            sent: Sent::new(),
-            received: Received::new(self.config.max_ack_delay),
-            born: now.mono,
-            initiator: false,
-            sealed: 0,
-            forged: 0,
-        };
-        let answer: Box<[u8]> = datagram.into();
-        self.push_loose(arrival, answer.clone());
-        let expires = now.mono + HALF_OPEN_FOR;
-        if let Some(peer) = self.peers.get_mut(place) {
-            let answered = arrival.remote;
-            let pending = Pending { epoch, answer, mac1, prefix, expires, answered, scattered: false };
-            peer.link.pending.push(pending);
-            if peer.link.pending.len() > MAX_PENDING {
-                let oldest = peer.link.pending.remove(0);
-                self.forget_pending(&oldest);
-            }
-        }
-        self.touch(now, place);
-    }
-
-    /// PARAMS, the STATE that the opening's ASK is owed, and our own wish for slots.
-    fn answer_frames<'a>(
-        &mut self,
-        now: Now,
-        place: u32,
-        ours: &Params,
-        bases: Bases,
-        room: &'a mut [u8; ANSWER_ROOM],
-    ) -> &'a [u8] {
-        let mut writer = Writer::new(room, bases);
-        writer.params(ours);
-        if let Some(peer) = self.peers.get_mut(place) {
-            if peer.inbound.state_owed()
-                && write_answer_state(&mut writer, &peer.inbound, &self.clock, &self.config)
-            {
-                peer.inbound.state_sent();
-            }
-            let (window, pto) = (peer.link.recovery.congestion().window(), peer.link.pto());
-            if peer.outbound.ask_due
-                && let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto)
-            {
-                writer.ask(ask.into());
-            }
-            if let Some((ts, time)) = peer.inbound.challenge.take() {
-                writer.challenge(ts, time);
-            }
-        }
-        let len = writer.len();
-        room.get(..len).unwrap_or_default()
     }
 
     fn forget_held(&mut self, held: &Held) {

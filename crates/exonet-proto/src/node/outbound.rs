@@ -1,11 +1,13 @@
 //! The sending direction to one peer: its record, its queue, its credit, and what has to be sent again.
 
+mod early;
+
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
 use super::epoch::Carried;
-use super::event::{Early, MessageKey};
+use super::event::MessageKey;
 use super::piece::{Next, Piece, Room};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
@@ -14,8 +16,6 @@ use crate::time::Mono;
 
 /// The most that the re-asking and re-probing of a silent peer backs off to.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
-/// Messages that leave with an opening at most.
-const MAX_EARLY: usize = 32;
 /// Tokens probed at once.
 const PROBES: usize = 32;
 /// Envelopes wanted on standby: at least, and at most.
@@ -167,88 +167,6 @@ impl Outbound {
             self.bodies += 1;
             self.queue.push(flow, key);
         }
-    }
-
-    /// Binds the first messages of the queue, as many as `room` bytes take, before anything is granted, if nothing
-    /// else is under way. `all`: those that do not say may go. Gives their number.
-    pub(super) fn bind_early(
-        &mut self,
-        now: Mono,
-        clock: &mut Clock,
-        store: &mut Store,
-        ts: Stamp,
-        all: bool,
-        room: usize,
-    ) -> u64 {
-        let Some(sender) = self.sender.as_ref().filter(|sender| sender.is_idle()) else { return 0 };
-        let keys = self.first(store, all, room as u64);
-        let numbers = clock.limit().0.saturating_sub(clock.ck().max(sender.hi().0));
-        if keys.is_empty() || numbers < keys.len() as u64 {
-            return 0;
-        }
-        Sender::close(&mut self.sender, clock);
-        self.sender = Sender::open_early(clock, ts, keys.iter().copied());
-        let Some(sender) = self.sender.as_ref() else {
-            self.sender = Some(Sender::open(clock));
-            return 0;
-        };
-        self.r = None;
-        self.early_bytes = 0;
-        for (s, key) in sender.early() {
-            let Some(letter) = store.get_mut(*key) else { continue };
-            self.queue.remove(Flow::of(letter.priority, false), *key);
-            letter.queued = false;
-            letter.bound = Some((s, Incarnation::UNNAMED));
-            letter.bound_at = now;
-            self.early_bytes = self.early_bytes.saturating_add(letter.wire_len());
-        }
-        self.unbound = self.unbound.saturating_sub(keys.len() as u64);
-        keys.len() as u64
-    }
-
-    /// The first messages of the queue that may leave early and that `room` bytes take.
-    fn first(&self, store: &Store, all: bool, mut room: u64) -> Vec<MessageKey> {
-        let mut keys = Vec::new();
-        for flow in (0..).map_while(Flow::at) {
-            for key in self.queue.iter(flow) {
-                let Some(letter) = store.get(key) else { continue };
-                let may = match letter.early {
-                    // A deadline wants certainty: what has left early is in doubt.
-                    Early::AsNode => all && letter.deadline.is_none(),
-                    Early::Yes => true,
-                    Early::No => false,
-                };
-                let len = letter.wire_len().saturating_add(2);
-                if !may
-                    || letter.is_large()
-                    || letter.bound.is_some()
-                    || len > room
-                    || keys.len() == MAX_EARLY
-                {
-                    return keys;
-                }
-                room -= len;
-                keys.push(key);
-            }
-        }
-        keys
-    }
-
-    /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
-    pub(super) fn on_converted(&mut self, store: &mut Store, converted: &[(Slot, Incarnation)]) {
-        for (s, r) in converted {
-            if let Some(letter) = self.letter_of(store, *s, *r) {
-                letter.bound = Some((*s, *r));
-            }
-            self.lost.insert(s.0..s.0 + 1);
-        }
-    }
-
-    /// What left early was lost.
-    pub(super) fn send_early_again(&mut self) {
-        let open = self.sender.as_ref().is_some_and(|sender| sender.stamp().is_some());
-        self.ask_due |= open;
-        self.early_due |= open;
     }
 
     /// Whether anything could be sent, given a packet.
