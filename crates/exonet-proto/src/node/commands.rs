@@ -11,6 +11,7 @@ use super::{Node, Peer};
 use crate::id::{MessageId, NodeId};
 use crate::message::{Letter, Source};
 use crate::time::{Mono, Now};
+use crate::wire::Role;
 
 impl Node {
     /// Queues a message to `peer`, which may be found at `hints` or where it was last heard.
@@ -67,7 +68,7 @@ impl Node {
         }
         let patience = self.config.give_up_after.map(|patience| now.mono + patience);
         let due = [message.deadline, patience].into_iter().flatten().min();
-        let key = self.store.insert(Letter::new(index, message, source));
+        let key = self.store.insert(Letter::new(index, message, source, Role::Plain));
         place.outbound.submit(&self.clock, &mut self.store, key);
         if let Some(at) = due {
             self.look_again(key, at);

@@ -16,7 +16,7 @@ use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{MAX_PLAIN_HEAD, Store};
+use crate::message::{HEAD_ROOM, Store};
 use crate::time::{Mono, Now};
 use crate::wire::{self, MessagesWriter, Writer};
 
@@ -500,7 +500,7 @@ impl Filling<'_, '_> {
         (s, r): (Slot, Incarnation),
         range: Range<u64>,
     ) {
-        let mut head = [0; MAX_PLAIN_HEAD];
+        let mut head = [0; HEAD_ROOM];
         let written = store.get(key).map_or(0, |letter| {
             let data = letter.part(range.clone(), &mut head);
             self.writer.fragment(r, s, letter.wire_len(), range.start, data) as u64
@@ -517,7 +517,7 @@ impl Filling<'_, '_> {
 }
 
 fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> bool {
-    let mut head = [0; MAX_PLAIN_HEAD];
+    let mut head = [0; HEAD_ROOM];
     store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
 }
 
