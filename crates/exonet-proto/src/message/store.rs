@@ -76,6 +76,11 @@ impl Letter {
         1 + (tag + self.role.encoded_len()) as u64
     }
 
+    /// It answers a call: its outcome is the node's own affair.
+    pub(crate) const fn is_reply(&self) -> bool {
+        matches!(self.role, Role::Reply { .. })
+    }
+
     /// Of the wire form: head and body.
     pub(crate) fn wire_len(&self) -> u64 {
         self.head_len() + self.source.len()

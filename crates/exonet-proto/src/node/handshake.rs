@@ -266,6 +266,12 @@ impl Node {
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
         self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(now, place, payload, bases.reversed());
+        // Not of an opening: that may be a replay, or of who has stolen this node's key.
+        for frame in Frames::new(payload, bases.reversed()).flatten() {
+            if let Frame::Reply(reply) = frame {
+                self.on_reply(now, place, &reply);
+            }
+        }
         self.touch(now, place);
     }
 
@@ -438,8 +444,9 @@ impl Node {
         let index = self.new_index();
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
-        let (remote, mac1, until) = (opening.index, *opening.mac1, now.mono + HOLD_ANSWER);
-        let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, until };
+        let (remote, mac1) = (opening.index, *opening.mac1);
+        let (since, until) = (now.mono, now.mono + HOLD_ANSWER);
+        let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, since, until };
         let full = self.peers.get_mut(place).and_then(|peer| {
             peer.link.held.push(held);
             (peer.link.held.len() > MAX_PENDING).then(|| peer.link.held.remove(0))
@@ -458,7 +465,10 @@ impl Node {
             return;
         }
         let waits = peer.inbound.has_pending();
-        let due: Vec<Held> = peer.link.held.extract_if(.., |held| !waits || held.until <= now.mono).collect();
+        let server = &peer.inbound.server;
+        let may_wait = |held: &Held| waits || server.computes_since(held.since);
+        let due = peer.link.held.extract_if(.., |held| held.until <= now.mono || !may_wait(held));
+        let due: Vec<Held> = due.collect();
         for held in due {
             self.answer(now, place, held);
         }
@@ -535,6 +545,11 @@ impl Node {
             }
             if let Some((ts, time)) = peer.inbound.challenge.take() {
                 writer.challenge(ts, time);
+            }
+            while let Some((s, status, body)) = peer.inbound.server.next_reply()
+                && writer.reply(wire::Reply { s, status, body })
+            {
+                peer.inbound.server.sent(now.mono, s, pto);
             }
         }
         let len = writer.len();

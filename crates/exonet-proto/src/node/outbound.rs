@@ -4,13 +4,15 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use super::calls::Caller;
 use super::epoch::Carried;
 use super::event::{Early, MessageKey};
 use super::piece::{Next, Piece, Room};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Store};
+use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Source, Store};
 use crate::time::Mono;
+use crate::wire::Role;
 
 /// The most that the re-asking and re-probing of a silent peer backs off to.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
@@ -46,6 +48,8 @@ pub(super) struct Outbound {
     queue: SendQueue,
     /// Large messages that wait until fewer are under way.
     waiting: VecDeque<(Flow, MessageKey)>,
+    /// Calls that have left.
+    pub(super) caller: Caller,
     /// Large messages under way.
     pub(super) bodies: u64,
     /// Slots of messages of which something has to be sent again.
@@ -93,6 +97,7 @@ impl Outbound {
             sender: None,
             queue: SendQueue::default(),
             waiting: VecDeque::new(),
+            caller: Caller::default(),
             bodies: 0,
             lost: IntervalSet::new(),
             unbound: 0,
@@ -200,6 +205,9 @@ impl Outbound {
             letter.queued = false;
             letter.bound = Some((s, Incarnation::UNNAMED));
             letter.bound_at = now;
+            if letter.role == Role::Call {
+                self.caller.bound(s, *key);
+            }
             self.early_bytes = self.early_bytes.saturating_add(letter.wire_len());
         }
         self.unbound = self.unbound.saturating_sub(keys.len() as u64);
@@ -254,6 +262,7 @@ impl Outbound {
     /// Whether anything could be sent, given a packet.
     pub(super) fn has_something(&self) -> bool {
         self.ask_due
+            || self.caller.has_probes()
             || self.early_due
             || self.farewell_due
             || self.abandoned_due
@@ -452,6 +461,9 @@ impl Outbound {
         };
         letter.bound = Some((s, r));
         letter.bound_at = now;
+        if letter.role == Role::Call {
+            self.caller.bound(s, key);
+        }
         self.unbound = self.unbound.saturating_sub(1);
         if !letter.is_large() {
             self.enter(r);
@@ -480,24 +492,38 @@ impl Outbound {
 
     /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
     pub(super) fn forget(&mut self, key: MessageKey, letter: &Letter) {
+        self.release(key, letter);
+        self.letters = self.letters.saturating_sub(1);
+        match letter.bound {
+            None => self.unbound = self.unbound.saturating_sub(1),
+            Some((s, _)) => self.caller.ended(s),
+        }
+    }
+
+    /// A call was delivered: what was kept to send it again is not needed any more.
+    pub(super) fn served(&mut self, key: MessageKey, letter: &mut Letter) {
+        self.release(key, letter);
+        letter.served = true;
+        letter.source = Source::Whole(bytes::Bytes::new());
+        (letter.queued, letter.counted, letter.fragments) = (false, false, None);
+    }
+
+    /// Nothing of a message is to be sent.
+    fn release(&mut self, key: MessageKey, letter: &Letter) {
         if letter.queued {
             self.queue.remove(Flow::of(letter.priority, letter.is_large()), key);
             self.waiting.retain(|(_, other)| *other != key);
         }
-        self.letters = self.letters.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(letter.source.kept());
-        match letter.bound {
-            None => self.unbound = self.unbound.saturating_sub(1),
-            Some((s, _)) => {
-                self.lost.remove(s.0);
-            }
+        if let Some((s, _)) = letter.bound {
+            self.lost.remove(s.0);
         }
         self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
     }
 
     /// Gives up a bound message: its bytes are announced, so that the peer's pool does not leak.
     pub(super) fn abandon(&mut self, letter: &Letter) {
-        let Some((s, r)) = letter.bound else { return };
+        let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
@@ -745,6 +771,7 @@ impl Outbound {
     pub(super) fn on_restart(&mut self, now: Mono) {
         self.ask_backoff = Duration::ZERO;
         self.probe_backoff = Duration::ZERO;
+        self.caller.hurry(now);
         if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
             self.probe_at = now;
         }
@@ -758,6 +785,7 @@ impl Outbound {
 
     /// Everything that time alone brings about. `wait` is two probe timeouts.
     pub(super) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration) {
+        self.caller.on_timeout(now, wait);
         if self.ask_at <= now {
             self.ask_at = Mono::NEVER;
             self.ask_due = true;
@@ -812,13 +840,19 @@ impl Outbound {
         if self.sender.is_some() && self.letters == 0 { self.idle_since + linger } else { Mono::NEVER }
     }
 
-    pub(super) fn deadline(&self, linger: Duration) -> Mono {
-        self.ask_at.min(self.probe_at).min(self.close_at(linger))
+    /// `connected`: what is owed can leave.
+    pub(super) fn deadline(&self, linger: Duration, connected: bool) -> Mono {
+        let own = self.ask_at.min(self.probe_at).min(self.close_at(linger));
+        own.min(self.caller.deadline(connected))
     }
 
     /// Nothing is open, nothing is to be said.
     pub(super) fn is_silent(&self) -> bool {
-        self.letters == 0 && self.sender.is_none() && !self.farewell_due && !self.abandoned_due
+        self.letters == 0
+            && self.sender.is_none()
+            && self.caller.counts() == (0, 0)
+            && !self.farewell_due
+            && !self.abandoned_due
     }
 
     /// Nothing is held for the peer.

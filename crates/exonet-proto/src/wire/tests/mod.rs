@@ -319,8 +319,11 @@ fn spec() -> impl Strategy<Value = Spec> {
         (incarnation(), slot()).prop_map(|(r, s)| Spec::Token { r, s }),
         have(),
         (incarnation(), number()).prop_map(|(r, bytes)| Spec::Abandoned { r, bytes }),
-        (slot(), any::<u32>(), vec(any::<u8>(), 0..200))
-            .prop_map(|(s, status, body)| Spec::Reply { s, status, body }),
+        (slot(), any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(s, status, body)| Spec::Reply {
+            s,
+            status,
+            body
+        }),
         slot().prop_map(Spec::Rack),
         slot().prop_map(Spec::Probe),
         slot().prop_map(Spec::NoCall),
