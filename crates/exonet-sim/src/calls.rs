@@ -38,6 +38,11 @@ impl World {
         }
     }
 
+    /// Nobody will answer this call: its receiver does not serve.
+    pub fn expect_failure(&mut self, call: u64) {
+        self.ledger.dropped(call);
+    }
+
     /// The application of `node` drops the calls that it would never answer.
     pub fn drop_calls(&mut self, node: NodeIndex) {
         let now = self.clock(node);

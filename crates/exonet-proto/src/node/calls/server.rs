@@ -20,8 +20,8 @@ const ENTRY: u64 = 160;
 pub(super) enum Form {
     /// A frame, repeated until RACK.
     Frame { status: u32, body: Bytes },
-    /// A message, whose outcome is the RACK.
-    Message(MessageKey),
+    /// A message, whose outcome is the RACK; it is kept, shared with the message, since a reply may be said twice.
+    Message { key: MessageKey, status: u32, body: Bytes },
 }
 
 /// A call that has been delivered here.
@@ -80,22 +80,20 @@ impl Server {
 
     /// The application has answered: the reply is kept `until` then, at most.
     pub(super) fn reply(&mut self, s: Slot, form: Form, age: u64, bytes: u64, until: Mono) {
-        if matches!(form, Form::Frame { .. }) {
-            self.ready.insert(s);
-        }
         let replying = Replying { form, age, bytes, until, at: until, wait: Duration::ZERO };
         if let Some(Entry::Computing { .. }) = self.entries.insert(s, Entry::Replying(replying)) {
             self.computing -= 1;
         }
         self.ages.insert(age, s);
         self.due.insert((until, s));
+        self.again(s);
     }
 
-    /// A reply that was to be a message becomes a frame.
-    pub(super) fn reform(&mut self, s: Slot, form: Form) {
-        if let Some(Entry::Replying(replying)) = self.entries.get_mut(&s) {
-            replying.form = form;
-            self.ready.insert(s);
+    /// The form of a reply.
+    pub(super) fn form(&mut self, s: Slot) -> Option<&mut Form> {
+        match self.entries.get_mut(&s)? {
+            Entry::Computing { .. } => None,
+            Entry::Replying(replying) => Some(&mut replying.form),
         }
     }
 
@@ -118,11 +116,8 @@ impl Server {
 
     /// What to say of a call: its reply, that it is known, or that it is not.
     pub(super) fn probe(&mut self, s: Slot) {
-        let framed =
-            matches!(self.entries.get(&s), Some(Entry::Replying(r)) if matches!(r.form, Form::Frame { .. }));
-        if framed {
-            self.ready.insert(s);
-        } else if self.answers.len() < MAX_ANSWERS {
+        self.again(s);
+        if !self.ready.contains(&s) && self.answers.len() < MAX_ANSWERS {
             self.answers.insert(s, self.entries.contains_key(&s));
         }
     }
@@ -155,9 +150,9 @@ impl Server {
         }
     }
 
-    /// A packet with the reply was lost.
+    /// A reply that is a frame is to be sent.
     pub(in crate::node) fn again(&mut self, s: Slot) {
-        if matches!(self.entries.get(&s), Some(Entry::Replying(r)) if matches!(r.form, Form::Frame { .. })) {
+        if matches!(self.form(s), Some(Form::Frame { .. })) {
             self.ready.insert(s);
         }
     }
@@ -179,7 +174,7 @@ impl Server {
             self.due.remove(&(at, s));
             replying.at = replying.until;
             self.due.insert((replying.at, s));
-            self.ready.insert(s);
+            self.again(s);
         }
         None
     }

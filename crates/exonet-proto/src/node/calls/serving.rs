@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::super::Node;
-use super::super::event::{Outcome, Outgoing};
+use super::super::event::{MessageKey, Outcome, Outgoing};
 use super::server::Form;
 use super::{CallId, FAILED, IN_A_FRAME, TOO_LARGE};
 use crate::id::Slot;
@@ -31,16 +31,24 @@ impl Node {
         } else if body.len() as u64 > limit {
             Form::Frame { status: TOO_LARGE, body: Bytes::new() }
         } else {
-            let role = Role::Reply { s, status };
-            let letter = Letter::new(index, Outgoing::default(), Source::Whole(body), role);
-            let key = self.store.insert(letter);
-            peer.outbound.submit(&self.clock, &mut self.store, key);
-            Form::Message(key)
+            let key = self.send_reply(index, s, status, body.clone());
+            Form::Message { key, status, body }
         };
+        let Some(peer) = self.peers.get_mut(index) else { return false };
         peer.inbound.server.reply(s, form, age, bytes, now.mono + self.config.reply_kept);
         self.bound_replies(now, index);
         self.touch(now, index);
         true
+    }
+
+    /// A reply leaves as a message.
+    fn send_reply(&mut self, index: u32, s: Slot, status: u32, body: Bytes) -> MessageKey {
+        let role = Role::Reply { s, status };
+        let key = self.store.insert(Letter::new(index, Outgoing::default(), Source::Whole(body), role));
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.outbound.submit(&self.clock, &mut self.store, key);
+        }
+        key
     }
 
     /// Nobody will answer a call that was taken: the caller gets [`FAILED`]. False as [`Node::reply`].
@@ -74,7 +82,7 @@ impl Node {
     /// The caller has not said that it has the reply: should it ask, the call is unknown here.
     fn forget_reply(&mut self, now: Now, index: u32, s: Slot) {
         self.stats.replies_forgotten += 1;
-        if let Some(Form::Message(key)) = self.end_reply(index, s) {
+        if let Some(Form::Message { key, .. }) = self.end_reply(index, s) {
             self.withdraw(now, key, Outcome::Unknown);
         }
     }
@@ -87,7 +95,7 @@ impl Node {
 
     /// RACK: the caller has the reply, or does not want it.
     pub(in crate::node) fn on_rack(&mut self, now: Now, index: u32, s: Slot) {
-        if let Some(Form::Message(key)) = self.end_reply(index, s) {
+        if let Some(Form::Message { key, .. }) = self.end_reply(index, s) {
             self.withdraw(now, key, Outcome::Unknown);
         }
     }
@@ -98,15 +106,25 @@ impl Node {
         }
     }
 
-    /// A reply that went as a message has its outcome, which nobody here is told.
+    /// A reply that went as a message has its outcome, which nobody here is told. One that is Unknown goes again: it
+    /// was bound to what the caller's last process had granted, and is used once at most.
     pub(in crate::node) fn reply_settled(&mut self, index: u32, s: Slot, outcome: Outcome) {
-        if outcome == Outcome::Cancelled {
-            if let Some(peer) = self.peers.get_mut(index) {
-                peer.inbound.server.reform(s, Form::Frame { status: TOO_LARGE, body: Bytes::new() });
-            }
-        } else {
+        if outcome == Outcome::Delivered {
             self.end_reply(index, s);
+            return;
         }
+        let form = self.peers.get_mut(index).and_then(|peer| peer.inbound.server.form(s).cloned());
+        let Some(Form::Message { status, body, .. }) = form else { return };
+        let form = if outcome == Outcome::Cancelled {
+            Form::Frame { status: TOO_LARGE, body: Bytes::new() }
+        } else {
+            Form::Message { key: self.send_reply(index, s, status, body.clone()), status, body }
+        };
+        let Some(server) = self.peers.get_mut(index).map(|peer| &mut peer.inbound.server) else { return };
+        if let Some(old) = server.form(s) {
+            *old = form;
+        }
+        server.again(s);
     }
 
     /// Replies are sent again, and forgotten in the end.
