@@ -709,7 +709,7 @@ impl World {
                     host.writing.remove(&key);
                     outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id)));
                 }
-                Event::Reply { key, status, body } => {
+                Event::Reply { key, status, body } if host.waiting.contains_key(&key) => {
                     let Some(Waiting { number, .. }) = host.waiting.remove(&key) else { continue };
                     match body {
                         ReplyBody::Whole(body) => replies.push((number, status, body)),

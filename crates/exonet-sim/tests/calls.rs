@@ -7,8 +7,11 @@ mod common;
 use core::time::Duration;
 use std::collections::VecDeque;
 
+use bytes::Bytes;
 use common::{MS, SECOND, all_delivered, bad_link, open, settled};
-use exonet_proto::node::{CancelError, Config, Early, Limits, Outcome, Outgoing, Status};
+use exonet_proto::node::{
+    CancelError, Config, Early, Event, Limits, Outcome, Outgoing, ReplyBody, Status, TOO_LARGE,
+};
 use exonet_sim::{LinkConfig, NodeIndex, Serving, World};
 
 fn serving() -> Config {
@@ -204,13 +207,16 @@ fn a_server_that_crashes_at_any_point_runs_nothing_twice() {
 fn a_server_that_dies_while_computing_is_found_soon() {
     let how = Serving { never: 1.0, ..Serving::default() };
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), how);
-    let call = world.call(a, b, 20).unwrap();
-    world.run_for(600 * SECOND);
-    assert_eq!(world.ledger.outcome_of(call), None, "it takes its time");
-    world.crash(b);
-    settled(&mut world, 8 * SECOND, "after the crash");
-    assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Unknown));
-    quiet(&mut world, "after the crash");
+    for i in 0..10 {
+        let call = world.call(a, b, 20).unwrap();
+        world.run_for(600 * SECOND + i * 500 * MS);
+        assert_eq!(world.ledger.outcome_of(call), None, "it takes its time");
+        world.crash(b);
+        // The probe that is not answered, and a new channel.
+        settled(&mut world, 5_600 * MS, "after the crash");
+        assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Unknown));
+    }
+    quiet(&mut world, "after the crashes");
 }
 
 #[test]
@@ -362,4 +368,65 @@ fn beyond_the_caps_the_oldest_reply_goes_and_never_a_call() {
         assert_eq!((totals.taken, totals.delivered), (10, most));
         quiet(&mut world, "after the cut");
     }
+}
+
+#[test]
+fn an_answer_waits_for_a_reply_for_a_moment() {
+    for seed in 0..10 {
+        let how = Serving { within: 2 * MS, ..Serving::default() };
+        let (mut world, a, b) = pair(seed, LinkConfig::perfect(10 * MS), how);
+        world.wiretap.recording = true;
+        world.call(a, b, 100).unwrap();
+        world.with(a, |node, now| node.close(now));
+        world.run_for(22 * MS);
+        all_delivered(&world, "computed for a moment");
+        assert_eq!(kinds(&world), [0x11, 0x12, 0x14], "seed {seed}");
+    }
+}
+
+/// An application that takes calls by hand.
+#[test]
+fn only_a_call_that_was_taken_is_answered_and_only_once() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), Serving::default());
+    world.set_reads(b, false);
+    let (id, at) = (world.id(b).unwrap(), world.address(b).unwrap());
+    let tagged = Outgoing { tag: (&b"method"[..]).into(), ..Outgoing::default() };
+    let key = world.with(a, |node, now| node.call(now, id, &[at], tagged).unwrap()).unwrap();
+    world.run_for(50 * MS);
+    world.with(b, |node, now| {
+        let incoming = node.accept(now).unwrap();
+        let call = incoming.call.unwrap();
+        assert_eq!((call.s, &incoming.tag[..]), (incoming.id.s, &b"method"[..]));
+        assert!(!node.reply(now, call, 0, Bytes::new()), "not taken yet");
+        assert!(node.done(now, incoming.key));
+        assert!(node.reply(now, call, 7, Bytes::from_static(b"once")));
+        assert!(!node.reply(now, call, 8, Bytes::from_static(b"twice")));
+        assert!(!node.drop_call(now, call));
+    });
+    world.run_for(50 * MS);
+    let body = ReplyBody::Whole(Bytes::from_static(b"once"));
+    assert!(world.events(a).contains(&Event::Reply { key, status: 7, body }));
+    quiet(&mut world, "once");
+}
+
+#[test]
+fn a_reply_that_is_longer_than_the_caller_takes_says_so() {
+    let small = Config { limits: Limits { message: 3_000, ..Limits::default() }, ..open() };
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let (a, b) = (world.add(small, false), world.add(serving(), true));
+    world.set_reads(b, false);
+    let (id, at) = (world.id(b).unwrap(), world.address(b).unwrap());
+    for early in [true, false] {
+        let key = world.with(a, |node, now| node.call(now, id, &[at], Outgoing::default()).unwrap()).unwrap();
+        // At first its server does not know how much it takes.
+        world.run_for(if early { 11 * MS } else { SECOND });
+        world.with(b, |node, now| {
+            let call = node.recv(now).unwrap().call.unwrap();
+            assert!(node.reply(now, call, 0, vec![0; 5_000].into()));
+        });
+        world.run_for(SECOND);
+        let body = ReplyBody::Whole(Bytes::new());
+        assert!(world.events(a).contains(&Event::Reply { key, status: TOO_LARGE, body }), "early {early}");
+    }
+    quiet(&mut world, "too large");
 }
