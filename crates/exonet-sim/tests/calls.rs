@@ -209,7 +209,10 @@ fn a_server_that_dies_while_computing_is_found_soon() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), how);
     for i in 0..10 {
         let call = world.call(a, b, 20).unwrap();
+        let before = world.datagrams;
         world.run_for(600 * SECOND + i * 500 * MS);
+        let said = world.datagrams - before;
+        assert!(said < 600, "{said} datagrams in ten minutes");
         assert_eq!(world.ledger.outcome_of(call), None, "it takes its time");
         world.crash(b);
         // The probe that is not answered, and a new channel.
@@ -429,4 +432,69 @@ fn a_reply_that_is_longer_than_the_caller_takes_says_so() {
         assert!(world.events(a).contains(&Event::Reply { key, status: TOO_LARGE, body }), "early {early}");
     }
     quiet(&mut world, "too large");
+}
+
+/// Neither the death of its record, nor other peers that need the place, make a server forget what it computes.
+#[test]
+fn a_call_that_is_computed_is_forgotten_by_nothing_but_a_crash() {
+    for peers in [200, 2] {
+        let limits = Limits { peers, ..Limits::default() };
+        let config = Config { dead_after: 20 * SECOND, limits, ..serving() };
+        let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+        let (a, b) = (world.add(open(), true), world.add(config, true));
+        world.serve(b, Serving { never: 1.0, ..Serving::default() });
+        let call = world.call(a, b, 20).unwrap();
+        world.run_for(SECOND);
+        deaf(&mut world, a, b, true);
+        deaf(&mut world, b, a, true);
+        world.run_for(100 * SECOND);
+        for _ in 0..4 {
+            let other = world.add(open(), false);
+            world.send(other, b, 20).unwrap();
+            world.run_for(100 * SECOND);
+        }
+        deaf(&mut world, a, b, false);
+        deaf(&mut world, b, a, false);
+        world.run_for(10 * SECOND);
+        world.drop_calls(b);
+        settled(&mut world, SECOND, &format!("{peers} peers"));
+        assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Delivered));
+        quiet(&mut world, &format!("{peers} peers"));
+    }
+}
+
+/// What was delivered has been paid for already: giving it up must not pay again.
+#[test]
+fn giving_up_calls_that_were_delivered_costs_the_server_no_credit() {
+    let limits = Limits { pool_window: 64 << 10, ..Limits::default() };
+    let mut world = World::new(1, LinkConfig::perfect(10 * MS));
+    let (a, b) = (world.add(open(), false), world.add(Config { limits, ..serving() }, true));
+    world.serve(b, Serving { never: 1.0, ..Serving::default() });
+    for _ in 0..30 {
+        let (_, key) = world.call_as(a, b, 4_000, Outgoing::default()).unwrap();
+        world.run_for(50 * MS);
+        world.abandon(a, key);
+    }
+    world.set_reads(b, false);
+    for _ in 0..150 {
+        world.send(a, b, 1_000).unwrap();
+    }
+    world.run_for(SECOND);
+    assert_eq!(world.node(b).unwrap().stats().violations, 0);
+    world.set_reads(b, true);
+    world.drop_calls(b);
+    settled(&mut world, SECOND, "all else");
+    quiet(&mut world, "all else");
+}
+
+#[test]
+fn a_long_reply_may_take_longer_than_replies_are_kept() {
+    let kept = Config { reply_kept: 2 * SECOND, ..serving() };
+    let mut world = World::new(1, LinkConfig::limited(10 * MS, 100_000, 50_000));
+    let (a, b) = (world.add(open(), false), world.add(kept, true));
+    world.serve(b, Serving { size: 1_500_000, ..Serving::default() });
+    world.call(a, b, 20).unwrap();
+    settled(&mut world, 60 * SECOND, "at 100 kB a second");
+    all_delivered(&world, "at 100 kB a second");
+    quiet(&mut world, "at 100 kB a second");
 }

@@ -124,7 +124,8 @@ pub struct Config {
     /// The application answers calls by [`super::Node::reply`]. If not, a call is a message like any other, and is
     /// answered by [`super::FAILED`] when it is taken. Default false.
     pub serves: bool,
-    /// A reply whose caller does not say that it has it is forgotten after this. Default 5 min.
+    /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
+    /// much silence of its caller. Default 5 min.
     pub reply_kept: Duration,
     /// The block in which `D` is reserved. Default 2^32; tiny in tests.
     pub clock_block: u64,

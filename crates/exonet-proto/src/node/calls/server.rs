@@ -10,6 +10,9 @@ use super::MAX_BACKOFF;
 use crate::id::Slot;
 use crate::time::Mono;
 
+#[cfg(test)]
+mod tests;
+
 /// Answers to PROBEs owed at once; a PROBE whose answer finds no room comes again.
 pub(in crate::node) const MAX_ANSWERS: usize = 1_024;
 /// What a reply takes beside its bytes.
@@ -87,6 +90,15 @@ impl Server {
         self.ages.insert(age, s);
         self.due.insert((until, s));
         self.again(s);
+    }
+
+    /// A reply is kept for longer.
+    pub(super) fn prolong(&mut self, s: Slot, until: Mono) {
+        if let Some(Entry::Replying(replying)) = self.entries.get_mut(&s) {
+            self.due.remove(&(replying.at, s));
+            (replying.at, replying.until) = (until, until);
+            self.due.insert((until, s));
+        }
     }
 
     /// The form of a reply.

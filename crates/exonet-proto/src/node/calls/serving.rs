@@ -127,12 +127,19 @@ impl Node {
         server.again(s);
     }
 
-    /// Replies are sent again, and forgotten in the end.
+    /// Replies are sent again, and forgotten in the end; one that is a message not while its caller is heard, for it may
+    /// be long.
     pub(in crate::node) fn replies_timeout(&mut self, now: Now, index: u32) {
-        while let Some(s) =
-            self.peers.get_mut(index).and_then(|peer| peer.inbound.server.on_timeout(now.mono))
+        while let Some(peer) = self.peers.get_mut(index)
+            && let Some(s) = peer.inbound.server.on_timeout(now.mono)
         {
-            self.forget_reply(now, index, s);
+            let until = peer.link.heard_at + self.config.reply_kept;
+            let is_message = matches!(peer.inbound.server.form(s), Some(Form::Message { .. }));
+            if is_message && until > now.mono {
+                peer.inbound.server.prolong(s, until);
+            } else {
+                self.forget_reply(now, index, s);
+            }
         }
     }
 
