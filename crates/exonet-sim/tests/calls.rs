@@ -449,9 +449,11 @@ fn a_call_that_is_computed_is_forgotten_by_nothing_but_a_crash() {
         deaf(&mut world, b, a, true);
         world.run_for(100 * SECOND);
         for _ in 0..4 {
-            let other = world.add(open(), false);
-            world.send(other, b, 20).unwrap();
-            world.run_for(100 * SECOND);
+            for _ in 0..2 {
+                let other = world.add(open(), false);
+                world.send(other, b, 20).unwrap();
+            }
+            world.run_for(200 * SECOND);
         }
         deaf(&mut world, a, b, false);
         deaf(&mut world, b, a, false);
@@ -470,9 +472,9 @@ fn giving_up_calls_that_were_delivered_costs_the_server_no_credit() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
     let (a, b) = (world.add(open(), false), world.add(Config { limits, ..serving() }, true));
     world.serve(b, Serving { never: 1.0, ..Serving::default() });
-    for _ in 0..30 {
-        let (_, key) = world.call_as(a, b, 4_000, Outgoing::default()).unwrap();
-        world.run_for(50 * MS);
+    for _ in 0..600 {
+        let (_, key) = world.call_as(a, b, 20, Outgoing::default()).unwrap();
+        world.run_for(30 * MS);
         world.abandon(a, key);
     }
     world.set_reads(b, false);
