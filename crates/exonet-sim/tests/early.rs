@@ -4,9 +4,20 @@
 
 mod common;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, pair, settled};
-use exonet_proto::node::{Config, Early, Outcome, Outgoing, Stats};
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, settled};
+use exonet_proto::node::{Config, Early, Outcome, Outgoing, Policy, Stats};
 use exonet_sim::{ClockConfig, Disk, LinkConfig, NodeIndex, World};
+
+fn open() -> Config {
+    Config { early: true, ..Config::new(Policy::Anyone) }
+}
+
+/// The first is ephemeral, the second has a disk.
+fn pair(seed: u64, link: LinkConfig) -> (World, NodeIndex, NodeIndex) {
+    let mut world = World::new(seed, link);
+    let (a, b) = (world.add(open(), false), world.add(open(), true));
+    (world, a, b)
+}
 
 const YEAR: i64 = 365 * 86_400;
 
