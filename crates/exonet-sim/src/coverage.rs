@@ -36,6 +36,14 @@ pub struct Coverage {
     pub retries: u64,
     /// Received messages that found no room.
     pub dropped_for_room: u64,
+    /// Early messages taken in, told to have gone the slow way, and refused for good.
+    pub early_received: u64,
+    /// See `early_received`.
+    pub early_slowed: u64,
+    /// See `early_received`.
+    pub early_challenged: u64,
+    /// Stamps far ahead that were written down.
+    pub stamps_astray: u64,
 }
 
 impl Coverage {
@@ -47,6 +55,10 @@ impl Coverage {
         self.replayed += stats.replayed;
         self.retries += stats.retries;
         self.dropped_for_room += stats.dropped_for_room;
+        self.early_received += stats.early_received;
+        self.early_slowed += stats.early_slowed;
+        self.early_challenged += stats.early_challenged;
+        self.stamps_astray += stats.stamps_astray;
         self
     }
 

@@ -4,20 +4,9 @@
 
 mod common;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, settled};
-use exonet_proto::node::{Config, Early, Outcome, Outgoing, Policy, Stats};
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, pair, settled};
+use exonet_proto::node::{Config, Early, Outcome, Outgoing, Stats};
 use exonet_sim::{ClockConfig, Disk, LinkConfig, NodeIndex, World};
-
-fn open() -> Config {
-    Config { early: true, ..Config::new(Policy::Anyone) }
-}
-
-/// The first is ephemeral, the second has a disk.
-fn pair(seed: u64, link: LinkConfig) -> (World, NodeIndex, NodeIndex) {
-    let mut world = World::new(seed, link);
-    let (a, b) = (world.add(open(), false), world.add(open(), true));
-    (world, a, b)
-}
 
 const YEAR: i64 = 365 * 86_400;
 
@@ -116,11 +105,30 @@ fn a_sender_far_ahead_goes_the_slow_way_once_and_learns() {
     settled(&mut world, SECOND, "the slow way");
     let refused = stats(&world, a);
     assert_eq!((refused.early_sent, refused.early_slowed, refused.early_challenged), (1, 1, 0));
+    let why = stats(&world, b);
+    assert!(why.stamps_astray > 0);
+    assert_eq!((why.stamps_stale, why.stamps_ahead), (0, 0));
     // It knows by how much, and the peer that it came from the future: its stamps are below its bound.
     world.run_for(100 * SECOND);
     world.send(a, b, 100).unwrap();
     settled(&mut world, SECOND, "slow as well");
     all_delivered(&world, "either way");
+}
+
+/// The receiver's clock was ahead for a while: `latest` is, for good. A stamp between the two has nothing to wait for.
+#[test]
+fn a_receiver_whose_clock_was_set_back_takes_first_messages() {
+    let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 3_600);
+    let other = world.add(open(), false);
+    world.set_wall(b, 86_400);
+    world.send(other, b, 100).unwrap();
+    settled(&mut world, SECOND, "`latest` has followed");
+    world.set_wall(b, -86_400);
+    world.send(a, b, 100).unwrap();
+    settled(&mut world, SECOND, "above the bound, below `latest`");
+    all_delivered(&world, "both");
+    assert_eq!(stats(&world, a).early_slowed, 0);
+    assert_eq!(world.disk(b).unwrap().strays, [], "no stray");
 }
 
 #[test]

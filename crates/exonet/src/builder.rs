@@ -99,7 +99,7 @@ impl Builder {
 
     /// Whether first messages to a peer without a channel leave beside its opening: one trip, where clocks agree.
     /// They are encrypted to the peer's long-term key, so without forward secrecy against its theft; each message
-    /// may say otherwise. Default: false.
+    /// may say otherwise. Default: true.
     pub fn early(mut self, early: bool) -> Self {
         self.config.early = early;
         self

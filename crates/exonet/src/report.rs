@@ -109,6 +109,7 @@ fn counters(node: &str) -> Vec<(Counter, Figure)> {
         (counter!("exonet_early_challenged_total", "node" => node.clone()), |s| s.early_challenged),
         (counter!("exonet_early_received_total", "node" => node.clone()), |s| s.early_received),
         (counter!("exonet_stamps_stale_total", "node" => node.clone()), |s| s.stamps_stale),
+        (counter!("exonet_stamps_astray_total", "node" => node.clone()), |s| s.stamps_astray),
         (counter!("exonet_stamps_ahead_total", "node" => node.clone()), |s| s.stamps_ahead),
         (counter!("exonet_evictions_total", "node" => node.clone()), |s| s.evictions),
         (counter!("exonet_dropped_for_room_total", "node" => node), |s| s.dropped_for_room),
@@ -125,4 +126,69 @@ fn gauges(node: &str) -> Vec<(Gauge, Level)> {
         (gauge!("exonet_open_messages", "node" => node.clone()), |s| s.open_messages),
         (gauge!("exonet_received_bytes", "node" => node), |s| s.received_bytes),
     ]
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use metrics::{Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+
+    use super::*;
+
+    /// Counters by name.
+    #[derive(Default)]
+    struct Counted(Mutex<BTreeMap<String, Arc<AtomicU64>>>);
+
+    impl Recorder for Counted {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            let cell = Arc::new(AtomicU64::new(0));
+            if let Ok(mut cells) = self.0.lock() {
+                cells.insert(key.name().to_owned(), Arc::clone(&cell));
+            }
+            Counter::from_arc(cell)
+        }
+
+        fn register_gauge(&self, _: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::noop()
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    impl Counted {
+        fn of(&self, name: &str) -> Option<u64> {
+            self.0.lock().ok()?.get(name).map(|cell| cell.load(Ordering::Relaxed))
+        }
+    }
+
+    #[test]
+    fn metrics_tell_that_the_fast_way_was_refused_and_why() {
+        let recorder = Counted::default();
+        let mut report = metrics::with_local_recorder(&recorder, || Report::new("n", None));
+        let stats = Stats {
+            early_sent: 6,
+            early_received: 5,
+            early_slowed: 4,
+            early_challenged: 3,
+            stamps_stale: 2,
+            stamps_astray: 1,
+            stamps_ahead: 7,
+            ..Stats::default()
+        };
+        report.publish(Mono(0), &stats, false);
+        let named = |name: &str| recorder.of(&format!("exonet_{name}_total"));
+        assert_eq!((named("early_sent"), named("early_received")), (Some(6), Some(5)));
+        assert_eq!((named("early_slowed"), named("early_challenged")), (Some(4), Some(3)));
+        assert_eq!(named("stamps_stale"), Some(2));
+        assert_eq!((named("stamps_astray"), named("stamps_ahead")), (Some(1), Some(7)));
+    }
 }

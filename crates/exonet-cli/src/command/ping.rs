@@ -34,10 +34,40 @@ struct Summary {
     mtu: Option<u16>,
     /// How far this machine's clock is ahead of the peer's.
     clock_ahead_s: Option<f64>,
+    early_refused: Option<Refusal>,
 }
 
-/// Clocks further apart than this make first messages slow.
-const APART: f64 = 10.0;
+/// Why the peer does not take first messages beside an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Refusal {
+    ClockAhead,
+    ClockBehind,
+}
+
+impl Refusal {
+    /// Seconds from which on clocks are too far apart.
+    const APART: f64 = 10.0;
+
+    fn of(ahead: f64) -> Option<Self> {
+        match ahead {
+            _ if ahead > Self::APART => Some(Self::ClockAhead),
+            _ if ahead < -Self::APART => Some(Self::ClockBehind),
+            _ => None,
+        }
+    }
+
+    fn tell(self, ahead: f64) -> String {
+        let apart = units::span(Duration::from_secs_f64(ahead.abs()));
+        let (which, why) = match self {
+            Self::ClockAhead => ("ahead of", "they seem to come from the future"),
+            Self::ClockBehind => ("behind", "they seem older than what it may have forgotten"),
+        };
+        format!(
+            "clock       {apart} {which} the peer's: first messages to it take the slow way, three trips, since {why}"
+        )
+    }
+}
 
 /// Round trips so far.
 #[derive(Debug, Default)]
@@ -111,15 +141,9 @@ fn sum_up(
         settings.output.text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
     }
     let clock_ahead_s = stats.as_ref().and_then(|stats| stats.clock_ahead).map(seconds);
-    if let Some(ahead) = clock_ahead_s.filter(|ahead| ahead.abs() > APART) {
-        let (apart, which) = (
-            units::span(Duration::from_secs_f64(ahead.abs())),
-            if ahead > 0.0 { "ahead of" } else { "behind" },
-        );
-        let text = format!(
-            "clock       {apart} {which} the peer's: first messages to it take the slow way, three trips"
-        );
-        settings.output.text(&text)?;
+    let early_refused = clock_ahead_s.and_then(Refusal::of);
+    if let (Some(ahead), Some(refusal)) = (clock_ahead_s, early_refused) {
+        settings.output.text(&refusal.tell(ahead))?;
     }
     settings.output.line(&Summary {
         r#type: "summary",
@@ -132,6 +156,7 @@ fn sum_up(
         address,
         mtu,
         clock_ahead_s,
+        early_refused,
     })
 }
 
@@ -142,4 +167,28 @@ fn seconds(nanos: i64) -> f64 {
 
 fn milliseconds(span: Duration) -> f64 {
     span.as_secs_f64() * 1e3
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Refusal;
+
+    #[test]
+    fn clocks_that_are_apart_are_told_with_the_reason() {
+        for (ahead, refusal) in [
+            (0.0, None),
+            (9.0, None),
+            (-9.0, None),
+            (11.0, Some(Refusal::ClockAhead)),
+            (-11.0, Some(Refusal::ClockBehind)),
+        ] {
+            assert_eq!(Refusal::of(ahead), refusal, "{ahead}");
+        }
+        let told = Refusal::ClockAhead.tell(3_600.0);
+        assert!(told.contains("3600 s ahead of the peer's") && told.contains("from the future"), "{told}");
+        let told = Refusal::ClockBehind.tell(-20.0);
+        assert!(told.contains("20 s behind the peer's") && told.contains("older"), "{told}");
+        let json = serde_json::to_string(&Refusal::ClockBehind).unwrap_or_default();
+        assert_eq!(json, "\"clock_behind\"");
+    }
 }

@@ -168,6 +168,7 @@ fn a_ping_is_answered_by_the_node_itself() {
     let address = listener.peer.split_once('@').unwrap().1;
     assert_eq!(summary["address"], address);
     assert!(summary["mtu"].as_u64().unwrap() >= 1_200);
+    assert_eq!(summary["early_refused"], Value::Null, "one machine has one clock");
 }
 
 #[test]

@@ -32,6 +32,9 @@ pub struct Limits {
     /// Openings on which public-key work is spent, per second; a quarter of them without proof of address.
     /// Default 4,000: half of what one core can do.
     pub openings_per_second: u32,
+    /// Peers whose clocks are far ahead of this node's and whose early messages go the slow way: each is a line on
+    /// the disk until this clock has caught up. Those of others end Unknown. Default 1,024.
+    pub strays: usize,
     /// Messages queued or in doubt to one peer; more waits. Default 65,536.
     pub queued_messages: usize,
     /// Bytes of these. One message is always let in. Default 32 MiB.
@@ -75,6 +78,7 @@ impl Default for Limits {
             half_open: 4_096,
             half_open_per_prefix: 256,
             openings_per_second: 4_000,
+            strays: 1_024,
             queued_messages: 65_536,
             queued_bytes: 32 << 20,
             message: 1 << 40,
@@ -128,7 +132,7 @@ pub struct Config {
     pub congestion: CongestionChoice,
     /// The first messages to a peer without a channel leave beside the opening, under a stamp: one trip, where
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
-    /// Default false: with clocks that are wrong in every way, some generated worlds do not come to rest with it.
+    /// Default true.
     pub early: bool,
     /// The block in which `D` is reserved. Default 2^32; tiny in tests.
     pub clock_block: u64,
@@ -150,7 +154,7 @@ impl Config {
             initial_rtt: Duration::from_millis(100),
             max_datagram: 1_452,
             congestion: CongestionChoice::default(),
-            early: false,
+            early: true,
             clock_block: crate::half::DEFAULT_BLOCK,
         }
     }

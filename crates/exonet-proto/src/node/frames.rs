@@ -26,7 +26,9 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index).filter(|_| judged) else { return };
         if ask.ts.is_some() && ask.ts <= self.clock.stamps().bound(peer.inbound.bound) {
             let met = peer.inbound.receiver.as_ref().is_some_and(|record| record.stamp() == ask.ts);
-            self.stats.stamps_stale += u64::from(!met);
+            let astray = matches!(peer.inbound.bound, Bound::Stray { ts, .. } if ts == ask.ts);
+            self.stats.stamps_astray += u64::from(astray);
+            self.stats.stamps_stale += u64::from(!met && !astray);
         }
         let answer = peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask.into());
         if answer == Answer::Challenge {
@@ -44,11 +46,15 @@ impl Node {
             Some(peer) => peer.inbound.bound,
             None => self.stamping.memo_of(&id),
         };
+        let before = self.clock.stamps().latest();
         let admission = self.stamping.admit(now, self.clock.stamps_mut(), id, &mut bound, ts);
         match place.and_then(|place| self.peers.get_mut(place)) {
             Some(peer) => peer.inbound.bound = bound,
             None if bound != Bound::Unknown => self.stamping.memo_mut(id).bound = bound,
             None => {}
+        }
+        if self.clock.stamps().latest() > before {
+            self.release_strays(now);
         }
         admission == Admission::Now
     }

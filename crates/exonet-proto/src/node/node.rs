@@ -109,10 +109,11 @@ impl Node {
     pub fn new(config: Config, key: SecretKey, boot: Boot, seed: [u8; 32], now: Now) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
         let (clock, stamping) = match boot {
-            Boot::Ephemeral => (Clock::ephemeral(), Stamping::new(true, [])),
-            Boot::Stored { clock, latest, strays } => {
-                (Clock::boot(clock, latest, config.clock_block), Stamping::new(false, strays))
-            }
+            Boot::Ephemeral => (Clock::ephemeral(), Stamping::new(true, config.limits.strays, [])),
+            Boot::Stored { clock, latest, strays } => (
+                Clock::boot(clock, latest, config.clock_block),
+                Stamping::new(false, config.limits.strays, strays),
+            ),
         };
         let (mut boot_id, mut jar) = ([0; 8], [0; 32]);
         rng.fill_bytes(&mut boot_id);
@@ -191,6 +192,7 @@ impl Node {
             };
             *bound = astray(*bound, *ts);
         }
+        self.release_strays(now);
         for (arrival, mut datagram) in self.stamping.take_deferred() {
             self.handle_datagram(now, arrival, &mut datagram);
         }
@@ -201,6 +203,21 @@ impl Node {
                 peer.outbound.ask_due |= peer.outbound.unbound() > 0;
             }
             self.touch(now, index);
+        }
+    }
+
+    /// Strays that `latest` has caught up with become senders like any others: what was forgotten of them is in the
+    /// node's own `tb` before the disk loses their line.
+    pub(super) fn release_strays(&mut self, now: Now) {
+        for id in self.stamping.take_caught_up(self.clock.stamps().latest()) {
+            let stamps = self.clock.stamps_mut();
+            match self.peers.find(&id).and_then(|place| self.peers.get_mut(place)) {
+                Some(peer) => stamps.catch_up(&mut peer.inbound.bound),
+                None => {
+                    let memo = self.stamping.recall(&id);
+                    self.stamping.remember(now.mono, stamps, id, memo);
+                }
+            }
         }
     }
 

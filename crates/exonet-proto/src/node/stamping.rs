@@ -21,8 +21,6 @@ const COARSE: Duration = Duration::from_secs(1);
 const REMEMBER: Duration = Duration::from_secs(300);
 /// Bounds kept at most; the oldest goes first.
 const MAX_BOUNDS: usize = 16_384;
-/// Senders whose clocks are far ahead that are let in: each is a line on the disk.
-const MAX_STRAYS: usize = 1_024;
 
 /// What is remembered of a peer that is forgotten otherwise.
 #[derive(Clone, Copy, Debug, Default)]
@@ -41,6 +39,8 @@ pub(super) struct Stamping {
     wanted: Stamp,
     /// What the disk has, or is to have, of strays.
     strays: BTreeMap<NodeId, Stamp>,
+    /// No more of them are let in.
+    max_strays: usize,
     strays_changed: bool,
     /// Nothing is written: what is wanted is as good as durable.
     ephemeral: bool,
@@ -64,13 +64,17 @@ pub(super) enum Admission {
 }
 
 impl Stamping {
-    /// `strays` are those of the disk.
-    pub(super) fn new(ephemeral: bool, strays: impl IntoIterator<Item = (NodeId, Stamp)>) -> Self {
-        let strays: BTreeMap<_, _> = strays.into_iter().take(MAX_STRAYS).collect();
+    /// `strays` are those of the disk: no cap forgets one of them.
+    pub(super) fn new(
+        ephemeral: bool,
+        max_strays: usize,
+        strays: impl IntoIterator<Item = (NodeId, Stamp)>,
+    ) -> Self {
+        let strays: BTreeMap<_, _> = strays.into_iter().collect();
         // A node that boots has forgotten whatever it accepted.
         let memo = |ts| Memo { bound: Bound::Stray { ts, tb: ts }, ahead: None };
         let memos = strays.iter().map(|(id, ts)| (*id, (Mono(0), memo(*ts)))).collect();
-        Self { strays, memos, ephemeral, ..Self::default() }
+        Self { max_strays: max_strays.max(strays.len()), strays, memos, ephemeral, ..Self::default() }
     }
 
     // --- as a sender ---
@@ -99,23 +103,33 @@ impl Stamping {
             return Admission::Now;
         }
         let ahead = |span: Duration| now.wall.0.saturating_add(nanos(span)).min(MAX_NUMBER);
-        if ts.0 <= ahead(CAP) {
-            // Ahead of need: the next first message should not wait for the disk.
-            if stamps.latest().0 < ts.0.max(ahead(STEP / 2)) {
-                self.wanted = self.wanted.max(Stamp(ts.0.max(ahead(STEP))));
-            }
-        } else if self.strays.contains_key(&sender) || self.strays.len() < MAX_STRAYS {
-            self.strays.insert(sender, ts);
-            self.strays_changed = true;
-            if self.ephemeral {
-                *bound = astray(*bound, ts);
-            }
-            return if self.ephemeral { Admission::Now } else { Admission::Later };
+        let near = ts.0 <= ahead(CAP);
+        // Ahead of need: the next first message should not wait for the disk.
+        if near && stamps.latest().0 < ts.0.max(ahead(STEP / 2)) {
+            self.wanted = self.wanted.max(Stamp(ts.0.max(ahead(STEP))));
         }
         if self.ephemeral {
             stamps.persisted(self.wanted);
         }
-        if ts > stamps.latest() && ts <= self.wanted { Admission::Later } else { Admission::Now }
+        // Also where the clock was set back, so that the stamp is far ahead of it: no write would add anything.
+        if ts <= stamps.latest() {
+            return Admission::Now;
+        }
+        if near {
+            return Admission::Later;
+        }
+        if !self.strays.contains_key(&sender) && self.strays.len() >= self.max_strays {
+            return Admission::Now;
+        }
+        // An old copy must not take the place of what the disk has, or is about to have.
+        let line = self.strays.entry(sender).or_default();
+        *line = ts.max(*line);
+        self.strays_changed = true;
+        if self.ephemeral {
+            *bound = astray(*bound, ts);
+            return Admission::Now;
+        }
+        Admission::Later
     }
 
     /// An opening comes again when the disk has what it waits for.
@@ -131,9 +145,9 @@ impl Stamping {
 
     /// What is held against what may be.
     pub(super) fn audit(&self, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
-        say("bounds remembered", self.memos.len() as u64, (MAX_BOUNDS + MAX_STRAYS) as u64, false);
+        say("bounds remembered", self.memos.len() as u64, (MAX_BOUNDS + self.max_strays) as u64, false);
         say("bounds to forget", self.ages.len() as u64, MAX_BOUNDS as u64, false);
-        say("strays", self.strays.len() as u64, MAX_STRAYS as u64, false);
+        say("strays", self.strays.len() as u64, self.max_strays as u64, false);
         say("openings that wait for the disk", self.deferred.len() as u64, MAX_DEFERRED as u64, false);
     }
 
@@ -146,10 +160,20 @@ impl Stamping {
     /// What to write: `latest`, and all strays if they have changed.
     pub(super) fn write(&mut self, stamps: &Stamps) -> (Stamp, Option<StrayList>) {
         let latest = self.wanted.max(stamps.latest());
-        // Of those that `latest` has caught up with, nothing more needs to be known.
-        self.strays.retain(|_, ts| *ts > stamps.latest());
         let changed = std::mem::take(&mut self.strays_changed);
         (latest, changed.then(|| self.strays.iter().map(|(id, ts)| (*id, *ts)).collect()))
+    }
+
+    /// The strays that `latest` has caught up with: the disk need not know of them any more, once the caller has seen
+    /// to their bounds.
+    pub(super) fn take_caught_up(&mut self, latest: Stamp) -> Vec<NodeId> {
+        let mut passed = Vec::new();
+        self.strays.retain(|id, ts| {
+            let ahead = *ts > latest;
+            passed.extend((!ahead).then_some(*id));
+            ahead
+        });
+        passed
     }
 
     // --- what is remembered ---
@@ -190,7 +214,7 @@ impl Stamping {
         while self.forget_at().is_some_and(|at| at <= now) {
             self.forget_oldest(stamps);
         }
-        if self.ages.is_empty() && self.memos.len() <= MAX_STRAYS {
+        if self.ages.is_empty() && self.memos.len() <= self.max_strays {
             self.ages.shrink_to(64);
         }
     }

@@ -56,7 +56,9 @@ pub struct Stats {
     pub early_received: u64,
     /// Stamps of others that were not above their bound: clocks behind this one, replays, or a forgotten past.
     pub stamps_stale: u64,
-    /// Stamps of others too far ahead of this node's clock.
+    /// Stamps of others too far ahead of this node's clock, written down: what came under them goes the slow way.
+    pub stamps_astray: u64,
+    /// Such stamps beyond [`Limits::strays`](super::Limits::strays): what came under them ended Unknown.
     pub stamps_ahead: u64,
     /// Receiver records evicted.
     pub evictions: u64,

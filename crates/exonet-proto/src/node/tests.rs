@@ -6,9 +6,11 @@ mod paths;
 mod receiving;
 mod sending;
 mod silence;
+mod stamping;
 
 use core::net::SocketAddr;
 use core::time::Duration;
+use std::collections::BTreeSet;
 
 use bytes::Bytes;
 

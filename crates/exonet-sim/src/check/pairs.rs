@@ -99,7 +99,8 @@ impl Pairs {
             let pair = self.pairs.get(&(id.sender, host.node.id()));
             let ts = pair.and_then(|pair| pair.early.get(&id.s));
             let tb = host.node.clock().stamps().amnesia(host.node.bound(&id.sender));
-            return host.node.counts().stamps_ahead > 0 || ts.is_some_and(|ts| *ts <= tb);
+            let refused = host.refused_stamps || host.node.counts().stamps_ahead > 0;
+            return refused || ts.is_some_and(|ts| *ts <= tb);
         }
         let Some(record) = self.records.get(&(host.node.id(), id.r)) else {
             return false;

@@ -15,6 +15,8 @@ const SECOND: Duration = Duration::from_secs(1);
 const MOST_BYTES: u64 = 1 << 20;
 /// Ephemeral nodes vanish for good: their peers wait no longer than this for them.
 const PATIENCE: Duration = Duration::from_secs(7_200);
+/// Senders give up what is in doubt no sooner: by then a network that works has told them.
+const LEAST_PATIENCE: Duration = Duration::from_secs(120);
 
 pub(super) fn generate(seed: u64, profile: Profile) -> Scenario {
     let mix = profile.mix();
@@ -42,6 +44,7 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
         if dice.chance(0.3) { dice.pick(choices).unwrap_or(usual) } else { usual }
     };
     let usual = Limits::default();
+    let usual_strays = usual.strays as u64;
     let size = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
     let limits = Limits {
         slots: some(dice, &[4, 64, 1_000], usual.slots),
@@ -53,7 +56,7 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
         ..usual
     };
     let seconds = |n: u64| Duration::from_secs(n);
-    let config = Config {
+    let mut config = Config {
         limits,
         idle_timeout: seconds(some(dice, &[5, 120], 30)),
         sender_linger: seconds(some(dice, &[1, 60], 10)),
@@ -76,6 +79,8 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
         skew_seconds: if wild && dice.chance(0.5) { shift(dice, 86_400 * 365) } else { 0 },
         reboots: wild && dice.chance(0.5),
     };
+    config.limits.strays = size(some(dice, &[0, 1, 2], usual_strays));
+    config.give_up_after = (wild && dice.chance(0.1)).then(|| dice.span(LEAST_PATIENCE, PATIENCE));
     NodePlan { config, disk: stored.then(|| Disk::slow(latency)), clock }
 }
 

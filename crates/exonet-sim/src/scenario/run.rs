@@ -106,11 +106,17 @@ impl<'a> Run<'a> {
             self.world.violations().iter().map(|violation| self.broken(violation)).collect();
         findings.splice(0..0, broken);
         self.pour();
-        for node in 0..self.boots.len() {
-            let Some(stats) = self.world.node(NodeIndex(node)).map(|node| *node.counts()) else { continue };
-            self.coverage.add("evictions", stats.evictions);
-            self.coverage.add("handshakes", stats.handshakes);
-            self.coverage.add("suppressed_copies", stats.duplicates_suppressed);
+        let covered = self.world.coverage();
+        for (what, times) in [
+            ("evictions", covered.evictions),
+            ("handshakes", covered.handshakes),
+            ("suppressed_copies", covered.suppressed),
+            ("early_taken", covered.early_received),
+            ("early_slowed", covered.early_slowed),
+            ("early_challenged", covered.early_challenged),
+            ("stamps_astray", covered.stamps_astray),
+        ] {
+            self.coverage.add(what, times);
         }
         Report {
             seed: self.scenario.seed,

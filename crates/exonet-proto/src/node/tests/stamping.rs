@@ -1,0 +1,78 @@
+//! What is written down of senders whose clocks are far ahead.
+
+use super::*;
+use crate::half::{Bound, Stamps};
+use crate::id::{NodeId, Stamp};
+use crate::node::stamping::{Admission, Stamping};
+
+fn id(n: u8) -> NodeId {
+    SecretKey::from_bytes([n; 32]).node_id()
+}
+
+/// So many seconds after 1970.
+fn at(seconds: u64) -> Now {
+    Now { mono: Mono(seconds * 1_000_000_000), wall: Wall(seconds * 1_000_000_000) }
+}
+
+fn stamp(seconds: u64) -> Stamp {
+    Stamp(seconds * 1_000_000_000)
+}
+
+/// `latest` is the only thing that a stamp has to wait for.
+#[test]
+fn a_stamp_that_is_covered_waits_for_nothing_though_it_be_far_ahead() {
+    let mut stamping = Stamping::new(false, 2, []);
+    let (mut stamps, mut bound) = (Stamps::ephemeral(), Bound::Unknown);
+    stamps.persisted(stamp(9_000));
+    assert_eq!(stamping.admit(at(1_000), &mut stamps, id(1), &mut bound, stamp(5_000)), Admission::Now);
+    assert_eq!(bound, Bound::Unknown, "and it is no stray");
+}
+
+/// What an old copy of an opening brings does not make the disk forget the stamp of a later one.
+#[test]
+fn the_line_of_a_stray_never_falls() {
+    let mut stamping = Stamping::new(false, 2, []);
+    let (mut stamps, mut bound) = (Stamps::ephemeral(), Bound::Unknown);
+    for ts in [stamp(3_000), stamp(2_000)] {
+        assert_eq!(stamping.admit(at(1_000), &mut stamps, id(1), &mut bound, ts), Admission::Later);
+        let (_, lines) = stamping.write(&stamps);
+        assert_eq!(lines.as_deref(), Some(&[(id(1), stamp(3_000))][..]));
+    }
+}
+
+/// What was forgotten of a stray is said to everybody, before the disk loses its line.
+#[test]
+fn a_stray_that_latest_has_passed_leaves_its_amnesia_to_the_node() {
+    let strays = vec![(id(1), stamp(2_000)), (id(2), stamp(9_000))];
+    let boot = Boot::Stored { clock: 0, latest: stamp(1_000), strays };
+    let mut node = Node::new(config(), SecretKey::from_bytes([7; 32]), boot, [7; 32], at(1_990));
+    let mut lines = None;
+    // Stamps of others bring `latest` on; a third stray has all lines written.
+    for (n, ts) in [(3, 1_995), (4, 2_001), (5, 9_999)] {
+        node.admit_stamp(at(1_995), id(n), stamp(ts));
+        let batch = node.poll_persist().unwrap();
+        node.handle_persisted(at(1_995), batch.lsn);
+        lines = batch.strays;
+        let told = node.clock().stamps().amnesia(Bound::Unknown);
+        assert_eq!(told, if ts < 2_000 { stamp(1_000) } else { stamp(2_000) });
+    }
+    assert!(matches!(node.bound(&id(1)), Bound::Known(ts) if ts >= stamp(2_000)));
+    assert!(matches!(node.bound(&id(2)), Bound::Stray { .. }));
+    let kept: BTreeSet<_> = lines.unwrap().iter().map(|(id, _)| *id).collect();
+    assert_eq!(kept, BTreeSet::from([id(2), id(5)]));
+}
+
+/// The cap is one of senders that are ahead now, also where nothing is ever written.
+#[test]
+fn strays_make_room_once_latest_has_passed_them() {
+    let limits = Limits { strays: 1, ..Limits::default() };
+    let mut node =
+        Node::new(limited(limits), SecretKey::from_bytes([7; 32]), Boot::Ephemeral, [7; 32], at(1_000));
+    let is_stray = |node: &Node, n| matches!(node.bound(&id(n)), Bound::Stray { .. });
+    node.admit_stamp(at(1_000), id(1), stamp(2_000));
+    node.admit_stamp(at(1_000), id(2), stamp(2_000));
+    assert!(is_stray(&node, 1) && !is_stray(&node, 2));
+    node.admit_stamp(at(2_000), id(3), stamp(2_000));
+    node.admit_stamp(at(2_000), id(2), stamp(3_000));
+    assert!(!is_stray(&node, 1) && is_stray(&node, 2));
+}

@@ -1,0 +1,95 @@
+//! Whatever clocks show, everything arrives once.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use exonet_sim::{ClockConfig, World};
+
+const DAY: i64 = 86_400;
+const YEAR: i64 = 365 * DAY;
+
+/// Whose clock is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whose {
+    Sender,
+    Receiver,
+    /// The sender's, and the receiver's the other way.
+    Both,
+}
+
+/// By what name, by how many seconds from the beginning, and by how many it is set before each further round, in turn.
+const CLOCKS: [(&str, i64, &[i64]); 20] = [
+    ("seconds ahead", 3, &[0]),
+    ("seconds behind", -3, &[0]),
+    ("a minute ahead", 60, &[0]),
+    ("a minute behind", -60, &[0]),
+    ("a day ahead", DAY, &[0]),
+    ("a day behind", -DAY, &[0]),
+    ("years ahead", 3 * YEAR, &[0]),
+    ("years behind", -3 * YEAR, &[0]),
+    ("at 1970", -60 * YEAR, &[0]),
+    ("in 2100", 77 * YEAR, &[0]),
+    ("above the largest number", 200 * YEAR, &[0]),
+    ("at 1970, then right", -60 * YEAR, &[60 * YEAR, 0, 0, 0]),
+    ("in 2100, then right", 77 * YEAR, &[-77 * YEAR, 0, 0, 0]),
+    ("above the largest number, then right", 200 * YEAR, &[-200 * YEAR, 0, 0, 0]),
+    ("running back by seconds", 0, &[-3]),
+    ("running back by days", 0, &[-DAY]),
+    ("running ahead by hours", 0, &[3_600]),
+    ("jumping by minutes", 0, &[60, -60]),
+    ("jumping by days", 0, &[DAY, -2 * DAY]),
+    ("jumping by years", 0, &[-YEAR, YEAR, 10 * YEAR, -10 * YEAR]),
+];
+
+#[test]
+fn everything_arrives_once_whatever_clocks_show() {
+    for (seed, (name, start, steps)) in (0..).zip(CLOCKS) {
+        for whose in [Whose::Sender, Whose::Receiver, Whose::Both] {
+            let what = format!("{whose:?} {name}");
+            let mut world = World::new(seed, bad_link(0.1));
+            let nodes = [world.add(open(), true), world.add(open(), true)];
+            let wrong = [(whose != Whose::Receiver, 1), (whose != Whose::Sender, -1)].map(|(is, sign)| {
+                let sign = if whose == Whose::Both { sign } else { 1 };
+                if is { sign } else { 0 }
+            });
+            for (node, sign) in nodes.into_iter().zip(wrong) {
+                world.set_clock(node, ClockConfig { skew_seconds: sign * start, ..ClockConfig::default() });
+            }
+            // The pauses outlast a channel, and what is remembered of a forgotten peer.
+            for (round, pause) in [1, 100, 1, 1_000, 40, 1_000, 100, 5_000].into_iter().enumerate() {
+                let back = if round % 2 == 0 { 1 } else { 0 };
+                world.send(nodes[0], nodes[1], 100).unwrap();
+                world.send(nodes[back], nodes[1 - back], 100).unwrap();
+                settled(&mut world, 60 * SECOND, &format!("{what}, round {round}"));
+                world.run_for(SECOND * pause);
+                for (node, sign) in nodes.into_iter().zip(wrong) {
+                    world.set_wall(node, sign * steps[round % steps.len()]);
+                }
+            }
+            all_delivered(&world, &what);
+            forgotten(&mut world, &nodes, 200, &what);
+        }
+    }
+}
+
+/// As above, but the clocks are set while messages are under way, and nothing is waited for.
+#[test]
+fn everything_arrives_once_whenever_clocks_are_set() {
+    for (seed, (name, start, steps)) in (0..).zip(CLOCKS) {
+        let mut world = World::new(seed, bad_link(0.2));
+        let nodes = [world.add(open(), true), world.add(open(), true)];
+        world.set_wall(nodes[0], start);
+        for round in 0..40 {
+            let from = world.dice().below(2) as usize;
+            world.send(nodes[from], nodes[1 - from], 100).unwrap();
+            let pause = MS * u32::try_from(world.dice().below(60_000)).unwrap();
+            world.run_for(pause);
+            let whose = world.dice().below(2) as usize;
+            world.set_wall(nodes[whose], steps[round % steps.len()]);
+        }
+        settled(&mut world, 60 * SECOND, name);
+        all_delivered(&world, name);
+    }
+}
