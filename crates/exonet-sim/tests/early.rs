@@ -120,6 +120,7 @@ fn a_sender_far_ahead_goes_the_slow_way_once_and_learns() {
 fn a_receiver_whose_clock_was_set_back_takes_first_messages() {
     let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 3_600);
     let other = world.add(open(), false);
+    world.set_wall(other, 86_400);
     world.set_wall(b, 86_400);
     world.send(other, b, 100).unwrap();
     settled(&mut world, SECOND, "`latest` has followed");
@@ -129,6 +130,46 @@ fn a_receiver_whose_clock_was_set_back_takes_first_messages() {
     all_delivered(&world, "both");
     assert_eq!(stats(&world, a).early_slowed, 0);
     assert_eq!(world.disk(b).unwrap().strays, [], "no stray");
+}
+
+/// Its clock was years ahead when it took stamps, and is right when it starts again: nobody pays for it.
+#[test]
+fn a_start_after_a_clock_of_the_future_costs_nothing() {
+    let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 0);
+    world.set_wall(b, 77 * YEAR);
+    for _ in 0..3 {
+        world.send(a, b, 100).unwrap();
+        settled(&mut world, SECOND, "in 2100");
+        world.run_for(100 * SECOND);
+    }
+    world.set_wall(b, -77 * YEAR);
+    world.crash(b);
+    let other = world.add(open(), false);
+    for from in [a, other] {
+        world.send(from, b, 100).unwrap();
+        settled(&mut world, SECOND, "in our time");
+    }
+    all_delivered(&world, "either way");
+    assert_eq!(stats(&world, other).early_slowed, 0);
+}
+
+/// It started with a `latest` that its clock has yet to reach: that costs each sender one batch, not every one.
+#[test]
+fn what_a_peer_has_forgotten_is_remembered_of_it() {
+    let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 0);
+    world.send(a, b, 100).unwrap();
+    settled(&mut world, SECOND, "`latest` is written");
+    world.crash(b);
+    world.set_wall(b, -86_400);
+    world.set_wall(a, -86_400);
+    world.run_for(100 * SECOND);
+    for (round, outcome) in [Outcome::Unknown, Outcome::Delivered, Outcome::Delivered].into_iter().enumerate()
+    {
+        let number = world.send(a, b, 100).unwrap();
+        settled(&mut world, SECOND, "a day ago");
+        assert_eq!(world.ledger.outcome_of(number), Some(outcome), "round {round}");
+        world.run_for(100 * SECOND);
+    }
 }
 
 #[test]

@@ -102,12 +102,13 @@ impl Node {
             frame.free.for_each(|range| free.insert(range));
             state.live = Some(Claim { hi: claim.hi, lo: claim.lo, up: claim.up, free, credit: claim.credit });
         }
+        peer.told.tb = peer.told.tb.max(frame.tb.unwrap_or_default());
         let Some(sender) = peer.outbound.sender.as_mut() else {
             peer.outbound.farewell_due |= state.live.is_some();
             return;
         };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        let mut met = false;
+        let (mut met, mut forgotten) = (false, false);
         let store = &mut self.store;
         let progress = sender.on_state(&state, |s, named, key, verdict| {
             if named.is_none() && verdict == Verdict::Delivered {
@@ -117,6 +118,7 @@ impl Node {
                     letter.bound = Some((s, state.r));
                 }
             }
+            forgotten |= named.is_none() && verdict == Verdict::Unknown;
             let outcome = match verdict {
                 Verdict::Delivered => Outcome::Delivered,
                 Verdict::Unknown => Outcome::Unknown,
@@ -129,6 +131,7 @@ impl Node {
         }
         self.stats.early_slowed += progress.converted.len() as u64;
         self.clock_doubted &= !met;
+        self.clock_doubted |= forgotten && peer.told.is_apart();
         peer.outbound.on_converted(&mut self.store, &progress.converted);
         let wait = peer.link.pto() * 2;
         let any = !settled.is_empty();

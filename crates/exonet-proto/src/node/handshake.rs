@@ -108,8 +108,7 @@ impl Node {
         if peer.inbound.receiver.is_some() {
             write_state(&mut writer, &peer.inbound, &self.clock, &self.config);
         }
-        if early {
-            let ts = self.stamping.choose(now.wall, peer.ahead);
+        if let Some(ts) = early.then(|| self.stamping.choose(now.wall, peer.told)).flatten() {
             let room = writer.remaining().saturating_sub(EARLY_OVERHEAD);
             let all = self.config.early;
             self.stats.early_sent +=
@@ -140,7 +139,7 @@ impl Node {
     /// known to be far from the peer's without being known how far.
     fn may_send_early(&self, place: u32) -> bool {
         let Some(peer) = self.peers.get(place) else { return false };
-        !peer.link.is_connected() && (peer.ahead.is_some() || !self.clock_doubted)
+        !peer.link.is_connected() && (peer.told.ahead.is_some() || !self.clock_doubted)
     }
 
     /// A copy of the opening under way, if one is due.

@@ -329,7 +329,7 @@ impl Node {
         }
         let link = Link::new(now.mono, &self.config);
         let mut peer = Peer::new(id, now.mono, link);
-        Memo { bound: peer.inbound.bound, ahead: peer.ahead } = self.stamping.recall(&id);
+        Memo { bound: peer.inbound.bound, told: peer.told } = self.stamping.recall(&id);
         Some(self.peers.insert(peer))
     }
 
@@ -463,7 +463,7 @@ impl Node {
             return;
         };
         self.timers.set(index, peer.deadline, Mono::NEVER);
-        let memo = Memo { bound: peer.inbound.bound, ahead: peer.ahead };
+        let memo = Memo { bound: peer.inbound.bound, told: peer.told };
         self.stamping.remember(now.mono, self.clock.stamps_mut(), peer.id, memo);
         if peer.admitted {
             self.events.push_back(Event::Forgotten { peer: peer.id });
@@ -538,7 +538,7 @@ impl Node {
             remote: peer.link.remote(),
             rtt: peer.link.recovery.rtt().smoothed(),
             min_rtt: peer.link.recovery.rtt().min(),
-            clock_ahead: peer.ahead,
+            clock_ahead: peer.told.ahead,
             mtu: peer.link.recovery.datagram_size(),
             window: peer.link.recovery.congestion().window(),
             in_flight: peer.link.recovery.in_flight(),

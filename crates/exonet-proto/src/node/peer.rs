@@ -8,7 +8,7 @@ use super::config::{Config, Limits};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbound::Outbound;
-use super::stamping::ahead;
+use super::stamping::{Told, ahead};
 use crate::id::NodeId;
 use crate::time::{Mono, Wall};
 
@@ -25,8 +25,8 @@ pub(super) struct Peer {
     pub(super) link: Link,
     /// The policy lets it talk, or this node talked to it first.
     pub(super) admitted: bool,
-    /// How far this node's clock is ahead of its, in nanoseconds, as it said last.
-    pub(super) ahead: Option<i64>,
+    /// What it has said of its clock and its memory.
+    pub(super) told: Told,
     /// It stands in the ready queue.
     pub(super) ready: bool,
     /// How often in a row something was due and could not leave.
@@ -44,7 +44,7 @@ impl Peer {
             inbound: Inbound::new(now),
             link,
             admitted: false,
-            ahead: None,
+            told: Told::default(),
             ready: false,
             stuck: 0,
             deadline: Mono::NEVER,
@@ -64,7 +64,7 @@ impl Peer {
     /// The peer's clock shows `theirs`; zero says nothing.
     pub(super) fn note_time(&mut self, ours: Wall, theirs: Wall) {
         if theirs.0 > 0 {
-            self.ahead = Some(ahead(ours, theirs));
+            self.told.ahead = Some(ahead(ours, theirs));
         }
     }
 

@@ -22,12 +22,30 @@ const REMEMBER: Duration = Duration::from_secs(300);
 /// Bounds kept at most; the oldest goes first.
 const MAX_BOUNDS: usize = 16_384;
 
+/// No clock that is right shows less: 2020. One that does was never set.
+const SET: Wall = Wall(1_577_836_800_000_000_000);
+
+/// What a peer has said of its clock and of its memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Told {
+    /// How far this node's clock is ahead of the peer's, in nanoseconds.
+    pub(super) ahead: Option<i64>,
+    /// Its `tb`.
+    pub(super) tb: Stamp,
+}
+
+impl Told {
+    /// The clocks are further apart than either of them may drag `latest`.
+    pub(super) fn is_apart(self) -> bool {
+        self.ahead.is_some_and(|ahead| ahead.unsigned_abs() > nanos(CAP))
+    }
+}
+
 /// What is remembered of a peer that is forgotten otherwise.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Memo {
     pub(super) bound: Bound,
-    /// How far this node's clock is ahead of the peer's, in nanoseconds.
-    pub(super) ahead: Option<i64>,
+    pub(super) told: Told,
 }
 
 /// See the module.
@@ -72,7 +90,7 @@ impl Stamping {
     ) -> Self {
         let strays: BTreeMap<_, _> = strays.into_iter().collect();
         // A node that boots has forgotten whatever it accepted.
-        let memo = |ts| Memo { bound: Bound::Stray { ts, tb: ts }, ahead: None };
+        let memo = |ts| Memo { bound: Bound::Stray { ts, tb: ts }, told: Told::default() };
         let memos = strays.iter().map(|(id, ts)| (*id, (Mono(0), memo(*ts)))).collect();
         Self { max_strays: max_strays.max(strays.len()), strays, memos, ephemeral, ..Self::default() }
     }
@@ -80,11 +98,22 @@ impl Stamping {
     // --- as a sender ---
 
     /// A stamp for a new sender record: what the receiver's clock should show, and rising though the clock be coarse.
-    pub(super) fn choose(&mut self, now: Wall, ahead: Option<i64>) -> Stamp {
-        let shown = now.0.saturating_add_signed(ahead.unwrap_or(0).saturating_neg()).max(1);
+    ///
+    /// None where what is sent under it would end Unknown, or might: the receiver has forgotten what it took under
+    /// such stamps, or this clock is far behind. To follow a clock that is far ahead would make it worse: `latest`
+    /// would follow too, and who starts with a `latest` of the future has forgotten the present.
+    pub(super) fn choose(&mut self, now: Wall, told: Told) -> Option<Stamp> {
+        let ahead = told.ahead.unwrap_or(0);
+        if (now < SET && told.ahead.is_none()) || (ahead < 0 && told.is_apart()) {
+            return None;
+        }
+        let shown = now.0.saturating_add_signed(ahead.saturating_neg()).max(1);
         let coarse = shown <= self.last.0 && self.last.0 - shown < nanos(COARSE);
-        self.last = Stamp(if coarse { self.last.0 + 1 } else { shown }.min(MAX_NUMBER));
-        self.last
+        let chosen = Stamp(if coarse { self.last.0 + 1 } else { shown }.min(MAX_NUMBER));
+        (chosen > told.tb).then(|| {
+            self.last = chosen;
+            chosen
+        })
     }
 
     // --- as a receiver ---
@@ -104,9 +133,11 @@ impl Stamping {
         }
         let ahead = |span: Duration| now.wall.0.saturating_add(nanos(span)).min(MAX_NUMBER);
         let near = ts.0 <= ahead(CAP);
-        // Ahead of need: the next first message should not wait for the disk.
-        if near && stamps.latest().0 < ts.0.max(ahead(STEP / 2)) {
-            self.wanted = self.wanted.max(Stamp(ts.0.max(ahead(STEP))));
+        // Ahead of need: the next first message should not wait for the disk. Ahead of the stamps, not of a clock that
+        // may be years ahead of all of them.
+        let beyond = |span: Duration| ts.0.max(ts.0.saturating_add(nanos(span)).min(ahead(span)));
+        if near && stamps.latest().0 < beyond(STEP / 2) {
+            self.wanted = self.wanted.max(Stamp(beyond(STEP)));
         }
         if self.ephemeral {
             stamps.persisted(self.wanted);
@@ -195,7 +226,7 @@ impl Stamping {
     /// A peer is forgotten, but for this.
     pub(super) fn remember(&mut self, now: Mono, stamps: &mut Stamps, id: NodeId, mut memo: Memo) {
         stamps.catch_up(&mut memo.bound);
-        if memo.bound == Bound::Unknown && memo.ahead.is_none() {
+        if memo.bound == Bound::Unknown && memo.told == Told::default() {
             return;
         }
         self.memos.insert(id, (now, memo));
@@ -224,7 +255,7 @@ impl Stamping {
         // It may have been known again since, and forgotten again: then it is younger.
         if let Some((_, memo)) = self.memos.get_mut(&id).filter(|(put, _)| *put == since) {
             stamps.forget(&mut memo.bound);
-            memo.ahead = None;
+            memo.told = Told::default();
             if memo.bound == Bound::Unknown {
                 self.memos.remove(&id);
             }

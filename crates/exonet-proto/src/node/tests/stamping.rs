@@ -3,7 +3,7 @@
 use super::*;
 use crate::half::{Bound, Stamps};
 use crate::id::{NodeId, Stamp};
-use crate::node::stamping::{Admission, Stamping};
+use crate::node::stamping::{Admission, Stamping, Told};
 
 fn id(n: u8) -> NodeId {
     SecretKey::from_bytes([n; 32]).node_id()
@@ -75,4 +75,34 @@ fn strays_make_room_once_latest_has_passed_them() {
     node.admit_stamp(at(2_000), id(3), stamp(2_000));
     node.admit_stamp(at(2_000), id(2), stamp(3_000));
     assert!(!is_stray(&node, 1) && is_stray(&node, 2));
+}
+
+/// What a sender knows of its own clock and the receiver's memory keeps it from what would end Unknown.
+#[test]
+fn no_stamp_is_chosen_that_proves_nothing() {
+    const S: i64 = 1_000_000_000;
+    let year = 2_000_000_000;
+    let choose = |now, ahead, tb| Stamping::default().choose(at(now).wall, Told { ahead, tb: stamp(tb) });
+    assert_eq!(choose(year, None, 0), Some(stamp(year)));
+    assert_eq!(choose(10, None, 0), None, "1970");
+    assert_eq!(choose(10, Some(0), 0), Some(stamp(10)), "both of them");
+    assert_eq!(choose(year, Some(3_600 * S), 0), Some(stamp(year - 3_600)), "who is ahead goes back");
+    assert_eq!(choose(year, Some(-5 * S), 0), Some(stamp(year + 5)), "who is a little behind goes on");
+    assert_eq!(choose(year, Some(-3_600 * S), 0), None, "who is far behind does not");
+    assert_eq!(choose(year, None, year), None, "what was accepted under it may be forgotten");
+    assert_eq!(choose(year, None, year - 1), Some(stamp(year)));
+}
+
+/// A receiver whose clock is years ahead does not take its `latest` along.
+#[test]
+fn latest_follows_the_stamps() {
+    let mut stamping = Stamping::new(false, 2, []);
+    let mut stamps = Stamps::ephemeral();
+    for (now, ts, most) in [(9_000, 2_000, 2_001), (2_000, 2_005, 2_005), (3_000, 3_000, 3_001)] {
+        let mut bound = Bound::Unknown;
+        assert_eq!(stamping.admit(at(now), &mut stamps, id(1), &mut bound, stamp(ts)), Admission::Later);
+        let (latest, _) = stamping.write(&stamps);
+        assert!(stamp(ts) <= latest && latest <= stamp(most), "{latest:?}");
+        stamps.persisted(latest);
+    }
 }
