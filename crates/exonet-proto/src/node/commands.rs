@@ -11,6 +11,7 @@ use super::{Node, Peer};
 use crate::id::{MessageId, NodeId};
 use crate::message::{Letter, Source};
 use crate::time::{Mono, Now};
+use crate::wire::Role;
 
 impl Node {
     /// Queues a message to `peer`, which may be found at `hints` or where it was last heard.
@@ -26,7 +27,7 @@ impl Node {
     ) -> Result<MessageKey, SendError> {
         let mut message = message;
         let source = Source::Whole(core::mem::take(&mut message.body));
-        self.submit(now, peer, hints, message, source)
+        self.submit(now, peer, hints, message, source, Role::Plain)
     }
 
     /// Queues a message of `len` bytes that the application writes by [`Node::body_write`]; `head.body` is ignored.
@@ -41,16 +42,17 @@ impl Node {
         head: Outgoing,
         len: u64,
     ) -> Result<MessageKey, SendError> {
-        self.submit(now, peer, hints, head, Source::stream(len))
+        self.submit(now, peer, hints, head, Source::stream(len), Role::Plain)
     }
 
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
         message: Outgoing,
         source: Source,
+        role: Role,
     ) -> Result<MessageKey, SendError> {
         self.check(&message, &source)?;
         let index = self.peer_to(now, peer, hints)?;
@@ -67,7 +69,7 @@ impl Node {
         }
         let patience = self.config.give_up_after.map(|patience| now.mono + patience);
         let due = [message.deadline, patience].into_iter().flatten().min();
-        let key = self.store.insert(Letter::new(index, message, source));
+        let key = self.store.insert(Letter::new(index, message, source, role));
         place.outbound.submit(&self.clock, &mut self.store, key);
         if let Some(at) = due {
             self.look_again(key, at);
@@ -154,7 +156,8 @@ impl Node {
         let Some(index) = self.peers.find(peer) else {
             return;
         };
-        let keys: Vec<_> = self.store.iter().filter(|(_, l)| l.peer == index).map(|(key, _)| key).collect();
+        let own = self.store.iter().filter(|(_, letter)| letter.peer == index && !letter.is_reply());
+        let keys: Vec<_> = own.map(|(key, _)| key).collect();
         for key in keys {
             self.abandon(now, key);
         }
@@ -193,6 +196,9 @@ impl Node {
         if letter.due != Mono::NEVER {
             self.deadlines.remove(&(letter.due, key));
         }
+        if let Role::Reply { s, .. } = letter.role {
+            return self.reply_settled(letter.peer, s, outcome);
+        }
         match outcome {
             Outcome::Delivered => self.stats.delivered += 1,
             Outcome::Unknown => self.stats.unknown += 1,
@@ -216,7 +222,8 @@ impl Node {
 
     /// Every message that is not settled.
     pub fn open_messages(&self) -> Vec<OpenMessage> {
-        let open = self.store.iter().filter_map(|(key, letter)| {
+        let own = self.store.iter().filter(|(_, letter)| !letter.is_reply());
+        let open = own.filter_map(|(key, letter)| {
             let peer = self.peers.get(letter.peer)?.id;
             Some(OpenMessage { key, peer, status: self.status_of(letter), size: letter.source.len() })
         });
@@ -263,6 +270,9 @@ impl Node {
             return;
         }
         for (key, outcome) in settled.drain(..) {
+            if outcome == Outcome::Delivered && self.await_reply(now, index, key) {
+                continue;
+            }
             let Some(letter) = self.store.remove(key) else {
                 continue;
             };

@@ -1,10 +1,12 @@
 //! What the application asks for: receiving.
 
 use super::Node;
+use super::calls::CallId;
 use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
 use super::inbox::{Arrived, ArrivedBody};
 use super::peer::Peers;
 use crate::time::Now;
+use crate::wire::Role;
 
 impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
@@ -18,6 +20,7 @@ impl Node {
                 continue;
             }
             let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
+            let call = self.call_of(&arrived);
             let body = match &arrived.body {
                 ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
                 ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
@@ -27,7 +30,7 @@ impl Node {
             if streamed && let Some(partial) = self.peers.get_mut(peer).and_then(|p| p.inbound.partial(s)) {
                 partial.stream = Some(key);
             }
-            return Some(Incoming { key, id, tag, priority, body });
+            return Some(Incoming { key, id, call, tag, priority, body });
         }
     }
 
@@ -42,12 +45,13 @@ impl Node {
                 self.drop_stale(&arrived);
                 continue;
             }
+            let call = self.call_of(&arrived);
             if self.take(now, &arrived)
                 && let ArrivedBody::Whole(body) = arrived.body
             {
                 let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
                 let body = IncomingBody::Whole(body);
-                return Some(Incoming { key: DeliveryKey(u64::MAX), id, tag, priority, body });
+                return Some(Incoming { key: DeliveryKey(u64::MAX), id, call, tag, priority, body });
             }
         }
     }
@@ -125,9 +129,18 @@ impl Node {
                 if self.inbox.is_empty() { core::time::Duration::ZERO } else { self.config.max_ack_delay };
             peer.inbound.owe_state(now.mono + wait);
             peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
+            if arrived.role == Role::Call {
+                self.serve(now, arrived.peer, arrived.id.s);
+            }
         }
         self.touch(now, arrived.peer);
         taken
+    }
+
+    /// What a message is called as a call that the application is to answer.
+    fn call_of(&self, arrived: &Arrived) -> Option<CallId> {
+        let answers = self.config.serves && arrived.role == Role::Call;
+        answers.then_some(CallId { caller: arrived.id.sender, s: arrived.id.s })
     }
 
     /// A message that nobody waits for has left the receive queue.

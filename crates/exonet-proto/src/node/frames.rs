@@ -13,7 +13,7 @@ use super::stamping::Admission;
 use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
 use crate::id::{Incarnation, MessageId, NodeId, Slot, Stamp};
 use crate::time::{Now, Wall};
-use crate::wire::{self, Head};
+use crate::wire::{self, Head, Role};
 
 /// Peers that are looked at for memory at once, and how long they must have been silent.
 const RECLAIMED: usize = 16;
@@ -149,8 +149,9 @@ impl Node {
             return;
         };
         let (mut tell, mut tight) = (false, false);
+        let mut replies = Vec::new();
         for (s, bytes) in entries {
-            let Ok((head, at)) = Head::parse(bytes) else {
+            let Ok((head, role, at)) = read_head(bytes) else {
                 self.stats.malformed += 1;
                 continue;
             };
@@ -167,13 +168,20 @@ impl Node {
                 Taken::Violation => self.stats.violations += 1,
                 _ => {
                     let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
+                    let id = MessageId { sender: peer.id, r, s };
+                    let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), len);
+                    if let Role::Reply { s, status } = role {
+                        replies.push((arrived, s, status));
+                        continue;
+                    }
                     self.received += len + ARRIVED;
                     peer.inbound.waiting += len + ARRIVED;
-                    let id = MessageId { sender: peer.id, r, s };
-                    let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
                     tell |= self.inbox.push(arrived);
                 }
             }
+        }
+        for (arrived, s, status) in replies {
+            self.on_reply_message(now, arrived, s, status);
         }
         self.owe_state(now, index);
         self.tell_readable(tell);
@@ -195,7 +203,7 @@ impl Node {
         let id = MessageId { sender: peer.id, r, s };
         match taken {
             Taken::Complete(message) => self.on_complete(now, index, id, message),
-            Taken::Announce => self.announce(index, id),
+            Taken::Announce => self.announce(now, index, id),
             Taken::Readable(key) => self.events.push_back(Event::BodyReadable { key }),
             Taken::Partly => {}
             Taken::Ignored => {
@@ -214,7 +222,7 @@ impl Node {
     fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Bytes) {
         self.owe_state(now, index);
         let len = message.len() as u64;
-        let Ok((head, at)) = Head::parse(&message) else {
+        let Ok((head, role, at)) = read_head(&message) else {
             self.stats.malformed += 1;
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.inbound.drop_pending(id.s, id.r, len);
@@ -222,30 +230,36 @@ impl Node {
             return;
         };
         let body = message.slice(at..);
+        let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), len);
+        if let Role::Reply { s, status } = role {
+            return self.on_reply_message(now, arrived, s, status);
+        }
         self.received += len + ARRIVED;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.inbound.waiting += len + ARRIVED;
         }
-        let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
 
     /// A message that is read as it comes: its head is there.
-    fn announce(&mut self, index: u32, id: MessageId) {
+    fn announce(&mut self, now: Now, index: u32, id: MessageId) {
         let Some(partial) = self.peers.get_mut(index).and_then(|peer| peer.inbound.partial(id.s)) else {
             return;
         };
         let total = partial.assembly.total();
-        let Ok((head, at)) = Head::parse(partial.assembly.front()) else {
+        let Ok((head, role, at)) = read_head(partial.assembly.front()) else {
             self.stats.malformed += 1;
             return;
         };
         let len = total - at as u64;
-        let arrived = arrived(index, id, &head, ArrivedBody::Stream { len }, total);
+        let arrived = arrived(index, id, (&head, role), ArrivedBody::Stream { len }, total);
         partial.assembly.skip(at as u64);
         // Replaced by the delivery's own key when it is handed out.
         partial.stream = Some(ANNOUNCED);
+        if let Role::Reply { s, status } = role {
+            return self.on_reply_message(now, arrived, s, status);
+        }
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
@@ -320,12 +334,24 @@ impl Node {
     }
 }
 
-fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody, wire_len: u64) -> Arrived {
+/// The head in front of a message, what it makes of it, and where the body begins.
+fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
+    let (head, at) = Head::parse(message)?;
+    Ok((head, Role::of(head.extensions)?, at))
+}
+
+fn arrived(
+    peer: u32,
+    id: MessageId,
+    (head, role): (&Head<'_>, Role),
+    body: ArrivedBody,
+    wire_len: u64,
+) -> Arrived {
     let priority = match head.priority.get() {
         0 => Priority::Urgent,
         1 => Priority::Normal,
         2 => Priority::Low,
         _ => Priority::Bulk,
     };
-    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body, wire_len }
+    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), role, priority, body, wire_len }
 }

@@ -60,6 +60,8 @@ pub struct Stats {
     pub stamps_astray: u64,
     /// Such stamps beyond [`Limits::strays`](super::Limits::strays): what came under them ended Unknown.
     pub stamps_ahead: u64,
+    /// Replies forgotten though their callers had not said that they have them.
+    pub replies_forgotten: u64,
     /// Receiver records evicted.
     pub evictions: u64,
     /// Received messages not held for lack of room; they come again.
