@@ -36,6 +36,10 @@ pub struct Coverage {
     pub retries: u64,
     /// Received messages that found no room.
     pub dropped_for_room: u64,
+    /// Calls that their server's application had when it died.
+    pub calls_interrupted: u64,
+    /// Replies forgotten though their callers had not said that they have them.
+    pub replies_forgotten: u64,
 }
 
 impl Coverage {
@@ -47,6 +51,7 @@ impl Coverage {
         self.replayed += stats.replayed;
         self.retries += stats.retries;
         self.dropped_for_room += stats.dropped_for_room;
+        self.replies_forgotten += stats.replies_forgotten;
         self
     }
 
