@@ -11,12 +11,14 @@ pub(crate) struct Failure {
     what: String,
     why: Option<String>,
     todo: Option<String>,
+    /// Whoever read standard output has left: there is nobody to tell.
+    unheard: bool,
 }
 
 impl Failure {
     /// `what` names the thing that failed.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), why: None, todo: None }
+        Self { what: what.into(), why: None, todo: None, unheard: false }
     }
 
     /// A file or directory that could not be used: `doing` is the verb.
@@ -31,6 +33,12 @@ impl Failure {
             }
             _ => failure,
         }
+    }
+
+    /// Standard output that could not be written.
+    pub(crate) fn output(error: &io::Error) -> Self {
+        let unheard = error.kind() == io::ErrorKind::BrokenPipe;
+        Self { unheard, ..Self::new("cannot write to standard output").because(error) }
     }
 
     /// Adds the cause, with the causes behind it.
@@ -55,8 +63,12 @@ impl Failure {
         self
     }
 
-    /// Says it: on standard error, and for scripts as the last line of standard output too.
+    /// Says it: on standard error, and for scripts as the last line of standard output too. Nothing, if who read the
+    /// output has left, as `head` does when it has enough.
     pub(crate) fn report(&self, json: bool) {
+        if self.unheard {
+            return;
+        }
         if json {
             let line = serde_json::json!({
                 "type": "error",

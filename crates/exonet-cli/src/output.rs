@@ -50,8 +50,6 @@ impl Output {
     /// Writes bytes as they are, and waits until they are out: what has been printed has been taken.
     pub(crate) fn bytes(self, bytes: &[u8]) -> Result<(), Failure> {
         let mut out = io::stdout().lock();
-        out.write_all(bytes)
-            .and_then(|()| out.flush())
-            .map_err(|error| Failure::new("cannot write to standard output").because(&error))
+        out.write_all(bytes).and_then(|()| out.flush()).map_err(|error| Failure::output(&error))
     }
 }

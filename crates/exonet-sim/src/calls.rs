@@ -1,8 +1,8 @@
 //! Calls in a world: made, served, dropped.
 
-use exonet_proto::node::{MessageKey, Outgoing, SendError};
+use exonet_proto::node::{MessageKey, Outcome, Outgoing, SendError};
 
-use crate::host::Waiting;
+use crate::host::{Host, Waiting};
 use crate::serving::Serving;
 use crate::{NodeIndex, World, body};
 
@@ -28,7 +28,13 @@ impl World {
     ) -> Result<(u64, MessageKey), SendError> {
         let (tag, body) = body::message(self.next_message, size);
         let message = Outgoing { tag, body, ..message };
-        self.submit(from, to, true, |node, now, id, address| node.call(now, id, &[address], message))
+        let serves = self.hosts.get(&to.0).is_some_and(|host| host.config.serves);
+        let sent =
+            self.submit(from, to, true, |node, now, id, address| node.call(now, id, &[address], message))?;
+        if !serves {
+            self.ledger.dropped(sent.0);
+        }
+        Ok(sent)
     }
 
     /// How the application of `node` answers calls; its core must be set to.
@@ -36,11 +42,6 @@ impl World {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.desk.serving = serving;
         }
-    }
-
-    /// Nobody will answer this call: its receiver does not serve.
-    pub fn expect_failure(&mut self, call: u64) {
-        self.ledger.dropped(call);
     }
 
     /// The application of `node` drops the calls that it would never answer.
@@ -52,12 +53,25 @@ impl World {
         self.pump(node);
     }
 
-    /// Whether a call may end without its reply though it was delivered: its server has died since, or has forgotten
+    /// Large replies that will not be read to their end: their calls have run, and nobody will know with what result.
+    pub(crate) fn broken_off(&mut self, index: NodeIndex) {
+        let Some(host) = self.hosts.get_mut(&index.0) else { return };
+        let calls = core::mem::take(&mut host.broken_off);
+        // The half-connection that the reply came on may be gone at this end too.
+        let own = host.stopped || host.node.counts().evictions > 0;
+        for call in calls {
+            let explained = own || self.explains_no_reply(call);
+            self.trace.tell(self.now, index.0, format_args!("reads the reply to m{} in part", call.number));
+            self.ledger.outcome(call.number, Outcome::Unknown, None, explained);
+        }
+    }
+
+    /// Whether a call may end without its reply though it was taken: its server has died since, or has forgotten
     /// replies.
     pub(crate) fn explains_no_reply(&self, waiting: Waiting) -> bool {
+        let Some(then) = self.ledger.keeper(waiting.number).filter(|_| waiting.call) else { return false };
         let server = self.hosts.values().find(|host| host.node.id() == waiting.to);
-        waiting.call.is_some_and(|boots| {
-            server.is_none_or(|host| host.boots > boots || host.node.counts().replies_forgotten > 0)
-        })
+        let is_same = |host: &Host| host.boots == then.boots;
+        server.is_none_or(|now| !is_same(now) || now.node.counts().replies_forgotten > then.forgotten)
     }
 }

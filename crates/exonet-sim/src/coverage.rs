@@ -44,6 +44,10 @@ pub struct Coverage {
     pub early_challenged: u64,
     /// Stamps far ahead that were written down.
     pub stamps_astray: u64,
+    /// Calls that their server's application had when it died.
+    pub calls_interrupted: u64,
+    /// Replies forgotten though their callers had not said that they have them.
+    pub replies_forgotten: u64,
 }
 
 impl Coverage {
@@ -59,6 +63,7 @@ impl Coverage {
         self.early_slowed += stats.early_slowed;
         self.early_challenged += stats.early_challenged;
         self.stamps_astray += stats.stamps_astray;
+        self.replies_forgotten += stats.replies_forgotten;
         self
     }
 

@@ -164,6 +164,7 @@ impl World {
             return;
         };
         self.coverage.crashes += 1;
+        self.coverage.calls_interrupted += host.desk.calls();
         self.forget(node.0, &host.node);
         let under_way = host.persisting.take().map(|(_, batch)| batch);
         self.ledger.orphan(host.die());

@@ -6,11 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 use exonet_proto::node::{
     Batch, BodyRead, BodyWrite, CallId, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
-    Outcome,
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
+use crate::ledger::Keeper;
 use crate::life::Life;
 use crate::serving::Desk;
 use crate::{Dice, Disk, Ledger};
@@ -20,8 +20,7 @@ use crate::{Dice, Disk, Ledger};
 pub(crate) struct Waiting {
     pub(crate) number: u64,
     pub(crate) to: NodeId,
-    /// It is a call, made when its server had died so often.
-    pub(crate) call: Option<u32>,
+    pub(crate) call: bool,
 }
 
 /// A large message that its application writes bit by bit.
@@ -46,8 +45,8 @@ struct Reading {
 #[derive(Clone, Copy, Debug)]
 enum Read {
     Message(MessageId, Option<CallId>),
-    /// The reply to this call.
-    Reply(u64, u32),
+    /// The reply to this call, and its status.
+    Reply(Waiting, u32),
 }
 
 #[derive(Debug)]
@@ -79,6 +78,8 @@ pub(crate) struct Host {
     pub(crate) from_foes: BTreeSet<MessageId>,
     /// The calls that its application has.
     pub(crate) desk: Desk,
+    /// Calls whose large replies broke off.
+    pub(crate) broken_off: Vec<Waiting>,
     /// What the node said, outcomes aside.
     pub(crate) events: Vec<Event>,
     /// Datagrams that have left it.
@@ -121,6 +122,7 @@ impl Host {
             foes: BTreeSet::new(),
             from_foes: BTreeSet::new(),
             desk: Desk::default(),
+            broken_off: Vec::new(),
             events: Vec::new(),
             sent: 0,
             life: Life::new(now),
@@ -138,13 +140,23 @@ impl Host {
     /// The process dies: all that it held in memory is gone.
     pub(crate) fn die(&mut self) -> impl Iterator<Item = u64> + use<> {
         self.writing.clear();
-        self.reading.clear();
+        self.break_off();
         self.desk.clear();
         self.events.clear();
         self.persisting = None;
         self.evictions = 0;
         self.stopped = false;
-        std::mem::take(&mut self.waiting).into_values().map(|waiting| waiting.number)
+        let waiting = std::mem::take(&mut self.waiting).into_values();
+        waiting.chain(std::mem::take(&mut self.broken_off)).map(|waiting| waiting.number)
+    }
+
+    /// No large message will be read on.
+    pub(crate) fn break_off(&mut self) {
+        for (_, Reading { what, .. }) in std::mem::take(&mut self.reading) {
+            if let Read::Reply(call, _) = what {
+                self.broken_off.push(call);
+            }
+        }
     }
 
     /// What the application does when it runs: takes what has arrived, reads and writes what is large.
@@ -188,13 +200,14 @@ impl Host {
     }
 
     /// A large reply comes.
-    pub(crate) fn reply_comes(&mut self, delivery: DeliveryKey, call: u64, status: u32) {
+    pub(crate) fn reply_comes(&mut self, delivery: DeliveryKey, call: Waiting, status: u32) {
         self.reading.insert(delivery, Reading::new(Read::Reply(call, status)));
     }
 
     fn taken(&mut self, id: MessageId, number: Option<u64>, ledger: &mut Ledger) {
         if !self.foes.contains(&id.sender) {
-            ledger.taken(number, self.node.id(), id);
+            let keeper = Keeper { boots: self.boots, forgotten: self.node.counts().replies_forgotten };
+            ledger.taken(number, self.node.id(), keeper, id);
             self.took.push(number);
         } else if !self.from_foes.insert(id) {
             ledger.taken_from_foe_again(id.s.0);
@@ -214,7 +227,7 @@ impl Host {
                 BodyRead::Pending => return,
                 BodyRead::Aborted => {
                     if let Some(Reading { what: Read::Reply(call, _), .. }) = self.reading.remove(&key) {
-                        ledger.outcome(call, Outcome::Unknown, None, true);
+                        self.broken_off.push(call);
                     }
                     self.node.release(now, key);
                 }
@@ -228,7 +241,7 @@ impl Host {
                             self.serve(now, call, number);
                         }
                         Read::Message(..) => {}
-                        Read::Reply(call, status) => ledger.replied(call, status, number),
+                        Read::Reply(call, status) => ledger.replied(call.number, status, number),
                     }
                 }
             }

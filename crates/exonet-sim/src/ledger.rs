@@ -15,12 +15,25 @@ pub struct Totals {
     pub sent: u64,
     /// Messages taken by the receiving application.
     pub taken: u64,
-    /// Outcomes Delivered.
+    /// How many of them were calls.
+    pub calls: u64,
+    /// Calls that have their reply.
+    pub replies: u64,
+    /// Outcomes Delivered, replies among them.
     pub delivered: u64,
     /// Outcomes Unknown.
     pub unknown: u64,
     /// Outcomes Expired and Cancelled.
     pub withdrawn: u64,
+}
+
+/// A process that took a message, as it was then.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Keeper {
+    /// How often its node had died.
+    pub(crate) boots: u32,
+    /// How many replies it had forgotten.
+    pub(crate) forgotten: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -30,9 +43,11 @@ struct Entry {
     since: Mono,
     bound: Option<(Incarnation, Slot)>,
     taken: u32,
+    keeper: Option<Keeper>,
     outcome: Option<Outcome>,
     /// The application gave it up: Unknown is excused.
     excused: bool,
+    call: bool,
     /// It is a call that its receiver's application will not answer.
     dropped: bool,
 }
@@ -65,9 +80,19 @@ impl Ledger {
     }
 
     /// A message was sent.
-    pub(crate) fn sent(&mut self, message: u64, to: NodeId) {
+    pub(crate) fn sent(&mut self, message: u64, to: NodeId, call: bool) {
         let since = self.now;
-        let entry = Entry { to, since, bound: None, taken: 0, outcome: None, excused: false, dropped: false };
+        let entry = Entry {
+            to,
+            since,
+            bound: None,
+            taken: 0,
+            keeper: None,
+            outcome: None,
+            excused: false,
+            call,
+            dropped: false,
+        };
         self.entries.insert(message, entry);
         self.open += 1;
     }
@@ -95,13 +120,14 @@ impl Ledger {
     }
 
     /// The application of `by` took it.
-    pub(crate) fn taken(&mut self, message: Option<u64>, by: NodeId, id: MessageId) {
+    pub(crate) fn taken(&mut self, message: Option<u64>, by: NodeId, keeper: Keeper, id: MessageId) {
         let entry = message.and_then(|message| Some((message, self.entries.get_mut(&message)?)));
         let Some((message, entry)) = entry.filter(|(_, entry)| entry.to == by) else {
             self.report(Breach::Forged);
             return;
         };
         entry.taken += 1;
+        entry.keeper = Some(keeper);
         let (taken, outcome) = (entry.taken, entry.outcome);
         if taken > 1 {
             self.report(Breach::Duplicate(message));
@@ -120,6 +146,11 @@ impl Ledger {
     /// Whether an application has taken it.
     pub fn is_taken(&self, message: u64) -> bool {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0)
+    }
+
+    /// Who has taken it.
+    pub(crate) fn keeper(&self, message: u64) -> Option<Keeper> {
+        self.entries.get(&message)?.keeper
     }
 
     /// Since when it is in doubt, or has been sent.
@@ -161,9 +192,10 @@ impl Ledger {
 
     /// A call has its reply, which bears this number.
     pub(crate) fn replied(&mut self, call: u64, status: u32, number: Option<u64>) {
-        let dropped = self.entries.get(&call).is_some_and(|entry| entry.dropped);
+        let entry = self.entries.get(&call).filter(|entry| entry.call);
+        let dropped = entry.is_some_and(|entry| entry.dropped);
         let fits = match status {
-            0 => number == Some(body::answer_to(call)) && !dropped,
+            0 => number == Some(body::answer_to(call)) && entry.is_some() && !dropped,
             FAILED => dropped,
             _ => false,
         };
@@ -235,6 +267,8 @@ impl Ledger {
         for entry in self.entries.values() {
             totals.sent += 1;
             totals.taken += u64::from(entry.taken);
+            totals.calls += u64::from(entry.call);
+            totals.replies += u64::from(entry.call && entry.outcome == Some(Outcome::Delivered));
             match entry.outcome {
                 Some(Outcome::Delivered) => totals.delivered += 1,
                 Some(Outcome::Unknown) => totals.unknown += 1,

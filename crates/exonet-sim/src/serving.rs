@@ -6,10 +6,11 @@ use std::collections::BTreeMap;
 use exonet_proto::node::{CallId, Node};
 use exonet_proto::{Mono, Now};
 
+use crate::check::Breach;
 use crate::{Dice, Ledger, body};
 
 /// How an application serves.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Serving {
     /// A call takes up to this.
     pub within: Duration,
@@ -56,9 +57,9 @@ impl Desk {
         {
             if dice.chance(self.serving.fails) {
                 ledger.dropped(number);
-                node.drop_call(now, call);
+                answered(node.drop_call(now, call), number, ledger);
             } else {
-                node.reply(now, call, 0, body::reply(number, self.serving.size));
+                answered(node.reply(now, call, 0, body::reply(number, self.serving.size)), number, ledger);
             }
         }
     }
@@ -67,13 +68,25 @@ impl Desk {
     pub(crate) fn drop_stuck(&mut self, now: Now, node: &mut Node, ledger: &mut Ledger) {
         for (call, number) in self.stuck.drain(..) {
             ledger.dropped(number);
-            node.drop_call(now, call);
+            answered(node.drop_call(now, call), number, ledger);
         }
+    }
+
+    /// How many calls it has.
+    pub(crate) fn calls(&self) -> u64 {
+        (self.under_way.len() + self.stuck.len()) as u64
     }
 
     /// The process dies.
     pub(crate) fn clear(&mut self) {
         self.under_way.clear();
         self.stuck.clear();
+    }
+}
+
+/// Who has a call can answer it, whatever has befallen its caller.
+fn answered(answered: bool, call: u64, ledger: &mut Ledger) {
+    if !answered {
+        ledger.report(Breach::Unanswerable(call));
     }
 }

@@ -11,7 +11,7 @@ use exonet_proto::node::{
 use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
 
 use crate::agenda::Agenda;
-use crate::check::{self, Checks, Violation};
+use crate::check::{self, Breach, Checks, Violation};
 use crate::clock::EPOCH;
 use crate::faults::Cut;
 use crate::host::{Host, Waiting, Writing};
@@ -364,18 +364,19 @@ impl World {
         send: impl FnOnce(&mut Node, Now, NodeId, SocketAddr) -> Result<MessageKey, SendError>,
     ) -> Result<(u64, MessageKey), SendError> {
         let (now, number) = (self.clock(from), self.next_message);
-        let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address, host.boots));
-        let (Some((id, address, boots)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
+        let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address));
+        let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
             return Err(SendError::Closed);
         };
         // Refused or not, the address was named.
         self.checks.addresses.chosen(from.0, [address]);
         let key = send(&mut host.node, now, id, address)?;
         self.next_message += 1;
-        host.waiting.insert(key, Waiting { number, to: id, call: call.then_some(boots) });
-        self.ledger.sent(number, id);
+        host.waiting.insert(key, Waiting { number, to: id, call });
+        self.ledger.sent(number, id, call);
         self.checks.touched.peers.insert(id);
-        self.trace.tell(self.now, from.0, format_args!("sends m{number} to n{}", to.0));
+        let verb = if call { "calls" } else { "sends" };
+        self.trace.tell(self.now, from.0, format_args!("{verb} m{number} to n{}", to.0));
         self.pump(from);
         Ok((number, key))
     }
@@ -707,10 +708,10 @@ impl World {
                     outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id)));
                 }
                 Event::Reply { key, status, body } if host.waiting.contains_key(&key) => {
-                    let Some(Waiting { number, .. }) = host.waiting.remove(&key) else { continue };
+                    let Some(call) = host.waiting.remove(&key) else { continue };
                     match body {
-                        ReplyBody::Whole(body) => replies.push((number, status, body)),
-                        ReplyBody::Stream { delivery, .. } => host.reply_comes(delivery, number, status),
+                        ReplyBody::Whole(body) => replies.push((call.number, status, body)),
+                        ReplyBody::Stream { delivery, .. } => host.reply_comes(delivery, call, status),
                     }
                 }
                 event => {
@@ -720,6 +721,7 @@ impl World {
             }
         }
         if host.stopped {
+            host.break_off();
             let node = &host.node;
             self.ledger.last_words(
                 std::mem::take(&mut host.waiting)
@@ -736,7 +738,11 @@ impl World {
             let what = format_args!("hears that m{} is {outcome:?}", waiting.number);
             self.trace.tell(self.now, index.0, what);
             self.ledger.outcome(waiting.number, outcome, id, explained);
+            if waiting.call && outcome == Outcome::Delivered {
+                self.ledger.report(Breach::FalseReply(waiting.number));
+            }
         }
+        self.broken_off(index);
     }
 
     /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.

@@ -15,7 +15,7 @@ EXAMPLES
       exon sim --seed 17 --trace
 
   Every profile in turn, for a script:
-      exon sim --seeds 220 --profile all --json | tail -n 1
+      exon sim --seeds 240 --profile all --json | tail -n 1
 
   A disk that forgets what was written breaks the promise: it is found out, and shrunk to what
   it takes; then run that again.
@@ -27,8 +27,8 @@ lose, double, garble, delay, fall apart and bring back what is hours old, disks 
 fail. A seed decides everything. A ledger holds every message against its outcome; after the last
 fault every message must settle, and in the end everybody must have forgotten everybody.
 
-The last line of --json has: seeds, violations, messages, crashes, partitions, virtual_hours,
-seconds, coverage; type and end (done or interrupted) stand before them. Exit code 1 if
+The last line of --json has: seeds, violations, messages, calls, crashes, partitions,
+virtual_hours, seconds, coverage; type and end (done or interrupted) stand before them. Exit code 1 if
 there was a violation.";
 
 /// Run generated worlds in which everything goes wrong, and look for a broken promise

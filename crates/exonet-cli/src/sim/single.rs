@@ -52,9 +52,7 @@ fn world(schedule: &Schedule, trace: bool) -> Result<(Report, Option<Box<Small>>
                 written = out.write_all(lines.as_bytes());
             }
         });
-        written
-            .and_then(|()| out.flush())
-            .map_err(|e| Failure::new("cannot write to standard output").because(&e))?;
+        written.and_then(|()| out.flush()).map_err(|error| Failure::output(&error))?;
         report
     } else {
         scenario::run(&scenario)

@@ -14,6 +14,7 @@ pub(super) struct Totals {
     pub(super) seeds: u64,
     pub(super) violations: u64,
     messages: u64,
+    calls: u64,
     virtual_time: Duration,
     coverage: Coverage,
 }
@@ -26,6 +27,7 @@ pub(super) struct Summary<'a> {
     seeds: u64,
     violations: u64,
     messages: u64,
+    calls: u64,
     crashes: u64,
     partitions: u64,
     virtual_hours: f64,
@@ -36,12 +38,14 @@ pub(super) struct Summary<'a> {
 impl Totals {
     pub(super) fn add(&mut self, report: &Report) {
         self.messages += report.totals.sent;
+        self.calls += report.totals.calls;
         self.virtual_time += report.lasted;
         self.coverage.merge(&report.coverage);
         let outcomes = [
             ("delivered", report.totals.delivered),
             ("unknown", report.totals.unknown),
             ("withdrawn", report.totals.withdrawn),
+            ("replies", report.totals.replies),
         ];
         outcomes.into_iter().for_each(|(what, times)| self.coverage.add(what, times));
     }
@@ -61,6 +65,7 @@ impl Totals {
             seeds: self.seeds,
             violations: self.violations,
             messages: self.messages,
+            calls: self.calls,
             crashes: self.coverage.of("crashes"),
             partitions: self.partitions(),
             virtual_hours: self.hours(),
@@ -78,9 +83,10 @@ impl Totals {
     pub(super) fn so_far(&self, took: Duration) -> String {
         let rate = precise(self.seeds) / took.as_secs_f64().max(1e-9) * 60.0;
         format!(
-            "{} violations, {rate:.0} a minute: {} messages, {} crashes, {} partitions, {:.0} virtual hours",
+            "{} violations, {rate:.0} a minute: {} messages, {} calls, {} crashes, {} partitions, {:.0} virtual hours",
             count(self.violations),
             count(self.messages),
+            count(self.calls),
             count(self.coverage.of("crashes")),
             count(self.partitions()),
             self.hours(),

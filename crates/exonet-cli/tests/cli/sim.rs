@@ -5,7 +5,9 @@ use serde_json::Value;
 fn summary(lines: &[Value]) -> Value {
     let last = lines.last().unwrap().clone();
     assert_eq!(last["type"], "summary");
-    for field in ["seeds", "messages", "crashes", "partitions", "virtual_hours", "seconds", "violations"] {
+    for field in
+        ["seeds", "messages", "calls", "crashes", "partitions", "virtual_hours", "seconds", "violations"]
+    {
         assert!(last[field].is_number(), "{field}: {last}");
     }
     last
@@ -18,6 +20,7 @@ fn sound_worlds_end_well() {
     assert_eq!((&last["seeds"], &last["violations"], &last["end"]), (&3.into(), &0.into(), &"done".into()));
     assert!(last["messages"].as_u64().unwrap() > 1_000, "{last}");
     assert!(last["coverage"]["delivered"].as_u64().unwrap() > 1_000, "{last}");
+    assert!(last["calls"].as_u64().unwrap() > 10, "{last}");
 }
 
 #[test]
@@ -53,4 +56,15 @@ fn profiles_are_listed() {
     for name in ["default", "lossy", "slow-apps", "calm", "rollback", "all"] {
         assert!(listed.contains(&format!("  {name} ")), "{name}: {listed}");
     }
+}
+
+/// As `head` does when it has enough.
+#[test]
+fn a_trace_that_is_read_no_further_ends_without_a_word() {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let world = World::new();
+    let mut command = world.command(&["sim", "--seed", "1", "--profile", "calm", "--trace"]);
+    let ended = command.stdout(writer).output().unwrap();
+    assert_eq!((ended.status.code(), String::from_utf8_lossy(&ended.stderr).as_ref()), (Some(1), ""));
 }

@@ -27,6 +27,8 @@ pub enum Breach {
     FalseWithdrawn(u64, Outcome),
     /// A call has the reply to another, or one that nobody gave.
     FalseReply(u64),
+    /// The application has a call that it cannot answer.
+    Unanswerable(u64),
     /// Reported Unknown though both sides still knew.
     FalseUnknown(u64),
     /// Two outcomes.
@@ -113,6 +115,7 @@ impl Breach {
             Self::FalseDelivered(_) => "false-delivered",
             Self::FalseWithdrawn(..) => "false-withdrawn",
             Self::FalseReply(_) => "false-reply",
+            Self::Unanswerable(_) => "unanswerable",
             Self::FalseUnknown(_) => "false-unknown",
             Self::TwoOutcomes(..) => "two-outcomes",
             Self::Vanished(_) => "vanished",
@@ -143,6 +146,7 @@ impl fmt::Display for Breach {
             Self::FalseDelivered(m) => write!(f, "message {m} is reported Delivered and nobody has taken it"),
             Self::FalseWithdrawn(m, outcome) => write!(f, "message {m} is {outcome:?} though it had left"),
             Self::FalseReply(m) => write!(f, "call {m} has a reply that nobody gave to it"),
+            Self::Unanswerable(m) => write!(f, "call {m} was taken and cannot be answered"),
             Self::FalseUnknown(m) => write!(f, "message {m} is reported Unknown though both sides know"),
             Self::TwoOutcomes(m, one, other) => write!(f, "message {m} is {one:?} and then {other:?}"),
             Self::Vanished(m) => write!(f, "message {m} has no outcome"),

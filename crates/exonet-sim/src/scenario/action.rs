@@ -22,7 +22,7 @@ pub struct Action {
 /// What happens.
 #[derive(Clone, Debug, PartialEq)]
 pub enum What {
-    /// Messages, spread evenly over the span.
+    /// Messages or calls, spread evenly over the span.
     Send {
         /// Who sends.
         from: usize,
@@ -32,6 +32,8 @@ pub enum What {
         count: u32,
         /// Bytes of each.
         size: u32,
+        /// They are calls.
+        call: bool,
         /// Their class.
         priority: Priority,
         /// They need not leave after this.
@@ -134,7 +136,8 @@ impl What {
     /// Its kind, for counting.
     pub const fn kind(&self) -> &'static str {
         match self {
-            Self::Send { .. } => "bursts",
+            Self::Send { call: false, .. } => "bursts",
+            Self::Send { call: true, .. } => "call_bursts",
             Self::Stream { .. } => "streams",
             Self::Cut { both: true, .. } => "partitions",
             Self::Cut { both: false, .. } => "one_way_partitions",
@@ -228,8 +231,9 @@ impl fmt::Display for Action {
 impl fmt::Display for What {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Send { from, to, count, size, priority, deadline, withdraw } => {
-                write!(f, "n{from} sends n{to} {count} of {size} bytes, {priority:?}")?;
+            Self::Send { from, to, count, size, call, priority, deadline, withdraw } => {
+                let verb = if *call { "calls" } else { "sends" };
+                write!(f, "n{from} {verb} n{to} {count} of {size} bytes, {priority:?}")?;
                 if let Some(deadline) = deadline {
                     write!(f, ", by {deadline:?}")?;
                 }

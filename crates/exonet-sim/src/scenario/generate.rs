@@ -7,7 +7,7 @@ use exonet_proto::node::{Config, CongestionChoice, Limits, Policy, Priority};
 
 use super::profile::{Fault, Mix};
 use super::{Action, Change, NodePlan, Profile, Scenario, What, Withdraw};
-use crate::{Bursts, ClockConfig, Dice, Disk, LinkConfig, NodeSet};
+use crate::{Bursts, ClockConfig, Dice, Disk, LinkConfig, NodeSet, Serving};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
@@ -22,8 +22,11 @@ pub(super) fn generate(seed: u64, profile: Profile) -> Scenario {
     let mix = profile.mix();
     let mut dice = Dice::derived(seed, &[3]);
     let count = dice.between(mix.nodes.0, mix.nodes.1);
-    let nodes: Vec<NodePlan> =
+    let mut nodes: Vec<NodePlan> =
         (0..count).map(|i| node(&mut Dice::derived(seed, &[4, i]), profile, mix)).collect();
+    for (i, plan) in (0..).zip(&mut nodes).filter(|_| mix.calls > 0.0) {
+        serve(&mut Dice::derived(seed, &[6, i]), profile, plan);
+    }
     let mut links = BTreeMap::new();
     for a in 0..nodes.len() {
         for b in (0..nodes.len()).filter(|b| *b != a) {
@@ -31,7 +34,8 @@ pub(super) fn generate(seed: u64, profile: Profile) -> Scenario {
         }
     }
     let length = dice.span(Duration::from_secs(mix.minutes.0 * 60), Duration::from_secs(mix.minutes.1 * 60));
-    let mut draw = Draw { dice, mix, nodes: &nodes, length, actions: Vec::new() };
+    let calls = Dice::derived(seed, &[7]);
+    let mut draw = Draw { dice, calls, mix, nodes: &nodes, length, actions: Vec::new() };
     draw.traffic();
     draw.faults();
     let mut actions = draw.actions;
@@ -81,7 +85,30 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
     };
     config.limits.strays = size(some(dice, &[0, 1, 2], usual_strays));
     config.give_up_after = (wild && dice.chance(0.1)).then(|| dice.span(LEAST_PATIENCE, PATIENCE));
-    NodePlan { config, disk: stored.then(|| Disk::slow(latency)), clock }
+    NodePlan { config, disk: stored.then(|| Disk::slow(latency)), clock, serving: None }
+}
+
+/// How a node answers calls, if it does, and how long and how much it keeps of its replies.
+fn serve(dice: &mut Dice, profile: Profile, plan: &mut NodePlan) {
+    let wild = profile != Profile::Calm;
+    let within = if dice.chance(0.3) { Duration::ZERO } else { dice.span(MS, 60 * SECOND) };
+    let never = if wild && dice.chance(0.3) { 0.03 } else { 0.0 };
+    let fails = if dice.chance(0.3) { 0.1 } else { 0.0 };
+    // From what a packet carries to what is read as it comes.
+    let octave = 8 << dice.below(16);
+    let size = usize::try_from(octave + dice.below(octave)).unwrap_or(usize::MAX);
+    plan.config.serves = dice.chance(0.9);
+    plan.serving = plan.config.serves.then_some(Serving { within, never, fails, size });
+    if wild && dice.chance(0.3) {
+        plan.config.reply_kept = dice.span(5 * SECOND, 120 * SECOND);
+    }
+    if wild && dice.chance(0.2) {
+        plan.config.limits.replies = dice.pick(&[4, 64]).unwrap_or(4);
+    }
+    if wild && dice.chance(0.2) {
+        // One call of each peer can be answered whatever the size; bursts lose replies.
+        plan.config.limits.reply_bytes = 8 * (size + 1_000);
+    }
 }
 
 /// A number from `-most` to `most`, small ones as likely as large ones.
@@ -113,6 +140,8 @@ fn link(dice: &mut Dice, mix: Mix) -> LinkConfig {
 /// Draws what happens.
 struct Draw<'a> {
     dice: Dice,
+    /// Decides which messages are calls: all else is as it would be without.
+    calls: Dice,
     mix: Mix,
     nodes: &'a [NodePlan],
     length: Duration,
@@ -201,8 +230,8 @@ impl Draw<'_> {
             1 if !calm => Some(Withdraw::Abandon(self.dice.span(MS, 30 * SECOND))),
             _ => None,
         };
-        let (n, size) = (clip(count), clip(size));
-        self.add(at, span, What::Send { from, to, count: n, size, priority, deadline, withdraw });
+        let (n, size, call) = (clip(count), clip(size), self.calls.chance(self.mix.calls));
+        self.add(at, span, What::Send { from, to, count: n, size, call, priority, deadline, withdraw });
         count
     }
 

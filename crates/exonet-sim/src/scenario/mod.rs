@@ -23,7 +23,7 @@ use std::collections::BTreeMap;
 
 use exonet_proto::node::{Config, Policy};
 
-use crate::{ClockConfig, Disk, LinkConfig};
+use crate::{ClockConfig, Disk, LinkConfig, Serving};
 
 pub use action::{Action, Change, What, Withdraw};
 pub use profile::Profile;
@@ -47,6 +47,8 @@ pub struct NodePlan {
     pub disk: Option<Disk>,
     /// Its clocks.
     pub clock: ClockConfig,
+    /// How its application answers calls; None: `config.serves` is not set.
+    pub serving: Option<Serving>,
 }
 
 /// All that is to happen in a world.
@@ -67,8 +69,9 @@ pub struct Scenario {
 impl NodePlan {
     /// As nodes are by default, on a quick disk and with good clocks.
     fn make_plain(&mut self) {
-        let Config { dead_after, .. } = self.config;
-        self.config = Config { dead_after, ..Config::new(Policy::Anyone) };
+        let Config { dead_after, serves, .. } = self.config;
+        self.config = Config { dead_after, serves, ..Config::new(Policy::Anyone) };
+        self.serving = self.serving.map(|_| Serving::default());
         self.disk = self.disk.take().map(|_| Disk::default());
         self.clock = ClockConfig::default();
     }

@@ -26,6 +26,8 @@ pub enum Profile {
     Bulk,
     /// Dozens of nodes.
     Crowd,
+    /// Mostly calls, whose servers are slow, forgetful, and die.
+    Calls,
     /// Nothing goes wrong: everything must be delivered.
     Calm,
     /// A disk that forgets what was written: breaks the promise, and must be found out.
@@ -67,6 +69,8 @@ pub(super) struct Mix {
     pub(super) messages: (u64, u64),
     /// How many of them are larger than one packet, and bytes of the largest.
     pub(super) large: (f64, u64),
+    /// How many of what is sent are calls.
+    pub(super) calls: f64,
     /// How many faults, and of which kinds.
     pub(super) faults: (u64, u64),
     pub(super) kinds: &'static [Fault],
@@ -86,6 +90,7 @@ const USUAL: Mix = Mix {
     minutes: (10, 40),
     messages: (1_300, 1_800),
     large: (0.06, 60_000),
+    calls: 0.1,
     faults: (20, 40),
     kinds: &[],
     longest: 120,
@@ -97,7 +102,7 @@ const USUAL: Mix = Mix {
 
 impl Profile {
     /// All whose worlds must never break a promise.
-    pub const SOUND: [Self; 11] = [
+    pub const SOUND: [Self; 12] = [
         Self::Default,
         Self::Lossy,
         Self::Partitions,
@@ -108,6 +113,7 @@ impl Profile {
         Self::SlowApps,
         Self::Bulk,
         Self::Crowd,
+        Self::Calls,
         Self::Calm,
     ];
 
@@ -124,6 +130,7 @@ impl Profile {
             Self::SlowApps => "slow-apps",
             Self::Bulk => "bulk",
             Self::Crowd => "crowd",
+            Self::Calls => "calls",
             Self::Calm => "calm",
             Self::Rollback => "rollback",
         }
@@ -142,6 +149,7 @@ impl Profile {
             Self::SlowApps => "applications that do not take, or slowly",
             Self::Bulk => "large messages over narrow links",
             Self::Crowd => "dozens of nodes",
+            Self::Calls => "mostly calls, whose servers are slow, forgetful, and die",
             Self::Calm => "nothing goes wrong: everything must be delivered",
             Self::Rollback => "a disk forgets what was written: must be found out",
         }
@@ -172,9 +180,12 @@ impl Profile {
                 Mix { kinds: &[Crash, Crash, Crash, Cut, Loss], ephemeral: 0.25, tiny_blocks: 0.5, ..USUAL }
             }
             Self::Roaming => Mix { kinds: &[Roam, Port, Port, Nat, Loss, Cut, Suspend], ..USUAL },
-            Self::Clocks => {
-                Mix { kinds: &[Suspend, Suspend, Stuck, Wall, Wall, Cut, Crash], longest: 1_200, ..USUAL }
-            }
+            Self::Clocks => Mix {
+                kinds: &[Suspend, Suspend, Stuck, Wall, Wall, Cut, Crash],
+                longest: 1_200,
+                calls: 0.0,
+                ..USUAL
+            },
             Self::Disks => Mix {
                 kinds: &[SlowDisk, SlowDisk, BrokenDisk, Crash, Loss],
                 ephemeral: 0.0,
@@ -199,8 +210,20 @@ impl Profile {
                 hub: true,
                 ..USUAL
             },
+            Self::Calls => Mix {
+                kinds: &[
+                    Crash, Crash, Crash, Cut, Cut, Loss, Bursts, Delay, Corrupt, Copies, Echoes, Roam,
+                    Suspend, Stuck, Deaf, Slow, SlowDisk,
+                ],
+                large: (0.1, 300_000),
+                calls: 0.8,
+                longest: 600,
+                ephemeral: 0.2,
+                ..USUAL
+            },
             Self::Calm => Mix { faults: (0, 0), ephemeral: 0.3, imperfect: false, ..USUAL },
             Self::Rollback => Mix {
+                calls: 0.0,
                 kinds: &[Rollback, Loss, Cut, Crash],
                 faults: (10, 20),
                 ephemeral: 0.0,

@@ -140,8 +140,8 @@ impl fmt::Display for Report {
         writeln!(f, "seed {seed}, profile {profile}: {at} in {steps} steps, {datagrams} datagrams")?;
         write!(
             f,
-            "{} messages: {} delivered, {} unknown, {} expired or cancelled",
-            totals.sent, totals.delivered, totals.unknown, totals.withdrawn
+            "{} messages: {} delivered, {} unknown, {} expired or cancelled; of them {} calls, {} with a reply",
+            totals.sent, totals.delivered, totals.unknown, totals.withdrawn, totals.calls, totals.replies
         )?;
         for finding in &self.findings {
             write!(f, "\nVIOLATION  {finding}")?;

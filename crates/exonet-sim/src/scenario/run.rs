@@ -8,7 +8,7 @@ use exonet_proto::node::{MessageKey, Outcome, Outgoing};
 
 use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, SETTLES_WITHIN, Scenario, What, Withdraw};
 use crate::check::short;
-use crate::{Disk, LinkConfig, NodeIndex, Violation, World};
+use crate::{Disk, LinkConfig, NodeIndex, Serving, Violation, World};
 
 /// A streamed message is written in so many pieces.
 const PIECES: u32 = 10;
@@ -61,8 +61,8 @@ struct Run<'a> {
     next_due: u64,
     /// How often each node's process was started.
     boots: Vec<u32>,
-    /// Who has sent to whom.
-    pairs: BTreeSet<(usize, usize)>,
+    /// Who has sent to whom; true: and who has called whom.
+    pairs: BTreeSet<(usize, usize, bool)>,
     coverage: Coverage,
 }
 
@@ -76,6 +76,7 @@ impl<'a> Run<'a> {
         for plan in &scenario.nodes {
             let node = world.add_on(plan.config.clone(), plan.disk.clone());
             world.set_clock(node, plan.clock);
+            world.serve(node, plan.serving.unwrap_or_default());
         }
         for ((a, b), link) in &scenario.links {
             world.set_link(NodeIndex(*a), NodeIndex(*b), link.clone());
@@ -115,6 +116,8 @@ impl<'a> Run<'a> {
             ("early_slowed", covered.early_slowed),
             ("early_challenged", covered.early_challenged),
             ("stamps_astray", covered.stamps_astray),
+            ("calls_interrupted", covered.calls_interrupted),
+            ("replies_forgotten", covered.replies_forgotten),
         ] {
             self.coverage.add(what, times);
         }
@@ -323,26 +326,29 @@ impl<'a> Run<'a> {
     }
 
     fn send(&mut self, place: usize) {
-        let Some(Action { what: What::Send { from, to, size, priority, deadline, withdraw, .. }, .. }) =
-            self.action(place)
+        let Some(Action {
+            what: What::Send { from, to, size, call, priority, deadline, withdraw, .. }, ..
+        }) = self.action(place)
         else {
             return;
         };
         let deadline = deadline.map(|after| self.world.clock(NodeIndex(*from)).mono + after);
         let message = Outgoing { priority: *priority, deadline, ..Outgoing::default() };
-        let Some(sent) = self.submit(*from, *to, *size, message) else { return };
+        let Some(sent) = self.submit((*from, *to, *call), *size, message) else { return };
         if let Some(how) = withdraw {
             let (Withdraw::Cancel(after) | Withdraw::Abandon(after)) = how;
             self.plan(self.world.now() + *after, Due::Withdraw(sent, *how));
         }
     }
 
-    fn submit(&mut self, from: usize, to: usize, size: u32, message: Outgoing) -> Option<Sent> {
+    fn submit(&mut self, pair: (usize, usize, bool), size: u32, message: Outgoing) -> Option<Sent> {
+        let (from, to, call) = pair;
         if !self.world.is_up(NodeIndex(from)) {
             return None;
         }
-        self.pairs.insert((from, to));
-        match self.world.send_as(NodeIndex(from), NodeIndex(to), size as usize, message) {
+        self.pairs.insert(pair);
+        let submit = if call { World::call_as } else { World::send_as };
+        match submit(&mut self.world, NodeIndex(from), NodeIndex(to), size as usize, message) {
             Ok(sent) => Some(self.sent(from, sent)),
             Err(_) => {
                 self.coverage.add("refused_messages", 1);
@@ -355,7 +361,7 @@ impl<'a> Run<'a> {
         if !self.world.is_up(NodeIndex(from)) {
             return;
         }
-        self.pairs.insert((from, to));
+        self.pairs.insert((from, to, false));
         let Ok(sent) = self.world.send_stream(NodeIndex(from), NodeIndex(to), u64::from(len)) else {
             self.coverage.add("refused_messages", 1);
             return;
@@ -389,13 +395,11 @@ impl<'a> Run<'a> {
     fn ends(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
         self.heal();
         self.settle(findings)?;
-        let pairs: Vec<(usize, usize)> = std::mem::take(&mut self.pairs).into_iter().collect();
+        let pairs: Vec<_> = std::mem::take(&mut self.pairs).into_iter().collect();
         // What envelopes of a dead incarnation carry ends Unknown, once; after that there are none.
         for last in [false, true] {
-            let sent: Vec<Sent> = pairs
-                .iter()
-                .filter_map(|(from, to)| self.submit(*from, *to, 100, Outgoing::default()))
-                .collect();
+            let sent: Vec<Sent> =
+                pairs.iter().filter_map(|pair| self.submit(*pair, 100, Outgoing::default())).collect();
             self.settle(findings)?;
             let outcome = |sent: &&Sent| self.world.ledger.outcome_of(sent.number);
             let failed = sent.iter().filter(|sent| outcome(sent) != Some(Outcome::Delivered)).count();
@@ -421,6 +425,10 @@ impl<'a> Run<'a> {
             nodes.iter().filter_map(|node| self.world.id(*node).zip(self.world.address(*node))).collect();
         self.world.give_up_the_gone();
         for node in nodes {
+            // What was never to be answered is dropped; from now on everything is answered.
+            let serving = self.scenario.nodes.get(node.0).and_then(|plan| plan.serving).unwrap_or_default();
+            self.world.serve(node, Serving { never: 0.0, ..serving });
+            self.world.drop_calls(node);
             self.world.with(node, |node, now| {
                 for (id, address) in &places {
                     node.keep_alive(now, id, None);
