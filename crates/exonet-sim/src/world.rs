@@ -747,9 +747,13 @@ impl World {
 
     /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
     fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
-        let patience = self.hosts.get(&sender.0).and_then(|host| host.config.give_up_after);
-        let since = self.ledger.since(waiting.number);
-        let impatient = patience.zip(since).is_some_and(|(patience, since)| since + patience <= self.now);
+        let impatient = self.hosts.get(&sender.0).zip(self.ledger.since(waiting.number)).is_some_and(
+            |(Host { config, life, .. }, since)| {
+                // The sender's patience runs by the sender's clock.
+                let doubted = life.clock.read(self.now).mono.since(life.clock.read(since).mono);
+                config.give_up_after.is_some_and(|patience| patience <= doubted)
+            },
+        );
         let delivered = self.ledger.is_taken(waiting.number);
         let explained =
             id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
