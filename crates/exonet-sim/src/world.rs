@@ -741,9 +741,12 @@ impl World {
 
     /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
     fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
-        let patience = self.hosts.get(&sender.0).and_then(|host| host.config.give_up_after);
         let since = self.ledger.since(waiting.number);
-        let impatient = patience.zip(since).is_some_and(|(patience, since)| since + patience <= self.now);
+        // As its own clock counts.
+        let impatient = self.hosts.get(&sender.0).zip(since).is_some_and(|(host, since)| {
+            let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
+            host.config.give_up_after.is_some_and(|patience| since + patience <= now)
+        });
         let delivered = self.ledger.is_taken(waiting.number);
         let explained =
             id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
