@@ -747,13 +747,12 @@ impl World {
 
     /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
     fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
-        let impatient = self.hosts.get(&sender.0).zip(self.ledger.since(waiting.number)).is_some_and(
-            |(Host { config, life, .. }, since)| {
-                // The sender's patience runs by the sender's clock.
-                let doubted = life.clock.read(self.now).mono.since(life.clock.read(since).mono);
-                config.give_up_after.is_some_and(|patience| patience <= doubted)
-            },
-        );
+        let since = self.ledger.since(waiting.number);
+        // As its own clock counts.
+        let impatient = self.hosts.get(&sender.0).zip(since).is_some_and(|(host, since)| {
+            let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
+            host.config.give_up_after.is_some_and(|patience| since + patience <= now)
+        });
         let delivered = self.ledger.is_taken(waiting.number);
         let explained =
             id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));

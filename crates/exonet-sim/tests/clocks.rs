@@ -5,7 +5,8 @@
 mod common;
 
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
-use exonet_sim::{ClockConfig, World};
+use exonet_proto::node::{Config, Outcome};
+use exonet_sim::{ClockConfig, LinkConfig, World};
 
 const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
@@ -92,4 +93,17 @@ fn everything_arrives_once_whenever_clocks_are_set() {
         settled(&mut world, 60 * SECOND, name);
         all_delivered(&world, name);
     }
+}
+
+/// Patience is measured by the clock of who has it.
+#[test]
+fn a_sender_whose_clock_runs_fast_gives_up_in_its_own_time() {
+    let mut world = World::new(1, LinkConfig { loss: 1.0, ..LinkConfig::perfect(10 * MS) });
+    let patient = Config { give_up_after: Some(120 * SECOND), ..open() };
+    let (a, b) = (world.add(patient, false), world.add(open(), true));
+    world.set_clock(a, ClockConfig { drift_ppm: 200, ..ClockConfig::default() });
+    let number = world.send(a, b, 100).unwrap();
+    world.run_for(120 * SECOND);
+    assert_eq!(world.ledger.outcome_of(number), Some(Outcome::Unknown));
+    assert_eq!(world.ledger.violations(), []);
 }
