@@ -163,7 +163,7 @@ impl Host {
     pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
         if self.reads {
             while self.life.is_hungry()
-                && let Some(incoming) = self.node.recv(now)
+                && let Some(incoming) = self.node.recv(now).or_else(|| self.node.take_any_call(now))
             {
                 self.life.bite();
                 self.incoming(now, &incoming, ledger);

@@ -703,11 +703,11 @@ impl World {
         let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
         while let Some(event) = host.node.poll_event() {
             match event {
-                Event::Outcome { key, outcome, id, .. } => {
+                Event::Outcome { key, outcome, id, late } => {
                     host.writing.remove(&key);
-                    outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id)));
+                    outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id, late)));
                 }
-                Event::Reply { key, status, body } if host.waiting.contains_key(&key) => {
+                Event::Reply { key, status, body, .. } if host.waiting.contains_key(&key) => {
                     let Some(call) = host.waiting.remove(&key) else { continue };
                     match body {
                         ReplyBody::Whole(body) => replies.push((call.number, status, body)),
@@ -733,8 +733,11 @@ impl World {
             self.trace.tell(self.now, index.0, format_args!("has the reply to m{call}, {status}"));
             self.ledger.replied(call, status, body::number_of(&[], &body));
         }
-        for (waiting, outcome, id) in outcomes {
-            let explained = outcome == Outcome::Unknown && self.explains_unknown(index, waiting, id);
+        for (waiting, outcome, id, late) in outcomes {
+            // A call that has left ends at its deadline.
+            let ended = late && waiting.call;
+            let explained =
+                outcome == Outcome::Unknown && (ended || self.explains_unknown(index, waiting, id));
             let what = format_args!("hears that m{} is {outcome:?}", waiting.number);
             self.trace.tell(self.now, index.0, what);
             self.ledger.outcome(waiting.number, outcome, id, explained);

@@ -10,7 +10,8 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use common::{MS, SECOND, all_delivered, bad_link, settled};
 use exonet_proto::node::{
-    CancelError, Config, Early, Event, Limits, Outcome, Outgoing, ReplyBody, Status, TOO_LARGE,
+    BodyWrite, CallId, CancelError, Config, Early, Event, IncomingBody, Limits, NO_SUCH_METHOD, Outcome,
+    Outgoing, ReplyBody, Status, TOO_LARGE,
 };
 use exonet_sim::{LinkConfig, NodeIndex, Serving, World};
 
@@ -322,6 +323,100 @@ fn a_call_that_has_not_left_expires_or_is_cancelled() {
 }
 
 #[test]
+fn a_call_that_has_left_ends_at_its_deadline() {
+    let how = Serving { within: Duration::ZERO, never: 1.0, ..Serving::default() };
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), how);
+    let deadline = Some(world.now() + SECOND);
+    let (call, _) = world.call_as(a, b, 20, Outgoing { deadline, ..Outgoing::default() }).unwrap();
+    world.run_for(999 * MS);
+    assert_eq!(world.ledger.outcome_of(call), None);
+    world.run_for(2 * MS);
+    assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Unknown));
+    world.drop_calls(b);
+    quiet(&mut world, "late");
+    assert_eq!(world.node(a).unwrap().stats().calls_unknown, 1);
+}
+
+#[test]
+fn calls_wait_apart_by_method_and_are_refused_without_running() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), Serving::default());
+    world.set_reads(b, false);
+    let (id, at) = (world.id(b).unwrap(), world.address(b).unwrap());
+    let tagged = |tag: &'static str, size| Outgoing {
+        tag: tag.into(),
+        body: vec![7; size].into(),
+        ..Outgoing::default()
+    };
+    world.with(a, |node, now| {
+        for (method, size) in [("one", 1), ("two", 2), ("none", 3_000_000), ("none", 30), ("one", 4)] {
+            node.call(now, id, &[at], tagged(method, size)).unwrap();
+        }
+        node.send(now, id, &[at], tagged("one", 5)).unwrap();
+    });
+    world.run_for(SECOND);
+    let mut called: Vec<_> =
+        world.events(b).into_iter().filter(|e| matches!(e, Event::Called { .. })).collect();
+    called.sort_by_key(|event| format!("{event:?}"));
+    assert_eq!(called, ["none", "one", "two"].map(|method| Event::Called { method: method.into() }));
+    world.with(b, |node, now| {
+        node.refuse_calls(now, &"none".into());
+        assert_eq!(node.stats().computing, 0, "refused");
+        let message = node.recv(now).unwrap();
+        assert_eq!((message.call, node.recv(now)), (None, None));
+        for (method, sizes) in [("two", &[2][..]), ("one", &[1, 4])] {
+            for size in sizes {
+                let incoming = node.take_call(now, &method.into()).unwrap();
+                assert_eq!(
+                    (&incoming.tag, &incoming.body),
+                    (&method.into(), &IncomingBody::Whole(vec![7; *size].into()))
+                );
+                assert!(node.reply(now, incoming.call.unwrap(), 0, Bytes::new()));
+            }
+            assert_eq!(node.take_call(now, &method.into()), None);
+        }
+        assert_eq!(node.take_any_call(now), None);
+    });
+    world.run_for(SECOND);
+    let mut replies: Vec<_> = world
+        .events(a)
+        .into_iter()
+        .filter_map(|event| match event {
+            Event::Reply { status, .. } => Some(status),
+            _ => None,
+        })
+        .collect();
+    replies.sort_unstable();
+    assert_eq!(replies, [0, 0, 0, NO_SUCH_METHOD, NO_SUCH_METHOD]);
+    quiet(&mut world, "answered");
+}
+
+#[test]
+fn a_call_may_be_written_as_it_goes_and_answered_before_its_end() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), Serving::default());
+    world.set_reads(b, false);
+    let (id, at) = (world.id(b).unwrap(), world.address(b).unwrap());
+    let len = 20_000_000;
+    let key = world
+        .with(a, |node, now| node.call_stream(now, id, &[at], Outgoing::default(), len).unwrap())
+        .unwrap();
+    let mut data = Bytes::from(vec![7; 6_000_000]);
+    world.with(a, |node, now| node.body_write(now, key, &mut data));
+    assert!(!data.is_empty(), "no more than the window");
+    world.run_for(SECOND);
+    let incoming = world.with(b, |node, now| node.take_any_call(now).unwrap()).unwrap();
+    assert_eq!(incoming.body, IncomingBody::Stream { len });
+    assert!(world.with(b, |node, now| node.cut(now, incoming.key)).unwrap());
+    world.run_for(SECOND);
+    assert!(world.events(a).contains(&Event::BodyWritable { key }), "who writes learns that it is in vain");
+    assert_eq!(world.with(a, |node, now| node.body_write(now, key, &mut data)), Some(BodyWrite::Gone));
+    assert!(world.with(b, |node, now| node.reply(now, incoming.call.unwrap(), 3, Bytes::new())).unwrap());
+    world.run_for(SECOND);
+    let replied = world.events(a).iter().any(|event| matches!(event, Event::Reply { status: 3, .. }));
+    assert!(replied);
+    quiet(&mut world, "cut");
+}
+
+#[test]
 fn a_call_that_is_given_up_ends_unknown_and_its_reply_is_dropped() {
     for reply in [20, 5_000, 1_500_000] {
         let how = Serving { within: 100 * MS, size: reply, ..Serving::default() };
@@ -400,19 +495,24 @@ fn only_a_call_that_was_taken_is_answered_and_only_once() {
     let tagged = Outgoing { tag: (&b"method"[..]).into(), ..Outgoing::default() };
     let key = world.with(a, |node, now| node.call(now, id, &[at], tagged).unwrap()).unwrap();
     world.run_for(50 * MS);
+    let Some(Status::InDoubt { id: sent, .. }) = world.node(a).map(|node| node.status(key)) else {
+        panic!("it has left")
+    };
+    let caller = world.id(a).unwrap();
     world.with(b, |node, now| {
-        let incoming = node.accept(now).unwrap();
-        let call = incoming.call.unwrap();
-        assert_eq!((call.s, &incoming.tag[..]), (incoming.id.s, &b"method"[..]));
+        assert_eq!(node.recv(now), None, "a call is no message");
+        assert_eq!(node.take_call(now, &Bytes::from_static(b"other")), None);
+        let call = CallId { caller, s: sent.s };
         assert!(!node.reply(now, call, 0, Bytes::new()), "not taken yet");
-        assert!(node.done(now, incoming.key));
+        let incoming = node.take_call(now, &Bytes::from_static(b"method")).unwrap();
+        assert_eq!((incoming.call, &incoming.tag[..]), (Some(call), &b"method"[..]));
         assert!(node.reply(now, call, 7, Bytes::from_static(b"once")));
         assert!(!node.reply(now, call, 8, Bytes::from_static(b"twice")));
         assert!(!node.drop_call(now, call));
     });
     world.run_for(50 * MS);
     let body = ReplyBody::Whole(Bytes::from_static(b"once"));
-    assert!(world.events(a).contains(&Event::Reply { key, status: 7, body }));
+    assert!(world.events(a).contains(&Event::Reply { key, id: sent, status: 7, body }));
     quiet(&mut world, "once");
 }
 
@@ -428,12 +528,13 @@ fn a_reply_that_is_longer_than_the_caller_takes_says_so() {
         // At first its server does not know how much it takes.
         world.run_for(if early { 11 * MS } else { SECOND });
         world.with(b, |node, now| {
-            let call = node.recv(now).unwrap().call.unwrap();
+            let call = node.take_any_call(now).unwrap().call.unwrap();
             assert!(node.reply(now, call, 0, vec![0; 5_000].into()));
         });
         world.run_for(SECOND);
-        let body = ReplyBody::Whole(Bytes::new());
-        assert!(world.events(a).contains(&Event::Reply { key, status: TOO_LARGE, body }), "early {early}");
+        let body = &ReplyBody::Whole(Bytes::new());
+        let said = |event: &Event| matches!(event, Event::Reply { key: k, status: TOO_LARGE, body: b, .. } if *k == key && b == body);
+        assert!(world.events(a).iter().any(said), "early {early}");
     }
     quiet(&mut world, "too large");
 }

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use bytes::{Buf, Bytes, BytesMut};
-use exonet_proto::node::{BodyRead, DeliveryKey, IncomingBody};
+use exonet_proto::node::{BodyRead, DeliveryKey, IncomingBody, ReplyBody};
 use tokio::io::{AsyncRead, ReadBuf};
 
 use crate::engine::Phase;
@@ -21,16 +21,26 @@ use crate::shared::Shared;
 pub struct Body {
     len: u64,
     ready: Bytes,
-    stream: Option<Stream>,
+    stream: Option<Box<Stream>>,
 }
 
 /// The rest of a body that is still coming.
 struct Stream {
     shared: Arc<Shared>,
     key: DeliveryKey,
-    /// Take the message at its end; otherwise a [`crate::Delivery`] does.
-    takes: bool,
+    whose: Whose,
     state: StreamState,
+}
+
+/// Who takes a message whose body is read, and what becomes of the rest.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Whose {
+    /// The end takes the message; dropped before, it is handed out again.
+    Reader,
+    /// A [`crate::Delivery`] sees to it.
+    Guard,
+    /// The end takes the call or reply, and so does whoever drops it before: the rest is not wanted.
+    Call,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -45,10 +55,22 @@ impl Body {
         match body {
             IncomingBody::Whole(ready) => Self { len: ready.len() as u64, ready, stream: None },
             IncomingBody::Stream { len } => {
-                let stream = Stream { shared: Arc::clone(shared), key, takes, state: StreamState::Coming };
-                Self { len, ready: Bytes::new(), stream: Some(stream) }
+                Self::stream(shared, key, len, if takes { Whose::Reader } else { Whose::Guard })
             }
         }
+    }
+
+    /// Of a call, or of the reply to one.
+    pub(crate) fn of_call(shared: &Arc<Shared>, body: ReplyBody) -> Self {
+        match body {
+            ReplyBody::Whole(ready) => Self { len: ready.len() as u64, ready, stream: None },
+            ReplyBody::Stream { delivery, len } => Self::stream(shared, delivery, len, Whose::Call),
+        }
+    }
+
+    fn stream(shared: &Arc<Shared>, key: DeliveryKey, len: u64, whose: Whose) -> Self {
+        let stream = Stream { shared: Arc::clone(shared), key, whose, state: StreamState::Coming };
+        Self { len, ready: Bytes::new(), stream: Some(Box::new(stream)) }
     }
 
     /// Bytes in all, read or not.
@@ -62,7 +84,8 @@ impl Body {
     }
 
     /// Whether it is read as it comes. Then the message is delivered when its end has been read, and a body
-    /// that is dropped before is handed out again later, from the start.
+    /// that is dropped before is handed out again later, from the start. Of a [call](crate::Request) or a
+    /// [reply](crate::Reply) that is dropped before, the rest is not wanted, and does not come.
     pub const fn is_stream(&self) -> bool {
         self.stream.is_some()
     }
@@ -124,7 +147,7 @@ impl Stream {
             StreamState::Ended => return Poll::Ready(Ok(None)),
             StreamState::Failed(error) => return Poll::Ready(Err(error)),
         }
-        let (key, takes) = (self.key, self.takes);
+        let (key, takes) = (self.key, self.whose != Whose::Guard);
         let (read, replaced) = self.shared.step_calmly(|engine, now| {
             if engine.phase >= Phase::Stopped {
                 return (Err(BodyError::Closed), None);
@@ -155,10 +178,14 @@ impl Stream {
 
 impl Drop for Stream {
     fn drop(&mut self) {
-        if self.takes && self.state == StreamState::Coming {
-            let waker = self.shared.step_calmly(|engine, now| engine.release(now, self.key));
-            drop(waker);
+        if self.whose == Whose::Guard || self.state != StreamState::Coming {
+            return;
         }
+        let waker = self.shared.step_calmly(|engine, now| match self.whose {
+            Whose::Call => engine.cut(now, self.key),
+            _ => engine.release(now, self.key),
+        });
+        drop(waker);
     }
 }
 

@@ -133,7 +133,9 @@ impl Builder {
         let now = clock.now();
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let (queue_limit, max_datagram) = (self.config.limits.queued_messages, self.config.max_datagram);
-        let core = Core::new(self.config, key, boot, seed, now);
+        // What nobody serves is refused by the engine.
+        let config = Config { serves: true, ..self.config };
+        let core = Core::new(config, key, boot, seed, now);
         let engine = Engine::new(core, queue_limit, trace);
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);

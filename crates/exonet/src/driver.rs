@@ -154,7 +154,7 @@ impl Driver {
                 }
             });
             self.happened = true;
-            self.woke |= todo.readable || !self.wakes.is_empty();
+            self.woke |= todo.readable || todo.called || !self.wakes.is_empty();
             // The driver is here.
             todo.driver = false;
             self.shared.see_to(todo);

@@ -13,6 +13,7 @@ use exonet_proto::node::{
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
 
+use crate::calls::Calls;
 use crate::receipts::{Receipts, Settled, SlotIndex};
 use crate::room::Room;
 use crate::trace::Trace;
@@ -38,6 +39,8 @@ pub(crate) struct Todo {
     pub(crate) settled: bool,
     /// A message waits for a receiver.
     pub(crate) readable: bool,
+    /// Who serves calls has been woken.
+    pub(crate) called: bool,
     /// Room was made that the core says nothing of.
     freed: bool,
 }
@@ -56,6 +59,7 @@ pub(crate) struct Engine {
     /// Peers to be admitted or not, for the driver.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
     pub(crate) room: Room,
+    pub(crate) calls: Calls,
     writers: BTreeMap<MessageKey, Option<Waker>>,
     readers: BTreeMap<DeliveryKey, Waker>,
     pings: BTreeMap<u64, oneshot::Sender<Option<Duration>>>,
@@ -75,6 +79,7 @@ impl Engine {
             batch: None,
             asks: Vec::new(),
             room: Room::new(queue_limit),
+            calls: Calls::default(),
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
             pings: BTreeMap::new(),
@@ -94,7 +99,7 @@ impl Engine {
             if let Some(trace) = &mut self.trace {
                 trace.event(now, &event);
             }
-            self.on_event(&event, &mut todo, wakes);
+            self.on_event(now, event, &mut todo, wakes);
         }
         if todo.freed {
             // The core tells of room that a STATE made, and only where it refused a message itself.
@@ -111,8 +116,8 @@ impl Engine {
         todo
     }
 
-    fn on_event(&mut self, event: &Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
-        match *event {
+    fn on_event(&mut self, now: Now, event: Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
+        match event {
             Event::Outcome { key, outcome, id, late } => {
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
                 wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
@@ -120,8 +125,14 @@ impl Engine {
                     wakes.extend(self.writers.remove(&key).flatten());
                 }
             }
-            // Nothing here calls.
-            Event::Reply { .. } => {}
+            Event::Reply { key, id, status, body } => {
+                todo.freed |= self.room.has_promises();
+                self.replied(now, key, status, body);
+                let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
+                wakes.extend(self.receipts.settle(key, settled));
+                wakes.extend(self.leave_writable(key));
+            }
+            Event::Called { method } => todo.called |= self.called(now, &method),
             Event::Readable => todo.readable = true,
             Event::Sendable { peer } => self.room.serve(&mut self.core, &peer),
             Event::BodyWritable { key } => {
@@ -211,12 +222,17 @@ impl Engine {
             None => self.core.send(now, peer, hints, outgoing)?,
             Some(len) => self.core.send_stream(now, peer, hints, outgoing, len)?,
         };
-        if stream.is_some() {
+        Ok((self.queued(key, &peer, stream.is_some()), key))
+    }
+
+    /// The core has taken a message.
+    pub(crate) fn queued(&mut self, key: MessageKey, peer: &NodeId, streamed: bool) -> SlotIndex {
+        if streamed {
             self.writers.insert(key, None);
         }
         let slot = self.receipts.open(key);
-        self.room.serve(&mut self.core, &peer);
-        Ok((slot, key))
+        self.room.serve(&mut self.core, peer);
+        slot
     }
 
     /// Promises a place in the queue.
@@ -316,6 +332,11 @@ impl Engine {
         if self.phase < Phase::Stopped {
             self.core.release(now, key);
         }
+        self.leave_readable(key)
+    }
+
+    /// The reader is gone.
+    pub(crate) fn leave_readable(&mut self, key: DeliveryKey) -> Option<Waker> {
         self.readers.remove(&key)
     }
 
@@ -356,6 +377,7 @@ impl Engine {
         if self.phase == Phase::Open {
             self.phase = Phase::Closing;
             self.core.close(now);
+            self.calls.end();
         }
     }
 
@@ -393,6 +415,7 @@ impl Engine {
         wakes.extend(core::mem::take(&mut self.writers).into_values().flatten());
         wakes.extend(core::mem::take(&mut self.readers).into_values());
         self.pings.clear();
+        self.calls.end();
         self.room.turn_away();
         true
     }

@@ -4,9 +4,11 @@ use core::time::Duration;
 use std::io;
 
 use exonet_proto::NodeId;
-use exonet_proto::node::SendError as CoreError;
+use exonet_proto::node::{CallId, SendError as CoreError};
 
+use crate::body::Body;
 use crate::state::StateError;
+use crate::status::ReplyStatus;
 
 /// Why a node could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -114,6 +116,100 @@ pub enum SendFromError {
         /// Bytes that were announced.
         len: u64,
     },
+}
+
+/// How a call ended that has no reply.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum CallError {
+    /// It was not accepted, and certainly does not run.
+    #[error(transparent)]
+    Refused(#[from] SendError),
+    /// It was answered by a failure: by what serves it, or in its stead.
+    #[error("the call {id} failed: {status}")]
+    Failed {
+        /// Which call.
+        id: CallId,
+        /// Not zero; [`ReplyStatus::has_not_run`] tells of some.
+        status: ReplyStatus,
+        /// What more is said.
+        body: Body,
+    },
+    /// Its deadline came before it left: it certainly does not run.
+    #[error("the call expired before it left")]
+    Expired,
+    /// It was withdrawn before it left, or is larger than the peer turned out to take: it certainly does not run.
+    #[error("the call was cancelled before it left")]
+    Cancelled,
+    /// It runs once or not at all, and nobody here will know which.
+    #[error("the call{} has no known end: {why}", Named(id.as_ref()))]
+    Unknown {
+        /// Its name at the server, under which to find out; None: the node broke down before the call ended.
+        id: Option<CallId>,
+        /// Why that is not known.
+        why: Why,
+    },
+    /// The reader that was to give the body failed or ended early. The call has been withdrawn: it has not run, unless
+    /// its handler acts before it has read all.
+    #[error("the call has no body: {0}")]
+    Body(#[source] SendFromError),
+}
+
+impl CallError {
+    /// Whether the call has certainly not run, so that it may be made again.
+    pub const fn has_not_run(&self) -> bool {
+        match self {
+            Self::Refused(_) | Self::Expired | Self::Cancelled => true,
+            Self::Failed { status, .. } => status.has_not_run(),
+            Self::Unknown { .. } | Self::Body(_) => false,
+        }
+    }
+}
+
+/// Why it is not known what became of a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Why {
+    /// Its deadline came after it had left.
+    #[error("its deadline has passed")]
+    Deadline,
+    /// It was given up here, after it had left.
+    #[error("it was given up")]
+    GivenUp,
+    /// This node was closed.
+    #[error("this node is closed")]
+    Closed,
+    /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned, or
+    /// this node's patience has ended.
+    #[error("one of the two sides no longer knows")]
+    Lost,
+}
+
+/// A call's name in a sentence, if it has one.
+struct Named<'a>(Option<&'a CallId>);
+
+impl core::fmt::Display for Named<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.0.map_or(Ok(()), |id| write!(f, " {id}"))
+    }
+}
+
+/// Why a method is not served.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// By this node, already.
+    #[error("the method {0:?} is served already")]
+    Served(String),
+    /// The name is longer than 255 bytes.
+    #[error("a method has at most 255 bytes, this has {0}")]
+    MethodTooLong(usize),
+    /// Not called within a tokio runtime.
+    #[error("a method must be served within a tokio runtime")]
+    NoRuntime,
+    /// The node is closing or has stopped.
+    #[error("the node is closed")]
+    Closed,
 }
 
 /// The node is closed and no message waits.

@@ -54,6 +54,8 @@
 mod allow;
 mod body;
 mod builder;
+mod call;
+mod calls;
 mod clock;
 mod driver;
 mod engine;
@@ -69,9 +71,11 @@ mod report;
 mod resolve;
 mod room;
 mod send;
+mod serve;
 mod shared;
 mod socket;
 pub mod state;
+mod status;
 mod timer;
 mod trace;
 mod turn;
@@ -79,7 +83,10 @@ mod turn;
 pub use allow::{Allow, Question};
 pub use body::Body;
 pub use builder::Builder;
-pub use error::{BodyError, BuildError, Closed, NotDelivered, SendError, SendFromError};
+pub use call::{Call, PendingCall, Reply};
+pub use error::{
+    BodyError, BuildError, CallError, Closed, NotDelivered, SendError, SendFromError, ServeError, Why,
+};
 pub use message::Message;
 pub use node::Node;
 pub use peer_addr::{PeerAddr, PeerAddrError};
@@ -87,10 +94,13 @@ pub use receipt::Receipt;
 pub use receipts::Settled;
 pub use receive::{Delivery, Received};
 pub use send::{BodyWriter, Permit};
+pub use serve::{Handler, Request, Serve, Serving};
+pub use status::{Answer, Failure, ReplyStatus};
 
 pub use exonet_proto::crypto::SecretKey;
 pub use exonet_proto::node::{
-    CancelError, Config, CongestionChoice, Limits, OpenMessage, Outcome, PeerStats, Priority, Stats, Status,
+    CallId, CancelError, Config, CongestionChoice, Limits, OpenMessage, Outcome, PeerStats, Priority, Stats,
+    Status,
 };
 pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
 

@@ -6,10 +6,9 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
-use bytes::BytesMut;
 use exonet_proto::NodeId;
 use exonet_proto::node::{OpenMessage, PeerStats, Stats};
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
 use crate::allow::Allow;
@@ -58,7 +57,7 @@ impl Node {
         Self { handle: Arc::new(Handle { shared }) }
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.handle.shared
     }
 
@@ -198,27 +197,14 @@ impl Node {
         len: u64,
         mut reader: impl AsyncRead + Unpin,
     ) -> Result<Receipt, SendFromError> {
-        const CHUNK: u64 = 256 << 10;
         let (receipt, mut writer) = self.send_stream(to, head, len).await?;
-        let mut buffer = BytesMut::new();
-        while writer.remaining() > 0 {
-            let most = usize::try_from(writer.remaining().min(CHUNK)).unwrap_or(usize::MAX);
-            buffer.reserve(most);
-            let read =
-                (&mut reader).take(most as u64).read_buf(&mut buffer).await.map_err(SendFromError::Read)?;
-            if read == 0 {
-                return Err(SendFromError::Short { read: len - writer.remaining(), len });
-            }
-            if writer.write_chunk(buffer.split().freeze()).await.is_err() {
-                break;
-            }
-        }
+        writer.copy(&mut reader).await?;
         Ok(receipt)
     }
 
     // ---- receiving
 
-    /// The next message; returning it delivers it, unless its body is still coming: that is delivered when it has
+    /// The next message, calls aside; returning it delivers it, unless its body is still coming: that is delivered when it has
     /// been read to its end.
     ///
     /// Cancel-safe, and may be called by many tasks: each message goes to one.
@@ -298,7 +284,8 @@ impl Node {
     /// Ends the node: refuses new work, waits until all is settled and peers have been told, for `deadline` at
     /// most, then stops. Returns what is still open; its receipts then say Cancelled or Unknown.
     ///
-    /// Received messages that wait can still be taken; then `recv` says [`Closed`].
+    /// Received messages that wait can still be taken; then `recv` says [`Closed`]. No further call is taken: those that
+    /// wait are refused, and those that run are waited for as well.
     pub async fn close(&self, deadline: Duration) -> Vec<OpenMessage> {
         let shared = self.shared();
         shared.step(|engine, now| engine.close(now));

@@ -111,6 +111,11 @@ fn counters(node: &str) -> Vec<(Counter, Figure)> {
         (counter!("exonet_stamps_stale_total", "node" => node.clone()), |s| s.stamps_stale),
         (counter!("exonet_stamps_astray_total", "node" => node.clone()), |s| s.stamps_astray),
         (counter!("exonet_stamps_ahead_total", "node" => node.clone()), |s| s.stamps_ahead),
+        (counter!("exonet_calls_total", "node" => node.clone()), |s| s.calls),
+        (counter!("exonet_calls_replied_total", "node" => node.clone()), |s| s.calls_replied),
+        (counter!("exonet_calls_unknown_total", "node" => node.clone()), |s| s.calls_unknown),
+        (counter!("exonet_calls_served_total", "node" => node.clone()), |s| s.calls_served),
+        (counter!("exonet_replies_forgotten_total", "node" => node.clone()), |s| s.replies_forgotten),
         (counter!("exonet_evictions_total", "node" => node.clone()), |s| s.evictions),
         (counter!("exonet_dropped_for_room_total", "node" => node), |s| s.dropped_for_room),
     ]
@@ -124,6 +129,7 @@ fn gauges(node: &str) -> Vec<(Gauge, Level)> {
         (gauge!("exonet_sender_records", "node" => node.clone()), |s| s.sender_records),
         (gauge!("exonet_receiver_records", "node" => node.clone()), |s| s.receiver_records),
         (gauge!("exonet_open_messages", "node" => node.clone()), |s| s.open_messages),
+        (gauge!("exonet_calls_computing", "node" => node.clone()), |s| s.computing),
         (gauge!("exonet_received_bytes", "node" => node), |s| s.received_bytes),
     ]
 }

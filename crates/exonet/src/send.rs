@@ -7,12 +7,12 @@ use core::task::{Context, Poll};
 use std::io;
 use std::sync::Arc;
 
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use exonet_proto::NodeId;
 use exonet_proto::node::{BodyWrite, MessageKey};
-use tokio::io::AsyncWrite;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-use crate::error::SendError;
+use crate::error::{SendError, SendFromError};
 use crate::message::Message;
 use crate::receipt::Receipt;
 use crate::shared::Shared;
@@ -20,9 +20,9 @@ use crate::shared::Shared;
 /// A place in a peer's queue. Dropped unused, it is given back and nothing has been queued.
 #[must_use = "a permit holds a place in the queue until it is used or dropped"]
 pub struct Permit {
-    shared: Arc<Shared>,
-    peer: NodeId,
-    hints: Box<[SocketAddr]>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) peer: NodeId,
+    pub(crate) hints: Box<[SocketAddr]>,
 }
 
 impl Permit {
@@ -90,6 +90,26 @@ impl BodyWriter {
         self.check(chunk.len())?;
         while !chunk.is_empty() {
             core::future::poll_fn(|cx| self.poll_bytes(cx, &mut chunk)).await?;
+        }
+        Ok(())
+    }
+
+    /// Writes all that is left, from `reader`. A message that is settled meanwhile is no error: its receipt tells.
+    pub(crate) async fn copy(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), SendFromError> {
+        const CHUNK: u64 = 256 << 10;
+        let len = self.left;
+        let mut buffer = BytesMut::new();
+        while self.left > 0 {
+            let most = usize::try_from(self.left.min(CHUNK)).unwrap_or(usize::MAX);
+            buffer.reserve(most);
+            let read =
+                (&mut *reader).take(most as u64).read_buf(&mut buffer).await.map_err(SendFromError::Read)?;
+            if read == 0 {
+                return Err(SendFromError::Short { read: len - self.left, len });
+            }
+            if self.write_chunk(buffer.split().freeze()).await.is_err() {
+                break;
+            }
         }
         Ok(())
     }

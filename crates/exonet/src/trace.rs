@@ -53,6 +53,7 @@ impl Trace {
             }
             Event::Stopped => self.line(now, "write_failed", format_args!("{{}}")),
             Event::Reply { .. }
+            | Event::Called { .. }
             | Event::Readable
             | Event::Sendable { .. }
             | Event::BodyWritable { .. }
@@ -70,7 +71,8 @@ impl Trace {
                     r#"{{"sent":{},"delivered":{},"unknown":{},"withdrawn":{},"received":{},"duplicates_suppressed":{},"#,
                     r#""datagrams_in":{},"bytes_in":{},"datagrams_out":{},"bytes_out":{},"packets_lost":{},"#,
                     r#""handshakes":{},"evictions":{},"peers":{},"sender_records":{},"receiver_records":{},"#,
-                    r#""open_messages":{},"received_bytes":{}}}"#
+                    r#""open_messages":{},"received_bytes":{},"calls":{},"calls_replied":{},"calls_unknown":{},"#,
+                    r#""calls_served":{},"computing":{}}}"#
                 ),
                 s.sent,
                 s.delivered,
@@ -89,7 +91,12 @@ impl Trace {
                 s.sender_records,
                 s.receiver_records,
                 s.open_messages,
-                s.received_bytes
+                s.received_bytes,
+                s.calls,
+                s.calls_replied,
+                s.calls_unknown,
+                s.calls_served,
+                s.computing
             ),
         );
     }

@@ -144,6 +144,8 @@ impl Node {
         let (replies, bytes) = self.replies.counts();
         let kept = sum(|peer| peer.inbound.server.recount().1 as u64);
         let kept_bytes = sum(|peer| peer.inbound.server.recount().2);
+        let computed = sum(|peer| peer.inbound.server.recount().0 as u64);
+        say("calls computed for all peers", self.replies.computing as u64, computed, true);
         say("replies", replies as u64, kept, true);
         say("bytes of replies counted", bytes, kept_bytes, true);
         say("bytes of replies", bytes, if replies > 1 { limits.reply_bytes as u64 } else { u64::MAX }, false);

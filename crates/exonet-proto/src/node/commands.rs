@@ -75,6 +75,7 @@ impl Node {
             self.look_again(key, at);
         }
         self.stats.sent += 1;
+        self.stats.calls += u64::from(role == Role::Call);
         self.touch(now, index);
         Ok(key)
     }
@@ -106,7 +107,7 @@ impl Node {
     /// Writes the next bytes of a message begun by [`Node::send_stream`].
     pub fn body_write(&mut self, now: Now, key: MessageKey, data: &mut Bytes) -> BodyWrite {
         let window = self.config.limits.body_window();
-        let Some(letter) = self.store.get_mut(key) else {
+        let Some(letter) = self.store.get_mut(key).filter(|letter| !letter.served) else {
             return BodyWrite::Gone;
         };
         let Some(peer) = self.peers.get_mut(letter.peer) else {
@@ -201,7 +202,10 @@ impl Node {
         }
         match outcome {
             Outcome::Delivered => self.stats.delivered += 1,
-            Outcome::Unknown => self.stats.unknown += 1,
+            Outcome::Unknown => {
+                self.stats.unknown += 1;
+                self.stats.calls_unknown += u64::from(letter.role == Role::Call);
+            }
             Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
         }
         let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
@@ -253,6 +257,9 @@ impl Node {
             let given_up = patience.map(|patience| since + patience);
             if passed && letter.bound.is_none() {
                 self.withdraw(now, key, Outcome::Expired);
+            } else if passed && letter.role == Role::Call {
+                letter.late = true;
+                self.withdraw(now, key, Outcome::Unknown);
             } else if given_up.is_some_and(|at| at <= now.mono) {
                 self.withdraw(now, key, Outcome::Unknown);
             } else {

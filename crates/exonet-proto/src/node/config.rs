@@ -141,8 +141,7 @@ pub struct Config {
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default true.
     pub early: bool,
-    /// The application answers calls by [`super::Node::reply`]. If not, a call is a message like any other, and is
-    /// answered by [`super::FAILED`] when it is taken. Default false.
+    /// The application takes calls by [`super::Node::take_call`] and answers them by [`super::Node::reply`]. If not, a call is a message like any other, and is answered by [`super::FAILED`] when it is taken. Default false.
     pub serves: bool,
     /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
     /// much silence of its caller. Default 5 min.

@@ -1,8 +1,10 @@
 //! What the application asks for: receiving.
 
+use bytes::Bytes;
+
 use super::Node;
 use super::calls::CallId;
-use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
+use super::event::{BodyRead, DeliveryKey, Incoming, IncomingBody};
 use super::inbox::{Arrived, ArrivedBody};
 use super::peer::Peers;
 use crate::time::Now;
@@ -10,50 +12,82 @@ use crate::wire::Role;
 
 impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
+    /// Calls wait apart if the node serves: see [`Node::take_call`].
     ///
-    /// None when nothing waits; [`Event::Readable`] says when something does again.
+    /// None when nothing waits; [`super::Event::Readable`] says when something does again.
     pub fn accept(&mut self, _now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.inbox.pop()?;
-            if !is_waited_for(&self.peers, &arrived) {
-                self.drop_stale(&arrived);
-                continue;
+            if is_waited_for(&self.peers, &arrived) {
+                return Some(self.hand_out(arrived));
             }
-            let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
-            let call = self.call_of(&arrived);
-            let body = match &arrived.body {
-                ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
-                ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
-            };
-            let (peer, s, streamed) = (arrived.peer, id.s, matches!(body, IncomingBody::Stream { .. }));
-            let key = self.inbox.hand_out(arrived);
-            if streamed && let Some(partial) = self.peers.get_mut(peer).and_then(|p| p.inbound.partial(s)) {
-                partial.stream = Some(key);
-            }
-            return Some(Incoming { key, id, call, tag, priority, body });
+            self.drop_stale(&arrived);
         }
     }
 
     /// The next message, taken at once; a streamed one still waits for [`Node::done`] after its end.
     pub fn recv(&mut self, now: Now) -> Option<Incoming> {
         loop {
-            if !self.inbox.front_is_whole()? {
-                return self.accept(now);
-            }
             let arrived = self.inbox.pop()?;
-            if !is_waited_for(&self.peers, &arrived) {
-                self.drop_stale(&arrived);
-                continue;
-            }
-            let call = self.call_of(&arrived);
-            if self.take(now, &arrived)
-                && let ArrivedBody::Whole(body) = arrived.body
-            {
-                let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
-                let body = IncomingBody::Whole(body);
-                return Some(Incoming { key: DeliveryKey(u64::MAX), id, call, tag, priority, body });
+            if let Some(incoming) = self.hand_over(now, arrived) {
+                return Some(incoming);
             }
         }
+    }
+
+    /// The next call of a method, as [`Node::recv`] gives messages. Calls that are not taken consume no slot, so that
+    /// their callers run out of them; other methods, and messages, are not held up.
+    ///
+    /// None when none waits; [`super::Event::Called`] says when one does again.
+    pub fn take_call(&mut self, now: Now, method: &Bytes) -> Option<Incoming> {
+        loop {
+            let arrived = self.inbox.pop_call(method)?;
+            if let Some(incoming) = self.hand_over(now, arrived) {
+                return Some(incoming);
+            }
+        }
+    }
+
+    /// As [`Node::take_call`], for an application that does not tell methods apart.
+    pub fn take_any_call(&mut self, now: Now) -> Option<Incoming> {
+        loop {
+            let arrived = self.inbox.pop_any_call()?;
+            if let Some(incoming) = self.hand_over(now, arrived) {
+                return Some(incoming);
+            }
+        }
+    }
+
+    /// Takes a message in one piece, hands a streamed one out. None: nobody waits for it any more.
+    fn hand_over(&mut self, now: Now, arrived: Arrived) -> Option<Incoming> {
+        if !is_waited_for(&self.peers, &arrived) {
+            self.drop_stale(&arrived);
+            return None;
+        }
+        if !matches!(arrived.body, ArrivedBody::Whole(_)) {
+            return Some(self.hand_out(arrived));
+        }
+        let call = self.call_of(&arrived);
+        let taken = self.take(now, &arrived);
+        let ArrivedBody::Whole(body) = arrived.body else { return None };
+        let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
+        let body = IncomingBody::Whole(body);
+        taken.then_some(Incoming { key: DeliveryKey(u64::MAX), id, call, tag, priority, body })
+    }
+
+    fn hand_out(&mut self, arrived: Arrived) -> Incoming {
+        let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
+        let call = self.call_of(&arrived);
+        let body = match &arrived.body {
+            ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
+            ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
+        };
+        let (peer, s, streamed) = (arrived.peer, id.s, matches!(body, IncomingBody::Stream { .. }));
+        let key = self.inbox.hand_out(arrived);
+        if streamed && let Some(partial) = self.peers.get_mut(peer).and_then(|p| p.inbound.partial(s)) {
+            partial.stream = Some(key);
+        }
+        Incoming { key, id, call, tag, priority, body }
     }
 
     /// Takes a message that was handed out: its slot is consumed, and it is delivered.
@@ -75,6 +109,12 @@ impl Node {
         self.take(now, &arrived)
     }
 
+    /// Takes a call, or a reply, that was handed out, whether or not it has been read to its end: the rest is not
+    /// wanted. Its sender counts it as delivered. False as [`Node::done`].
+    pub fn cut(&mut self, now: Now, key: DeliveryKey) -> bool {
+        self.inbox.take_back(key).is_some_and(|arrived| self.take(now, &arrived))
+    }
+
     /// Gives a message back: it is handed out again. Of a streamed one everything comes again from the start.
     pub fn release(&mut self, now: Now, key: DeliveryKey) {
         let Some(arrived) = self.inbox.take_back(key) else {
@@ -82,8 +122,8 @@ impl Node {
         };
         if matches!(arrived.body, ArrivedBody::Stream { .. }) {
             self.start_over(now, &arrived);
-        } else if self.inbox.give_back(arrived) {
-            self.events.push_back(Event::Readable);
+        } else {
+            self.events.extend(self.inbox.give_back(arrived, self.config.serves));
         }
     }
 

@@ -50,7 +50,8 @@ pub struct Outgoing {
     pub body: Bytes,
     /// Which goes first.
     pub priority: Priority,
-    /// When it need not leave any more. If it has left by then, its receipt is only marked late.
+    /// When it need not leave any more. If it has left by then, its receipt is only marked late; a call that has left
+    /// ends Unknown then, marked late.
     pub deadline: Option<Mono>,
     /// Whether it may leave beside the opening of a channel.
     pub early: Early,
@@ -115,14 +116,21 @@ pub enum Event {
     Reply {
         /// Which call.
         key: MessageKey,
-        /// Zero is success; [`super::FAILED`] and [`super::TOO_LARGE`] are said by the server's node, the rest by its
-        /// application.
+        /// Its name at both ends.
+        id: MessageId,
+        /// Zero is success; [`super::FAILED`], [`super::TOO_LARGE`] and [`super::NO_SUCH_METHOD`] are said by the
+        /// server's node, the rest by its application.
         status: u32,
         /// What it was answered with.
         body: ReplyBody,
     },
     /// Messages wait for [`super::Node::recv`]; said once until they have all been asked for.
     Readable,
+    /// A call waits for [`super::Node::take_call`], the first of its method that does.
+    Called {
+        /// The tag of the message that is the call.
+        method: Bytes,
+    },
     /// A peer's queue that refused a message has room again.
     Sendable {
         /// Whose queue.
@@ -286,8 +294,8 @@ pub enum IncomingBody {
 pub enum ReplyBody {
     /// All of it.
     Whole(Bytes),
-    /// To be read by [`super::Node::body_read`] to its end, and then [`super::Node::done`]. If it ends otherwise, the
-    /// call has run and its reply is lost.
+    /// To be read by [`super::Node::body_read`] to its end, and then [`super::Node::done`], or to be
+    /// [`cut`](super::Node::cut) short. If it ends otherwise, the call has run and its reply is lost.
     Stream {
         /// What it is read by.
         delivery: DeliveryKey,

@@ -148,7 +148,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let (mut tell, mut tight) = (false, false);
+        let mut tight = false;
         let mut replies = Vec::new();
         for (s, bytes) in entries {
             let Ok((head, role, at)) = read_head(bytes) else {
@@ -176,7 +176,7 @@ impl Node {
                     }
                     self.received += len + ARRIVED;
                     peer.inbound.waiting += len + ARRIVED;
-                    tell |= self.inbox.push(arrived);
+                    self.events.extend(self.inbox.push(arrived, self.config.serves));
                 }
             }
         }
@@ -184,7 +184,6 @@ impl Node {
             self.on_reply_message(now, arrived, s, status);
         }
         self.owe_state(now, index);
-        self.tell_readable(tell);
         if tight {
             self.reclaim(now);
         }
@@ -238,8 +237,7 @@ impl Node {
         if let Some(peer) = self.peers.get_mut(index) {
             peer.inbound.waiting += len + ARRIVED;
         }
-        let tell = self.inbox.push(arrived);
-        self.tell_readable(tell);
+        self.events.extend(self.inbox.push(arrived, self.config.serves));
     }
 
     /// A message that is read as it comes: its head is there.
@@ -260,8 +258,7 @@ impl Node {
         if let Role::Reply { s, status } = role {
             return self.on_reply_message(now, arrived, s, status);
         }
-        let tell = self.inbox.push(arrived);
-        self.tell_readable(tell);
+        self.events.extend(self.inbox.push(arrived, self.config.serves));
     }
 
     pub(super) fn on_have(&mut self, now: Now, index: u32, frame: &wire::Have<'_>) {
@@ -305,12 +302,6 @@ impl Node {
         let wait: Duration = self.config.max_ack_delay;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.inbound.owe_state(now.mono + wait);
-        }
-    }
-
-    fn tell_readable(&mut self, tell: bool) {
-        if tell {
-            self.events.push_back(Event::Readable);
         }
     }
 

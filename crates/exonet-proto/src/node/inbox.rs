@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use super::event::{DeliveryKey, Priority};
+use super::event::{DeliveryKey, Event, Priority};
 use crate::id::MessageId;
 use crate::wire::Role;
 
@@ -50,19 +50,54 @@ pub(super) enum ArrivedBody {
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
     ready: VecDeque<Arrived>,
+    /// Calls that the application is to answer, by method, and then in the order in which they came.
+    calls: BTreeMap<(Bytes, i64), Arrived>,
+    /// The least and the most of these places, both free.
+    places: (i64, i64),
     handed: BTreeMap<DeliveryKey, Arrived>,
     next_key: u64,
-    /// The application has been told that there is something.
+    /// The application has been told that there is a message.
     said: bool,
-    /// Messages in `ready` that nobody waits for any more.
+    /// Messages that wait and that nobody waits for any more.
     stale: usize,
 }
 
 impl Inbox {
-    /// True when the application should be told.
-    pub(super) fn push(&mut self, arrived: Arrived) -> bool {
+    /// What the application should be told. With `serves`, calls wait apart.
+    pub(super) fn push(&mut self, arrived: Arrived, serves: bool) -> Option<Event> {
+        if serves && arrived.role == Role::Call {
+            self.places.1 += 1;
+            return self.push_call(arrived, self.places.1);
+        }
         self.ready.push_back(arrived);
-        !std::mem::replace(&mut self.said, true)
+        self.say()
+    }
+
+    fn say(&mut self) -> Option<Event> {
+        (!std::mem::replace(&mut self.said, true)).then_some(Event::Readable)
+    }
+
+    fn push_call(&mut self, arrived: Arrived, place: i64) -> Option<Event> {
+        let method = arrived.tag.clone();
+        let first = self.first_call(&method).is_none();
+        self.calls.insert((method.clone(), place), arrived);
+        first.then_some(Event::Called { method })
+    }
+
+    fn first_call(&self, method: &Bytes) -> Option<i64> {
+        let its = self.calls.range((method.clone(), i64::MIN)..=(method.clone(), i64::MAX));
+        its.map(|((_, place), _)| *place).next()
+    }
+
+    /// The next call of a method.
+    pub(super) fn pop_call(&mut self, method: &Bytes) -> Option<Arrived> {
+        let place = self.first_call(method)?;
+        self.calls.remove(&(method.clone(), place))
+    }
+
+    /// The next call of the method that comes first.
+    pub(super) fn pop_any_call(&mut self) -> Option<Arrived> {
+        self.calls.pop_first().map(|(_, arrived)| arrived)
     }
 
     pub(super) fn pop(&mut self) -> Option<Arrived> {
@@ -88,37 +123,40 @@ impl Inbox {
 
     /// Takes out what nobody waits for, once that is an eighth of the queue.
     pub(super) fn sweep(&mut self, waited_for: impl Fn(&Arrived) -> bool) -> VecDeque<Arrived> {
-        if self.stale == 0 || self.stale * STALE_SHARE < self.ready.len() {
+        if self.stale == 0 || self.stale * STALE_SHARE < self.len() {
             return VecDeque::new();
         }
         self.stale = 0;
-        let (kept, gone) = self.ready.drain(..).partition(waited_for);
+        let (kept, mut gone): (_, VecDeque<_>) = self.ready.drain(..).partition(&waited_for);
         self.ready = kept;
         self.said &= !self.ready.is_empty();
+        let calls = std::mem::take(&mut self.calls).into_iter();
+        let (kept, stale): (BTreeMap<_, _>, BTreeMap<_, _>) = calls.partition(|(_, call)| waited_for(call));
+        self.calls = kept;
+        gone.extend(stale.into_values());
         gone
-    }
-
-    /// Whether the next message is in one piece. None: there is none.
-    pub(super) fn front_is_whole(&self) -> Option<bool> {
-        self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
     }
 
     /// Messages in one piece that have arrived and have not been taken.
     pub(super) fn pieces(&self) -> usize {
-        self.ready.iter().chain(self.handed.values()).filter(|arrived| arrived.held() > 0).count()
+        self.all().filter(|arrived| arrived.held() > 0).count()
     }
 
     /// Bytes of memory of all that has arrived and has not been taken.
     pub(super) fn held(&self) -> u64 {
-        self.ready.iter().chain(self.handed.values()).map(Arrived::held).sum()
+        self.all().map(Arrived::held).sum()
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Arrived> {
+        self.ready.iter().chain(self.calls.values()).chain(self.handed.values())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ready.len()
+        self.ready.len() + self.calls.len()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.ready.is_empty()
+        self.len() == 0
     }
 
     pub(super) fn hand_out(&mut self, arrived: Arrived) -> DeliveryKey {
@@ -136,9 +174,13 @@ impl Inbox {
         self.handed.remove(&key)
     }
 
-    /// Back to the head of the queue. True when the application should be told.
-    pub(super) fn give_back(&mut self, arrived: Arrived) -> bool {
+    /// Back to the head of the queue. What the application should be told.
+    pub(super) fn give_back(&mut self, arrived: Arrived, serves: bool) -> Option<Event> {
+        if serves && arrived.role == Role::Call {
+            self.places.0 -= 1;
+            return self.push_call(arrived, self.places.0);
+        }
         self.ready.push_front(arrived);
-        !std::mem::replace(&mut self.said, true)
+        self.say()
     }
 }

@@ -41,7 +41,7 @@ mod transmit;
 use peer::Peer;
 
 pub use audit::{Holding, Records};
-pub use calls::{CallId, FAILED, TOO_LARGE};
+pub use calls::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,

@@ -533,6 +533,7 @@ impl Node {
             sender_records: senders,
             receiver_records: receivers,
             open_messages: self.store.len(),
+            computing: self.replies.computing,
             waiting: self.inbox.len(),
             received_bytes: usize::try_from(self.received).unwrap_or(usize::MAX),
             ..self.stats

@@ -60,6 +60,14 @@ pub struct Stats {
     pub stamps_astray: u64,
     /// Such stamps beyond [`Limits::strays`](super::Limits::strays): what came under them ended Unknown.
     pub stamps_ahead: u64,
+    /// Calls made.
+    pub calls: u64,
+    /// Of these, replied to.
+    pub calls_replied: u64,
+    /// Of these, ended Unknown.
+    pub calls_unknown: u64,
+    /// Calls of others answered, by the application or in its stead.
+    pub calls_served: u64,
     /// Replies forgotten though their callers had not said that they have them.
     pub replies_forgotten: u64,
     /// Receiver records evicted.
@@ -76,6 +84,8 @@ pub struct Stats {
     pub receiver_records: usize,
     /// Now: messages queued or in doubt.
     pub open_messages: usize,
+    /// Now: calls that the application has and has not answered.
+    pub computing: usize,
     /// Now: messages in the receive queue.
     pub waiting: usize,
     /// Now: bytes received and not yet taken, and those set aside for messages that are partly there.

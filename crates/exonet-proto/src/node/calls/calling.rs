@@ -5,7 +5,7 @@ use core::net::SocketAddr;
 use super::super::Node;
 use super::super::event::{Event, MessageKey, Outcome, Outgoing, ReplyBody, SendError};
 use super::super::inbox::{Arrived, ArrivedBody};
-use crate::id::{NodeId, Slot};
+use crate::id::{MessageId, NodeId, Slot};
 use crate::message::Source;
 use crate::time::{Mono, Now};
 use crate::wire::{self, Role};
@@ -13,7 +13,8 @@ use crate::wire::{self, Role};
 impl Node {
     /// Calls `peer`: a message that is answered, and that runs there at most once. It ends with [`Event::Reply`], or
     /// with an [`Event::Outcome`] that is Expired, Cancelled or Unknown, and with one of them only; until then the key
-    /// is its own. What `peer` says is bounded by what it takes of messages.
+    /// is its own. Once it has left, its deadline ends it as Unknown. What `peer` says is bounded by what it takes of
+    /// messages.
     ///
     /// # Errors
     /// As [`Node::send`].
@@ -29,6 +30,21 @@ impl Node {
         self.submit(now, peer, hints, message, source, Role::Call)
     }
 
+    /// As [`Node::call`], with a body of `len` bytes that is written by [`Node::body_write`]; `head.body` is ignored.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn call_stream(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        head: Outgoing,
+        len: u64,
+    ) -> Result<MessageKey, SendError> {
+        self.submit(now, peer, hints, head, Source::stream(len), Role::Call)
+    }
+
     /// A call was delivered: its letter stays for the reply. False: it is no call.
     pub(in crate::node) fn await_reply(&mut self, now: Mono, index: u32, key: MessageKey) -> bool {
         let Some(letter) = self.store.get_mut(key).filter(|letter| letter.role == Role::Call) else {
@@ -36,6 +52,9 @@ impl Node {
         };
         let (Some(peer), Some((s, _))) = (self.peers.get_mut(index), letter.bound) else { return false };
         let wait = peer.link.pto() * 2;
+        if core::mem::take(&mut letter.writer_waits) {
+            self.events.push_back(Event::BodyWritable { key });
+        }
         peer.outbound.served(key, letter);
         peer.outbound.caller.delivered(now, s, wait);
         true
@@ -80,6 +99,7 @@ impl Node {
     fn replied(&mut self, now: Now, index: u32, s: Slot, status: u32, body: ReplyBody) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let Some(key) = peer.outbound.caller.get(s) else { return };
+        let Some((_, r)) = self.store.get(key).and_then(|letter| letter.bound) else { return };
         let Some(letter) = self.store.remove(key) else { return };
         if let Some(sender) = peer.outbound.sender.as_mut() {
             // Delivered, whether a STATE has said so or not.
@@ -90,7 +110,9 @@ impl Node {
         peer.outbound.note_idle(now.mono);
         self.deadlines.remove(&(letter.due, key));
         self.stats.delivered += 1;
-        self.events.push_back(Event::Reply { key, status, body });
+        self.stats.calls_replied += 1;
+        let id = MessageId { sender: self.id, r, s };
+        self.events.push_back(Event::Reply { key, id, status, body });
         self.say_sendable(index);
     }
 

@@ -37,6 +37,8 @@ impl fmt::Display for CallId {
 pub const FAILED: u32 = u32::MAX;
 /// Status of a reply: the call has run, and its reply is longer than the caller takes.
 pub const TOO_LARGE: u32 = u32::MAX - 1;
+/// Status of a reply: nobody serves this method, and the call has certainly not run.
+pub const NO_SUCH_METHOD: u32 = u32::MAX - 2;
 
 /// Replies up to this travel as a frame; longer ones as messages back.
 const IN_A_FRAME: usize = 1_000;

@@ -229,6 +229,8 @@ impl Server {
 /// All replies of a node, by age, and what they take.
 #[derive(Debug, Default)]
 pub(in crate::node) struct Replies {
+    /// Calls of all peers that are computed.
+    pub(in crate::node) computing: usize,
     by_age: BTreeMap<u64, (u32, Slot)>,
     bytes: u64,
     next: u64,

@@ -5,14 +5,15 @@ use bytes::Bytes;
 use super::super::Node;
 use super::super::event::{MessageKey, Outcome, Outgoing};
 use super::server::Form;
-use super::{CallId, FAILED, IN_A_FRAME, TOO_LARGE};
+use super::{CallId, FAILED, IN_A_FRAME, NO_SUCH_METHOD, TOO_LARGE};
 use crate::id::Slot;
 use crate::message::{Letter, Source};
 use crate::time::Now;
 use crate::wire::Role;
 
 impl Node {
-    /// Answers a call that was taken: `status` 0 is success, [`FAILED`] and [`TOO_LARGE`] are the node's own. The
+    /// Answers a call that was taken: `status` 0 is success; [`FAILED`], [`TOO_LARGE`] and [`NO_SUCH_METHOD`] are the
+    /// node's own. The
     /// reply is kept until the caller has it, for `Config::reply_kept` at most. If it is longer than the caller takes,
     /// the caller gets [`TOO_LARGE`] in its place.
     ///
@@ -36,6 +37,8 @@ impl Node {
         };
         let Some(peer) = self.peers.get_mut(index) else { return false };
         peer.inbound.server.reply(s, form, age, bytes, now.mono + self.config.reply_kept);
+        self.replies.computing -= 1;
+        self.stats.calls_served += 1;
         self.bound_replies(now, index);
         self.touch(now, index);
         true
@@ -56,10 +59,21 @@ impl Node {
         self.reply(now, call, FAILED, Bytes::new())
     }
 
+    /// Answers every call of a method that waits by [`NO_SUCH_METHOD`].
+    pub fn refuse_calls(&mut self, now: Now, method: &Bytes) {
+        while let Some(incoming) = self.take_call(now, method) {
+            self.cut(now, incoming.key);
+            if let Some(call) = incoming.call {
+                self.reply(now, call, NO_SUCH_METHOD, Bytes::new());
+            }
+        }
+    }
+
     /// A call is delivered: from this step on it is known here.
     pub(in crate::node) fn serve(&mut self, now: Now, index: u32, s: Slot) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         peer.inbound.server.begin(now.mono, s);
+        self.replies.computing += 1;
         if !self.config.serves {
             let call = CallId { caller: peer.id, s };
             self.drop_call(now, call);

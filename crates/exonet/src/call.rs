@@ -1,0 +1,326 @@
+//! Calls of others: made, waited for, given up.
+
+use core::fmt;
+use core::future::{Future, IntoFuture};
+use core::net::SocketAddr;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::Mono;
+use exonet_proto::node::{
+    CallId, CancelError, Early, MessageKey, Outcome, Outgoing, Priority, SendError as CoreError, Status,
+};
+use tokio::io::AsyncRead;
+use tokio::time::timeout;
+
+use crate::body::Body;
+use crate::engine::Phase;
+use crate::error::{CallError, SendError, SendFromError, Why};
+use crate::line::wait_for_room;
+use crate::node::Node;
+use crate::peer_addr::PeerAddr;
+use crate::receipt::Receipt;
+use crate::receipts::{Settled, SlotIndex};
+use crate::send::{BodyWriter, Permit};
+use crate::shared::Shared;
+use crate::status::ReplyStatus;
+
+/// What a call was answered with.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Reply {
+    /// Which call: the same at both ends, and never used again.
+    pub id: CallId,
+    /// The content. A large one is read as it comes; dropped before its end, the rest is not wanted.
+    pub body: Body,
+}
+
+/// Where the body of a call comes from.
+enum Content {
+    Whole(Bytes),
+    From { len: u64, reader: Box<dyn AsyncRead + Send + Unpin> },
+}
+
+/// A call to be: begun by [`Node::call`], made by awaiting it or by [`Self::start`].
+#[must_use = "a call is made by `.await` or `.start().await`"]
+pub struct Call<'a> {
+    shared: &'a Arc<Shared>,
+    to: &'a PeerAddr,
+    options: Options,
+    content: Content,
+}
+
+/// All of a call but its body.
+#[derive(Clone, Debug)]
+pub(crate) struct Options {
+    pub(crate) method: Bytes,
+    pub(crate) priority: Priority,
+    pub(crate) deadline: Option<Duration>,
+    pub(crate) early: Early,
+}
+
+impl Options {
+    pub(crate) fn new(method: Bytes) -> Self {
+        Self { method, priority: Priority::default(), deadline: None, early: Early::default() }
+    }
+
+    fn head(self, body: Bytes, now: Mono) -> Outgoing {
+        let deadline = self.deadline.map(|span| now + span);
+        Outgoing { tag: self.method, body, priority: self.priority, deadline, early: self.early }
+    }
+}
+
+impl Node {
+    /// Calls a method of `to`: a message that is answered, and that runs there at most once, whatever the network
+    /// does and whoever crashes. The method has at most 255 bytes, the body any size.
+    ///
+    /// ```
+    /// # use exonet::{Allow, CallError, Node};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let _serving = bob.serve("greet", |mut request: exonet::Request| async move {
+    ///     let name = request.body.bytes(1024).await?;
+    ///     Ok::<_, exonet::Failure>(format!("hello, {}", String::from_utf8_lossy(&name)))
+    /// }).start()?;
+    ///
+    /// let mut reply = alice.call(&bob.peer_addr(), "greet", "alice").await?;
+    /// assert_eq!(reply.body.bytes(1024).await?, "hello, alice");
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call<'a>(
+        &'a self,
+        to: &'a PeerAddr,
+        method: impl Into<Bytes>,
+        body: impl Into<Bytes>,
+    ) -> Call<'a> {
+        let options = Options::new(method.into());
+        Call { shared: self.shared(), to, options, content: Content::Whole(body.into()) }
+    }
+
+    /// As [`Self::call`], with a body of `len` bytes that is read from `reader` while the call goes on, in bounded
+    /// memory.
+    pub fn call_from<'a>(
+        &'a self,
+        to: &'a PeerAddr,
+        method: impl Into<Bytes>,
+        len: u64,
+        reader: impl AsyncRead + Send + Unpin + 'static,
+    ) -> Call<'a> {
+        let content = Content::From { len, reader: Box::new(reader) };
+        Call { shared: self.shared(), to, options: Options::new(method.into()), content }
+    }
+}
+
+impl Call<'_> {
+    /// How long after it is awaited or started the call is waited for. If it has not left by then, it ends
+    /// [Expired](CallError::Expired) and certainly does not run; if it has, [Unknown](CallError::Unknown). A reply that
+    /// is there wins. Default: it is waited for until the truth is known, as a dead peer is too; see
+    /// [`Builder::give_up_after`](crate::Builder::give_up_after).
+    pub fn deadline(mut self, from_now: Duration) -> Self {
+        self.options.deadline = Some(from_now);
+        self
+    }
+
+    /// Which goes first when several messages wait.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.options.priority = priority;
+        self
+    }
+
+    /// Whether it may leave beside the opening of a channel: see [`Builder::early`](crate::Builder::early). A first call
+    /// then takes one round trip, where clocks agree.
+    pub fn early(mut self, early: bool) -> Self {
+        self.options.early = if early { Early::Yes } else { Early::No };
+        self
+    }
+
+    /// Makes the call, waiting for room in the peer's queue, and gives a hold on it. Awaiting the [`Call`] itself is the
+    /// same followed by awaiting this.
+    ///
+    /// Cancel-safe: dropped early, the call has not been made.
+    ///
+    /// # Errors
+    /// [`CallError::Refused`], or [`CallError::Expired`] if the deadline came first: it has not been made.
+    pub async fn start(self) -> Result<PendingCall, CallError> {
+        let Self { shared, to, options, content } = self;
+        let (began, patience) = (shared.clock().mono(), options.deadline);
+        let (body, stream, reader) = match content {
+            Content::Whole(body) => (body, None, None),
+            Content::From { len, reader } => (Bytes::new(), Some(len), Some(reader)),
+        };
+        let mut head = Some(options.head(body, began));
+        let made = async {
+            let hints = shared.names.resolve(shared.clock(), to).await?;
+            // A tight loop of calls must let the driver run on the same thread.
+            tokio::task::coop::consume_budget().await;
+            let queue = || shared.step(|engine, now| engine.call(now, to.id, &hints, &mut head, stream));
+            wait_for_room(shared, to.id, queue).await
+        };
+        let (slot, key) = match patience {
+            None => made.await?,
+            Some(patience) => timeout(patience, made).await.map_err(|_| CallError::Expired)??,
+        };
+        let mut call = PendingCall::new(shared, slot, key);
+        if let (Some(len), Some(mut reader)) = (stream, reader) {
+            let mut writer = BodyWriter::new(Arc::clone(shared), key, len);
+            call.feed = Some(Box::pin(async move { writer.copy(&mut reader).await }));
+        }
+        Ok(call)
+    }
+}
+
+impl<'a> IntoFuture for Call<'a> {
+    type Output = Result<Reply, CallError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { self.start().await?.await })
+    }
+}
+
+impl Permit {
+    /// Calls at once: see [`Node::call`].
+    ///
+    /// # Errors
+    /// As [`Self::send`].
+    pub fn call(self, method: impl Into<Bytes>, body: impl Into<Bytes>) -> Result<PendingCall, SendError> {
+        self.call_as(Options::new(method.into()), body.into())
+    }
+
+    pub(crate) fn call_as(self, options: Options, body: Bytes) -> Result<PendingCall, SendError> {
+        let call = |hints: &[SocketAddr]| -> Result<(SlotIndex, MessageKey), CoreError> {
+            self.shared.step(|engine, now| {
+                engine.redeem_call(now, self.peer, hints, options.head(body, now.mono), None)
+            })
+        };
+        let (slot, key) = call(&self.hints)?;
+        Ok(PendingCall::new(&self.shared, slot, key))
+    }
+}
+
+/// What reads the body of a call and writes it on its way.
+type Feed = Pin<Box<dyn Future<Output = Result<(), SendFromError>> + Send>>;
+
+/// A call that has been made: a future that ends with its reply, or with a [`CallError`].
+///
+/// Dropped, it is given up: withdrawn if it has not left, else it may run, and its reply is dropped.
+#[must_use = "a call that is dropped is given up"]
+pub struct PendingCall {
+    receipt: Receipt,
+    shared: Arc<Shared>,
+    key: MessageKey,
+    feed: Option<Feed>,
+    given_up: bool,
+    ended: bool,
+}
+
+impl PendingCall {
+    fn new(shared: &Arc<Shared>, slot: SlotIndex, key: MessageKey) -> Self {
+        let (shared, receipt) = (Arc::clone(shared), Receipt::new(Arc::clone(shared), slot));
+        Self { receipt, shared, key, feed: None, given_up: false, ended: false }
+    }
+
+    /// The call's name at both ends, from its departure on: the key under which an effect is found out about.
+    pub fn id(&self) -> Option<CallId> {
+        self.receipt.id().map(|id| CallId { caller: id.sender, s: id.s })
+    }
+
+    /// Where the call stands: in doubt from its departure until it ends.
+    pub fn status(&self) -> Status {
+        self.receipt.status()
+    }
+
+    /// Withdraws the call if it has not left: it ends [Cancelled](CallError::Cancelled), and certainly does not run.
+    ///
+    /// # Errors
+    /// [`CancelError::InDoubt`]: it has left, and is waited for as before; [`Self::give_up`] ends that.
+    /// [`CancelError::Settled`]: it has ended.
+    pub fn cancel(&self) -> Result<(), CancelError> {
+        self.receipt.cancel()
+    }
+
+    /// Ends the call now: [Cancelled](CallError::Cancelled) if it has not left, else [Unknown](CallError::Unknown),
+    /// unless its reply is there.
+    pub fn give_up(&mut self) {
+        self.given_up = true;
+        self.receipt.abandon();
+    }
+
+    fn end(&mut self, settled: Settled) -> Result<Reply, CallError> {
+        self.ended = true;
+        let id = settled.id.map(|id| CallId { caller: id.sender, s: id.s });
+        let (reply, over) =
+            self.shared.amend(|engine| (engine.calls.take_reply(self.key), engine.phase >= Phase::Stopped));
+        match (settled.outcome, id, reply) {
+            (Outcome::Delivered, Some(id), Some((status, body))) => {
+                let (status, body) = (ReplyStatus(status), Body::of_call(&self.shared, body));
+                let ok = status == ReplyStatus::OK;
+                if ok { Ok(Reply { id, body }) } else { Err(CallError::Failed { id, status, body }) }
+            }
+            (Outcome::Expired, ..) => Err(CallError::Expired),
+            (Outcome::Cancelled, ..) => Err(CallError::Cancelled),
+            _ => {
+                let why = match (settled.late, self.given_up, over) {
+                    (true, ..) => Why::Deadline,
+                    (_, true, _) => Why::GivenUp,
+                    (.., true) => Why::Closed,
+                    _ => Why::Lost,
+                };
+                Err(CallError::Unknown { id, why })
+            }
+        }
+    }
+}
+
+impl Future for PendingCall {
+    type Output = Result<Reply, CallError>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let call = self.get_mut();
+        if let Poll::Ready(settled) = Pin::new(&mut call.receipt).poll(cx) {
+            call.feed = None;
+            return Poll::Ready(call.end(settled));
+        }
+        if let Some(feed) = &mut call.feed
+            && let Poll::Ready(fed) = feed.as_mut().poll(cx)
+        {
+            call.feed = None;
+            if let Err(source) = fed {
+                // Its writer has withdrawn it.
+                call.ended = true;
+                call.shared.step_calmly(|engine, now| engine.leave_call(now, call.key));
+                return Poll::Ready(Err(CallError::Body(source)));
+            }
+        }
+        Poll::Pending
+    }
+}
+
+impl Drop for PendingCall {
+    fn drop(&mut self) {
+        if !self.ended {
+            self.shared.step_calmly(|engine, now| engine.leave_call(now, self.key));
+        }
+    }
+}
+
+impl fmt::Debug for PendingCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("PendingCall").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Call<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Call")
+            .field("to", &self.to.id)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

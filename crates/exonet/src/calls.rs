@@ -1,0 +1,172 @@
+//! What the engine holds for calls: who waits for a reply, and who serves what.
+
+use core::net::SocketAddr;
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::node::{
+    CallId, DeliveryKey, Incoming, MessageKey, Outgoing, ReplyBody, SendError as CoreError,
+};
+use exonet_proto::{NodeId, Now};
+use tokio::sync::{Notify, Semaphore};
+
+use crate::engine::{Engine, Phase};
+use crate::error::ServeError;
+use crate::receipts::SlotIndex;
+
+/// The calls of one method, between the core and who serves it.
+pub(crate) struct Line {
+    pub(crate) method: Bytes,
+    /// A call waits.
+    pub(crate) called: Notify,
+    /// Closed when no further call is to be taken.
+    pub(crate) ended: Semaphore,
+}
+
+/// A reply that came.
+pub(crate) type Replied = (u32, ReplyBody);
+
+#[derive(Default)]
+pub(crate) struct Calls {
+    /// Calls whose caller waits, and the replies that it has not taken yet.
+    pending: BTreeMap<MessageKey, Option<Replied>>,
+    lines: BTreeMap<Bytes, Arc<Line>>,
+}
+
+impl Calls {
+    /// No further call is to be taken of any method; what waits is refused by who serves it.
+    pub(crate) fn end(&self) {
+        self.lines.values().for_each(|line| line.ended.close());
+    }
+
+    pub(crate) fn take_reply(&mut self, key: MessageKey) -> Option<Replied> {
+        self.pending.remove(&key).flatten()
+    }
+}
+
+impl Engine {
+    // ---- calling
+
+    /// Queues a call, or says Full without touching it.
+    pub(crate) fn call(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        head: &mut Option<Outgoing>,
+        stream: Option<u64>,
+    ) -> Result<(SlotIndex, MessageKey), CoreError> {
+        if self.phase == Phase::Open && !self.room.has(&mut self.core, &peer) {
+            return Err(CoreError::Full);
+        }
+        let head = head.take().ok_or(CoreError::Closed)?;
+        self.redeem_call(now, peer, hints, head, stream)
+    }
+
+    /// Calls on a promise.
+    pub(crate) fn redeem_call(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        head: Outgoing,
+        stream: Option<u64>,
+    ) -> Result<(SlotIndex, MessageKey), CoreError> {
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
+        }
+        let key = match stream {
+            None => self.core.call(now, peer, hints, head)?,
+            Some(len) => self.core.call_stream(now, peer, hints, head, len)?,
+        };
+        self.calls.pending.insert(key, None);
+        Ok((self.queued(key, &peer, stream.is_some()), key))
+    }
+
+    /// A reply has come. Nobody waits for it: it is dropped.
+    pub(crate) fn replied(&mut self, now: Now, key: MessageKey, status: u32, body: ReplyBody) {
+        match self.calls.pending.get_mut(&key) {
+            Some(place) => *place = Some((status, body)),
+            None => self.drop_reply(now, &body),
+        }
+    }
+
+    fn drop_reply(&mut self, now: Now, body: &ReplyBody) {
+        if let ReplyBody::Stream { delivery, .. } = body {
+            self.core.cut(now, *delivery);
+        }
+    }
+
+    /// The caller is gone: the call is withdrawn or given up, its reply dropped.
+    pub(crate) fn leave_call(&mut self, now: Now, key: MessageKey) {
+        self.withdraw(now, key);
+        if let Some((_, body)) = self.calls.take_reply(key)
+            && self.phase < Phase::Stopped
+        {
+            self.drop_reply(now, &body);
+        }
+    }
+
+    // ---- serving
+
+    /// Calls of this method wait from now on; before, they were refused.
+    pub(crate) fn serve(&mut self, method: Bytes) -> Result<Arc<Line>, ServeError> {
+        if self.phase != Phase::Open {
+            return Err(ServeError::Closed);
+        }
+        if method.len() > 255 {
+            return Err(ServeError::MethodTooLong(method.len()));
+        }
+        match self.calls.lines.entry(method.clone()) {
+            Entry::Occupied(_) => Err(ServeError::Served(String::from_utf8_lossy(&method).into_owned())),
+            Entry::Vacant(place) => {
+                let line = Line { method, called: Notify::new(), ended: Semaphore::new(0) };
+                Ok(Arc::clone(place.insert(Arc::new(line))))
+            }
+        }
+    }
+
+    /// Calls of this method are refused from now on, those that wait as well.
+    pub(crate) fn unserve(&mut self, now: Now, line: &Arc<Line>) {
+        line.ended.close();
+        if self.calls.lines.get(&line.method).is_some_and(|current| Arc::ptr_eq(current, line)) {
+            self.calls.lines.remove(&line.method);
+            if self.phase < Phase::Stopped {
+                self.core.refuse_calls(now, &line.method);
+            }
+        }
+    }
+
+    /// A call has come. True: somebody serves it.
+    pub(crate) fn called(&mut self, now: Now, method: &Bytes) -> bool {
+        match self.calls.lines.get(method) {
+            Some(line) => line.called.notify_one(),
+            None => self.core.refuse_calls(now, method),
+        }
+        self.calls.lines.contains_key(method)
+    }
+
+    /// The next call. None: nothing waits, or nothing more is to be taken.
+    pub(crate) fn take_call(&mut self, now: Now, line: &Line) -> Option<Incoming> {
+        let over = self.phase >= Phase::Stopped || line.ended.is_closed();
+        if over { None } else { self.core.take_call(now, &line.method) }
+    }
+
+    /// What has not been read of a call or of a reply is not wanted. Gives back who waits for it.
+    pub(crate) fn cut(&mut self, now: Now, key: DeliveryKey) -> Option<core::task::Waker> {
+        if self.phase < Phase::Stopped {
+            self.core.cut(now, key);
+        }
+        self.leave_readable(key)
+    }
+
+    /// Answers a call, however much of it has been read.
+    pub(crate) fn answer(&mut self, now: Now, key: DeliveryKey, call: CallId, status: u32, body: Bytes) {
+        if self.phase < Phase::Stopped {
+            self.core.cut(now, key);
+            self.core.reply(now, call, status, body);
+        }
+    }
+}

@@ -1,0 +1,344 @@
+//! Calls by others: taken when there is somebody to run them, and answered.
+
+use core::fmt;
+use core::future::Future;
+use core::time::Duration;
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use exonet_proto::NodeId;
+use exonet_proto::node::{CallId, DeliveryKey, Incoming, IncomingBody, ReplyBody};
+use tokio::sync::Notify;
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use crate::body::Body;
+use crate::calls::Line;
+use crate::error::ServeError;
+use crate::node::Node;
+use crate::shared::Shared;
+use crate::status::{Answer, Failure, ReplyStatus};
+
+/// Calls of one method that run at once, unless [`Serve::concurrency`] says otherwise.
+const CONCURRENCY: usize = 256;
+
+/// A call to be answered.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Request {
+    /// Who calls: proven, and admitted by the node's policy.
+    pub caller: NodeId,
+    /// The call's name at both ends, for ever: the key under which an effect outside is made only once.
+    pub id: CallId,
+    /// As it was called.
+    pub method: Bytes,
+    /// The content. A large one ([`Body::is_stream`]) is read as it comes: nothing in it may be acted on before its end
+    /// has been read without error; dropped before, or answered before, the rest is not wanted.
+    pub body: Body,
+}
+
+/// Who answers the calls of a method: an async function behind an `Arc`, or a service.
+pub(crate) trait Work: Send + 'static {
+    /// Waits until a call can be taken. False: never again.
+    fn ready(&mut self) -> impl Future<Output = bool> + Send;
+
+    /// Begins to answer.
+    fn work(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Failure>> + Send + 'static;
+}
+
+/// An async function that answers.
+pub struct Handler<F>(Arc<F>);
+
+impl<F, Fut> Work for Handler<F>
+where
+    F: Fn(Request) -> Fut + Send + Sync + 'static,
+    Fut: Future<Output: Answer> + Send + 'static,
+{
+    async fn ready(&mut self) -> bool {
+        true
+    }
+
+    fn work(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Failure>> + Send + 'static {
+        let handler = Arc::clone(&self.0);
+        async move { handler(request).await.answer() }
+    }
+}
+
+impl Node {
+    /// Serves a method: each call of it is given to `handler`, an async function that returns bytes, or a `Result` of
+    /// them and what becomes a [`Failure`]. See [`Serve`] for how many at once and for how long.
+    ///
+    /// A call of a method that nobody serves fails at once with [`ReplyStatus::NO_SUCH_METHOD`].
+    ///
+    /// ```
+    /// # use exonet::{Allow, CallError, Failure, Node, Request};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let serving = bob
+    ///     .serve("double", |mut request: Request| async move {
+    ///         let text = request.body.bytes(100).await.map_err(Failure::error)?;
+    ///         let number: u64 = String::from_utf8_lossy(&text).parse().map_err(Failure::error)?;
+    ///         number.checked_mul(2).map(|n| n.to_string()).ok_or(Failure::new(7, "overflow"))
+    ///     })
+    ///     .concurrency(16)
+    ///     .start()?;
+    ///
+    /// let mut reply = alice.call(&bob.peer_addr(), "double", "21").await?;
+    /// assert_eq!(reply.body.bytes(100).await?, "42");
+    /// let Err(CallError::Failed { status, .. }) =
+    ///     alice.call(&bob.peer_addr(), "double", u64::MAX.to_string()).await
+    /// else { panic!() };
+    /// assert_eq!(status.0, 7);
+    /// serving.stop(std::time::Duration::from_secs(5)).await;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn serve<F, Fut>(&self, method: impl Into<Bytes>, handler: F) -> Serve<Handler<F>>
+    where
+        F: Fn(Request) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output: Answer> + Send + 'static,
+    {
+        self.serve_work(method.into(), Handler(Arc::new(handler)))
+    }
+
+    pub(crate) fn serve_work<W>(&self, method: Bytes, work: W) -> Serve<W> {
+        let shared = Arc::clone(self.shared());
+        Serve { shared, method, work, concurrency: CONCURRENCY, timeout: None }
+    }
+}
+
+/// How a method is to be served: begun by [`Node::serve`], in force from [`Self::start`] on.
+#[must_use = "a method is served from `start` on"]
+pub struct Serve<W> {
+    shared: Arc<Shared>,
+    method: Bytes,
+    work: W,
+    concurrency: usize,
+    timeout: Option<Duration>,
+}
+
+#[allow(private_bounds)] // who works is made by `Node` only
+impl<W: Work> Serve<W> {
+    /// So many calls of the method run at once, at least one. Default 256. Beyond, calls are not taken: they consume
+    /// nothing of what the node grants, so that their callers, and theirs alone, have to wait. Other methods and
+    /// ordinary messages go on.
+    pub fn concurrency(mut self, most: usize) -> Self {
+        self.concurrency = most.max(1);
+        self
+    }
+
+    /// A call that runs for longer is dropped where it awaits, and its caller gets [`ReplyStatus::TIMED_OUT`]. Default:
+    /// it runs for as long as it takes; its caller, who asks now and then, is told that it does.
+    pub fn timeout(mut self, span: Duration) -> Self {
+        self.timeout = Some(span);
+        self
+    }
+
+    /// Serves, on a task of its own, until the [`Serving`] is stopped or dropped or the node closes.
+    ///
+    /// # Errors
+    /// [`ServeError`]: the method is served already, or cannot be.
+    pub fn start(self) -> Result<Serving, ServeError> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| ServeError::NoRuntime)?;
+        let Self { shared, method, work, concurrency, timeout } = self;
+        let line = shared.amend(|engine| engine.serve(method))?;
+        let (running, cut) = (Arc::default(), Arc::default());
+        let desk =
+            Desk { shared: Arc::clone(&shared), line: Arc::clone(&line), running: Arc::clone(&running) };
+        let task = runtime.spawn(desk.serve(work, concurrency, timeout, Arc::clone(&cut)));
+        Ok(Serving { shared, line, running, cut, task: Some(task) })
+    }
+}
+
+impl<W: Work> IntoFuture for Serve<W> {
+    type Output = Result<Serving, ServeError>;
+    type IntoFuture = core::future::Ready<Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        core::future::ready(self.start())
+    }
+}
+
+/// A method that is served. Dropped, no new call is taken, those that wait are refused with
+/// [`ReplyStatus::NO_SUCH_METHOD`], and those that run go on to their end.
+#[must_use = "a method is served until this is dropped"]
+pub struct Serving {
+    shared: Arc<Shared>,
+    line: Arc<Line>,
+    running: Arc<AtomicUsize>,
+    cut: Arc<Notify>,
+    task: Option<JoinHandle<()>>,
+}
+
+impl Serving {
+    /// What is served.
+    pub fn method(&self) -> &Bytes {
+        &self.line.method
+    }
+
+    /// Calls that run now.
+    pub fn running(&self) -> usize {
+        self.running.load(Ordering::Acquire)
+    }
+
+    /// Takes no new call, and waits until those that run have been answered, for `deadline` at most. Those that still run
+    /// are then dropped where they await, their callers get [`ReplyStatus::FAILED`], and their number is returned.
+    pub async fn stop(mut self, deadline: Duration) -> usize {
+        self.end();
+        let Some(mut task) = self.task.take() else { return 0 };
+        if timeout(deadline, &mut task).await.is_ok() {
+            return 0;
+        }
+        let left = self.running();
+        self.cut.notify_one();
+        // An error is what the end of the runtime looks like.
+        let _ = task.await;
+        left
+    }
+
+    fn end(&self) {
+        self.shared.step(|engine, now| engine.unserve(now, &self.line));
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// Where the calls of one method are taken. Gone, they are refused.
+struct Desk {
+    shared: Arc<Shared>,
+    line: Arc<Line>,
+    running: Arc<AtomicUsize>,
+}
+
+impl Desk {
+    async fn serve<W: Work>(
+        self,
+        mut work: W,
+        concurrency: usize,
+        patience: Option<Duration>,
+        cut: Arc<Notify>,
+    ) {
+        let mut tasks = JoinSet::new();
+        loop {
+            let next = async { if work.ready().await { Some(self.next().await) } else { None } };
+            let taken = tokio::select! {
+                biased;
+                _ = self.line.ended.acquire() => break,
+                Some(_) = tasks.join_next() => continue,
+                taken = next, if tasks.len() < concurrency => taken,
+            };
+            let Some((request, unanswered)) = taken else { break };
+            // Begun here, as a service must be; a panic is that of this one call.
+            let begin = core::panic::AssertUnwindSafe(|| work.work(request));
+            let Ok(answer) = std::panic::catch_unwind(begin) else {
+                unanswered.answer(Err(ReplyStatus::PANICKED.into()));
+                continue;
+            };
+            tasks.spawn(async move {
+                let answer = match patience {
+                    None => answer.await,
+                    Some(patience) => {
+                        timeout(patience, answer).await.unwrap_or(Err(ReplyStatus::TIMED_OUT.into()))
+                    }
+                };
+                unanswered.answer(answer);
+            });
+        }
+        drop(work);
+        self.end();
+        tokio::select! {
+            () = async { while tasks.join_next().await.is_some() {} } => {}
+            () = cut.notified() => tasks.shutdown().await,
+        }
+    }
+
+    /// The next call. Cancel-safe.
+    async fn next(&self) -> (Request, Unanswered) {
+        tokio::task::coop::consume_budget().await;
+        loop {
+            // Made before the look, so that no wake-up is missed between the look and the wait.
+            let called = self.line.called.notified();
+            let taken = self.shared.step_calmly(|engine, now| engine.take_call(now, &self.line));
+            if let Some(incoming) = taken
+                && let Some(id) = incoming.call
+            {
+                return self.take(incoming, id);
+            }
+            called.await;
+        }
+    }
+
+    fn take(&self, incoming: Incoming, id: CallId) -> (Request, Unanswered) {
+        let key = incoming.key;
+        let body = match incoming.body {
+            IncomingBody::Whole(body) => ReplyBody::Whole(body),
+            IncomingBody::Stream { len } => ReplyBody::Stream { delivery: key, len },
+        };
+        let body = Body::of_call(&self.shared, body);
+        self.running.fetch_add(1, Ordering::AcqRel);
+        let (shared, running) = (Arc::clone(&self.shared), Arc::clone(&self.running));
+        let unanswered = Unanswered { shared, running, key, id, open: true };
+        (Request { caller: id.caller, id, method: incoming.tag, body }, unanswered)
+    }
+
+    fn end(&self) {
+        self.shared.step(|engine, now| engine.unserve(now, &self.line));
+    }
+}
+
+impl Drop for Desk {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// A call that was taken: answered whatever becomes of its handler.
+struct Unanswered {
+    shared: Arc<Shared>,
+    running: Arc<AtomicUsize>,
+    key: DeliveryKey,
+    id: CallId,
+    open: bool,
+}
+
+impl Unanswered {
+    fn answer(mut self, answer: Result<Bytes, Failure>) {
+        self.open = false;
+        let (status, body) = match answer {
+            Ok(body) => (ReplyStatus::OK, body),
+            Err(Failure { status, body }) => (ReplyStatus(status.0.max(1)), body),
+        };
+        self.shared.step(|engine, now| engine.answer(now, self.key, self.id, status.0, body));
+    }
+}
+
+impl Drop for Unanswered {
+    fn drop(&mut self) {
+        if self.open {
+            let status = if std::thread::panicking() { ReplyStatus::PANICKED } else { ReplyStatus::FAILED };
+            self.shared.step(|engine, now| engine.answer(now, self.key, self.id, status.0, Bytes::new()));
+        }
+        self.running.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+impl<W> fmt::Debug for Serve<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Serve").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Serving {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut serving = f.debug_struct("Serving");
+        serving.field("method", self.method()).field("running", &self.running()).finish_non_exhaustive()
+    }
+}

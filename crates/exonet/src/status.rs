@@ -1,0 +1,171 @@
+//! What a reply says beside its body.
+
+use core::convert::Infallible;
+use core::fmt;
+
+use bytes::Bytes;
+use exonet_proto::node::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
+
+use crate::error::BodyError;
+
+/// How a call went, as who served it says. Zero is success, what is from [`Self::RESERVED`] on is said by nodes and by
+/// this library, and all between is the application's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ReplyStatus(pub u32);
+
+impl ReplyStatus {
+    /// The call went well.
+    pub const OK: Self = Self(0);
+    /// An error of the application's, and no more is said by the number: what [`Failure::error`] gives.
+    pub const ERROR: Self = Self(1);
+    /// The least that is not the application's.
+    pub const RESERVED: Self = Self(u32::MAX - 255);
+    /// Nobody will answer: the server was stopped, or dropped the call. It has run in part, in full or not at all.
+    pub const FAILED: Self = Self(FAILED);
+    /// The call has run, and its reply is longer than the caller takes.
+    pub const TOO_LARGE: Self = Self(TOO_LARGE);
+    /// Nobody serves the method. The call has certainly not run.
+    pub const NO_SUCH_METHOD: Self = Self(NO_SUCH_METHOD);
+    /// The handler panicked. The call has run in part.
+    pub const PANICKED: Self = Self(u32::MAX - 3);
+    /// The handler took longer than [`Serve::timeout`](crate::Serve::timeout) says. The call has run in part.
+    pub const TIMED_OUT: Self = Self(u32::MAX - 4);
+    /// The body is not what the method takes. The call has certainly not run.
+    pub const BAD_REQUEST: Self = Self(u32::MAX - 5);
+
+    /// Whether the call has certainly not run, so that it may be made again.
+    pub const fn has_not_run(self) -> bool {
+        matches!(self, Self::NO_SUCH_METHOD | Self::BAD_REQUEST)
+    }
+}
+
+impl From<u32> for ReplyStatus {
+    fn from(status: u32) -> Self {
+        Self(status)
+    }
+}
+
+impl fmt::Display for ReplyStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let name = match *self {
+            Self::OK => "ok",
+            Self::ERROR => "error",
+            Self::FAILED => "failed",
+            Self::TOO_LARGE => "reply too large",
+            Self::NO_SUCH_METHOD => "no such method",
+            Self::PANICKED => "panicked",
+            Self::TIMED_OUT => "timed out",
+            Self::BAD_REQUEST => "bad request",
+            Self(other) => return write!(f, "status {other}"),
+        };
+        f.write_str(name)
+    }
+}
+
+/// What a handler answers when it has no reply: a status that is not zero, and a body that says more.
+///
+/// An error of the application's becomes one by `From`, or by [`Self::error`]:
+///
+/// ```
+/// use exonet::Failure;
+///
+/// struct NotFound;
+/// impl From<NotFound> for Failure {
+///     fn from(_: NotFound) -> Self {
+///         Failure::new(404, "not found")
+///     }
+/// }
+///
+/// fn parse(text: &str) -> Result<u8, Failure> {
+///     if text.is_empty() {
+///         return Err(NotFound.into());
+///     }
+///     text.parse().map_err(Failure::error)
+/// }
+/// assert_eq!(parse("").unwrap_err().status.0, 404);
+/// assert_eq!(parse("x").unwrap_err().body, "invalid digit found in string");
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Failure {
+    /// Not zero.
+    pub status: ReplyStatus,
+    /// For the caller to read.
+    pub body: Bytes,
+}
+
+impl Failure {
+    /// A failure. Status zero, which would be a success, becomes [`ReplyStatus::ERROR`].
+    pub fn new(status: impl Into<ReplyStatus>, body: impl Into<Bytes>) -> Self {
+        let status = status.into();
+        let status = if status == ReplyStatus::OK { ReplyStatus::ERROR } else { status };
+        Self { status, body: body.into() }
+    }
+
+    /// [`ReplyStatus::ERROR`], with what `error` says as its body: the caller reads it.
+    #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
+    pub fn error(error: impl fmt::Display) -> Self {
+        Self::new(ReplyStatus::ERROR, error.to_string())
+    }
+}
+
+impl From<ReplyStatus> for Failure {
+    fn from(status: ReplyStatus) -> Self {
+        Self::new(status, Bytes::new())
+    }
+}
+
+/// A body that cannot be read, or is longer than the handler wants to hold.
+impl From<BodyError> for Failure {
+    fn from(error: BodyError) -> Self {
+        let long = matches!(error, BodyError::TooLarge { .. });
+        Self::new(if long { ReplyStatus::BAD_REQUEST } else { ReplyStatus::FAILED }, error.to_string())
+    }
+}
+
+impl From<Infallible> for Failure {
+    fn from(never: Infallible) -> Self {
+        match never {}
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.status, String::from_utf8_lossy(&self.body))
+    }
+}
+
+impl std::error::Error for Failure {}
+
+/// What a handler may return: bytes of any kind, or a result that fails with what becomes a [`Failure`].
+pub trait Answer {
+    /// The reply, or why there is none.
+    ///
+    /// # Errors
+    /// The failure that the caller gets in place of a reply.
+    fn answer(self) -> Result<Bytes, Failure>;
+}
+
+impl<T: Into<Bytes>, E: Into<Failure>> Answer for Result<T, E> {
+    fn answer(self) -> Result<Bytes, Failure> {
+        self.map(Into::into).map_err(Into::into)
+    }
+}
+
+impl Answer for () {
+    fn answer(self) -> Result<Bytes, Failure> {
+        Ok(Bytes::new())
+    }
+}
+
+macro_rules! bytes_answer {
+    ($($kind:ty),*) => {
+        $(impl Answer for $kind {
+            fn answer(self) -> Result<Bytes, Failure> {
+                Ok(self.into())
+            }
+        })*
+    };
+}
+
+bytes_answer!(Bytes, Vec<u8>, String, &'static str, &'static [u8]);
