@@ -65,8 +65,8 @@ impl Drop for Link {
     }
 }
 
-/// Goes before everything else, if the system lets it; else as soon as its turn comes.
-fn be_punctual() {
+/// This thread goes before everything else, if the system lets it; else as soon as its turn comes.
+pub(crate) fn be_punctual() {
     let priority = libc::sched_param { sched_priority: 1 };
     // SAFETY: both calls take plain values, or a pointer to one that outlives the call.
     unsafe {

@@ -13,7 +13,7 @@ mod loss;
 mod shape;
 mod stats;
 
-pub(crate) use engine::Link;
+pub(crate) use engine::{Link, be_punctual};
 pub(crate) use loss::Loss;
 pub(crate) use shape::Shape;
 #[cfg(test)]

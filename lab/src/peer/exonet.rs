@@ -14,7 +14,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "exonet",
         label: "Exonet",
-        tuning: "a send queue of 4 MiB; what is ready is sent and received in batches of up to 64",
+        tuning: "what is ready is sent and received in batches of up to 64",
         reliable: true,
         does: everything,
         missing: nothing_missing,
@@ -23,7 +23,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "exonet-single",
         label: "Exonet, one by one",
-        tuning: "a send queue of 4 MiB; a call of the library for each message",
+        tuning: "a call of the library for each message",
         reliable: true,
         does: one_connection,
         missing: nothing_missing,
@@ -37,9 +37,9 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     runtime()?.block_on(work(setup, meter))
 }
 
-/// The queue is long enough for every link here, and short enough to run empty soon after the end.
-fn builder() -> Builder {
-    Node::builder(Allow::anyone()).limits(Limits { queued_bytes: 4 << 20, ..Limits::default() })
+fn builder(setup: &Setup) -> Builder {
+    let limits = Limits { queued_bytes: setup.buffer() as usize, ..Limits::default() };
+    Node::builder(Allow::anyone()).limits(limits)
 }
 
 async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
@@ -50,11 +50,11 @@ async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
         return crowd(setup, clients, Crowd::new(Arc::clone(meter), setup.bytes, per_second)).await;
     }
     let node = if setup.is_server() {
-        let node = builder().bind(setup.listen).build().await?;
+        let node = builder(setup).bind(setup.listen).build().await?;
         setup.hello(&node.peer_addr().to_string());
         node
     } else {
-        builder().bind("0.0.0.0:0").build().await?
+        builder(setup).bind("0.0.0.0:0").build().await?
     };
     let shared = Shared::new(setup, meter);
     // The server answers whom it has heard of.

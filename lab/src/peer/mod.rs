@@ -1,12 +1,18 @@
 //! The transports that are compared, one file each. Every one is set up as its own documentation advises for this use;
-//! [`Peer::tuning`] says how.
+//! [`Peer::tuning`] says how. What a sender may queue is the same for all ([`Setup::buffer`]), as far as they let it be set.
 
+mod blocking;
+mod enet;
 mod exonet;
 mod frames;
+mod kcp;
 mod quic;
+mod sctp;
 mod tasks;
 mod tcp;
 mod udp;
+mod udt;
+mod zmq;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -59,6 +65,19 @@ impl Setup {
         self.role == Role::Server
     }
 
+    /// How much a sender may queue, in bytes: four times what the link and its queue hold.
+    fn buffer(&self) -> u32 {
+        const LEAST: usize = 256 << 10;
+        const MOST: usize = 16 << 20;
+        let buffer = if self.window == 0 { MOST } else { self.window.saturating_mul(4).clamp(LEAST, MOST) };
+        u32::try_from(buffer).unwrap_or(u32::MAX)
+    }
+
+    /// Whether this end sends nothing until something comes.
+    fn waits_for_others(&self) -> bool {
+        !matches!((self.work, self.role), (Work::OneWay, Role::Client) | (Work::BothWays, _))
+    }
+
     /// The server's address, where that is all that it said.
     fn server_address(&self) -> Result<SocketAddr> {
         self.server.parse().with_context(|| format!("{:?} is no address", self.server))
@@ -67,7 +86,8 @@ impl Setup {
 
 /// All that exist, whether they are here or not, in the order of tables.
 pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
-    let groups: [&[Peer]; 4] = [exonet::PEERS, tcp::PEERS, quic::PEERS, udp::PEERS];
+    let groups =
+        [exonet::PEERS, tcp::PEERS, quic::PEERS, sctp::PEERS, enet::PEERS, kcp::PEERS, udt::PEERS, zmq::PEERS, udp::PEERS];
     groups.into_iter().flatten()
 }
 
@@ -96,6 +116,20 @@ pub(crate) fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
         bail!("{} does not do that", peer.name);
     }
     (peer.run)(setup, meter)
+}
+
+/// The parts of an IPv4 address, in host byte order.
+fn v4(address: SocketAddr) -> Result<(u32, u16)> {
+    match address {
+        SocketAddr::V4(v4) => Ok((u32::from(*v4.ip()), v4.port())),
+        SocketAddr::V6(_) => bail!("{address} is not of IPv4"),
+    }
+}
+
+/// In place of a peer whose library was not there when this was built.
+#[allow(dead_code)] // where all libraries are there
+fn absent(setup: &Setup, _: &Arc<Meter>) -> Result<()> {
+    bail!("{} was not built", setup.peer)
 }
 
 const fn nothing_missing() -> Option<String> {

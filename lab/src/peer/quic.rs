@@ -17,7 +17,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "quinn-cubic",
         label: "QUIC (quinn, CUBIC)",
-        tuning: "a stream per message, windows of 16 MiB, 10,000 streams at once",
+        tuning: "a stream per message, receive windows of 16 MiB, 10,000 streams at once",
         reliable: true,
         does: everything,
         missing: nothing_missing,
@@ -35,7 +35,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "quinn-cubic-1",
         label: "QUIC (quinn, CUBIC, one stream)",
-        tuning: "one stream of length-prefixed messages, windows of 16 MiB",
+        tuning: "one stream of length-prefixed messages, receive windows of 16 MiB",
         reliable: true,
         does: one_connection,
         missing: nothing_missing,
@@ -163,7 +163,7 @@ fn transport(setup: &Setup) -> Result<Arc<TransportConfig>> {
         .max_concurrent_uni_streams(VarInt::from_u32(10_000))
         .stream_receive_window(VarInt::from_u32(WINDOW))
         .receive_window(VarInt::from_u32(WINDOW))
-        .send_window(WINDOW.into())
+        .send_window(setup.buffer().into())
         .max_idle_timeout(Some(std::time::Duration::from_secs(60).try_into()?));
     if setup.peer.contains("bbr") {
         transport.congestion_controller_factory(Arc::new(BbrConfig::default()));

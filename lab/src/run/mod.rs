@@ -22,7 +22,7 @@ const TO_CONNECT: Duration = Duration::from_secs(30);
 /// After the end, everything that was sent has to arrive: what does not while nothing else does for so long never will.
 const PROGRESS: Duration = Duration::from_secs(5);
 /// So long is waited for it. What is still arriving then is not known to be lost.
-const DRAIN: Duration = Duration::from_secs(30);
+const DRAIN: Duration = Duration::from_secs(15);
 
 /// What runs.
 #[derive(Clone)]
