@@ -18,7 +18,8 @@ fn main() {
         shim("sctp", "c");
     }
     // UDT has no description for pkg-config.
-    if ["/usr/include/udt/udt.h", "/usr/local/include/udt/udt.h"].iter().any(|path| Path::new(path).exists()) {
+    if ["/usr/include/udt/udt.h", "/usr/local/include/udt/udt.h"].iter().any(|path| Path::new(path).exists())
+    {
         shim("udt", "cpp");
         println!("cargo:rustc-link-lib=udt");
     }

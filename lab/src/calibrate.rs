@@ -94,8 +94,20 @@ fn round_trip(rtt: Duration) -> Result<bool> {
     late.sort_by(f64::total_cmp);
     let at = |share: usize| late.get(echoes * share / 100).copied().unwrap_or(f64::NAN);
     let set = rtt.as_secs_f64() * 1e3;
-    let p50 = tell("round trip, p50, ms", set, set + at(50), &format!("0 to +{LATE_P50} ms"), (0.0..LATE_P50).contains(&at(50)));
-    let p99 = tell("round trip, p99, ms", set, set + at(99), &format!("0 to +{LATE_P99} ms"), (0.0..LATE_P99).contains(&at(99)));
+    let p50 = tell(
+        "round trip, p50, ms",
+        set,
+        set + at(50),
+        &format!("0 to +{LATE_P50} ms"),
+        (0.0..LATE_P50).contains(&at(50)),
+    );
+    let p99 = tell(
+        "round trip, p99, ms",
+        set,
+        set + at(99),
+        &format!("0 to +{LATE_P99} ms"),
+        (0.0..LATE_P99).contains(&at(99)),
+    );
     Ok(p50 && p99)
 }
 

@@ -6,9 +6,11 @@ mod child;
 mod link;
 mod net;
 mod peer;
+mod report;
 mod results;
 mod run;
 mod scenario;
+mod stats;
 mod suite;
 
 use std::path::PathBuf;
@@ -43,6 +45,18 @@ enum Command {
     All {
         #[command(flatten)]
         options: RunOptions,
+    },
+    /// Writes docs/speed.md and its figures from results
+    Report {
+        /// Where results are
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
+        json: PathBuf,
+        /// Where the page goes
+        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"))]
+        docs: PathBuf,
+        /// Said above all figures, as: "the machine was busy"
+        #[arg(long)]
+        note: Option<String>,
     },
     /// One end of a connection; started by the others
     #[command(hide = true)]
@@ -88,6 +102,9 @@ fn command(command: Command) -> Result<ExitCode> {
         Command::Calibrate => calibrate::run()?,
         Command::Run { names, options } => suite::run(&scenario::find(&names)?, &options)?,
         Command::All { options } => suite::run(&scenario::all(), &options)?,
+        Command::Report { json, docs, note } => {
+            report::write(&json, &docs, note.as_deref()).map(|()| true)?
+        }
         Command::Child { setup } => child::main(&setup).is_ok(),
     };
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

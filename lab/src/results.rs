@@ -122,6 +122,18 @@ impl Results {
         write("tsv", self.table())
     }
 
+    /// What was written for a scenario, if anything was.
+    pub(crate) fn read(directory: &Path, scenario: &str) -> Result<Option<Self>> {
+        let path = directory.join(format!("{scenario}.json"));
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                Ok(Some(serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
     fn table(&self) -> String {
         let mut text = "cell\tpeer\trival\trepeat\trate_per_s\trate_back_per_s\tp50_ms\tp99_ms\tp999_ms\t\
                         cpu_s_per_million\tclient_rss\tserver_rss\twire_per_payload\tqueue_p50_ms\tqueue_p99_ms\t\

@@ -33,7 +33,13 @@ mod shim {
     }
 
     unsafe extern "C" {
-        pub(super) fn lab_enet_open(ip: u32, port: u16, remote: u32, remote_port: u16, channels: usize) -> *mut Host;
+        pub(super) fn lab_enet_open(
+            ip: u32,
+            port: u16,
+            remote: u32,
+            remote_port: u16,
+            channels: usize,
+        ) -> *mut Host;
         pub(super) fn lab_enet_service(host: *mut Host, wait: u32, buffer: *mut u8, room: usize) -> c_int;
         pub(super) fn lab_enet_send(host: *mut Host, channel: u8, data: *const u8, length: usize) -> c_int;
         pub(super) fn lab_enet_under_way(host: *const Host) -> usize;

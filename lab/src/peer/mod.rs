@@ -86,8 +86,17 @@ impl Setup {
 
 /// All that exist, whether they are here or not, in the order of tables.
 pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
-    let groups =
-        [exonet::PEERS, tcp::PEERS, quic::PEERS, sctp::PEERS, enet::PEERS, kcp::PEERS, udt::PEERS, zmq::PEERS, udp::PEERS];
+    let groups = [
+        exonet::PEERS,
+        tcp::PEERS,
+        quic::PEERS,
+        sctp::PEERS,
+        enet::PEERS,
+        kcp::PEERS,
+        udt::PEERS,
+        zmq::PEERS,
+        udp::PEERS,
+    ];
     groups.into_iter().flatten()
 }
 

@@ -45,10 +45,20 @@ mod library {
     unsafe extern "C" {
         pub(super) fn zmq_ctx_new() -> *mut c_void;
         pub(super) fn zmq_socket(context: *mut c_void, kind: c_int) -> *mut c_void;
-        pub(super) fn zmq_setsockopt(socket: *mut c_void, option: c_int, value: *const c_void, length: usize) -> c_int;
+        pub(super) fn zmq_setsockopt(
+            socket: *mut c_void,
+            option: c_int,
+            value: *const c_void,
+            length: usize,
+        ) -> c_int;
         pub(super) fn zmq_bind(socket: *mut c_void, endpoint: *const c_char) -> c_int;
         pub(super) fn zmq_connect(socket: *mut c_void, endpoint: *const c_char) -> c_int;
-        pub(super) fn zmq_send(socket: *mut c_void, data: *const c_void, length: usize, flags: c_int) -> c_int;
+        pub(super) fn zmq_send(
+            socket: *mut c_void,
+            data: *const c_void,
+            length: usize,
+            flags: c_int,
+        ) -> c_int;
         pub(super) fn zmq_recv(socket: *mut c_void, buffer: *mut c_void, room: usize, flags: c_int) -> c_int;
         pub(super) fn zmq_poll(items: *mut Item, count: c_int, timeout: c_long) -> c_int;
     }
