@@ -1,0 +1,136 @@
+//! What a process counts, and says when it is asked.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeValLike;
+use serde::{Deserialize, Serialize};
+
+/// Shared by the application, the peer and the line to who started the process.
+#[derive(Debug)]
+pub(crate) struct Meter {
+    began: Instant,
+    stop: AtomicBool,
+    /// Messages that the application has handed over.
+    sent: AtomicU64,
+    /// Different messages that the application has got.
+    received: AtomicU64,
+    duplicates: AtomicU64,
+    damaged: AtomicU64,
+    /// Times from requests to answers, in ns.
+    latency: Mutex<Histogram<u64>>,
+}
+
+/// The state of a process at one time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Mark {
+    /// Since the process began, in s.
+    pub(crate) time: f64,
+    pub(crate) sent: u64,
+    pub(crate) received: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) damaged: u64,
+    /// Processor time of the process, in s, in user space and in the kernel.
+    pub(crate) cpu: f64,
+    /// The most memory that it has had, in bytes.
+    pub(crate) peak_rss: u64,
+    pub(crate) latency: Quantiles,
+}
+
+/// Latencies since they were last forgotten, in ms.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Quantiles {
+    pub(crate) p50: f64,
+    pub(crate) p99: f64,
+    pub(crate) p999: f64,
+    pub(crate) max: f64,
+}
+
+/// The most memory that this program has had, in bytes. (What `getrusage` tells includes that of who started it.)
+fn peak_rss() -> Option<u64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
+}
+
+impl Meter {
+    pub(crate) fn new() -> Self {
+        #[allow(clippy::expect_used)] // the bounds are constants
+        let latency = Histogram::new_with_max(600_000_000_000, 3).expect("bounds of a histogram");
+        Self {
+            began: Instant::now(),
+            stop: AtomicBool::new(false),
+            sent: AtomicU64::new(0),
+            received: AtomicU64::new(0),
+            duplicates: AtomicU64::new(0),
+            damaged: AtomicU64::new(0),
+            latency: Mutex::new(latency),
+        }
+    }
+
+    /// From now on applications begin nothing new.
+    pub(crate) fn stop(&self) {
+        self.stop.store(true, Ordering::Relaxed);
+    }
+
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stop.load(Ordering::Relaxed)
+    }
+
+    /// A message leaves; returns its number.
+    pub(crate) fn send(&self) -> u64 {
+        self.sent.fetch_add(1, Ordering::Relaxed)
+    }
+
+    pub(crate) fn receive(&self) {
+        self.received.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn duplicate(&self) {
+        self.duplicates.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn damage(&self) {
+        self.damaged.fetch_add(1, Ordering::Relaxed);
+    }
+
+    pub(crate) fn latency(&self, span: Duration) {
+        let nanos = u64::try_from(span.as_nanos()).unwrap_or(u64::MAX);
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner).saturating_record(nanos);
+    }
+
+    pub(crate) fn forget_latencies(&self) {
+        self.latency.lock().unwrap_or_else(PoisonError::into_inner).reset();
+    }
+
+    /// How things stand.
+    pub(crate) fn mark(&self) -> Mark {
+        let usage = getrusage(UsageWho::RUSAGE_SELF).ok();
+        #[allow(clippy::cast_precision_loss)] // microseconds of a process' life
+        let seconds = |micros: i64| micros as f64 / 1e6;
+        let cpu = usage.map_or(0.0, |usage| {
+            seconds(usage.user_time().num_microseconds() + usage.system_time().num_microseconds())
+        });
+        let latency = self.latency.lock().unwrap_or_else(PoisonError::into_inner);
+        #[allow(clippy::cast_precision_loss)] // below 2^53
+        let ms = |nanos: u64| nanos as f64 / 1e6;
+        Mark {
+            time: self.began.elapsed().as_secs_f64(),
+            sent: self.sent.load(Ordering::Relaxed),
+            received: self.received.load(Ordering::Relaxed),
+            duplicates: self.duplicates.load(Ordering::Relaxed),
+            damaged: self.damaged.load(Ordering::Relaxed),
+            cpu,
+            peak_rss: peak_rss().unwrap_or(0),
+            latency: Quantiles {
+                p50: ms(latency.value_at_quantile(0.5)),
+                p99: ms(latency.value_at_quantile(0.99)),
+                p999: ms(latency.value_at_quantile(0.999)),
+                max: ms(latency.max()),
+            },
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! What the applications at both ends of a connection do, whatever carries their messages.
+//!
+//! A peer asks its application for messages while it can send ([`App::next`]) and hands it what arrives
+//! ([`App::take`]). Every message has a number of its own and a check, so what is lost, doubled or damaged is seen.
+
+mod calls;
+mod crowd;
+mod ledger;
+mod meter;
+mod one_way;
+mod stamp;
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+pub(crate) use crowd::{Crowd, NUMBERS_APART};
+pub(crate) use meter::{Mark, Meter, Quantiles};
+pub(crate) use stamp::Stamp;
+
+/// One end of a workload.
+pub(crate) trait App: Send {
+    /// Writes the next message, if one is to leave now. The length of `out` is that of every message.
+    fn next(&mut self, out: &mut [u8]) -> bool;
+    /// Takes a message that has arrived.
+    fn take(&mut self, message: &[u8]);
+}
+
+/// What two applications do together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Work {
+    /// Messages from the client to the server, as fast as the connection takes them.
+    OneWay,
+    /// The same in both directions at once, on one connection.
+    BothWays,
+    /// Requests and answers of equal size: so many actors at the client, each with one request under way.
+    Calls { actors: u32 },
+    /// So many clients with connections of their own, each of which sends so many messages a second.
+    Crowd { clients: u32, per_second: u32 },
+}
+
+/// Who opens the connection, and who waits for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Role {
+    Client,
+    Server,
+}
+
+/// The application at one end.
+pub(crate) fn app(work: Work, role: Role, meter: &Arc<Meter>) -> Box<dyn App> {
+    let meter = Arc::clone(meter);
+    match (work, role) {
+        (Work::OneWay, Role::Client) => Box::new(one_way::OneWay::new(meter, true)),
+        (Work::OneWay | Work::Crowd { .. }, _) => Box::new(one_way::OneWay::new(meter, false)),
+        (Work::BothWays, _) => Box::new(one_way::OneWay::new(meter, true)),
+        (Work::Calls { actors }, Role::Client) => Box::new(calls::Caller::new(meter, actors)),
+        (Work::Calls { .. }, Role::Server) => Box::new(calls::Answerer::new(meter)),
+    }
+}

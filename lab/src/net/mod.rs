@@ -1,0 +1,9 @@
+//! Two hosts on one machine: network namespaces, and what joins them.
+
+mod namespace;
+mod pair;
+mod tun;
+
+pub(crate) use namespace::Namespace;
+pub(crate) use pair::{Pair, SERVER_IP};
+pub(crate) use tun::Tun;

@@ -1,0 +1,126 @@
+//! Exonet itself.
+
+use std::sync::Arc;
+
+use anyhow::{Context, Result, anyhow};
+use exonet::{Allow, Builder, Limits, Message, Node, NodeId, PeerAddr};
+use tokio::sync::watch;
+
+use super::tasks::{Shared, runtime};
+use super::{Peer, Setup, everything, nothing_missing, one_connection};
+use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
+
+pub(super) const PEERS: &[Peer] = &[
+    Peer {
+        name: "exonet",
+        label: "Exonet",
+        tuning: "what is ready is sent and received in batches of up to 64",
+        reliable: true,
+        does: everything,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-single",
+        label: "Exonet, one by one",
+        tuning: "a call of the library for each message",
+        reliable: true,
+        does: one_connection,
+        missing: nothing_missing,
+        run,
+    },
+];
+
+const BATCH: usize = 64;
+
+fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    runtime()?.block_on(work(setup, meter))
+}
+
+fn builder(setup: &Setup) -> Builder {
+    let limits = Limits { queued_bytes: setup.buffer() as usize, ..Limits::default() };
+    Node::builder(Allow::anyone()).limits(limits)
+}
+
+async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    let batch = if setup.peer == "exonet" { BATCH } else { 1 };
+    if let Work::Crowd { clients, per_second } = setup.work
+        && !setup.is_server()
+    {
+        return crowd(setup, clients, Crowd::new(Arc::clone(meter), setup.bytes, per_second)).await;
+    }
+    let node = if setup.is_server() {
+        let node = builder(setup).bind(setup.listen).build().await?;
+        setup.hello(&node.peer_addr().to_string());
+        node
+    } else {
+        builder(setup).bind("0.0.0.0:0").build().await?
+    };
+    let shared = Shared::new(setup, meter);
+    // The server answers whom it has heard of.
+    let (heard, other) = watch::channel(None);
+    if !setup.is_server() {
+        heard.send_replace(Some(setup.server.parse::<PeerAddr>()?));
+    }
+    tokio::try_join!(send(&node, &shared, other, batch), receive(&node, &shared, &heard, batch))?;
+    Ok(())
+}
+
+async fn send(
+    node: &Node,
+    shared: &Shared,
+    mut other: watch::Receiver<Option<PeerAddr>>,
+    batch: usize,
+) -> Result<()> {
+    let to = other.wait_for(Option::is_some).await?.clone().context("nobody to send to")?;
+    loop {
+        let mut messages = shared.next(batch).await;
+        if batch == 1 {
+            let message = messages.pop().unwrap_or_default();
+            drop(node.send(&to, message).await?);
+        } else {
+            let messages = messages.into_iter().map(Message::from);
+            drop(node.send_batch(&to, messages).await.map_err(|(_, error)| anyhow!(error))?);
+        }
+    }
+}
+
+async fn receive(
+    node: &Node,
+    shared: &Shared,
+    heard: &watch::Sender<Option<PeerAddr>>,
+    batch: usize,
+) -> Result<()> {
+    let mut from: Option<NodeId> = None;
+    loop {
+        let received = node.recv_batch(batch).await?;
+        if let (None, Some(first)) = (from, received.first()) {
+            from = Some(first.from);
+            heard.send_if_modified(|other| other.is_none() && other.replace(first.from.into()).is_none());
+        }
+        shared.take(received.iter().filter_map(|message| Some(&**message.body.as_whole()?)));
+    }
+}
+
+/// Each client is a node with a key and a socket of its own.
+async fn crowd(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
+    let to: PeerAddr = setup.server.parse()?;
+    let mut all = tokio::task::JoinSet::new();
+    for _ in 0..clients {
+        let node = Node::builder(Allow::anyone()).bind("0.0.0.0:0").build().await?;
+        let (to, crowd) = (to.clone(), crowd.clone());
+        all.spawn(async move {
+            let mut clock = tokio::time::interval(crowd.pause);
+            loop {
+                clock.tick().await;
+                let Some(message) = crowd.message() else { std::future::pending().await };
+                drop(node.send(&to, message).await?);
+            }
+        });
+        tokio::time::sleep(NUMBERS_APART).await;
+    }
+    match all.join_next().await {
+        Some(ended) => ended?,
+        None => Ok(()),
+    }
+}

@@ -1,0 +1,154 @@
+//! The transports that are compared, one file each. Every one is set up as its own documentation advises for this use;
+//! [`Peer::tuning`] says how. What a sender may queue is the same for all ([`Setup::buffer`]), as far as they let it be set.
+
+mod blocking;
+mod enet;
+mod exonet;
+mod frames;
+mod kcp;
+mod quic;
+mod sctp;
+mod tasks;
+mod tcp;
+mod udp;
+mod udt;
+mod zmq;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use serde::{Deserialize, Serialize};
+
+use crate::app::{Meter, Role, Work};
+
+/// A transport, in one of its configurations.
+pub(crate) struct Peer {
+    /// As on the command line.
+    pub(crate) name: &'static str,
+    /// As in tables and figures.
+    pub(crate) label: &'static str,
+    /// How it is set up.
+    pub(crate) tuning: &'static str,
+    /// Whether what it promises to deliver it must have delivered.
+    pub(crate) reliable: bool,
+    does: fn(Work) -> bool,
+    /// Why it cannot run on this machine, if it cannot.
+    missing: fn() -> Option<String>,
+    run: fn(&Setup, &Arc<Meter>) -> Result<()>,
+}
+
+/// What a process of a peer is told.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Setup {
+    /// [`Peer::name`].
+    pub(crate) peer: String,
+    pub(crate) role: Role,
+    pub(crate) work: Work,
+    /// Length of every message.
+    pub(crate) bytes: usize,
+    /// Where the server listens.
+    pub(crate) listen: SocketAddr,
+    /// What the server said of itself; for clients.
+    pub(crate) server: String,
+    /// What the link holds in flight and in its queue, in bytes, for peers whose window must be told. 0: no link.
+    pub(crate) window: usize,
+}
+
+impl Setup {
+    /// The server tells how it is reached; clients find it in `server`.
+    fn hello(&self, server: &str) {
+        crate::child::say("ready", &server);
+    }
+
+    fn is_server(&self) -> bool {
+        self.role == Role::Server
+    }
+
+    /// How much a sender may queue, in bytes: four times what the link and its queue hold.
+    fn buffer(&self) -> u32 {
+        const LEAST: usize = 256 << 10;
+        const MOST: usize = 16 << 20;
+        let buffer = if self.window == 0 { MOST } else { self.window.saturating_mul(4).clamp(LEAST, MOST) };
+        u32::try_from(buffer).unwrap_or(u32::MAX)
+    }
+
+    /// Whether this end sends nothing until something comes.
+    fn waits_for_others(&self) -> bool {
+        !matches!((self.work, self.role), (Work::OneWay, Role::Client) | (Work::BothWays, _))
+    }
+
+    /// The server's address, where that is all that it said.
+    fn server_address(&self) -> Result<SocketAddr> {
+        self.server.parse().with_context(|| format!("{:?} is no address", self.server))
+    }
+}
+
+/// All that exist, whether they are here or not, in the order of tables.
+pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
+    let groups = [
+        exonet::PEERS,
+        tcp::PEERS,
+        quic::PEERS,
+        sctp::PEERS,
+        enet::PEERS,
+        kcp::PEERS,
+        udt::PEERS,
+        zmq::PEERS,
+        udp::PEERS,
+    ];
+    groups.into_iter().flatten()
+}
+
+/// The one of this name.
+pub(crate) fn find(name: &str) -> Result<&'static Peer> {
+    let found = all().find(|peer| peer.name == name);
+    found.with_context(|| format!("there is no peer {name:?}; `lab list` names them"))
+}
+
+impl Peer {
+    /// Whether it can do this kind of work.
+    pub(crate) fn does(&self, work: Work) -> bool {
+        (self.does)(work)
+    }
+
+    /// Why it cannot run on this machine, if it cannot.
+    pub(crate) fn missing(&self) -> Option<String> {
+        (self.missing)()
+    }
+}
+
+/// Runs one end of a connection in this process, for ever.
+pub(crate) fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    let peer = find(&setup.peer)?;
+    if !peer.does(setup.work) {
+        bail!("{} does not do that", peer.name);
+    }
+    (peer.run)(setup, meter)
+}
+
+/// The parts of an IPv4 address, in host byte order.
+fn v4(address: SocketAddr) -> Result<(u32, u16)> {
+    match address {
+        SocketAddr::V4(v4) => Ok((u32::from(*v4.ip()), v4.port())),
+        SocketAddr::V6(_) => bail!("{address} is not of IPv4"),
+    }
+}
+
+/// In place of a peer whose library was not there when this was built.
+#[allow(dead_code)] // where all libraries are there
+fn absent(setup: &Setup, _: &Arc<Meter>) -> Result<()> {
+    bail!("{} was not built", setup.peer)
+}
+
+const fn nothing_missing() -> Option<String> {
+    None
+}
+
+const fn everything(_: Work) -> bool {
+    true
+}
+
+const fn one_connection(work: Work) -> bool {
+    !matches!(work, Work::Crowd { .. })
+}

@@ -1,0 +1,58 @@
+//! An application between tasks: one asks it for messages, others hand it what arrives.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::Notify;
+
+use super::Setup;
+use crate::app::{App, Meter, app};
+
+/// A handle that is cheap to clone.
+#[derive(Clone)]
+pub(super) struct Shared {
+    app: Arc<Mutex<Box<dyn App>>>,
+    /// Something has arrived, which may be answered.
+    changed: Arc<Notify>,
+    bytes: usize,
+}
+
+impl Shared {
+    pub(super) fn new(setup: &Setup, meter: &Arc<Meter>) -> Self {
+        let app = Arc::new(Mutex::new(app(setup.work, setup.role, meter)));
+        Self { app, changed: Arc::new(Notify::new()), bytes: setup.bytes }
+    }
+
+    /// Messages that are to leave now, up to `most`; waits until there is one. For one task only.
+    pub(super) async fn next(&self, most: usize) -> Vec<Vec<u8>> {
+        loop {
+            let mut batch = Vec::new();
+            {
+                let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+                while batch.len() < most {
+                    let mut message = vec![0x5a; self.bytes];
+                    if !app.next(&mut message) {
+                        break;
+                    }
+                    batch.push(message);
+                }
+            }
+            if !batch.is_empty() {
+                return batch;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// Messages that have arrived.
+    pub(super) fn take<'a>(&self, messages: impl IntoIterator<Item = &'a [u8]>) {
+        let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+        messages.into_iter().for_each(|message| app.take(message));
+        drop(app);
+        self.changed.notify_one();
+    }
+}
+
+/// The runtime of peers that need one, as it is by default: a thread for each processor.
+pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+}

@@ -1,0 +1,92 @@
+//! The kernel's TCP, with length-prefixed messages.
+
+use std::io::{ErrorKind, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use anyhow::{Context, Result, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use socket2::SockRef;
+
+use super::frames::{Incoming, Outgoing};
+use super::{Peer, Setup, one_connection};
+use crate::app::{Meter, app};
+
+pub(super) const PEERS: &[Peer] = &[
+    Peer {
+        name: "tcp-cubic",
+        label: "TCP (CUBIC)",
+        tuning: "TCP_NODELAY, writes and reads of up to 64 KiB, buffers tuned by the kernel up to 16 MiB; not encrypted",
+        reliable: true,
+        does: one_connection,
+        missing: || lacks("cubic"),
+        run: |setup, meter| run(setup, meter, "cubic"),
+    },
+    Peer {
+        name: "tcp-bbr",
+        label: "TCP (BBR)",
+        tuning: "as TCP (CUBIC), with TCP_CONGESTION bbr",
+        reliable: true,
+        does: one_connection,
+        missing: || lacks("bbr"),
+        run: |setup, meter| run(setup, meter, "bbr"),
+    },
+];
+
+/// The longest wait for the network, in ms.
+const NAP: u8 = 20;
+
+/// Whether the kernel has no such congestion control.
+pub(super) fn lacks(congestion: &str) -> Option<String> {
+    let known = std::fs::read_to_string("/proc/sys/net/ipv4/tcp_available_congestion_control").ok()?;
+    let there = known.split_whitespace().any(|name| name == congestion);
+    (!there).then(|| format!("this kernel's TCP has no {congestion} (`modprobe tcp_{congestion}` may help)"))
+}
+
+fn run(setup: &Setup, meter: &Arc<Meter>, congestion: &str) -> Result<()> {
+    let mut stream = connect(setup)?;
+    stream.set_nodelay(true)?;
+    SockRef::from(&stream).set_tcp_congestion(congestion.as_bytes())?;
+    stream.set_nonblocking(true)?;
+    let mut app = app(setup.work, setup.role, meter);
+    let (mut outgoing, mut incoming) = (Outgoing::default(), Incoming::default());
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        outgoing.fill(app.as_mut(), setup.bytes);
+        let mut idle = true;
+        if !outgoing.rest().is_empty() {
+            match stream.write(outgoing.rest()) {
+                Ok(written) => {
+                    outgoing.advance(written);
+                    idle = false;
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => (),
+                Err(error) => return Err(error).context("cannot write"),
+            }
+        }
+        match stream.read(&mut buffer) {
+            Ok(0) => bail!("the other end has closed the connection"),
+            Ok(read) => {
+                incoming.take(buffer.get(..read).unwrap_or_default(), |message| app.take(message))?;
+                idle = false;
+            }
+            Err(error) if error.kind() == ErrorKind::WouldBlock => (),
+            Err(error) => return Err(error).context("cannot read"),
+        }
+        if idle {
+            let mut events = PollFlags::POLLIN;
+            events.set(PollFlags::POLLOUT, !outgoing.rest().is_empty());
+            poll(&mut [PollFd::new(stream.as_fd(), events)], PollTimeout::from(NAP))?;
+        }
+    }
+}
+
+fn connect(setup: &Setup) -> Result<TcpStream> {
+    if setup.is_server() {
+        let listener = TcpListener::bind(setup.listen)?;
+        setup.hello(&listener.local_addr()?.to_string());
+        return Ok(listener.accept()?.0);
+    }
+    TcpStream::connect(setup.server_address()?).context("cannot connect")
+}

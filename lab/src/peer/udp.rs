@@ -1,0 +1,140 @@
+//! Bare UDP: what packets alone reach. Nothing is repeated, ordered or encrypted.
+
+use std::io::{ErrorKind, IoSliceMut};
+use std::net::{Ipv4Addr, UdpSocket};
+use std::os::fd::AsFd;
+use std::sync::Arc;
+
+use anyhow::{Context, Result};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
+
+use super::tasks::{Shared, runtime};
+use super::{Peer, Setup, nothing_missing};
+use crate::app::{Meter, Work, app};
+
+pub(super) const PEERS: &[Peer] = &[
+    Peer {
+        name: "udp-gso",
+        label: "UDP, GSO and GRO",
+        tuning: "a message per datagram, up to 64 of them a call; nothing is repeated: the limit",
+        reliable: false,
+        does: |work| work == Work::OneWay,
+        missing: nothing_missing,
+        run: segments,
+    },
+    Peer {
+        name: "udp-echo",
+        label: "UDP through tokio",
+        tuning: "a message per datagram, one a call; nothing is repeated",
+        reliable: false,
+        does: |work| matches!(work, Work::Calls { .. } | Work::OneWay),
+        missing: nothing_missing,
+        run: echo,
+    },
+];
+
+/// The most that the system takes at once.
+const SEGMENTS: usize = 64;
+const LARGEST: usize = 65_000;
+/// Calls of the system saved by receiving into so many buffers.
+const BUFFERS: usize = 16;
+
+fn bind(setup: &Setup) -> Result<UdpSocket> {
+    let socket = if setup.is_server() {
+        UdpSocket::bind(setup.listen)?
+    } else {
+        let socket = UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?;
+        socket.connect(setup.server_address()?)?;
+        socket
+    };
+    let (size, buffers) = (8 << 20, socket2::SockRef::from(&socket));
+    buffers.set_send_buffer_size(size)?;
+    buffers.set_recv_buffer_size(size)?;
+    socket.set_nonblocking(true)?;
+    Ok(socket)
+}
+
+fn segments(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    let socket = bind(setup)?;
+    let state = UdpSocketState::new((&socket).into())?;
+    let mut app = app(setup.work, setup.role, meter);
+    if setup.is_server() {
+        setup.hello(&socket.local_addr()?.to_string());
+        let mut memory = vec![0; BUFFERS << 16];
+        let mut metas = [RecvMeta::default(); BUFFERS];
+        loop {
+            let mut rest = memory.chunks_mut(1 << 16);
+            let mut buffers: [IoSliceMut<'_>; BUFFERS] =
+                std::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
+            let received = match state.recv((&socket).into(), &mut buffers, &mut metas) {
+                Ok(received) => received,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                    poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::NONE)?;
+                    continue;
+                }
+                Err(error) => return Err(error.into()),
+            };
+            for (buffer, meta) in buffers.iter().zip(&metas).take(received) {
+                let data = buffer.get(..meta.len).unwrap_or_default();
+                data.chunks(meta.stride.max(1)).for_each(|message| app.take(message));
+            }
+        }
+    }
+    let destination = setup.server_address()?;
+    let most = state.max_gso_segments().min(SEGMENTS).min(LARGEST / setup.bytes.max(1)).max(1);
+    let mut batch = vec![0x5a; most * setup.bytes];
+    loop {
+        let mut messages = batch.chunks_mut(setup.bytes);
+        let full = messages.by_ref().map_while(|message| app.next(message).then_some(())).count();
+        if full == 0 {
+            std::thread::park();
+            continue;
+        }
+        let contents = batch.get(..full * setup.bytes).unwrap_or_default();
+        let transmit =
+            Transmit { destination, ecn: None, contents, segment_size: Some(setup.bytes), src_ip: None };
+        while let Err(error) = state.try_send((&socket).into(), &transmit) {
+            if error.kind() != ErrorKind::WouldBlock {
+                return Err(error).context("cannot send");
+            }
+            poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLOUT)], PollTimeout::NONE)?;
+        }
+    }
+}
+
+fn echo(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    let socket = bind(setup)?;
+    let shared = Shared::new(setup, meter);
+    runtime()?.block_on(async {
+        let socket = tokio::net::UdpSocket::from_std(socket)?;
+        let mut buffer = vec![0; 1 << 16];
+        if setup.is_server() {
+            setup.hello(&socket.local_addr()?.to_string());
+            let (length, from) = socket.recv_from(&mut buffer).await?;
+            socket.connect(from).await?;
+            shared.take([buffer.get(..length).unwrap_or_default()]);
+        }
+        // Both end only by failing.
+        tokio::try_join!(
+            async {
+                loop {
+                    for message in shared.next(1).await {
+                        socket.send(&message).await?;
+                    }
+                }
+                #[allow(unreachable_code)]
+                Ok::<(), std::io::Error>(())
+            },
+            async {
+                loop {
+                    let length = socket.recv(&mut buffer).await?;
+                    shared.take([buffer.get(..length).unwrap_or_default()]);
+                }
+                #[allow(unreachable_code)]
+                Ok::<(), std::io::Error>(())
+            }
+        )?;
+        Ok(())
+    })
+}

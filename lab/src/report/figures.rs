@@ -1,0 +1,198 @@
+//! Which figures there are.
+
+use super::bars::{Bar, Bars};
+use super::chart::{Chart, Line, Panel};
+use super::svg::Drawing;
+use super::table::{Medians, label};
+use crate::run::Record;
+use crate::stats::figure;
+
+/// A drawing, the name of its file and what it shows.
+pub(super) type Figure = (&'static str, Drawing);
+
+/// The scenario of this name, if it has results.
+fn of<'a>(all: &'a [Medians<'a>], name: &str) -> Option<&'a Medians<'a>> {
+    all.iter().find(|medians| medians.scenario.name == name)
+}
+
+/// A line for each peer over these cells.
+fn lines(medians: &Medians<'_>, cells: &[String], value: impl Fn(&Record) -> f64) -> Vec<Line> {
+    let line = |peer: &crate::peer::Peer| Line {
+        peer: peer.name.to_owned(),
+        label: peer.label.to_owned(),
+        values: cells.iter().map(|cell| medians.median(cell, peer.name, &value)).collect(),
+    };
+    medians.peers().into_iter().map(line).collect()
+}
+
+/// All for which there are results.
+pub(super) fn all(all: &[Medians<'_>]) -> Vec<Figure> {
+    let mut figures = Vec::new();
+    figures.extend(of(all, "one-way-loss").map(|medians| ("one-way-loss", loss(medians))));
+    let calls = ["calls-0", "calls-1", "calls-5"].map(|name| of(all, name));
+    let calls: Vec<_> = calls.into_iter().flatten().collect();
+    if !calls.is_empty() {
+        figures.push((
+            "calls-rate",
+            actors(&calls, "Calls a second: 100 Mbit/s, RTT 10 ms, 1,024 bytes each way", "calls/s", |r| {
+                r.rate
+            }),
+        ));
+        let title = "Latency of calls, 99th percentile: 100 Mbit/s, RTT 10 ms, 1,024 bytes each way";
+        figures.push(("calls-p99", actors(&calls, title, "p99, ms", |r| r.latency.p99)));
+        let title = "Latency of calls, median: 100 Mbit/s, RTT 10 ms, 1,024 bytes each way";
+        figures.push(("calls-p50", actors(&calls, title, "p50, ms", |r| r.latency.p50)));
+    }
+    figures.extend(
+        of(all, "one-way-links").map(|m| {
+            ("one-way-links", links(m, "One way without loss: messages of 1,024 bytes", "messages/s"))
+        }),
+    );
+    figures.extend(of(all, "calls-links").map(|m| {
+        ("calls-links", links(m, "Calls of 100 actors without loss: 1,024 bytes each way", "calls/s"))
+    }));
+    figures.extend(of(all, "one-way-loss").map(|medians| ("queue", queue(medians))));
+    figures.extend(of(all, "share").map(|medians| ("share", share(medians))));
+    figures.extend(of(all, "cable").map(|medians| ("cable", cable(medians))));
+    figures
+}
+
+fn cells(medians: &Medians<'_>) -> Vec<String> {
+    medians.scenario.cells.iter().map(|cell| cell.name.clone()).collect()
+}
+
+fn loss(medians: &Medians<'_>) -> Drawing {
+    let (bursts, steps): (Vec<String>, Vec<String>) =
+        cells(medians).into_iter().partition(|cell| cell.contains("bursts"));
+    let panel = |title: &str, cells: Vec<String>, logarithmic| Panel {
+        title: title.into(),
+        x_label: "loss each way".into(),
+        lines: lines(medians, &cells, |r| r.rate),
+        steps: cells,
+        y_label: "messages/s".into(),
+        logarithmic,
+    };
+    let with_bursts = ["0 %".to_owned(), "5 %".to_owned()].into_iter().chain(bursts).collect();
+    Chart {
+        title: "One way: 100 Mbit/s, RTT 10 ms, messages of 1,024 bytes".into(),
+        panels: vec![
+            panel("Random loss", steps, true),
+            panel("Random, and in bursts of 10 packets", with_bursts, false),
+        ],
+    }
+    .draw()
+}
+
+fn actors(all: &[&Medians<'_>], title: &str, y_label: &str, value: fn(&Record) -> f64) -> Drawing {
+    let panel = |medians: &&Medians<'_>| {
+        let loss = medians.scenario.name.trim_start_matches("calls-");
+        Panel {
+            title: format!("Loss of {loss} % each way"),
+            x_label: "actors, each with one call under way".into(),
+            lines: lines(medians, &cells(medians), value),
+            steps: cells(medians)
+                .iter()
+                .map(|cell| cell.split(' ').next().unwrap_or_default().to_owned())
+                .collect(),
+            y_label: y_label.into(),
+            logarithmic: true,
+        }
+    };
+    Chart { title: title.into(), panels: all.iter().map(panel).collect() }.draw()
+}
+
+fn links(medians: &Medians<'_>, title: &str, y_label: &str) -> Drawing {
+    let panel = |mbit: &str| {
+        let of_rate = format!("{mbit} Mbit/s, ");
+        let cells: Vec<String> =
+            cells(medians).into_iter().filter(|cell| cell.starts_with(&of_rate)).collect();
+        Panel {
+            title: format!("{mbit} Mbit/s"),
+            x_label: "round-trip time".into(),
+            lines: lines(medians, &cells, |r| r.rate),
+            steps: cells.iter().map(|cell| cell.trim_start_matches(&of_rate).to_owned()).collect(),
+            y_label: y_label.into(),
+            logarithmic: false,
+        }
+    };
+    Chart { title: title.into(), panels: ["1", "10", "100"].map(panel).into() }.draw()
+}
+
+fn queue(medians: &Medians<'_>) -> Drawing {
+    let group = |cell: &str| {
+        let bar = |peer: &crate::peer::Peer| {
+            let wait = |part: fn(&crate::run::Lane) -> f64| {
+                medians
+                    .median(cell, peer.name, |r| r.lanes.as_ref().map_or(0.0, |[forward, _]| part(forward)))
+            };
+            let (p50, p99, rate) = (
+                wait(|lane| lane.queue_p50)?,
+                wait(|lane| lane.queue_p99)?,
+                medians.median(cell, peer.name, |r| r.rate)?,
+            );
+            Some(Bar {
+                label: peer.label.to_owned(),
+                parts: vec![(peer.name.to_owned(), p50)],
+                text: format!("{} (p99 {}) at {}/s", figure(p50), figure(p99), figure(rate)),
+            })
+        };
+        (format!("Loss of {cell} each way"), medians.peers().into_iter().filter_map(bar).collect())
+    };
+    Bars {
+        title: "The queue that a sender makes others wait in".into(),
+        unit: "median wait in the bottleneck's queue in ms, which holds 10 ms, and the rate reached; one way, 100 Mbit/s, RTT 10 ms".into(),
+        logarithmic: false,
+        groups: ["0 %", "5 %"].map(group).into(),
+    }
+    .draw()
+}
+
+fn share(medians: &Medians<'_>) -> Drawing {
+    let group = |cell: &crate::scenario::Cell| {
+        let rival = cell.rival.unwrap_or_default();
+        let bar = |peer: &crate::peer::Peer| {
+            let rate =
+                |flow| medians.spread(&cell.name, peer.name, flow, |r| r.rate).map(|spread| spread.median);
+            let (own, other) = (rate(0)?, rate(1)?);
+            Some(Bar {
+                label: peer.label.to_owned(),
+                parts: vec![(peer.name.to_owned(), own), (rival.to_owned(), other)],
+                text: format!(
+                    "{} : {} ({:.0} %)",
+                    figure(own),
+                    figure(other),
+                    own / (own + other).max(1e-9) * 100.0
+                ),
+            })
+        };
+        (format!("Beside {}", label(rival)), medians.peers().into_iter().filter_map(bar).collect())
+    };
+    Bars {
+        title: "Who gets how much of a link that two share".into(),
+        unit: "messages/s of 1,024 bytes: the flow on the left, then the one beside it; 100 Mbit/s, RTT 10 ms, no loss".into(),
+        logarithmic: false,
+        groups: medians.scenario.cells.iter().map(group).collect(),
+    }
+    .draw()
+}
+
+fn cable(medians: &Medians<'_>) -> Drawing {
+    let group = |cell: &String| {
+        let mut bars: Vec<(f64, Bar)> = Vec::new();
+        for peer in medians.peers() {
+            if let Some(rate) = medians.median(cell, peer.name, |r| r.rate) {
+                let parts = vec![(peer.name.to_owned(), rate)];
+                bars.push((rate, Bar { label: peer.label.to_owned(), parts, text: figure(rate) }));
+            }
+        }
+        bars.sort_by(|a, b| b.0.total_cmp(&a.0));
+        (format!("Messages of {cell}"), bars.into_iter().map(|(_, bar)| bar).collect())
+    };
+    Bars {
+        title: "No emulator: what the software does on two processors".into(),
+        unit: "messages/s, one way, over a virtual cable between two namespaces; logarithmic".into(),
+        logarithmic: true,
+        groups: cells(medians).iter().map(group).collect(),
+    }
+    .draw()
+}

@@ -1,0 +1,184 @@
+//! What is kept of runs, and how it is told.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use serde::{Deserialize, Serialize};
+
+use crate::app::Work;
+use crate::run::Record;
+use crate::scenario::Cell;
+
+/// All runs of a scenario.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Results {
+    pub(crate) entries: Vec<Entry>,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Entry {
+    pub(crate) scenario: String,
+    pub(crate) cell: String,
+    pub(crate) work: Work,
+    pub(crate) bytes: usize,
+    pub(crate) peer: String,
+    pub(crate) repeat: u32,
+    /// How long was measured, in s.
+    pub(crate) span: u64,
+    /// The peer's own, then its rival's.
+    pub(crate) records: Vec<Record>,
+    /// Why there are none.
+    pub(crate) error: Option<String>,
+}
+
+impl Entry {
+    pub(crate) fn new(
+        scenario: &str,
+        cell: &Cell,
+        peer: &str,
+        repeat: u32,
+        span: u64,
+        records: Result<Vec<Record>>,
+    ) -> Self {
+        let (records, error) = match records {
+            Ok(records) => (records, None),
+            Err(error) => (Vec::new(), Some(format!("{error:#}"))),
+        };
+        Self {
+            scenario: scenario.to_owned(),
+            cell: cell.name.clone(),
+            work: cell.work,
+            bytes: cell.bytes,
+            peer: peer.to_owned(),
+            repeat,
+            span,
+            records,
+            error,
+        }
+    }
+
+    /// Why the run does not count.
+    pub(crate) fn fault(&self) -> Option<&str> {
+        self.error.as_deref().or_else(|| self.records.iter().find_map(|record| record.fault.as_deref()))
+    }
+}
+
+/// A run in a line.
+pub(crate) fn summary(entry: &Entry) -> String {
+    let mut line = format!("{:<15}", entry.peer);
+    for record in &entry.records {
+        let _ = write!(line, " {:>9.0}/s", record.rate);
+        match entry.work {
+            Work::Calls { .. } => {
+                let latency = record.latency;
+                let _ = write!(
+                    line,
+                    "  p50 {:>7.2}  p99 {:>7.2}  p99.9 {:>7.2} ms",
+                    latency.p50, latency.p99, latency.p999
+                );
+            }
+            Work::BothWays => {
+                let _ = write!(line, " and {:>6.0}/s back", record.rate_back);
+            }
+            Work::OneWay | Work::Crowd { .. } => (),
+        }
+    }
+    if let Some(record) = entry.records.first() {
+        let _ = write!(line, "  cpu {:>6.1} s/M", record.cpu_per_million);
+        #[allow(clippy::cast_precision_loss)] // megabytes
+        let mb = |bytes: u64| bytes as f64 / 1e6;
+        let _ = write!(line, "  rss {:.0}+{:.0} MB", mb(record.client_rss), mb(record.server_rss));
+        if let Some(wire) = record.wire_per_payload {
+            let _ = write!(line, "  wire {wire:.3}");
+        }
+        if let Some([forward, back]) = &record.lanes {
+            let _ = write!(
+                line,
+                "  queue {:.2}/{:.2} ms  dropped {}  late {:.2} ms",
+                forward.queue_p50,
+                forward.queue_p99,
+                forward.dropped,
+                forward.late_p99.max(back.late_p99)
+            );
+        }
+    }
+    if let Some(fault) = entry.fault() {
+        let _ = write!(line, "  FAULT: {fault}");
+    }
+    line
+}
+
+impl Results {
+    /// Writes `SCENARIO.json` and `SCENARIO.tsv` into a directory.
+    pub(crate) fn write(&self, directory: &Path, scenario: &str) -> Result<()> {
+        std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
+        let write = |ending: &str, text: String| {
+            let path = directory.join(format!("{scenario}.{ending}"));
+            std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
+        };
+        write("json", serde_json::to_string_pretty(self)? + "\n")?;
+        write("tsv", self.table())
+    }
+
+    /// What was written for a scenario, if anything was.
+    pub(crate) fn read(directory: &Path, scenario: &str) -> Result<Option<Self>> {
+        let path = directory.join(format!("{scenario}.json"));
+        match std::fs::read(&path) {
+            Ok(bytes) => {
+                Ok(Some(serde_json::from_slice(&bytes).with_context(|| path.display().to_string())?))
+            }
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+        }
+    }
+
+    fn table(&self) -> String {
+        let mut text = "cell\tpeer\trival\trepeat\trate_per_s\trate_back_per_s\tp50_ms\tp99_ms\tp999_ms\t\
+                        cpu_s_per_million\tclient_rss\tserver_rss\twire_per_payload\tqueue_p50_ms\tqueue_p99_ms\t\
+                        dropped\tlost\tlate_p99_ms\tfault\n"
+            .to_owned();
+        for entry in &self.entries {
+            let fault = entry.fault().unwrap_or_default();
+            let rivals = entry.records.iter().skip(1).chain(entry.records.first());
+            if entry.records.is_empty() {
+                let _ = writeln!(
+                    text,
+                    "{}\t{}\t\t{}{}{fault}",
+                    entry.cell,
+                    entry.peer,
+                    entry.repeat,
+                    "\t".repeat(15)
+                );
+            }
+            for (record, rival) in entry.records.iter().zip(rivals) {
+                let alone = entry.records.len() == 1;
+                let (rival, latency) = (if alone { "" } else { &rival.peer }, record.latency);
+                let lane = record.lanes.as_ref().map(|[forward, _]| forward.clone()).unwrap_or_default();
+                let wire = record.wire_per_payload.map(|wire| format!("{wire:.4}")).unwrap_or_default();
+                let _ = writeln!(
+                    text,
+                    "{}\t{}\t{rival}\t{}\t{:.1}\t{:.1}\t{:.3}\t{:.3}\t{:.3}\t{:.2}\t{}\t{}\t{wire}\t{:.3}\t{:.3}\t{}\t{}\t{:.3}\t{fault}",
+                    entry.cell,
+                    record.peer,
+                    entry.repeat,
+                    record.rate,
+                    record.rate_back,
+                    latency.p50,
+                    latency.p99,
+                    latency.p999,
+                    record.cpu_per_million,
+                    record.client_rss,
+                    record.server_rss,
+                    lane.queue_p50,
+                    lane.queue_p99,
+                    lane.dropped,
+                    lane.lost,
+                    lane.late_p99,
+                );
+            }
+        }
+        text
+    }
+}

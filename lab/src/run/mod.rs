@@ -1,0 +1,148 @@
+//! One run: hosts, a link, peers, and what they did.
+
+mod process;
+mod record;
+
+use std::net::SocketAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Result, bail};
+
+use self::process::Process;
+pub(crate) use self::record::{Lane, Record};
+use crate::app::{Mark, Role, Work};
+use crate::link::Shape;
+use crate::net::{Pair, SERVER_IP};
+use crate::peer::{Peer, Setup};
+
+/// The first flow's; the next have the next.
+const PORT: u16 = 4_000;
+/// Until the first message is there.
+const TO_CONNECT: Duration = Duration::from_secs(30);
+/// After the end, everything that was sent has to arrive: what does not while nothing else does for so long never will.
+const PROGRESS: Duration = Duration::from_secs(5);
+/// So long is waited for it. What is still arriving then is not known to be lost.
+const DRAIN: Duration = Duration::from_secs(15);
+
+/// What runs.
+#[derive(Clone)]
+pub(crate) struct Plan {
+    /// Forward, from the clients, and back. None: a virtual cable.
+    pub(crate) link: Option<[Shape; 2]>,
+    pub(crate) work: Work,
+    /// Length of every message.
+    pub(crate) bytes: usize,
+    /// All at the same time, a connection each.
+    pub(crate) flows: Vec<&'static Peer>,
+    pub(crate) warm_up: Duration,
+    pub(crate) span: Duration,
+    pub(crate) seed: u64,
+}
+
+struct Flow {
+    peer: &'static Peer,
+    server: Process,
+    client: Process,
+}
+
+/// How client and server stand.
+type Marks = Vec<[Mark; 2]>;
+
+impl Plan {
+    /// Does it; a record for each flow.
+    pub(crate) fn run(&self) -> Result<Vec<Record>> {
+        let pair = Pair::new(self.link.clone(), self.seed)?;
+        let mut flows = self.flows.iter().zip(PORT..).map(|(peer, port)| self.start(&pair, peer, port));
+        let mut flows = flows.by_ref().collect::<Result<Vec<Flow>>>()?;
+        await_first(&mut flows)?;
+        std::thread::sleep(self.warm_up);
+        let before = order(&mut flows, "reset")?;
+        let take = || pair.link.as_ref().map(crate::link::Link::take_stats);
+        drop(take());
+        std::thread::sleep(self.span);
+        let after = order(&mut flows, "mark")?;
+        let lanes = take();
+        let (end, ended) = self.drain(&mut flows)?;
+        let at_interfaces = pair.dropped_at_interfaces()?;
+        let lanes = lanes.map(|lanes| lanes.map(|stats| Lane::new(&stats)));
+        let records = flows.iter().zip(before).zip(after).zip(end);
+        Ok(records
+            .map(|(((flow, before), after), end)| {
+                Record::new(self, flow.peer, [before, after, end], lanes.clone(), at_interfaces, ended)
+            })
+            .collect())
+    }
+
+    fn start(&self, pair: &Pair, peer: &'static Peer, port: u16) -> Result<Flow> {
+        let window = self.link.as_ref().map_or(0, |[forward, back]| {
+            let flying = (forward.delay + back.delay).as_nanos() * u128::from(forward.rate) / 8_000_000_000;
+            usize::try_from(flying).unwrap_or(usize::MAX).saturating_add(forward.queue)
+        });
+        let mut setup = Setup {
+            peer: peer.name.to_owned(),
+            role: Role::Server,
+            work: self.work,
+            bytes: self.bytes,
+            listen: SocketAddr::from((SERVER_IP, port)),
+            server: String::new(),
+            window,
+        };
+        let server = Process::start(&pair.server, &setup)?;
+        setup.server = server.address()?;
+        setup.role = Role::Client;
+        let client = Process::start(&pair.client, &setup)?;
+        Ok(Flow { peer, server, client })
+    }
+
+    /// Begins nothing new, and waits until all that was begun has ended. False: some of it is still arriving.
+    fn drain(&self, flows: &mut [Flow]) -> Result<(Marks, bool)> {
+        let mut last = order(flows, "stop")?;
+        let (began, mut moved) = (Instant::now(), Instant::now());
+        loop {
+            std::thread::sleep(Duration::from_millis(20));
+            let now = order(flows, "mark")?;
+            let open: u64 = flows.iter().zip(&now).map(|(flow, mark)| self.missing(flow.peer, mark)).sum();
+            let progress = now.iter().flatten().zip(last.iter().flatten());
+            if progress.into_iter().any(|(now, last)| now.received != last.received) {
+                moved = Instant::now();
+            }
+            last = now;
+            let ended = open == 0 || moved.elapsed() > PROGRESS;
+            if ended || began.elapsed() > DRAIN {
+                return Ok((last, ended));
+            }
+        }
+    }
+
+    /// Messages that were sent and have not arrived, or answers that are awaited.
+    fn missing(&self, peer: &Peer, [client, server]: &[Mark; 2]) -> u64 {
+        if !peer.reliable {
+            return 0;
+        }
+        let there = client.sent.saturating_sub(server.received);
+        match self.work {
+            Work::OneWay | Work::Crowd { .. } => there,
+            Work::BothWays => there + server.sent.saturating_sub(client.received),
+            Work::Calls { .. } => client.sent.saturating_sub(client.received),
+        }
+    }
+}
+
+fn order(flows: &mut [Flow], word: &str) -> Result<Marks> {
+    flows.iter_mut().map(|flow| Ok([flow.client.order(word)?, flow.server.order(word)?])).collect()
+}
+
+/// Waits until each flow has delivered something.
+fn await_first(flows: &mut [Flow]) -> Result<()> {
+    let began = Instant::now();
+    loop {
+        let marks = order(flows, "mark")?;
+        if marks.iter().all(|[_, server]| server.received > 0) {
+            return Ok(());
+        }
+        if began.elapsed() > TO_CONNECT {
+            bail!("no message has arrived within {} s", TO_CONNECT.as_secs());
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}

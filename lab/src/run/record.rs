@@ -1,0 +1,139 @@
+//! What came out of a run, for one flow.
+
+use serde::{Deserialize, Serialize};
+
+use super::Plan;
+use crate::app::{Mark, Quantiles, Work};
+use crate::link::LaneStats;
+use crate::peer::Peer;
+
+/// One flow of one run, between warm-up and end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Record {
+    pub(crate) peer: String,
+    /// Messages that arrived, or calls that were answered, a second.
+    pub(crate) rate: f64,
+    /// The same from the server to the client, where both send.
+    pub(crate) rate_back: f64,
+    /// Of calls, in ms.
+    pub(crate) latency: Quantiles,
+    /// Processor seconds of both processes for a million messages, or calls.
+    pub(crate) cpu_per_million: f64,
+    /// The most memory that each process had, in bytes.
+    pub(crate) client_rss: u64,
+    pub(crate) server_rss: u64,
+    /// IP bytes on the way forward for each byte of the messages that arrived; only of a flow that is alone on a link.
+    pub(crate) wire_per_payload: Option<f64>,
+    /// Forward and back.
+    pub(crate) lanes: Option<[Lane; 2]>,
+    /// Packets that a host lost before the link saw them: the run measures the machine then.
+    pub(crate) dropped_at_interfaces: u64,
+    pub(crate) duplicates: u64,
+    pub(crate) damaged: u64,
+    /// What has not arrived long after the end, ...
+    pub(crate) missing: u64,
+    /// ... and whether it never will: nothing arrived any more.
+    pub(crate) ended: bool,
+    /// Why the run does not count.
+    pub(crate) fault: Option<String>,
+}
+
+/// One direction of the link during a run. Times in ms.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Lane {
+    pub(crate) packets: u64,
+    pub(crate) bytes: u64,
+    /// By the queue.
+    pub(crate) dropped: u64,
+    /// On the line.
+    pub(crate) lost: u64,
+    pub(crate) arrived: u64,
+    pub(crate) refused: u64,
+    /// The wait for the line.
+    pub(crate) queue_mean: f64,
+    pub(crate) queue_p50: f64,
+    pub(crate) queue_p95: f64,
+    pub(crate) queue_p99: f64,
+    /// The emulator's own error.
+    pub(crate) late_p50: f64,
+    pub(crate) late_p99: f64,
+}
+
+impl Lane {
+    pub(super) fn new(stats: &LaneStats) -> Self {
+        #[allow(clippy::cast_precision_loss)] // far below 2^53
+        let ms = |nanos: u64| nanos as f64 / 1e6;
+        Self {
+            packets: stats.packets,
+            bytes: stats.bytes,
+            dropped: stats.dropped,
+            lost: stats.lost,
+            arrived: stats.arrived,
+            refused: stats.refused,
+            queue_mean: stats.waited.mean() / 1e6,
+            queue_p50: ms(stats.waited.value_at_quantile(0.5)),
+            queue_p95: ms(stats.waited.value_at_quantile(0.95)),
+            queue_p99: ms(stats.waited.value_at_quantile(0.99)),
+            late_p50: ms(stats.late.value_at_quantile(0.5)),
+            late_p99: ms(stats.late.value_at_quantile(0.99)),
+        }
+    }
+}
+
+impl Record {
+    /// From client and server as they stood before, after and at the very end.
+    pub(super) fn new(
+        plan: &Plan,
+        peer: &Peer,
+        marks: [[Mark; 2]; 3],
+        lanes: Option<[Lane; 2]>,
+        dropped_at_interfaces: u64,
+        ended: bool,
+    ) -> Self {
+        let missing = plan.missing(peer, &marks[2]);
+        let [[client0, server0], [client1, server1], [client2, server2]] = &marks;
+        #[allow(clippy::cast_precision_loss)] // far below 2^53
+        let per_second =
+            |from: &Mark, to: &Mark| (to.received - from.received) as f64 / (to.time - from.time).max(1e-9);
+        let (rate, rate_back) = match plan.work {
+            Work::OneWay | Work::Crowd { .. } => (per_second(server0, server1), 0.0),
+            Work::BothWays => (per_second(server0, server1), per_second(client0, client1)),
+            Work::Calls { .. } => (per_second(client0, client1), 0.0),
+        };
+        let span = (client1.time - client0.time).max(1e-9);
+        let cpu = (client1.cpu - client0.cpu) + (server1.cpu - server0.cpu);
+        let done = (rate + rate_back) * span;
+        #[allow(clippy::cast_precision_loss)] // far below 2^53
+        let payload = rate * span * plan.bytes as f64;
+        #[allow(clippy::cast_precision_loss)] // far below 2^53
+        let wire = lanes.as_ref().filter(|_| plan.flows.len() == 1).map(|[forward, _]| forward.bytes as f64);
+        let duplicates = client2.duplicates + server2.duplicates;
+        let damaged = client2.damaged + server2.damaged;
+        let fault = match () {
+            () if damaged > 0 => Some(format!("{damaged} messages were damaged")),
+            () if duplicates > 0 => Some(format!("{duplicates} messages arrived again")),
+            () if missing > 0 && ended => Some(format!("{missing} messages never arrived")),
+            () if dropped_at_interfaces > 0 && lanes.is_some() => {
+                Some(format!("{dropped_at_interfaces} packets were lost between a host and the link"))
+            }
+            () => None,
+        };
+        Self {
+            peer: peer.name.to_owned(),
+            rate,
+            rate_back,
+            latency: client1.latency,
+            cpu_per_million: if done > 0.0 { cpu / done * 1e6 } else { 0.0 },
+            client_rss: client2.peak_rss,
+            server_rss: server2.peak_rss,
+            wire_per_payload: wire.filter(|_| payload > 0.0).map(|wire| wire / payload),
+            lanes,
+            dropped_at_interfaces,
+            duplicates,
+            damaged,
+            missing,
+            ended,
+            fault,
+        }
+    }
+}

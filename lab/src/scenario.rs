@@ -1,0 +1,222 @@
+//! What is measured, in one table.
+
+use std::time::Duration;
+
+use anyhow::{Result, bail};
+
+use crate::app::Work;
+use crate::link::{Loss, Shape};
+use crate::peer::{self, Peer};
+
+/// Rows of one table.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    pub(crate) about: &'static str,
+    pub(crate) cells: Vec<Cell>,
+    /// Peers that take part, by name. Empty: all that can.
+    peers: &'static [&'static str],
+}
+
+/// One row: every peer does it.
+#[derive(Clone)]
+pub(crate) struct Cell {
+    pub(crate) name: String,
+    pub(crate) wire: Wire,
+    pub(crate) work: Work,
+    pub(crate) bytes: usize,
+    /// Another flow on the same link.
+    pub(crate) rival: Option<&'static str>,
+    /// Longer than usual, in s.
+    pub(crate) span: Option<u64>,
+}
+
+/// What joins the hosts.
+#[derive(Clone, Copy)]
+pub(crate) enum Wire {
+    /// Mbit/s forward and back, the round-trip time in ms, and the loss each way.
+    Link { mbit: [f64; 2], rtt: u64, loss: Loss },
+    /// A virtual cable.
+    Cable,
+}
+
+impl Wire {
+    const fn link(mbit: f64, rtt: u64, loss: Loss) -> Self {
+        Self::Link { mbit: [mbit, mbit], rtt, loss }
+    }
+
+    /// Forward and back; None: a cable.
+    pub(crate) fn shapes(self) -> Option<[Shape; 2]> {
+        match self {
+            Self::Link { mbit, rtt, loss } => {
+                Some(mbit.map(|mbit| Shape::new(mbit, Duration::from_millis(rtt), loss)))
+            }
+            Self::Cable => None,
+        }
+    }
+
+    /// Before figures mean anything.
+    pub(crate) fn warm_up(self, work: Work) -> Duration {
+        let round_trips = match self {
+            Self::Link { rtt, .. } => Duration::from_millis(rtt * 20),
+            Self::Cable => Duration::ZERO,
+        };
+        let crowd = match work {
+            Work::Crowd { clients, .. } => Duration::from_millis(u64::from(clients)),
+            _ => Duration::ZERO,
+        };
+        Duration::from_secs(1) + round_trips + crowd
+    }
+}
+
+impl Scenario {
+    /// Who takes part in a cell, of those that were asked for.
+    pub(crate) fn peers(&self, cell: &Cell, asked: &[String]) -> Vec<&'static Peer> {
+        let invited = |peer: &&Peer| self.peers.is_empty() || self.peers.contains(&peer.name);
+        let wanted = |peer: &&Peer| asked.is_empty() || asked.iter().any(|name| name == peer.name);
+        let fits = |peer: &&Peer| peer.does(cell.work) && (peer.reliable || matches!(cell.wire, Wire::Cable));
+        peer::all().filter(fits).filter(invited).filter(wanted).collect()
+    }
+}
+
+const KILOBYTE: usize = 1_024;
+const SMALL: usize = 64;
+
+fn cell(name: impl Into<String>, wire: Wire, work: Work) -> Cell {
+    Cell { name: name.into(), wire, work, bytes: KILOBYTE, rival: None, span: None }
+}
+
+fn percent(loss: u32) -> Loss {
+    if loss == 0 { Loss::None } else { Loss::Random(f64::from(loss) / 100.0) }
+}
+
+/// All of them.
+pub(crate) fn all() -> Vec<Scenario> {
+    vec![
+        one_way_loss(),
+        calls(0, "calls-0"),
+        calls(1, "calls-1"),
+        calls(5, "calls-5"),
+        links("one-way-links", "one way over links of every kind", Work::OneWay),
+        links("calls-links", "calls of 100 actors over links of every kind", Work::Calls { actors: 100 }),
+        Scenario {
+            name: "long",
+            about: "one way, 50 Mbit/s, RTT 200 ms",
+            cells: vec![cell("50 Mbit/s, 200 ms", Wire::link(50.0, 200, Loss::None), Work::OneWay)],
+            peers: &[],
+        },
+        Scenario {
+            name: "asymmetric",
+            about: "both ways at once on one connection, 3 Mbit/s forward and 30 back, RTT 80 ms",
+            cells: vec![cell(
+                "3/30 Mbit/s, 80 ms",
+                Wire::Link { mbit: [3.0, 30.0], rtt: 80, loss: Loss::None },
+                Work::BothWays,
+            )],
+            peers: &[],
+        },
+        share(),
+        cable(),
+        Scenario {
+            name: "cable-call",
+            about: "a lone call of 64 bytes, no emulator",
+            cells: vec![Cell { bytes: SMALL, ..cell("1 actor", Wire::Cable, Work::Calls { actors: 1 }) }],
+            peers: &[],
+        },
+        Scenario {
+            name: "crowd",
+            about: "10,000 clients, each sends 10 messages a second to one server, no emulator",
+            cells: vec![cell("10,000 clients", Wire::Cable, Work::Crowd { clients: 10_000, per_second: 10 })],
+            peers: &[],
+        },
+    ]
+}
+
+fn one_way_loss() -> Scenario {
+    let link = |loss| Wire::link(100.0, 10, loss);
+    let mut cells: Vec<Cell> =
+        [0, 1, 5, 10, 20].map(|loss| cell(format!("{loss} %"), link(percent(loss)), Work::OneWay)).into();
+    let bursts = Loss::Bursts { share: 0.05, length: 10.0 };
+    cells.push(cell("5 % in bursts", link(bursts), Work::OneWay));
+    let about = "one way, 100 Mbit/s, RTT 10 ms, loss each way; bursts have a mean length of 10";
+    Scenario { name: "one-way-loss", about, cells, peers: &[] }
+}
+
+fn calls(loss: u32, name: &'static str) -> Scenario {
+    let actors = [1, 10, 100, 400];
+    let cells = actors.map(|actors| {
+        let name = if actors == 1 { "1 actor".to_owned() } else { format!("{actors} actors") };
+        cell(name, Wire::link(100.0, 10, percent(loss)), Work::Calls { actors })
+    });
+    let about = match loss {
+        0 => "calls, 100 Mbit/s, RTT 10 ms, no loss",
+        1 => "calls, 100 Mbit/s, RTT 10 ms, loss of 1 % each way",
+        _ => "calls, 100 Mbit/s, RTT 10 ms, loss of 5 % each way",
+    };
+    Scenario { name, about, cells: cells.into(), peers: &[] }
+}
+
+fn links(name: &'static str, about: &'static str, work: Work) -> Scenario {
+    let mut cells = Vec::new();
+    for mbit in [1, 10, 100] {
+        for rtt in [6, 10, 100] {
+            let wire = Wire::link(f64::from(mbit), rtt, Loss::None);
+            cells.push(cell(format!("{mbit} Mbit/s, {rtt} ms"), wire, work));
+        }
+    }
+    Scenario { name, about, cells, peers: &[] }
+}
+
+fn share() -> Scenario {
+    let rival = |name: &str, rival| Cell {
+        rival: Some(rival),
+        span: Some(30),
+        ..cell(name, Wire::link(100.0, 10, Loss::None), Work::OneWay)
+    };
+    Scenario {
+        name: "share",
+        about: "one way beside another flow, 100 Mbit/s, RTT 10 ms",
+        cells: vec![
+            rival("beside TCP (CUBIC)", "tcp-cubic"),
+            rival("beside TCP (BBR)", "tcp-bbr"),
+            rival("beside Exonet", "exonet"),
+        ],
+        peers: &["exonet", "tcp-cubic", "tcp-bbr", "quinn-bbr"],
+    }
+}
+
+fn cable() -> Scenario {
+    let cells = [KILOBYTE, SMALL].map(|bytes| {
+        let name = if bytes == KILOBYTE { "1,024 bytes" } else { "64 bytes" };
+        Cell { bytes, ..cell(name, Wire::Cable, Work::OneWay) }
+    });
+    Scenario { name: "cable", about: "one way, no emulator", cells: cells.into(), peers: &[] }
+}
+
+/// Those of these names.
+pub(crate) fn find(names: &[String]) -> Result<Vec<Scenario>> {
+    let mut chosen = Vec::new();
+    for name in names {
+        let Some(scenario) = all().into_iter().find(|scenario| scenario.name == name) else {
+            bail!("there is no scenario {name:?}; `lab list` names them");
+        };
+        chosen.push(scenario);
+    }
+    Ok(chosen)
+}
+
+/// Prints names; always fine.
+pub(crate) fn list() -> bool {
+    println!("Scenarios");
+    for scenario in all() {
+        let cells: Vec<&str> = scenario.cells.iter().map(|cell| cell.name.as_str()).collect();
+        println!("  {:<14} {}\n  {:<14}   {}", scenario.name, scenario.about, "", cells.join(" | "));
+    }
+    println!("\nPeers");
+    for peer in peer::all() {
+        println!("  {:<14} {}: {}", peer.name, peer.label, peer.tuning);
+        if let Some(why) = peer.missing() {
+            println!("  {:<14}   SKIPPED: {why}", "");
+        }
+    }
+    true
+}

@@ -1,0 +1,65 @@
+//! Medians and spreads of few runs.
+
+/// What several runs of the same thing gave.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Spread {
+    pub(crate) median: f64,
+    pub(crate) least: f64,
+    pub(crate) most: f64,
+}
+
+impl Spread {
+    /// None: there are no values.
+    pub(crate) fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
+        let mut values: Vec<f64> = values.into_iter().collect();
+        values.sort_by(f64::total_cmp);
+        let (least, most) = (*values.first()?, *values.last()?);
+        let upper = *values.get(values.len() / 2)?;
+        let lower = *values.get((values.len() - 1) / 2)?;
+        Some(Self { median: f64::midpoint(lower, upper), least, most })
+    }
+}
+
+/// A number as it is read: three digits that matter, thousands apart.
+pub(crate) fn figure(value: f64) -> String {
+    let decimals = match value.abs() {
+        v if v >= 100.0 || v == 0.0 => 0,
+        v if v >= 10.0 => 1,
+        _ => 2,
+    };
+    let plain = format!("{value:.decimals$}");
+    let (whole, rest) = plain
+        .split_once('.')
+        .map_or((plain.as_str(), String::new()), |(whole, rest)| (whole, format!(".{rest}")));
+    let mut grouped = String::new();
+    for (at, digit) in whole.chars().enumerate() {
+        if at > 0 && (whole.len() - at).is_multiple_of(3) && digit.is_ascii_digit() && !grouped.ends_with('-')
+        {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped + &rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_in_the_middle() {
+        assert_eq!(Spread::of([]), None);
+        assert_eq!(Spread::of([3.0]), Some(Spread { median: 3.0, least: 3.0, most: 3.0 }));
+        assert_eq!(Spread::of([9.0, 1.0, 2.0]), Some(Spread { median: 2.0, least: 1.0, most: 9.0 }));
+        assert_eq!(Spread::of([4.0, 1.0, 2.0, 9.0]).map(|spread| spread.median), Some(3.0));
+    }
+
+    #[test]
+    fn figures_are_short() {
+        assert_eq!(figure(1_234_567.8), "1,234,568");
+        assert_eq!(figure(999.6), "1,000");
+        assert_eq!(figure(12.345), "12.3");
+        assert_eq!(figure(1.0), "1.00");
+        assert_eq!(figure(0.0), "0");
+    }
+}
