@@ -32,6 +32,7 @@ pub(crate) struct Driven {
 pub(crate) fn config(policy: Policy) -> Config {
     let limits = Limits {
         peers: 8,
+        strays: 2,
         half_open: 4,
         half_open_per_prefix: 3,
         openings_per_second: 50,
