@@ -534,6 +534,7 @@ impl Node {
             receiver_records: receivers,
             open_messages: self.store.len(),
             computing: self.replies.computing,
+            replies: self.replies.counts().0,
             waiting: self.inbox.len(),
             received_bytes: usize::try_from(self.received).unwrap_or(usize::MAX),
             ..self.stats

@@ -86,6 +86,8 @@ pub struct Stats {
     pub open_messages: usize,
     /// Now: calls that the application has and has not answered.
     pub computing: usize,
+    /// Now: replies kept until their callers have said that they have them.
+    pub replies: usize,
     /// Now: messages in the receive queue.
     pub waiting: usize,
     /// Now: bytes received and not yet taken, and those set aside for messages that are partly there.
