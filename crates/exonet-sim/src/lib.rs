@@ -8,6 +8,7 @@ mod agenda;
 mod body;
 mod check;
 mod clock;
+pub mod course;
 mod coverage;
 mod dice;
 mod disk;
