@@ -36,8 +36,10 @@
 //! *Ending an epoch.* [`Recovery::on_gone`] reports every item still under way as [`Fate::Gone`].
 
 pub mod congestion;
+mod dispersion;
 pub mod ecn;
 pub mod mtu;
+mod one_way;
 pub mod pacer;
 pub mod path;
 mod pto;

@@ -9,13 +9,14 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
+use super::dispersion::Dispersion;
 use super::mtu::{BASE, MtuSearch};
+use super::one_way::OneWay;
 use super::pto::Pto;
 use super::rate::RateEstimator;
 use super::reordering::Reordering;
 use super::rtt::INITIAL_RTT;
 use super::sent::{AckOfUnsent, Fate, Packet, PacketInfo, Resolved, Sent};
-use super::units::nanos;
 use super::{EcnCounts, Pacer, Rtt};
 use crate::Mono;
 
@@ -59,7 +60,8 @@ pub struct Ack<R> {
     pub ranges: R,
     /// How long the ACK waited since its newest packet arrived.
     pub delay: Duration,
-    /// When its newest packet arrived, by the peer's clock of unknown origin.
+    /// When its newest packet arrived, by the peer's clock of unknown origin, modulo
+    /// [`ARRIVAL_SPAN`](crate::wire::ARRIVAL_SPAN) microseconds.
     pub arrival: Duration,
     /// The peer's ECN counts.
     pub ecn: Option<EcnCounts>,
@@ -97,6 +99,8 @@ pub struct Recovery {
     rtt: Rtt,
     congestion: Box<dyn Congestion>,
     rate: RateEstimator,
+    one_way: OneWay,
+    dispersion: Dispersion,
     pacer: Pacer,
     mtu: MtuSearch,
     reordering: Reordering,
@@ -128,6 +132,8 @@ impl Recovery {
         Self {
             rtt: Rtt::new(config.initial_rtt),
             rate: RateEstimator::default(),
+            one_way: OneWay::default(),
+            dispersion: Dispersion::default(),
             pacer: Pacer::new(now, BASE),
             mtu: MtuSearch::new(config.max_datagram),
             reordering: Reordering::default(),
@@ -248,6 +254,7 @@ impl Recovery {
             tally.newest = Some((resolved.number, *packet));
         }
         self.rate.on_delivered(now, packet.sent_at, bytes, packet.snapshot);
+        self.dispersion.on_delivered(resolved.number, packet.sent_at, bytes);
         if packet.info.mtu_probe {
             tally.report.mtu_changed |= self.mtu.on_probe_acked(now, packet.info.bytes, packet.sent_at);
         } else {
@@ -271,8 +278,12 @@ impl Recovery {
         // RFC 9002, section 5.1: only from the largest, newly acknowledged, and from an ack-eliciting packet.
         let sampled = largest == Some(number) && newest.info.ack_eliciting;
         let rtt = sampled.then(|| now.since(newest.sent_at));
-        if let Some(rtt) = rtt {
+        let forward = rtt.map(|rtt| {
             self.rtt.on_sample(now, rtt, delay);
+            self.one_way.on_sample(now, newest.sent_at, arrival, self.rtt.adjusted())
+        });
+        if largest == Some(number) {
+            self.dispersion.on_ack(number, newest.sent_at, arrival);
         }
         tally.report.rtt = rtt;
         let rate = self.rate.sample(now, self.rtt.min());
@@ -286,7 +297,8 @@ impl Recovery {
             path: &self.rtt,
             rtt,
             ack_delay: delay,
-            one_way: rtt.map(|_| nanos(arrival).wrapping_sub(newest.sent_at.0).cast_signed()),
+            forward,
+            capacity: self.dispersion.rate(),
             rate,
             delivered: self.rate.delivered(),
             ce,

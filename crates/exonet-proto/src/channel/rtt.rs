@@ -17,6 +17,7 @@ const MIN_BUCKET: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
     latest: Duration,
+    adjusted: Duration,
     smoothed: Duration,
     variance: Duration,
     /// The minimum of this bucket and of the one before: old minima die, as routes do.
@@ -37,6 +38,7 @@ impl Rtt {
     pub fn new(initial: Duration) -> Self {
         Self {
             latest: initial,
+            adjusted: initial,
             smoothed: initial,
             variance: initial / 2,
             min: Duration::MAX,
@@ -50,6 +52,7 @@ impl Rtt {
     /// waited `ack_delay`, already limited to the peer's `max_ack_delay`.
     pub fn on_sample(&mut self, now: Mono, rtt: Duration, ack_delay: Duration) {
         self.latest = rtt;
+        self.adjusted = rtt;
         self.note_min(now, rtt);
         if !self.sampled {
             self.sampled = true;
@@ -62,6 +65,7 @@ impl Rtt {
             Some(shorter) if shorter >= self.min() => shorter,
             _ => rtt,
         };
+        self.adjusted = adjusted;
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
@@ -87,6 +91,11 @@ impl Rtt {
     /// The latest sample, without any correction.
     pub fn latest(&self) -> Duration {
         self.latest
+    }
+
+    /// The latest sample without the time that the acknowledgement waited, as far as that is plausible.
+    pub fn adjusted(&self) -> Duration {
+        self.adjusted
     }
 
     /// The smoothed round-trip time.

@@ -91,8 +91,10 @@ impl Default for Limits {
 /// Which congestion controller new paths get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionChoice {
-    /// CUBIC, RFC 9438.
+    /// A model of the path that takes delay, not loss, for congestion: keeps a lossy link full and its queue short.
     #[default]
+    Exo,
+    /// CUBIC, RFC 9438.
     Cubic,
     /// A fixed window in bytes, for tests and links of known size.
     Fixed(u64),

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Held, Pending};
 use super::opening::Opening;
-use crate::channel::congestion::{Congestion, Cubic, Fixed};
+use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
 use crate::channel::mtu::BASE;
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Recovery, Roaming, recovery};
@@ -265,6 +265,7 @@ impl Link {
 
 fn controller(config: &Config) -> Box<dyn Congestion> {
     match config.congestion {
+        CongestionChoice::Exo => Box::new(Exo::new(BASE)),
         CongestionChoice::Cubic => Box::new(Cubic::new(BASE)),
         CongestionChoice::Fixed(window) => Box::new(Fixed::new(window)),
     }

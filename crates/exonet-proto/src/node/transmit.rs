@@ -322,6 +322,9 @@ impl Assembler<'_> {
             || peer.inbound.owes_have()
             || peer.inbound.challenge.is_some();
         let data = peer.outbound.has_something() || !link.pings.is_empty();
+        if !data {
+            link.recovery.on_app_limited();
+        }
         match link.recovery.allowance(self.now, size_of(cap)) {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {

@@ -45,7 +45,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use ack::{Ack, AckRanges, Ecn, MAX_ACK_RANGES};
+pub use ack::{ARRIVAL_SPAN, Ack, AckRanges, Ecn, MAX_ACK_RANGES};
 pub use base::Bases;
 pub use datagram::{
     ANSWER_HEADER, Answer, ChannelIndex, DATA_HEADER, Data, Datagram, MAC, MAX_ANSWER, MAX_ANSWER_PAYLOAD,

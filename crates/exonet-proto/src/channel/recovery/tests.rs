@@ -30,7 +30,7 @@ enum Told {
         in_flight: u64,
         rtt: Option<Duration>,
         delay: Duration,
-        one_way: Option<i64>,
+        forward: Option<Duration>,
         ce: u64,
         packets: [u32; TAGS],
         app_limited: bool,
@@ -75,8 +75,8 @@ impl Congestion for Scribe {
     }
 
     fn on_ack(&mut self, ack: AckInfo<'_>) {
-        let AckInfo { bytes, in_flight, rtt, ack_delay, one_way, ce, packets, app_limited, .. } = ack;
-        self.say(Told::Ack { bytes, in_flight, rtt, delay: ack_delay, one_way, ce, packets, app_limited });
+        let AckInfo { bytes, in_flight, rtt, ack_delay, forward, ce, packets, app_limited, .. } = ack;
+        self.say(Told::Ack { bytes, in_flight, rtt, delay: ack_delay, forward, ce, packets, app_limited });
     }
 
     fn on_loss(&mut self, loss: LossInfo) {
@@ -353,7 +353,7 @@ fn the_controller_is_told_everything() {
                 in_flight: 1_000,
                 rtt: Some(millis(100)),
                 delay: Duration::ZERO,
-                one_way: Some(6_896_000_000),
+                forward: Some(millis(100)),
                 ce: 2,
                 packets: [1, 1, 1, 1],
                 app_limited: false,
