@@ -38,6 +38,7 @@
 pub mod congestion;
 mod dispersion;
 pub mod ecn;
+mod hedge;
 pub mod mtu;
 mod one_way;
 pub mod pacer;
@@ -54,6 +55,7 @@ mod units;
 
 pub use congestion::Congestion;
 pub use ecn::EcnCounts;
+pub use hedge::Hedging;
 pub use mtu::MtuSearch;
 pub use pacer::Pacer;
 pub use path::{Path, PathAddr};

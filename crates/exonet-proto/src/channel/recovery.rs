@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
 use super::dispersion::Dispersion;
+use super::hedge::{Hedge, Hedging};
 use super::mtu::{BASE, MtuSearch};
 use super::one_way::OneWay;
 use super::pto::Pto;
@@ -22,8 +23,11 @@ use crate::Mono;
 
 pub use sending::Allowance;
 
-/// Probe timeouts in a row that make persistent congestion. One or two happen at random on lossy paths.
-const PERSISTENT: u32 = 3;
+/// Probe timeouts in a row that make persistent congestion. Two or three happen at random on lossy paths.
+const PERSISTENT: u32 = 5;
+
+/// Probes of the first timeouts in a row; later ones have as many as the last of these.
+const PROBES: [u32; 4] = [1, 2, 2, 3];
 
 /// Probe timeouts for which a lost packet is remembered.
 const LOST_MEMORY: u32 = 2;
@@ -40,6 +44,8 @@ pub struct Config {
     /// The carrier delivers everything in order and controls congestion: loss detection, probe timeouts, window,
     /// pacing and path MTU discovery rest. Datagrams may be `max_datagram` at once.
     pub reliable: bool,
+    /// Whether lone packets are copied.
+    pub hedging: Hedging,
 }
 
 impl Default for Config {
@@ -49,6 +55,7 @@ impl Default for Config {
             max_ack_delay: super::received::MAX_ACK_DELAY,
             max_datagram: BASE,
             reliable: false,
+            hedging: Hedging::default(),
         }
     }
 }
@@ -104,6 +111,7 @@ pub struct Recovery {
     pacer: Pacer,
     mtu: MtuSearch,
     reordering: Reordering,
+    hedge: Hedge,
     pto: Pto,
     /// Counts path changes: packets of another path move no state of this one.
     path: u8,
@@ -137,6 +145,7 @@ impl Recovery {
             pacer: Pacer::new(now, BASE),
             mtu: MtuSearch::new(config.max_datagram),
             reordering: Reordering::default(),
+            hedge: Hedge::default(),
             pto: Pto::default(),
             path: 0,
             in_flight: 0,
@@ -224,6 +233,8 @@ impl Recovery {
             advanced.then(|| sent.largest_acked()).flatten(),
         );
         self.detect_lost(now, sent, &mut tally.report, &mut fate);
+        let Report { acked, lost, spurious, .. } = tally.report;
+        self.hedge.on_fates(acked.saturating_sub(spurious), lost);
         Ok(tally.report)
     }
 
@@ -317,6 +328,7 @@ impl Recovery {
     ) -> Report {
         let mut report = Report::default();
         self.detect_lost(now, sent, &mut report, &mut fate);
+        self.hedge.on_fates(0, report.lost);
         report
     }
 
@@ -391,7 +403,8 @@ impl Recovery {
     /// When a probe is due, if anything ack-eliciting is under way.
     pub fn pto_at(&self) -> Option<Mono> {
         let armed = self.eliciting > 0 && !self.config.reliable;
-        armed.then(|| self.pto.deadline(self.pto_interval()))
+        let tail = if self.rtt.is_measured() { self.rtt.tail_base() } else { self.rtt.pto_base() };
+        armed.then(|| self.pto.deadline(tail.saturating_add(self.config.max_ack_delay), self.pto_interval()))
     }
 
     /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.
@@ -400,7 +413,8 @@ impl Recovery {
         if count == PERSISTENT {
             self.congestion.on_persistent_congestion(now);
         }
-        Probe { count, packets: if count == 1 { 1 } else { 2 } }
+        let at = usize::try_from(count).unwrap_or(usize::MAX).clamp(1, PROBES.len()) - 1;
+        Probe { count, packets: PROBES.get(at).copied().unwrap_or(1) }
     }
 
     /// Probe timeouts in a row without an answer.

@@ -114,6 +114,11 @@ impl Rtt {
         if self.sampled { self.min.min(self.min_before) } else { self.smoothed }
     }
 
+    /// As [`pto_base`](Self::pto_base), for the first probe: early, since a probe in vain costs one packet.
+    pub fn tail_base(&self) -> Duration {
+        self.smoothed + self.variance.max(self.smoothed / 16).max(GRANULARITY)
+    }
+
     /// The probe timeout without the peer's acknowledgement delay and without back-off (RFC 9002, section
     /// 6.2.1).
     pub fn pto_base(&self) -> Duration {

@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use crate::channel::Hedging;
 use crate::id::NodeId;
 use crate::message::POOLED;
 
@@ -128,6 +129,9 @@ pub struct Config {
     pub max_datagram: u16,
     /// Which congestion controller.
     pub congestion: CongestionChoice,
+    /// Whether packets with nothing behind them are copied on paths that lose, and how much that may cost. Default: a
+    /// quarter of what the path gives.
+    pub hedging: Hedging,
     /// The first messages to a peer without a channel leave beside the opening, under a stamp: one trip, where
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default false: with clocks that are wrong in every way, some generated worlds do not come to rest with it.
@@ -152,6 +156,7 @@ impl Config {
             initial_rtt: Duration::from_millis(100),
             max_datagram: 1_452,
             congestion: CongestionChoice::default(),
+            hedging: Hedging::default(),
             early: false,
             clock_block: crate::half::DEFAULT_BLOCK,
         }

@@ -39,6 +39,7 @@ mod transmit;
 
 use peer::Peer;
 
+pub use crate::channel::Hedging;
 pub use audit::{Holding, Records};
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{

@@ -91,6 +91,16 @@ impl Bench {
             start.dropped,
             traffic.bytes as f64 / (received * SIZE as f64) * kept,
         );
+        if std::env::var("DBG").is_ok() {
+            let s = course.node(pair).map(|n| *n.counts()).unwrap_or_default();
+            println!(
+                "    lost {} out {} mean size {:.1} received {received} datagrams {}",
+                s.packets_lost,
+                s.datagrams_out,
+                traffic.bytes as f64 / traffic.datagrams as f64,
+                traffic.datagrams
+            );
+        }
     }
 
     fn shares(&self) {

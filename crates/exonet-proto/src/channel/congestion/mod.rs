@@ -121,6 +121,11 @@ pub trait Congestion: Debug + Send {
     /// Datagrams are now at most `mtu` bytes.
     fn on_mtu(&mut self, mtu: u16);
 
+    /// Bytes per second that the path was seen to give; zero: unknown.
+    fn bandwidth(&self) -> u64 {
+        0
+    }
+
     /// Most bytes that may be under way.
     fn window(&self) -> u64;
 

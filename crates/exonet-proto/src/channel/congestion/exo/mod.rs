@@ -248,6 +248,10 @@ impl Congestion for Exo {
         self.mtu = mtu;
     }
 
+    fn bandwidth(&self) -> u64 {
+        bytes(self.rate.get())
+    }
+
     fn window(&self) -> u64 {
         bytes(self.limit().max(self.floor()))
     }
