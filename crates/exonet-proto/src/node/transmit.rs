@@ -373,11 +373,11 @@ impl Filling<'_, '_> {
     /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
     fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
         self.epoch.write_ack(self.now, self.writer);
-        if inbound.state_owed()
+        if inbound.state_may_leave(self.now)
             && let Some(up) = write_state(self.writer, inbound, clock, self.config)
         {
             inbound.claimed(up);
-            inbound.state_sent();
+            inbound.state_left(self.now);
             self.epoch.sent.carry(Carried::State);
             // An idle record's reminder asks whether anybody is there.
             if inbound.reminds() {

@@ -71,7 +71,7 @@ impl Default for Delay {
 impl Delay {
     /// The propagation time; a tenth of a second before the first sample.
     pub(super) fn base(&self) -> f64 {
-        self.base.unwrap_or(0.1)
+        self.base.unwrap_or(0.1).max(1e-6)
     }
 
     /// Takes a delay at `now`; `srtt` is the smoothed round trip.
