@@ -3,6 +3,7 @@
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use crate::channel::Hedging;
 use crate::id::NodeId;
 use crate::message::POOLED;
 
@@ -102,8 +103,10 @@ impl Default for Limits {
 /// Which congestion controller new paths get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionChoice {
-    /// CUBIC, RFC 9438.
+    /// A model of the path that takes delay, not loss, for congestion: keeps a lossy link full and its queue short.
     #[default]
+    Exo,
+    /// CUBIC, RFC 9438.
     Cubic,
     /// A fixed window in bytes, for tests and links of known size.
     Fixed(u64),
@@ -137,11 +140,15 @@ pub struct Config {
     pub max_datagram: u16,
     /// Which congestion controller.
     pub congestion: CongestionChoice,
+    /// Whether packets with nothing behind them are copied on paths that lose, and how much that may cost. Default: a
+    /// quarter of what the path gives.
+    pub hedging: Hedging,
     /// The first messages to a peer without a channel leave beside the opening, under a stamp: one trip, where
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default true.
     pub early: bool,
-    /// The application takes calls by [`super::Node::take_call`] and answers them by [`super::Node::reply`]. If not, a call is a message like any other, and is answered by [`super::FAILED`] when it is taken. Default false.
+    /// The application takes calls by [`super::Node::take_call`] and answers them by [`super::Node::reply`]. If not, a
+    /// call is a message like any other, and is answered by [`super::FAILED`] when it is taken. Default false.
     pub serves: bool,
     /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
     /// much silence of its caller. Default 5 min.
@@ -166,6 +173,7 @@ impl Config {
             initial_rtt: Duration::from_millis(100),
             max_datagram: 1_452,
             congestion: CongestionChoice::default(),
+            hedging: Hedging::default(),
             early: true,
             serves: false,
             reply_kept: Duration::from_secs(300),

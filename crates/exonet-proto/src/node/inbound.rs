@@ -14,6 +14,8 @@ use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::time::{Mono, Wall};
 
+/// Time between two STATEs.
+const STATE_EVERY: Duration = Duration::from_millis(1);
 /// HAVE frames owed at once; a token that finds no room is probed again.
 pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
@@ -118,6 +120,8 @@ pub(super) struct Inbound {
     wants: Option<Ask>,
     /// A STATE has to leave by then.
     state_at: Mono,
+    /// None leaves before: in dense traffic one claim speaks for many messages.
+    state_from: Mono,
     /// HAVEs owed.
     pub(super) haves: VecDeque<Slot>,
     /// See [`Inbound::claim_from`].
@@ -158,6 +162,7 @@ impl Inbound {
             held: 0,
             wants: None,
             state_at: Mono::NEVER,
+            state_from: Mono(0),
             haves: VecDeque::new(),
             claim_from: Slot(0),
             heard_at: now,
@@ -510,7 +515,7 @@ impl Inbound {
     // --- what is owed ---
 
     pub(super) fn owe_state(&mut self, by: Mono) {
-        self.state_at = self.state_at.min(by);
+        self.state_at = self.state_at.min(by.max(self.state_from));
     }
 
     fn owe_have(&mut self, s: Slot) {
@@ -525,6 +530,16 @@ impl Inbound {
 
     pub(super) const fn state_owed(&self) -> bool {
         self.state_at.0 != Mono::NEVER.0
+    }
+
+    /// A STATE is owed, and the last one is long enough ago.
+    pub(super) fn state_may_leave(&self, now: Mono) -> bool {
+        self.state_owed() && self.state_from <= now
+    }
+
+    pub(super) fn state_left(&mut self, now: Mono) {
+        self.state_from = now + STATE_EVERY;
+        self.state_sent();
     }
 
     /// The STATE owed is a reminder: nothing has come from the peer for a while.

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Held, Pending};
 use super::opening::Opening;
-use crate::channel::congestion::{Congestion, Cubic, Fixed};
+use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
 use crate::channel::mtu::BASE;
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Recovery, Roaming, recovery};
@@ -21,7 +21,7 @@ pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
 /// Probe timeouts without any answer after which an opening goes out beside the probes.
-const REOPEN_AFTER: u32 = 2;
+const REOPEN_AFTER: u32 = 3;
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
 const MIN_IDLE: Duration = Duration::from_secs(1);
 
@@ -49,6 +49,10 @@ pub(super) struct Link {
     pub(super) responses: VecDeque<(PathAddr, [u8; 8])>,
     /// Packets to send whatever the window says.
     pub(super) probes: u32,
+    /// Packets of an epoch that get a copy, in the order of when.
+    pub(super) hedges: VecDeque<(Mono, ChannelIndex, u64)>,
+    /// The next packets are copies of these of the current epoch.
+    pub(super) copies: VecDeque<u64>,
     /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
     pub(super) confirm: bool,
     /// A new epoch is wanted though there is one.
@@ -86,6 +90,8 @@ impl Link {
             pings: VecDeque::new(),
             responses: VecDeque::new(),
             probes: 0,
+            hedges: VecDeque::new(),
+            copies: VecDeque::new(),
             confirm: false,
             reopen: false,
             mirror_due: false,
@@ -242,6 +248,7 @@ impl Link {
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
+            .min(self.hedges.front().map_or(Mono::NEVER, |(at, ..)| *at))
             .min(self.rekey_at(config))
             .min(self.idle_at(config))
             .min(self.keepalive_at(config))
@@ -265,13 +272,18 @@ impl Link {
 
 fn controller(config: &Config) -> Box<dyn Congestion> {
     match config.congestion {
+        CongestionChoice::Exo => Box::new(Exo::new(BASE)),
         CongestionChoice::Cubic => Box::new(Cubic::new(BASE)),
         CongestionChoice::Fixed(window) => Box::new(Fixed::new(window)),
     }
 }
 
 fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
-    let path =
-        recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
+    let path = recovery::Config {
+        initial_rtt: config.initial_rtt,
+        max_datagram,
+        hedging: config.hedging,
+        ..recovery::Config::default()
+    };
     Recovery::new(now, path, controller(config))
 }

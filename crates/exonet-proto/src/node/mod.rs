@@ -40,6 +40,7 @@ mod transmit;
 
 use peer::Peer;
 
+pub use crate::channel::Hedging;
 pub use audit::{Holding, Records};
 pub use calls::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
 pub use config::{Config, CongestionChoice, Limits, Policy};

@@ -510,6 +510,10 @@ impl Outbound {
 
     /// A STATE has been taken in: `advanced` when it granted something.
     pub(super) fn on_state(&mut self, now: Mono, advanced: bool, settled: bool, wait: Duration) {
+        // What it told may have ended the envelopes, of an incarnation that is no more.
+        let starves =
+            |sender: &Sender<MessageKey>| self.unbound > 0 && sender.envelopes() + sender.ungranted() == 0;
+        self.ask_due |= self.sender.as_ref().is_some_and(starves);
         if advanced {
             self.ask_backoff = Duration::ZERO;
             let open = self.sender.as_ref().is_some_and(|sender| sender.ungranted() > 0);

@@ -265,6 +265,10 @@ impl Node {
                         epoch.received.forget_below(largest);
                     }
                 }
+                Carried::Copy { index, of } if fate == Fate::Acked => {
+                    let saved = peer.link.epoch_mut(index).is_some_and(|epoch| !epoch.sent.has_arrived(of));
+                    self.stats.hedges_saved += u64::from(saved);
+                }
                 Carried::Ping { cookie } if fate != Fate::Late => {
                     let rtt = arrived.then_some(rtt);
                     self.events.push_back(Event::Pong { peer: peer.id, cookie, rtt });

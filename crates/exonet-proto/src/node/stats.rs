@@ -28,6 +28,12 @@ pub struct Stats {
     pub bytes_out: u64,
     /// Data packets declared lost.
     pub packets_lost: u64,
+    /// Copies sent of packets with nothing behind them.
+    pub hedged: u64,
+    /// Bytes of these.
+    pub hedged_bytes: u64,
+    /// Of these, arrived before or without what they are copies of.
+    pub hedges_saved: u64,
     /// Datagrams that are not of this protocol or malformed.
     pub malformed: u64,
     /// Datagrams that do not authenticate.

@@ -12,6 +12,7 @@ use super::inbound::Inbound;
 use super::outbound::Outbound;
 use super::peer::Peer;
 use super::piece::{Next, Piece, Room};
+use super::stats::Stats;
 use crate::channel::PacketInfo;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
@@ -104,9 +105,9 @@ impl Node {
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
         }
-        let Self { peers, clock, store, config, .. } = self;
+        let Self { peers, clock, store, config, stats, .. } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler { now: now.mono, clock, store, config };
+        let mut assembler = Assembler { now: now.mono, clock, store, config, stats };
         assembler
             .off_path(peer, buf)
             .or_else(|| assembler.mirror(peer, buf))
@@ -122,6 +123,7 @@ struct Assembler<'a> {
     clock: &'a mut Clock,
     store: &'a mut Store,
     config: &'a Config,
+    stats: &'a mut Stats,
 }
 
 /// Why a packet is made.
@@ -262,6 +264,15 @@ impl Assembler<'_> {
         let purpose = self.purpose(peer, cap)?;
         let Peer { link, outbound, inbound, .. } = peer;
         let mut epoch = link.current.take()?;
+        if purpose == Purpose::Probe && link.probes > 0 && !outbound.has_something() {
+            // There are fewer messages than probes.
+            outbound.probe(self.store, epoch.sent.outstanding(), 1);
+        }
+        let again = outbound.has_lost();
+        if !again {
+            link.copies.clear();
+        }
+        let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
@@ -299,6 +310,19 @@ impl Assembler<'_> {
             return None;
         };
         let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
+        match copy {
+            Some(of) => {
+                epoch.sent.carry(Carried::Copy { index: epoch.index, of });
+                self.stats.hedged += 1;
+                self.stats.hedged_bytes += bytes as u64;
+            }
+            None if made.serves && !made.more && !outbound.has_something() => {
+                if let Some(wait) = link.recovery.hedge(self.now, again) {
+                    link.hedges.push_back((self.now + wait, epoch.index, epoch.sent.next_number()));
+                }
+            }
+            None => {}
+        }
         link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
         if made.serves {
@@ -328,6 +352,9 @@ impl Assembler<'_> {
             || peer.inbound.challenge.is_some();
         let replies = peer.inbound.server.has_ready();
         let data = peer.outbound.has_something() || replies || !link.pings.is_empty();
+        if !data {
+            link.recovery.on_app_limited();
+        }
         match link.recovery.allowance(self.now, size_of(cap)) {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
@@ -352,11 +379,11 @@ impl Filling<'_, '_> {
     /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
     fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
         self.epoch.write_ack(self.now, self.writer);
-        if inbound.state_owed()
+        if inbound.state_may_leave(self.now)
             && let Some(up) = write_state(self.writer, inbound, clock, self.config)
         {
             inbound.claimed(up);
-            inbound.state_sent();
+            inbound.state_left(self.now);
             self.epoch.sent.carry(Carried::State);
             // An idle record's reminder asks whether anybody is there.
             if inbound.reminds() {

@@ -46,7 +46,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use ack::{Ack, AckRanges, Ecn, MAX_ACK_RANGES};
+pub use ack::{ARRIVAL_SPAN, Ack, AckRanges, Ecn, MAX_ACK_RANGES};
 pub use base::Bases;
 pub use call::{Reply, Role};
 pub use datagram::{

@@ -90,7 +90,27 @@ impl Outbound {
         }
     }
 
-    /// A probe copies what the oldest packet under way carries.
+    /// Probes copy what is waited for longest: as many messages as there are probes, from the oldest packets under way.
+    pub(in crate::node) fn probe(
+        &mut self,
+        store: &mut Store,
+        packets: impl Iterator<Item = impl Iterator<Item = Carried>>,
+        probes: u32,
+    ) {
+        for items in packets {
+            self.send_again(store, items);
+            if self.lost.count() >= u64::from(probes) {
+                return;
+            }
+        }
+    }
+
+    /// Something has been lost and not been sent again.
+    pub(in crate::node) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Messages of a packet leave again, unless they have arrived.
     pub(in crate::node) fn send_again(&mut self, store: &mut Store, items: impl Iterator<Item = Carried>) {
         for item in items {
             match item {
