@@ -5,7 +5,7 @@ mod fate;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 pub(super) use fate::Had;
 
@@ -52,8 +52,11 @@ pub(super) struct Outbound {
     waiting: VecDeque<(Flow, MessageKey)>,
     /// Calls that have left.
     pub(super) caller: Caller,
-    /// Large messages under way.
+    /// Large messages under way, and those given up of which the peer may still hold parts.
     pub(super) bodies: u64,
+    /// The latter: it holds them until the frontier has passed them. Another in their place might find none there,
+    /// and an older one never come: the frontier would stand still for ever.
+    given_up: BTreeSet<Slot>,
     /// Slots of messages of which something has to be sent again.
     lost: IntervalSet,
     /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
@@ -80,6 +83,8 @@ pub(super) struct Outbound {
     pub(super) ask_due: bool,
     /// Messages were given up: the peer is to be told below which number nothing is open.
     frontier_due: bool,
+    /// Something was given up under `r`: the peer needs the frontier to make room of it.
+    gave_up: bool,
     ask_at: Mono,
     ask_backoff: Duration,
     probe_at: Mono,
@@ -101,6 +106,7 @@ impl Outbound {
             waiting: VecDeque::new(),
             caller: Caller::default(),
             bodies: 0,
+            given_up: BTreeSet::new(),
             lost: IntervalSet::new(),
             unbound: 0,
             letters: 0,
@@ -117,6 +123,7 @@ impl Outbound {
             early_bytes: 0,
             ask_due: false,
             frontier_due: false,
+            gave_up: false,
             ask_at: Mono::NEVER,
             ask_backoff: Duration::ZERO,
             probe_at: Mono::NEVER,
@@ -163,6 +170,13 @@ impl Outbound {
 
     /// Lets large messages in as far as the peer takes more of them at once.
     pub(super) fn admit_large(&mut self, store: &mut Store) {
+        let frontier = self.sender.as_ref().map(Sender::frontier);
+        while self.given_up.first().is_some_and(|s| frontier.is_none_or(|frontier| *s < frontier)) {
+            self.given_up.pop_first();
+            self.bodies = self.bodies.saturating_sub(1);
+            // Whatever has moved the frontier, the peer has to hear of it.
+            (self.ask_due, self.frontier_due) = (true, true);
+        }
         while self.bodies < self.limits.bodies.max(1) {
             let Some((flow, key)) = self.waiting.pop_front() else {
                 return;
@@ -396,6 +410,7 @@ impl Outbound {
             self.spent = std::mem::take(&mut self.early_bytes);
             self.abandoned = 0;
             self.abandoned_due = false;
+            self.gave_up = false;
         }
     }
 
@@ -444,18 +459,21 @@ impl Outbound {
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
+        if letter.counted {
+            self.bodies += 1;
+            self.given_up.insert(s);
+        }
         if !letter.is_large() && self.r == Some(r) {
             self.abandoned = self.abandoned.saturating_add(letter.wire_len());
             self.abandoned_due = true;
         }
-        self.ask_due = true;
-        self.frontier_due = true;
+        (self.ask_due, self.frontier_due, self.gave_up) = (true, true, true);
     }
 
     /// An ASK was lost.
     pub(super) fn on_ask_lost(&mut self) {
         // It may have been the one that said how far the peer may forget.
-        self.frontier_due |= self.abandoned > 0;
+        self.frontier_due |= self.gave_up;
         self.ask_due |= self.unbound > 0 || self.frontier_due;
     }
 
@@ -623,6 +641,11 @@ impl Outbound {
         if self.letters == 0 {
             self.idle_since = now;
         }
+    }
+
+    /// Large messages that were given up, and count as under way.
+    pub(super) fn given_up(&self) -> u64 {
+        self.given_up.len() as u64
     }
 
     /// Messages without a slot.
