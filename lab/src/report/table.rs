@@ -52,7 +52,7 @@ impl<'a> Medians<'a> {
         let faulty = self.runs.values().flatten();
         let tell =
             |entry: &&Entry| Some(format!("{}, {}: {}", entry.cell, label(&entry.peer), entry.fault()?));
-        faulty.filter_map(|entry| tell(entry)).collect()
+        faulty.filter_map(tell).collect()
     }
 
     /// The most runs of one kind, and how long each was.
