@@ -71,7 +71,6 @@ pub(crate) struct Shared {
     outbox: Mutex<Outbox>,
     turn: Turn,
     last_sent: AtomicU64,
-    max_datagram: usize,
     /// The socket has been replaced.
     pub(crate) rebound: AtomicBool,
     /// The driver has work.
@@ -85,7 +84,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, max_datagram: u16) -> Self {
+    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>) -> Self {
         let local = socket.local_addr();
         let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
@@ -96,7 +95,6 @@ impl Shared {
             outbox: Mutex::new(outbox),
             turn: Turn::default(),
             last_sent: AtomicU64::new(0),
-            max_datagram: usize::from(max_datagram),
             rebound: AtomicBool::new(false),
             work: Notify::new(),
             readable: Notify::new(),
@@ -258,7 +256,7 @@ impl Shared {
         let Some(socket) = &outbox.socket else {
             return Flushed::Empty;
         };
-        let segments = socket.max_segments(self.max_datagram);
+        let segments = socket.max_segments();
         loop {
             if outbox.pending.is_none() {
                 let mut wakes = Vec::new();

@@ -108,6 +108,12 @@ impl SendQueue {
         }
     }
 
+    /// Whether a flow whose turn it was may go on: it has not used up its share of the round. No other has become
+    /// eligible meanwhile, as nothing is queued while a packet is filled.
+    pub(crate) fn goes_on(&self, flow: Flow) -> bool {
+        self.deficits.get(flow.0).is_some_and(|deficit| *deficit > 0)
+    }
+
     /// The flow whose turn it is, among those that `open` admits.
     pub(crate) fn turn(&mut self, open: impl Fn(Flow) -> bool) -> Option<Flow> {
         let eligible = |i: &usize| open(Flow(*i)) && self.flows.get(*i).is_some_and(|q| !q.is_empty());

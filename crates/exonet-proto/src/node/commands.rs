@@ -1,12 +1,14 @@
 //! What the application asks for: sending.
 
 use core::net::SocketAddr;
+use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
 use super::event::{
     BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, SendError, Status,
 };
+use super::stats::Stats;
 use super::{Node, Peer};
 use crate::id::{MessageId, NodeId};
 use crate::message::{Letter, Source};
@@ -172,7 +174,8 @@ impl Node {
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now.mono);
         }
-        self.conclude(key, &letter, outcome);
+        let Self { deadlines, stats, events, id, .. } = self;
+        Conclusion { sender: *id, deadlines, stats, events }.say(key, &letter, outcome);
         self.say_sendable(index);
         self.touch(now, index);
     }
@@ -186,20 +189,6 @@ impl Node {
         for key in keys {
             self.withdraw(now, key, Outcome::Cancelled);
         }
-    }
-
-    /// Says what became of a message that has left the store.
-    fn conclude(&mut self, key: MessageKey, letter: &Letter, outcome: Outcome) {
-        if letter.due != Mono::NEVER {
-            self.deadlines.remove(&(letter.due, key));
-        }
-        match outcome {
-            Outcome::Delivered => self.stats.delivered += 1,
-            Outcome::Unknown => self.stats.unknown += 1,
-            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
-        }
-        let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
-        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
     }
 
     /// Where a message stands.
@@ -262,15 +251,17 @@ impl Node {
         if settled.is_empty() {
             return;
         }
-        for (key, outcome) in settled.drain(..) {
-            let Some(letter) = self.store.remove(key) else {
-                continue;
-            };
-            if let Some(peer) = self.peers.get_mut(index) {
-                peer.outbound.forget(key, &letter);
+        let Self { store, peers, deadlines, stats, events, id, .. } = self;
+        let mut conclusion = Conclusion { sender: *id, deadlines, stats, events };
+        if let Some(peer) = peers.get_mut(index) {
+            for (key, outcome) in settled.drain(..) {
+                store.drop_after(key, |letter| {
+                    peer.outbound.forget(key, letter);
+                    conclusion.say(key, letter, outcome);
+                });
             }
-            self.conclude(key, &letter, outcome);
         }
+        settled.clear();
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now);
@@ -290,5 +281,29 @@ impl Node {
             outbound.refused = false;
             self.events.push_back(Event::Sendable { peer: *id });
         }
+    }
+}
+
+/// What it takes to say what became of a message.
+struct Conclusion<'a> {
+    sender: NodeId,
+    deadlines: &'a mut BTreeSet<(Mono, MessageKey)>,
+    stats: &'a mut Stats,
+    events: &'a mut VecDeque<Event>,
+}
+
+impl Conclusion<'_> {
+    /// The message leaves the store.
+    fn say(&mut self, key: MessageKey, letter: &Letter, outcome: Outcome) {
+        if letter.due != Mono::NEVER {
+            self.deadlines.remove(&(letter.due, key));
+        }
+        match outcome {
+            Outcome::Delivered => self.stats.delivered += 1,
+            Outcome::Unknown => self.stats.unknown += 1,
+            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
+        }
+        let id = letter.bound.map(|(s, r)| MessageId { sender: self.sender, r, s });
+        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
     }
 }

@@ -1,5 +1,6 @@
 //! What a node may do and hold: every cap of the core in one place.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
@@ -124,6 +125,9 @@ pub struct Config {
     pub initial_rtt: Duration,
     /// The largest UDP payload tried on a path: 1,200 to 65,000. Default 1,452, which fits Ethernet with IPv6.
     pub max_datagram: u16,
+    /// The same on a path to a loopback address, where nothing but the system bounds it. Never below `max_datagram`.
+    /// Default 65,000.
+    pub max_loopback_datagram: u16,
     /// Which congestion controller.
     pub congestion: CongestionChoice,
     /// The first messages to a peer without a channel leave beside the opening, under a stamp: one trip, where
@@ -135,6 +139,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// The largest datagram that this node takes, wherever it comes from.
+    pub(super) fn largest_datagram(&self) -> u16 {
+        self.max_datagram.max(self.max_loopback_datagram)
+    }
+
+    /// The largest datagram to try on the path to `remote`.
+    pub(super) fn datagrams_to(&self, remote: IpAddr) -> u16 {
+        if remote.to_canonical().is_loopback() { self.largest_datagram() } else { self.max_datagram }
+    }
+
     /// The defaults under `policy`.
     pub fn new(policy: Policy) -> Self {
         Self {
@@ -149,6 +163,7 @@ impl Config {
             keepalive: None,
             initial_rtt: Duration::from_millis(100),
             max_datagram: 1_452,
+            max_loopback_datagram: 65_000,
             congestion: CongestionChoice::default(),
             early: false,
             clock_block: crate::half::DEFAULT_BLOCK,

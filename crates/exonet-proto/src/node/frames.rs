@@ -9,6 +9,7 @@ use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::{ANNOUNCED, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
+use super::run::{Run, wire_len};
 use super::stamping::Admission;
 use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
 use crate::id::{Incarnation, MessageId, NodeId, Slot, Stamp};
@@ -133,44 +134,55 @@ impl Node {
         }
     }
 
+    /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
     pub(super) fn on_messages(&mut self, now: Now, index: u32, r: Incarnation, entries: wire::Entries<'_>) {
-        let limits = &self.config.limits;
-        let cap = limits.received_bytes as u64;
-        let Some(peer) = self.peers.get_mut(index) else {
-            return;
-        };
-        let (mut tell, mut tight) = (false, false);
-        for (s, bytes) in entries {
-            let Ok((head, at)) = Head::parse(bytes) else {
-                self.stats.malformed += 1;
-                continue;
-            };
-            let len = bytes.len() as u64;
-            // One message is always let in; beyond that, nobody has more than is left for all.
-            let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
-            if self.received > 0 && len + ARRIVED > left {
-                self.stats.dropped_for_room += 1;
-                tight = true;
-                continue;
-            }
-            match peer.inbound.on_whole(s, r, len, limits) {
-                Taken::Ignored => self.stats.duplicates_suppressed += 1,
-                Taken::Violation => self.stats.violations += 1,
-                _ => {
-                    let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
-                    self.received += len + ARRIVED;
-                    peer.inbound.waiting += len + ARRIVED;
-                    let id = MessageId { sender: peer.id, r, s };
-                    let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
-                    tell |= self.inbox.push(arrived);
+        let (mut rest, mut tight) = (entries, false);
+        if entries.len() == 1 || self.enqueue(index, r, entries) != Taken::Whole {
+            while let Some(entry) = rest.split_first() {
+                match self.enqueue(index, r, entry) {
+                    Taken::Ignored => self.stats.duplicates_suppressed += 1,
+                    Taken::Malformed => self.stats.malformed += 1,
+                    Taken::Violation => self.stats.violations += 1,
+                    Taken::NoMemory => {
+                        self.stats.dropped_for_room += 1;
+                        tight = true;
+                    }
+                    _ => {}
                 }
             }
         }
         self.owe_state(now, index);
-        self.tell_readable(tell);
         if tight {
             self.reclaim(now);
         }
+    }
+
+    /// Messages of consecutive slots go to the receive queue, all of them or none.
+    fn enqueue(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
+        let limits = &self.config.limits;
+        let cap = limits.received_bytes as u64;
+        let Some(peer) = self.peers.get_mut(index) else { return Taken::Ignored };
+        let (mut messages, slots, len) = (entries, entries.slots(), wire_len(entries));
+        if !messages.all(|(_, message)| Head::parse(message).is_ok()) {
+            return Taken::Malformed;
+        }
+        // One message is always let in; beyond that, nobody has more than is left for all.
+        let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
+        let lone = self.received == 0 && entries.len() == 1;
+        let held = len + entries.len() as u64 * ARRIVED;
+        if !lone && held > left {
+            return Taken::NoMemory;
+        }
+        let taken = peer.inbound.on_whole(slots.clone(), r, len, limits);
+        if taken == Taken::Whole {
+            self.received += held;
+            peer.inbound.waiting += held;
+            let id = MessageId { sender: peer.id, r, s: Slot(slots.start) };
+            let run = Run::new(index, id, entries, |bytes| self.arena.copy(bytes));
+            let tell = self.inbox.push_run(run);
+            self.tell_readable(tell);
+        }
+        taken
     }
 
     pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
@@ -188,7 +200,7 @@ impl Node {
             Taken::Complete(message) => self.on_complete(now, index, id, message),
             Taken::Announce => self.announce(index, id),
             Taken::Readable(key) => self.events.push_back(Event::BodyReadable { key }),
-            Taken::Partly => {}
+            Taken::Partly | Taken::Whole | Taken::Malformed => {}
             Taken::Ignored => {
                 self.stats.duplicates_suppressed += 1;
                 self.owe_state(now, index);
@@ -312,11 +324,6 @@ impl Node {
 }
 
 fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody, wire_len: u64) -> Arrived {
-    let priority = match head.priority.get() {
-        0 => Priority::Urgent,
-        1 => Priority::Normal,
-        2 => Priority::Low,
-        _ => Priority::Bulk,
-    };
+    let priority = Priority::from(head.priority);
     Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body, wire_len }
 }

@@ -69,7 +69,7 @@ impl Node {
             max_ack_delay: self.config.max_ack_delay,
             boot_id: self.boot_id,
             time: now.wall,
-            max_datagram: u64::from(self.config.max_datagram),
+            max_datagram: u64::from(self.config.largest_datagram()),
             pool_window: limits.pool_window(),
             body_window: limits.body_window(),
             max_bodies: limits.bodies as u64,

@@ -1,11 +1,13 @@
 //! Messages that are complete and wait for the application: the queue stands before the slot test.
 
+use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
 use super::event::{DeliveryKey, Priority};
-use crate::id::MessageId;
+use super::run::Run;
+use crate::id::{Incarnation, MessageId, NodeId};
 
 /// What a message in the receive queue takes beside its bytes.
 pub(super) const ARRIVED: u64 = 160;
@@ -42,12 +44,59 @@ pub(super) enum ArrivedBody {
     Stream { len: u64 },
 }
 
+/// What stands in the receive queue.
+#[derive(Debug)]
+enum Waiting {
+    One(Arrived),
+    Run(Run),
+}
+
+impl Waiting {
+    fn first(&self) -> Front {
+        match self {
+            Self::One(one) => {
+                let s = one.id.s.0;
+                let whole = matches!(one.body, ArrivedBody::Whole(_));
+                Front { peer: one.peer, sender: one.id.sender, r: one.id.r, slots: s..s + 1, whole }
+            }
+            Self::Run(run) => run.front(1),
+        }
+    }
+
+    fn messages(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Run(run) => run.len(),
+        }
+    }
+
+    fn held(&self) -> u64 {
+        match self {
+            Self::One(one) => one.held(),
+            Self::Run(run) => run.held(),
+        }
+    }
+}
+
+/// Who waits at the head of the queue.
+#[derive(Clone, Debug)]
+pub(super) struct Front {
+    pub(super) peer: u32,
+    pub(super) sender: NodeId,
+    pub(super) r: Incarnation,
+    pub(super) slots: Range<u64>,
+    /// In one piece.
+    pub(super) whole: bool,
+}
+
 /// The receive queue of a node, and what has been handed out and not yet been taken.
 ///
 /// Bounded by the byte credit and the slots that the node grants.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    ready: VecDeque<Arrived>,
+    ready: VecDeque<Waiting>,
+    /// Messages in `ready`.
+    len: usize,
     handed: BTreeMap<DeliveryKey, Arrived>,
     next_key: u64,
     /// The application has been told that there is something.
@@ -59,19 +108,55 @@ pub(super) struct Inbox {
 impl Inbox {
     /// True when the application should be told.
     pub(super) fn push(&mut self, arrived: Arrived) -> bool {
-        self.ready.push_back(arrived);
+        self.enqueue(Waiting::One(arrived))
+    }
+
+    /// As [`Inbox::push`], of messages that came together.
+    pub(super) fn push_run(&mut self, run: Run) -> bool {
+        self.enqueue(Waiting::Run(run))
+    }
+
+    fn enqueue(&mut self, waiting: Waiting) -> bool {
+        self.len += waiting.messages();
+        self.ready.push_back(waiting);
         !std::mem::replace(&mut self.said, true)
     }
 
+    /// The next message.
     pub(super) fn pop(&mut self) -> Option<Arrived> {
-        let next = self.ready.pop_front();
+        let next = match self.ready.front_mut()? {
+            Waiting::Run(run) if run.len() > 1 => run.pop(),
+            _ => match self.ready.pop_front()? {
+                Waiting::One(arrived) => Some(arrived),
+                Waiting::Run(mut run) => run.pop(),
+            },
+        };
+        self.left(1);
+        next
+    }
+
+    /// The next messages, if they came together: at most `most`, as [`Inbox::front`] says.
+    pub(super) fn pop_run(&mut self, most: usize) -> Option<Run> {
+        let run = match self.ready.front_mut()? {
+            Waiting::One(_) => return None,
+            Waiting::Run(run) if run.len() > most => run.split_to(most)?,
+            Waiting::Run(_) => match self.ready.pop_front()? {
+                Waiting::Run(run) => run,
+                Waiting::One(_) => return None,
+            },
+        };
+        self.left(run.len());
+        Some(run)
+    }
+
+    fn left(&mut self, messages: usize) {
+        self.len -= messages;
         if self.ready.is_empty() {
             self.said = false;
             if self.ready.capacity() > 65_536 {
                 self.ready.shrink_to(1_024);
             }
         }
-        next
     }
 
     /// So many messages of the queue have become stale: nobody waits for them any more.
@@ -84,35 +169,56 @@ impl Inbox {
         self.stale = self.stale.saturating_sub(1);
     }
 
-    /// Takes out what nobody waits for, once that is an eighth of the queue.
-    pub(super) fn sweep(&mut self, waited_for: impl Fn(&Arrived) -> bool) -> VecDeque<Arrived> {
-        if self.stale == 0 || self.stale * STALE_SHARE < self.ready.len() {
-            return VecDeque::new();
+    /// Takes out what nobody waits for, once that is an eighth of the queue. Of messages that came together, those at
+    /// the front go: what a sender passes lies below all that it has not.
+    pub(super) fn sweep(&mut self, waited_for: impl Fn(&Front) -> bool) -> Vec<Arrived> {
+        let mut gone = Vec::new();
+        if self.stale == 0 || self.stale * STALE_SHARE < self.len {
+            return gone;
         }
         self.stale = 0;
-        let (kept, gone) = self.ready.drain(..).partition(waited_for);
-        self.ready = kept;
+        self.ready.retain_mut(|waiting| {
+            while waiting.messages() > 0 && !waited_for(&waiting.first()) {
+                match waiting {
+                    Waiting::Run(run) => gone.extend(run.pop()),
+                    Waiting::One(_) => {
+                        let none = Waiting::Run(Run::default());
+                        if let Waiting::One(one) = std::mem::replace(waiting, none) {
+                            gone.push(one);
+                        }
+                    }
+                }
+            }
+            waiting.messages() > 0
+        });
+        self.len -= gone.len();
         self.said &= !self.ready.is_empty();
         gone
     }
 
-    /// Whether the next message is in one piece. None: there is none.
-    pub(super) fn front_is_whole(&self) -> Option<bool> {
-        self.ready.front().map(|arrived| matches!(arrived.body, ArrivedBody::Whole(_)))
+    /// The next message, and up to `most` that came with it.
+    pub(super) fn front(&self, most: usize) -> Option<Front> {
+        self.ready.front().map(|waiting| match waiting {
+            Waiting::Run(run) => run.front(most),
+            Waiting::One(_) => waiting.first(),
+        })
     }
 
     /// Messages in one piece that have arrived and have not been taken.
     pub(super) fn pieces(&self) -> usize {
-        self.ready.iter().chain(self.handed.values()).filter(|arrived| arrived.held() > 0).count()
+        let handed = self.handed.values().filter(|arrived| arrived.held() > 0).count();
+        let waiting = self.ready.iter().filter(|waiting| waiting.held() > 0).map(Waiting::messages);
+        handed + waiting.sum::<usize>()
     }
 
     /// Bytes of memory of all that has arrived and has not been taken.
     pub(super) fn held(&self) -> u64 {
-        self.ready.iter().chain(self.handed.values()).map(Arrived::held).sum()
+        let handed: u64 = self.handed.values().map(Arrived::held).sum();
+        handed + self.ready.iter().map(Waiting::held).sum::<u64>()
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ready.len()
+        self.len
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -136,7 +242,8 @@ impl Inbox {
 
     /// Back to the head of the queue. True when the application should be told.
     pub(super) fn give_back(&mut self, arrived: Arrived) -> bool {
-        self.ready.push_front(arrived);
+        self.len += 1;
+        self.ready.push_front(Waiting::One(arrived));
         !std::mem::replace(&mut self.said, true)
     }
 }

@@ -30,6 +30,7 @@ mod outbound;
 mod peer;
 mod piece;
 mod receive;
+mod run;
 mod stamping;
 mod stats;
 #[cfg(test)]
@@ -46,4 +47,5 @@ pub use event::{
     MessageKey, OpenMessage, Outcome, Outgoing, Priority, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};
+pub use run::IncomingRun;
 pub use stats::{PeerStats, Stats};

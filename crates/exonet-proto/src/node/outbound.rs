@@ -8,10 +8,10 @@ use std::collections::VecDeque;
 
 use super::epoch::Carried;
 use super::event::MessageKey;
-use super::piece::{Next, Piece, Room};
+use super::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Store};
+use crate::message::{Flow, Fragments, Letter, MAX_PLAIN_HEAD, POOLED, SendQueue, Store};
 use crate::time::Mono;
 
 /// The most that the re-asking and re-probing of a silent peer backs off to.
@@ -181,6 +181,12 @@ impl Outbound {
             || self.has_bound_front()
     }
 
+    /// Bytes that all open messages and their frames could take in a packet.
+    pub(super) fn most(&self) -> usize {
+        let frames = self.letters.saturating_mul(MAX_PLAIN_HEAD + WHOLE_OVERHEAD);
+        usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(frames)
+    }
+
     /// Messages are queued or in doubt.
     pub(super) const fn has_messages(&self) -> bool {
         self.letters > 0
@@ -272,11 +278,7 @@ impl Outbound {
                 if !room.takes_whole(letter.wire_len(), s, r) {
                     return Next::PacketFull;
                 }
-                let len = letter.wire_len();
-                self.bind(now, key, letter);
-                self.queue.pop(flow);
-                letter.queued = false;
-                self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
+                self.send_whole(now, flow, key, letter);
                 return Next::Piece(Piece::Whole { key, s, r });
             }
             match self.cut_new(now, key, letter, room) {
@@ -293,6 +295,39 @@ impl Outbound {
                 }
             }
         }
+    }
+
+    fn send_whole(&mut self, now: Mono, flow: Flow, key: MessageKey, letter: &mut Letter) {
+        self.bind(now, key, letter);
+        self.queue.pop(flow);
+        letter.queued = false;
+        self.queue.charge(flow, usize::try_from(letter.wire_len()).unwrap_or(usize::MAX));
+    }
+
+    /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
+    /// and under the next number, and there is nothing else to choose from.
+    pub(super) fn follow<'a>(
+        &mut self,
+        now: Mono,
+        store: &'a mut Store,
+        flow: Flow,
+        room: Room,
+    ) -> Option<&'a Letter> {
+        let (r, s) = room.open?;
+        if !self.lost.is_empty() || !self.queue.goes_on(flow) {
+            return None;
+        }
+        let key = self.queue.front(flow)?;
+        let left = self.credit_left();
+        let letter = store.get_mut(key)?;
+        let len = letter.wire_len();
+        let whole = letter.bound.is_none() && letter.fragments.is_none() && len <= left && !letter.is_large();
+        let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
+        if !whole || !open || !room.takes_whole(len, s, r) {
+            return None;
+        }
+        self.send_whole(now, flow, key, letter);
+        Some(letter)
     }
 
     /// Large messages of one flow take turns; what is sent in full leaves the queue.
@@ -451,12 +486,19 @@ impl Outbound {
         n: u64,
         wait: Duration,
     ) {
-        for number in s.0..s.0.saturating_add(n) {
-            if let Some(letter) = self.letter_of(store, Slot(number), r) {
+        let run = s.0..s.0.saturating_add(n);
+        self.lost.remove_range(run.clone());
+        // What a STATE has settled meanwhile, mostly all, is passed over at once.
+        let Some(sender) = self.sender.as_ref() else { return };
+        let mut waits = false;
+        for (_, key) in sender.tokens_in(run, r) {
+            if let Some(letter) = store.get_mut(*key) {
                 letter.acked = true;
-                self.arm_probe(now, wait);
+                waits = true;
             }
-            self.lost.remove(number);
+        }
+        if waits {
+            self.arm_probe(now, wait);
         }
     }
 

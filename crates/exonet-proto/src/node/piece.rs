@@ -6,7 +6,7 @@ use super::event::MessageKey;
 use crate::id::{Incarnation, Slot};
 
 /// Room that a frame of one whole message, and of one fragment, takes beside the bytes, at most.
-const WHOLE_OVERHEAD: usize = 22;
+pub(super) const WHOLE_OVERHEAD: usize = 22;
 const NEXT_OVERHEAD: usize = 4;
 const FRAGMENT_OVERHEAD: usize = 38;
 

@@ -16,7 +16,7 @@ use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{MAX_PLAIN_HEAD, Store};
+use crate::message::{Letter, MAX_PLAIN_HEAD, Store};
 use crate::time::{Mono, Now};
 use crate::wire::{self, MessagesWriter, Writer};
 
@@ -25,6 +25,8 @@ use crate::wire::{self, MessagesWriter, Writer};
 const QUIET_PACKETS: u32 = 32;
 /// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
 const PAD_SHARE: usize = 8;
+/// Bytes of a train: what UDP can carry at once, and so what the system takes to be cut into datagrams.
+const MAX_TRAIN: usize = 65_507;
 /// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
 pub(super) const MAX_REMEMBERED: usize = 1 << 18;
 /// Most free ranges in a STATE.
@@ -40,7 +42,7 @@ const LEAST: usize = 64;
 
 impl Node {
     /// The next datagrams to send: `buf` is cleared and filled with up to `max_segments` datagrams of equal size
-    /// for one peer. None when nothing is to be sent now.
+    /// for one peer, 65,507 bytes at most. None when nothing is to be sent now.
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
@@ -233,9 +235,14 @@ impl Assembler<'_> {
         let roaming = peer.link.roaming.as_ref()?;
         let to = roaming.active().addr();
         let allowance = roaming.allowance(&to);
-        let mut segment = usize::from(peer.link.recovery.datagram_size());
+        // A packet has no more room than there may be something for: all of it is zeroed before it is filled.
+        let mut segment =
+            usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
         for _ in 0..segments {
             let before = buf.len();
+            if before + segment > MAX_TRAIN {
+                break;
+            }
             let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
             let Some(made) = self.packet(peer, cap, before > 0 && cap == segment, buf) else { break };
             let bytes = buf.len() - before;
@@ -469,14 +476,24 @@ impl Filling<'_, '_> {
             return Next::PacketFull;
         };
         let (mut key, mut number) = (key, s);
-        let next = loop {
-            if !push(&mut frame, store, key) {
+        let next = 'next: loop {
+            let flow = store.get(key).filter(|letter| push(&mut frame, letter)).map(Letter::flow);
+            let Some(flow) = flow else {
                 outbound.on_lost(store, r, number, 1);
                 break Next::PacketFull;
-            }
+            };
             number = Slot(number.0 + 1);
-            let open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-            let room = Room { left: frame.remaining(), empty, open };
+            let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
+            let mut room = Room { left: frame.remaining(), empty, open };
+            while let Some(letter) = outbound.follow(self.now, store, flow, room) {
+                if !push(&mut frame, letter) {
+                    outbound.on_lost(store, r, number, 1);
+                    break 'next Next::PacketFull;
+                }
+                number = Slot(number.0 + 1);
+                open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
+                room = Room { left: frame.remaining(), empty, open };
+            }
             match outbound.next(self.now, store, room) {
                 Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {
                     key = next;
@@ -516,9 +533,13 @@ impl Filling<'_, '_> {
     }
 }
 
-fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> bool {
-    let mut head = [0; MAX_PLAIN_HEAD];
-    store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
+#[inline]
+fn push(frame: &mut MessagesWriter<'_, '_>, letter: &Letter) -> bool {
+    let body = letter.source.part(0..u64::MAX);
+    match letter.short_head() {
+        Some(head) => frame.push(&head, body),
+        None => frame.push(letter.head(&mut [0; MAX_PLAIN_HEAD]), body),
+    }
 }
 
 /// EARLY: the messages that left with the opening and are open under its stamp, as many as fit.
@@ -531,7 +552,7 @@ pub(super) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &
         let Some(mut frame) = writer.early(sender.stamp(), s) else { return false };
         let mut next = s;
         while let Some((_, key)) = open.next_if(|(s, _)| *s == next) {
-            if !push(&mut frame, store, *key) {
+            if !store.get(*key).is_some_and(|letter| push(&mut frame, letter)) {
                 return false;
             }
             next = Slot(next.0 + 1);

@@ -1,5 +1,7 @@
 //! MESSAGES and EARLY: many small messages under one incarnation, or one stamp, and consecutive slots.
 
+use core::ops::Range;
+
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
 use super::frame::kind;
@@ -76,6 +78,33 @@ impl<'a> Entries<'a> {
         }
         Ok((s, Self { rest: start.until(*input), left, s: s.0 }))
     }
+}
+
+impl<'a> Entries<'a> {
+    /// Takes the first message out, as entries of its own.
+    pub fn split_first(&mut self) -> Option<Self> {
+        let (all, s) = (self.rest, self.s);
+        self.next()?;
+        Some(Self { rest: all.until(self.rest), left: 1, s })
+    }
+
+    /// The slots of the messages that are left.
+    pub const fn slots(&self) -> Range<u64> {
+        self.s..self.s + self.left as u64
+    }
+
+    /// The messages that are left as they are on the wire, each behind its length: for [`split_entry`].
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.rest.0
+    }
+}
+
+/// Where the first message lies in what [`Entries::as_bytes`] gave.
+pub fn split_entry(entries: &[u8]) -> Option<Range<usize>> {
+    let mut rest = Take(entries);
+    let message = rest.prefixed().ok()?;
+    let end = entries.len() - rest.0.len();
+    Some(end - message.len()..end)
 }
 
 impl<'a> Iterator for Entries<'a> {
