@@ -83,9 +83,9 @@ pub use error::{BodyError, BuildError, Closed, NotDelivered, SendError, SendFrom
 pub use message::Message;
 pub use node::Node;
 pub use peer_addr::{PeerAddr, PeerAddrError};
-pub use receipt::Receipt;
-pub use receipts::Settled;
-pub use receive::{Delivery, Received};
+pub use receipt::{BatchReceipt, Receipt};
+pub use receipts::{Settled, Tally};
+pub use receive::{Batch, Delivery, Received};
 pub use send::{BodyWriter, Permit};
 
 pub use exonet_proto::crypto::SecretKey;

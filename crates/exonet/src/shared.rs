@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use exonet_proto::node::{Incoming, Transmit};
+use exonet_proto::node::{Incoming, IncomingRun, Transmit};
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::{Notify, Semaphore};
 
@@ -151,32 +151,34 @@ impl Shared {
     /// The next received message; None if none waits.
     pub(crate) fn take(&self, guarded: bool) -> Result<Option<Incoming>, Closed> {
         let mut wakes = Vec::new();
-        let take = |engine: &mut Engine, now| (engine.take(now, guarded), engine.phase);
-        let ((incoming, phase), _, mut todo) = self.step_quietly(&mut wakes, take);
+        let take =
+            |engine: &mut Engine, now| (engine.take(now, guarded), engine.phase, engine.core.has_waiting());
+        let ((incoming, phase, more), _, mut todo) = self.step_quietly(&mut wakes, take);
         todo.driver |= incoming.is_some();
+        // One event wakes only one.
+        todo.readable |= more;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
         match incoming {
-            Some(incoming) => {
-                // More may wait, and one event wakes only one.
-                self.readable.notify_one();
-                Ok(Some(incoming))
-            }
+            Some(incoming) => Ok(Some(incoming)),
             None if phase == Phase::Open => Ok(None),
             None => Err(Closed),
         }
     }
 
-    /// At most `most` messages more, as many as wait.
-    pub(crate) fn take_more(&self, most: usize, mut taken: impl FnMut(Incoming)) {
-        self.step_calmly(|engine, now| {
-            for _ in 0..most {
-                let Some(incoming) = engine.take(now, false) else {
-                    return;
-                };
-                taken(incoming);
-            }
-        });
+    /// At most `most` received messages; none if none wait.
+    pub(crate) fn take_many(&self, most: usize, runs: &mut Vec<IncomingRun>) -> Result<(), Closed> {
+        let mut wakes = Vec::new();
+        let take = |engine: &mut Engine, now| {
+            engine.take_many(now, most, runs);
+            (engine.phase, engine.core.has_waiting())
+        };
+        let ((phase, more), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= !runs.is_empty();
+        todo.readable |= more;
+        self.see_to(todo);
+        wakes.into_iter().for_each(Waker::wake);
+        if runs.is_empty() && phase != Phase::Open { Err(Closed) } else { Ok(()) }
     }
 
     /// One step of a caller: `f`, then whatever follows from it, flushing included.

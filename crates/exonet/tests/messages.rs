@@ -91,11 +91,10 @@ async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
     let to = bob.peer_addr();
     within(async {
         let send = async {
-            let receipts = alice.send_batch(&to, (0..1_000).map(|i| format!("{i}"))).await.unwrap();
-            assert_eq!(receipts.len(), 1_000);
-            for receipt in receipts {
-                assert_eq!(receipt.await.outcome, Outcome::Delivered);
-            }
+            let mut receipt = alice.send_batch(&to, (0..1_000).map(|i| format!("{i}"))).await.unwrap();
+            assert_eq!(receipt.len(), 1_000);
+            assert_eq!(receipt.outcomes().await.delivered, 1_000);
+            assert_eq!(receipt.await.settled(), 1_000, "and again");
         };
         let receive = async {
             let mut got = BTreeSet::new();
@@ -309,7 +308,7 @@ async fn flush_waits_for_what_was_sent_before() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        let receipts: Vec<_> = alice.send_batch(&to, vec!["x"; 100]).await.unwrap();
+        let receipt = alice.send_batch(&to, vec!["x"; 100]).await.unwrap();
         let take = async {
             for _ in 0..100 {
                 bob.recv().await.unwrap();
@@ -317,7 +316,7 @@ async fn flush_waits_for_what_was_sent_before() {
         };
         let (open, ()) = tokio::join!(alice.flush(None), take);
         assert!(open.is_empty());
-        assert!(receipts.iter().all(|receipt| receipt.settled().is_some()));
+        assert_eq!(receipt.tally().delivered, 100);
 
         drop(alice.send(&to, "nobody takes this").await.unwrap());
         let open = alice.flush(std::time::Duration::from_millis(10)).await;

@@ -74,12 +74,16 @@ impl SendQueue {
         };
         queue.pop_front();
         if queue.is_empty() {
-            if queue.capacity() > 64 {
-                queue.shrink_to(64);
-            }
             if let Some(deficit) = self.deficits.get_mut(flow.0) {
                 *deficit = 0;
             }
+        }
+    }
+
+    /// Gives memory back, when nothing is queued.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() {
+            *self = Self::default();
         }
     }
 

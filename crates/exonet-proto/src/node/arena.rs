@@ -8,8 +8,8 @@ use bytes::{Bytes, BytesMut};
 const BLOCK: usize = 256 << 10;
 /// What is longer has an allocation of its own, so that it does not pin a block.
 const LONE: usize = 128 << 10;
-/// Blocks that wait for their last body to go.
-const USED: usize = 4;
+/// Blocks that wait for their last body to go: as much as one peer may have waiting.
+const USED: usize = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct Arena {
@@ -31,6 +31,11 @@ impl Arena {
         }
         self.block.extend_from_slice(body);
         self.block.split().freeze()
+    }
+
+    /// Gives up what is only kept for speed.
+    pub(super) fn rest(&mut self) {
+        *self = Self::default();
     }
 
     /// Goes on with the block that has been full for longest if nobody holds a body of it any more, else with a new one.

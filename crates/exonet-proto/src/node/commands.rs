@@ -46,6 +46,39 @@ impl Node {
         self.submit(now, peer, hints, head, Source::stream(len))
     }
 
+    /// As [`Node::send`], for one message after the other. `messages` is asked only while there is room; each that is
+    /// accepted is reported to `queued`.
+    ///
+    /// # Errors
+    /// [`SendError`] of the first message that was not accepted, and is lost to the iterator; [`SendError::Full`] before
+    /// the next is asked for, whether or not there is one.
+    pub fn send_each(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        messages: &mut impl Iterator<Item = Outgoing>,
+        mut queued: impl FnMut(MessageKey),
+    ) -> Result<(), SendError> {
+        if self.closing || self.stopped {
+            return Err(SendError::Closed);
+        }
+        let index = self.peer_to(now, peer, hints)?;
+        let sent = loop {
+            if let Err(full) = self.reserve(index) {
+                break Err(full);
+            }
+            let Some(mut message) = messages.next() else { break Ok(()) };
+            let source = Source::Whole(core::mem::take(&mut message.body));
+            match self.accept_from(now, index, message, source) {
+                Ok(key) => queued(key),
+                Err(error) => break Err(error),
+            }
+        };
+        self.touch(now, index);
+        sent
+    }
+
     fn submit(
         &mut self,
         now: Now,
@@ -56,16 +89,34 @@ impl Node {
     ) -> Result<MessageKey, SendError> {
         self.check(&message, &source)?;
         let index = self.peer_to(now, peer, hints)?;
-        let Some(place) = self.peers.get_mut(index) else {
-            return Err(SendError::NoAddress(peer));
-        };
-        let largest = place.outbound.limits.message;
-        if source.len() > largest {
-            return Err(SendError::TooLarge { size: source.len(), limit: largest });
-        }
+        let key = self.reserve(index).and_then(|()| self.accept_from(now, index, message, source))?;
+        self.touch(now, index);
+        Ok(key)
+    }
+
+    /// Whether there is room for one more message to the peer.
+    fn reserve(&mut self, index: u32) -> Result<(), SendError> {
+        let place = self.peers.get_mut(index).ok_or(SendError::Closed)?;
         if !place.has_room(&self.config.limits) {
             place.outbound.refused = true;
             return Err(SendError::Full);
+        }
+        Ok(())
+    }
+
+    /// Queues a message for which there is room.
+    fn accept_from(
+        &mut self,
+        now: Now,
+        index: u32,
+        message: Outgoing,
+        source: Source,
+    ) -> Result<MessageKey, SendError> {
+        self.check(&message, &source)?;
+        let place = self.peers.get_mut(index).ok_or(SendError::Closed)?;
+        let largest = place.outbound.limits.message;
+        if source.len() > largest {
+            return Err(SendError::TooLarge { size: source.len(), limit: largest });
         }
         let patience = self.config.give_up_after.map(|patience| now.mono + patience);
         let due = [message.deadline, patience].into_iter().flatten().min();
@@ -75,7 +126,6 @@ impl Node {
             self.look_again(key, at);
         }
         self.stats.sent += 1;
-        self.touch(now, index);
         Ok(key)
     }
 

@@ -72,6 +72,11 @@ impl Node {
         self.recv(now).map(IncomingRun::one)
     }
 
+    /// Whether a message waits for [`Node::recv`], or seems to.
+    pub fn has_waiting(&self) -> bool {
+        !self.inbox.is_empty()
+    }
+
     /// Takes a message that was handed out: its slot is consumed, and it is delivered.
     ///
     /// False: its record died meanwhile, or a streamed one has not been read to its end. It has **not** been

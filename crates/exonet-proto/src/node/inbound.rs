@@ -594,13 +594,15 @@ impl Inbound {
         dead && self.evict(clock)
     }
 
-    /// Drops a drained record once the sender has passed it, or after a linger.
-    pub(super) fn drop_if_passed(&mut self, now: Mono) {
+    /// Drops a drained record once the sender has passed it, or after a linger. True when it did.
+    pub(super) fn drop_if_passed(&mut self, now: Mono) -> bool {
         let passed = self.receiver.as_ref().is_some_and(Receiver::is_passed);
         let lingered = self.drained_at != Mono::NEVER && self.drained_at + LINGER <= now;
-        if (passed || lingered) && !self.state_owed() {
+        let over = (passed || lingered) && !self.state_owed();
+        if over {
             self.drop_record();
         }
+        over
     }
 
     fn drop_record(&mut self) {

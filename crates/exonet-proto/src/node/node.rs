@@ -395,7 +395,9 @@ impl Node {
         };
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
-        peer.inbound.drop_if_passed(now.mono);
+        if peer.inbound.drop_if_passed(now.mono) && self.inbox.is_empty() {
+            self.arena.rest();
+        }
         self.account(index);
     }
 

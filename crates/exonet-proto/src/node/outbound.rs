@@ -759,6 +759,7 @@ impl Outbound {
             self.ask_at = Mono::NEVER;
             self.probe_at = Mono::NEVER;
             self.lost.clear();
+            self.queue.shrink();
         }
     }
 
