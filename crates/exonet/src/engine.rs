@@ -83,6 +83,11 @@ impl Engine {
         }
     }
 
+    /// The driver is at work: before it sleeps, it looks at everything.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.armed == Mono(0)
+    }
+
     /// Takes what the core has to say. `wakes` are woken by the caller when the lock is free again.
     pub(crate) fn pump(&mut self, now: Now, wakes: &mut Vec<Waker>) -> Todo {
         let mut todo = Todo::default();

@@ -151,10 +151,12 @@ impl Shared {
     /// The next received message; None if none waits.
     pub(crate) fn take(&self, guarded: bool) -> Result<Option<Incoming>, Closed> {
         let mut wakes = Vec::new();
-        let take =
-            |engine: &mut Engine, now| (engine.take(now, guarded), engine.phase, engine.core.has_waiting());
-        let ((incoming, phase, more), _, mut todo) = self.step_quietly(&mut wakes, take);
-        todo.driver |= incoming.is_some();
+        let take = |engine: &mut Engine, now| {
+            let incoming = engine.take(now, guarded);
+            (incoming, engine.phase, engine.core.has_waiting(), engine.is_driven())
+        };
+        let ((incoming, phase, more, driven), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= incoming.is_some() && !driven;
         // One event wakes only one.
         todo.readable |= more;
         self.see_to(todo);
@@ -171,10 +173,10 @@ impl Shared {
         let mut wakes = Vec::new();
         let take = |engine: &mut Engine, now| {
             engine.take_many(now, most, runs);
-            (engine.phase, engine.core.has_waiting())
+            (engine.phase, engine.core.has_waiting(), engine.is_driven())
         };
-        let ((phase, more), _, mut todo) = self.step_quietly(&mut wakes, take);
-        todo.driver |= !runs.is_empty();
+        let ((phase, more, driven), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= !runs.is_empty() && !driven;
         todo.readable |= more;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
@@ -184,11 +186,12 @@ impl Shared {
     /// One step of a caller: `f`, then whatever follows from it, flushing included.
     pub(crate) fn step<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let mut wakes = Vec::new();
-        let (out, now, todo) = self.step_quietly(&mut wakes, f);
+        let ((out, driven), now, todo) =
+            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.is_driven()));
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
         let lull = now.mono.since(Mono(self.last_sent.load(Ordering::Relaxed))) >= LULL;
-        if !lull || self.flush(CALLER_BURST) != Flushed::Empty {
+        if (!lull && !driven) || (lull && self.flush(CALLER_BURST) != Flushed::Empty) {
             self.work.notify_one();
         }
         out
@@ -198,10 +201,11 @@ impl Shared {
     /// does, or with the driver's next turn. A reply to what was just received so takes the STATE with it.
     pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let mut wakes = Vec::new();
-        let (out, _, todo) = self.step_quietly(&mut wakes, f);
+        let ((out, driven), _, mut todo) =
+            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.is_driven()));
+        todo.driver |= !driven;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
-        self.work.notify_one();
         out
     }
 

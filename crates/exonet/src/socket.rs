@@ -65,8 +65,16 @@ impl Socket {
         self.io.try_io(Interest::WRITABLE, || self.state.send(UdpSockRef::from(&self.io), &transmit))
     }
 
+    /// Receives as many as there are, up to the number of buffers.
     fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
-        self.io.try_io(Interest::READABLE, || self.state.recv(UdpSockRef::from(&self.io), buffers, metas))
+        let (most, mut received) = (buffers.len(), 0);
+        let tried = self.io.try_io(Interest::READABLE, || {
+            received = self.state.recv(UdpSockRef::from(&self.io), buffers, metas)?;
+            // The system had no more to give. Said here, that costs no second call to find out; whatever comes from
+            // now on makes the socket readable anew.
+            if received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
+        });
+        if received > 0 { Ok(received) } else { tried.map(|()| received) }
     }
 
     /// A socket of both families wants IPv4 addresses mapped.
@@ -113,14 +121,14 @@ impl Inbox {
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
-    /// Receives what there is, up to its capacity.
-    pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<()> {
+    /// Receives what there is, up to its capacity. True: there may be more.
+    pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
         let mut rest = self.memory.chunks_mut(BUFFER_LEN);
         let mut buffers: [IoSliceMut<'_>; BUFFERS] =
             core::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
         self.filled = 0;
         self.filled = socket.try_recv(&mut buffers, &mut self.metas)?;
-        Ok(())
+        Ok(self.filled == BUFFERS)
     }
 
     /// What has been received, datagram by datagram.

@@ -480,7 +480,7 @@ impl Inbound {
     pub(super) fn on_probe(&mut self, now: Mono, s: Slot, r: Incarnation) {
         self.owe_state(now);
         self.claim_from = s;
-        if self.accepts(s.0..s.0.saturating_add(1), r) {
+        if self.accepts(s.0..s.0 + 1, r) {
             self.owe_have(s);
         }
     }
@@ -598,11 +598,11 @@ impl Inbound {
     pub(super) fn drop_if_passed(&mut self, now: Mono) -> bool {
         let passed = self.receiver.as_ref().is_some_and(Receiver::is_passed);
         let lingered = self.drained_at != Mono::NEVER && self.drained_at + LINGER <= now;
-        let over = (passed || lingered) && !self.state_owed();
-        if over {
+        if (passed || lingered) && !self.state_owed() {
             self.drop_record();
+            return true;
         }
-        over
+        false
     }
 
     fn drop_record(&mut self) {

@@ -215,6 +215,11 @@ impl Node {
         !self.stopped && self.clock.limit().0 > self.clock.b().0.min(self.clock.ck())
     }
 
+    /// Whether [`Node::poll_transmit`] may have something to say.
+    pub fn has_ready(&self) -> bool {
+        self.may_speak() && !(self.ready.is_empty() && self.loose.is_empty())
+    }
+
     // --- time ---
 
     /// The next time at which [`Node::handle_timeout`] is due.
