@@ -43,6 +43,8 @@ pub(crate) fn config(policy: Policy) -> Config {
         body_window: 1 << 16,
         bodies: 2,
         stream_above: 1 << 17,
+        replies: 4,
+        reply_bytes: 1 << 12,
         received_bytes: 4 << 20,
     };
     Config { limits, ..Config::new(policy) }

@@ -100,6 +100,11 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
             early.entries.into_iter().all(|(_, m)| out.fits(m.len()) && out.push(&[], m))
         }
         Frame::Challenge { ts, time } => writer.challenge(*ts, *time),
+        Frame::Reply(reply) => writer.reply(*reply),
+        Frame::Rack(s) => writer.rack(*s),
+        Frame::Probe(s) => writer.probe(*s),
+        Frame::NoCall(s) => writer.no_call(*s),
+        Frame::Computing(s) => writer.computing(*s),
         Frame::Unknown { .. } => false,
     }
 }

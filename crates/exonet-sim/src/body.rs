@@ -24,6 +24,16 @@ pub(crate) fn part(number: u64, at: usize, len: usize) -> Bytes {
     (at..at + len).map(byte).collect()
 }
 
+/// The body that answers call `number`.
+pub(crate) fn reply(number: u64, size: usize) -> Bytes {
+    part(answer_to(number), 0, size.max(NUMBER))
+}
+
+/// The number that the reply to call `number` bears.
+pub(crate) const fn answer_to(number: u64) -> u64 {
+    !number
+}
+
 /// The number of a message that is as it was sent.
 pub(crate) fn number_of(tag: &[u8], body: &Bytes) -> Option<u64> {
     let front: &[u8] = if tag.is_empty() { body } else { tag };

@@ -5,12 +5,14 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    Batch, BodyRead, BodyWrite, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
+    Batch, BodyRead, BodyWrite, CallId, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
+    Outcome,
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
 use crate::life::Life;
+use crate::serving::Desk;
 use crate::{Dice, Disk, Ledger};
 
 /// A message that this host waits to hear of.
@@ -18,6 +20,8 @@ use crate::{Dice, Disk, Ledger};
 pub(crate) struct Waiting {
     pub(crate) number: u64,
     pub(crate) to: NodeId,
+    /// It is a call, made when its server had died so often.
+    pub(crate) call: Option<u32>,
 }
 
 /// A large message that its application writes bit by bit.
@@ -32,10 +36,18 @@ pub(crate) struct Writing {
 /// A large message that its application reads as it comes.
 #[derive(Clone, Debug)]
 struct Reading {
-    id: MessageId,
+    what: Read,
     front: Vec<u8>,
     at: usize,
     spoilt: bool,
+}
+
+/// What a large message that is read is.
+#[derive(Clone, Copy, Debug)]
+enum Read {
+    Message(MessageId, Option<CallId>),
+    /// The reply to this call.
+    Reply(u64, u32),
 }
 
 #[derive(Debug)]
@@ -63,6 +75,8 @@ pub(crate) struct Host {
     /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
     pub(crate) foes: BTreeSet<NodeId>,
     pub(crate) from_foes: BTreeSet<MessageId>,
+    /// The calls that its application has.
+    pub(crate) desk: Desk,
     /// What the node said, outcomes aside.
     pub(crate) events: Vec<Event>,
     /// Datagrams that have left it.
@@ -103,6 +117,7 @@ impl Host {
             reads: true,
             foes: BTreeSet::new(),
             from_foes: BTreeSet::new(),
+            desk: Desk::default(),
             events: Vec::new(),
             sent: 0,
             life: Life::new(now),
@@ -121,6 +136,7 @@ impl Host {
     pub(crate) fn die(&mut self) -> impl Iterator<Item = u64> + use<> {
         self.writing.clear();
         self.reading.clear();
+        self.desk.clear();
         self.events.clear();
         self.persisting = None;
         self.evictions = 0;
@@ -135,28 +151,42 @@ impl Host {
                 && let Some(incoming) = self.node.recv(now)
             {
                 self.life.bite();
-                self.incoming(&incoming, ledger);
+                self.incoming(now, &incoming, ledger);
             }
             let keys: Vec<DeliveryKey> = self.reading.keys().copied().collect();
             for key in keys {
                 self.read(now, key, ledger);
             }
         }
+        self.desk.answer(now, &mut self.node, &mut self.dice, ledger);
         let keys: Vec<MessageKey> = self.writing.keys().copied().collect();
         for key in keys {
             self.write(now, key);
         }
     }
 
-    fn incoming(&mut self, incoming: &Incoming, ledger: &mut Ledger) {
+    fn incoming(&mut self, now: Now, incoming: &Incoming, ledger: &mut Ledger) {
         match &incoming.body {
             IncomingBody::Whole(body) => {
-                self.taken(incoming.id, body::number_of(&incoming.tag, body), ledger);
+                let number = body::number_of(&incoming.tag, body);
+                self.taken(incoming.id, number, ledger);
+                self.serve(now, incoming.call, number);
             }
             IncomingBody::Stream { .. } => {
-                self.reading.insert(incoming.key, Reading::new(incoming.id));
+                self.reading.insert(incoming.key, Reading::new(Read::Message(incoming.id, incoming.call)));
             }
         }
+    }
+
+    fn serve(&mut self, now: Now, call: Option<CallId>, number: Option<u64>) {
+        if let (Some(call), Some(number)) = (call, number) {
+            self.desk.take(now, call, number, &mut self.dice);
+        }
+    }
+
+    /// A large reply comes.
+    pub(crate) fn reply_comes(&mut self, delivery: DeliveryKey, call: u64, status: u32) {
+        self.reading.insert(delivery, Reading::new(Read::Reply(call, status)));
     }
 
     fn taken(&mut self, id: MessageId, number: Option<u64>, ledger: &mut Ledger) {
@@ -180,14 +210,22 @@ impl Host {
                 }
                 BodyRead::Pending => return,
                 BodyRead::Aborted => {
-                    self.reading.remove(&key);
+                    if let Some(Reading { what: Read::Reply(call, _), .. }) = self.reading.remove(&key) {
+                        ledger.outcome(call, Outcome::Unknown, None, true);
+                    }
                     self.node.release(now, key);
                 }
                 BodyRead::End => {
-                    let (number, id) = (reading.number(), reading.id);
+                    let (number, what) = (reading.number(), reading.what);
                     self.reading.remove(&key);
-                    if self.node.done(now, key) {
-                        self.taken(id, number, ledger);
+                    let done = self.node.done(now, key);
+                    match what {
+                        Read::Message(id, call) if done => {
+                            self.taken(id, number, ledger);
+                            self.serve(now, call, number);
+                        }
+                        Read::Message(..) => {}
+                        Read::Reply(call, status) => ledger.replied(call, status, number),
                     }
                 }
             }
@@ -210,8 +248,8 @@ impl Host {
 }
 
 impl Reading {
-    fn new(id: MessageId) -> Self {
-        Self { id, front: Vec::new(), at: 0, spoilt: false }
+    fn new(what: Read) -> Self {
+        Self { what, front: Vec::new(), at: 0, spoilt: false }
     }
 
     fn take(&mut self, data: &Bytes) {

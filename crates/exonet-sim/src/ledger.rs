@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use exonet_proto::node::{Outcome, Status};
+use exonet_proto::node::{FAILED, Outcome, Status};
 use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot};
 
+use crate::body;
 use crate::check::{Breach, Violation};
 
 /// What is counted of a run.
@@ -32,6 +33,8 @@ struct Entry {
     outcome: Option<Outcome>,
     /// The application gave it up: Unknown is excused.
     excused: bool,
+    /// It is a call that its receiver's application will not answer.
+    dropped: bool,
 }
 
 /// The fate of every message, by a number that its body bears; and every promise that was broken.
@@ -64,7 +67,7 @@ impl Ledger {
     /// A message was sent.
     pub(crate) fn sent(&mut self, message: u64, to: NodeId) {
         let since = self.now;
-        let entry = Entry { to, since, bound: None, taken: 0, outcome: None, excused: false };
+        let entry = Entry { to, since, bound: None, taken: 0, outcome: None, excused: false, dropped: false };
         self.entries.insert(message, entry);
         self.open += 1;
     }
@@ -147,6 +150,27 @@ impl Ledger {
         if let Some(id) = id {
             self.called(message, (id.r, id.s));
         }
+    }
+
+    /// The receiver's application drops a call.
+    pub(crate) fn dropped(&mut self, call: u64) {
+        if let Some(entry) = self.entries.get_mut(&call) {
+            entry.dropped = true;
+        }
+    }
+
+    /// A call has its reply, which bears this number.
+    pub(crate) fn replied(&mut self, call: u64, status: u32, number: Option<u64>) {
+        let dropped = self.entries.get(&call).is_some_and(|entry| entry.dropped);
+        let fits = match status {
+            0 => number == Some(body::answer_to(call)) && !dropped,
+            FAILED => dropped,
+            _ => false,
+        };
+        if !fits {
+            self.report(Breach::FalseReply(call));
+        }
+        self.outcome(call, Outcome::Delivered, None, false);
     }
 
     /// The core of their sender has stopped: it will say no more about these messages. What had not left never

@@ -6,6 +6,7 @@
 
 mod agenda;
 mod body;
+mod calls;
 mod check;
 mod clock;
 mod coverage;
@@ -18,6 +19,7 @@ mod ledger;
 mod life;
 mod link;
 pub mod scenario;
+mod serving;
 mod trace;
 mod wiretap;
 mod world;
@@ -30,6 +32,7 @@ pub use disk::Disk;
 pub use faults::NodeSet;
 pub use ledger::{Ledger, Totals};
 pub use link::{Bursts, LinkConfig, Outage};
+pub use serving::Serving;
 pub use trace::Trace;
 pub use wiretap::{Recorded, Reflected, Wiretap};
 pub use world::{NodeIndex, World};

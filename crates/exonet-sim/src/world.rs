@@ -5,7 +5,9 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use exonet_proto::crypto::SecretKey;
-use exonet_proto::node::{Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, SendError};
+use exonet_proto::node::{
+    Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, ReplyBody, SendError,
+};
 use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
 
 use crate::agenda::Agenda;
@@ -56,7 +58,7 @@ pub struct World {
     mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     /// What became of every message.
     pub ledger: Ledger,
-    next_message: u64,
+    pub(crate) next_message: u64,
     next_address: u16,
     /// Datagrams that left nodes, lost or not.
     pub datagrams: u64,
@@ -280,10 +282,10 @@ impl World {
         // It may name whatever address somebody has.
         self.checks.addresses.chosen(node.0, self.hosts.values().map(|host| host.address));
         self.checks.touched.all = true;
-        self.call(node, call)
+        self.input(node, call)
     }
 
-    fn call<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
+    fn input<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
         let now = self.clock(node);
         let result = call(&mut self.hosts.get_mut(&node.0)?.node, now);
         self.pump(node);
@@ -323,7 +325,7 @@ impl World {
     ) -> Result<(u64, MessageKey), SendError> {
         let (tag, body) = body::message(self.next_message, size);
         let message = Outgoing { tag, body, ..message };
-        self.submit(from, to, |node, now, id, address| node.send(now, id, &[address], message))
+        self.submit(from, to, false, |node, now, id, address| node.send(now, id, &[address], message))
     }
 
     /// Begins a message of `len` bytes, at least eight, that is written by [`World::write`].
@@ -336,7 +338,7 @@ impl World {
         to: NodeIndex,
         len: u64,
     ) -> Result<(u64, MessageKey), SendError> {
-        let sent = self.submit(from, to, |node, now, id, address| {
+        let sent = self.submit(from, to, false, |node, now, id, address| {
             node.send_stream(now, id, &[address], Outgoing::default(), len)
         })?;
         let (number, key) = sent;
@@ -354,22 +356,23 @@ impl World {
         self.pump(node);
     }
 
-    fn submit(
+    pub(crate) fn submit(
         &mut self,
         from: NodeIndex,
         to: NodeIndex,
+        call: bool,
         send: impl FnOnce(&mut Node, Now, NodeId, SocketAddr) -> Result<MessageKey, SendError>,
     ) -> Result<(u64, MessageKey), SendError> {
         let (now, number) = (self.clock(from), self.next_message);
-        let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address));
-        let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
+        let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address, host.boots));
+        let (Some((id, address, boots)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
             return Err(SendError::Closed);
         };
         // Refused or not, the address was named.
         self.checks.addresses.chosen(from.0, [address]);
         let key = send(&mut host.node, now, id, address)?;
         self.next_message += 1;
-        host.waiting.insert(key, Waiting { number, to: id });
+        host.waiting.insert(key, Waiting { number, to: id, call: call.then_some(boots) });
         self.ledger.sent(number, id);
         self.checks.touched.peers.insert(id);
         self.trace.tell(self.now, from.0, format_args!("sends m{number} to n{}", to.0));
@@ -480,7 +483,8 @@ impl World {
     pub(crate) fn reschedule(&mut self, index: NodeIndex) {
         let host = self.hosts.get(&index.0);
         let due = host.and_then(|host| {
-            let timer = host.node.poll_timeout().map(|at| host.life.clock.reaches(at));
+            let own = [host.node.poll_timeout(), host.desk.next()].into_iter().flatten().min();
+            let timer = own.map(|at| host.life.clock.reaches(at));
             host.life.does([timer, host.writes_until()].into_iter().flatten().min())
         });
         self.agenda.set(index.0, due);
@@ -554,7 +558,7 @@ impl World {
             self.trace.tell(self.now, index, format_args!("gets {kind} of {len} from n{from}"));
         }
         let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
-        self.call(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
+        self.input(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
     /// The step concerns who is at this address.
@@ -695,12 +699,19 @@ impl World {
         let Some(host) = self.hosts.get_mut(&index.0) else {
             return;
         };
-        let mut outcomes = Vec::new();
+        let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
         while let Some(event) = host.node.poll_event() {
             match event {
                 Event::Outcome { key, outcome, id, .. } => {
                     host.writing.remove(&key);
                     outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id)));
+                }
+                Event::Reply { key, status, body } if host.waiting.contains_key(&key) => {
+                    let Some(Waiting { number, .. }) = host.waiting.remove(&key) else { continue };
+                    match body {
+                        ReplyBody::Whole(body) => replies.push((number, status, body)),
+                        ReplyBody::Stream { delivery, .. } => host.reply_comes(delivery, number, status),
+                    }
                 }
                 event => {
                     host.stopped |= event == Event::Stopped;
@@ -715,6 +726,10 @@ impl World {
                     .into_iter()
                     .map(|(key, waiting)| (waiting.number, node.status(key))),
             );
+        }
+        for (call, status, body) in replies {
+            self.trace.tell(self.now, index.0, format_args!("has the reply to m{call}, {status}"));
+            self.ledger.replied(call, status, body::number_of(&[], &body));
         }
         for (waiting, outcome, id) in outcomes {
             let explained = outcome == Outcome::Unknown && self.explains_unknown(index, waiting, id);
@@ -732,7 +747,7 @@ impl World {
         let delivered = self.ledger.is_taken(waiting.number);
         let explained =
             id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
-        explained || (id.is_some() && impatient)
+        explained || (id.is_some() && impatient) || self.explains_no_reply(waiting)
     }
 }
 

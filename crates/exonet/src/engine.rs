@@ -125,6 +125,8 @@ impl Engine {
                     wakes.extend(self.writers.remove(&key).flatten());
                 }
             }
+            // Nothing here calls.
+            Event::Reply { .. } => {}
             Event::Readable => todo.readable = true,
             Event::Sendable { peer } => self.room.serve(&mut self.core, &peer),
             Event::BodyWritable { key } => {

@@ -52,7 +52,8 @@ impl Trace {
                 self.line(now, "pong", format_args!(r#"{{"peer":"{peer}","rtt_ms":{rtt:.3}}}"#));
             }
             Event::Stopped => self.line(now, "write_failed", format_args!("{{}}")),
-            Event::Readable
+            Event::Reply { .. }
+            | Event::Readable
             | Event::Sendable { .. }
             | Event::BodyWritable { .. }
             | Event::BodyReadable { .. } => {}

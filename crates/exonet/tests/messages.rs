@@ -368,3 +368,28 @@ async fn a_host_name_is_as_good_as_an_address() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_batch_is_cancelled_or_given_up_as_far_as_it_has_not_left() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = bob.peer_addr();
+        bob.close(std::time::Duration::ZERO).await;
+        // Nobody is there: nothing is granted, so nothing leaves.
+        let mut receipt = alice.send_batch(&to, ["a", "b", "c"]).await.unwrap();
+        assert_eq!((receipt.len(), receipt.tally().settled()), (3, 0));
+        assert_eq!(receipt.cancel(), 3);
+        assert_eq!(receipt.outcomes().await.cancelled, 3);
+        assert_eq!(receipt.cancel(), 0, "it is over");
+        let mut given_up = alice.send_batch(&to, vec!["x"; 10]).await.unwrap();
+        given_up.abandon();
+        assert_eq!(given_up.outcomes().await.cancelled, 10);
+        let empty = alice.send_batch(&to, Vec::<Message>::new()).await.unwrap();
+        assert!(empty.is_empty());
+        assert_eq!(empty.await.settled(), 0);
+        drop(alice.send_batch(&to, ["never asked after"]).await.unwrap());
+        assert_eq!(alice.close(std::time::Duration::ZERO).await.len(), 1);
+        assert_eq!(receipt.tally().cancelled, 3, "the same every time");
+    })
+    .await;
+}

@@ -134,9 +134,9 @@ pub(super) async fn echo(size: usize, over: Duration) -> Result<RoundTrip, Failu
             let _ = there.send_to(buffer.get(..len).unwrap_or_default(), from).await;
         }
     });
-    let trips = trips(&here, to, size, over).await;
+    let trips = tokio::spawn(async move { trips(&here, to, size, over).await }).await;
     echo.abort();
-    let (trips, took) = trips?;
+    let (trips, took) = trips.map_err(|e| Failure::new("the echo has failed").because(&e))??;
     Ok(RoundTrip::of(size, &trips, took))
 }
 

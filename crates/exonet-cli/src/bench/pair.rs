@@ -94,14 +94,17 @@ impl Pair {
     /// Sends without pause, and counts what the receiving application gets.
     pub(super) async fn one_way(self, size: usize, batch: Batch, over: Duration) -> Result<OneWay, Failure> {
         let sender = tokio::spawn(send_for_ever(self.here.clone(), self.to_there.clone(), size, batch));
-        let receive = async {
-            take_for(&self.there, batch, size, WARM_UP).await?;
+        let there = self.there.clone();
+        let receive = tokio::spawn(async move {
+            take_for(&there, batch, size, WARM_UP).await?;
             let started = Instant::now();
-            let taken = take_for(&self.there, batch, size, over).await?;
+            let taken = take_for(&there, batch, size, over).await?;
             Ok((taken, started.elapsed()))
-        };
+        });
         let measured = tokio::select! {
-            measured = receive => measured,
+            measured = receive => {
+                measured.unwrap_or_else(|e| Err(Failure::new("the receiver has failed").because(&e)))
+            }
             // It ends only by failing.
             ended = sender => Err(match ended {
                 Ok(error) => sending(&error),
@@ -122,11 +125,19 @@ impl Pair {
     /// One message on its way at any time.
     pub(super) async fn round_trips(self, size: usize, over: Duration) -> Result<RoundTrip, Failure> {
         let body = Bytes::from(vec![0x5a; size]);
-        let trips = tokio::select! {
-            trips = self.trips(&body, over) => trips,
-            echoed = self.echo() => echoed.map(|never| match never {}),
-        };
-        self.end().await;
+        let pair = std::sync::Arc::new(self);
+        // On the runtime's own threads, both: the thread that waits for this would have to be woken by others.
+        let echo = tokio::spawn({
+            let pair = std::sync::Arc::clone(&pair);
+            async move { pair.echo().await }
+        });
+        let trips = tokio::spawn({
+            let pair = std::sync::Arc::clone(&pair);
+            async move { pair.trips(&body, over).await }
+        });
+        let trips = trips.await.map_err(|e| Failure::new("the bench has failed").because(&e))?;
+        echo.abort();
+        pair.end().await;
         let (trips, took) = trips?;
         Ok(RoundTrip::of(size, &trips, took))
     }

@@ -8,9 +8,10 @@ use super::{Flow, Fragments, POOLED, Source};
 use crate::id::{Incarnation, Slot};
 use crate::node::{Early, MessageKey, Outgoing, Priority};
 use crate::time::Mono;
+use crate::wire::Role;
 
-/// The longest head without extensions: flags, the tag's length, a tag of 255 bytes.
-pub(crate) const MAX_PLAIN_HEAD: usize = 257;
+/// The longest head that is written: flags, the tag's length, a tag of 255 bytes, the role.
+pub(crate) const HEAD_ROOM: usize = 257 + Role::MAX;
 
 /// An outgoing message.
 #[derive(Debug)]
@@ -18,6 +19,7 @@ pub(crate) struct Letter {
     /// The peer, as the node numbers them.
     pub(crate) peer: u32,
     pub(crate) tag: Bytes,
+    pub(crate) role: Role,
     pub(crate) priority: Priority,
     pub(crate) source: Source,
     pub(crate) deadline: Option<Mono>,
@@ -31,6 +33,8 @@ pub(crate) struct Letter {
     pub(crate) bound: Option<(Slot, Incarnation)>,
     /// When it was bound.
     pub(crate) bound_at: Mono,
+    /// It is a call that was delivered: without its body it waits for the reply.
+    pub(crate) served: bool,
     /// The channel reported every byte as acknowledged.
     pub(crate) acked: bool,
     /// It is one of the large messages under way.
@@ -45,10 +49,11 @@ pub(crate) struct Letter {
 
 impl Letter {
     /// `peer` is the peer's place; the body is in `source`.
-    pub(crate) fn new(peer: u32, message: Outgoing, source: Source) -> Self {
+    pub(crate) fn new(peer: u32, message: Outgoing, source: Source, role: Role) -> Self {
         Self {
             peer,
             tag: message.tag,
+            role,
             priority: message.priority,
             source,
             deadline: message.deadline,
@@ -57,6 +62,7 @@ impl Letter {
             early: message.early,
             bound: None,
             bound_at: Mono(0),
+            served: false,
             acked: false,
             counted: false,
             queued: false,
@@ -66,7 +72,13 @@ impl Letter {
     }
 
     pub(crate) fn head_len(&self) -> u64 {
-        if self.tag.is_empty() { 1 } else { 2 + self.tag.len() as u64 }
+        let tag = if self.tag.is_empty() { 0 } else { 1 + self.tag.len() };
+        1 + (tag + self.role.encoded_len()) as u64
+    }
+
+    /// It answers a call: its outcome is the node's own affair.
+    pub(crate) const fn is_reply(&self) -> bool {
+        matches!(self.role, Role::Reply { .. })
     }
 
     /// Of the wire form: head and body.
@@ -92,7 +104,7 @@ impl Letter {
 
     /// The wire form at `range`, as a part of the head and a part of the body. Shorter where the body is not in
     /// one piece or not there.
-    pub(crate) fn part<'a>(&'a self, range: Range<u64>, room: &'a mut [u8; MAX_PLAIN_HEAD]) -> [&'a [u8]; 2] {
+    pub(crate) fn part<'a>(&'a self, range: Range<u64>, room: &'a mut [u8; HEAD_ROOM]) -> [&'a [u8]; 2] {
         let head_len = self.head_len();
         let head = if range.start < head_len { self.head(room) } else { &[] };
         let from = usize::try_from(range.start).unwrap_or(usize::MAX).min(head.len());
@@ -110,9 +122,15 @@ impl Letter {
         start.min(range.end) - range.start + body.len() as u64
     }
 
-    /// The head of a message without a tag: its flags.
+    /// The head of a message without a tag and a role: its flags.
     pub(crate) fn short_head(&self) -> Option<[u8; 1]> {
-        self.tag.is_empty().then_some([self.priority as u8])
+        (self.tag.is_empty() && self.role == Role::Plain).then_some([self.priority as u8])
+    }
+
+    /// What its end needs.
+    pub(crate) fn ending(&self) -> Ending {
+        let Self { peer, role, due, late, bound, .. } = *self;
+        Ending { peer, role, due, late, bound }
     }
 
     /// Where it queues.
@@ -121,16 +139,29 @@ impl Letter {
     }
 
     /// The head as PROTOCOL.md "Message head" lays it out.
-    pub(crate) fn head<'a>(&self, room: &'a mut [u8; MAX_PLAIN_HEAD]) -> &'a [u8] {
+    pub(crate) fn head<'a>(&self, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
         let written = usize::try_from(self.head_len()).unwrap_or(usize::MAX);
-        let [flags, len, rest @ ..] = room;
-        *flags = self.priority as u8 | u8::from(!self.tag.is_empty()) << 2;
-        *len = u8::try_from(self.tag.len()).unwrap_or(u8::MAX);
-        for (to, from) in rest.iter_mut().zip(self.tag.iter()) {
-            *to = *from;
+        let tag = self.tag.len();
+        let [flags, rest @ ..] = room;
+        *flags = self.priority as u8 | u8::from(tag > 0) << 2 | u8::from(self.role != Role::Plain) << 3;
+        let (front, role) = rest.split_at_mut(if tag > 0 { (1 + tag).min(256) } else { 0 });
+        if let [len, room @ ..] = front {
+            *len = u8::try_from(tag).unwrap_or(u8::MAX);
+            room.iter_mut().zip(self.tag.iter()).for_each(|(to, from)| *to = *from);
         }
+        self.role.encode(role);
         room.get(..written).unwrap_or_default()
     }
+}
+
+/// What is left of a letter when its outcome is said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub(crate) peer: u32,
+    pub(crate) role: Role,
+    pub(crate) due: Mono,
+    pub(crate) late: bool,
+    pub(crate) bound: Option<(Slot, Incarnation)>,
 }
 
 #[derive(Debug)]
@@ -229,7 +260,7 @@ mod tests {
 
     fn letter(tag: &'static [u8], body: &'static [u8]) -> Letter {
         let message = Outgoing { tag: tag.into(), priority: Priority::Low, ..Outgoing::default() };
-        Letter::new(0, message, Source::Whole(body.into()))
+        Letter::new(0, message, Source::Whole(body.into()), Role::Plain)
     }
 
     #[test]
@@ -239,7 +270,7 @@ mod tests {
         assert_eq!(letter.wire_len(), form.len() as u64);
         for from in 0..form.len() {
             for to in from..=form.len() {
-                let mut room = [0; MAX_PLAIN_HEAD];
+                let mut room = [0; HEAD_ROOM];
                 let part = letter.part(from as u64..to as u64, &mut room).concat();
                 assert_eq!(part, form[from..to]);
                 assert_eq!(letter.part_len(from as u64..to as u64), part.len() as u64);

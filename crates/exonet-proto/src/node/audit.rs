@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Node;
 use super::asking::MAX_ASKING;
+use super::calls::{MAX_ANSWERS, MAX_RACKS};
 use super::event::MessageKey;
 use super::inbound::MAX_HAVES;
 use super::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
@@ -13,6 +14,7 @@ use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::NodeId;
+use crate::wire::Role;
 
 /// The half-connections with one peer, as they are.
 #[derive(Clone, Copy, Debug)]
@@ -54,6 +56,9 @@ struct Letters {
     unbound: u64,
     bodies: u64,
     bytes: u64,
+    served: u64,
+    calls: u64,
+    replies: u64,
 }
 
 /// The packets of the calls between two looks at what is remembered.
@@ -96,6 +101,9 @@ impl Node {
             sum.unbound += u64::from(letter.bound.is_none());
             sum.bodies += u64::from(letter.counted);
             sum.bytes += letter.source.kept();
+            sum.served += u64::from(letter.served);
+            sum.calls += u64::from(letter.role == Role::Call && letter.bound.is_some());
+            sum.replies += u64::from(letter.is_reply());
         }
         self.audit_node(&mut report);
         for (index, peer) in self.peers.iter() {
@@ -133,6 +141,12 @@ impl Node {
         say("received bytes counted", self.received, promised + self.inbox.held(), true);
         say("received bytes", self.received, room, false);
         self.stamping.audit(&mut say);
+        let (replies, bytes) = self.replies.counts();
+        let kept = sum(|peer| peer.inbound.server.recount().1 as u64);
+        let kept_bytes = sum(|peer| peer.inbound.server.recount().2);
+        say("replies", replies as u64, kept, true);
+        say("bytes of replies counted", bytes, kept_bytes, true);
+        say("bytes of replies", bytes, if replies > 1 { limits.reply_bytes as u64 } else { u64::MAX }, false);
         say("deadlines", self.deadlines.len() as u64, self.store.len() as u64, false);
     }
 
@@ -149,10 +163,19 @@ impl Node {
         say("ranges to acknowledge", ranges as u64, MAX_RANGES as u64, false);
         say("messages counted", outbound.letters as u64, letters.count, true);
         say("messages without a slot", outbound.unbound(), letters.unbound, true);
-        say("messages in doubt", in_doubt, letters.count - letters.unbound, true);
+        say("messages in doubt", in_doubt, letters.count - letters.unbound - letters.served, true);
         say("large messages under way", outbound.bodies, letters.bodies, true);
         say("bytes to send", outbound.bytes, letters.bytes, true);
-        say("messages", letters.count, limits.queued_messages.max(1) as u64, false);
+        say("messages", letters.count - letters.replies, limits.queued_messages.max(1) as u64, false);
+        let (calls, racks) = outbound.caller.counts();
+        let (computing, replies, answers) = inbound.server.counts();
+        let (computed, kept, _) = inbound.server.recount();
+        say("calls that have left", calls as u64, letters.calls, true);
+        say("RACKs owed", racks as u64, MAX_RACKS as u64, false);
+        say("calls that are computed", computing as u64, computed as u64, true);
+        say("replies of one peer counted", replies as u64, kept as u64, true);
+        say("replies of one peer", replies as u64, limits.replies.max(1) as u64, false);
+        say("answers to probes of calls", answers as u64, MAX_ANSWERS as u64, false);
         say("free slots", free, limits.slots, false);
         say("bytes of the pool", inbound.held, limits.pool_window(), false);
         say("large messages coming", inbound.large as u64, limits.bodies as u64, false);

@@ -1,18 +1,17 @@
 //! What the application asks for: sending.
 
 use core::net::SocketAddr;
-use std::collections::{BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
 use super::event::{
     BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, SendError, Status,
 };
-use super::stats::Stats;
 use super::{Node, Peer};
 use crate::id::{MessageId, NodeId};
-use crate::message::{Letter, Source};
+use crate::message::{Ending, Letter, Source};
 use crate::time::{Mono, Now};
+use crate::wire::Role;
 
 impl Node {
     /// Queues a message to `peer`, which may be found at `hints` or where it was last heard.
@@ -27,8 +26,8 @@ impl Node {
         message: Outgoing,
     ) -> Result<MessageKey, SendError> {
         let mut message = message;
-        let source = Source::Whole(core::mem::take(&mut message.body));
-        self.submit(now, peer, hints, message, source)
+        let source = Source::whole(core::mem::take(&mut message.body));
+        self.submit(now, peer, hints, message, source, Role::Plain)
     }
 
     /// Queues a message of `len` bytes that the application writes by [`Node::body_write`]; `head.body` is ignored.
@@ -43,7 +42,7 @@ impl Node {
         head: Outgoing,
         len: u64,
     ) -> Result<MessageKey, SendError> {
-        self.submit(now, peer, hints, head, Source::stream(len))
+        self.submit(now, peer, hints, head, Source::stream(len), Role::Plain)
     }
 
     /// As [`Node::send`], for one message after the other. `messages` is asked only while there is room; each that is
@@ -69,8 +68,8 @@ impl Node {
                 break Err(full);
             }
             let Some(mut message) = messages.next() else { break Ok(()) };
-            let source = Source::Whole(core::mem::take(&mut message.body));
-            match self.accept_from(now, index, message, source) {
+            let source = Source::whole(core::mem::take(&mut message.body));
+            match self.accept_from(now, index, message, source, Role::Plain) {
                 Ok(key) => queued(key),
                 Err(error) => break Err(error),
             }
@@ -79,17 +78,18 @@ impl Node {
         sent
     }
 
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
         message: Outgoing,
         source: Source,
+        role: Role,
     ) -> Result<MessageKey, SendError> {
         self.check(&message, &source)?;
         let index = self.peer_to(now, peer, hints)?;
-        let key = self.reserve(index).and_then(|()| self.accept_from(now, index, message, source))?;
+        let key = self.reserve(index).and_then(|()| self.accept_from(now, index, message, source, role))?;
         self.touch(now, index);
         Ok(key)
     }
@@ -111,6 +111,7 @@ impl Node {
         index: u32,
         message: Outgoing,
         source: Source,
+        role: Role,
     ) -> Result<MessageKey, SendError> {
         self.check(&message, &source)?;
         let place = self.peers.get_mut(index).ok_or(SendError::Closed)?;
@@ -120,7 +121,7 @@ impl Node {
         }
         let patience = self.config.give_up_after.map(|patience| now.mono + patience);
         let due = [message.deadline, patience].into_iter().flatten().min();
-        let key = self.store.insert(Letter::new(index, message, source));
+        let key = self.store.insert(Letter::new(index, message, source, role));
         place.outbound.submit(&self.clock, &mut self.store, key);
         if let Some(at) = due {
             self.look_again(key, at);
@@ -206,7 +207,8 @@ impl Node {
         let Some(index) = self.peers.find(peer) else {
             return;
         };
-        let keys: Vec<_> = self.store.iter().filter(|(_, l)| l.peer == index).map(|(key, _)| key).collect();
+        let own = self.store.iter().filter(|(_, letter)| letter.peer == index && !letter.is_reply());
+        let keys: Vec<_> = own.map(|(key, _)| key).collect();
         for key in keys {
             self.abandon(now, key);
         }
@@ -224,8 +226,7 @@ impl Node {
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now.mono);
         }
-        let Self { deadlines, stats, events, id, .. } = self;
-        Conclusion { sender: *id, deadlines, stats, events }.say(key, &letter, outcome);
+        self.conclude(key, letter.ending(), outcome);
         self.say_sendable(index);
         self.touch(now, index);
     }
@@ -239,6 +240,23 @@ impl Node {
         for key in keys {
             self.withdraw(now, key, Outcome::Cancelled);
         }
+    }
+
+    /// Says what became of a message that has left the store.
+    fn conclude(&mut self, key: MessageKey, letter: Ending, outcome: Outcome) {
+        if letter.due != Mono::NEVER {
+            self.deadlines.remove(&(letter.due, key));
+        }
+        if let Role::Reply { s, .. } = letter.role {
+            return self.reply_settled(letter.peer, s, outcome);
+        }
+        match outcome {
+            Outcome::Delivered => self.stats.delivered += 1,
+            Outcome::Unknown => self.stats.unknown += 1,
+            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
+        }
+        let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
+        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
     }
 
     /// Where a message stands.
@@ -255,7 +273,8 @@ impl Node {
 
     /// Every message that is not settled.
     pub fn open_messages(&self) -> Vec<OpenMessage> {
-        let open = self.store.iter().filter_map(|(key, letter)| {
+        let own = self.store.iter().filter(|(_, letter)| !letter.is_reply());
+        let open = own.filter_map(|(key, letter)| {
             let peer = self.peers.get(letter.peer)?.id;
             Some(OpenMessage { key, peer, status: self.status_of(letter), size: letter.source.len() })
         });
@@ -301,17 +320,19 @@ impl Node {
         if settled.is_empty() {
             return;
         }
-        let Self { store, peers, deadlines, stats, events, id, .. } = self;
-        let mut conclusion = Conclusion { sender: *id, deadlines, stats, events };
-        if let Some(peer) = peers.get_mut(index) {
-            for (key, outcome) in settled.drain(..) {
-                store.drop_after(key, |letter| {
-                    peer.outbound.forget(key, letter);
-                    conclusion.say(key, letter, outcome);
-                });
+        for (key, outcome) in settled.drain(..) {
+            if outcome == Outcome::Delivered && self.await_reply(now, index, key) {
+                continue;
+            }
+            let Some(peer) = self.peers.get_mut(index) else { continue };
+            let ending = self.store.drop_after(key, |letter| {
+                peer.outbound.forget(key, letter);
+                letter.ending()
+            });
+            if let Some(ending) = ending {
+                self.conclude(key, ending, outcome);
             }
         }
-        settled.clear();
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now);
@@ -331,29 +352,5 @@ impl Node {
             outbound.refused = false;
             self.events.push_back(Event::Sendable { peer: *id });
         }
-    }
-}
-
-/// What it takes to say what became of a message.
-struct Conclusion<'a> {
-    sender: NodeId,
-    deadlines: &'a mut BTreeSet<(Mono, MessageKey)>,
-    stats: &'a mut Stats,
-    events: &'a mut VecDeque<Event>,
-}
-
-impl Conclusion<'_> {
-    /// The message leaves the store.
-    fn say(&mut self, key: MessageKey, letter: &Letter, outcome: Outcome) {
-        if letter.due != Mono::NEVER {
-            self.deadlines.remove(&(letter.due, key));
-        }
-        match outcome {
-            Outcome::Delivered => self.stats.delivered += 1,
-            Outcome::Unknown => self.stats.unknown += 1,
-            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
-        }
-        let id = letter.bound.map(|(s, r)| MessageId { sender: self.sender, r, s });
-        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
     }
 }

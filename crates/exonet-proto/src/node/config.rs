@@ -52,6 +52,11 @@ pub struct Limits {
     /// Larger messages up to this are assembled in memory; above, the application reads them as they
     /// come. Default 1 MiB.
     pub stream_above: u64,
+    /// Replies to one peer that are kept until it says that it has them. Beyond, the oldest is forgotten; calls that
+    /// are computed never are. Default 1,024.
+    pub replies: usize,
+    /// Bytes of all replies kept. Beyond, the oldest is forgotten; one may have any size. Default 256 MiB.
+    pub reply_bytes: usize,
     /// Received bytes held for all peers together, and set aside for messages that are partly there; what finds
     /// no room is treated as lost. One message is always let in. Default 1 GiB.
     pub received_bytes: usize,
@@ -84,6 +89,8 @@ impl Default for Limits {
             body_window: 4 << 20,
             bodies: 16,
             stream_above: 1 << 20,
+            replies: 1_024,
+            reply_bytes: 256 << 20,
             received_bytes: 1 << 30,
         }
     }
@@ -134,6 +141,12 @@ pub struct Config {
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default false: with clocks that are wrong in every way, some generated worlds do not come to rest with it.
     pub early: bool,
+    /// The application answers calls by [`super::Node::reply`]. If not, a call is a message like any other, and is
+    /// answered by [`super::FAILED`] when it is taken. Default false.
+    pub serves: bool,
+    /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
+    /// much silence of its caller. Default 5 min.
+    pub reply_kept: Duration,
     /// The block in which `D` is reserved. Default 2^32; tiny in tests.
     pub clock_block: u64,
 }
@@ -166,6 +179,8 @@ impl Config {
             max_loopback_datagram: 65_000,
             congestion: CongestionChoice::default(),
             early: false,
+            serves: false,
+            reply_kept: Duration::from_secs(300),
             clock_block: crate::half::DEFAULT_BLOCK,
         }
     }

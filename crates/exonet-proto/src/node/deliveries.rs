@@ -3,12 +3,14 @@
 use core::ops::Range;
 
 use super::Node;
+use super::calls::CallId;
 use super::event::{BodyRead, DeliveryKey, Event, Incoming, IncomingBody};
 use super::inbox::{Arrived, ArrivedBody, Front};
 use super::peer::Peers;
 use super::run::{IncomingRun, Run};
 use crate::id::{MessageId, NodeId, Slot};
 use crate::time::Now;
+use crate::wire::Role;
 
 impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
@@ -23,6 +25,7 @@ impl Node {
                 continue;
             }
             let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
+            let call = self.call_of(&arrived);
             let body = match &arrived.body {
                 ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
                 ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
@@ -32,7 +35,7 @@ impl Node {
             if streamed && let Some(partial) = self.peers.get_mut(peer).and_then(|p| p.inbound.partial(s)) {
                 partial.stream = Some(key);
             }
-            return Some(Incoming { key, id, tag, priority, body });
+            return Some(Incoming { key, id, call, tag, priority, body });
         }
     }
 
@@ -49,12 +52,13 @@ impl Node {
                 self.drop_stale(&arrived);
                 continue;
             }
+            let call = self.call_of(&arrived);
             if self.take(now, &arrived)
                 && let ArrivedBody::Whole(body) = arrived.body
             {
                 let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
                 let body = IncomingBody::Whole(body);
-                return Some(Incoming { key: DeliveryKey::NONE, id, tag, priority, body });
+                return Some(Incoming { key: DeliveryKey::NONE, id, call, tag, priority, body });
             }
         }
     }
@@ -139,7 +143,11 @@ impl Node {
     fn take(&mut self, now: Now, arrived: &Arrived) -> bool {
         self.discard(arrived.peer, arrived.id.sender, arrived.held());
         let s = arrived.id.s.0;
-        self.consume(now, arrived.peer, arrived.id, s..s + 1, arrived.wire_len)
+        let taken = self.consume(now, arrived.peer, arrived.id, s..s + 1, arrived.wire_len);
+        if taken && arrived.role == Role::Call {
+            self.serve(now, arrived.peer, arrived.id.s);
+        }
+        taken
     }
 
     fn take_run(&mut self, now: Now, run: &Run) -> bool {
@@ -164,6 +172,12 @@ impl Node {
         }
         self.touch(now, index);
         taken
+    }
+
+    /// What a message is called as a call that the application is to answer.
+    fn call_of(&self, arrived: &Arrived) -> Option<CallId> {
+        let answers = self.config.serves && arrived.role == Role::Call;
+        answers.then_some(CallId { caller: arrived.id.sender, s: arrived.id.s })
     }
 
     /// A message that nobody waits for has left the receive queue.

@@ -35,6 +35,8 @@ pub(super) enum Carried {
     Have { s: Slot },
     /// How much was given up.
     Abandoned,
+    /// The reply to a call.
+    Reply { s: Slot },
     /// A ping of the application.
     Ping { cookie: u64 },
     /// Acknowledgements of packets under the keys of this index, up to here.
@@ -159,6 +161,8 @@ pub(super) struct Held {
     pub(super) remote: ChannelIndex,
     pub(super) mac1: [u8; 16],
     pub(super) prefix: Option<Prefix>,
+    /// When it came, and when it is answered at the latest.
+    pub(super) since: Mono,
     pub(super) until: Mono,
 }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
+use super::CallId;
 use crate::id::{MessageId, NodeId, Stamp};
 use crate::time::Mono;
 
@@ -125,6 +126,16 @@ pub enum Event {
         id: Option<MessageId>,
         /// Its deadline passed before.
         late: bool,
+    },
+    /// A call has its reply; the key is free for reuse.
+    Reply {
+        /// Which call.
+        key: MessageKey,
+        /// Zero is success; [`super::FAILED`] and [`super::TOO_LARGE`] are said by the server's node, the rest by its
+        /// application.
+        status: u32,
+        /// What it was answered with.
+        body: ReplyBody,
     },
     /// Messages wait for [`super::Node::recv`]; said once until they have all been asked for.
     Readable,
@@ -263,6 +274,9 @@ pub struct Incoming {
     pub key: DeliveryKey,
     /// Its name at both ends.
     pub id: MessageId,
+    /// The call that it is, once taken to be answered by [`super::Node::reply`] or [`super::Node::drop_call`]; None:
+    /// it is none, or this node does not serve.
+    pub call: Option<CallId>,
     /// For dispatch.
     pub tag: Bytes,
     /// As the sender set it.
@@ -278,6 +292,21 @@ pub enum IncomingBody {
     Whole(Bytes),
     /// To be read by [`super::Node::body_read`].
     Stream {
+        /// Bytes in all.
+        len: u64,
+    },
+}
+
+/// The content of a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ReplyBody {
+    /// All of it.
+    Whole(Bytes),
+    /// To be read by [`super::Node::body_read`] to its end, and then [`super::Node::done`]. If it ends otherwise, the
+    /// call has run and its reply is lost.
+    Stream {
+        /// What it is read by.
+        delivery: DeliveryKey,
         /// Bytes in all.
         len: u64,
     },

@@ -14,7 +14,7 @@ use super::stamping::Admission;
 use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
 use crate::id::{Incarnation, MessageId, NodeId, Slot, Stamp};
 use crate::time::{Now, Wall};
-use crate::wire::{self, Head};
+use crate::wire::{self, Head, Role};
 
 /// Peers that are looked at for memory at once, and how long they must have been silent.
 const RECLAIMED: usize = 16;
@@ -136,10 +136,10 @@ impl Node {
 
     /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
     pub(super) fn on_messages(&mut self, now: Now, index: u32, r: Incarnation, entries: wire::Entries<'_>) {
-        let (mut rest, mut tight) = (entries, false);
+        let (mut rest, mut tight, mut replies) = (entries, false, Vec::new());
         if entries.len() == 1 || self.enqueue(index, r, entries) != Taken::Whole {
             while let Some(entry) = rest.split_first() {
-                match self.enqueue(index, r, entry) {
+                match self.enqueue_one(index, r, entry, &mut replies) {
                     Taken::Ignored => self.stats.duplicates_suppressed += 1,
                     Taken::Malformed => self.stats.malformed += 1,
                     Taken::Violation => self.stats.violations += 1,
@@ -151,38 +151,86 @@ impl Node {
                 }
             }
         }
+        for (arrived, s, status) in replies {
+            self.on_reply_message(now, arrived, s, status);
+        }
         self.owe_state(now, index);
         if tight {
             self.reclaim(now);
         }
     }
 
-    /// Messages of consecutive slots go to the receive queue, all of them or none.
+    /// Plain messages of consecutive slots go to the receive queue, all of them or none.
     fn enqueue(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
-        let limits = &self.config.limits;
-        let cap = limits.received_bytes as u64;
-        let Some(peer) = self.peers.get_mut(index) else { return Taken::Ignored };
-        let (mut messages, slots, len) = (entries, entries.slots(), wire_len(entries));
-        if !messages.all(|(_, message)| Head::parse(message).is_ok()) {
+        let mut messages = entries;
+        if !messages.all(|(_, message)| matches!(read_head(message), Ok((_, Role::Plain, _)))) {
             return Taken::Malformed;
         }
-        // One message is always let in; beyond that, nobody has more than is left for all.
-        let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
-        let lone = self.received == 0 && entries.len() == 1;
-        let held = len + entries.len() as u64 * ARRIVED;
-        if !lone && held > left {
-            return Taken::NoMemory;
-        }
-        let taken = peer.inbound.on_whole(slots.clone(), r, len, limits);
+        let taken = self.admit_whole(index, r, entries);
         if taken == Taken::Whole {
-            self.received += held;
-            peer.inbound.waiting += held;
-            let id = MessageId { sender: peer.id, r, s: Slot(slots.start) };
-            let run = Run::new(index, id, entries, |bytes| self.arena.copy(bytes));
-            let tell = self.inbox.push_run(run);
+            self.hold(index, held(entries));
+            if let Some(peer) = self.peers.get(index) {
+                let id = MessageId { sender: peer.id, r, s: Slot(entries.slots().start) };
+                let run = Run::new(index, id, entries, |bytes| self.arena.copy(bytes));
+                let tell = self.inbox.push_run(run);
+                self.tell_readable(tell);
+            }
+        }
+        taken
+    }
+
+    /// One message goes to the receive queue; a reply to `replies`.
+    fn enqueue_one(
+        &mut self,
+        index: u32,
+        r: Incarnation,
+        entry: wire::Entries<'_>,
+        replies: &mut Vec<(Arrived, Slot, u32)>,
+    ) -> Taken {
+        let mut one = entry;
+        let Some((s, bytes)) = one.next() else { return Taken::Malformed };
+        let Ok((head, role, at)) = read_head(bytes) else { return Taken::Malformed };
+        if role == Role::Plain {
+            return self.enqueue(index, r, entry);
+        }
+        let taken = self.admit_whole(index, r, entry);
+        if taken == Taken::Whole
+            && let Some(peer) = self.peers.get(index)
+        {
+            let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
+            let id = MessageId { sender: peer.id, r, s };
+            let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), bytes.len() as u64);
+            if let Role::Reply { s, status } = role {
+                replies.push((arrived, s, status));
+                return taken;
+            }
+            self.hold(index, held(entry));
+            let tell = self.inbox.push(arrived);
             self.tell_readable(tell);
         }
         taken
+    }
+
+    /// Whether there is memory for these messages, and a free slot for each of them.
+    fn admit_whole(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
+        let limits = &self.config.limits;
+        let cap = limits.received_bytes as u64;
+        let Some(peer) = self.peers.get_mut(index) else { return Taken::Ignored };
+        // One message is always let in; beyond that, nobody has more than is left for all.
+        let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
+        let lone = self.received == 0 && entries.len() == 1;
+        if !lone && held(entries) > left {
+            return Taken::NoMemory;
+        }
+        peer.inbound.on_whole(entries.slots(), r, wire_len(entries), limits)
+    }
+
+    /// A message in one piece takes memory until it has left the receive queue.
+    fn hold(&mut self, index: u32, bytes: u64) {
+        self.received += bytes;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.inbound.waiting += bytes;
+        }
     }
 
     pub(super) fn on_fragment(&mut self, now: Now, index: u32, frame: &wire::Fragment<'_>) {
@@ -198,7 +246,7 @@ impl Node {
         let id = MessageId { sender: peer.id, r, s };
         match taken {
             Taken::Complete(message) => self.on_complete(now, index, id, message),
-            Taken::Announce => self.announce(index, id),
+            Taken::Announce => self.announce(now, index, id),
             Taken::Readable(key) => self.events.push_back(Event::BodyReadable { key }),
             Taken::Partly | Taken::Whole | Taken::Malformed => {}
             Taken::Ignored => {
@@ -217,7 +265,7 @@ impl Node {
     fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Bytes) {
         self.owe_state(now, index);
         let len = message.len() as u64;
-        let Ok((head, at)) = Head::parse(&message) else {
+        let Ok((head, role, at)) = read_head(&message) else {
             self.stats.malformed += 1;
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.inbound.drop_pending(id.s, id.r, len);
@@ -225,30 +273,36 @@ impl Node {
             return;
         };
         let body = message.slice(at..);
+        let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), len);
+        if let Role::Reply { s, status } = role {
+            return self.on_reply_message(now, arrived, s, status);
+        }
         self.received += len + ARRIVED;
         if let Some(peer) = self.peers.get_mut(index) {
             peer.inbound.waiting += len + ARRIVED;
         }
-        let arrived = arrived(index, id, &head, ArrivedBody::Whole(body), len);
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
 
     /// A message that is read as it comes: its head is there.
-    fn announce(&mut self, index: u32, id: MessageId) {
+    fn announce(&mut self, now: Now, index: u32, id: MessageId) {
         let Some(partial) = self.peers.get_mut(index).and_then(|peer| peer.inbound.partial(id.s)) else {
             return;
         };
         let total = partial.assembly.total();
-        let Ok((head, at)) = Head::parse(partial.assembly.front()) else {
+        let Ok((head, role, at)) = read_head(partial.assembly.front()) else {
             self.stats.malformed += 1;
             return;
         };
         let len = total - at as u64;
-        let arrived = arrived(index, id, &head, ArrivedBody::Stream { len }, total);
+        let arrived = arrived(index, id, (&head, role), ArrivedBody::Stream { len }, total);
         partial.assembly.skip(at as u64);
         // Replaced by the delivery's own key when it is handed out.
         partial.stream = Some(ANNOUNCED);
+        if let Role::Reply { s, status } = role {
+            return self.on_reply_message(now, arrived, s, status);
+        }
         let tell = self.inbox.push(arrived);
         self.tell_readable(tell);
     }
@@ -323,7 +377,24 @@ impl Node {
     }
 }
 
-fn arrived(peer: u32, id: MessageId, head: &Head<'_>, body: ArrivedBody, wire_len: u64) -> Arrived {
+/// Bytes of memory of messages in the receive queue.
+fn held(entries: wire::Entries<'_>) -> u64 {
+    wire_len(entries) + entries.len() as u64 * ARRIVED
+}
+
+/// The head in front of a message, what it makes of it, and where the body begins.
+fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
+    let (head, at) = Head::parse(message)?;
+    Ok((head, Role::of(head.extensions)?, at))
+}
+
+fn arrived(
+    peer: u32,
+    id: MessageId,
+    (head, role): (&Head<'_>, Role),
+    body: ArrivedBody,
+    wire_len: u64,
+) -> Arrived {
     let priority = Priority::from(head.priority);
-    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), priority, body, wire_len }
+    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), role, priority, body, wire_len }
 }

@@ -265,6 +265,12 @@ impl Node {
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
         self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(now, place, payload, bases.reversed());
+        // Not of an opening: that may be a replay, or of who has stolen this node's key.
+        for frame in Frames::new(payload, bases.reversed()).flatten() {
+            if let Frame::Reply(reply) = frame {
+                self.on_reply(now, place, &reply);
+            }
+        }
         self.touch(now, place);
     }
 

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
+use super::calls::Server;
 use super::config::Limits;
 use super::event::DeliveryKey;
 use super::inbox::ARRIVED;
@@ -142,6 +143,8 @@ pub(super) struct Inbound {
     stale: usize,
     /// Deliveries whose message will not go on: their readers have to be told.
     pub(super) aborted: Vec<DeliveryKey>,
+    /// Its calls.
+    pub(super) server: Server,
 }
 
 impl Inbound {
@@ -171,6 +174,7 @@ impl Inbound {
             freed: 0,
             stale: 0,
             aborted: Vec::new(),
+            server: Server::default(),
         }
     }
 
@@ -634,11 +638,14 @@ impl Inbound {
         let owed = if connected { self.state_at } else { Mono::NEVER };
         let dead = if self.receiver.is_some() { self.heard_at + dead_after } else { Mono::NEVER };
         let linger = if self.drained_at == Mono::NEVER { Mono::NEVER } else { self.drained_at + LINGER };
-        owed.min(self.remind_at).min(dead).min(linger)
+        owed.min(self.remind_at).min(dead).min(linger).min(self.server.deadline())
     }
 
     /// Nothing is held for the peer, and nothing is owed that could leave.
     pub(super) fn is_empty(&self, connected: bool) -> bool {
-        self.receiver.is_none() && self.wants.is_none() && !(connected && self.state_owed())
+        self.receiver.is_none()
+            && self.wants.is_none()
+            && self.server.is_empty()
+            && !(connected && self.state_owed())
     }
 }

@@ -8,6 +8,7 @@ use bytes::Bytes;
 use super::event::{DeliveryKey, Priority};
 use super::run::Run;
 use crate::id::{Incarnation, MessageId, NodeId};
+use crate::wire::Role;
 
 /// What a message in the receive queue takes beside its bytes.
 pub(super) const ARRIVED: u64 = 160;
@@ -22,6 +23,7 @@ pub(super) struct Arrived {
     pub(super) peer: u32,
     pub(super) id: MessageId,
     pub(super) tag: Bytes,
+    pub(super) role: Role,
     pub(super) priority: Priority,
     pub(super) body: ArrivedBody,
     /// Of the wire form, head included.

@@ -12,6 +12,7 @@ mod arena;
 mod asking;
 mod audit;
 mod budget;
+mod calls;
 mod commands;
 mod config;
 mod deliveries;
@@ -41,10 +42,11 @@ mod transmit;
 use peer::Peer;
 
 pub use audit::{Holding, Records};
+pub use calls::{CallId, FAILED, TOO_LARGE};
 pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,
-    MessageKey, OpenMessage, Outcome, Outgoing, Priority, SendError, Status, Transmit,
+    MessageKey, OpenMessage, Outcome, Outgoing, Priority, ReplyBody, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};
 pub use run::IncomingRun;

@@ -8,6 +8,7 @@ use rand_core::{RngCore, SeedableRng};
 
 use super::arena::Arena;
 use super::asking::Asking;
+use super::calls::Replies;
 use super::config::Config;
 use super::event::{Arrival, Batch, Event, Lsn, MessageKey, Outcome, SendError};
 use super::halfopen::HalfOpen;
@@ -85,6 +86,7 @@ pub struct Node {
     pub(super) half_open: HalfOpen,
     pub(super) asking: Asking,
     pub(super) store: Store,
+    pub(super) replies: Replies,
     pub(super) deadlines: BTreeSet<(Mono, MessageKey)>,
     pub(super) inbox: Inbox,
     pub(super) arena: Arena,
@@ -134,6 +136,7 @@ impl Node {
             routes: BTreeMap::new(),
             asking: Asking::default(),
             store: Store::default(),
+            replies: Replies::default(),
             deadlines: BTreeSet::new(),
             inbox: Inbox::default(),
             arena: Arena::default(),
@@ -266,6 +269,7 @@ impl Node {
         if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
             self.stats.evictions += 1;
         }
+        self.replies_timeout(now, index);
     }
 
     /// The local socket has changed, or the machine has slept: every channel that is wanted is opened anew.
@@ -328,7 +332,8 @@ impl Node {
             let Some(index) = self.peers.next_place() else { return };
             let Some(peer) = self.peers.get_mut(index) else { continue };
             let idle = peer.link.current.is_none() && peer.link.previous.is_none();
-            if !idle || peer.outbound.letters > 0 || !peer.link.pings.is_empty() {
+            let busy = peer.outbound.letters > 0 || peer.inbound.server.computes();
+            if !idle || busy || !peer.link.pings.is_empty() {
                 continue;
             }
             self.stats.evictions += u64::from(peer.inbound.renounce(&mut self.clock));
@@ -449,6 +454,7 @@ impl Node {
 
     fn forget_peer(&mut self, now: Now, index: u32) {
         self.account(index);
+        self.forget_replies(now, index);
         let Some(peer) = self.peers.remove(index) else {
             return;
         };
@@ -491,7 +497,10 @@ impl Node {
     pub fn is_quiet(&self) -> bool {
         self.store.len() == 0
             && self.loose.is_empty()
-            && self.peers.iter().all(|(_, peer)| peer.outbound.is_silent() && !peer.inbound.state_owed())
+            && self.peers.iter().all(|(_, peer)| {
+                let Peer { outbound, inbound, .. } = peer;
+                outbound.is_silent() && !inbound.state_owed() && inbound.server.is_empty()
+            })
     }
 
     /// The peers known now.

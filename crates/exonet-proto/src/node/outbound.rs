@@ -1,18 +1,22 @@
 //! The sending direction to one peer: its record, its queue, its credit, and what has to be sent again.
 
 mod early;
+mod fate;
 
 use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use super::epoch::Carried;
+pub(super) use fate::Had;
+
+use super::calls::Caller;
 use super::event::MessageKey;
 use super::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Flow, Fragments, Letter, MAX_PLAIN_HEAD, POOLED, SendQueue, Store};
+use crate::message::{Flow, Fragments, HEAD_ROOM, Letter, POOLED, SendQueue, Source, Store};
 use crate::time::Mono;
+use crate::wire::Role;
 
 /// The most that the re-asking and re-probing of a silent peer backs off to.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
@@ -46,6 +50,8 @@ pub(super) struct Outbound {
     queue: SendQueue,
     /// Large messages that wait until fewer are under way.
     waiting: VecDeque<(Flow, MessageKey)>,
+    /// Calls that have left.
+    pub(super) caller: Caller,
     /// Large messages under way.
     pub(super) bodies: u64,
     /// Slots of messages of which something has to be sent again.
@@ -93,6 +99,7 @@ impl Outbound {
             sender: None,
             queue: SendQueue::default(),
             waiting: VecDeque::new(),
+            caller: Caller::default(),
             bodies: 0,
             lost: IntervalSet::new(),
             unbound: 0,
@@ -172,6 +179,7 @@ impl Outbound {
     /// Whether anything could be sent, given a packet.
     pub(super) fn has_something(&self) -> bool {
         self.ask_due
+            || self.caller.has_probes()
             || self.early_due
             || self.farewell_due
             || self.abandoned_due
@@ -183,7 +191,7 @@ impl Outbound {
 
     /// Bytes that all open messages and their frames could take in a packet.
     pub(super) fn most(&self) -> usize {
-        let frames = self.letters.saturating_mul(MAX_PLAIN_HEAD + WHOLE_OVERHEAD);
+        let frames = self.letters.saturating_mul(HEAD_ROOM + WHOLE_OVERHEAD);
         usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(frames)
     }
 
@@ -405,6 +413,9 @@ impl Outbound {
         };
         letter.bound = Some((s, r));
         letter.bound_at = now;
+        if letter.role == Role::Call {
+            self.caller.bound(s, key);
+        }
         self.unbound = self.unbound.saturating_sub(1);
         if !letter.is_large() {
             self.enter(r);
@@ -433,24 +444,38 @@ impl Outbound {
 
     /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
     pub(super) fn forget(&mut self, key: MessageKey, letter: &Letter) {
+        self.release(key, letter);
+        self.letters = self.letters.saturating_sub(1);
+        match letter.bound {
+            None => self.unbound = self.unbound.saturating_sub(1),
+            Some((s, _)) => self.caller.ended(s),
+        }
+    }
+
+    /// A call was delivered: what was kept to send it again is not needed any more.
+    pub(super) fn served(&mut self, key: MessageKey, letter: &mut Letter) {
+        self.release(key, letter);
+        letter.served = true;
+        letter.source = Source::Whole(bytes::Bytes::new());
+        (letter.queued, letter.counted, letter.fragments) = (false, false, None);
+    }
+
+    /// Nothing of a message is to be sent.
+    fn release(&mut self, key: MessageKey, letter: &Letter) {
         if letter.queued {
             self.queue.remove(Flow::of(letter.priority, letter.is_large()), key);
             self.waiting.retain(|(_, other)| *other != key);
         }
-        self.letters = self.letters.saturating_sub(1);
         self.bytes = self.bytes.saturating_sub(letter.source.kept());
-        match letter.bound {
-            None => self.unbound = self.unbound.saturating_sub(1),
-            Some((s, _)) => {
-                self.lost.remove(s.0);
-            }
+        if let Some((s, _)) = letter.bound {
+            self.lost.remove(s.0);
         }
         self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
     }
 
     /// Gives up a bound message: its bytes are announced, so that the peer's pool does not leak.
     pub(super) fn abandon(&mut self, letter: &Letter) {
-        let Some((s, r)) = letter.bound else { return };
+        let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
@@ -472,175 +497,6 @@ impl Outbound {
     /// The announcement of bytes given up.
     pub(super) fn abandoned(&self) -> Option<(Incarnation, u64)> {
         self.r.map(|r| (r, self.abandoned))
-    }
-
-    // --- what the channel reports ---
-
-    /// Every number of `s..s+n` was carried whole under `r`, and the packet was acknowledged.
-    pub(super) fn on_acked(
-        &mut self,
-        now: Mono,
-        store: &mut Store,
-        r: Incarnation,
-        s: Slot,
-        n: u64,
-        wait: Duration,
-    ) {
-        let run = s.0..s.0.saturating_add(n);
-        self.lost.remove_range(run.clone());
-        // What a STATE has settled meanwhile, mostly all, is passed over at once.
-        let Some(sender) = self.sender.as_ref() else { return };
-        let mut waits = false;
-        for (_, key) in sender.tokens_in(run, r) {
-            if let Some(letter) = store.get_mut(*key) {
-                letter.acked = true;
-                waits = true;
-            }
-        }
-        if waits {
-            self.arm_probe(now, wait);
-        }
-    }
-
-    pub(super) fn on_fragment_acked(
-        &mut self,
-        now: Mono,
-        store: &mut Store,
-        r: Incarnation,
-        s: Slot,
-        range: Range<u64>,
-        wait: Duration,
-    ) {
-        let Some(letter) = self.letter_of(store, s, r) else {
-            return;
-        };
-        let Some(fragments) = letter.fragments.as_mut() else {
-            return;
-        };
-        fragments.acked(range);
-        if letter.is_spent() {
-            letter.acked = true;
-            self.arm_probe(now, wait);
-        }
-    }
-
-    /// The application wrote to a message: more than there is room for, perhaps, though all of it has arrived.
-    pub(super) fn on_written(&mut self, now: Mono, letter: &mut Letter, wait: Duration) {
-        letter.acked = letter.is_spent();
-        if letter.acked {
-            self.arm_probe(now, wait);
-        }
-    }
-
-    pub(super) fn on_lost(&mut self, store: &mut Store, r: Incarnation, s: Slot, n: u64) {
-        for number in s.0..s.0.saturating_add(n) {
-            let Some(letter) = self.letter_of(store, Slot(number), r) else {
-                continue;
-            };
-            if letter.acked {
-                continue;
-            }
-            if let Some(fragments) = letter.fragments.as_mut() {
-                fragments.lost(0..u64::MAX);
-            }
-            self.lost.insert(number..number + 1);
-        }
-    }
-
-    pub(super) fn on_fragment_lost(&mut self, store: &mut Store, r: Incarnation, s: Slot, range: Range<u64>) {
-        let Some(letter) = self.letter_of(store, s, r) else {
-            return;
-        };
-        if letter.fragments.as_mut().is_some_and(|fragments| fragments.lost(range)) {
-            self.lost.insert(s.0..s.0 + 1);
-        }
-    }
-
-    /// A probe copies what the oldest packet under way carries.
-    pub(super) fn send_again(&mut self, store: &mut Store, items: impl Iterator<Item = Carried>) {
-        for item in items {
-            match item {
-                Carried::Messages { r, s, n } => self.on_lost(store, r, s, u64::from(n)),
-                Carried::Fragment { r, s, offset, len } => {
-                    self.on_fragment_lost(store, r, s, offset..offset + u64::from(len));
-                }
-                Carried::Ask => self.ask_due = true,
-                _ => {}
-            }
-        }
-    }
-
-    fn letter_of<'a>(&self, store: &'a mut Store, s: Slot, r: Incarnation) -> Option<&'a mut Letter> {
-        let (bound, key) = self.sender.as_ref()?.token(s)?;
-        if bound != r { None } else { store.get_mut(*key) }
-    }
-
-    /// HAVE: the window of a large message, or the answer to a probe of an incomplete one.
-    pub(super) fn on_have(
-        &mut self,
-        now: Mono,
-        store: &mut Store,
-        (s, r): (Slot, Incarnation),
-        (prefix, limit): (u64, u64),
-        ranges: impl Iterator<Item = Range<u64>>,
-        wait: Duration,
-    ) -> Had {
-        let token = self.sender.as_ref().and_then(|sender| sender.token(s));
-        let Some(key) = token.filter(|(bound, _)| *bound == r).map(|(_, key)| *key) else {
-            return Had::Nothing;
-        };
-        let Some(letter) = store.get_mut(key) else { return Had::Nothing };
-        let back = letter.fragments.as_mut().and_then(|fragments| fragments.given_back(now, prefix, wait));
-        if let Some(certain) = back {
-            return self.on_given_back(now, key, letter, s, certain, wait);
-        }
-        let head = letter.head_len();
-        let probed = letter.acked;
-        letter.acked = false;
-        let kept = letter.source.kept();
-        let mut again = false;
-        match letter.fragments.as_mut() {
-            Some(fragments) => {
-                fragments.window(prefix, limit);
-                again = probed && fragments.have_only(prefix, ranges);
-                letter.source.release(fragments.held().saturating_sub(head));
-                letter.acked = letter.is_spent();
-            }
-            None => again |= probed,
-        }
-        self.bytes = self.bytes.saturating_sub(kept - letter.source.kept());
-        if again {
-            self.lost.insert(s.0..s.0 + 1);
-        }
-        if letter.fragments.is_some() {
-            self.enqueue(key, letter);
-        }
-        Had::Progress(key)
-    }
-
-    /// The receiver no longer holds what it held: its application has given the message back.
-    fn on_given_back(
-        &mut self,
-        now: Mono,
-        key: MessageKey,
-        letter: &mut Letter,
-        s: Slot,
-        certain: bool,
-        wait: Duration,
-    ) -> Had {
-        if !certain {
-            letter.acked = true;
-            self.arm_probe(now, wait);
-            return Had::Nothing;
-        }
-        if !letter.source.is_intact() {
-            return Had::Gone(key);
-        }
-        letter.acked = false;
-        letter.fragments = Some(Box::new(Fragments::new(letter.wire_len(), self.limits.body_window)));
-        self.lost.remove(s.0);
-        self.enqueue(key, letter);
-        Had::Progress(key)
     }
 
     // --- asking, probing, closing ---
@@ -705,6 +561,7 @@ impl Outbound {
     pub(super) fn on_restart(&mut self, now: Mono) {
         self.ask_backoff = Duration::ZERO;
         self.probe_backoff = Duration::ZERO;
+        self.caller.hurry(now);
         if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
             self.probe_at = now;
         }
@@ -718,6 +575,7 @@ impl Outbound {
 
     /// Everything that time alone brings about. `wait` is two probe timeouts.
     pub(super) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration) {
+        self.caller.on_timeout(now, wait);
         if self.ask_at <= now {
             self.ask_at = Mono::NEVER;
             self.ask_due = true;
@@ -773,13 +631,19 @@ impl Outbound {
         if self.sender.is_some() && self.letters == 0 { self.idle_since + linger } else { Mono::NEVER }
     }
 
-    pub(super) fn deadline(&self, linger: Duration) -> Mono {
-        self.ask_at.min(self.probe_at).min(self.close_at(linger))
+    /// `connected`: what is owed can leave.
+    pub(super) fn deadline(&self, linger: Duration, connected: bool) -> Mono {
+        let own = self.ask_at.min(self.probe_at).min(self.close_at(linger));
+        own.min(self.caller.deadline(connected))
     }
 
     /// Nothing is open, nothing is to be said.
     pub(super) fn is_silent(&self) -> bool {
-        self.letters == 0 && self.sender.is_none() && !self.farewell_due && !self.abandoned_due
+        self.letters == 0
+            && self.sender.is_none()
+            && self.caller.counts() == (0, 0)
+            && !self.farewell_due
+            && !self.abandoned_due
     }
 
     /// Nothing is held for the peer.
@@ -797,16 +661,6 @@ impl Outbound {
     pub(super) const fn unbound(&self) -> u64 {
         self.unbound
     }
-}
-
-/// What a HAVE has brought about.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Had {
-    Nothing,
-    /// The window of this message may have moved.
-    Progress(MessageKey),
-    /// This message would have to be sent again from its start, which is not kept any more.
-    Gone(MessageKey),
 }
 
 enum Cut {

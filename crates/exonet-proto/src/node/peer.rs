@@ -88,7 +88,10 @@ impl Peer {
     /// When time alone changes something. Never in the past for want of keys.
     pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
         let connected = self.link.is_connected();
-        let halves = self.outbound.deadline(linger).min(self.inbound.deadline(config.dead_after, connected));
+        let halves = self
+            .outbound
+            .deadline(linger, connected)
+            .min(self.inbound.deadline(config.dead_after, connected));
         halves.min(self.link.deadline(config))
     }
 

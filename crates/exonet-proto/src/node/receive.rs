@@ -162,6 +162,7 @@ impl Node {
                 | Frame::Token { .. }
                 | Frame::Abandoned { .. }
         );
+        let calls = matches!(frame, Frame::Reply(_) | Frame::Rack(_) | Frame::Probe(_));
         match frame {
             Frame::Ask(ask) => self.on_ask(now, place, ask),
             Frame::State(state) => self.on_state(now, place, &state),
@@ -172,11 +173,16 @@ impl Node {
             Frame::Token { r, s } => self.on_probe(now, place, r, s),
             Frame::Have(have) => self.on_have(now, place, &have),
             Frame::Abandoned { r, bytes } => self.on_abandoned(now, place, r, bytes),
+            Frame::Reply(reply) => self.on_reply(now, place, &reply),
+            Frame::Rack(s) => self.on_rack(now, place, s),
+            Frame::Probe(s) => self.on_call_probe(place, s),
+            Frame::NoCall(s) => self.on_no_call(now, place, s),
+            Frame::Computing(s) => self.on_computing(now, place, s),
             _ => {}
         }
-        if let Some(peer) = self.peers.get_mut(place).filter(|_| engages) {
+        if let Some(peer) = self.peers.get_mut(place).filter(|_| engages || calls) {
             peer.link.used_at = now.mono;
-            if peer.link.tentative.is_none() {
+            if engages && peer.link.tentative.is_none() {
                 peer.inbound.engaged(now.mono, peer.link.pto() * 3);
             }
         }
@@ -277,6 +283,7 @@ impl Node {
                 Carried::Abandoned if !arrived => out.abandoned_due = true,
                 Carried::State if fate == Fate::Lost => peer.inbound.owe_state(now.mono),
                 Carried::Have { s } if !arrived => peer.inbound.have_again(s),
+                Carried::Reply { s } if !arrived => peer.inbound.server.again(s),
                 _ => {}
             }
         }

@@ -7,9 +7,9 @@ use bytes::{Buf, Bytes};
 use super::event::{DeliveryKey, Incoming, IncomingBody, Priority};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody, Front};
 use crate::id::{MessageId, NodeId, Slot};
-use crate::wire::{self, Entries, Head};
+use crate::wire::{self, Entries, Head, Role};
 
-/// Whole messages of one sender under one incarnation.
+/// Plain messages of one sender under one incarnation, each whole.
 #[derive(Debug)]
 pub(super) struct Run {
     /// The sender's place.
@@ -19,7 +19,7 @@ pub(super) struct Run {
     left: usize,
     /// Bytes of those left in wire form, their lengths aside.
     bytes: u64,
-    /// Those left, each behind its length. Their heads are well-formed.
+    /// Those left, each behind its length. Their heads are well-formed, and plain.
     entries: Bytes,
 }
 
@@ -78,7 +78,15 @@ impl Run {
         let (tag, priority) = (part(&message, head.tag), Priority::from(head.priority));
         let mut body = message;
         body.advance(at);
-        Some(Arrived { peer: self.peer, id, tag, priority, body: ArrivedBody::Whole(body), wire_len })
+        Some(Arrived {
+            peer: self.peer,
+            id,
+            tag,
+            priority,
+            role: Role::Plain,
+            body: ArrivedBody::Whole(body),
+            wire_len,
+        })
     }
 
     /// The first `most`.
@@ -157,7 +165,7 @@ impl Iterator for IncomingRun {
                 let (tag, priority) = (part(&message, head.tag), Priority::from(head.priority));
                 message.advance(at);
                 let body = IncomingBody::Whole(message);
-                Some(Incoming { key: DeliveryKey::NONE, id, tag, priority, body })
+                Some(Incoming { key: DeliveryKey::NONE, id, call: None, tag, priority, body })
             }
         }
     }
@@ -172,3 +180,38 @@ impl Iterator for IncomingRun {
 }
 
 impl ExactSizeIterator for IncomingRun {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Incarnation;
+    use crate::wire::{Bases, Frame, Frames, Writer};
+
+    fn run(bodies: &[&str]) -> Run {
+        let (mut room, bases) = ([0; 4_096], Bases::default());
+        let mut writer = Writer::new(&mut room, bases);
+        let mut frame = writer.messages(Incarnation(5), Slot(7)).unwrap();
+        assert!(bodies.iter().all(|body| frame.push(&[2], body.as_bytes())));
+        let frame = Frames::new(writer.written(), bases).next().unwrap().unwrap();
+        let Frame::Messages(messages) = frame else { panic!("{frame:?}") };
+        let id = MessageId { sender: NodeId([1; 32]), r: messages.r, s: messages.s };
+        Run::new(9, id, messages.entries, Bytes::copy_from_slice)
+    }
+
+    #[test]
+    fn messages_leave_one_by_one_or_together_and_the_rest_stays() {
+        let bodies = ["a", "", "ccc", "dddd", "e"];
+        let mut all = run(&bodies);
+        assert_eq!((all.len(), all.wire_len(), all.slots()), (5, 14, 7..12));
+        let first = all.pop().unwrap();
+        assert_eq!((first.id.s, first.wire_len, first.priority), (Slot(7), 2, Priority::Low));
+        assert!(matches!(first.body, ArrivedBody::Whole(body) if body == "a"));
+        let two = all.split_to(2).unwrap();
+        assert_eq!((two.slots(), two.wire_len(), two.held()), (8..10, 5, 5 + 2 * ARRIVED));
+        assert_eq!((all.slots(), all.wire_len(), all.front(1).slots), (10..12, 7, 10..11));
+        let both = IncomingRun::run(two).chain(IncomingRun::run(all));
+        let got: Vec<_> = both.map(|incoming| (incoming.id.s.0, incoming.body)).collect();
+        let whole = |body: &'static str| IncomingBody::Whole(Bytes::from_static(body.as_bytes()));
+        assert_eq!(got, [(8, whole("")), (9, whole("ccc")), (10, whole("dddd")), (11, whole("e"))]);
+    }
+}

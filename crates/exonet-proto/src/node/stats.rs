@@ -58,6 +58,8 @@ pub struct Stats {
     pub stamps_stale: u64,
     /// Stamps of others too far ahead of this node's clock.
     pub stamps_ahead: u64,
+    /// Replies forgotten though their callers had not said that they have them.
+    pub replies_forgotten: u64,
     /// Receiver records evicted.
     pub evictions: u64,
     /// Received messages not held for lack of room; they come again.

@@ -4,6 +4,7 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::Node;
+use super::calls::Server;
 use super::config::Config;
 use super::epoch::{Carried, Epoch, OVERHEAD};
 use super::event::{MessageKey, Transmit};
@@ -16,7 +17,7 @@ use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Letter, MAX_PLAIN_HEAD, Store};
+use crate::message::{HEAD_ROOM, Letter, Store};
 use crate::time::{Mono, Now};
 use crate::wire::{self, MessagesWriter, Writer};
 
@@ -272,6 +273,7 @@ impl Assembler<'_> {
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
             link.mirror_due |= fill.control(inbound, self.clock);
+            fill.owed_to_calls(outbound, inbound);
             if purpose != Purpose::Control {
                 let window = link.recovery.congestion().window();
                 let pto = link.recovery.pto_interval();
@@ -280,7 +282,8 @@ impl Assembler<'_> {
                 while let Some(cookie) = link.pings.pop_front() {
                     fill.ping(Carried::Ping { cookie });
                 }
-                made.more = fill.messages(outbound, self.store, cap - OVERHEAD);
+                made.more = fill.replies(&mut inbound.server, pto);
+                made.more |= fill.messages(outbound, self.store, cap - OVERHEAD);
             }
             let lonely =
                 purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
@@ -327,8 +330,11 @@ impl Assembler<'_> {
         let control = link.ack_due(self.now)
             || peer.inbound.state_due(self.now)
             || peer.inbound.owes_have()
+            || peer.inbound.server.owes_answers()
+            || peer.outbound.caller.racks_due(self.now)
             || peer.inbound.challenge.is_some();
-        let data = peer.outbound.has_something() || !link.pings.is_empty();
+        let replies = peer.inbound.server.has_ready();
+        let data = peer.outbound.has_something() || replies || !link.pings.is_empty();
         match link.recovery.allowance(self.now, size_of(cap)) {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
@@ -405,6 +411,42 @@ impl Filling<'_, '_> {
         {
             self.eliciting |= self.writer.token(r, s);
         }
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some(s) = outbound.caller.next_probe()
+        {
+            self.eliciting |= self.writer.probe(s);
+        }
+    }
+
+    /// RACKs, and answers to PROBEs. Whoever misses one asks again.
+    fn owed_to_calls(&mut self, outbound: &mut Outbound, inbound: &mut Inbound) {
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some(s) = outbound.caller.next_rack()
+        {
+            self.writer.rack(s);
+        }
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some((s, known)) = inbound.server.next_answer()
+        {
+            if known {
+                self.writer.computing(s)
+            } else {
+                self.writer.no_call(s)
+            };
+        }
+    }
+
+    /// Replies that fit. True when there are more.
+    fn replies(&mut self, server: &mut Server, pto: Duration) -> bool {
+        while let Some((s, status, body)) = server.next_reply() {
+            if !self.writer.reply(wire::Reply { s, status, body }) {
+                return true;
+            }
+            server.sent(self.now, s, pto);
+            self.epoch.sent.carry(Carried::Reply { s });
+            self.eliciting = true;
+        }
+        false
     }
 
     /// What left with the opening and has not been heard of, beside the ASK that bears its stamp.
@@ -517,7 +559,7 @@ impl Filling<'_, '_> {
         (s, r): (Slot, Incarnation),
         range: Range<u64>,
     ) {
-        let mut head = [0; MAX_PLAIN_HEAD];
+        let mut head = [0; HEAD_ROOM];
         let written = store.get(key).map_or(0, |letter| {
             let data = letter.part(range.clone(), &mut head);
             self.writer.fragment(r, s, letter.wire_len(), range.start, data) as u64
@@ -538,7 +580,7 @@ fn push(frame: &mut MessagesWriter<'_, '_>, letter: &Letter) -> bool {
     let body = letter.source.part(0..u64::MAX);
     match letter.short_head() {
         Some(head) => frame.push(&head, body),
-        None => frame.push(letter.head(&mut [0; MAX_PLAIN_HEAD]), body),
+        None => frame.push(letter.head(&mut [0; HEAD_ROOM]), body),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::base;
 use super::cursor::Take;
-use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, State};
+use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State};
 use crate::half;
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
@@ -25,6 +25,11 @@ pub(super) mod kind {
     pub(in crate::wire) const ASK_STAMPED: u8 = 0x17;
     pub(in crate::wire) const EARLY: u8 = 0x18;
     pub(in crate::wire) const CHALLENGE: u8 = 0x19;
+    pub(in crate::wire) const REPLY: u8 = 0x1a;
+    pub(in crate::wire) const RACK: u8 = 0x1b;
+    pub(in crate::wire) const PROBE: u8 = 0x1c;
+    pub(in crate::wire) const NOCALL: u8 = 0x1d;
+    pub(in crate::wire) const COMPUTING: u8 = 0x1e;
     pub(in crate::wire) const FIRST_IGNORABLE: u8 = 0x80;
     pub(in crate::wire) const LAST_IGNORABLE: u8 = 0xbf;
 }
@@ -80,6 +85,16 @@ pub enum Frame<'a> {
         /// What that clock shows.
         time: Wall,
     },
+    /// The reply to a call of the frame's receiver.
+    Reply(Reply<'a>),
+    /// The frame's sender needs no reply to its call `s` any more.
+    Rack(Slot),
+    /// What has become of the call `s` of the frame's sender, which was delivered?
+    Probe(Slot),
+    /// Nothing is known here of the call `s` of the frame's receiver.
+    NoCall(Slot),
+    /// The call `s` of the frame's receiver has no reply yet.
+    Computing(Slot),
     /// Of a later version, and may be ignored.
     Unknown {
         /// 0x80 to 0xbf.
@@ -199,6 +214,11 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         }
         kind::EARLY => Frame::Early(Early::take(input, bases)?),
         kind::CHALLENGE => Frame::Challenge { ts: stamp(input)?, time: Wall(input.varint()?) },
+        kind::REPLY => Frame::Reply(Reply::take(input, bases)?),
+        kind::RACK => Frame::Rack(base::slot(input.varint()?, bases.sender)),
+        kind::PROBE => Frame::Probe(base::slot(input.varint()?, bases.sender)),
+        kind::NOCALL => Frame::NoCall(base::slot(input.varint()?, bases.receiver)),
+        kind::COMPUTING => Frame::Computing(base::slot(input.varint()?, bases.receiver)),
         kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown { kind, body: input.prefixed()? },
         _ => return Err(Malformed::UnknownFrame(kind)),
     })

@@ -27,6 +27,7 @@
 
 mod ack;
 mod base;
+mod call;
 mod cursor;
 mod datagram;
 mod error;
@@ -47,6 +48,7 @@ mod tests;
 
 pub use ack::{Ack, AckRanges, Ecn, MAX_ACK_RANGES};
 pub use base::Bases;
+pub use call::{Reply, Role};
 pub use datagram::{
     ANSWER_HEADER, Answer, ChannelIndex, DATA_HEADER, Data, Datagram, MAC, MAX_ANSWER, MAX_ANSWER_PAYLOAD,
     MAX_OPENING, MAX_OPENING_PAYLOAD, MIN_ANSWER, MIN_DATA, MIN_OPENING, MIN_OPENING_PAYLOAD, OPENING_HEADER,

@@ -7,7 +7,7 @@ use super::base::relative;
 use super::cursor::Put;
 use super::frame::kind;
 use super::messages::MessagesWriter;
-use super::{Ask, Bases, Claim, Ecn, Params, ack, state, varint, varint_len};
+use super::{Ask, Bases, Claim, Ecn, Params, Reply, ack, call, state, varint, varint_len};
 use crate::{Incarnation, Slot, Stamp, Wall};
 
 /// Writes frames into a slice, each whole or not at all: a method that returns `false` or `None` has left no trace.
@@ -238,6 +238,31 @@ impl<'a> Writer<'a> {
             out.varint(bytes)
         })
         .is_some()
+    }
+
+    /// REPLY.
+    pub fn reply(&mut self, reply: Reply<'_>) -> bool {
+        self.frame(|out, bases| reply.put(out, bases)).is_some()
+    }
+
+    /// RACK: no reply to this node's call `s` is needed any more.
+    pub fn rack(&mut self, s: Slot) -> bool {
+        self.frame(|out, bases| call::put(out, kind::RACK, s, bases.sender)).is_some()
+    }
+
+    /// PROBE: what has become of this node's call `s`, which was delivered?
+    pub fn probe(&mut self, s: Slot) -> bool {
+        self.frame(|out, bases| call::put(out, kind::PROBE, s, bases.sender)).is_some()
+    }
+
+    /// NOCALL: nothing is known of the receiver's call `s`.
+    pub fn no_call(&mut self, s: Slot) -> bool {
+        self.frame(|out, bases| call::put(out, kind::NOCALL, s, bases.receiver)).is_some()
+    }
+
+    /// COMPUTING: the receiver's call `s` has no reply yet.
+    pub fn computing(&mut self, s: Slot) -> bool {
+        self.frame(|out, bases| call::put(out, kind::COMPUTING, s, bases.receiver)).is_some()
     }
 
     /// Keeps what `write` puts only if it succeeds.

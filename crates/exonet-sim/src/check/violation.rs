@@ -25,6 +25,8 @@ pub enum Breach {
     FalseDelivered(u64),
     /// Delivered, or bound to a slot, though reported Expired or Cancelled.
     FalseWithdrawn(u64, Outcome),
+    /// A call has the reply to another, or one that nobody gave.
+    FalseReply(u64),
     /// Reported Unknown though both sides still knew.
     FalseUnknown(u64),
     /// Two outcomes.
@@ -110,6 +112,7 @@ impl Breach {
             Self::Duplicate(_) => "duplicate",
             Self::FalseDelivered(_) => "false-delivered",
             Self::FalseWithdrawn(..) => "false-withdrawn",
+            Self::FalseReply(_) => "false-reply",
             Self::FalseUnknown(_) => "false-unknown",
             Self::TwoOutcomes(..) => "two-outcomes",
             Self::Vanished(_) => "vanished",
@@ -139,6 +142,7 @@ impl fmt::Display for Breach {
             Self::Duplicate(m) => write!(f, "message {m} is delivered again"),
             Self::FalseDelivered(m) => write!(f, "message {m} is reported Delivered and nobody has taken it"),
             Self::FalseWithdrawn(m, outcome) => write!(f, "message {m} is {outcome:?} though it had left"),
+            Self::FalseReply(m) => write!(f, "call {m} has a reply that nobody gave to it"),
             Self::FalseUnknown(m) => write!(f, "message {m} is reported Unknown though both sides know"),
             Self::TwoOutcomes(m, one, other) => write!(f, "message {m} is {one:?} and then {other:?}"),
             Self::Vanished(m) => write!(f, "message {m} has no outcome"),

@@ -45,8 +45,9 @@ impl Node {
         let (index, prefix) = (self.new_index(), Prefix::told(arrival.remote.ip()));
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
-        let (remote, mac1, until) = (opening.index, *opening.mac1, now.mono + HOLD_ANSWER);
-        let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, until };
+        let (remote, mac1) = (opening.index, *opening.mac1);
+        let (since, until) = (now.mono, now.mono + HOLD_ANSWER);
+        let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, since, until };
         let full = self.peers.get_mut(place).and_then(|peer| {
             peer.link.held.push(held);
             (peer.link.held.len() > MAX_PENDING).then(|| peer.link.held.remove(0))
@@ -65,7 +66,10 @@ impl Node {
             return;
         }
         let waits = peer.inbound.has_pending();
-        let due: Vec<Held> = peer.link.held.extract_if(.., |held| !waits || held.until <= now.mono).collect();
+        let server = &peer.inbound.server;
+        let may_wait = |held: &Held| waits || server.computes_since(held.since);
+        let due = peer.link.held.extract_if(.., |held| held.until <= now.mono || !may_wait(held));
+        let due: Vec<Held> = due.collect();
         for held in due {
             self.answer(now, place, held);
         }
@@ -142,6 +146,11 @@ impl Node {
             }
             if let Some((ts, time)) = peer.inbound.challenge.take() {
                 writer.challenge(ts, time);
+            }
+            while let Some((s, status, body)) = peer.inbound.server.next_reply()
+                && writer.reply(wire::Reply { s, status, body })
+            {
+                peer.inbound.server.sent(now.mono, s, pto);
             }
         }
         let len = writer.len();

@@ -6,6 +6,7 @@ use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Flow, Store};
 use crate::node::event::{Early, MessageKey};
 use crate::time::Mono;
+use crate::wire::Role;
 
 /// Messages that leave with an opening at most.
 const MAX_EARLY: usize = 32;
@@ -42,6 +43,9 @@ impl Outbound {
             letter.queued = false;
             letter.bound = Some((s, Incarnation::UNNAMED));
             letter.bound_at = now;
+            if letter.role == Role::Call {
+                self.caller.bound(s, *key);
+            }
             self.early_bytes = self.early_bytes.saturating_add(letter.wire_len());
         }
         self.unbound = self.unbound.saturating_sub(keys.len() as u64);

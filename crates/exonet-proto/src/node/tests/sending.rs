@@ -1,6 +1,7 @@
 //! The sending direction.
 
 use super::*;
+use crate::wire::Role;
 
 #[test]
 fn nobody_takes_the_credit_from_under_the_message_whose_turn_it_is() {
@@ -43,7 +44,7 @@ fn a_probe_waits_for_two_probe_timeouts() {
     let now = pair.now.mono;
     let wait = pair.peer(0).link.pto() * 2;
     let out = &pair.peer(0).outbound;
-    assert_eq!(out.deadline(10 * SECOND).min(now + SECOND), now + wait);
+    assert_eq!(out.deadline(10 * SECOND, true).min(now + SECOND), now + wait);
 }
 
 #[test]
@@ -65,13 +66,13 @@ fn an_ask_is_repeated_and_backs_off_to_a_second() {
     let mut store = crate::message::Store::default();
     let mut out = outbound::Outbound::new(Mono(0));
     let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
-    let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source));
+    let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Plain));
     out.submit(&clock, &mut store, key);
     let (mut now, mut gaps) = (Mono(0), Vec::new());
     for _ in 0..8 {
         assert!(out.ask_due);
         assert!(out.ask(now, &mut clock, 12_000, 50 * MS).is_some());
-        let next = out.deadline(100 * SECOND);
+        let next = out.deadline(100 * SECOND, true);
         gaps.push(next.since(now));
         now = next;
         out.on_timeout(now, &store, 100 * MS);

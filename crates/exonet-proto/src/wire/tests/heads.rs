@@ -93,3 +93,38 @@ fn a_tag_has_at_most_255_bytes_and_a_class_is_at_most_3() {
     assert!(message.is_empty());
     assert_eq!(Priority::new(4), None);
 }
+
+fn role_of(extensions: &[u8]) -> Result<Role, Malformed> {
+    Role::of(Tlvs::parse(extensions).unwrap())
+}
+
+proptest! {
+    #[test]
+    fn any_role_comes_back(s in slot(), status in any::<u32>()) {
+        for role in [Role::Plain, Role::Call, Role::Reply { s, status }] {
+            let mut room = [0; Role::MAX];
+            prop_assert!(role.encode(&mut room));
+            let len = role.encoded_len();
+            let message = [&[0b1000][..], &room[..len]].concat();
+            if role == Role::Plain {
+                prop_assert_eq!(len, 0);
+            } else {
+                let (head, at) = Head::parse(&message).unwrap();
+                prop_assert_eq!((Role::of(head.extensions), at), (Ok(role), 1 + len));
+            }
+            prop_assert!(!(0..len).any(|room| role.encode(&mut vec![0; room])));
+        }
+    }
+}
+
+#[test]
+fn a_role_is_one_and_says_no_more_than_it_may() {
+    assert_eq!(role_of(&[7, 0]), Ok(Role::Plain), "what is unknown is skipped");
+    assert_eq!(role_of(&[7, 0, 1, 0]), Ok(Role::Call));
+    assert_eq!(role_of(&[1, 1, 0]), Err(Malformed::Length), "a call has no value");
+    assert_eq!(role_of(&[2, 2, 5, 0]), Ok(Role::Reply { s: Slot(5), status: 0 }));
+    assert_eq!(role_of(&[2, 1, 5]), Err(Malformed::Truncated), "no status");
+    assert_eq!(role_of(&[2, 3, 5, 0, 0]), Err(Malformed::Length));
+    assert_eq!(role_of(&[1, 0, 2, 2, 5, 0]), Err(Malformed::Length), "a call and a reply");
+    assert_eq!(role_of(&[2, 9, 5, 0xc0, 0, 0, 1, 0, 0, 0, 0]), Err(Malformed::Number), "a status of 33 bits");
+}

@@ -39,6 +39,11 @@ enum Spec {
     Abandoned { r: Incarnation, bytes: u64 },
     Early { ts: Stamp, s: Slot, entries: Vec<Vec<u8>> },
     Ahead { ts: Stamp, time: Wall },
+    Reply { s: Slot, status: u32, body: Vec<u8> },
+    Rack(Slot),
+    Probe(Slot),
+    NoCall(Slot),
+    Computing(Slot),
     Unknown { kind: u8, body: Vec<u8> },
 }
 
@@ -79,6 +84,11 @@ impl Spec {
                 messages.is_some_and(|mut m| entries.iter().all(|entry| m.push(&entry[..1], &entry[1..])))
             }
             Self::Ahead { ts, time } => writer.challenge(*ts, *time),
+            Self::Reply { s, status, body } => writer.reply(Reply { s: *s, status: *status, body }),
+            Self::Rack(s) => writer.rack(*s),
+            Self::Probe(s) => writer.probe(*s),
+            Self::NoCall(s) => writer.no_call(*s),
+            Self::Computing(s) => writer.computing(*s),
             Self::Unknown { .. } => false,
         }
     }
@@ -133,6 +143,11 @@ fn own(frame: &Frame<'_>) -> Spec {
             Spec::Early { ts, s, entries: entries.map(|(_, message)| message.to_vec()).collect() }
         }
         Frame::Challenge { ts, time } => Spec::Ahead { ts, time },
+        Frame::Reply(Reply { s, status, body }) => Spec::Reply { s, status, body: body.to_vec() },
+        Frame::Rack(s) => Spec::Rack(s),
+        Frame::Probe(s) => Spec::Probe(s),
+        Frame::NoCall(s) => Spec::NoCall(s),
+        Frame::Computing(s) => Spec::Computing(s),
         Frame::Unknown { kind, body } => Spec::Unknown { kind, body: body.to_vec() },
     }
 }
@@ -304,5 +319,14 @@ fn spec() -> impl Strategy<Value = Spec> {
         (incarnation(), slot()).prop_map(|(r, s)| Spec::Token { r, s }),
         have(),
         (incarnation(), number()).prop_map(|(r, bytes)| Spec::Abandoned { r, bytes }),
+        (slot(), any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(s, status, body)| Spec::Reply {
+            s,
+            status,
+            body
+        }),
+        slot().prop_map(Spec::Rack),
+        slot().prop_map(Spec::Probe),
+        slot().prop_map(Spec::NoCall),
+        slot().prop_map(Spec::Computing),
     ]
 }

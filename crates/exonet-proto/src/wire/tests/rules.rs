@@ -54,7 +54,7 @@ fn bases_change_for_the_frames_that_follow() {
 
 #[test]
 fn only_one_range_of_unknown_frames_is_ignorable() {
-    let known = [0, 1, 2, 3, 4, 5, 6, 0x10, 0x11, 0x12, 0x13, 0x14, 0x15, 0x16, 0x17, 0x18, 0x19];
+    let known = [0, 1, 2, 3, 4, 5, 6].into_iter().chain(0x10..=0x1e).collect::<Vec<u8>>();
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let payload = [kind, 2, 9, 9, 0x01];
         if (0x80..=0xbf).contains(&kind) {
@@ -293,4 +293,17 @@ proptest! {
 #[test]
 fn default_params_are_not_sent() {
     assert_eq!(Spec::Params(Params::default()).bytes(NO_BASES), [0x06, 0]);
+}
+
+#[test]
+fn calls_go_by_the_callers_numbers() {
+    let s = Slot(1002);
+    assert_eq!(Spec::Rack(s).bytes(BASES), [0x1b, 2], "the frame's sender calls");
+    assert_eq!(Spec::Probe(s).bytes(BASES), [0x1c, 2]);
+    let s = Slot(2003);
+    let reply = Spec::Reply { s, status: 7, body: vec![9, 8] };
+    assert_eq!(reply.bytes(BASES), [0x1a, 3, 7, 2, 9, 8], "the frame's receiver calls");
+    assert_eq!(Spec::NoCall(s).bytes(BASES), [0x1d, 3]);
+    assert_eq!(Spec::Computing(s).bytes(BASES), [0x1e, 3]);
+    assert_eq!(error(&[0x1a, 3, 0xc0, 0, 0, 1, 0, 0, 0, 0, 0]), Some(Malformed::Number), "33 bits of status");
 }

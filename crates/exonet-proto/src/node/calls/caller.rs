@@ -1,0 +1,130 @@
+//! The calls to one peer that have left, and what is owed to it for its replies.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::super::event::MessageKey;
+use super::{COMPUTING_BACKOFF, MAX_BACKOFF};
+use crate::id::Slot;
+use crate::time::Mono;
+
+/// RACKs owed at once; a reply whose RACK finds no room comes again.
+pub(in crate::node) const MAX_RACKS: usize = 1_024;
+
+/// A call that is bound: its letter waits for the outcome.
+#[derive(Clone, Copy, Debug)]
+struct Pend {
+    key: MessageKey,
+    /// When it is probed, once it is known to have been delivered.
+    probe_at: Mono,
+    wait: Duration,
+}
+
+/// `pend` of one peer.
+#[derive(Debug, Default)]
+pub(in crate::node) struct Caller {
+    pends: BTreeMap<Slot, Pend>,
+    due: BTreeSet<(Mono, Slot)>,
+    /// Calls to probe, in the next packet.
+    probes: BTreeSet<Slot>,
+    /// Replies that came, and when the peer has to be told.
+    racks: BTreeSet<Slot>,
+    rack_at: Option<Mono>,
+}
+
+impl Caller {
+    /// A call is bound.
+    pub(in crate::node) fn bound(&mut self, s: Slot, key: MessageKey) {
+        self.pends.insert(s, Pend { key, probe_at: Mono::NEVER, wait: Duration::ZERO });
+    }
+
+    /// The call that waits under this number.
+    pub(in crate::node) fn get(&self, s: Slot) -> Option<MessageKey> {
+        self.pends.get(&s).map(|pend| pend.key)
+    }
+
+    /// A call has ended.
+    pub(in crate::node) fn ended(&mut self, s: Slot) {
+        if let Some(pend) = self.pends.remove(&s) {
+            self.due.remove(&(pend.probe_at, s));
+            self.probes.remove(&s);
+        }
+    }
+
+    /// A call is known to have been delivered: from now on only its server knows what becomes of it.
+    pub(in crate::node) fn delivered(&mut self, now: Mono, s: Slot, wait: Duration) {
+        self.probe_at(s, now + wait, wait);
+    }
+
+    /// The server says that there is no reply yet.
+    pub(in crate::node) fn computing(&mut self, now: Mono, s: Slot) {
+        if let Some(Pend { wait, probe_at, .. }) = self.pends.get(&s).copied()
+            && probe_at != Mono::NEVER
+        {
+            let wait = (wait * 2).min(COMPUTING_BACKOFF);
+            self.probe_at(s, now + wait, wait);
+        }
+    }
+
+    fn probe_at(&mut self, s: Slot, at: Mono, wait: Duration) {
+        let Some(pend) = self.pends.get_mut(&s) else { return };
+        self.due.remove(&(pend.probe_at, s));
+        (pend.probe_at, pend.wait) = (at, wait);
+        self.due.insert((at, s));
+    }
+
+    /// The peer is another process now: what has become of the calls is asked at once.
+    pub(in crate::node) fn hurry(&mut self, now: Mono) {
+        let served: Vec<Slot> = self.due.iter().map(|(_, s)| *s).collect();
+        served.into_iter().for_each(|s| self.probe_at(s, now, Duration::ZERO));
+    }
+
+    /// `least` is what a first wait takes.
+    pub(in crate::node) fn on_timeout(&mut self, now: Mono, least: Duration) {
+        while let Some((_, s)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.probes.insert(s);
+            let before = self.pends.get(&s).map_or(Duration::ZERO, |pend| pend.wait);
+            let wait = (before * 2).max(least).min(before.max(MAX_BACKOFF));
+            self.probe_at(s, now + wait, wait);
+        }
+    }
+
+    pub(in crate::node) fn next_probe(&mut self) -> Option<Slot> {
+        self.probes.pop_first()
+    }
+
+    pub(in crate::node) fn has_probes(&self) -> bool {
+        !self.probes.is_empty()
+    }
+
+    /// A reply has come, for whatever call: the peer need not keep it.
+    pub(in crate::node) fn owe_rack(&mut self, s: Slot, by: Mono) {
+        if self.racks.len() < MAX_RACKS {
+            self.racks.insert(s);
+            self.rack_at = Some(self.rack_at.map_or(by, |at| at.min(by)));
+        }
+    }
+
+    pub(in crate::node) fn next_rack(&mut self) -> Option<Slot> {
+        let next = self.racks.pop_first();
+        if self.racks.is_empty() {
+            self.rack_at = None;
+        }
+        next
+    }
+
+    pub(in crate::node) fn racks_due(&self, now: Mono) -> bool {
+        self.rack_at.is_some_and(|at| at <= now)
+    }
+
+    /// Calls that are bound, and RACKs owed.
+    pub(in crate::node) fn counts(&self) -> (usize, usize) {
+        (self.pends.len(), self.racks.len())
+    }
+
+    /// `connected`: what is owed can leave.
+    pub(in crate::node) fn deadline(&self, connected: bool) -> Mono {
+        let rack = self.rack_at.filter(|_| connected).unwrap_or(Mono::NEVER);
+        self.due.first().map_or(Mono::NEVER, |(at, _)| *at).min(rack)
+    }
+}

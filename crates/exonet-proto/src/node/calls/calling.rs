@@ -1,0 +1,115 @@
+//! What a node does for its own calls.
+
+use core::net::SocketAddr;
+
+use super::super::Node;
+use super::super::event::{Event, MessageKey, Outcome, Outgoing, ReplyBody, SendError};
+use super::super::inbox::{Arrived, ArrivedBody};
+use crate::id::{NodeId, Slot};
+use crate::message::Source;
+use crate::time::{Mono, Now};
+use crate::wire::{self, Role};
+
+impl Node {
+    /// Calls `peer`: a message that is answered, and that runs there at most once. It ends with [`Event::Reply`], or
+    /// with an [`Event::Outcome`] that is Expired, Cancelled or Unknown, and with one of them only; until then the key
+    /// is its own. What `peer` says is bounded by what it takes of messages.
+    ///
+    /// # Errors
+    /// As [`Node::send`].
+    pub fn call(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: Outgoing,
+    ) -> Result<MessageKey, SendError> {
+        let mut message = message;
+        let source = Source::whole(core::mem::take(&mut message.body));
+        self.submit(now, peer, hints, message, source, Role::Call)
+    }
+
+    /// A call was delivered: its letter stays for the reply. False: it is no call.
+    pub(in crate::node) fn await_reply(&mut self, now: Mono, index: u32, key: MessageKey) -> bool {
+        let Some(letter) = self.store.get_mut(key).filter(|letter| letter.role == Role::Call) else {
+            return false;
+        };
+        let (Some(peer), Some((s, _))) = (self.peers.get_mut(index), letter.bound) else { return false };
+        let wait = peer.link.pto() * 2;
+        peer.outbound.served(key, letter);
+        peer.outbound.caller.delivered(now, s, wait);
+        true
+    }
+
+    pub(in crate::node) fn on_reply(&mut self, now: Now, index: u32, reply: &wire::Reply<'_>) {
+        let by = now.mono + self.config.max_ack_delay;
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        peer.outbound.caller.owe_rack(reply.s, by);
+        if peer.outbound.caller.get(reply.s).is_some() {
+            let body = ReplyBody::Whole(self.arena.copy(reply.body));
+            self.replied(now, index, reply.s, reply.status, body);
+        }
+    }
+
+    /// A reply has come as a message: its slot is consumed as it comes, whoever waits for it.
+    pub(in crate::node) fn on_reply_message(&mut self, now: Now, arrived: Arrived, s: Slot, status: u32) {
+        let index = arrived.peer;
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let waits = peer.outbound.caller.get(s).is_some();
+        let body = match arrived.body {
+            ArrivedBody::Stream { len } if waits => {
+                let at = arrived.id.s;
+                let delivery = self.inbox.hand_out(arrived);
+                if let Some(partial) = peer.inbound.partial(at) {
+                    partial.stream = Some(delivery);
+                }
+                ReplyBody::Stream { delivery, len }
+            }
+            body => {
+                peer.inbound.take(
+                    now.mono,
+                    arrived.id.s.0..arrived.id.s.0 + 1,
+                    arrived.id.r,
+                    arrived.wire_len,
+                );
+                peer.inbound.owe_state(now.mono + self.config.max_ack_delay);
+                peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
+                let ArrivedBody::Whole(body) = body else { return };
+                ReplyBody::Whole(body)
+            }
+        };
+        self.replied(now, index, s, status, body);
+    }
+
+    /// The call ends, if it waits.
+    fn replied(&mut self, now: Now, index: u32, s: Slot, status: u32, body: ReplyBody) {
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(key) = peer.outbound.caller.get(s) else { return };
+        let Some(letter) = self.store.remove(key) else { return };
+        if let Some(sender) = peer.outbound.sender.as_mut() {
+            // Delivered, whether a STATE has said so or not.
+            sender.abandon(s);
+        }
+        peer.outbound.forget(key, &letter);
+        peer.outbound.admit_large(&mut self.store);
+        peer.outbound.note_idle(now.mono);
+        self.deadlines.remove(&(letter.due, key));
+        self.stats.delivered += 1;
+        self.events.push_back(Event::Reply { key, status, body });
+        self.say_sendable(index);
+    }
+
+    pub(in crate::node) fn on_no_call(&mut self, now: Now, index: u32, s: Slot) {
+        let key = self.peers.get(index).and_then(|peer| peer.outbound.caller.get(s));
+        // Before the delivery is known, nobody has asked.
+        if let Some(key) = key.filter(|key| self.store.get(*key).is_some_and(|letter| letter.served)) {
+            self.withdraw(now, key, Outcome::Unknown);
+        }
+    }
+
+    pub(in crate::node) fn on_computing(&mut self, now: Now, index: u32, s: Slot) {
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.outbound.caller.computing(now.mono, s);
+        }
+    }
+}

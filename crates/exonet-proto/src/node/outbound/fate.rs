@@ -1,0 +1,201 @@
+//! What the channel and HAVE report of what was sent.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::Outbound;
+use crate::id::{Incarnation, Slot};
+use crate::message::{Fragments, Letter, Store};
+use crate::node::epoch::Carried;
+use crate::node::event::MessageKey;
+use crate::time::Mono;
+
+impl Outbound {
+    /// Every number of `s..s+n` was carried whole under `r`, and the packet was acknowledged.
+    pub(in crate::node) fn on_acked(
+        &mut self,
+        now: Mono,
+        store: &mut Store,
+        r: Incarnation,
+        s: Slot,
+        n: u64,
+        wait: Duration,
+    ) {
+        let run = s.0..s.0.saturating_add(n);
+        self.lost.remove_range(run.clone());
+        // What a STATE has settled meanwhile, mostly all, is passed over at once.
+        let Some(sender) = self.sender.as_ref() else { return };
+        let mut waits = false;
+        for (_, key) in sender.tokens_in(run, r) {
+            if let Some(letter) = store.get_mut(*key) {
+                letter.acked = true;
+                waits = true;
+            }
+        }
+        if waits {
+            self.arm_probe(now, wait);
+        }
+    }
+
+    pub(in crate::node) fn on_fragment_acked(
+        &mut self,
+        now: Mono,
+        store: &mut Store,
+        r: Incarnation,
+        s: Slot,
+        range: Range<u64>,
+        wait: Duration,
+    ) {
+        let Some(letter) = self.letter_of(store, s, r) else {
+            return;
+        };
+        let Some(fragments) = letter.fragments.as_mut() else {
+            return;
+        };
+        fragments.acked(range);
+        if letter.is_spent() {
+            letter.acked = true;
+            self.arm_probe(now, wait);
+        }
+    }
+
+    /// The application wrote to a message: more than there is room for, perhaps, though all of it has arrived.
+    pub(in crate::node) fn on_written(&mut self, now: Mono, letter: &mut Letter, wait: Duration) {
+        letter.acked = letter.is_spent();
+        if letter.acked {
+            self.arm_probe(now, wait);
+        }
+    }
+
+    pub(in crate::node) fn on_lost(&mut self, store: &mut Store, r: Incarnation, s: Slot, n: u64) {
+        for number in s.0..s.0.saturating_add(n) {
+            let Some(letter) = self.letter_of(store, Slot(number), r) else {
+                continue;
+            };
+            if letter.acked {
+                continue;
+            }
+            if let Some(fragments) = letter.fragments.as_mut() {
+                fragments.lost(0..u64::MAX);
+            }
+            self.lost.insert(number..number + 1);
+        }
+    }
+
+    pub(in crate::node) fn on_fragment_lost(
+        &mut self,
+        store: &mut Store,
+        r: Incarnation,
+        s: Slot,
+        range: Range<u64>,
+    ) {
+        let Some(letter) = self.letter_of(store, s, r) else {
+            return;
+        };
+        if letter.fragments.as_mut().is_some_and(|fragments| fragments.lost(range)) {
+            self.lost.insert(s.0..s.0 + 1);
+        }
+    }
+
+    /// A probe copies what the oldest packet under way carries.
+    pub(in crate::node) fn send_again(&mut self, store: &mut Store, items: impl Iterator<Item = Carried>) {
+        for item in items {
+            match item {
+                Carried::Messages { r, s, n } => self.on_lost(store, r, s, u64::from(n)),
+                Carried::Fragment { r, s, offset, len } => {
+                    self.on_fragment_lost(store, r, s, offset..offset + u64::from(len));
+                }
+                Carried::Ask => self.ask_due = true,
+                _ => {}
+            }
+        }
+    }
+
+    pub(super) fn letter_of<'a>(
+        &self,
+        store: &'a mut Store,
+        s: Slot,
+        r: Incarnation,
+    ) -> Option<&'a mut Letter> {
+        let (bound, key) = self.sender.as_ref()?.token(s)?;
+        if bound != r { None } else { store.get_mut(*key) }
+    }
+
+    /// HAVE: the window of a large message, or the answer to a probe of an incomplete one.
+    pub(in crate::node) fn on_have(
+        &mut self,
+        now: Mono,
+        store: &mut Store,
+        (s, r): (Slot, Incarnation),
+        (prefix, limit): (u64, u64),
+        ranges: impl Iterator<Item = Range<u64>>,
+        wait: Duration,
+    ) -> Had {
+        let token = self.sender.as_ref().and_then(|sender| sender.token(s));
+        let Some(key) = token.filter(|(bound, _)| *bound == r).map(|(_, key)| *key) else {
+            return Had::Nothing;
+        };
+        let Some(letter) = store.get_mut(key) else { return Had::Nothing };
+        let back = letter.fragments.as_mut().and_then(|fragments| fragments.given_back(now, prefix, wait));
+        if let Some(certain) = back {
+            return self.on_given_back(now, key, letter, s, certain, wait);
+        }
+        let head = letter.head_len();
+        let probed = letter.acked;
+        letter.acked = false;
+        let kept = letter.source.kept();
+        let mut again = false;
+        match letter.fragments.as_mut() {
+            Some(fragments) => {
+                fragments.window(prefix, limit);
+                again = probed && fragments.have_only(prefix, ranges);
+                letter.source.release(fragments.held().saturating_sub(head));
+                letter.acked = letter.is_spent();
+            }
+            None => again |= probed,
+        }
+        self.bytes = self.bytes.saturating_sub(kept - letter.source.kept());
+        if again {
+            self.lost.insert(s.0..s.0 + 1);
+        }
+        if letter.fragments.is_some() {
+            self.enqueue(key, letter);
+        }
+        Had::Progress(key)
+    }
+
+    /// The receiver no longer holds what it held: its application has given the message back.
+    fn on_given_back(
+        &mut self,
+        now: Mono,
+        key: MessageKey,
+        letter: &mut Letter,
+        s: Slot,
+        certain: bool,
+        wait: Duration,
+    ) -> Had {
+        if !certain {
+            letter.acked = true;
+            self.arm_probe(now, wait);
+            return Had::Nothing;
+        }
+        if !letter.source.is_intact() {
+            return Had::Gone(key);
+        }
+        letter.acked = false;
+        letter.fragments = Some(Box::new(Fragments::new(letter.wire_len(), self.limits.body_window)));
+        self.lost.remove(s.0);
+        self.enqueue(key, letter);
+        Had::Progress(key)
+    }
+}
+
+/// What a HAVE has brought about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::node) enum Had {
+    Nothing,
+    /// The window of this message may have moved.
+    Progress(MessageKey),
+    /// This message would have to be sent again from its start, which is not kept any more.
+    Gone(MessageKey),
+}

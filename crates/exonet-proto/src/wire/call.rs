@@ -1,0 +1,124 @@
+//! Calls: the frames between a caller and who serves it, and what the head of a message says of a call.
+//!
+//! A call goes by its number `s` alone, which comes from the caller's clock.
+
+use super::base::{self, relative};
+use super::cursor::{Put, Take};
+use super::frame::kind;
+use super::{Bases, Malformed, Tlvs, varint_len};
+use crate::Slot;
+
+/// Extension of a message's head: the message is a call. No value.
+const CALL: u64 = 1;
+/// Extension of a message's head: the message is the reply to a call. Value: its number, the status.
+const REPLY: u64 = 2;
+
+/// `REPLY(s, status, body)`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reply<'a> {
+    /// The call.
+    pub s: Slot,
+    /// Zero is success; the rest is for the application, but for what the node reserves.
+    pub status: u32,
+    /// What it was answered with.
+    pub body: &'a [u8],
+}
+
+impl<'a> Reply<'a> {
+    pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
+        let s = base::slot(input.varint()?, bases.receiver);
+        let status = status(input.varint()?)?;
+        Ok(Self { s, status, body: input.prefixed()? })
+    }
+
+    pub(super) fn put(&self, out: &mut Put<'_>, bases: Bases) -> Option<()> {
+        out.byte(kind::REPLY)?;
+        out.varint(relative(self.s.0, bases.receiver))?;
+        out.varint(u64::from(self.status))?;
+        out.length(self.body.len())?;
+        out.bytes(self.body)
+    }
+}
+
+/// Puts a frame that says nothing but which call.
+pub(super) fn put(out: &mut Put<'_>, kind: u8, s: Slot, base: u64) -> Option<()> {
+    out.byte(kind)?;
+    out.varint(relative(s.0, base))
+}
+
+fn status(value: u64) -> Result<u32, Malformed> {
+    u32::try_from(value).map_err(|_| Malformed::Number)
+}
+
+/// What a message is beside a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Role {
+    /// Nothing.
+    #[default]
+    Plain,
+    /// A call: its receiver owes a reply.
+    Call,
+    /// The reply to a call that its receiver has made. Absolute: a message has no bases.
+    Reply {
+        /// The call.
+        s: Slot,
+        /// As in [`Reply`].
+        status: u32,
+    },
+}
+
+impl Role {
+    /// Most bytes that [`Role::encode`] writes.
+    pub const MAX: usize = 19;
+
+    /// What the extensions of a head say.
+    ///
+    /// # Errors
+    /// [`Malformed::Length`] for a value that is too long, or both roles at once; [`Malformed::Truncated`] and
+    /// [`Malformed::Number`] for a value that says no call or no status.
+    pub fn of(extensions: Tlvs<'_>) -> Result<Self, Malformed> {
+        match (extensions.get(CALL), extensions.get(REPLY)) {
+            (None, None) => Ok(Self::Plain),
+            (Some(&[]), None) => Ok(Self::Call),
+            (None, Some(value)) => {
+                let mut rest = Take(value);
+                let (s, status) = (Slot(rest.varint()?), status(rest.varint()?)?);
+                if rest.is_empty() { Ok(Self::Reply { s, status }) } else { Err(Malformed::Length) }
+            }
+            _ => Err(Malformed::Length),
+        }
+    }
+
+    /// Bytes that it takes in a head, the length of the extensions included.
+    pub const fn encoded_len(&self) -> usize {
+        match self {
+            Self::Plain => 0,
+            Self::Call => 3,
+            Self::Reply { s, status } => 3 + varint_len(s.0) + varint_len(*status as u64),
+        }
+    }
+
+    /// Puts it to the front of `room`, as the extensions of a head with their length. False: there is no room.
+    pub fn encode(&self, room: &mut [u8]) -> bool {
+        self.put(&mut Put::new(room)).is_some()
+    }
+
+    fn put(&self, out: &mut Put<'_>) -> Option<()> {
+        match *self {
+            Self::Plain => Some(()),
+            Self::Call => {
+                out.length(2)?;
+                out.varint(CALL)?;
+                out.length(0)
+            }
+            Self::Reply { s, status } => {
+                let value = varint_len(s.0) + varint_len(u64::from(status));
+                out.length(2 + value)?;
+                out.varint(REPLY)?;
+                out.length(value)?;
+                out.varint(s.0)?;
+                out.varint(u64::from(status))
+            }
+        }
+    }
+}

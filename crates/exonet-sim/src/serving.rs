@@ -1,0 +1,79 @@
+//! An application that answers calls, in its own time.
+
+use core::time::Duration;
+use std::collections::BTreeMap;
+
+use exonet_proto::node::{CallId, Node};
+use exonet_proto::{Mono, Now};
+
+use crate::{Dice, Ledger, body};
+
+/// How an application serves.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Serving {
+    /// A call takes up to this.
+    pub within: Duration,
+    /// Probability that a call is never answered, until its server is told to drop it.
+    pub never: f64,
+    /// Probability that a call is dropped in place of an answer.
+    pub fails: f64,
+    /// Bytes of a reply, at least eight.
+    pub size: usize,
+}
+
+/// A call, and its number in the ledger.
+type Call = (CallId, u64);
+
+/// The calls that an application has.
+#[derive(Debug, Default)]
+pub(crate) struct Desk {
+    pub(crate) serving: Serving,
+    under_way: BTreeMap<(Mono, CallId), Call>,
+    stuck: Vec<Call>,
+}
+
+impl Desk {
+    /// A call has been taken.
+    pub(crate) fn take(&mut self, now: Now, call: CallId, number: u64, dice: &mut Dice) {
+        if dice.chance(self.serving.never) {
+            self.stuck.push((call, number));
+            return;
+        }
+        let most = u64::try_from(self.serving.within.as_nanos()).unwrap_or(u64::MAX);
+        let takes = if most == 0 { 0 } else { dice.below(most) };
+        self.under_way.insert((Mono(now.mono.0 + takes), call), (call, number));
+    }
+
+    /// When the next one is answered.
+    pub(crate) fn next(&self) -> Option<Mono> {
+        self.under_way.first_key_value().map(|((at, _), _)| *at)
+    }
+
+    /// Answers what is due.
+    pub(crate) fn answer(&mut self, now: Now, node: &mut Node, dice: &mut Dice, ledger: &mut Ledger) {
+        while self.next().is_some_and(|at| at <= now.mono)
+            && let Some((_, (call, number))) = self.under_way.pop_first()
+        {
+            if dice.chance(self.serving.fails) {
+                ledger.dropped(number);
+                node.drop_call(now, call);
+            } else {
+                node.reply(now, call, 0, body::reply(number, self.serving.size));
+            }
+        }
+    }
+
+    /// Drops what is never answered.
+    pub(crate) fn drop_stuck(&mut self, now: Now, node: &mut Node, ledger: &mut Ledger) {
+        for (call, number) in self.stuck.drain(..) {
+            ledger.dropped(number);
+            node.drop_call(now, call);
+        }
+    }
+
+    /// The process dies.
+    pub(crate) fn clear(&mut self) {
+        self.under_way.clear();
+        self.stuck.clear();
+    }
+}
