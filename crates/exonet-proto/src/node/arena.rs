@@ -38,17 +38,36 @@ impl Arena {
         *self = Self::default();
     }
 
-    /// Goes on with the block that has been full for longest if nobody holds a body of it any more, else with a new one.
+    /// Goes on with a full block of which nobody holds a body any more, else with a new one.
     fn renew(&mut self) {
         if self.block.try_reclaim(BLOCK) {
             return;
         }
-        let next =
-            self.used.front_mut().and_then(|used| used.try_reclaim(BLOCK).then(|| std::mem::take(used)));
-        if next.is_some() || self.used.len() >= USED {
-            self.used.pop_front();
+        let free = self.used.iter_mut().position(|used| used.try_reclaim(BLOCK));
+        let next = free.and_then(|at| self.used.remove(at)).unwrap_or_else(|| BytesMut::with_capacity(BLOCK));
+        let full = std::mem::replace(&mut self.block, next);
+        if full.capacity() > 0 {
+            self.used.push_back(full);
+            self.used.truncate(USED);
         }
-        let full = std::mem::replace(&mut self.block, next.unwrap_or_else(|| BytesMut::with_capacity(BLOCK)));
-        self.used.push_back(full);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_used_again_when_the_last_of_its_bodies_is_gone() {
+        let mut arena = Arena::default();
+        let place = |bytes: &Bytes| bytes.as_ptr() as usize;
+        let first: Vec<_> = (0..26).map(|i| arena.copy(&[i; 10_000])).collect();
+        let second: Vec<_> = (0..26).map(|i| arena.copy(&[i; 10_000])).collect();
+        assert!(first.iter().chain(&second).zip((0..26).chain(0..26)).all(|(body, i)| **body == [i; 10_000]));
+        let begins = place(&first[0]);
+        drop(first);
+        let third = arena.copy(&[7; 10_000]);
+        assert_eq!(place(&third), begins);
+        assert_eq!(second[25], [25; 10_000].as_slice(), "what is held stays");
     }
 }

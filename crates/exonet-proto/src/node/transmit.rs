@@ -239,13 +239,17 @@ impl Assembler<'_> {
         // A packet has no more room than there may be something for: all of it is zeroed before it is filled.
         let mut segment =
             usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
+        let full = segment;
         for _ in 0..segments {
             let before = buf.len();
             if before + segment > MAX_TRAIN {
                 break;
             }
             let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
-            let Some(made) = self.packet(peer, cap, before > 0 && cap == segment, buf) else { break };
+            let Some(made) = self.packet(peer, cap, (before > 0 && cap == segment).then_some(full), buf)
+            else {
+                break;
+            };
             let bytes = buf.len() - before;
             if before == 0 {
                 segment = bytes;
@@ -264,8 +268,15 @@ impl Assembler<'_> {
         Some(transmit(to, segment, buf.len()))
     }
 
-    /// One packet of at most `cap` bytes behind what is in `buf`. `pad`: it follows others of just that size.
-    fn packet(&mut self, peer: &mut Peer, cap: usize, pad: bool, buf: &mut Vec<u8>) -> Option<Made> {
+    /// One packet of at most `cap` bytes behind what is in `buf`. `full`: it follows others of just that size, in a train
+    /// that might have begun with one of `full` bytes: what would fit there begins the next train, and is not cut.
+    fn packet(
+        &mut self,
+        peer: &mut Peer,
+        cap: usize,
+        full: Option<usize>,
+        buf: &mut Vec<u8>,
+    ) -> Option<Made> {
         let purpose = self.purpose(peer, cap)?;
         let Peer { link, outbound, inbound, .. } = peer;
         let mut epoch = link.current.take()?;
@@ -283,7 +294,7 @@ impl Assembler<'_> {
                     fill.ping(Carried::Ping { cookie });
                 }
                 made.more = fill.replies(&mut inbound.server, pto);
-                made.more |= fill.messages(outbound, self.store, cap - OVERHEAD);
+                made.more |= fill.messages(outbound, self.store, full.unwrap_or(cap) - OVERHEAD);
             }
             let lonely =
                 purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
@@ -293,14 +304,14 @@ impl Assembler<'_> {
             }
             made.eliciting = fill.eliciting;
             let short = cap - OVERHEAD - fill.writer.len();
-            if pad && made.more && short > 0 && short <= cap / PAD_SHARE {
+            if full.is_some() && made.more && short > 0 && short <= cap / PAD_SHARE {
                 fill.writer.padding(short);
             }
         });
         let Some(bytes) = size else {
             epoch.sent.discard();
             link.current = Some(epoch);
-            if purpose == Purpose::Data {
+            if purpose == Purpose::Data && !made.more {
                 link.recovery.on_app_limited();
             }
             return None;
@@ -484,7 +495,8 @@ impl Filling<'_, '_> {
             let next = match carry.take() {
                 Some(piece) => Next::Piece(piece),
                 None => {
-                    let room = Room { left: self.writer.remaining(), empty, open: None };
+                    let room =
+                        Room { left: self.writer.remaining(), empty, bases: self.writer.bases(), open: None };
                     outbound.next(self.now, store, room)
                 }
             };
@@ -513,6 +525,7 @@ impl Filling<'_, '_> {
         empty: usize,
         (key, s, r): (MessageKey, Slot, Incarnation),
     ) -> Next {
+        let bases = self.writer.bases();
         let Some(mut frame) = self.writer.messages(r, s) else {
             outbound.on_lost(store, r, s, 1);
             return Next::PacketFull;
@@ -526,7 +539,7 @@ impl Filling<'_, '_> {
             };
             number = Slot(number.0 + 1);
             let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-            let mut room = Room { left: frame.remaining(), empty, open };
+            let mut room = Room { left: frame.remaining(), empty, bases, open };
             while let Some(letter) = outbound.follow(self.now, store, flow, room) {
                 if !push(&mut frame, letter) {
                     outbound.on_lost(store, r, number, 1);
@@ -534,7 +547,7 @@ impl Filling<'_, '_> {
                 }
                 number = Slot(number.0 + 1);
                 open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-                room = Room { left: frame.remaining(), empty, open };
+                room = Room { left: frame.remaining(), empty, bases, open };
             }
             match outbound.next(self.now, store, room) {
                 Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {

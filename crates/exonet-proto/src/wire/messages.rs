@@ -127,6 +127,11 @@ impl<'a> Iterator for Entries<'a> {
 impl ExactSizeIterator for Entries<'_> {}
 impl core::iter::FusedIterator for Entries<'_> {}
 
+/// Bytes of a MESSAGES frame that begins with `(r, s)`, its messages and their lengths aside.
+pub fn messages_overhead(bases: Bases, r: Incarnation, s: Slot) -> usize {
+    2 + varint_len(relative(r.0, bases.receiver)) + varint_len(relative(s.0, bases.sender))
+}
+
 /// Adds messages to a MESSAGES or an EARLY frame, each whole or not at all. The frame exists from the first one on, and is
 /// complete after each: there is nothing to finish, and a writer that is dropped unused leaves no trace.
 #[derive(Debug)]
