@@ -99,7 +99,7 @@ impl Driver {
                 return;
             }
             let flushed = self.shared.flush(SEND_BURST);
-            self.prepare_sleep();
+            self.prepare_sleep(flushed);
             if more || flushed == Flushed::More {
                 tokio::task::yield_now().await;
             } else {
@@ -133,15 +133,15 @@ impl Driver {
     /// Takes what the socket has. True: it may have more.
     fn receive(&mut self) -> bool {
         for round in 0..RECEIVE_BURST {
-            match self.inbox.fill(&self.socket) {
-                Ok(()) => {}
+            let more = match self.inbox.fill(&self.socket) {
+                Ok(more) => more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) => {
                     // What an ICMP message says of an earlier datagram, which anyone could have sent.
                     tracing::debug!(%error, "receiving");
                     continue;
                 }
-            }
+            };
             if round > 0 {
                 // What the round before brought about: under load nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
@@ -159,6 +159,9 @@ impl Driver {
             todo.driver = false;
             self.shared.see_to(todo);
             self.wakes.drain(..).for_each(Waker::wake);
+            if !more {
+                return false;
+            }
         }
         true
     }
@@ -210,14 +213,16 @@ impl Driver {
     }
 
     /// Sets the alarm, and sees to it that nothing is slept over.
-    fn prepare_sleep(&mut self) {
+    fn prepare_sleep(&mut self, flushed: Flushed) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             let next = engine.core.poll_timeout().unwrap_or(Mono::NEVER).min(report.wake_at(happened));
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
-            waits || engine.phase >= Phase::Stopped
+            // Who made work while this task was awake has not told it.
+            let ready = flushed == Flushed::Empty && engine.core.has_ready();
+            waits || ready || engine.phase >= Phase::Stopped
         });
         todo.driver = work;
         self.shared.see_to(todo);

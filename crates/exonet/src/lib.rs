@@ -99,9 +99,9 @@ pub use error::{
 pub use message::Message;
 pub use node::Node;
 pub use peer_addr::{PeerAddr, PeerAddrError};
-pub use receipt::Receipt;
-pub use receipts::Settled;
-pub use receive::{Delivery, Received};
+pub use receipt::{BatchReceipt, Receipt};
+pub use receipts::{Settled, Tally};
+pub use receive::{Batch, Delivery, Received};
 pub use send::{BodyWriter, Permit};
 pub use serve::{Handler, Request, Serve, Serving};
 pub use status::{Answer, Failure, ReplyStatus};

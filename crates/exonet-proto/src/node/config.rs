@@ -1,5 +1,6 @@
 //! What a node may do and hold: every cap of the core in one place.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
@@ -138,6 +139,9 @@ pub struct Config {
     pub initial_rtt: Duration,
     /// The largest UDP payload tried on a path: 1,200 to 65,000. Default 1,452, which fits Ethernet with IPv6.
     pub max_datagram: u16,
+    /// The same on a path to a loopback address, where nothing but the system bounds it. Never below `max_datagram`.
+    /// Default 65,000.
+    pub max_loopback_datagram: u16,
     /// Which congestion controller.
     pub congestion: CongestionChoice,
     /// Whether packets with nothing behind them are copied on paths that lose, and how much that may cost. Default: a
@@ -158,6 +162,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// The largest datagram that this node takes, wherever it comes from.
+    pub(super) fn largest_datagram(&self) -> u16 {
+        self.max_datagram.max(self.max_loopback_datagram)
+    }
+
+    /// The largest datagram to try on the path to `remote`.
+    pub(super) fn datagrams_to(&self, remote: IpAddr) -> u16 {
+        if remote.to_canonical().is_loopback() { self.largest_datagram() } else { self.max_datagram }
+    }
+
     /// The defaults under `policy`.
     pub fn new(policy: Policy) -> Self {
         Self {
@@ -172,6 +186,7 @@ impl Config {
             keepalive: None,
             initial_rtt: Duration::from_millis(100),
             max_datagram: 1_452,
+            max_loopback_datagram: 65_000,
             congestion: CongestionChoice::default(),
             hedging: Hedging::default(),
             early: true,

@@ -70,7 +70,7 @@ impl Node {
             max_ack_delay: self.config.max_ack_delay,
             boot_id: self.boot_id,
             time: now.wall,
-            max_datagram: u64::from(self.config.max_datagram),
+            max_datagram: u64::from(self.config.largest_datagram()),
             pool_window: limits.pool_window(),
             body_window: limits.body_window(),
             max_bodies: limits.bodies as u64,
@@ -157,11 +157,13 @@ impl Node {
             self.abort_opening(place);
             return None;
         }
+        if peer.link.opening.as_ref().is_none_or(|opening| !opening.is_due(now.mono)) {
+            return None;
+        }
         let active = peer.link.proven().map(|path| path.remote);
         let mut targets: Vec<SocketAddr> = active.into_iter().collect();
         targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
-        let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
-        let (remote, data) = opening.emit(now.mono, &targets, jitter)?;
+        let (remote, data) = peer.link.opening.as_mut()?.emit(now.mono, &targets, jitter)?;
         buf.extend_from_slice(data);
         peer.link.spoke(now.mono);
         Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })

@@ -71,6 +71,9 @@ pub(super) struct Link {
     pub(super) used_at: Mono,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
+    /// The peer takes no larger datagrams.
+    peer_takes: u16,
+    /// The largest datagram that is tried on the path.
     datagram_cap: u16,
 }
 
@@ -103,24 +106,32 @@ impl Link {
             used_at: now,
             packets_sent: 0,
             packets_lost: 0,
+            peer_takes: u16::MAX,
             datagram_cap: config.max_datagram,
         }
     }
 
     /// The peer is on a path of which nothing is known.
     pub(super) fn on_path_change(&mut self, now: Mono, config: &Config) {
+        self.datagram_cap = self.largest_datagram(config);
         self.recovery.on_path_change(now, self.datagram_cap, controller(config));
     }
 
     /// The peer takes datagrams of at most this size. `fresh`: nothing is known of the path yet.
     pub(super) fn cap_datagrams(&mut self, now: Mono, config: &Config, peer: u64, fresh: bool) {
-        let cap = config.max_datagram.min(u16::try_from(peer).unwrap_or(u16::MAX)).max(BASE);
+        self.peer_takes = u16::try_from(peer).unwrap_or(u16::MAX);
+        let cap = self.largest_datagram(config);
         if cap != self.datagram_cap || fresh {
             self.datagram_cap = cap;
             if cap < self.recovery.datagram_size() || !self.recovery.rtt().is_measured() {
                 self.on_path_change(now, config);
             }
         }
+    }
+
+    fn largest_datagram(&self, config: &Config) -> u16 {
+        let remote = self.roaming.as_ref().map(|roaming| roaming.active().addr().remote.ip());
+        remote.map_or(config.max_datagram, |ip| config.datagrams_to(ip)).min(self.peer_takes).max(BASE)
     }
 
     pub(super) fn is_connected(&self) -> bool {

@@ -31,6 +31,7 @@ mod outbound;
 mod peer;
 mod piece;
 mod receive;
+mod run;
 mod stamping;
 mod stats;
 #[cfg(test)]
@@ -49,4 +50,5 @@ pub use event::{
     MessageKey, OpenMessage, Outcome, Outgoing, Priority, ReplyBody, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};
+pub use run::IncomingRun;
 pub use stats::{PeerStats, Stats};

@@ -235,6 +235,11 @@ impl Node {
         !self.stopped && self.clock.limit().0 > self.clock.b().0.min(self.clock.ck())
     }
 
+    /// Whether [`Node::poll_transmit`] may have something to say.
+    pub fn has_ready(&self) -> bool {
+        self.may_speak() && !(self.ready.is_empty() && self.loose.is_empty())
+    }
+
     // --- time ---
 
     /// The next time at which [`Node::handle_timeout`] is due.
@@ -417,7 +422,9 @@ impl Node {
         };
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
-        peer.inbound.drop_if_passed(now.mono);
+        if peer.inbound.drop_if_passed(now.mono) && self.inbox.is_empty() {
+            self.arena.rest();
+        }
         self.account(index);
     }
 

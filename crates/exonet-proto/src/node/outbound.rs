@@ -11,10 +11,10 @@ pub(super) use fate::Had;
 
 use super::calls::Caller;
 use super::event::MessageKey;
-use super::piece::{Next, Piece, Room};
+use super::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Source, Store};
+use crate::message::{Flow, Fragments, HEAD_ROOM, Letter, POOLED, SendQueue, Source, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -203,6 +203,12 @@ impl Outbound {
             || self.has_bound_front()
     }
 
+    /// Bytes that all open messages and their frames could take in a packet.
+    pub(super) fn most(&self) -> usize {
+        let frames = self.letters.saturating_mul(HEAD_ROOM + WHOLE_OVERHEAD);
+        usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(frames)
+    }
+
     /// Messages are queued or in doubt.
     pub(super) const fn has_messages(&self) -> bool {
         self.letters > 0
@@ -294,11 +300,7 @@ impl Outbound {
                 if !room.takes_whole(letter.wire_len(), s, r) {
                     return Next::PacketFull;
                 }
-                let len = letter.wire_len();
-                self.bind(now, key, letter);
-                self.queue.pop(flow);
-                letter.queued = false;
-                self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
+                self.send_whole(now, flow, key, letter);
                 return Next::Piece(Piece::Whole { key, s, r });
             }
             match self.cut_new(now, key, letter, room) {
@@ -315,6 +317,39 @@ impl Outbound {
                 }
             }
         }
+    }
+
+    fn send_whole(&mut self, now: Mono, flow: Flow, key: MessageKey, letter: &mut Letter) {
+        self.bind(now, key, letter);
+        self.queue.pop(flow);
+        letter.queued = false;
+        self.queue.charge(flow, usize::try_from(letter.wire_len()).unwrap_or(usize::MAX));
+    }
+
+    /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
+    /// and under the next number, and there is nothing else to choose from.
+    pub(super) fn follow<'a>(
+        &mut self,
+        now: Mono,
+        store: &'a mut Store,
+        flow: Flow,
+        room: Room,
+    ) -> Option<&'a Letter> {
+        let (r, s) = room.open?;
+        if !self.lost.is_empty() || !self.queue.goes_on(flow) {
+            return None;
+        }
+        let key = self.queue.front(flow)?;
+        let left = self.credit_left();
+        let letter = store.get_mut(key)?;
+        let len = letter.wire_len();
+        let whole = letter.bound.is_none() && letter.fragments.is_none() && len <= left && !letter.is_large();
+        let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
+        if !whole || !open || !room.takes_whole(len, s, r) {
+            return None;
+        }
+        self.send_whole(now, flow, key, letter);
+        Some(letter)
     }
 
     /// Large messages of one flow take turns; what is sent in full leaves the queue.
@@ -604,6 +639,7 @@ impl Outbound {
             self.ask_at = Mono::NEVER;
             self.probe_at = Mono::NEVER;
             self.lost.clear();
+            self.queue.shrink();
         }
     }
 

@@ -57,7 +57,7 @@ pub use datagram::{
 pub use error::Malformed;
 pub use frame::{Ask, Fragment, Frame, Frames};
 pub use head::{Head, MAX_TAG, Priority};
-pub use messages::{Early, Entries, MAX_ENTRIES, Messages, MessagesWriter};
+pub use messages::{Early, Entries, MAX_ENTRIES, Messages, MessagesWriter, messages_overhead, split_entry};
 pub use number::expand;
 pub use params::Params;
 pub use ranges::Ranges;

@@ -87,7 +87,10 @@ impl Recovery {
     /// [`mtu_probe`](crate::channel::PacketInfo::mtu_probe).
     pub fn mtu_probe(&mut self, now: Mono) -> Option<u16> {
         let calm = !self.config.reliable && self.pto.count() == 0 && self.rtt.is_measured();
-        let room = self.congestion.window().saturating_sub(self.in_flight);
-        if calm { self.mtu.probe(now).filter(|size| u64::from(*size) <= room) } else { None }
+        let window = self.congestion.window();
+        let room = window.saturating_sub(self.in_flight);
+        // A full window has no room for a large one, ever: a small part of it may be exceeded once.
+        let fits = |size: &u16| u64::from(*size) <= room.max(window / 8);
+        if calm { self.mtu.probe(now).filter(fits) } else { None }
     }
 }

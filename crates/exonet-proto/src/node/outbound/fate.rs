@@ -21,12 +21,19 @@ impl Outbound {
         n: u64,
         wait: Duration,
     ) {
-        for number in s.0..s.0.saturating_add(n) {
-            if let Some(letter) = self.letter_of(store, Slot(number), r) {
+        let run = s.0..s.0.saturating_add(n);
+        self.lost.remove_range(run.clone());
+        // What a STATE has settled meanwhile, mostly all, is passed over at once.
+        let Some(sender) = self.sender.as_ref() else { return };
+        let mut waits = false;
+        for (_, key) in sender.tokens_in(run, r) {
+            if let Some(letter) = store.get_mut(*key) {
                 letter.acked = true;
-                self.arm_probe(now, wait);
+                waits = true;
             }
-            self.lost.remove(number);
+        }
+        if waits {
+            self.arm_probe(now, wait);
         }
     }
 
