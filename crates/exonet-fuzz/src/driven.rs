@@ -36,7 +36,6 @@ pub(crate) fn config(policy: Policy) -> Config {
         half_open: 4,
         half_open_per_prefix: 3,
         openings_per_second: 50,
-        strays: 2,
         queued_messages: 32,
         queued_bytes: 1 << 18,
         message: 1 << 20,
