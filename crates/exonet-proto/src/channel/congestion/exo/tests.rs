@@ -127,7 +127,7 @@ fn start_up_doubles_until_the_rate_grows_no_more() {
 fn start_up_ends_with_a_queue_even_if_the_application_limits_it() {
     let mut flow = Flow::new();
     flow.trip(TRIP);
-    flow.trip(Trip { rate: 4.0 * RATE, queue: 0.06, app_limited: true, ..TRIP });
+    flow.trip(Trip { rate: 4.0 * RATE, queue: 0.06, app_limited: true, in_flight: 5.0 * PIPE, ..TRIP });
     assert!(matches!(flow.exo.phase, Phase::Drain));
 }
 
@@ -216,7 +216,8 @@ fn random_loss_is_made_up_for() {
         let tag = flow.exo.tag_for_next_packet();
         let tag = [Tag::Cruise, Tag::Up, Tag::Down][usize::from(tag)];
         flow.lose(9, tag);
-        flow.trip(Trip { rate: 0.9 * RATE, in_flight: 0.8 * PIPE, ..TRIP });
+        let in_flight = if tag == Tag::Up { 1.3 * PIPE } else { 0.8 * PIPE };
+        flow.trip(Trip { rate: 0.9 * RATE, in_flight, ..TRIP });
     }
     assert!((0.07..0.12).contains(&flow.exo.baseline.random()), "{}", flow.exo.baseline.random());
     assert!(flow.rate() > 0.97 * RATE, "{}", flow.rate());
