@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::time::Duration;
 
 use crate::client::{Client, Clock};
 use crate::target::{Failure, Target};
@@ -48,7 +49,7 @@ pub(crate) fn run(target: &Target, clients: u64, at_once: usize, per_second: u32
             for client in open.values_mut() {
                 client.speak(now, &mut buffer, |datagram| drop(socket.send_to(datagram, target.address)));
             }
-            std::thread::yield_now();
+            std::thread::sleep(Duration::from_micros(50));
         }
     }
     println!("{datagrams}");
