@@ -185,8 +185,11 @@ fn queue() -> Result<bool> {
 
 fn loss(what: &str, model: Loss, length: f64) -> Result<bool> {
     const PACKETS: u32 = 80_000;
-    let pair = pair(200.0, Duration::from_millis(10), model)?;
-    let arrived = stream(&pair, PACKETS, 180.0)?;
+    // The line is always busy, and its queue holds all.
+    let forward = Shape { queue: 1 << 30, ..Shape::new(150.0, Duration::from_millis(10), model) };
+    let back = Shape::new(150.0, Duration::from_millis(10), Loss::None);
+    let pair = Pair::new(Some([forward, back]), 1)?;
+    let arrived = stream(&pair, PACKETS, 200.0)?;
     let mut there = vec![false; PACKETS as usize];
     for number in &arrived.numbers {
         if let Some(there) = there.get_mut(*number as usize) {

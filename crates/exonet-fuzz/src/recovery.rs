@@ -202,7 +202,7 @@ impl Bench {
         assert!(self.recovery.mtu_probe(self.now).is_none_or(|probe| probe > size));
         assert!(self.recovery.congestion().window() > 0);
         for sent in &self.sent {
-            assert!(sent.oldest().all(|item| self.items[item] == Item::UnderWay));
+            assert!(sent.outstanding().flatten().all(|item| self.items[item] == Item::UnderWay));
         }
     }
 }

@@ -9,6 +9,7 @@ mod body;
 mod calls;
 mod check;
 mod clock;
+pub mod course;
 mod coverage;
 mod dice;
 mod disk;

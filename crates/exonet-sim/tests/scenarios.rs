@@ -108,6 +108,13 @@ fn calls() {
     }
 }
 
+/// Large replies are forgotten while they leave, and an older one is open that comes in the end: the frontier moves on
+/// by its delivery, and the peer, which holds parts of the others, has to be told.
+#[test]
+fn what_was_given_up_behind_an_older_message_makes_room() {
+    sound(Profile::Calls, 5_230..5_231);
+}
+
 /// Every call has its reply.
 #[test]
 fn calm() {

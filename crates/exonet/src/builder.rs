@@ -132,7 +132,7 @@ impl Builder {
         let clock = Clock::start();
         let now = clock.now();
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
-        let (queue_limit, max_datagram) = (self.config.limits.queued_messages, self.config.max_datagram);
+        let queue_limit = self.config.limits.queued_messages;
         // What nobody serves is refused by the engine.
         let config = Config { serves: true, ..self.config };
         let core = Core::new(config, key, boot, seed, now);
@@ -141,7 +141,7 @@ impl Builder {
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
-        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), max_datagram));
+        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket)));
         let driver = Driver::new(Arc::clone(&shared), socket, self.question, store, self.trace)
             .map_err(BuildError::Timer)?;
         runtime.spawn(driver.run());

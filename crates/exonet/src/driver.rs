@@ -114,7 +114,7 @@ impl Driver {
             if flushed == Flushed::Empty {
                 flushed = self.open();
             }
-            self.prepare_sleep();
+            self.prepare_sleep(flushed);
             if more || flushed == Flushed::More || !self.openings.is_empty() {
                 tokio::task::yield_now().await;
             } else {
@@ -148,16 +148,16 @@ impl Driver {
     /// Takes what the socket has. True: it may have more.
     fn receive(&mut self) -> bool {
         for round in 0..RECEIVE_BURST {
-            match self.inbox.fill(&self.socket) {
-                Ok(()) => {}
+            let more = match self.inbox.fill(&self.socket) {
+                Ok(more) => more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) => {
                     // What an ICMP message says of an earlier datagram, which anyone could have sent.
                     tracing::debug!(%error, "receiving");
                     continue;
                 }
-            }
-            if round > 0 {
+            };
+            if round > 0 && self.busy {
                 // What the round before brought about: under load nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
             }
@@ -173,6 +173,9 @@ impl Driver {
                 }
             });
             self.happened = true;
+            if !more {
+                return false;
+            }
         }
         true
     }
@@ -250,14 +253,16 @@ impl Driver {
     }
 
     /// Sets the alarm, and sees to it that nothing is slept over.
-    fn prepare_sleep(&mut self) {
+    fn prepare_sleep(&mut self, flushed: Flushed) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             let next = engine.core.poll_timeout().unwrap_or(Mono::NEVER).min(report.wake_at(happened));
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
-            waits || engine.phase >= Phase::Stopped
+            // Who made work while this task was awake has not told it.
+            let ready = flushed == Flushed::Empty && engine.core.has_ready();
+            waits || ready || engine.phase >= Phase::Stopped
         });
         todo.driver = work;
         self.shared.see_to(todo);

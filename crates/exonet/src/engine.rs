@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    Batch, BodyRead, BodyWrite, DeliveryKey, Event, Incoming, MessageKey, Node as Core, OpenMessage, Outcome,
-    Outgoing, SendError as CoreError, Status, Transmit,
+    Batch, BodyRead, BodyWrite, DeliveryKey, Event, Incoming, IncomingRun, MessageKey, Node as Core,
+    OpenMessage, Outcome, Outgoing, SendError as CoreError, Status, Transmit,
 };
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
@@ -86,6 +86,11 @@ impl Engine {
             next_ping: 0,
             oldest: u64::MAX,
         }
+    }
+
+    /// The driver is at work: before it sleeps, it looks at everything.
+    pub(crate) fn is_driven(&self) -> bool {
+        self.armed == Mono(0)
     }
 
     /// Takes what the core has to say. `wakes` are woken by the caller when the lock is free again.
@@ -186,28 +191,35 @@ impl Engine {
         self.queue(now, peer, hints, outgoing, stream)
     }
 
-    /// Queues messages while there is room. Full only if that is none.
+    /// Queues messages of a batch while there is room.
     pub(crate) fn send_many<I: Iterator<Item = crate::Message>>(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
         messages: &mut core::iter::Peekable<I>,
-        mut queued: impl FnMut(SlotIndex),
+        batch: SlotIndex,
     ) -> Result<(), CoreError> {
-        let mut any = false;
-        while messages.peek().is_some() {
-            if self.phase == Phase::Open && any && !self.room.has(&mut self.core, &peer) {
-                return Ok(());
-            }
-            if self.phase == Phase::Open && !self.room.has(&mut self.core, &peer) {
-                return Err(CoreError::Full);
-            }
-            let (slot, _) = self.send(now, peer, hints, &mut messages.next(), None)?;
-            queued(slot);
-            any = true;
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
         }
-        Ok(())
+        if messages.peek().is_none() {
+            return Ok(());
+        }
+        let room = self.room.left(&mut self.core, &peer);
+        if room == 0 {
+            return Err(CoreError::Full);
+        }
+        let mut outgoing = messages.by_ref().take(room).map(|message| message.into_outgoing(now.mono));
+        let receipts = &mut self.receipts;
+        let sent = self.core.send_each(now, peer, hints, &mut outgoing, |key| receipts.add(batch, key));
+        self.room.serve(&mut self.core, &peer);
+        match sent {
+            Err(CoreError::Full) if messages.peek().is_none() => Ok(()),
+            // What others have been promised is no room.
+            Ok(()) if messages.peek().is_some() => Err(CoreError::Full),
+            sent => sent,
+        }
     }
 
     fn queue(
@@ -346,6 +358,18 @@ impl Engine {
             return None;
         }
         if guarded { self.core.accept(now) } else { self.core.recv(now) }
+    }
+
+    /// At most `most` messages at once, as many as wait.
+    pub(crate) fn take_many(&mut self, now: Now, most: usize, runs: &mut Vec<IncomingRun>) {
+        let mut left = most;
+        while left > 0
+            && self.phase != Phase::Broken
+            && let Some(run) = self.core.recv_run(now, left)
+        {
+            left -= run.len();
+            runs.push(run);
+        }
     }
 
     /// The next datagrams to send.

@@ -28,6 +28,8 @@
 //! # }
 //! ```
 //!
+//! A [call](Node::call) is a message that is answered: it runs at most once, at whoever [serves](Node::serve) its method.
+//!
 //! # What the outcomes mean
 //!
 //! | Outcome | Means |
@@ -35,6 +37,9 @@
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
 //! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
+//!
+//! A call ends with its [`Reply`], or with a [`CallError`] of the same kinds; [`CallError::has_not_run`] says whether it
+//! may safely be made again.
 //!
 //! # What survives what
 //!
@@ -45,9 +50,9 @@
 //!
 //! # Contract of the async calls
 //!
-//! [`Node::send`], [`Node::reserve`], [`Node::recv`], [`Node::accept`] and [`Receipt::outcome`] are cancel-safe: a
-//! future that is dropped before it is ready has done nothing. Dropping a receipt does not cancel its message;
-//! dropping the last [`Node`] settles every receipt. Any number of tasks may send and receive on one node.
+//! [`Node::send`], [`Node::reserve`], [`Node::recv`], [`Node::accept`], [`Call::start`] and [`Receipt::outcome`] are
+//! cancel-safe: a future that is dropped before it is ready has done nothing. Dropping a receipt does not cancel its
+//! message, dropping a [`PendingCall`] gives its call up; dropping the last [`Node`] settles every receipt. Any number of tasks may send and receive on one node.
 //! Nothing is queued without bound: senders wait for room, receivers grant as much as they hold.
 #![deny(missing_docs)]
 
@@ -78,8 +83,12 @@ mod socket;
 pub mod state;
 mod status;
 mod timer;
+#[cfg(feature = "tower")]
+mod tower;
 mod trace;
 mod turn;
+#[cfg(feature = "serde")]
+mod typed;
 
 pub use allow::{Allow, Question};
 pub use body::Body;
@@ -91,12 +100,16 @@ pub use error::{
 pub use message::Message;
 pub use node::Node;
 pub use peer_addr::{PeerAddr, PeerAddrError};
-pub use receipt::Receipt;
-pub use receipts::Settled;
-pub use receive::{Delivery, Received};
+pub use receipt::{BatchReceipt, Receipt};
+pub use receipts::{Settled, Tally};
+pub use receive::{Batch, Delivery, Received};
 pub use send::{BodyWriter, Permit};
 pub use serve::{Handler, Request, Serve, Serving};
 pub use status::{Answer, Failure, ReplyStatus};
+#[cfg(feature = "tower")]
+pub use tower::{CallService, ServiceHandler};
+#[cfg(feature = "serde")]
+pub use typed::{TypedCall, TypedError};
 
 pub use exonet_proto::crypto::SecretKey;
 pub use exonet_proto::node::{

@@ -18,8 +18,8 @@ use crate::error::{Closed, Deadline, SendError, SendFromError};
 use crate::line::wait_for_room;
 use crate::message::Message;
 use crate::peer_addr::PeerAddr;
-use crate::receipt::Receipt;
-use crate::receive::{Delivery, Received};
+use crate::receipt::{BatchReceipt, Receipt};
+use crate::receive::{Batch, Delivery, Received};
 use crate::send::{BodyWriter, Permit};
 use crate::shared::Shared;
 use crate::socket::Socket;
@@ -113,10 +113,11 @@ impl Node {
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Sends several messages under one lock and in as few packets as they fit into, waiting for room as often as needed.
+    /// Sends several messages under one lock, in as few packets as they fit into and with one receipt, waiting for room
+    /// as often as needed. Many times as fast as [`Self::send`] for small messages.
     ///
     /// Not cancel-safe: dropped early, some may have been queued. If one is refused, those before it have been sent:
-    /// their receipts come back with the error.
+    /// their receipt comes back with the error.
     ///
     /// # Errors
     /// What refused the first message that was not sent.
@@ -124,28 +125,22 @@ impl Node {
         &self,
         to: &PeerAddr,
         messages: impl IntoIterator<Item = M>,
-    ) -> Result<Vec<Receipt>, (Vec<Receipt>, SendError)> {
+    ) -> Result<BatchReceipt, (BatchReceipt, SendError)> {
         let shared = self.shared();
-        let mut receipts = Vec::new();
+        let receipt = BatchReceipt::new(Arc::clone(shared));
         let hints = match shared.names.resolve(shared.clock(), to).await {
             Ok(hints) => hints,
-            Err(error) => return Err((receipts, error)),
+            Err(error) => return Err((receipt, error)),
         };
         let mut messages = messages.into_iter().map(Into::into).peekable();
-        while messages.peek().is_some() {
-            tokio::task::coop::consume_budget().await;
-            let queue = || {
-                shared.step(|engine, now| {
-                    engine.send_many(now, to.id, &hints, &mut messages, |slot| {
-                        receipts.push(Receipt::new(Arc::clone(shared), slot));
-                    })
-                })
-            };
-            if let Err(error) = wait_for_room(shared, to.id, queue).await {
-                return Err((receipts, error));
-            }
+        // A tight loop of sends must let the driver run on the same thread.
+        tokio::task::coop::consume_budget().await;
+        let queue =
+            || shared.step(|engine, now| engine.send_many(now, to.id, &hints, &mut messages, receipt.slot()));
+        match wait_for_room(shared, to.id, queue).await {
+            Ok(()) => Ok(receipt),
+            Err(error) => Err((receipt, error)),
         }
-        Ok(receipts)
     }
 
     /// Waits for a place in the peer's queue, to be used by [`Permit::send`] without waiting.
@@ -223,23 +218,27 @@ impl Node {
         Some(Received::new(shared, incoming, true))
     }
 
-    /// Up to `most` messages under one lock: waits for the first, then takes what is there.
+    /// Up to `most` messages under one lock: waits for the first, then takes what is there. Many times as fast as
+    /// [`Self::recv`] for small messages.
     ///
     /// Cancel-safe, as [`Self::recv`].
     ///
     /// # Errors
     /// [`Closed`], when the node is closed and nothing waits.
-    pub async fn recv_batch(&self, most: usize) -> Result<Vec<Received>, Closed> {
+    pub async fn recv_batch(&self, most: usize) -> Result<Batch, Closed> {
         let shared = self.shared();
-        let mut batch = Vec::new();
-        if most == 0 {
-            return Ok(batch);
+        tokio::task::coop::consume_budget().await;
+        let mut runs = Vec::new();
+        loop {
+            // Made before the look, so that no wake-up is missed between the look and the wait.
+            let readable = shared.readable.notified();
+            shared.take_many(most, &mut runs)?;
+            if !runs.is_empty() || most == 0 {
+                break;
+            }
+            readable.await;
         }
-        batch.push(Received::new(shared, self.next(false).await?, true));
-        shared.take_more(most - 1, |incoming| {
-            batch.push(Received::new(shared, incoming, true));
-        });
-        Ok(batch)
+        Ok(Batch::new(Arc::clone(shared), runs))
     }
 
     /// The next message, under a guard: delivered by [`Delivery::done`], handed out again otherwise.

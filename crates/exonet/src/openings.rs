@@ -17,7 +17,7 @@ use exonet_proto::node::{Arrival, Prefix};
 use exonet_proto::wire;
 
 /// Of the time while channels keep the driver busy, openings have one part in so many.
-const SHARE: u32 = 16;
+const SHARE: u32 = 32;
 
 /// Openings are worked on for this long at once; one begun is finished. What comes meanwhile waits as long.
 const BITE: Duration = Duration::from_micros(250);

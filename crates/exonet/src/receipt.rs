@@ -6,10 +6,11 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
-use exonet_proto::MessageId;
-use exonet_proto::node::{CancelError, Outcome, Status};
+use exonet_proto::node::{CancelError, MessageKey, Outcome, Status};
+use exonet_proto::{MessageId, Now};
 
-use crate::receipts::{Settled, SlotIndex};
+use crate::engine::Engine;
+use crate::receipts::{Settled, SlotIndex, Tally};
 use crate::shared::Shared;
 
 /// What `send` gives: tells where the message stands, and in the end what became of it.
@@ -120,5 +121,95 @@ impl Drop for Receipt {
 impl fmt::Debug for Receipt {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Receipt").field("status", &self.status()).finish_non_exhaustive()
+    }
+}
+
+/// What [`send_batch`](crate::Node::send_batch) gives: counts what became of the messages of a batch.
+///
+/// Each of them ends in exactly one outcome, whatever happens. Dropping it neither cancels a message nor hurries it.
+#[must_use = "it says what became of the messages; drop it only if that does not matter"]
+pub struct BatchReceipt {
+    shared: Arc<Shared>,
+    slot: SlotIndex,
+}
+
+impl BatchReceipt {
+    pub(crate) fn new(shared: Arc<Shared>) -> Self {
+        let slot = shared.amend(|engine| engine.receipts.open_batch());
+        Self { shared, slot }
+    }
+
+    pub(crate) const fn slot(&self) -> SlotIndex {
+        self.slot
+    }
+
+    /// How many messages have been queued.
+    pub fn len(&self) -> u64 {
+        let (tally, open) = self.shared.look(|engine| engine.receipts.tally(self.slot));
+        tally.settled() + open
+    }
+
+    /// Whether there were none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// What became of the messages that are settled by now.
+    pub fn tally(&self) -> Tally {
+        self.shared.look(|engine| engine.receipts.tally(self.slot)).0
+    }
+
+    /// Waits until every message is settled. Cancel-safe; the same answer every time.
+    pub async fn outcomes(&mut self) -> Tally {
+        poll_fn(|cx| self.poll_tally(cx)).await
+    }
+
+    /// Withdraws the messages that have not left. Gives how many: their outcome is [`Outcome::Cancelled`], certainly
+    /// never delivered.
+    pub fn cancel(&self) -> u64 {
+        self.each_open(|engine, now, key| u64::from(engine.core.cancel(now, key).is_ok()))
+    }
+
+    /// Gives the messages up that are open: Unknown now, or Cancelled if they never left.
+    pub fn abandon(&self) {
+        self.each_open(|engine, now, key| {
+            engine.core.abandon(now, key);
+            0
+        });
+    }
+
+    fn each_open(&self, mut f: impl FnMut(&mut Engine, Now, MessageKey) -> u64) -> u64 {
+        self.shared.step(|engine, now| {
+            let open = engine.receipts.keys_of(self.slot);
+            open.into_iter().map(|key| f(engine, now, key)).sum()
+        })
+    }
+
+    fn poll_tally(&mut self, cx: &Context<'_>) -> Poll<Tally> {
+        let mut replaced = None;
+        let polled = self.shared.amend(|engine| engine.receipts.poll_batch(self.slot, cx, &mut replaced));
+        drop(replaced);
+        polled
+    }
+}
+
+impl Future for BatchReceipt {
+    type Output = Tally;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Tally> {
+        self.get_mut().poll_tally(cx)
+    }
+}
+
+impl Drop for BatchReceipt {
+    fn drop(&mut self) {
+        let waker = self.shared.amend(|engine| engine.receipts.forget(self.slot));
+        drop(waker);
+    }
+}
+
+impl fmt::Debug for BatchReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BatchReceipt").field("tally", &self.tally()).finish_non_exhaustive()
     }
 }

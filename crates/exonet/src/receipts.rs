@@ -20,6 +20,39 @@ pub struct Settled {
     pub late: bool,
 }
 
+/// How many messages of a batch have ended how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Tally {
+    /// [`Outcome::Delivered`].
+    pub delivered: u64,
+    /// [`Outcome::Expired`].
+    pub expired: u64,
+    /// [`Outcome::Cancelled`].
+    pub cancelled: u64,
+    /// [`Outcome::Unknown`].
+    pub unknown: u64,
+    /// Of all these, those whose deadline passed before.
+    pub late: u64,
+}
+
+impl Tally {
+    /// Messages that are settled.
+    pub const fn settled(&self) -> u64 {
+        self.delivered + self.expired + self.cancelled + self.unknown
+    }
+
+    fn count(&mut self, settled: &Settled) {
+        *match settled.outcome {
+            Outcome::Delivered => &mut self.delivered,
+            Outcome::Expired => &mut self.expired,
+            Outcome::Cancelled => &mut self.cancelled,
+            Outcome::Unknown => &mut self.unknown,
+        } += 1;
+        self.late += u64::from(settled.late);
+    }
+}
+
 /// Place of a receipt in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotIndex(usize);
@@ -28,6 +61,24 @@ enum State {
     Free,
     Open { key: MessageKey, epoch: u64, waker: Option<Waker> },
     Settled(Settled),
+    Batch(Batch),
+}
+
+/// Messages that share a receipt.
+#[derive(Default)]
+struct Batch {
+    open: u64,
+    /// Of the first that is open.
+    epoch: u64,
+    tally: Tally,
+    waker: Option<Waker>,
+}
+
+/// Which receipt an open message has.
+#[derive(Clone, Copy)]
+struct Entry {
+    key: MessageKey,
+    slot: usize,
 }
 
 struct Slot {
@@ -39,9 +90,11 @@ struct Slot {
 pub(crate) struct Receipts {
     slots: Vec<Slot>,
     free: Vec<usize>,
-    /// From the core's index to a slot.
-    by_key: Vec<usize>,
-    /// Open messages by the flush before which they were sent; empty ones are absent.
+    /// By the core's index.
+    by_key: Vec<Option<Entry>>,
+    /// Open messages.
+    open: usize,
+    /// Receipts of open messages by the flush before which they were sent; empty ones are absent.
     epochs: BTreeMap<u64, usize>,
     epoch: u64,
 }
@@ -49,41 +102,72 @@ pub(crate) struct Receipts {
 impl Receipts {
     /// Enters an accepted message; its receipt is held.
     pub(crate) fn open(&mut self, key: MessageKey) -> SlotIndex {
-        let state = State::Open { key, epoch: self.epoch, waker: None };
+        let slot = self.place(State::Open { key, epoch: self.epoch, waker: None });
+        *self.epochs.entry(self.epoch).or_insert(0) += 1;
+        self.enter(key, slot);
+        slot
+    }
+
+    /// A receipt for many messages; it is held.
+    pub(crate) fn open_batch(&mut self) -> SlotIndex {
+        self.place(State::Batch(Batch::default()))
+    }
+
+    /// Enters an accepted message of a batch.
+    pub(crate) fn add(&mut self, slot: SlotIndex, key: MessageKey) {
+        if let Some(Slot { state: State::Batch(batch), .. }) = self.slots.get_mut(slot.0) {
+            if batch.open == 0 {
+                batch.epoch = self.epoch;
+                *self.epochs.entry(self.epoch).or_insert(0) += 1;
+            }
+            batch.open += 1;
+            self.enter(key, slot);
+        }
+    }
+
+    fn place(&mut self, state: State) -> SlotIndex {
         let slot = Slot { state, held: true };
-        let index = match self.free.pop() {
-            Some(index) => index,
-            None => self.slots.len(),
-        };
+        let index = self.free.pop().unwrap_or(self.slots.len());
         match self.slots.get_mut(index) {
             Some(place) => *place = slot,
             None => self.slots.push(slot),
         }
+        SlotIndex(index)
+    }
+
+    fn enter(&mut self, key: MessageKey, slot: SlotIndex) {
+        self.open += 1;
         if self.by_key.len() <= key.index() {
-            self.by_key.resize(key.index() + 1, usize::MAX);
+            self.by_key.resize(key.index() + 1, None);
         }
         if let Some(place) = self.by_key.get_mut(key.index()) {
-            *place = index;
+            *place = Some(Entry { key, slot: slot.0 });
         }
-        *self.epochs.entry(self.epoch).or_insert(0) += 1;
-        SlotIndex(index)
     }
 
     /// Enters an outcome. Gives back whoever waits for it.
     pub(crate) fn settle(&mut self, key: MessageKey, settled: Settled) -> Option<Waker> {
-        let index = *self.by_key.get(key.index())?;
-        let slot = self.slots.get_mut(index)?;
-        let State::Open { key: open, epoch, .. } = &slot.state else {
-            return None;
+        let entry = self.by_key.get_mut(key.index())?.take_if(|entry| entry.key == key)?;
+        self.open -= 1;
+        let slot = self.slots.get_mut(entry.slot)?;
+        let (epoch, waker) = match &mut slot.state {
+            State::Batch(batch) => {
+                batch.open -= 1;
+                batch.tally.count(&settled);
+                if batch.open > 0 {
+                    return None;
+                }
+                (batch.epoch, batch.waker.take())
+            }
+            State::Open { epoch, waker, .. } => {
+                let open = (*epoch, waker.take());
+                slot.state = State::Settled(settled);
+                open
+            }
+            State::Free | State::Settled(_) => return None,
         };
-        if *open != key {
-            return None;
-        }
-        let epoch = *epoch;
-        let held = slot.held;
-        let before = core::mem::replace(&mut slot.state, State::Settled(settled));
-        if !held {
-            self.release(index);
+        if !slot.held {
+            self.release(entry.slot);
         }
         if let Some(count) = self.epochs.get_mut(&epoch) {
             *count -= 1;
@@ -91,10 +175,39 @@ impl Receipts {
                 self.epochs.remove(&epoch);
             }
         }
-        match before {
-            State::Open { waker, .. } => waker,
-            _ => None,
+        waker
+    }
+
+    /// How the messages of a batch have ended so far, and how many are open.
+    pub(crate) fn tally(&self, index: SlotIndex) -> (Tally, u64) {
+        match self.slots.get(index.0).map(|slot| &slot.state) {
+            Some(State::Batch(batch)) => (batch.tally, batch.open),
+            _ => Default::default(),
         }
+    }
+
+    /// Ready when no message of the batch is open; else as [`Receipts::poll`].
+    pub(crate) fn poll_batch(
+        &mut self,
+        index: SlotIndex,
+        cx: &Context<'_>,
+        replaced: &mut Option<Waker>,
+    ) -> Poll<Tally> {
+        match self.slots.get_mut(index.0).map(|slot| &mut slot.state) {
+            Some(State::Batch(batch)) if batch.open > 0 => {
+                if !batch.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                    *replaced = batch.waker.replace(cx.waker().clone());
+                }
+                Poll::Pending
+            }
+            Some(State::Batch(batch)) => Poll::Ready(batch.tally),
+            _ => Poll::Ready(Tally::default()),
+        }
+    }
+
+    /// The open messages of a batch. O(open messages of all).
+    pub(crate) fn keys_of(&self, index: SlotIndex) -> Vec<MessageKey> {
+        self.by_key.iter().flatten().filter(|entry| entry.slot == index.0).map(|entry| entry.key).collect()
     }
 
     /// The core's name for an open message.
@@ -124,7 +237,7 @@ impl Receipts {
             return Poll::Ready(None);
         };
         match &mut slot.state {
-            State::Free => Poll::Ready(None),
+            State::Free | State::Batch(_) => Poll::Ready(None),
             State::Settled(settled) => {
                 let settled = *settled;
                 self.release(index.0);
@@ -151,6 +264,14 @@ impl Receipts {
             State::Open { waker, .. } => {
                 slot.held = false;
                 waker.take()
+            }
+            State::Batch(batch) => {
+                let waker = batch.waker.take();
+                slot.held = false;
+                if batch.open == 0 {
+                    self.release(index.0);
+                }
+                waker
             }
         }
     }
@@ -180,15 +301,11 @@ impl Receipts {
 
     /// How many messages are open.
     pub(crate) fn open_count(&self) -> usize {
-        self.epochs.values().sum()
+        self.open
     }
 
     /// All open messages.
     pub(crate) fn open_keys(&self) -> Vec<MessageKey> {
-        let keys = self.slots.iter().filter_map(|slot| match slot.state {
-            State::Open { key, .. } => Some(key),
-            _ => None,
-        });
-        keys.collect()
+        self.by_key.iter().flatten().map(|entry| entry.key).collect()
     }
 }

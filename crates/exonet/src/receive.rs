@@ -4,7 +4,7 @@ use core::fmt;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::node::{DeliveryKey, Incoming, Priority};
+use exonet_proto::node::{DeliveryKey, Incoming, IncomingRun, Priority};
 use exonet_proto::{MessageId, NodeId};
 
 use crate::body::Body;
@@ -38,6 +38,51 @@ impl Received {
             priority: incoming.priority,
             body,
         }
+    }
+}
+
+/// Messages that were received together, in the order of each sender: all are delivered, unless a body is still
+/// coming.
+///
+/// An iterator: each message is made as it is asked for.
+#[must_use = "these messages have been delivered"]
+pub struct Batch {
+    shared: Arc<Shared>,
+    runs: std::vec::IntoIter<IncomingRun>,
+    current: Option<IncomingRun>,
+    left: usize,
+}
+
+impl Batch {
+    pub(crate) fn new(shared: Arc<Shared>, runs: Vec<IncomingRun>) -> Self {
+        let left = runs.iter().map(ExactSizeIterator::len).sum();
+        Self { shared, runs: runs.into_iter(), current: None, left }
+    }
+}
+
+impl Iterator for Batch {
+    type Item = Received;
+
+    fn next(&mut self) -> Option<Received> {
+        loop {
+            if let Some(incoming) = self.current.as_mut().and_then(Iterator::next) {
+                self.left -= 1;
+                return Some(Received::new(&self.shared, incoming, true));
+            }
+            self.current = Some(self.runs.next()?);
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        (self.left, Some(self.left))
+    }
+}
+
+impl ExactSizeIterator for Batch {}
+
+impl fmt::Debug for Batch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Batch").field("left", &self.left).finish_non_exhaustive()
     }
 }
 

@@ -130,6 +130,7 @@ fn gauges(node: &str) -> Vec<(Gauge, Level)> {
         (gauge!("exonet_receiver_records", "node" => node.clone()), |s| s.receiver_records),
         (gauge!("exonet_open_messages", "node" => node.clone()), |s| s.open_messages),
         (gauge!("exonet_calls_computing", "node" => node.clone()), |s| s.computing),
+        (gauge!("exonet_replies_kept", "node" => node.clone()), |s| s.replies),
         (gauge!("exonet_received_bytes", "node" => node), |s| s.received_bytes),
     ]
 }

@@ -30,11 +30,18 @@ impl Room {
 
     /// Whether a message to `peer` would be taken now, places promised to others set aside.
     pub(crate) fn has(&self, core: &mut Core, peer: &NodeId) -> bool {
-        let Some(promised) = self.promised.get(peer) else {
-            return core.has_room(peer);
-        };
+        if self.promised.is_empty() {
+            core.has_room(peer)
+        } else {
+            self.left(core, peer) > 0 && core.has_room(peer)
+        }
+    }
+
+    /// How many messages to `peer` may be tried now.
+    pub(crate) fn left(&self, core: &mut Core, peer: &NodeId) -> usize {
+        let Some(promised) = self.promised.get(peer) else { return usize::MAX };
         let held = core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
-        held.saturating_add(*promised) < self.limit && core.has_room(peer)
+        if core.has_room(peer) { self.limit.saturating_sub(held.saturating_add(*promised)) } else { 0 }
     }
 
     pub(crate) fn promise(&mut self, peer: NodeId) {

@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use exonet_proto::node::{Incoming, Transmit};
+use exonet_proto::node::{Incoming, IncomingRun, Transmit};
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::{Notify, Semaphore};
 
@@ -71,7 +71,6 @@ pub(crate) struct Shared {
     outbox: Mutex<Outbox>,
     turn: Turn,
     last_sent: AtomicU64,
-    max_datagram: usize,
     /// The socket has been replaced.
     pub(crate) rebound: AtomicBool,
     /// The driver has work.
@@ -85,7 +84,7 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, max_datagram: u16) -> Self {
+    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>) -> Self {
         let local = socket.local_addr();
         let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
@@ -96,7 +95,6 @@ impl Shared {
             outbox: Mutex::new(outbox),
             turn: Turn::default(),
             last_sent: AtomicU64::new(0),
-            max_datagram: usize::from(max_datagram),
             rebound: AtomicBool::new(false),
             work: Notify::new(),
             readable: Notify::new(),
@@ -153,42 +151,47 @@ impl Shared {
     /// The next received message; None if none waits.
     pub(crate) fn take(&self, guarded: bool) -> Result<Option<Incoming>, Closed> {
         let mut wakes = Vec::new();
-        let take = |engine: &mut Engine, now| (engine.take(now, guarded), engine.phase);
-        let ((incoming, phase), _, mut todo) = self.step_quietly(&mut wakes, take);
-        todo.driver |= incoming.is_some();
+        let take = |engine: &mut Engine, now| {
+            let incoming = engine.take(now, guarded);
+            (incoming, engine.phase, engine.core.has_waiting(), engine.is_driven())
+        };
+        let ((incoming, phase, more, driven), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= incoming.is_some() && !driven;
+        // One event wakes only one.
+        todo.readable |= more;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
         match incoming {
-            Some(incoming) => {
-                // More may wait, and one event wakes only one.
-                self.readable.notify_one();
-                Ok(Some(incoming))
-            }
+            Some(incoming) => Ok(Some(incoming)),
             None if phase == Phase::Open => Ok(None),
             None => Err(Closed),
         }
     }
 
-    /// At most `most` messages more, as many as wait.
-    pub(crate) fn take_more(&self, most: usize, mut taken: impl FnMut(Incoming)) {
-        self.step_calmly(|engine, now| {
-            for _ in 0..most {
-                let Some(incoming) = engine.take(now, false) else {
-                    return;
-                };
-                taken(incoming);
-            }
-        });
+    /// At most `most` received messages; none if none wait.
+    pub(crate) fn take_many(&self, most: usize, runs: &mut Vec<IncomingRun>) -> Result<(), Closed> {
+        let mut wakes = Vec::new();
+        let take = |engine: &mut Engine, now| {
+            engine.take_many(now, most, runs);
+            (engine.phase, engine.core.has_waiting(), engine.is_driven())
+        };
+        let ((phase, more, driven), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= !runs.is_empty() && !driven;
+        todo.readable |= more;
+        self.see_to(todo);
+        wakes.into_iter().for_each(Waker::wake);
+        if runs.is_empty() && phase != Phase::Open { Err(Closed) } else { Ok(()) }
     }
 
     /// One step of a caller: `f`, then whatever follows from it, flushing included.
     pub(crate) fn step<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let mut wakes = Vec::new();
-        let (out, now, todo) = self.step_quietly(&mut wakes, f);
+        let ((out, driven), now, todo) =
+            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.is_driven()));
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
         let lull = now.mono.since(Mono(self.last_sent.load(Ordering::Relaxed))) >= LULL;
-        if !lull || self.flush(CALLER_BURST) != Flushed::Empty {
+        if (!lull && !driven) || (lull && self.flush(CALLER_BURST) != Flushed::Empty) {
             self.work.notify_one();
         }
         out
@@ -198,10 +201,11 @@ impl Shared {
     /// does, or with the driver's next turn. A reply to what was just received so takes the STATE with it.
     pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let mut wakes = Vec::new();
-        let (out, _, todo) = self.step_quietly(&mut wakes, f);
+        let ((out, driven), _, mut todo) =
+            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.is_driven()));
+        todo.driver |= !driven;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
-        self.work.notify_one();
         out
     }
 
@@ -258,7 +262,7 @@ impl Shared {
         let Some(socket) = &outbox.socket else {
             return Flushed::Empty;
         };
-        let segments = socket.max_segments(self.max_datagram);
+        let segments = socket.max_segments();
         loop {
             if outbox.pending.is_none() {
                 let mut wakes = Vec::new();

@@ -113,7 +113,7 @@ async fn bodies_of_any_size_go_both_ways() {
             assert!(back == sent, "{size} bytes from a reader");
         }
         assert!(alice.close(10 * SECOND).await.is_empty());
-        assert!(bob.close(10 * SECOND).await.is_empty(), "every reply is known to have come");
+        until(|| bob.stats().replies == 0).await;
     })
     .await;
 }
@@ -150,28 +150,35 @@ async fn what_is_not_read_is_not_sent() {
     const LEN: u64 = 1 << 36;
     let (alice, bob) = pair().await;
     let _early = bob.serve("early", |_request: Request| async { "enough" }).start().unwrap();
-    let _drops = bob
-        .serve("drops", |request: Request| async move {
-            let id = request.id;
+    let server = bob.clone();
+    let drops = move |request: Request| {
+        let server = server.clone();
+        async move {
+            let before = server.stats().computing;
             drop(request.body);
-            id.to_string()
-        })
-        .start()
-        .unwrap();
+            format!("{before}, then {}", server.stats().computing)
+        }
+    };
+    let _drops = bob.serve("drops", drops).start().unwrap();
     let _long = bob.serve("long", |_request: Request| async { bytes(6_000_000) }).start().unwrap();
     within(async {
         for method in ["early", "drops"] {
             let read = Arc::new(AtomicUsize::new(0));
             let reply = alice.call_from(&bob.peer_addr(), method, LEN, Endless(Arc::clone(&read))).await;
-            assert!(!text(reply).await.is_empty());
+            let expected = if method == "early" { "enough" } else { "0, then 1" };
+            assert_eq!(text(reply).await, expected, "taken when the rest is not wanted");
             assert!(read.load(Ordering::Relaxed) < 64 << 20, "no more than the window");
         }
         let reply = alice.call(&bob.peer_addr(), "long", "").await.unwrap();
         assert!(reply.body.is_stream());
         drop(reply);
-        drop(alice.call(&bob.peer_addr(), "long", "").start().await.unwrap());
-        assert!(alice.close(10 * SECOND).await.is_empty());
-        assert!(bob.close(10 * SECOND).await.is_empty(), "nothing is kept for nobody");
+        until(|| bob.stats().replies == 0).await;
+        // Nor is a reply that came and was not looked at.
+        let unseen = alice.call(&bob.peer_addr(), "long", "").start().await.unwrap();
+        until(|| unseen.status() == Status::Settled).await;
+        drop(unseen);
+        until(|| bob.stats().replies == 0).await;
+        assert_eq!(bob.stats().replies_forgotten, 0);
     })
     .await;
 }
@@ -321,9 +328,8 @@ async fn a_call_is_cancelled_only_before_it_leaves() {
         gate.open.add_permits(3);
         let done = alice.call(&bob.peer_addr(), "gate", "").start().await.unwrap();
         assert_eq!(text(done.await).await, "let in");
-        assert!(alice.close(10 * SECOND).await.is_empty());
         gate.open.add_permits(1);
-        assert!(bob.close(10 * SECOND).await.is_empty(), "replies to nobody are dropped");
+        until(|| bob.stats().replies == 0 && bob.stats().computing == 0).await;
         assert_eq!(bob.stats().replies_forgotten, 0);
     })
     .await;

@@ -91,11 +91,10 @@ async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
     let to = bob.peer_addr();
     within(async {
         let send = async {
-            let receipts = alice.send_batch(&to, (0..1_000).map(|i| format!("{i}"))).await.unwrap();
-            assert_eq!(receipts.len(), 1_000);
-            for receipt in receipts {
-                assert_eq!(receipt.await.outcome, Outcome::Delivered);
-            }
+            let mut receipt = alice.send_batch(&to, (0..1_000).map(|i| format!("{i}"))).await.unwrap();
+            assert_eq!(receipt.len(), 1_000);
+            assert_eq!(receipt.outcomes().await.delivered, 1_000);
+            assert_eq!(receipt.await.settled(), 1_000, "and again");
         };
         let receive = async {
             let mut got = BTreeSet::new();
@@ -309,7 +308,7 @@ async fn flush_waits_for_what_was_sent_before() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        let receipts: Vec<_> = alice.send_batch(&to, vec!["x"; 100]).await.unwrap();
+        let receipt = alice.send_batch(&to, vec!["x"; 100]).await.unwrap();
         let take = async {
             for _ in 0..100 {
                 bob.recv().await.unwrap();
@@ -317,7 +316,7 @@ async fn flush_waits_for_what_was_sent_before() {
         };
         let (open, ()) = tokio::join!(alice.flush(None), take);
         assert!(open.is_empty());
-        assert!(receipts.iter().all(|receipt| receipt.settled().is_some()));
+        assert_eq!(receipt.tally().delivered, 100);
 
         drop(alice.send(&to, "nobody takes this").await.unwrap());
         let open = alice.flush(std::time::Duration::from_millis(10)).await;
@@ -366,6 +365,31 @@ async fn a_host_name_is_as_good_as_an_address() {
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
         drop(alice.try_send(&to, "y").unwrap());
         bob.recv().await.unwrap();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_is_cancelled_or_given_up_as_far_as_it_has_not_left() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = bob.peer_addr();
+        bob.close(std::time::Duration::ZERO).await;
+        // Nobody is there: nothing is granted, so nothing leaves.
+        let mut receipt = alice.send_batch(&to, ["a", "b", "c"]).await.unwrap();
+        assert_eq!((receipt.len(), receipt.tally().settled()), (3, 0));
+        assert_eq!(receipt.cancel(), 3);
+        assert_eq!(receipt.outcomes().await.cancelled, 3);
+        assert_eq!(receipt.cancel(), 0, "it is over");
+        let mut given_up = alice.send_batch(&to, vec!["x"; 10]).await.unwrap();
+        given_up.abandon();
+        assert_eq!(given_up.outcomes().await.cancelled, 10);
+        let empty = alice.send_batch(&to, Vec::<Message>::new()).await.unwrap();
+        assert!(empty.is_empty());
+        assert_eq!(empty.await.settled(), 0);
+        drop(alice.send_batch(&to, ["never asked after"]).await.unwrap());
+        assert_eq!(alice.close(std::time::Duration::ZERO).await.len(), 1);
+        assert_eq!(receipt.tally().cancelled, 3, "the same every time");
     })
     .await;
 }

@@ -51,6 +51,8 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
     use anyhow::{Context, bail};
 
     const CHANNELS: u8 = 32;
+    /// ENet looks through all that is queued again and again.
+    const MOST: usize = 4_096;
     let (local, remote) = if setup.is_server() {
         (super::v4(setup.listen)?, (0, 0))
     } else {
@@ -64,7 +66,7 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
     if setup.is_server() {
         setup.hello(&setup.listen.to_string());
     }
-    let most = setup.buffer() as usize / setup.bytes.max(1);
+    let most = (setup.buffer() as usize / setup.bytes.max(1)).min(MOST);
     let mut app = crate::app::app(setup.work, setup.role, meter);
     let (mut message, mut buffer) = (vec![0x5a; setup.bytes], vec![0; 1 << 16]);
     let (mut connected, mut channel) = (false, 0);

@@ -52,7 +52,7 @@ impl<'a> Medians<'a> {
         let faulty = self.runs.values().flatten();
         let tell =
             |entry: &&Entry| Some(format!("{}, {}: {}", entry.cell, label(&entry.peer), entry.fault()?));
-        faulty.filter_map(|entry| tell(entry)).collect()
+        faulty.filter_map(tell).collect()
     }
 
     /// The most runs of one kind, and how long each was.
@@ -146,7 +146,8 @@ impl<'a> Medians<'a> {
         for cell in &self.scenario.cells {
             let rate = |peer: &str| self.median(&cell.name, peer, |record| record.rate + record.rate_back);
             let Some(ours) = rate("exonet") else { continue };
-            let others = self.peers().into_iter().filter(|peer| !peer.name.starts_with("exonet"));
+            let others =
+                self.peers().into_iter().filter(|peer| peer.reliable && !peer.name.starts_with("exonet"));
             let best =
                 others.filter_map(|peer| Some((peer, rate(peer.name)?))).max_by(|a, b| a.1.total_cmp(&b.1));
             if let Some((peer, theirs)) = best

@@ -20,9 +20,9 @@ const PORT: u16 = 4_000;
 /// Until the first message is there.
 const TO_CONNECT: Duration = Duration::from_secs(30);
 /// After the end, everything that was sent has to arrive: what does not while nothing else does for so long never will.
-const PROGRESS: Duration = Duration::from_secs(5);
+const PROGRESS: Duration = Duration::from_secs(15);
 /// So long is waited for it. What is still arriving then is not known to be lost.
-const DRAIN: Duration = Duration::from_secs(15);
+const DRAIN: Duration = Duration::from_secs(25);
 
 /// What runs.
 #[derive(Clone)]

@@ -112,7 +112,9 @@ impl Record {
         let fault = match () {
             () if damaged > 0 => Some(format!("{damaged} messages were damaged")),
             () if duplicates > 0 => Some(format!("{duplicates} messages arrived again")),
-            () if missing > 0 && ended => Some(format!("{missing} messages never arrived")),
+            () if missing > 0 && ended => {
+                Some(format!("{missing} messages had not arrived long after the end"))
+            }
             () if dropped_at_interfaces > 0 && lanes.is_some() => {
                 Some(format!("{dropped_at_interfaces} packets were lost between a host and the link"))
             }

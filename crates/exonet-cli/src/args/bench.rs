@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Subcommand, ValueEnum};
+use exonet::PeerAddr;
 
 use crate::units::{Size, parse_span};
 
@@ -17,14 +18,23 @@ EXAMPLES
   The memory of a hundred thousand peers:
       exon bench --seconds 1 --peers 100000
 
+  Between two machines: the first prints the peer that the second one is given.
+      exon bench server --bind 0.0.0.0:3967
+      exon bench client ID@HOST:3967 --mode rpc --size 64 --actors 8 --seconds 5
+
 Two nodes in this process over loopback sockets, encrypted as always. For the memory, one node
 meets many fresh ones of another process, with datagrams over a pipe and a clock that is moved
-by hand, so that idle times pass at once; what these peers need themselves is not counted.";
+by hand, so that idle times pass at once; what these peers need themselves is not counted. The bare
+loop seals, sends, receives and opens datagrams of the same size, and does nothing else; the echo
+is of plain datagrams, through the same runtime.";
 
 /// Measure this machine: messages a second, round trips, memory per peer
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
+    #[command(subcommand)]
+    pub(crate) command: Option<BenchCommand>,
     /// Only messages of this size; the default is 1,024 and 64 bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) size: Option<Size>,
@@ -42,4 +52,76 @@ pub(crate) struct CrowdArgs {
     /// Bytes of the message that each sends
     #[arg(long)]
     pub(crate) size: usize,
+}
+
+/// The two ends of a measurement between processes.
+#[derive(Debug, Subcommand)]
+pub(crate) enum BenchCommand {
+    /// Takes and echoes what clients send, until it is interrupted
+    #[command(after_help = SERVER_HELP)]
+    Server(ServerArgs),
+    /// Sends to a server, and counts what became of it
+    #[command(after_help = CLIENT_HELP)]
+    Client(ClientArgs),
+}
+
+const SERVER_HELP: &str = "\
+EXAMPLES
+  On every address:
+      exon bench server --bind 0.0.0.0:3967
+
+Prints the peer to be given to `exon bench client`. Takes messages from anyone.";
+
+const CLIENT_HELP: &str = "\
+EXAMPLES
+  How many messages of 1 KiB arrive a second, handed over 64 at a time:
+      exon bench client ID@HOST:PORT --batch 64
+
+  A hundred thousand calls of eight callers, as one line of JSON:
+      exon bench client ID@HOST:PORT --mode rpc --actors 8 --messages 100000 --json
+
+Every message bears a number, so that the server can tell duplicates; the outcome of each is
+waited for and counted. Times: from the call of send to the outcome, or to the reply.";
+
+/// The end that receives.
+#[derive(Args, Debug)]
+pub(crate) struct ServerArgs {
+    /// The local address
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0")]
+    pub(crate) bind: String,
+}
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Mode {
+    /// Messages one way, as many as the queue takes
+    Oneway,
+    /// A message there and its echo back, one of each actor at a time
+    Rpc,
+}
+
+/// The end that sends.
+#[derive(Args, Debug)]
+pub(crate) struct ClientArgs {
+    /// The server, as it prints itself
+    #[arg(value_name = "PEER")]
+    pub(crate) peer: PeerAddr,
+    /// What to measure
+    #[arg(long, value_enum, default_value = "oneway")]
+    pub(crate) mode: Mode,
+    /// Bytes of each message: at least 16, for its number and its time
+    #[arg(long, value_name = "BYTES", default_value = "1KiB")]
+    pub(crate) size: Size,
+    /// Tasks that send side by side
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) actors: u32,
+    /// Messages handed over at a time, one way
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) batch: u32,
+    /// For how long
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
+    pub(crate) seconds: Duration,
+    /// How many messages, however long that takes
+    #[arg(long, value_name = "N", conflicts_with = "seconds")]
+    pub(crate) messages: Option<u64>,
 }

@@ -14,7 +14,7 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use bench::{BenchArgs, CrowdArgs};
+pub(crate) use bench::{BenchArgs, BenchCommand, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use cp::CpArgs;
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs};
 pub(crate) use id::IdArgs;

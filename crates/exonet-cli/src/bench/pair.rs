@@ -11,8 +11,9 @@ use crate::failure::Failure;
 use crate::node::GOODBYE;
 use crate::units::{precise, rate};
 
-/// Messages at a time, where they are sent and received in batches.
-const BATCH: usize = 64;
+/// Bytes and messages at a time, where they are sent and received in batches.
+const BATCH_BYTES: usize = 64 << 10;
+const MAX_BATCH: usize = 1_024;
 /// Before the clock starts: windows grow, caches fill.
 const WARM_UP: Duration = Duration::from_millis(500);
 
@@ -21,6 +22,16 @@ const WARM_UP: Duration = Duration::from_millis(500);
 pub(super) enum Batch {
     One,
     Many,
+}
+
+impl Batch {
+    /// Messages of `size` bytes handed over at a time.
+    pub(super) fn messages(self, size: usize) -> usize {
+        match self {
+            Self::One => 1,
+            Self::Many => (BATCH_BYTES / size.max(1)).clamp(2, MAX_BATCH),
+        }
+    }
 }
 
 /// One way: how much arrives.
@@ -41,6 +52,20 @@ pub(super) struct RoundTrip {
     pub(super) p50_us: f64,
     pub(super) p99_us: f64,
     pub(super) max_us: f64,
+}
+
+impl RoundTrip {
+    /// From the nanoseconds of each trip.
+    pub(super) fn of(size: usize, trips: &Histogram<u64>, took: Duration) -> Self {
+        let micros = |nanos: u64| precise(nanos) / 1e3;
+        Self {
+            size,
+            per_s: rate(trips.len(), took),
+            p50_us: micros(trips.value_at_quantile(0.5)),
+            p99_us: micros(trips.value_at_quantile(0.99)),
+            max_us: micros(trips.max()),
+        }
+    }
 }
 
 /// Two nodes that know each other.
@@ -69,14 +94,17 @@ impl Pair {
     /// Sends without pause, and counts what the receiving application gets.
     pub(super) async fn one_way(self, size: usize, batch: Batch, over: Duration) -> Result<OneWay, Failure> {
         let sender = tokio::spawn(send_for_ever(self.here.clone(), self.to_there.clone(), size, batch));
-        let receive = async {
-            take_for(&self.there, batch, WARM_UP).await?;
+        let there = self.there.clone();
+        let receive = tokio::spawn(async move {
+            take_for(&there, batch, size, WARM_UP).await?;
             let started = Instant::now();
-            let taken = take_for(&self.there, batch, over).await?;
+            let taken = take_for(&there, batch, size, over).await?;
             Ok((taken, started.elapsed()))
-        };
+        });
         let measured = tokio::select! {
-            measured = receive => measured,
+            measured = receive => {
+                measured.unwrap_or_else(|e| Err(Failure::new("the receiver has failed").because(&e)))
+            }
             // It ends only by failing.
             ended = sender => Err(match ended {
                 Ok(error) => sending(&error),
@@ -88,10 +116,7 @@ impl Pair {
         let messages_per_s = rate(taken, took);
         Ok(OneWay {
             size,
-            batch: match batch {
-                Batch::One => 1,
-                Batch::Many => BATCH,
-            },
+            batch: batch.messages(size),
             messages_per_s,
             bytes_per_s: messages_per_s * precise(u64::try_from(size).unwrap_or(u64::MAX)),
         })
@@ -100,20 +125,21 @@ impl Pair {
     /// One message on its way at any time.
     pub(super) async fn round_trips(self, size: usize, over: Duration) -> Result<RoundTrip, Failure> {
         let body = Bytes::from(vec![0x5a; size]);
-        let trips = tokio::select! {
-            trips = self.trips(&body, over) => trips,
-            echoed = self.echo() => echoed.map(|never| match never {}),
-        };
-        self.end().await;
+        let pair = std::sync::Arc::new(self);
+        // On the runtime's own threads, both: the thread that waits for this would have to be woken by others.
+        let echo = tokio::spawn({
+            let pair = std::sync::Arc::clone(&pair);
+            async move { pair.echo().await }
+        });
+        let trips = tokio::spawn({
+            let pair = std::sync::Arc::clone(&pair);
+            async move { pair.trips(&body, over).await }
+        });
+        let trips = trips.await.map_err(|e| Failure::new("the bench has failed").because(&e))?;
+        echo.abort();
+        pair.end().await;
         let (trips, took) = trips?;
-        let micros = |nanos: u64| precise(nanos) / 1e3;
-        Ok(RoundTrip {
-            size,
-            per_s: rate(trips.len(), took),
-            p50_us: micros(trips.value_at_quantile(0.5)),
-            p99_us: micros(trips.value_at_quantile(0.99)),
-            max_us: micros(trips.max()),
-        })
+        Ok(RoundTrip::of(size, &trips, took))
     }
 
     async fn trips(&self, body: &Bytes, over: Duration) -> Result<(Histogram<u64>, Duration), Failure> {
@@ -167,7 +193,7 @@ async fn send_for_ever(node: Node, to: PeerAddr, size: usize, batch: Batch) -> S
         let sent = match batch {
             Batch::One => node.send(&to, body.clone()).await.map(drop),
             Batch::Many => {
-                let batch = std::iter::repeat_n(body.clone(), BATCH).map(Message::new);
+                let batch = std::iter::repeat_n(body.clone(), batch.messages(size)).map(Message::new);
                 node.send_batch(&to, batch).await.map(drop).map_err(|(_, error)| error)
             }
         };
@@ -178,14 +204,16 @@ async fn send_for_ever(node: Node, to: PeerAddr, size: usize, batch: Batch) -> S
 }
 
 /// Takes messages for `over`; returns how many.
-async fn take_for(node: &Node, batch: Batch, over: Duration) -> Result<u64, Failure> {
+async fn take_for(node: &Node, batch: Batch, size: usize, over: Duration) -> Result<u64, Failure> {
     let end = tokio::time::Instant::now() + over;
     let mut taken = 0_u64;
     loop {
         let some = async {
             match batch {
                 Batch::One => node.recv().await.map(|_| 1),
-                Batch::Many => node.recv_batch(BATCH).await.map(|batch| batch.len()),
+                Batch::Many => {
+                    node.recv_batch(batch.messages(size)).await.map(|batch| batch.map(drop).count())
+                }
             }
         };
         match tokio::time::timeout_at(end, some).await {

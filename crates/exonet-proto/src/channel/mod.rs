@@ -36,8 +36,11 @@
 //! *Ending an epoch.* [`Recovery::on_gone`] reports every item still under way as [`Fate::Gone`].
 
 pub mod congestion;
+mod dispersion;
 pub mod ecn;
+mod hedge;
 pub mod mtu;
+mod one_way;
 pub mod pacer;
 pub mod path;
 mod pto;
@@ -52,6 +55,7 @@ mod units;
 
 pub use congestion::Congestion;
 pub use ecn::EcnCounts;
+pub use hedge::Hedging;
 pub use mtu::MtuSearch;
 pub use pacer::Pacer;
 pub use path::{Path, PathAddr};

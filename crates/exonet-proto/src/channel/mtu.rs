@@ -1,7 +1,7 @@
 //! Path MTU discovery by probing (DPLPMTUD, RFC 8899): how large datagrams may be.
 //!
 //! Sizes are those of whole UDP payloads. The largest is tried first, as most paths carry it; then the interval
-//! is halved. Losses of large packets alone, with nothing large acknowledged since, mean that the path has
+//! is halved. Where far more than an Ethernet carries may pass, that is tried before. Losses of large packets alone, with nothing large acknowledged since, mean that the path has
 //! narrowed: back to the base.
 
 use core::time::Duration;
@@ -11,6 +11,9 @@ use crate::Mono;
 
 /// The size that every path must carry (RFC 9000, section 14).
 pub const BASE: u16 = 1_200;
+
+/// What an Ethernet of 1,500 bytes carries, whichever the family of addresses.
+const ETHERNET: u16 = 1_452;
 
 /// `MAX_PROBES` (RFC 8899, section 5.1.2).
 const MAX_PROBES: u8 = 3;
@@ -89,8 +92,10 @@ impl MtuSearch {
             return None;
         }
         let (current, ceiling) = (self.current, self.ceiling);
-        let next = || {
-            if ceiling == self.max { ceiling } else { current + (ceiling - current).div_ceil(2) }
+        let next = || match () {
+            () if current < ETHERNET && ceiling > 2 * ETHERNET => ETHERNET,
+            () if ceiling == self.max => ceiling,
+            () => current + (ceiling - current).div_ceil(2),
         };
         Some(self.probe.map_or_else(next, |probe| probe.size))
     }

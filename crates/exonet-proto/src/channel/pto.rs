@@ -1,11 +1,12 @@
-//! The probe timeout's back-off (RFC 9002, section 6.2).
+//! The probe timeout's back-off (RFC 9002, section 6.2), which is gentler: with random loss two or three in a row are
+//! likely, and each doubling would double the wait of whoever sends little.
 
 use core::time::Duration;
 
 use crate::Mono;
 
-/// Doublings after which the back-off no longer grows.
-const MAX_DOUBLINGS: u32 = 6;
+/// Halves of a probe timeout between timeouts, from the first on.
+const BACK_OFF: [u32; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
 
 /// However long the round trip, probes come at least this often; but never before one probe timeout.
 const MAX_INTERVAL: Duration = Duration::from_secs(30);
@@ -41,10 +42,14 @@ impl Pto {
         self.count
     }
 
-    /// When the next timeout comes, given the one without back-off.
-    pub(super) fn deadline(&self, pto: Duration) -> Mono {
-        let backed_off = pto.saturating_mul(1 << self.count.min(MAX_DOUBLINGS));
-        self.since + backed_off.min(MAX_INTERVAL.max(pto))
+    /// When the next timeout comes: the first after `tail`, the others after multiples of `pto`.
+    pub(super) fn deadline(&self, tail: Duration, pto: Duration) -> Mono {
+        let Some(backed_off) = self.count.checked_sub(1) else {
+            return self.since + tail;
+        };
+        let at = usize::try_from(backed_off).unwrap_or(usize::MAX).min(BACK_OFF.len() - 1);
+        let halves = BACK_OFF.get(at).copied().unwrap_or(2);
+        self.since + (pto.saturating_mul(halves) / 2).min(MAX_INTERVAL.max(pto))
     }
 }
 

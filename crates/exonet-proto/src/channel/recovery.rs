@@ -9,20 +9,25 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
+use super::dispersion::Dispersion;
+use super::hedge::{Hedge, Hedging};
 use super::mtu::{BASE, MtuSearch};
+use super::one_way::OneWay;
 use super::pto::Pto;
 use super::rate::RateEstimator;
 use super::reordering::Reordering;
 use super::rtt::INITIAL_RTT;
 use super::sent::{AckOfUnsent, Fate, Packet, PacketInfo, Resolved, Sent};
-use super::units::nanos;
 use super::{EcnCounts, Pacer, Rtt};
 use crate::Mono;
 
 pub use sending::Allowance;
 
-/// Probe timeouts in a row that make persistent congestion. One or two happen at random on lossy paths.
-const PERSISTENT: u32 = 3;
+/// Probe timeouts in a row that make persistent congestion. Two or three happen at random on lossy paths.
+const PERSISTENT: u32 = 5;
+
+/// Probes of the first timeouts in a row; later ones have as many as the last of these.
+const PROBES: [u32; 4] = [1, 2, 2, 3];
 
 /// Probe timeouts for which a lost packet is remembered.
 const LOST_MEMORY: u32 = 2;
@@ -39,6 +44,8 @@ pub struct Config {
     /// The carrier delivers everything in order and controls congestion: loss detection, probe timeouts, window,
     /// pacing and path MTU discovery rest. Datagrams may be `max_datagram` at once.
     pub reliable: bool,
+    /// Whether lone packets are copied.
+    pub hedging: Hedging,
 }
 
 impl Default for Config {
@@ -48,6 +55,7 @@ impl Default for Config {
             max_ack_delay: super::received::MAX_ACK_DELAY,
             max_datagram: BASE,
             reliable: false,
+            hedging: Hedging::default(),
         }
     }
 }
@@ -59,7 +67,8 @@ pub struct Ack<R> {
     pub ranges: R,
     /// How long the ACK waited since its newest packet arrived.
     pub delay: Duration,
-    /// When its newest packet arrived, by the peer's clock of unknown origin.
+    /// When its newest packet arrived, by the peer's clock of unknown origin, modulo
+    /// [`ARRIVAL_SPAN`](crate::wire::ARRIVAL_SPAN) microseconds.
     pub arrival: Duration,
     /// The peer's ECN counts.
     pub ecn: Option<EcnCounts>,
@@ -97,9 +106,12 @@ pub struct Recovery {
     rtt: Rtt,
     congestion: Box<dyn Congestion>,
     rate: RateEstimator,
+    one_way: OneWay,
+    dispersion: Dispersion,
     pacer: Pacer,
     mtu: MtuSearch,
     reordering: Reordering,
+    hedge: Hedge,
     pto: Pto,
     /// Counts path changes: packets of another path move no state of this one.
     path: u8,
@@ -128,9 +140,12 @@ impl Recovery {
         Self {
             rtt: Rtt::new(config.initial_rtt),
             rate: RateEstimator::default(),
+            one_way: OneWay::default(),
+            dispersion: Dispersion::default(),
             pacer: Pacer::new(now, BASE),
             mtu: MtuSearch::new(config.max_datagram),
             reordering: Reordering::default(),
+            hedge: Hedge::default(),
             pto: Pto::default(),
             path: 0,
             in_flight: 0,
@@ -218,6 +233,8 @@ impl Recovery {
             advanced.then(|| sent.largest_acked()).flatten(),
         );
         self.detect_lost(now, sent, &mut tally.report, &mut fate);
+        let Report { acked, lost, spurious, .. } = tally.report;
+        self.hedge.on_fates(acked.saturating_sub(spurious), lost);
         Ok(tally.report)
     }
 
@@ -248,6 +265,7 @@ impl Recovery {
             tally.newest = Some((resolved.number, *packet));
         }
         self.rate.on_delivered(now, packet.sent_at, bytes, packet.snapshot);
+        self.dispersion.on_delivered(resolved.number, packet.sent_at, bytes);
         if packet.info.mtu_probe {
             tally.report.mtu_changed |= self.mtu.on_probe_acked(now, packet.info.bytes, packet.sent_at);
         } else {
@@ -271,8 +289,12 @@ impl Recovery {
         // RFC 9002, section 5.1: only from the largest, newly acknowledged, and from an ack-eliciting packet.
         let sampled = largest == Some(number) && newest.info.ack_eliciting;
         let rtt = sampled.then(|| now.since(newest.sent_at));
-        if let Some(rtt) = rtt {
+        let forward = rtt.map(|rtt| {
             self.rtt.on_sample(now, rtt, delay);
+            self.one_way.on_sample(now, newest.sent_at, arrival, self.rtt.adjusted())
+        });
+        if largest == Some(number) {
+            self.dispersion.on_ack(number, newest.sent_at, arrival);
         }
         tally.report.rtt = rtt;
         let rate = self.rate.sample(now, self.rtt.min());
@@ -286,7 +308,8 @@ impl Recovery {
             path: &self.rtt,
             rtt,
             ack_delay: delay,
-            one_way: rtt.map(|_| nanos(arrival).wrapping_sub(newest.sent_at.0).cast_signed()),
+            forward,
+            capacity: self.dispersion.rate(),
             rate,
             delivered: self.rate.delivered(),
             ce,
@@ -305,6 +328,7 @@ impl Recovery {
     ) -> Report {
         let mut report = Report::default();
         self.detect_lost(now, sent, &mut report, &mut fate);
+        self.hedge.on_fates(0, report.lost);
         report
     }
 
@@ -379,7 +403,8 @@ impl Recovery {
     /// When a probe is due, if anything ack-eliciting is under way.
     pub fn pto_at(&self) -> Option<Mono> {
         let armed = self.eliciting > 0 && !self.config.reliable;
-        armed.then(|| self.pto.deadline(self.pto_interval()))
+        let tail = if self.rtt.is_measured() { self.rtt.tail_base() } else { self.rtt.pto_base() };
+        armed.then(|| self.pto.deadline(tail.saturating_add(self.config.max_ack_delay), self.pto_interval()))
     }
 
     /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.
@@ -388,7 +413,8 @@ impl Recovery {
         if count == PERSISTENT {
             self.congestion.on_persistent_congestion(now);
         }
-        Probe { count, packets: if count == 1 { 1 } else { 2 } }
+        let at = usize::try_from(count).unwrap_or(usize::MAX).clamp(1, PROBES.len()) - 1;
+        Probe { count, packets: PROBES.get(at).copied().unwrap_or(1) }
     }
 
     /// Probe timeouts in a row without an answer.

@@ -17,6 +17,7 @@ const MIN_BUCKET: Duration = Duration::from_secs(10);
 #[derive(Clone, Copy, Debug)]
 pub struct Rtt {
     latest: Duration,
+    adjusted: Duration,
     smoothed: Duration,
     variance: Duration,
     /// The minimum of this bucket and of the one before: old minima die, as routes do.
@@ -37,6 +38,7 @@ impl Rtt {
     pub fn new(initial: Duration) -> Self {
         Self {
             latest: initial,
+            adjusted: initial,
             smoothed: initial,
             variance: initial / 2,
             min: Duration::MAX,
@@ -50,6 +52,7 @@ impl Rtt {
     /// waited `ack_delay`, already limited to the peer's `max_ack_delay`.
     pub fn on_sample(&mut self, now: Mono, rtt: Duration, ack_delay: Duration) {
         self.latest = rtt;
+        self.adjusted = rtt;
         self.note_min(now, rtt);
         if !self.sampled {
             self.sampled = true;
@@ -62,6 +65,7 @@ impl Rtt {
             Some(shorter) if shorter >= self.min() => shorter,
             _ => rtt,
         };
+        self.adjusted = adjusted;
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
     }
@@ -89,6 +93,11 @@ impl Rtt {
         self.latest
     }
 
+    /// The latest sample without the time that the acknowledgement waited, as far as that is plausible.
+    pub fn adjusted(&self) -> Duration {
+        self.adjusted
+    }
+
     /// The smoothed round-trip time.
     pub fn smoothed(&self) -> Duration {
         self.smoothed
@@ -103,6 +112,11 @@ impl Rtt {
     /// before the first.
     pub fn min(&self) -> Duration {
         if self.sampled { self.min.min(self.min_before) } else { self.smoothed }
+    }
+
+    /// As [`pto_base`](Self::pto_base), for the first probe: early, since a probe in vain costs one packet.
+    pub fn tail_base(&self) -> Duration {
+        self.smoothed + self.variance.max(self.smoothed / 16).max(GRANULARITY)
     }
 
     /// The probe timeout without the peer's acknowledgement delay and without back-off (RFC 9002, section

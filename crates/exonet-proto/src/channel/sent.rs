@@ -216,15 +216,30 @@ impl<C: Copy> Sent<C> {
         self.quiet_run
     }
 
-    /// What the oldest outstanding ack-eliciting packet carries: what a probe copies.
-    pub fn oldest(&self) -> impl Iterator<Item = C> + '_ {
+    /// What the outstanding ack-eliciting packets carry, packet by packet from the oldest on: what probes copy.
+    pub fn outstanding(&self) -> impl Iterator<Item = impl Iterator<Item = C>> {
         let from = self.index(self.resolved_below);
-        let oldest = self
-            .packets
+        self.packets
             .iter()
             .skip(from)
-            .find(|packet| packet.state == State::Outstanding && packet.info.ack_eliciting);
-        let range = oldest.map_or(0..0, |packet| item_range(packet, self.items_base, self.items.len()));
+            .filter(|packet| packet.state == State::Outstanding && packet.info.ack_eliciting)
+            .map(|packet| self.items_of(packet))
+    }
+
+    /// What packet `number` carries, if it is outstanding, and its size.
+    pub fn still_out(&self, number: u64) -> Option<(u16, impl Iterator<Item = C>)> {
+        let packet = self.packets.get(self.index(number)).filter(|_| number >= self.base)?;
+        (packet.state == State::Outstanding).then(|| (packet.info.bytes, self.items_of(packet)))
+    }
+
+    /// Whether packet `number` is known to have arrived; one long past is taken to.
+    pub fn has_arrived(&self, number: u64) -> bool {
+        let packet = self.packets.get(self.index(number)).filter(|_| number >= self.base);
+        packet.is_none_or(|packet| matches!(packet.state, State::Acked { .. }))
+    }
+
+    fn items_of(&self, packet: &Packet) -> impl Iterator<Item = C> {
+        let range = item_range(packet, self.items_base, self.items.len());
         self.items.range(range).copied()
     }
 

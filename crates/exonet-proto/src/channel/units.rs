@@ -5,6 +5,9 @@ use core::time::Duration;
 /// Nanoseconds in a second.
 pub(super) const SECOND: u64 = 1_000_000_000;
 
+/// Nanoseconds in a microsecond.
+pub(super) const MICROSECOND: u64 = 1_000;
+
 /// A span in nanoseconds.
 pub(super) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)

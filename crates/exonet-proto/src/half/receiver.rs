@@ -1,5 +1,7 @@
 //! `R[i]`: the receiver record of a half-connection.
 
+use core::ops::Range;
+
 use super::{Ask, Bound, Claim, Clock, IntervalSet, State};
 use crate::id::{Incarnation, Slot, Stamp};
 
@@ -150,6 +152,20 @@ impl Receiver {
     /// delivered.
     pub fn take(&mut self, s: Slot, r: Incarnation) -> bool {
         self.r == r && self.free.remove(s.0)
+    }
+
+    /// As [`Receiver::accepts`], of every number of `run`.
+    pub fn accepts_run(&self, run: Range<u64>, r: Incarnation) -> bool {
+        self.r == r && self.free.covers(run)
+    }
+
+    /// As [`Receiver::take`], of every number of `run`, or of none.
+    pub fn take_run(&mut self, run: Range<u64>, r: Incarnation) -> bool {
+        let free = self.accepts_run(run.clone(), r);
+        if free {
+            self.free.remove_range(run);
+        }
+        free
     }
 
     /// How many slots are free: O(1).

@@ -1,5 +1,7 @@
 //! `S[j]`: the sender record of a half-connection.
 
+use core::ops::Range;
+
 use super::early::Early;
 use super::tokens::Tokens;
 use super::{Ask, Clock, State, Verdict};
@@ -135,6 +137,11 @@ impl<T> Sender<T> {
     /// The message bound to `s`, and the incarnation it is bound under.
     pub fn token(&self, s: Slot) -> Option<(Incarnation, &T)> {
         self.tokens.get(s)
+    }
+
+    /// The messages in doubt among the numbers of `run` under `r`, in rising order: O(log + answers).
+    pub fn tokens_in(&self, run: Range<u64>, r: Incarnation) -> impl Iterator<Item = (Slot, &T)> {
+        self.tokens.within(run, r)
     }
 
     /// All messages in doubt that have an incarnation, in rising order.

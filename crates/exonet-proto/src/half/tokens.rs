@@ -153,6 +153,22 @@ impl<T> Tokens<T> {
         }
     }
 
+    /// The open tokens of incarnation `r` among the numbers of `range`.
+    pub(super) fn within(&self, range: Range<u64>, r: Incarnation) -> impl Iterator<Item = (Slot, &T)> {
+        let from = self.runs.partition_point(|run| run.end() <= range.start);
+        let reached = self.runs.range(from..).take_while({
+            let end = range.end;
+            move |run| run.base < end
+        });
+        reached.filter(move |run| run.r == r).flat_map(move |run| {
+            let first = run.index(range.start.max(run.base)).unwrap_or(usize::MAX);
+            let last = run.index(range.end.min(run.end())).unwrap_or(usize::MAX);
+            let base = run.base + first as u64;
+            let numbered = (base..).zip(run.items.range(first..last.max(first)));
+            numbered.filter_map(|(s, item)| item.as_ref().map(|item| (Slot(s), item)))
+        })
+    }
+
     pub(super) fn iter(&self) -> impl Iterator<Item = (Slot, Incarnation, &T)> {
         self.runs.iter().flat_map(|run| {
             let numbered = (run.base..).zip(&run.items);

@@ -13,7 +13,7 @@ pub(crate) use assembly::{Assembly, Refused};
 pub(crate) use fragments::Fragments;
 pub(crate) use queue::{Flow, SendQueue};
 pub(crate) use source::Source;
-pub(crate) use store::{HEAD_ROOM, Letter, Store};
+pub(crate) use store::{Ending, HEAD_ROOM, Letter, Store};
 
 /// Messages up to this length share the receiver's pool; larger ones have a window of their own.
 pub(crate) const POOLED: u64 = 64 << 10;

@@ -73,13 +73,17 @@ impl SendQueue {
             return;
         };
         queue.pop_front();
-        if queue.is_empty() {
-            if queue.capacity() > 64 {
-                queue.shrink_to(64);
-            }
-            if let Some(deficit) = self.deficits.get_mut(flow.0) {
-                *deficit = 0;
-            }
+        if queue.is_empty()
+            && let Some(deficit) = self.deficits.get_mut(flow.0)
+        {
+            *deficit = 0;
+        }
+    }
+
+    /// Gives memory back, when nothing is queued.
+    pub(crate) fn shrink(&mut self) {
+        if self.is_empty() {
+            *self = Self::default();
         }
     }
 
@@ -106,6 +110,12 @@ impl SendQueue {
         if let Some(queue) = self.flows.get_mut(flow.0).filter(|queue| queue.len() > 1) {
             queue.rotate_left(1);
         }
+    }
+
+    /// Whether a flow whose turn it was may go on: it has not used up its share of the round. No other has become
+    /// eligible meanwhile, as nothing is queued while a packet is filled.
+    pub(crate) fn goes_on(&self, flow: Flow) -> bool {
+        self.deficits.get(flow.0).is_some_and(|deficit| *deficit > 0)
     }
 
     /// The flow whose turn it is, among those that `open` admits.

@@ -5,11 +5,16 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+/// Bodies up to this length are copied. No more than fits beside the others.
+const SMALL: usize = 64;
+
 /// The body of an outgoing message.
 #[derive(Debug)]
 pub(crate) enum Source {
     /// All of it, shared with the application.
     Whole(Bytes),
+    /// All of a small one: sharing would cost more than the copy.
+    Small { len: u8, bytes: [u8; SMALL] },
     /// As the application writes it.
     Stream(Stream),
 }
@@ -25,6 +30,19 @@ pub(crate) struct Stream {
 }
 
 impl Source {
+    pub(crate) fn whole(body: Bytes) -> Self {
+        match u8::try_from(body.len()) {
+            Ok(len) if body.len() <= SMALL => {
+                let mut bytes = [0; SMALL];
+                if let Some(room) = bytes.get_mut(..body.len()) {
+                    room.copy_from_slice(&body);
+                }
+                Self::Small { len, bytes }
+            }
+            _ => Self::Whole(body),
+        }
+    }
+
     pub(crate) fn stream(len: u64) -> Self {
         Self::Stream(Stream { len, ..Stream::default() })
     }
@@ -32,6 +50,7 @@ impl Source {
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Whole(body) => body.len() as u64,
+            Self::Small { len, .. } => u64::from(*len),
             Self::Stream(stream) => stream.len,
         }
     }
@@ -40,6 +59,7 @@ impl Source {
     pub(crate) fn available(&self) -> u64 {
         match self {
             Self::Whole(body) => body.len() as u64,
+            Self::Small { len, .. } => u64::from(*len),
             Self::Stream(stream) => stream.written,
         }
     }
@@ -48,6 +68,7 @@ impl Source {
     pub(crate) fn kept(&self) -> u64 {
         match self {
             Self::Whole(body) => body.len() as u64,
+            Self::Small { len, .. } => u64::from(*len),
             Self::Stream(stream) => stream.written - stream.base,
         }
     }
@@ -56,6 +77,7 @@ impl Source {
     pub(crate) fn part(&self, range: Range<u64>) -> &[u8] {
         match self {
             Self::Whole(body) => cut(body, range),
+            Self::Small { len, bytes } => cut(bytes.get(..usize::from(*len)).unwrap_or_default(), range),
             Self::Stream(stream) => stream.part(range),
         }
     }
@@ -84,7 +106,7 @@ impl Source {
     /// Whether everything that was written is still there.
     pub(crate) const fn is_intact(&self) -> bool {
         match self {
-            Self::Whole(_) => true,
+            Self::Whole(_) | Self::Small { .. } => true,
             Self::Stream(stream) => stream.base == 0,
         }
     }
@@ -163,5 +185,19 @@ mod tests {
         assert_eq!(source.part(4..9), b"ef");
         source.join();
         assert_eq!(source.part(2..7), b"cdefg");
+    }
+
+    #[test]
+    fn a_small_body_is_copied_and_a_larger_one_is_not() {
+        for len in [0, 1, SMALL, SMALL + 1] {
+            let body: Bytes = (0..).take(len).collect::<Vec<u8>>().into();
+            let source = Source::whole(body.clone());
+            assert_eq!(
+                (source.part(0..u64::MAX), source.len(), source.kept()),
+                (&*body, len as u64, len as u64)
+            );
+            assert_eq!(source.part(0..u64::MAX).as_ptr() == body.as_ptr(), len > SMALL);
+            assert_eq!(source.part(1..3), body.get(1..3.min(len)).unwrap_or_default());
+        }
     }
 }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Fragments, POOLED, Source};
+use super::{Flow, Fragments, POOLED, Source};
 use crate::id::{Incarnation, Slot};
 use crate::node::{Early, MessageKey, Outgoing, Priority};
 use crate::time::Mono;
@@ -122,6 +122,22 @@ impl Letter {
         start.min(range.end) - range.start + body.len() as u64
     }
 
+    /// The head of a message without a tag and a role: its flags.
+    pub(crate) fn short_head(&self) -> Option<[u8; 1]> {
+        (self.tag.is_empty() && self.role == Role::Plain).then_some([self.priority as u8])
+    }
+
+    /// What its end needs.
+    pub(crate) fn ending(&self) -> Ending {
+        let Self { peer, role, due, late, bound, .. } = *self;
+        Ending { peer, role, due, late, bound }
+    }
+
+    /// Where it queues.
+    pub(crate) fn flow(&self) -> Flow {
+        Flow::of(self.priority, self.is_large())
+    }
+
     /// The head as PROTOCOL.md "Message head" lays it out.
     pub(crate) fn head<'a>(&self, room: &'a mut [u8; HEAD_ROOM]) -> &'a [u8] {
         let written = usize::try_from(self.head_len()).unwrap_or(usize::MAX);
@@ -136,6 +152,16 @@ impl Letter {
         self.role.encode(role);
         room.get(..written).unwrap_or_default()
     }
+}
+
+/// What is left of a letter when its outcome is said.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Ending {
+    pub(crate) peer: u32,
+    pub(crate) role: Role,
+    pub(crate) due: Mono,
+    pub(crate) late: bool,
+    pub(crate) bound: Option<(Slot, Incarnation)>,
 }
 
 #[derive(Debug)]
@@ -180,18 +206,32 @@ impl Store {
     }
 
     pub(crate) fn remove(&mut self, key: MessageKey) -> Option<Letter> {
-        let place = self.places.get_mut(key.index as usize)?;
-        if place.generation != key.generation {
-            return None;
+        let letter =
+            self.places.get_mut(key.index as usize).filter(|place| place.generation == key.generation);
+        let letter = letter?.letter.take()?;
+        self.vacate(key);
+        Some(letter)
+    }
+
+    /// As [`Store::remove`], of a letter that `look` has seen and nobody else will.
+    pub(crate) fn drop_after<T>(&mut self, key: MessageKey, look: impl FnOnce(&Letter) -> T) -> Option<T> {
+        let seen = look(self.get(key)?);
+        if let Some(place) = self.places.get_mut(key.index as usize) {
+            place.letter = None;
         }
-        let letter = place.letter.take()?;
+        self.vacate(key);
+        Some(seen)
+    }
+
+    /// The place of a letter that is gone is free.
+    fn vacate(&mut self, key: MessageKey) {
+        let Some(place) = self.places.get_mut(key.index as usize) else { return };
         place.generation = place.generation.wrapping_add(1);
         self.free.push(key.index);
         self.len -= 1;
         if self.len == 0 && self.places.len() > 4_096 {
             self.shrink();
         }
-        Some(letter)
     }
 
     /// Gives memory back after a burst; a stale key still finds nothing.

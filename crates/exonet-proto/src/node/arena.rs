@@ -1,15 +1,21 @@
 //! Where the bodies of small messages are kept: one allocation for many.
 
+use std::collections::VecDeque;
+
 use bytes::{Bytes, BytesMut};
 
-/// One block of memory, cut into bodies; it is freed, or used again, when the last of them is gone.
+/// One block of memory, cut into bodies; it is used again when the last of them is gone.
 const BLOCK: usize = 256 << 10;
-/// Bodies from here on have an allocation of their own, so that they do not pin a block.
-const LONE: usize = 16 << 10;
+/// What is longer has an allocation of its own, so that it does not pin a block.
+const LONE: usize = 128 << 10;
+/// Blocks that wait for their last body to go: as much as one peer may have waiting.
+const USED: usize = 32;
 
 #[derive(Debug, Default)]
 pub(super) struct Arena {
     block: BytesMut,
+    /// The oldest first.
+    used: VecDeque<BytesMut>,
 }
 
 impl Arena {
@@ -21,9 +27,47 @@ impl Arena {
             return Bytes::new();
         }
         if self.block.capacity() < body.len() {
-            self.block.reserve(BLOCK);
+            self.renew();
         }
         self.block.extend_from_slice(body);
         self.block.split().freeze()
+    }
+
+    /// Gives up what is only kept for speed.
+    pub(super) fn rest(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Goes on with a full block of which nobody holds a body any more, else with a new one.
+    fn renew(&mut self) {
+        if self.block.try_reclaim(BLOCK) {
+            return;
+        }
+        let free = self.used.iter_mut().position(|used| used.try_reclaim(BLOCK));
+        let next = free.and_then(|at| self.used.remove(at)).unwrap_or_else(|| BytesMut::with_capacity(BLOCK));
+        let full = std::mem::replace(&mut self.block, next);
+        if full.capacity() > 0 {
+            self.used.push_back(full);
+            self.used.truncate(USED);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_used_again_when_the_last_of_its_bodies_is_gone() {
+        let mut arena = Arena::default();
+        let place = |bytes: &Bytes| bytes.as_ptr() as usize;
+        let first: Vec<_> = (0..26).map(|i| arena.copy(&[i; 10_000])).collect();
+        let second: Vec<_> = (0..26).map(|i| arena.copy(&[i; 10_000])).collect();
+        assert!(first.iter().chain(&second).zip((0..26).chain(0..26)).all(|(body, i)| **body == [i; 10_000]));
+        let begins = place(&first[0]);
+        drop(first);
+        let third = arena.copy(&[7; 10_000]);
+        assert_eq!(place(&third), begins);
+        assert_eq!(second[25], [25; 10_000].as_slice(), "what is held stays");
     }
 }

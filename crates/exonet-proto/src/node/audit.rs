@@ -166,7 +166,7 @@ impl Node {
         say("messages counted", outbound.letters as u64, letters.count, true);
         say("messages without a slot", outbound.unbound(), letters.unbound, true);
         say("messages in doubt", in_doubt, letters.count - letters.unbound - letters.served, true);
-        say("large messages under way", outbound.bodies, letters.bodies, true);
+        say("large messages under way", outbound.bodies, letters.bodies + outbound.given_up(), true);
         say("bytes to send", outbound.bytes, letters.bytes, true);
         say("messages", letters.count - letters.replies, limits.queued_messages.max(1) as u64, false);
         let (calls, racks) = outbound.caller.counts();

@@ -9,7 +9,7 @@ use super::event::{
 };
 use super::{Node, Peer};
 use crate::id::{MessageId, NodeId};
-use crate::message::{Letter, Source};
+use crate::message::{Ending, Letter, Source};
 use crate::time::{Mono, Now};
 use crate::wire::Role;
 
@@ -26,7 +26,7 @@ impl Node {
         message: Outgoing,
     ) -> Result<MessageKey, SendError> {
         let mut message = message;
-        let source = Source::Whole(core::mem::take(&mut message.body));
+        let source = Source::whole(core::mem::take(&mut message.body));
         self.submit(now, peer, hints, message, source, Role::Plain)
     }
 
@@ -45,6 +45,39 @@ impl Node {
         self.submit(now, peer, hints, head, Source::stream(len), Role::Plain)
     }
 
+    /// As [`Node::send`], for one message after the other. `messages` is asked only while there is room; each that is
+    /// accepted is reported to `queued`.
+    ///
+    /// # Errors
+    /// [`SendError`] of the first message that was not accepted, and is lost to the iterator; [`SendError::Full`] before
+    /// the next is asked for, whether or not there is one.
+    pub fn send_each(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        messages: &mut impl Iterator<Item = Outgoing>,
+        mut queued: impl FnMut(MessageKey),
+    ) -> Result<(), SendError> {
+        if self.closing || self.stopped {
+            return Err(SendError::Closed);
+        }
+        let index = self.peer_to(now, peer, hints)?;
+        let sent = loop {
+            if let Err(full) = self.reserve(index) {
+                break Err(full);
+            }
+            let Some(mut message) = messages.next() else { break Ok(()) };
+            let source = Source::whole(core::mem::take(&mut message.body));
+            match self.accept_from(now, index, message, source, Role::Plain) {
+                Ok(key) => queued(key),
+                Err(error) => break Err(error),
+            }
+        };
+        self.touch(now, index);
+        sent
+    }
+
     pub(super) fn submit(
         &mut self,
         now: Now,
@@ -56,16 +89,35 @@ impl Node {
     ) -> Result<MessageKey, SendError> {
         self.check(&message, &source)?;
         let index = self.peer_to(now, peer, hints)?;
-        let Some(place) = self.peers.get_mut(index) else {
-            return Err(SendError::NoAddress(peer));
-        };
-        let largest = place.outbound.limits.message;
-        if source.len() > largest {
-            return Err(SendError::TooLarge { size: source.len(), limit: largest });
-        }
+        let key = self.reserve(index).and_then(|()| self.accept_from(now, index, message, source, role))?;
+        self.touch(now, index);
+        Ok(key)
+    }
+
+    /// Whether there is room for one more message to the peer.
+    fn reserve(&mut self, index: u32) -> Result<(), SendError> {
+        let place = self.peers.get_mut(index).ok_or(SendError::Closed)?;
         if !place.has_room(&self.config.limits) {
             place.outbound.refused = true;
             return Err(SendError::Full);
+        }
+        Ok(())
+    }
+
+    /// Queues a message for which there is room.
+    fn accept_from(
+        &mut self,
+        now: Now,
+        index: u32,
+        message: Outgoing,
+        source: Source,
+        role: Role,
+    ) -> Result<MessageKey, SendError> {
+        self.check(&message, &source)?;
+        let place = self.peers.get_mut(index).ok_or(SendError::Closed)?;
+        let largest = place.outbound.limits.message;
+        if source.len() > largest {
+            return Err(SendError::TooLarge { size: source.len(), limit: largest });
         }
         let patience = self.config.give_up_after.map(|patience| now.mono + patience);
         let due = [message.deadline, patience].into_iter().flatten().min();
@@ -76,7 +128,6 @@ impl Node {
         }
         self.stats.sent += 1;
         self.stats.calls += u64::from(role == Role::Call);
-        self.touch(now, index);
         Ok(key)
     }
 
@@ -176,7 +227,7 @@ impl Node {
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now.mono);
         }
-        self.conclude(key, &letter, outcome);
+        self.conclude(key, letter.ending(), outcome);
         self.say_sendable(index);
         self.touch(now, index);
     }
@@ -193,7 +244,7 @@ impl Node {
     }
 
     /// Says what became of a message that has left the store.
-    fn conclude(&mut self, key: MessageKey, letter: &Letter, outcome: Outcome) {
+    fn conclude(&mut self, key: MessageKey, letter: Ending, outcome: Outcome) {
         if letter.due != Mono::NEVER {
             self.deadlines.remove(&(letter.due, key));
         }
@@ -280,13 +331,14 @@ impl Node {
             if outcome == Outcome::Delivered && self.await_reply(now, index, key) {
                 continue;
             }
-            let Some(letter) = self.store.remove(key) else {
-                continue;
-            };
-            if let Some(peer) = self.peers.get_mut(index) {
-                peer.outbound.forget(key, &letter);
+            let Some(peer) = self.peers.get_mut(index) else { continue };
+            let ending = self.store.drop_after(key, |letter| {
+                peer.outbound.forget(key, letter);
+                letter.ending()
+            });
+            if let Some(ending) = ending {
+                self.conclude(key, ending, outcome);
             }
-            self.conclude(key, &letter, outcome);
         }
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.admit_large(&mut self.store);

@@ -1,8 +1,10 @@
 //! What a node may do and hold: every cap of the core in one place.
 
+use core::net::IpAddr;
 use core::time::Duration;
 use std::collections::BTreeSet;
 
+use crate::channel::Hedging;
 use crate::id::NodeId;
 use crate::message::POOLED;
 
@@ -103,8 +105,10 @@ impl Default for Limits {
 /// Which congestion controller new paths get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CongestionChoice {
-    /// CUBIC, RFC 9438.
+    /// A model of the path that takes delay, not loss, for congestion: keeps a lossy link full and its queue short.
     #[default]
+    Exo,
+    /// CUBIC, RFC 9438.
     Cubic,
     /// A fixed window in bytes, for tests and links of known size.
     Fixed(u64),
@@ -136,13 +140,20 @@ pub struct Config {
     pub initial_rtt: Duration,
     /// The largest UDP payload tried on a path: 1,200 to 65,000. Default 1,452, which fits Ethernet with IPv6.
     pub max_datagram: u16,
+    /// The same on a path to a loopback address, where nothing but the system bounds it. Never below `max_datagram`.
+    /// Default 65,000.
+    pub max_loopback_datagram: u16,
     /// Which congestion controller.
     pub congestion: CongestionChoice,
+    /// Whether packets with nothing behind them are copied on paths that lose, and how much that may cost. Default: a
+    /// quarter of what the path gives.
+    pub hedging: Hedging,
     /// The first messages to a peer without a channel leave beside the opening, under a stamp: one trip, where
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default true.
     pub early: bool,
-    /// The application takes calls by [`super::Node::take_call`] and answers them by [`super::Node::reply`]. If not, a call is a message like any other, and is answered by [`super::FAILED`] when it is taken. Default false.
+    /// The application takes calls by [`super::Node::take_call`] and answers them by [`super::Node::reply`]. If not, a
+    /// call is a message like any other, and is answered by [`super::FAILED`] when it is taken. Default false.
     pub serves: bool,
     /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
     /// much silence of its caller. Default 5 min.
@@ -152,6 +163,16 @@ pub struct Config {
 }
 
 impl Config {
+    /// The largest datagram that this node takes, wherever it comes from.
+    pub(super) fn largest_datagram(&self) -> u16 {
+        self.max_datagram.max(self.max_loopback_datagram)
+    }
+
+    /// The largest datagram to try on the path to `remote`.
+    pub(super) fn datagrams_to(&self, remote: IpAddr) -> u16 {
+        if remote.to_canonical().is_loopback() { self.largest_datagram() } else { self.max_datagram }
+    }
+
     /// The defaults under `policy`.
     pub fn new(policy: Policy) -> Self {
         Self {
@@ -166,7 +187,9 @@ impl Config {
             keepalive: None,
             initial_rtt: Duration::from_millis(100),
             max_datagram: 1_452,
+            max_loopback_datagram: 65_000,
             congestion: CongestionChoice::default(),
+            hedging: Hedging::default(),
             early: true,
             serves: false,
             reply_kept: Duration::from_secs(300),

@@ -1,12 +1,16 @@
 //! What the application asks for: receiving.
 
+use core::ops::Range;
+
 use bytes::Bytes;
 
 use super::Node;
 use super::calls::CallId;
 use super::event::{BodyRead, DeliveryKey, Incoming, IncomingBody};
-use super::inbox::{Arrived, ArrivedBody};
+use super::inbox::{Arrived, ArrivedBody, Front};
 use super::peer::Peers;
+use super::run::{IncomingRun, Run};
+use crate::id::{MessageId, NodeId, Slot};
 use crate::time::Now;
 use crate::wire::Role;
 
@@ -18,7 +22,7 @@ impl Node {
     pub fn accept(&mut self, _now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.inbox.pop()?;
-            if is_waited_for(&self.peers, &arrived) {
+            if is_waited_for(&self.peers, &arrived.front()) {
                 return Some(self.hand_out(arrived));
             }
             self.drop_stale(&arrived);
@@ -33,6 +37,24 @@ impl Node {
                 return Some(incoming);
             }
         }
+    }
+
+    /// As [`Node::recv`], and with the next message up to `most` that came with it in one packet.
+    pub fn recv_run(&mut self, now: Now, most: usize) -> Option<IncomingRun> {
+        let front = self.inbox.front(most)?;
+        if front.whole
+            && is_waited_for(&self.peers, &front)
+            && let Some(run) = self.inbox.pop_run(most)
+            && self.take_run(now, &run)
+        {
+            return Some(IncomingRun::run(run));
+        }
+        self.recv(now).map(IncomingRun::one)
+    }
+
+    /// Whether a message waits for [`Node::recv`], or seems to.
+    pub fn has_waiting(&self) -> bool {
+        self.inbox.has_messages()
     }
 
     /// The next call of a method, as [`Node::recv`] gives messages. Calls that are not taken consume no slot, so that
@@ -60,7 +82,7 @@ impl Node {
 
     /// Takes a message in one piece, hands a streamed one out. None: nobody waits for it any more.
     fn hand_over(&mut self, now: Now, arrived: Arrived) -> Option<Incoming> {
-        if !is_waited_for(&self.peers, &arrived) {
+        if !is_waited_for(&self.peers, &arrived.front()) {
             self.drop_stale(&arrived);
             return None;
         }
@@ -72,7 +94,7 @@ impl Node {
         let ArrivedBody::Whole(body) = arrived.body else { return None };
         let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
         let body = IncomingBody::Whole(body);
-        taken.then_some(Incoming { key: DeliveryKey(u64::MAX), id, call, tag, priority, body })
+        taken.then_some(Incoming { key: DeliveryKey::NONE, id, call, tag, priority, body })
     }
 
     fn hand_out(&mut self, arrived: Arrived) -> Incoming {
@@ -156,24 +178,36 @@ impl Node {
     }
 
     fn take(&mut self, now: Now, arrived: &Arrived) -> bool {
-        self.discard(arrived);
-        let len = arrived.wire_len;
-        let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) else {
+        self.discard(arrived.peer, arrived.id.sender, arrived.held());
+        let s = arrived.id.s.0;
+        let taken = self.consume(now, arrived.peer, arrived.id, s..s + 1, arrived.wire_len);
+        if taken && arrived.role == Role::Call {
+            self.serve(now, arrived.peer, arrived.id.s);
+        }
+        taken
+    }
+
+    fn take_run(&mut self, now: Now, run: &Run) -> bool {
+        self.discard(run.peer, run.id().sender, run.held());
+        self.consume(now, run.peer, run.id(), run.slots(), run.wire_len())
+    }
+
+    /// The slots of `run`, which begins with `id`, are consumed, all or none; `len` is the length of their messages.
+    fn consume(&mut self, now: Now, index: u32, id: MessageId, run: Range<u64>, len: u64) -> bool {
+        let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.id == id.sender) else {
             return false;
         };
-        let taken = peer.inbound.take(now.mono, arrived.id.s, arrived.id.r, len);
+        let messages = run.end - run.start;
+        let taken = peer.inbound.take(now.mono, run, id.r, len);
         if taken {
-            self.stats.received += 1;
+            self.stats.received += messages;
             // Others that wait will be taken soon; their STATE covers this one.
             let wait =
                 if self.inbox.is_empty() { core::time::Duration::ZERO } else { self.config.max_ack_delay };
             peer.inbound.owe_state(now.mono + wait);
             peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
-            if arrived.role == Role::Call {
-                self.serve(now, arrived.peer, arrived.id.s);
-            }
         }
-        self.touch(now, arrived.peer);
+        self.touch(now, index);
         taken
     }
 
@@ -185,7 +219,7 @@ impl Node {
 
     /// A message that nobody waits for has left the receive queue.
     fn drop_stale(&mut self, arrived: &Arrived) {
-        self.discard(arrived);
+        self.discard(arrived.peer, arrived.id.sender, arrived.held());
         if let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) {
             peer.inbound.drop_stale(arrived.id.r, arrived.wire_len);
         }
@@ -194,16 +228,16 @@ impl Node {
 
     /// Once enough of the receive queue is stale, all of that goes.
     pub(super) fn sweep(&mut self) {
-        for arrived in self.inbox.sweep(|arrived| is_waited_for(&self.peers, arrived)) {
+        for arrived in self.inbox.sweep(|front| is_waited_for(&self.peers, front)) {
             self.drop_stale(&arrived);
         }
     }
 
-    /// The memory of a message in the queue is given back.
-    fn discard(&mut self, arrived: &Arrived) {
-        self.received = self.received.saturating_sub(arrived.held());
-        if let Some(peer) = self.peers.get_mut(arrived.peer).filter(|peer| peer.id == arrived.id.sender) {
-            peer.inbound.waiting = peer.inbound.waiting.saturating_sub(arrived.held());
+    /// The memory of messages in the queue is given back.
+    fn discard(&mut self, index: u32, sender: NodeId, held: u64) {
+        self.received = self.received.saturating_sub(held);
+        if let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.id == sender) {
+            peer.inbound.waiting = peer.inbound.waiting.saturating_sub(held);
         }
     }
 
@@ -216,11 +250,11 @@ impl Node {
     }
 }
 
-/// Whether a message of the receive queue could still be delivered.
-fn is_waited_for(peers: &Peers, arrived: &Arrived) -> bool {
-    let peer = peers.get(arrived.peer).filter(|peer| peer.id == arrived.id.sender);
-    peer.is_some_and(|peer| match arrived.body {
-        ArrivedBody::Whole(_) => peer.inbound.is_pending(arrived.id.s, arrived.id.r),
-        ArrivedBody::Stream { .. } => peer.inbound.is_announced(arrived.id.s, arrived.id.r),
+/// Whether messages of the receive queue could still be delivered, all of them.
+fn is_waited_for(peers: &Peers, front: &Front) -> bool {
+    let peer = peers.get(front.peer).filter(|peer| peer.id == front.sender);
+    peer.is_some_and(|peer| match front.whole {
+        true => peer.inbound.is_pending(front.slots.clone(), front.r),
+        false => peer.inbound.is_announced(Slot(front.slots.start), front.r),
     })
 }

@@ -39,6 +39,8 @@ pub(super) enum Carried {
     Reply { s: Slot },
     /// A ping of the application.
     Ping { cookie: u64 },
+    /// A copy of what packet `of` under the keys of this index carries.
+    Copy { index: ChannelIndex, of: u64 },
     /// Acknowledgements of packets under the keys of this index, up to here.
     Ack { index: ChannelIndex, largest: u64 },
 }

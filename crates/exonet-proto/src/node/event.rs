@@ -27,6 +27,11 @@ impl MessageKey {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DeliveryKey(pub(crate) u64);
 
+impl DeliveryKey {
+    /// Of no delivery: the message has been taken already.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+}
+
 /// Which message goes first. Within a class, in the order of sending; large bodies fill what is left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Priority {
@@ -39,6 +44,17 @@ pub enum Priority {
     Low,
     /// What is left, but never nothing.
     Bulk,
+}
+
+impl From<crate::wire::Priority> for Priority {
+    fn from(class: crate::wire::Priority) -> Self {
+        match class.get() {
+            0 => Self::Urgent,
+            1 => Self::Normal,
+            2 => Self::Low,
+            _ => Self::Bulk,
+        }
+    }
 }
 
 /// A message as the application gives it.

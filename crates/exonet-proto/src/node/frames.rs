@@ -9,6 +9,7 @@ use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::{ANNOUNCED, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
+use super::run::{Run, wire_len};
 use super::stamping::Admission;
 use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
 use crate::id::{Incarnation, MessageId, NodeId, Slot, Stamp};
@@ -142,41 +143,20 @@ impl Node {
         }
     }
 
+    /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
     pub(super) fn on_messages(&mut self, now: Now, index: u32, r: Incarnation, entries: wire::Entries<'_>) {
-        let limits = &self.config.limits;
-        let cap = limits.received_bytes as u64;
-        let Some(peer) = self.peers.get_mut(index) else {
-            return;
-        };
-        let mut tight = false;
-        let mut replies = Vec::new();
-        for (s, bytes) in entries {
-            let Ok((head, role, at)) = read_head(bytes) else {
-                self.stats.malformed += 1;
-                continue;
-            };
-            let len = bytes.len() as u64;
-            // One message is always let in; beyond that, nobody has more than is left for all.
-            let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
-            if self.received > 0 && len + ARRIVED > left {
-                self.stats.dropped_for_room += 1;
-                tight = true;
-                continue;
-            }
-            match peer.inbound.on_whole(s, r, len, limits) {
-                Taken::Ignored => self.stats.duplicates_suppressed += 1,
-                Taken::Violation => self.stats.violations += 1,
-                _ => {
-                    let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
-                    let id = MessageId { sender: peer.id, r, s };
-                    let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), len);
-                    if let Role::Reply { s, status } = role {
-                        replies.push((arrived, s, status));
-                        continue;
+        let (mut rest, mut tight, mut replies) = (entries, false, Vec::new());
+        if entries.len() == 1 || self.enqueue(index, r, entries) != Taken::Whole {
+            while let Some(entry) = rest.split_first() {
+                match self.enqueue_one(index, r, entry, &mut replies) {
+                    Taken::Ignored => self.stats.duplicates_suppressed += 1,
+                    Taken::Malformed => self.stats.malformed += 1,
+                    Taken::Violation => self.stats.violations += 1,
+                    Taken::NoMemory => {
+                        self.stats.dropped_for_room += 1;
+                        tight = true;
                     }
-                    self.received += len + ARRIVED;
-                    peer.inbound.waiting += len + ARRIVED;
-                    self.events.extend(self.inbox.push(arrived, self.config.serves));
+                    _ => {}
                 }
             }
         }
@@ -186,6 +166,77 @@ impl Node {
         self.owe_state(now, index);
         if tight {
             self.reclaim(now);
+        }
+    }
+
+    /// Plain messages of consecutive slots go to the receive queue, all of them or none.
+    fn enqueue(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
+        let mut messages = entries;
+        if !messages.all(|(_, message)| matches!(read_head(message), Ok((_, Role::Plain, _)))) {
+            return Taken::Malformed;
+        }
+        let taken = self.admit_whole(index, r, entries);
+        if taken == Taken::Whole {
+            self.hold(index, held(entries));
+            if let Some(peer) = self.peers.get(index) {
+                let id = MessageId { sender: peer.id, r, s: Slot(entries.slots().start) };
+                let run = Run::new(index, id, entries, |bytes| self.arena.copy(bytes));
+                self.events.extend(self.inbox.push_run(run));
+            }
+        }
+        taken
+    }
+
+    /// One message goes to the receive queue; a reply to `replies`.
+    fn enqueue_one(
+        &mut self,
+        index: u32,
+        r: Incarnation,
+        entry: wire::Entries<'_>,
+        replies: &mut Vec<(Arrived, Slot, u32)>,
+    ) -> Taken {
+        let mut one = entry;
+        let Some((s, bytes)) = one.next() else { return Taken::Malformed };
+        let Ok((head, role, at)) = read_head(bytes) else { return Taken::Malformed };
+        if role == Role::Plain {
+            return self.enqueue(index, r, entry);
+        }
+        let taken = self.admit_whole(index, r, entry);
+        if taken == Taken::Whole
+            && let Some(peer) = self.peers.get(index)
+        {
+            let body = self.arena.copy(bytes.get(at..).unwrap_or_default());
+            let id = MessageId { sender: peer.id, r, s };
+            let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), bytes.len() as u64);
+            if let Role::Reply { s, status } = role {
+                replies.push((arrived, s, status));
+                return taken;
+            }
+            self.hold(index, held(entry));
+            self.events.extend(self.inbox.push(arrived, self.config.serves));
+        }
+        taken
+    }
+
+    /// Whether there is memory for these messages, and a free slot for each of them.
+    fn admit_whole(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
+        let limits = &self.config.limits;
+        let cap = limits.received_bytes as u64;
+        let Some(peer) = self.peers.get_mut(index) else { return Taken::Ignored };
+        // One message is always let in; beyond that, nobody has more than is left for all.
+        let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
+        let lone = self.received == 0 && entries.len() == 1;
+        if !lone && held(entries) > left {
+            return Taken::NoMemory;
+        }
+        peer.inbound.on_whole(entries.slots(), r, wire_len(entries), limits)
+    }
+
+    /// A message in one piece takes memory until it has left the receive queue.
+    fn hold(&mut self, index: u32, bytes: u64) {
+        self.received += bytes;
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.inbound.waiting += bytes;
         }
     }
 
@@ -204,7 +255,7 @@ impl Node {
             Taken::Complete(message) => self.on_complete(now, index, id, message),
             Taken::Announce => self.announce(now, index, id),
             Taken::Readable(key) => self.events.push_back(Event::BodyReadable { key }),
-            Taken::Partly => {}
+            Taken::Partly | Taken::Whole | Taken::Malformed => {}
             Taken::Ignored => {
                 self.stats.duplicates_suppressed += 1;
                 self.owe_state(now, index);
@@ -325,6 +376,11 @@ impl Node {
     }
 }
 
+/// Bytes of memory of messages in the receive queue.
+fn held(entries: wire::Entries<'_>) -> u64 {
+    wire_len(entries) + entries.len() as u64 * ARRIVED
+}
+
 /// The head in front of a message, what it makes of it, and where the body begins.
 fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
     let (head, at) = Head::parse(message)?;
@@ -338,11 +394,6 @@ fn arrived(
     body: ArrivedBody,
     wire_len: u64,
 ) -> Arrived {
-    let priority = match head.priority.get() {
-        0 => Priority::Urgent,
-        1 => Priority::Normal,
-        2 => Priority::Low,
-        _ => Priority::Bulk,
-    };
+    let priority = Priority::from(head.priority);
     Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), role, priority, body, wire_len }
 }

@@ -13,14 +13,15 @@ use super::budget::Payer;
 use super::config::Policy;
 use super::epoch::{Epoch, Held, Pending, Prefix};
 use super::event::{Arrival, Event};
-use super::link::MAX_PENDING;
+use super::link::{Link, MAX_PENDING};
 use super::opening::Opening;
-use super::outbound::PeerLimits;
+use super::outbound::{Outbound, PeerLimits};
 use super::transmit::{write_early, write_state};
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Received, Roaming, Sent};
 use crate::crypto::{self, Initiator, Opened, OpeningMac, Suite};
 use crate::id::NodeId;
+use crate::message::Store;
 use crate::time::Now;
 use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 
@@ -69,7 +70,7 @@ impl Node {
             max_ack_delay: self.config.max_ack_delay,
             boot_id: self.boot_id,
             time: now.wall,
-            max_datagram: u64::from(self.config.max_datagram),
+            max_datagram: u64::from(self.config.largest_datagram()),
             pool_window: limits.pool_window(),
             body_window: limits.body_window(),
             max_bodies: limits.bodies as u64,
@@ -156,11 +157,13 @@ impl Node {
             self.abort_opening(place);
             return None;
         }
+        if peer.link.opening.as_ref().is_none_or(|opening| !opening.is_due(now.mono)) {
+            return None;
+        }
         let active = peer.link.proven().map(|path| path.remote);
         let mut targets: Vec<SocketAddr> = active.into_iter().collect();
         targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
-        let opening = peer.link.opening.as_mut().filter(|opening| opening.is_due(now.mono))?;
-        let (remote, data) = opening.emit(now.mono, &targets, jitter)?;
+        let (remote, data) = peer.link.opening.as_mut()?.emit(now.mono, &targets, jitter)?;
         buf.extend_from_slice(data);
         peer.link.spoke(now.mono);
         Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
@@ -557,6 +560,7 @@ impl Node {
             peer.link.roaming = None;
             peer.link.confirm = false;
             peer.link.probes = 0;
+            peer.link.copies.clear();
             peer.link.current.take()
         });
         if let Some(epoch) = current {
@@ -596,10 +600,11 @@ impl Node {
         if link.pto_at().is_some_and(|at| at <= now.mono) {
             let probe = link.recovery.on_pto(now.mono);
             link.probes = probe.packets;
-            let oldest = link.current.iter().flat_map(|epoch| epoch.sent.oldest());
-            peer.outbound.send_again(&mut self.store, oldest);
+            let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
+            peer.outbound.probe(&mut self.store, packets, probe.packets);
             link.reopen |= link.is_unanswered() && link.opening.is_none();
         }
+        copy_lone(now, link, &mut peer.outbound, &mut self.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
         if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {
             link.reopen = true;
@@ -697,6 +702,19 @@ impl Node {
         }
         self.apply(now, place, &mut fates);
         self.scratch.fates = fates;
+    }
+}
+
+/// Packets that had nothing behind them, and of which nothing was heard yet, go again.
+fn copy_lone(now: Now, link: &mut Link, outbound: &mut Outbound, store: &mut Store) {
+    while let Some((_, index, number)) = link.hedges.front().copied().filter(|(at, ..)| *at <= now.mono) {
+        link.hedges.pop_front();
+        let Some(epoch) = link.current.as_ref().filter(|epoch| epoch.index == index) else { continue };
+        let Some((bytes, items)) = epoch.sent.still_out(number) else { continue };
+        if link.recovery.has_room(bytes) {
+            outbound.send_again(store, items);
+            link.copies.push_back(number);
+        }
     }
 }
 

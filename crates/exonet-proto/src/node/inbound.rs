@@ -14,6 +14,8 @@ use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::time::{Mono, Wall};
 
+/// Time between two STATEs.
+const STATE_EVERY: Duration = Duration::from_millis(1);
 /// HAVE frames owed at once; a token that finds no room is probed again.
 pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
@@ -67,6 +69,8 @@ impl Partial {
 pub(super) enum Taken {
     /// The message is complete: it goes to the receive queue.
     Complete(bytes::Bytes),
+    /// Whole messages wait in the receive queue.
+    Whole,
     /// A streamed message can be announced: its head is there.
     Announce,
     /// A streamed message that was announced has more.
@@ -79,6 +83,8 @@ pub(super) enum Taken {
     NoRoom,
     /// The node has no memory for it: as if it had been lost.
     NoMemory,
+    /// Not a message.
+    Malformed,
     /// The peer broke a rule.
     Violation,
 }
@@ -118,6 +124,8 @@ pub(super) struct Inbound {
     wants: Option<Ask>,
     /// A STATE has to leave by then.
     state_at: Mono,
+    /// None leaves before: in dense traffic one claim speaks for many messages.
+    state_from: Mono,
     /// HAVEs owed.
     pub(super) haves: VecDeque<Slot>,
     /// See [`Inbound::claim_from`].
@@ -158,6 +166,7 @@ impl Inbound {
             held: 0,
             wants: None,
             state_at: Mono::NEVER,
+            state_from: Mono(0),
             haves: VecDeque::new(),
             claim_from: Slot(0),
             heard_at: now,
@@ -316,24 +325,28 @@ impl Inbound {
         self.drained_at = if !drained { Mono::NEVER } else { self.drained_at.min(now) };
     }
 
-    /// A whole message. `true` means that it is complete and not a copy, and will wait in the receive queue.
-    pub(super) fn on_whole(&mut self, s: Slot, r: Incarnation, len: u64, limits: &Limits) -> Taken {
-        if !self.accepts(s, r) {
+    /// Whole messages of the slots of `run`, `len` bytes in wire form together: to wait in the receive queue, all of
+    /// them or none.
+    pub(super) fn on_whole(&mut self, run: Range<u64>, r: Incarnation, len: u64, limits: &Limits) -> Taken {
+        if !self.accepts(run.clone(), r) {
             return Taken::Ignored;
         }
         if len > POOLED || self.held.saturating_add(len) > limits.pool_window() {
             return Taken::Violation;
         }
-        if let Some(partial) = self.partial.remove(&s) {
+        while let Some(s) = self.partial.range(Slot(run.start)..Slot(run.end)).next().map(|(s, _)| *s)
+            && let Some(partial) = self.partial.remove(&s)
+        {
             self.release_partial(&partial);
         }
         self.held += len;
-        self.pending.insert(s.0..s.0 + 1);
-        Taken::Partly
+        self.pending.insert(run);
+        Taken::Whole
     }
 
-    fn accepts(&self, s: Slot, r: Incarnation) -> bool {
-        self.receiver.as_ref().is_some_and(|record| record.accepts(s, r)) && !self.pending.contains(s.0)
+    fn accepts(&self, run: Range<u64>, r: Incarnation) -> bool {
+        self.receiver.as_ref().is_some_and(|record| record.accepts_run(run.clone(), r))
+            && self.pending.first_in(run).is_none()
     }
 
     /// A fragment. `room` is what the node can hold beyond what it does.
@@ -346,7 +359,7 @@ impl Inbound {
         limits: &Limits,
         room: u64,
     ) -> Taken {
-        if !self.accepts(s, r) {
+        if !self.accepts(s.0..s.0 + 1, r) {
             return Taken::Ignored;
         }
         if total > limits.message.saturating_add(MAX_HEAD) {
@@ -399,9 +412,10 @@ impl Inbound {
         partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
     }
 
-    /// A message in one piece waits in the receive queue, and can be taken.
-    pub(super) fn is_pending(&self, s: Slot, r: Incarnation) -> bool {
-        self.pending.contains(s.0) && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
+    /// Messages in one piece wait in the receive queue, and all of them can be taken.
+    pub(super) fn is_pending(&self, run: Range<u64>, r: Incarnation) -> bool {
+        self.pending.covers(run.clone())
+            && self.receiver.as_ref().is_some_and(|record| record.accepts_run(run, r))
     }
 
     /// A message that is read as it comes waits in the receive queue.
@@ -421,19 +435,21 @@ impl Inbound {
         }
     }
 
-    /// The application takes the message: its slot is consumed. False when its record died.
+    /// The application takes the messages of `run`: their slots are consumed, all or none. False when their record
+    /// died.
     ///
-    /// `len` is the length of the wire form.
-    pub(super) fn take(&mut self, now: Mono, s: Slot, r: Incarnation, len: u64) -> bool {
+    /// `len` is the length of their wire forms.
+    pub(super) fn take(&mut self, now: Mono, run: Range<u64>, r: Incarnation, len: u64) -> bool {
         let Some(record) = self.receiver.as_mut().filter(|record| record.incarnation() == r) else {
             return false;
         };
-        let taken = record.take(s, r);
-        self.pending.remove(s.0);
+        let taken = record.take_run(run.clone(), r);
+        self.pending.remove_range(run.clone());
         if len <= POOLED {
             self.held = self.held.saturating_sub(len);
         }
-        if let Some(mut partial) = self.partial.remove(&s) {
+        // One that was read as it came.
+        if let Some(mut partial) = self.partial.remove(&Slot(run.start)) {
             partial.stream = None;
             self.release_partial(&partial);
         }
@@ -473,7 +489,7 @@ impl Inbound {
     pub(super) fn on_probe(&mut self, now: Mono, s: Slot, r: Incarnation) {
         self.owe_state(now);
         self.claim_from = s;
-        if self.accepts(s, r) {
+        if self.accepts(s.0..s.0 + 1, r) {
             self.owe_have(s);
         }
     }
@@ -510,7 +526,7 @@ impl Inbound {
     // --- what is owed ---
 
     pub(super) fn owe_state(&mut self, by: Mono) {
-        self.state_at = self.state_at.min(by);
+        self.state_at = self.state_at.min(by.max(self.state_from));
     }
 
     fn owe_have(&mut self, s: Slot) {
@@ -525,6 +541,16 @@ impl Inbound {
 
     pub(super) const fn state_owed(&self) -> bool {
         self.state_at.0 != Mono::NEVER.0
+    }
+
+    /// A STATE is owed, and the last one is long enough ago.
+    pub(super) fn state_may_leave(&self, now: Mono) -> bool {
+        self.state_owed() && self.state_from <= now
+    }
+
+    pub(super) fn state_left(&mut self, now: Mono) {
+        self.state_from = now + STATE_EVERY;
+        self.state_sent();
     }
 
     /// The STATE owed is a reminder: nothing has come from the peer for a while.
@@ -587,13 +613,15 @@ impl Inbound {
         dead && self.evict(clock)
     }
 
-    /// Drops a drained record once the sender has passed it, or after a linger.
-    pub(super) fn drop_if_passed(&mut self, now: Mono) {
+    /// Drops a drained record once the sender has passed it, or after a linger. True when it did.
+    pub(super) fn drop_if_passed(&mut self, now: Mono) -> bool {
         let passed = self.receiver.as_ref().is_some_and(Receiver::is_passed);
         let lingered = self.drained_at != Mono::NEVER && self.drained_at + LINGER <= now;
         if (passed || lingered) && !self.state_owed() {
             self.drop_record();
+            return true;
         }
+        false
     }
 
     fn drop_record(&mut self) {

@@ -1,11 +1,13 @@
 //! Messages that are complete and wait for the application: the queue stands before the slot test.
 
+use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
 use super::event::{DeliveryKey, Event, Priority};
-use crate::id::MessageId;
+use super::run::Run;
+use crate::id::{Incarnation, MessageId, NodeId};
 use crate::wire::Role;
 
 /// What a message in the receive queue takes beside its bytes.
@@ -36,6 +38,12 @@ impl Arrived {
             ArrivedBody::Stream { .. } => 0,
         }
     }
+
+    pub(super) fn front(&self) -> Front {
+        let MessageId { sender, r, s } = self.id;
+        let whole = matches!(self.body, ArrivedBody::Whole(_));
+        Front { peer: self.peer, sender, r, slots: s.0..s.0 + 1, whole }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -44,12 +52,55 @@ pub(super) enum ArrivedBody {
     Stream { len: u64 },
 }
 
+/// What stands in the receive queue.
+#[derive(Debug)]
+enum Waiting {
+    One(Arrived),
+    Run(Run),
+}
+
+impl Waiting {
+    fn first(&self) -> Front {
+        match self {
+            Self::One(one) => one.front(),
+            Self::Run(run) => run.front(1),
+        }
+    }
+
+    fn messages(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Run(run) => run.len(),
+        }
+    }
+
+    fn held(&self) -> u64 {
+        match self {
+            Self::One(one) => one.held(),
+            Self::Run(run) => run.held(),
+        }
+    }
+}
+
+/// Who waits at the head of the queue.
+#[derive(Clone, Debug)]
+pub(super) struct Front {
+    pub(super) peer: u32,
+    pub(super) sender: NodeId,
+    pub(super) r: Incarnation,
+    pub(super) slots: Range<u64>,
+    /// In one piece.
+    pub(super) whole: bool,
+}
+
 /// The receive queue of a node, and what has been handed out and not yet been taken.
 ///
 /// Bounded by the byte credit and the slots that the node grants.
 #[derive(Debug, Default)]
 pub(super) struct Inbox {
-    ready: VecDeque<Arrived>,
+    ready: VecDeque<Waiting>,
+    /// Messages in `ready`.
+    len: usize,
     /// Calls that the application is to answer, by method, and then in the order in which they came.
     calls: BTreeMap<(Bytes, i64), Arrived>,
     /// The least and the most of these places, both free.
@@ -69,7 +120,17 @@ impl Inbox {
             self.places.1 += 1;
             return self.push_call(arrived, self.places.1);
         }
-        self.ready.push_back(arrived);
+        self.enqueue(Waiting::One(arrived))
+    }
+
+    /// As [`Inbox::push`], of messages that came together, none of them a call.
+    pub(super) fn push_run(&mut self, run: Run) -> Option<Event> {
+        self.enqueue(Waiting::Run(run))
+    }
+
+    fn enqueue(&mut self, waiting: Waiting) -> Option<Event> {
+        self.len += waiting.messages();
+        self.ready.push_back(waiting);
         self.say()
     }
 
@@ -100,15 +161,41 @@ impl Inbox {
         self.calls.pop_first().map(|(_, arrived)| arrived)
     }
 
+    /// The next message.
     pub(super) fn pop(&mut self) -> Option<Arrived> {
-        let next = self.ready.pop_front();
+        let next = match self.ready.front_mut()? {
+            Waiting::Run(run) if run.len() > 1 => run.pop(),
+            _ => match self.ready.pop_front()? {
+                Waiting::One(arrived) => Some(arrived),
+                Waiting::Run(mut run) => run.pop(),
+            },
+        };
+        self.left(1);
+        next
+    }
+
+    /// The next messages, if they came together: at most `most`, as [`Inbox::front`] says.
+    pub(super) fn pop_run(&mut self, most: usize) -> Option<Run> {
+        let run = match self.ready.front_mut()? {
+            Waiting::One(_) => return None,
+            Waiting::Run(run) if run.len() > most => run.split_to(most)?,
+            Waiting::Run(_) => match self.ready.pop_front()? {
+                Waiting::Run(run) => run,
+                Waiting::One(_) => return None,
+            },
+        };
+        self.left(run.len());
+        Some(run)
+    }
+
+    fn left(&mut self, messages: usize) {
+        self.len -= messages;
         if self.ready.is_empty() {
             self.said = false;
             if self.ready.capacity() > 65_536 {
                 self.ready.shrink_to(1_024);
             }
         }
-        next
     }
 
     /// So many messages of the queue have become stale: nobody waits for them any more.
@@ -121,42 +208,75 @@ impl Inbox {
         self.stale = self.stale.saturating_sub(1);
     }
 
-    /// Takes out what nobody waits for, once that is an eighth of the queue.
-    pub(super) fn sweep(&mut self, waited_for: impl Fn(&Arrived) -> bool) -> VecDeque<Arrived> {
+    /// Takes out what nobody waits for, once that is an eighth of the queue. Of messages that came together, those at
+    /// the front go: what a sender passes lies below all that it has not.
+    pub(super) fn sweep(&mut self, waited_for: impl Fn(&Front) -> bool) -> Vec<Arrived> {
+        let mut gone = Vec::new();
         if self.stale == 0 || self.stale * STALE_SHARE < self.len() {
-            return VecDeque::new();
+            return gone;
         }
         self.stale = 0;
-        let (kept, mut gone): (_, VecDeque<_>) = self.ready.drain(..).partition(&waited_for);
-        self.ready = kept;
+        self.ready.retain_mut(|waiting| {
+            while waiting.messages() > 0 && !waited_for(&waiting.first()) {
+                match waiting {
+                    Waiting::Run(run) => gone.extend(run.pop()),
+                    Waiting::One(_) => {
+                        let none = Waiting::Run(Run::default());
+                        if let Waiting::One(one) = std::mem::replace(waiting, none) {
+                            gone.push(one);
+                        }
+                    }
+                }
+            }
+            waiting.messages() > 0
+        });
+        self.len -= gone.len();
         self.said &= !self.ready.is_empty();
         let calls = std::mem::take(&mut self.calls).into_iter();
-        let (kept, stale): (BTreeMap<_, _>, BTreeMap<_, _>) = calls.partition(|(_, call)| waited_for(call));
+        let (kept, stale): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            calls.partition(|(_, call)| waited_for(&call.front()));
         self.calls = kept;
         gone.extend(stale.into_values());
         gone
     }
 
+    /// The next message, and up to `most` that came with it.
+    pub(super) fn front(&self, most: usize) -> Option<Front> {
+        self.ready.front().map(|waiting| match waiting {
+            Waiting::Run(run) => run.front(most),
+            Waiting::One(_) => waiting.first(),
+        })
+    }
+
     /// Messages in one piece that have arrived and have not been taken.
     pub(super) fn pieces(&self) -> usize {
-        self.all().filter(|arrived| arrived.held() > 0).count()
+        let apart = self.apart().filter(|arrived| arrived.held() > 0).count();
+        let waiting = self.ready.iter().filter(|waiting| waiting.held() > 0).map(Waiting::messages);
+        apart + waiting.sum::<usize>()
     }
 
     /// Bytes of memory of all that has arrived and has not been taken.
     pub(super) fn held(&self) -> u64 {
-        self.all().map(Arrived::held).sum()
+        let apart: u64 = self.apart().map(Arrived::held).sum();
+        apart + self.ready.iter().map(Waiting::held).sum::<u64>()
     }
 
-    fn all(&self) -> impl Iterator<Item = &Arrived> {
-        self.ready.iter().chain(self.calls.values()).chain(self.handed.values())
+    fn apart(&self) -> impl Iterator<Item = &Arrived> {
+        self.calls.values().chain(self.handed.values())
     }
 
     pub(super) fn len(&self) -> usize {
-        self.ready.len() + self.calls.len()
+        self.len + self.calls.len()
     }
 
+    /// Nothing waits, neither messages nor calls.
     pub(super) fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+
+    /// A message waits, or seems to.
+    pub(super) fn has_messages(&self) -> bool {
+        !self.ready.is_empty()
     }
 
     pub(super) fn hand_out(&mut self, arrived: Arrived) -> DeliveryKey {
@@ -180,7 +300,8 @@ impl Inbox {
             self.places.0 -= 1;
             return self.push_call(arrived, self.places.0);
         }
-        self.ready.push_front(arrived);
+        self.len += 1;
+        self.ready.push_front(Waiting::One(arrived));
         self.say()
     }
 }

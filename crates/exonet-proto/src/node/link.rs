@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Held, Pending};
 use super::opening::Opening;
-use crate::channel::congestion::{Congestion, Cubic, Fixed};
+use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
 use crate::channel::mtu::BASE;
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Recovery, Roaming, recovery};
@@ -21,7 +21,7 @@ pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
 /// Probe timeouts without any answer after which an opening goes out beside the probes.
-const REOPEN_AFTER: u32 = 2;
+const REOPEN_AFTER: u32 = 3;
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
 const MIN_IDLE: Duration = Duration::from_secs(1);
 
@@ -49,6 +49,10 @@ pub(super) struct Link {
     pub(super) responses: VecDeque<(PathAddr, [u8; 8])>,
     /// Packets to send whatever the window says.
     pub(super) probes: u32,
+    /// Packets of an epoch that get a copy, in the order of when.
+    pub(super) hedges: VecDeque<(Mono, ChannelIndex, u64)>,
+    /// The next packets are copies of these of the current epoch.
+    pub(super) copies: VecDeque<u64>,
     /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
     pub(super) confirm: bool,
     /// A new epoch is wanted though there is one.
@@ -67,6 +71,9 @@ pub(super) struct Link {
     pub(super) used_at: Mono,
     pub(super) packets_sent: u64,
     pub(super) packets_lost: u64,
+    /// The peer takes no larger datagrams.
+    peer_takes: u16,
+    /// The largest datagram that is tried on the path.
     datagram_cap: u16,
 }
 
@@ -86,6 +93,8 @@ impl Link {
             pings: VecDeque::new(),
             responses: VecDeque::new(),
             probes: 0,
+            hedges: VecDeque::new(),
+            copies: VecDeque::new(),
             confirm: false,
             reopen: false,
             mirror_due: false,
@@ -97,24 +106,32 @@ impl Link {
             used_at: now,
             packets_sent: 0,
             packets_lost: 0,
+            peer_takes: u16::MAX,
             datagram_cap: config.max_datagram,
         }
     }
 
     /// The peer is on a path of which nothing is known.
     pub(super) fn on_path_change(&mut self, now: Mono, config: &Config) {
+        self.datagram_cap = self.largest_datagram(config);
         self.recovery.on_path_change(now, self.datagram_cap, controller(config));
     }
 
     /// The peer takes datagrams of at most this size. `fresh`: nothing is known of the path yet.
     pub(super) fn cap_datagrams(&mut self, now: Mono, config: &Config, peer: u64, fresh: bool) {
-        let cap = config.max_datagram.min(u16::try_from(peer).unwrap_or(u16::MAX)).max(BASE);
+        self.peer_takes = u16::try_from(peer).unwrap_or(u16::MAX);
+        let cap = self.largest_datagram(config);
         if cap != self.datagram_cap || fresh {
             self.datagram_cap = cap;
             if cap < self.recovery.datagram_size() || !self.recovery.rtt().is_measured() {
                 self.on_path_change(now, config);
             }
         }
+    }
+
+    fn largest_datagram(&self, config: &Config) -> u16 {
+        let remote = self.roaming.as_ref().map(|roaming| roaming.active().addr().remote.ip());
+        remote.map_or(config.max_datagram, |ip| config.datagrams_to(ip)).min(self.peer_takes).max(BASE)
     }
 
     pub(super) fn is_connected(&self) -> bool {
@@ -242,6 +259,7 @@ impl Link {
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
+            .min(self.hedges.front().map_or(Mono::NEVER, |(at, ..)| *at))
             .min(self.rekey_at(config))
             .min(self.idle_at(config))
             .min(self.keepalive_at(config))
@@ -265,13 +283,18 @@ impl Link {
 
 fn controller(config: &Config) -> Box<dyn Congestion> {
     match config.congestion {
+        CongestionChoice::Exo => Box::new(Exo::new(BASE)),
         CongestionChoice::Cubic => Box::new(Cubic::new(BASE)),
         CongestionChoice::Fixed(window) => Box::new(Fixed::new(window)),
     }
 }
 
 fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
-    let path =
-        recovery::Config { initial_rtt: config.initial_rtt, max_datagram, ..recovery::Config::default() };
+    let path = recovery::Config {
+        initial_rtt: config.initial_rtt,
+        max_datagram,
+        hedging: config.hedging,
+        ..recovery::Config::default()
+    };
     Recovery::new(now, path, controller(config))
 }

@@ -31,6 +31,7 @@ mod outbound;
 mod peer;
 mod piece;
 mod receive;
+mod run;
 mod stamping;
 mod stats;
 #[cfg(test)]
@@ -40,6 +41,7 @@ mod transmit;
 
 use peer::Peer;
 
+pub use crate::channel::Hedging;
 pub use audit::{Holding, Records};
 pub use calls::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
 pub use config::{Config, CongestionChoice, Limits, Policy};
@@ -49,4 +51,5 @@ pub use event::{
     MessageKey, OpenMessage, Outcome, Outgoing, Priority, ReplyBody, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};
+pub use run::IncomingRun;
 pub use stats::{PeerStats, Stats};

@@ -235,6 +235,11 @@ impl Node {
         !self.stopped && self.clock.limit().0 > self.clock.b().0.min(self.clock.ck())
     }
 
+    /// Whether [`Node::poll_transmit`] may have something to say.
+    pub fn has_ready(&self) -> bool {
+        self.may_speak() && !(self.ready.is_empty() && self.loose.is_empty())
+    }
+
     // --- time ---
 
     /// The next time at which [`Node::handle_timeout`] is due.
@@ -417,7 +422,9 @@ impl Node {
         };
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
-        peer.inbound.drop_if_passed(now.mono);
+        if peer.inbound.drop_if_passed(now.mono) && self.inbox.is_empty() {
+            self.arena.rest();
+        }
         self.account(index);
     }
 
@@ -534,6 +541,7 @@ impl Node {
             receiver_records: receivers,
             open_messages: self.store.len(),
             computing: self.replies.computing,
+            replies: self.replies.counts().0,
             waiting: self.inbox.len(),
             received_bytes: usize::try_from(self.received).unwrap_or(usize::MAX),
             ..self.stats

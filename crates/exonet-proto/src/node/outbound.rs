@@ -5,16 +5,16 @@ mod fate;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 pub(super) use fate::Had;
 
 use super::calls::Caller;
 use super::event::MessageKey;
-use super::piece::{Next, Piece, Room};
+use super::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Flow, Fragments, Letter, POOLED, SendQueue, Source, Store};
+use crate::message::{Flow, Fragments, HEAD_ROOM, Letter, POOLED, SendQueue, Source, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -52,8 +52,11 @@ pub(super) struct Outbound {
     waiting: VecDeque<(Flow, MessageKey)>,
     /// Calls that have left.
     pub(super) caller: Caller,
-    /// Large messages under way.
+    /// Large messages under way, and those given up of which the peer may still hold parts.
     pub(super) bodies: u64,
+    /// The latter: it holds them until the frontier has passed them. Another in their place might find none there,
+    /// and an older one never come: the frontier would stand still for ever.
+    given_up: BTreeSet<Slot>,
     /// Slots of messages of which something has to be sent again.
     lost: IntervalSet,
     /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
@@ -80,6 +83,8 @@ pub(super) struct Outbound {
     pub(super) ask_due: bool,
     /// Messages were given up: the peer is to be told below which number nothing is open.
     frontier_due: bool,
+    /// Something was given up under `r`: the peer needs the frontier to make room of it.
+    gave_up: bool,
     ask_at: Mono,
     ask_backoff: Duration,
     probe_at: Mono,
@@ -101,6 +106,7 @@ impl Outbound {
             waiting: VecDeque::new(),
             caller: Caller::default(),
             bodies: 0,
+            given_up: BTreeSet::new(),
             lost: IntervalSet::new(),
             unbound: 0,
             letters: 0,
@@ -117,6 +123,7 @@ impl Outbound {
             early_bytes: 0,
             ask_due: false,
             frontier_due: false,
+            gave_up: false,
             ask_at: Mono::NEVER,
             ask_backoff: Duration::ZERO,
             probe_at: Mono::NEVER,
@@ -163,6 +170,13 @@ impl Outbound {
 
     /// Lets large messages in as far as the peer takes more of them at once.
     pub(super) fn admit_large(&mut self, store: &mut Store) {
+        let frontier = self.sender.as_ref().map(Sender::frontier);
+        while self.given_up.first().is_some_and(|s| frontier.is_none_or(|frontier| *s < frontier)) {
+            self.given_up.pop_first();
+            self.bodies = self.bodies.saturating_sub(1);
+            // Whatever has moved the frontier, the peer has to hear of it.
+            (self.ask_due, self.frontier_due) = (true, true);
+        }
         while self.bodies < self.limits.bodies.max(1) {
             let Some((flow, key)) = self.waiting.pop_front() else {
                 return;
@@ -187,6 +201,12 @@ impl Outbound {
             || !self.probes.is_empty()
             || (!self.queue.is_empty() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0))
             || self.has_bound_front()
+    }
+
+    /// Bytes that all open messages and their frames could take in a packet.
+    pub(super) fn most(&self) -> usize {
+        let frames = self.letters.saturating_mul(HEAD_ROOM + WHOLE_OVERHEAD);
+        usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(frames)
     }
 
     /// Messages are queued or in doubt.
@@ -280,11 +300,7 @@ impl Outbound {
                 if !room.takes_whole(letter.wire_len(), s, r) {
                     return Next::PacketFull;
                 }
-                let len = letter.wire_len();
-                self.bind(now, key, letter);
-                self.queue.pop(flow);
-                letter.queued = false;
-                self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
+                self.send_whole(now, flow, key, letter);
                 return Next::Piece(Piece::Whole { key, s, r });
             }
             match self.cut_new(now, key, letter, room) {
@@ -301,6 +317,39 @@ impl Outbound {
                 }
             }
         }
+    }
+
+    fn send_whole(&mut self, now: Mono, flow: Flow, key: MessageKey, letter: &mut Letter) {
+        self.bind(now, key, letter);
+        self.queue.pop(flow);
+        letter.queued = false;
+        self.queue.charge(flow, usize::try_from(letter.wire_len()).unwrap_or(usize::MAX));
+    }
+
+    /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
+    /// and under the next number, and there is nothing else to choose from.
+    pub(super) fn follow<'a>(
+        &mut self,
+        now: Mono,
+        store: &'a mut Store,
+        flow: Flow,
+        room: Room,
+    ) -> Option<&'a Letter> {
+        let (r, s) = room.open?;
+        if !self.lost.is_empty() || !self.queue.goes_on(flow) {
+            return None;
+        }
+        let key = self.queue.front(flow)?;
+        let left = self.credit_left();
+        let letter = store.get_mut(key)?;
+        let len = letter.wire_len();
+        let whole = letter.bound.is_none() && letter.fragments.is_none() && len <= left && !letter.is_large();
+        let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
+        if !whole || !open || !room.takes_whole(len, s, r) {
+            return None;
+        }
+        self.send_whole(now, flow, key, letter);
+        Some(letter)
     }
 
     /// Large messages of one flow take turns; what is sent in full leaves the queue.
@@ -396,6 +445,7 @@ impl Outbound {
             self.spent = std::mem::take(&mut self.early_bytes);
             self.abandoned = 0;
             self.abandoned_due = false;
+            self.gave_up = false;
         }
     }
 
@@ -444,18 +494,21 @@ impl Outbound {
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
+        if letter.counted {
+            self.bodies += 1;
+            self.given_up.insert(s);
+        }
         if !letter.is_large() && self.r == Some(r) {
             self.abandoned = self.abandoned.saturating_add(letter.wire_len());
             self.abandoned_due = true;
         }
-        self.ask_due = true;
-        self.frontier_due = true;
+        (self.ask_due, self.frontier_due, self.gave_up) = (true, true, true);
     }
 
     /// An ASK was lost.
     pub(super) fn on_ask_lost(&mut self) {
         // It may have been the one that said how far the peer may forget.
-        self.frontier_due |= self.abandoned > 0;
+        self.frontier_due |= self.gave_up;
         self.ask_due |= self.unbound > 0 || self.frontier_due;
     }
 
@@ -510,6 +563,10 @@ impl Outbound {
 
     /// A STATE has been taken in: `advanced` when it granted something.
     pub(super) fn on_state(&mut self, now: Mono, advanced: bool, settled: bool, wait: Duration) {
+        // What it told may have ended the envelopes, of an incarnation that is no more.
+        let starves =
+            |sender: &Sender<MessageKey>| self.unbound > 0 && sender.envelopes() + sender.ungranted() == 0;
+        self.ask_due |= self.sender.as_ref().is_some_and(starves);
         if advanced {
             self.ask_backoff = Duration::ZERO;
             let open = self.sender.as_ref().is_some_and(|sender| sender.ungranted() > 0);
@@ -582,6 +639,7 @@ impl Outbound {
             self.ask_at = Mono::NEVER;
             self.probe_at = Mono::NEVER;
             self.lost.clear();
+            self.queue.shrink();
         }
     }
 
@@ -619,6 +677,11 @@ impl Outbound {
         if self.letters == 0 {
             self.idle_since = now;
         }
+    }
+
+    /// Large messages that were given up, and count as under way.
+    pub(super) fn given_up(&self) -> u64 {
+        self.given_up.len() as u64
     }
 
     /// Messages without a slot.

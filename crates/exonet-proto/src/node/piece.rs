@@ -4,10 +4,10 @@ use core::ops::Range;
 
 use super::event::MessageKey;
 use crate::id::{Incarnation, Slot};
+use crate::wire::{self, Bases};
 
 /// Room that a frame of one whole message, and of one fragment, takes beside the bytes, at most.
-const WHOLE_OVERHEAD: usize = 22;
-const NEXT_OVERHEAD: usize = 4;
+pub(super) const WHOLE_OVERHEAD: usize = 22;
 const FRAGMENT_OVERHEAD: usize = 38;
 
 /// Something of a message to put into a packet.
@@ -33,15 +33,19 @@ pub(super) enum Next {
 pub(super) struct Room {
     /// Bytes left.
     pub(super) left: usize,
-    /// Bytes that an empty packet has.
+    /// Bytes that an empty packet has: what fits there is not cut.
     pub(super) empty: usize,
+    /// As the writer of frames.
+    pub(super) bases: Bases,
     /// The incarnation and the number that the open MESSAGES frame goes on with.
     pub(super) open: Option<(Incarnation, Slot)>,
 }
 
 impl Room {
     pub(super) fn takes_whole(&self, len: u64, s: Slot, r: Incarnation) -> bool {
-        let overhead = if self.open == Some((r, s)) { NEXT_OVERHEAD } else { WHOLE_OVERHEAD };
+        // To the byte: packets of a train are as large as the first, which may have just room for one such message.
+        let frame = if self.open == Some((r, s)) { 0 } else { wire::messages_overhead(self.bases, r, s) };
+        let overhead = frame + wire::varint_len(len);
         len.saturating_add(overhead as u64) <= self.left as u64
     }
 

@@ -116,12 +116,17 @@ impl Node {
         from: PathAddr,
         frames: Frames<'_>,
     ) -> Result<bool, Malformed> {
-        let (mut eliciting, mut challenge) = (false, None);
+        let (mut eliciting, mut challenge, mut acks) = (false, None, None);
         for frame in frames {
             let frame = frame?;
             eliciting |= frame.is_ack_eliciting();
             match frame {
-                Frame::Ack(ack) => self.on_ack(now, place, index, &ack)?,
+                // After a STATE beside it, which settles most of what is acknowledged: that need not be looked up.
+                Frame::Ack(ack) => {
+                    if let Some(before) = acks.replace(ack) {
+                        self.on_ack(now, place, index, &before)?;
+                    }
+                }
                 Frame::Ping => {
                     if let Some(epoch) = self.epoch(place, index) {
                         epoch.received.ack_at_once(now.mono);
@@ -135,6 +140,9 @@ impl Node {
                 Frame::PathResponse(data) => self.on_response(now, place, from, data),
                 frame => self.on_half_frame(now, place, frame),
             }
+        }
+        if let Some(ack) = acks {
+            self.on_ack(now, place, index, &ack)?;
         }
         // One for a packet, which is no shorter: an address that is not proven gets no more than came from it.
         if let (Some(data), Some(peer)) = (challenge, self.peers.get_mut(place)) {
@@ -264,6 +272,10 @@ impl Node {
                     if let Some(epoch) = peer.link.epoch_mut(index) {
                         epoch.received.forget_below(largest);
                     }
+                }
+                Carried::Copy { index, of } if fate == Fate::Acked => {
+                    let saved = peer.link.epoch_mut(index).is_some_and(|epoch| !epoch.sent.has_arrived(of));
+                    self.stats.hedges_saved += u64::from(saved);
                 }
                 Carried::Ping { cookie } if fate != Fate::Late => {
                     let rtt = arrived.then_some(rtt);

@@ -28,6 +28,12 @@ pub struct Stats {
     pub bytes_out: u64,
     /// Data packets declared lost.
     pub packets_lost: u64,
+    /// Copies sent of packets with nothing behind them.
+    pub hedged: u64,
+    /// Bytes of these.
+    pub hedged_bytes: u64,
+    /// Of these, arrived before or without what they are copies of.
+    pub hedges_saved: u64,
     /// Datagrams that are not of this protocol or malformed.
     pub malformed: u64,
     /// Datagrams that do not authenticate.
@@ -86,6 +92,8 @@ pub struct Stats {
     pub open_messages: usize,
     /// Now: calls that the application has and has not answered.
     pub computing: usize,
+    /// Now: replies kept until their callers have said that they have them.
+    pub replies: usize,
     /// Now: messages in the receive queue.
     pub waiting: usize,
     /// Now: bytes received and not yet taken, and those set aside for messages that are partly there.

@@ -197,7 +197,7 @@ impl Pair {
 }
 
 fn config() -> Config {
-    Config { early: false, ..Config::new(Policy::Anyone) }
+    Config { early: false, max_loopback_datagram: 0, ..Config::new(Policy::Anyone) }
 }
 
 fn limited(limits: Limits) -> Config {

@@ -5,9 +5,16 @@ use std::collections::BTreeSet;
 use crate::time::Mono;
 
 /// One deadline per peer, ordered: O(log) to change, O(1) to look.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Timers {
+    /// Never empty: an empty set gives its memory back, and one peer that comes and goes would allocate each time.
     due: BTreeSet<(Mono, u32)>,
+}
+
+impl Default for Timers {
+    fn default() -> Self {
+        Self { due: BTreeSet::from([(Mono::NEVER, u32::MAX)]) }
+    }
 }
 
 impl Timers {
@@ -22,7 +29,7 @@ impl Timers {
     }
 
     pub(super) fn next(&self) -> Option<Mono> {
-        self.due.first().map(|(at, _)| *at)
+        self.due.first().map(|(at, _)| *at).filter(|at| *at != Mono::NEVER)
     }
 
     /// A peer whose deadline has come; it has none afterwards.

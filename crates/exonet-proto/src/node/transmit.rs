@@ -12,12 +12,13 @@ use super::inbound::Inbound;
 use super::outbound::Outbound;
 use super::peer::Peer;
 use super::piece::{Next, Piece, Room};
+use super::stats::Stats;
 use crate::channel::PacketInfo;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{HEAD_ROOM, Store};
+use crate::message::{HEAD_ROOM, Letter, Store};
 use crate::time::{Mono, Now};
 use crate::wire::{self, MessagesWriter, Writer};
 
@@ -26,6 +27,8 @@ use crate::wire::{self, MessagesWriter, Writer};
 const QUIET_PACKETS: u32 = 32;
 /// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
 const PAD_SHARE: usize = 8;
+/// Bytes of a train: what UDP can carry at once, and so what the system takes to be cut into datagrams.
+const MAX_TRAIN: usize = 65_507;
 /// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
 pub(super) const MAX_REMEMBERED: usize = 1 << 18;
 /// Most free ranges in a STATE.
@@ -41,7 +44,7 @@ const LEAST: usize = 64;
 
 impl Node {
     /// The next datagrams to send: `buf` is cleared and filled with up to `max_segments` datagrams of equal size
-    /// for one peer. None when nothing is to be sent now.
+    /// for one peer, 65,507 bytes at most. None when nothing is to be sent now.
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
@@ -104,9 +107,9 @@ impl Node {
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
         }
-        let Self { peers, clock, store, config, .. } = self;
+        let Self { peers, clock, store, config, stats, .. } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler { now: now.mono, clock, store, config };
+        let mut assembler = Assembler { now: now.mono, clock, store, config, stats };
         assembler
             .off_path(peer, buf)
             .or_else(|| assembler.mirror(peer, buf))
@@ -122,6 +125,7 @@ struct Assembler<'a> {
     clock: &'a mut Clock,
     store: &'a mut Store,
     config: &'a Config,
+    stats: &'a mut Stats,
 }
 
 /// Why a packet is made.
@@ -234,11 +238,20 @@ impl Assembler<'_> {
         let roaming = peer.link.roaming.as_ref()?;
         let to = roaming.active().addr();
         let allowance = roaming.allowance(&to);
-        let mut segment = usize::from(peer.link.recovery.datagram_size());
+        // A packet has no more room than there may be something for: all of it is zeroed before it is filled.
+        let mut segment =
+            usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
+        let full = segment;
         for _ in 0..segments {
             let before = buf.len();
+            if before + segment > MAX_TRAIN {
+                break;
+            }
             let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
-            let Some(made) = self.packet(peer, cap, before > 0 && cap == segment, buf) else { break };
+            let Some(made) = self.packet(peer, cap, (before > 0 && cap == segment).then_some(full), buf)
+            else {
+                break;
+            };
             let bytes = buf.len() - before;
             if before == 0 {
                 segment = bytes;
@@ -257,11 +270,27 @@ impl Assembler<'_> {
         Some(transmit(to, segment, buf.len()))
     }
 
-    /// One packet of at most `cap` bytes behind what is in `buf`. `pad`: it follows others of just that size.
-    fn packet(&mut self, peer: &mut Peer, cap: usize, pad: bool, buf: &mut Vec<u8>) -> Option<Made> {
+    /// One packet of at most `cap` bytes behind what is in `buf`. `full`: it follows others of just that size, in a train
+    /// that might have begun with one of `full` bytes: what would fit there begins the next train, and is not cut.
+    fn packet(
+        &mut self,
+        peer: &mut Peer,
+        cap: usize,
+        full: Option<usize>,
+        buf: &mut Vec<u8>,
+    ) -> Option<Made> {
         let purpose = self.purpose(peer, cap)?;
         let Peer { link, outbound, inbound, .. } = peer;
         let mut epoch = link.current.take()?;
+        if purpose == Purpose::Probe && link.probes > 0 && !outbound.has_something() {
+            // There are fewer messages than probes.
+            outbound.probe(self.store, epoch.sent.outstanding(), 1);
+        }
+        let again = outbound.has_lost();
+        if !again {
+            link.copies.clear();
+        }
+        let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
@@ -276,7 +305,7 @@ impl Assembler<'_> {
                     fill.ping(Carried::Ping { cookie });
                 }
                 made.more = fill.replies(&mut inbound.server, pto);
-                made.more |= fill.messages(outbound, self.store, cap - OVERHEAD);
+                made.more |= fill.messages(outbound, self.store, full.unwrap_or(cap) - OVERHEAD);
             }
             let lonely =
                 purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
@@ -286,19 +315,32 @@ impl Assembler<'_> {
             }
             made.eliciting = fill.eliciting;
             let short = cap - OVERHEAD - fill.writer.len();
-            if pad && made.more && short > 0 && short <= cap / PAD_SHARE {
+            if full.is_some() && made.more && short > 0 && short <= cap / PAD_SHARE {
                 fill.writer.padding(short);
             }
         });
         let Some(bytes) = size else {
             epoch.sent.discard();
             link.current = Some(epoch);
-            if purpose == Purpose::Data {
+            if purpose == Purpose::Data && !made.more {
                 link.recovery.on_app_limited();
             }
             return None;
         };
         let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
+        match copy {
+            Some(of) => {
+                epoch.sent.carry(Carried::Copy { index: epoch.index, of });
+                self.stats.hedged += 1;
+                self.stats.hedged_bytes += bytes as u64;
+            }
+            None if made.serves && !made.more && !outbound.has_something() => {
+                if let Some(wait) = link.recovery.hedge(self.now, again) {
+                    link.hedges.push_back((self.now + wait, epoch.index, epoch.sent.next_number()));
+                }
+            }
+            None => {}
+        }
         link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
         if made.serves {
@@ -328,6 +370,9 @@ impl Assembler<'_> {
             || peer.inbound.challenge.is_some();
         let replies = peer.inbound.server.has_ready();
         let data = peer.outbound.has_something() || replies || !link.pings.is_empty();
+        if !data {
+            link.recovery.on_app_limited();
+        }
         match link.recovery.allowance(self.now, size_of(cap)) {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
@@ -352,11 +397,11 @@ impl Filling<'_, '_> {
     /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
     fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
         self.epoch.write_ack(self.now, self.writer);
-        if inbound.state_owed()
+        if inbound.state_may_leave(self.now)
             && let Some(up) = write_state(self.writer, inbound, clock, self.config)
         {
             inbound.claimed(up);
-            inbound.state_sent();
+            inbound.state_left(self.now);
             self.epoch.sent.carry(Carried::State);
             // An idle record's reminder asks whether anybody is there.
             if inbound.reminds() {
@@ -477,7 +522,8 @@ impl Filling<'_, '_> {
             let next = match carry.take() {
                 Some(piece) => Next::Piece(piece),
                 None => {
-                    let room = Room { left: self.writer.remaining(), empty, open: None };
+                    let room =
+                        Room { left: self.writer.remaining(), empty, bases: self.writer.bases(), open: None };
                     outbound.next(self.now, store, room)
                 }
             };
@@ -506,19 +552,30 @@ impl Filling<'_, '_> {
         empty: usize,
         (key, s, r): (MessageKey, Slot, Incarnation),
     ) -> Next {
+        let bases = self.writer.bases();
         let Some(mut frame) = self.writer.messages(r, s) else {
             outbound.on_lost(store, r, s, 1);
             return Next::PacketFull;
         };
         let (mut key, mut number) = (key, s);
-        let next = loop {
-            if !push(&mut frame, store, key) {
+        let next = 'next: loop {
+            let flow = store.get(key).filter(|letter| push(&mut frame, letter)).map(Letter::flow);
+            let Some(flow) = flow else {
                 outbound.on_lost(store, r, number, 1);
                 break Next::PacketFull;
-            }
+            };
             number = Slot(number.0 + 1);
-            let open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-            let room = Room { left: frame.remaining(), empty, open };
+            let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
+            let mut room = Room { left: frame.remaining(), empty, bases, open };
+            while let Some(letter) = outbound.follow(self.now, store, flow, room) {
+                if !push(&mut frame, letter) {
+                    outbound.on_lost(store, r, number, 1);
+                    break 'next Next::PacketFull;
+                }
+                number = Slot(number.0 + 1);
+                open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
+                room = Room { left: frame.remaining(), empty, bases, open };
+            }
             match outbound.next(self.now, store, room) {
                 Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {
                     key = next;
@@ -558,9 +615,13 @@ impl Filling<'_, '_> {
     }
 }
 
-fn push(frame: &mut MessagesWriter<'_, '_>, store: &Store, key: MessageKey) -> bool {
-    let mut head = [0; HEAD_ROOM];
-    store.get(key).is_some_and(|letter| frame.push(letter.head(&mut head), letter.source.part(0..u64::MAX)))
+#[inline]
+fn push(frame: &mut MessagesWriter<'_, '_>, letter: &Letter) -> bool {
+    let body = letter.source.part(0..u64::MAX);
+    match letter.short_head() {
+        Some(head) => frame.push(&head, body),
+        None => frame.push(letter.head(&mut [0; HEAD_ROOM]), body),
+    }
 }
 
 /// EARLY: the messages that left with the opening and are open under its stamp, as many as fit.
@@ -573,7 +634,7 @@ pub(super) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &
         let Some(mut frame) = writer.early(sender.stamp(), s) else { return false };
         let mut next = s;
         while let Some((_, key)) = open.next_if(|(s, _)| *s == next) {
-            if !push(&mut frame, store, *key) {
+            if !store.get(*key).is_some_and(|letter| push(&mut frame, letter)) {
                 return false;
             }
             next = Slot(next.0 + 1);

@@ -10,6 +10,9 @@ use super::frame::kind;
 /// Most ranges that an ACK is written with. A reader accepts more.
 pub const MAX_ACK_RANGES: usize = 64;
 
+/// Arrival times count modulo so many microseconds, which is about 18 minutes: they take at most four bytes.
+pub const ARRIVAL_SPAN: u64 = 1 << 30;
+
 const HAS_ECN: u8 = 1;
 
 /// How many packets arrived with each ECN codepoint, since the channel began.
@@ -30,8 +33,8 @@ pub struct Ack<'a> {
     pub largest: u64,
     /// How long this acknowledgement waited since `largest` arrived, in whole microseconds.
     pub delay: Duration,
-    /// When `largest` arrived, on the acknowledging node's own clock, in whole microseconds. Its origin is
-    /// arbitrary but fixed for the channel: only differences mean anything.
+    /// When `largest` arrived, on the acknowledging node's own clock, in whole microseconds modulo [`ARRIVAL_SPAN`].
+    /// The origin is arbitrary but fixed for the path: only differences mean anything.
     pub arrival: Duration,
     /// The ECN counts, if the acknowledging node sees them.
     pub ecn: Option<Ecn>,
@@ -56,7 +59,11 @@ impl<'a> Ack<'a> {
         }
         let largest = input.varint()?;
         let delay = Duration::from_micros(input.varint()?);
-        let arrival = Duration::from_micros(input.varint()?);
+        let arrival = input.varint()?;
+        if arrival >= ARRIVAL_SPAN {
+            return Err(Malformed::Range);
+        }
+        let arrival = Duration::from_micros(arrival);
         let ranges = AckRanges::take(input, largest)?;
         let ecn = if flags & HAS_ECN != 0 {
             Some(Ecn { ect0: input.varint()?, ect1: input.varint()?, ce: input.varint()? })
@@ -118,7 +125,7 @@ pub(super) fn put(
     out.byte(if ecn.is_some() { HAS_ECN } else { 0 })?;
     out.varint(largest)?;
     out.varint(micros(delay))?;
-    out.varint(micros(arrival))?;
+    out.varint(micros(arrival) % ARRIVAL_SPAN)?;
     // At most 63 further ranges: the count always takes one byte, and can be patched.
     let count_at = out.len();
     out.byte(0)?;

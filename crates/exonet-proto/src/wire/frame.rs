@@ -105,9 +105,9 @@ pub enum Frame<'a> {
 }
 
 impl Frame<'_> {
-    /// Whether the packet must be acknowledged: all but ACK and CLOSE ask for it.
+    /// Whether the packet must be acknowledged: all but ACK, STATE and CLOSE ask for it.
     pub const fn is_ack_eliciting(&self) -> bool {
-        !matches!(self, Self::Ack(_) | Self::Close { .. })
+        !matches!(self, Self::Ack(_) | Self::State(_) | Self::Close { .. })
     }
 }
 

@@ -1,5 +1,7 @@
 //! MESSAGES and EARLY: many small messages under one incarnation, or one stamp, and consecutive slots.
 
+use core::ops::Range;
+
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
 use super::frame::kind;
@@ -78,6 +80,33 @@ impl<'a> Entries<'a> {
     }
 }
 
+impl<'a> Entries<'a> {
+    /// Takes the first message out, as entries of its own.
+    pub fn split_first(&mut self) -> Option<Self> {
+        let (all, s) = (self.rest, self.s);
+        self.next()?;
+        Some(Self { rest: all.until(self.rest), left: 1, s })
+    }
+
+    /// The slots of the messages that are left.
+    pub const fn slots(&self) -> Range<u64> {
+        self.s..self.s + self.left as u64
+    }
+
+    /// The messages that are left as they are on the wire, each behind its length: for [`split_entry`].
+    pub const fn as_bytes(&self) -> &'a [u8] {
+        self.rest.0
+    }
+}
+
+/// Where the first message lies in what [`Entries::as_bytes`] gave.
+pub fn split_entry(entries: &[u8]) -> Option<Range<usize>> {
+    let mut rest = Take(entries);
+    let message = rest.prefixed().ok()?;
+    let end = entries.len() - rest.0.len();
+    Some(end - message.len()..end)
+}
+
 impl<'a> Iterator for Entries<'a> {
     type Item = (Slot, &'a [u8]);
 
@@ -97,6 +126,11 @@ impl<'a> Iterator for Entries<'a> {
 
 impl ExactSizeIterator for Entries<'_> {}
 impl core::iter::FusedIterator for Entries<'_> {}
+
+/// Bytes of a MESSAGES frame that begins with `(r, s)`, its messages and their lengths aside.
+pub fn messages_overhead(bases: Bases, r: Incarnation, s: Slot) -> usize {
+    2 + varint_len(relative(r.0, bases.receiver)) + varint_len(relative(s.0, bases.sender))
+}
 
 /// Adds messages to a MESSAGES or an EARLY frame, each whole or not at all. The frame exists from the first one on, and is
 /// complete after each: there is nothing to finish, and a writer that is dropped unused leaves no trace.

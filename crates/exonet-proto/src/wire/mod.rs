@@ -46,7 +46,7 @@ mod writer;
 #[cfg(test)]
 mod tests;
 
-pub use ack::{Ack, AckRanges, Ecn, MAX_ACK_RANGES};
+pub use ack::{ARRIVAL_SPAN, Ack, AckRanges, Ecn, MAX_ACK_RANGES};
 pub use base::Bases;
 pub use call::{Reply, Role};
 pub use datagram::{
@@ -58,7 +58,7 @@ pub use datagram::{
 pub use error::Malformed;
 pub use frame::{Ask, Fragment, Frame, Frames};
 pub use head::{Head, MAX_TAG, Priority};
-pub use messages::{Early, Entries, MAX_ENTRIES, Messages, MessagesWriter};
+pub use messages::{Early, Entries, MAX_ENTRIES, Messages, MessagesWriter, messages_overhead, split_entry};
 pub use number::expand;
 pub use params::Params;
 pub use ranges::Ranges;

@@ -83,6 +83,13 @@ impl Cubic {
         }
     }
 
+    /// As after slow start, with a window of `window` bytes.
+    pub(super) fn avoiding(mtu: u16, window: f64) -> Self {
+        let mut cubic = Self::new(mtu);
+        (cubic.window.cwnd, cubic.window.ssthresh) = (window, window);
+        cubic
+    }
+
     /// Whether the window is below the slow start threshold.
     pub fn in_slow_start(&self) -> bool {
         self.window.cwnd < self.window.ssthresh

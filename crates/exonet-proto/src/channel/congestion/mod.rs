@@ -1,6 +1,7 @@
 //! Congestion control: how much may be under way on a path, and how fast it leaves.
 
 mod cubic;
+mod exo;
 mod fixed;
 mod hystart;
 
@@ -12,6 +13,7 @@ use super::rate::Sample;
 use crate::Mono;
 
 pub use cubic::Cubic;
+pub use exo::Exo;
 pub use fixed::Fixed;
 
 /// How many kinds of packet a controller can tell apart by [`Congestion::tag_for_next_packet`].
@@ -62,9 +64,11 @@ pub struct AckInfo<'a> {
     pub rtt: Option<Duration>,
     /// How long the peer says that the ACK waited, limited to its `max_ack_delay`.
     pub ack_delay: Duration,
-    /// From sending the newest packet to its arrival, in nanoseconds, by two clocks: only differences mean
-    /// anything. Given when `rtt` is.
-    pub one_way: Option<i64>,
+    /// The round trip of the newest packet without what the way back and the peer made of it, as far as arrival times
+    /// tell: it grows with the queue of the way there alone. Given when `rtt` is.
+    pub forward: Option<Duration>,
+    /// The rate of the narrowest link in bytes per second, as far as the gaps between arrivals tell.
+    pub capacity: Option<u64>,
     /// The delivery rate.
     pub rate: Option<Sample>,
     /// Bytes delivered on the path so far, these included: compare with [`Sample::prior_delivered`] to count
@@ -116,6 +120,11 @@ pub trait Congestion: Debug + Send {
 
     /// Datagrams are now at most `mtu` bytes.
     fn on_mtu(&mut self, mtu: u16);
+
+    /// Bytes per second that the path was seen to give; zero: unknown.
+    fn bandwidth(&self) -> u64 {
+        0
+    }
 
     /// Most bytes that may be under way.
     fn window(&self) -> u64;

@@ -110,3 +110,14 @@ fn at_the_base_there_is_no_black_hole() {
         assert!(!mtu.on_lost(1_472, at(second)));
     }
 }
+
+#[test]
+fn an_ethernet_comes_before_what_is_far_larger() {
+    let mut mtu = MtuSearch::new(65_000);
+    for size in [1_452, 65_000] {
+        assert_eq!(mtu.probe(at(0)), Some(size));
+        mtu.on_probe_sent(size);
+        assert!(mtu.on_probe_acked(at(0), size, at(0)));
+    }
+    assert!(mtu.is_done());
+}

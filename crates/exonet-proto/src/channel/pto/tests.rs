@@ -5,30 +5,31 @@ fn ms(ms: u64) -> Mono {
 }
 
 const PTO: Duration = Duration::from_millis(100);
+const TAIL: Duration = Duration::from_millis(60);
 
 #[test]
-fn it_doubles_up_to_a_limit() {
+fn it_grows_gently_up_to_a_limit() {
     let mut pto = Pto::default();
     pto.on_sent(ms(0));
     let mut waits = Vec::new();
     let mut now = ms(0);
-    for _ in 0..9 {
-        let next = pto.deadline(PTO);
+    for _ in 0..12 {
+        let next = pto.deadline(TAIL, PTO);
         waits.push(next.since(now).as_millis());
         now = next;
         pto.on_timeout(now);
     }
-    assert_eq!(waits, vec![100, 200, 400, 800, 1_600, 3_200, 6_400, 6_400, 6_400]);
+    assert_eq!(waits, vec![60, 100, 150, 200, 300, 400, 600, 800, 1_200, 1_600, 1_600, 1_600]);
 }
 
 #[test]
 fn it_is_never_longer_than_thirty_seconds_unless_the_path_is() {
     let mut pto = Pto::default();
-    for _ in 0..6 {
+    for _ in 0..9 {
         pto.on_timeout(ms(0));
     }
-    assert_eq!(pto.deadline(Duration::from_secs(1)), ms(30_000));
-    assert_eq!(pto.deadline(Duration::from_secs(40)), ms(40_000));
+    assert_eq!(pto.deadline(TAIL, Duration::from_secs(2)), ms(30_000));
+    assert_eq!(pto.deadline(TAIL, Duration::from_secs(40)), ms(40_000));
 }
 
 #[test]
@@ -36,12 +37,12 @@ fn it_restarts_with_every_packet_and_resets_with_progress() {
     let mut pto = Pto::default();
     pto.on_sent(ms(0));
     pto.on_sent(ms(60));
-    assert_eq!(pto.deadline(PTO), ms(160));
+    assert_eq!(pto.deadline(TAIL, PTO), ms(120));
     assert_eq!((pto.on_timeout(ms(160)), pto.count()), (1, 1));
     // Even if no probe could leave: no second timeout at once.
-    assert_eq!(pto.deadline(PTO), ms(360));
+    assert_eq!(pto.deadline(TAIL, PTO), ms(260));
     pto.on_sent(ms(170));
-    assert_eq!(pto.deadline(PTO), ms(370));
+    assert_eq!(pto.deadline(TAIL, PTO), ms(270));
     pto.on_progress();
-    assert_eq!(pto.deadline(PTO), ms(270));
+    assert_eq!(pto.deadline(TAIL, PTO), ms(230));
 }

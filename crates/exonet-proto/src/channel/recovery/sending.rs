@@ -1,12 +1,15 @@
 //! What recovery lets the sender do now: how much, how large, and when.
 
+use core::time::Duration;
+
 use super::super::mtu::BASE;
 use super::super::units::{SECOND, mul_div, nanos};
 use super::Recovery;
 use crate::Mono;
+use crate::channel::hedge::Room;
 
 /// Probe timeouts in a row after which datagrams are kept to the base size: larger ones may not pass any more.
-const SHRINK: u32 = 2;
+const SHRINK: u32 = 3;
 
 /// Whether data may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,6 +56,24 @@ impl Recovery {
         }
     }
 
+    /// How long to wait before a copy of the packet that leaves now, with nothing behind it; None: it gets none.
+    /// `again`: it carries what was lost before.
+    pub fn hedge(&mut self, now: Mono, again: bool) -> Option<Duration> {
+        let rate = self.congestion.bandwidth();
+        let room = Room {
+            rtt: &self.rtt,
+            rate: rate as f64,
+            in_flight: self.in_flight as f64,
+            datagram: f64::from(self.mtu.current()),
+        };
+        if self.config.reliable { None } else { self.hedge.copy(now, self.config.hedging, room, again) }
+    }
+
+    /// Whether the window has room for a copy of `bytes`.
+    pub fn has_room(&self, bytes: u16) -> bool {
+        self.congestion.window().saturating_sub(self.in_flight) >= u64::from(bytes)
+    }
+
     /// How large a datagram may be now.
     pub fn datagram_size(&self) -> u16 {
         match (self.config.reliable, self.pto.count() >= SHRINK) {
@@ -66,7 +87,10 @@ impl Recovery {
     /// [`mtu_probe`](crate::channel::PacketInfo::mtu_probe).
     pub fn mtu_probe(&mut self, now: Mono) -> Option<u16> {
         let calm = !self.config.reliable && self.pto.count() == 0 && self.rtt.is_measured();
-        let room = self.congestion.window().saturating_sub(self.in_flight);
-        if calm { self.mtu.probe(now).filter(|size| u64::from(*size) <= room) } else { None }
+        let window = self.congestion.window();
+        let room = window.saturating_sub(self.in_flight);
+        // A full window has no room for a large one, ever: a small part of it may be exceeded once.
+        let fits = |size: &u16| u64::from(*size) <= room.max(window / 8);
+        if calm { self.mtu.probe(now).filter(fits) } else { None }
     }
 }

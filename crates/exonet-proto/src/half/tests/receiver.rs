@@ -252,3 +252,17 @@ fn a_state_without_a_record_names_the_next_incarnation() {
     assert_eq!(state_of(None, &clock, 9), gone(0, 1));
     assert_eq!(state_of(None, &Clock::boot(7, Stamp::NONE, 4), 9), gone(7, 7));
 }
+
+#[test]
+fn a_run_is_taken_as_a_whole_or_not_at_all() {
+    let (record, _) = heard(&[(ask(0, 10, 0), 10)]);
+    let (mut record, r) = (record.unwrap(), Incarnation(0));
+    assert!(!record.take_run(8..11, r), "beyond what was granted");
+    assert!(!record.take_run(2..5, Incarnation(1)), "of another incarnation");
+    assert_eq!(record.free(), 10);
+    assert!(record.take_run(2..5, r));
+    assert!(!record.take_run(1..3, r), "one has been taken");
+    assert!(!record.accepts_run(4..6, r));
+    assert!(record.accepts(Slot(1), r) && record.accepts_run(5..10, r));
+    assert_eq!(record.free(), 7);
+}

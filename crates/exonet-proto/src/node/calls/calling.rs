@@ -26,7 +26,7 @@ impl Node {
         message: Outgoing,
     ) -> Result<MessageKey, SendError> {
         let mut message = message;
-        let source = Source::Whole(core::mem::take(&mut message.body));
+        let source = Source::whole(core::mem::take(&mut message.body));
         self.submit(now, peer, hints, message, source, Role::Call)
     }
 
@@ -85,7 +85,12 @@ impl Node {
                 ReplyBody::Stream { delivery, len }
             }
             body => {
-                peer.inbound.take(now.mono, arrived.id.s, arrived.id.r, arrived.wire_len);
+                peer.inbound.take(
+                    now.mono,
+                    arrived.id.s.0..arrived.id.s.0 + 1,
+                    arrived.id.r,
+                    arrived.wire_len,
+                );
                 peer.inbound.owe_state(now.mono + self.config.max_ack_delay);
                 peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
                 let ArrivedBody::Whole(body) = body else { return };

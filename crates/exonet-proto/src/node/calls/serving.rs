@@ -47,7 +47,7 @@ impl Node {
     /// A reply leaves as a message.
     fn send_reply(&mut self, index: u32, s: Slot, status: u32, body: Bytes) -> MessageKey {
         let role = Role::Reply { s, status };
-        let key = self.store.insert(Letter::new(index, Outgoing::default(), Source::Whole(body), role));
+        let key = self.store.insert(Letter::new(index, Outgoing::default(), Source::whole(body), role));
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.submit(&self.clock, &mut self.store, key);
         }

@@ -21,12 +21,19 @@ impl Outbound {
         n: u64,
         wait: Duration,
     ) {
-        for number in s.0..s.0.saturating_add(n) {
-            if let Some(letter) = self.letter_of(store, Slot(number), r) {
+        let run = s.0..s.0.saturating_add(n);
+        self.lost.remove_range(run.clone());
+        // What a STATE has settled meanwhile, mostly all, is passed over at once.
+        let Some(sender) = self.sender.as_ref() else { return };
+        let mut waits = false;
+        for (_, key) in sender.tokens_in(run, r) {
+            if let Some(letter) = store.get_mut(*key) {
                 letter.acked = true;
-                self.arm_probe(now, wait);
+                waits = true;
             }
-            self.lost.remove(number);
+        }
+        if waits {
+            self.arm_probe(now, wait);
         }
     }
 
@@ -90,7 +97,27 @@ impl Outbound {
         }
     }
 
-    /// A probe copies what the oldest packet under way carries.
+    /// Probes copy what is waited for longest: as many messages as there are probes, from the oldest packets under way.
+    pub(in crate::node) fn probe(
+        &mut self,
+        store: &mut Store,
+        packets: impl Iterator<Item = impl Iterator<Item = Carried>>,
+        probes: u32,
+    ) {
+        for items in packets {
+            self.send_again(store, items);
+            if self.lost.count() >= u64::from(probes) {
+                return;
+            }
+        }
+    }
+
+    /// Something has been lost and not been sent again.
+    pub(in crate::node) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Messages of a packet leave again, unless they have arrived.
     pub(in crate::node) fn send_again(&mut self, store: &mut Store, items: impl Iterator<Item = Carried>) {
         for item in items {
             match item {

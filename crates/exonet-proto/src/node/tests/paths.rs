@@ -38,3 +38,15 @@ fn an_address_that_is_not_proven_gets_no_more_than_it_may() {
     pair.send(1, 50_000);
     assert_eq!(pair.says(1), [], "nothing has come from there");
 }
+
+#[test]
+fn large_datagrams_go_to_loopback_addresses_only() {
+    let config = Config { max_datagram: 1_452, max_loopback_datagram: 65_000, ..config() };
+    let to = |ip: &str| config.datagrams_to(ip.parse().unwrap());
+    assert_eq!(["127.0.0.1", "::1", "::ffff:127.9.9.9"].map(to), [65_000; 3]);
+    assert_eq!(["192.0.2.1", "2001:db8::1"].map(to), [1_452; 2]);
+    let mut pair = Pair::new([config.clone(), config]);
+    pair.send(0, 2_000_000);
+    pair.pass(30 * SECOND);
+    assert_eq!(pair.largest, 65_000, "and the peer takes them");
+}

@@ -83,8 +83,8 @@ fn what_breaks_a_bound_is_not_taken() {
     let limits = Limits { pool_window: 64 << 10, message: 1 << 20, ..Limits::default() };
     let (mut inbound, _, r) = granted(9, &limits);
     let room = u64::MAX;
-    assert_eq!(inbound.on_whole(Slot(0), r, 60_000, &limits), inbound::Taken::Partly);
-    assert_eq!(inbound.on_whole(Slot(1), r, 6_000, &limits), inbound::Taken::Violation);
+    assert_eq!(inbound.on_whole(0..1, r, 60_000, &limits), inbound::Taken::Whole);
+    assert_eq!(inbound.on_whole(1..2, r, 6_000, &limits), inbound::Taken::Violation);
     let more = inbound.on_fragment((Slot(2), r), 6_000, 0, &[1], &limits, room);
     assert_eq!(more, inbound::Taken::Violation);
     let long = inbound.on_fragment((Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits, room);
@@ -95,7 +95,7 @@ fn what_breaks_a_bound_is_not_taken() {
 fn what_the_sender_gave_up_is_stale_once() {
     let limits = Limits::default();
     let (mut inbound, mut clock, r) = granted(9, &limits);
-    inbound.on_whole(Slot(0), r, 100, &limits);
+    inbound.on_whole(0..1, r, 100, &limits);
     for stale in [1, 0] {
         let passed = crate::half::Ask { s: Slot(9), n: 0, l: Slot(5), ts: crate::id::Stamp::NONE };
         let _ = inbound.on_ask(Mono(0), &mut clock, &limits, passed);
@@ -149,8 +149,8 @@ fn room_that_appears_is_granted_at_once() {
 fn drained() -> (Inbound, crate::half::Clock, Limits) {
     let limits = Limits { slots: 1, ..Limits::default() };
     let (mut inbound, clock, r) = granted(1, &limits);
-    inbound.on_whole(Slot(0), r, 10, &limits);
-    assert!(inbound.take(Mono(0), Slot(0), r, 10));
+    inbound.on_whole(0..1, r, 10, &limits);
+    assert!(inbound.take(Mono(0), 0..1, r, 10));
     (inbound, clock, limits)
 }
 

@@ -93,6 +93,20 @@ fn an_announcement_that_was_lost_is_made_again() {
 }
 
 #[test]
+fn that_a_large_message_was_given_up_is_said_again_if_it_was_lost() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let key = pair.send(0, 900_000);
+    pair.pass(10 * MS);
+    pair.ends[0].abandon(pair.now, key);
+    pair.pass(SECOND);
+    let out = &mut pair.peer(0).outbound;
+    assert!(!out.ask_due, "it was said");
+    out.on_ask_lost();
+    assert!(out.ask_due);
+}
+
+#[test]
 fn what_was_given_up_is_passed_at_once() {
     let mut pair = Pair::open();
     pair.talk(0);

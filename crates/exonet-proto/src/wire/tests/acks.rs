@@ -13,6 +13,26 @@ fn ack_refuses_reserved_flags() {
 }
 
 #[test]
+fn ack_tells_arrivals_modulo_a_span() {
+    let at = |arrival: u64| {
+        let mut buf = [0; 32];
+        let mut writer = Writer::new(&mut buf, NO_BASES);
+        writer.ack(Duration::ZERO, Duration::from_micros(arrival), None, [0..1]).unwrap();
+        match &read(writer.written(), NO_BASES).unwrap()[..] {
+            [Spec::Ack { arrival, .. }] => arrival.as_micros() as u64,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!((at(7), at(ARRIVAL_SPAN - 1)), (7, ARRIVAL_SPAN - 1));
+    assert_eq!((at(ARRIVAL_SPAN), at(5 * ARRIVAL_SPAN + 3)), (0, 3));
+    // flags, largest, delay, arrival of 2^30 in eight bytes, further, first
+    let mut bytes = vec![0x02, 0, 0, 0, 0xc0, 0, 0, 0, 0x40, 0, 0, 0, 0, 0];
+    assert_eq!(error(&bytes), Some(Malformed::Range));
+    bytes[8] = 0x3f;
+    assert_eq!(error(&bytes), None);
+}
+
+#[test]
 fn ack_never_reaches_below_zero() {
     let ranges = |bytes: &[u8]| {
         read(bytes, NO_BASES).map(|frames| match &frames[..] {

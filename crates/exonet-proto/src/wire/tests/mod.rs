@@ -202,7 +202,7 @@ fn gaps(max: usize) -> impl Strategy<Value = Vec<(u64, u64)>> {
 
 fn ack() -> impl Strategy<Value = Spec> {
     let ecn = option::of((number(), number(), number()).prop_map(|(ect0, ect1, ce)| Ecn { ect0, ect1, ce }));
-    (number(), vec((0_u64..20_000, 0_u64..100), 1..=64), number(), number(), ecn).prop_map(
+    (number(), vec((0_u64..20_000, 0_u64..100), 1..=64), number(), 0..ARRIVAL_SPAN, ecn).prop_map(
         |(largest, below, delay, arrival, ecn)| {
             let mut ranges: Vec<Range<u64>> = Vec::new();
             let mut end = largest + 1;

@@ -83,6 +83,9 @@ fn acknowledgements_alone_are_not_acknowledged() {
     assert!(writer.close(0) && writer.padding(3));
     let bytes = writer.written().to_vec();
     assert!(Frames::new(&bytes, NO_BASES).all(|frame| !frame.unwrap().is_ack_eliciting()));
+    // STATE of no record: b, r.
+    let state = Frames::new(&[0x11, 0, 0, 0], NO_BASES).next();
+    assert!(matches!(state, Some(Ok(ref frame @ Frame::State(_))) if !frame.is_ack_eliciting()));
     for bytes in [&[0x01][..], &[0x14, 0, 0], &[0x80, 0], &[0x06, 0]] {
         assert!(Frames::new(bytes, NO_BASES).all(|frame| frame.unwrap().is_ack_eliciting()));
     }

@@ -133,7 +133,7 @@ impl World {
         }
         if self.path.pto_at().is_some_and(|at| at <= self.now) {
             self.probes = self.path.on_pto(self.now).packets;
-            self.again.extend(self.sent.oldest());
+            self.again.extend(self.sent.outstanding().next().into_iter().flatten());
         }
     }
 

@@ -1,0 +1,73 @@
+//! What the two ends of a measurement between processes agree on.
+
+use std::time::Duration;
+
+use exonet_proto::half::IntervalSet;
+use serde::{Deserialize, Serialize};
+
+/// To be echoed.
+pub(super) const CALL: &[u8] = b"call";
+/// Asks for a [`Report`], and bears it back.
+pub(super) const REPORT: &[u8] = b"report";
+
+/// Bytes that every message begins with: its number, and when it was sent.
+pub(super) const HEAD: usize = 16;
+
+/// What a server has seen of one client since the last report.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(super) struct Report {
+    pub(super) received: u64,
+    pub(super) duplicates: u64,
+    /// Processor time of the server.
+    pub(super) cpu_s: f64,
+}
+
+/// The numbers of one client's messages.
+#[derive(Debug, Default)]
+pub(super) struct Seen {
+    numbers: IntervalSet,
+    report: Report,
+}
+
+impl Seen {
+    /// Counts a message.
+    pub(super) fn note(&mut self, body: &[u8]) {
+        let Some(number) = body.first_chunk().map(|number| u64::from_be_bytes(*number)) else { return };
+        self.report.received += 1;
+        if self.numbers.contains(number) {
+            self.report.duplicates += 1;
+        } else {
+            self.numbers.insert(number..number.saturating_add(1));
+        }
+    }
+
+    pub(super) fn report(&mut self) -> Report {
+        Report { cpu_s: cpu().as_secs_f64(), ..std::mem::take(&mut self.report) }
+    }
+}
+
+/// Processor time that this process has taken, where the system tells.
+pub(super) fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which may have anything in it, the 12th and 13th: hundredths of a second in user and system.
+    let fields = stat.rsplit(')').next().unwrap_or_default().split_whitespace();
+    let ticks: u64 = fields.skip(11).take(2).filter_map(|ticks| ticks.parse::<u64>().ok()).sum();
+    Duration::from_millis(ticks.saturating_mul(10))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_comes_twice_is_a_duplicate() {
+        let mut seen = Seen::default();
+        for number in [1_u64, 2, 5, 2, 1, 1] {
+            seen.note(&number.to_be_bytes());
+        }
+        seen.note(b"short");
+        let report = seen.report();
+        assert_eq!((report.received, report.duplicates), (6, 3));
+        assert_eq!(seen.report().received, 0, "since the last report");
+    }
+}

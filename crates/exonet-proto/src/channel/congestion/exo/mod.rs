@@ -1,0 +1,289 @@
+//! Exo: a model of the path, judged by delay.
+//!
+//! Loss alone is not congestion on the links that this is for, so it never cuts the window here. The rate is what was
+//! delivered at most over ten rounds, with what the path loses at random added; the window holds the queue to a
+//! fraction of a round trip. Only where somebody else keeps the queue full, which half the rate for two rounds does not
+//! mend, it competes by a window (see [`competition`]). `docs/congestion.md` says why, and what was measured.
+//!
+//! Times are in seconds since the first acknowledgement, sizes in bytes. Only additions, multiplications, divisions and
+//! comparisons are used, which IEEE 754 makes the same on every machine.
+
+mod baseline;
+mod competition;
+mod delay;
+mod filter;
+mod phase;
+
+use core::time::Duration;
+
+use super::{AckInfo, Congestion, LossInfo, initial_window, minimum_window};
+use crate::Mono;
+use crate::channel::rate::Sample;
+use baseline::{Baseline, Tag};
+use competition::{Competition, Rivals};
+use delay::Delay;
+use filter::{MaxFilter, Rounds};
+use phase::{Phase, Startup};
+
+/// Rounds over which the greatest rate counts, and those over which it is remembered for changes of route.
+const RATE_ROUNDS: u64 = 10;
+const LONG_ROUNDS: u64 = 30;
+
+/// Exo's state for one path.
+#[derive(Clone, Debug)]
+pub struct Exo {
+    mtu: u16,
+    start: Option<Mono>,
+    now: f64,
+    srtt: f64,
+    delay: Delay,
+    rounds: Rounds,
+    /// Rounds in which the path, not the application, limited sending: the filters age by them alone.
+    busy_rounds: u64,
+    rate: MaxFilter,
+    long_rate: MaxFilter,
+    /// The last sample, the greatest rate ever, and the rate of the narrowest link if known.
+    sample: f64,
+    peak: f64,
+    capacity: Option<f64>,
+    baseline: Baseline,
+    /// Bytes acknowledged and lost in the round under way.
+    acked: f64,
+    lost: f64,
+    /// Bytes under way before and after the last acknowledgement.
+    before: f64,
+    in_flight: f64,
+    phase: Phase,
+    /// Round in which the phase began.
+    since: u64,
+    competition: Option<Box<Competition>>,
+    rivals: Rivals,
+    /// Rounds with a long queue, less three for each without.
+    high_rounds: u64,
+    /// Rounds of the last alarm, and of the last time that the rate fell.
+    alarmed: Option<u64>,
+    fell: Option<u64>,
+    /// The rate before it fell, for changes of route.
+    rate_before: f64,
+    /// The round in which the path marked packets.
+    marked: Option<u64>,
+}
+
+impl Exo {
+    /// A path for datagrams of `mtu` bytes.
+    pub fn new(mtu: u16) -> Self {
+        Self {
+            mtu,
+            start: None,
+            now: 0.0,
+            srtt: 0.1,
+            delay: Delay::default(),
+            rounds: Rounds::default(),
+            busy_rounds: 0,
+            rate: MaxFilter::new(RATE_ROUNDS),
+            long_rate: MaxFilter::new(LONG_ROUNDS),
+            sample: 0.0,
+            peak: 0.0,
+            capacity: None,
+            baseline: Baseline::default(),
+            acked: 0.0,
+            lost: 0.0,
+            before: 0.0,
+            in_flight: 0.0,
+            phase: Phase::Startup(Startup::new(float(initial_window(mtu)))),
+            since: 0,
+            competition: None,
+            rivals: Rivals::default(),
+            high_rounds: 0,
+            alarmed: None,
+            fell: None,
+            rate_before: 0.0,
+            marked: None,
+        }
+    }
+
+    fn segment(&self) -> f64 {
+        f64::from(self.mtu)
+    }
+
+    fn floor(&self) -> f64 {
+        float(minimum_window(self.mtu))
+    }
+
+    /// Bytes under way that fill the path without a queue.
+    fn pipe(&self) -> f64 {
+        self.rate.get() * self.delay.base()
+    }
+
+    /// The rate of the narrowest link.
+    fn capacity(&self) -> f64 {
+        self.capacity.map_or(self.peak, |capacity| capacity.max(self.rate.get()))
+    }
+
+    /// What measuring blurs a queue by: timers, and packets of the link.
+    fn slack(&self) -> f64 {
+        0.0003 + 1.5 * self.segment() / self.peak.max(1.0)
+    }
+
+    /// The part of a propagation time by which the queue exceeds `share` of one, and the slack.
+    fn over(&self, share: f64) -> f64 {
+        let base = self.delay.base();
+        (self.delay.queue - share * base - self.slack()) / base
+    }
+
+    fn queue_is_short(&self) -> bool {
+        self.delay.round.queue < 0.1 * self.delay.base() + self.slack()
+    }
+
+    fn queue_is_long(&self) -> bool {
+        self.delay.round.queue > 0.3 * self.delay.base() + 0.5 * self.slack()
+    }
+
+    fn is_probing(&self) -> bool {
+        !matches!(self.phase, Phase::Startup(_) | Phase::Drain | Phase::ProbeRtt { .. })
+    }
+
+    fn enter(&mut self, phase: Phase) {
+        (self.phase, self.since) = (phase, self.rounds.count());
+    }
+
+    /// Rounds that the phase has lasted.
+    fn lasted(&self) -> u64 {
+        self.rounds.count() - self.since
+    }
+
+    /// Takes the rate of a sample, with what was lost at random.
+    fn take_sample(&mut self, sample: Sample, round_ended: bool) {
+        self.sample = float(sample.rate());
+        let rate = self.sample / (1.0 - self.baseline.random());
+        if sample.app_limited && rate < self.rate.get() {
+            return;
+        }
+        self.busy_rounds += u64::from(round_ended && !sample.app_limited);
+        self.rate.update(self.busy_rounds, rate);
+        self.long_rate.update(self.busy_rounds, rate);
+        self.peak = self.peak.max(self.rate.get());
+    }
+
+    fn take_delay(&mut self, forward: Duration) {
+        self.delay.on_sample(self.now, forward.as_secs_f64(), self.srtt);
+    }
+
+    /// Forgets old minima of the delay, after a look with a short queue if that seems to be the reason.
+    fn roll(&mut self, app_limited: bool) {
+        if let Err(risen) = self.delay.roll(self.now, self.competition.is_some()) {
+            let look = self.is_probing() && self.competition.is_none() && !app_limited;
+            if look {
+                self.enter(Phase::ProbeRtt { until: None, risen });
+            } else {
+                self.delay.believe(risen);
+            }
+        }
+    }
+
+    fn compete(&mut self, window: f64) {
+        let share = self.sample / self.capacity().max(1.0);
+        let begun = Competition::begin(self.now, self.mtu, window, share, &self.rivals);
+        self.competition = Some(Box::new(begun));
+        self.high_rounds = 0;
+        self.enter(Phase::Down);
+    }
+}
+
+impl Congestion for Exo {
+    fn on_ack(&mut self, ack: AckInfo<'_>) {
+        let start = *self.start.get_or_insert(ack.now);
+        self.now = ack.now.since(start).as_secs_f64();
+        self.srtt = ack.path.smoothed().as_secs_f64();
+        self.in_flight = float(ack.in_flight);
+        self.before = float(ack.in_flight.saturating_add(ack.bytes));
+        self.acked += float(ack.bytes);
+        let round_ended = self.rounds.on_ack(ack.rate.map(|sample| sample.prior_delivered), ack.delivered);
+        if let Some(forward) = ack.forward {
+            self.take_delay(forward);
+        }
+        self.roll(ack.app_limited);
+        self.baseline.on_acked(ack.packets);
+        let probing = self.is_probing() && self.competition.is_none();
+        self.baseline.settle(probing && self.delay.is_calm(self.slack()), probing);
+        if let Some(sample) = ack.rate {
+            self.take_sample(sample, round_ended);
+        }
+        self.capacity = ack.capacity.map(float).or(self.capacity);
+        if ack.ce > 0 && self.marked.is_none_or(|round| self.rounds.count() > round + 1) {
+            self.on_marks(&ack);
+        }
+        if round_ended {
+            let limited = ack.rate.is_some_and(|sample| sample.app_limited);
+            if self.delay.end_round() {
+                self.on_round(limited);
+            }
+            (self.acked, self.lost) = (0.0, 0.0);
+        }
+        match self.competition.as_mut() {
+            Some(competition) => competition.on_ack(&ack),
+            None => self.advance(float(ack.bytes)),
+        }
+    }
+
+    fn on_loss(&mut self, loss: LossInfo) {
+        self.lost += float(loss.bytes);
+        self.baseline.on_lost(loss.tag);
+        if let Some(competition) = self.competition.as_mut().filter(|_| self.delay.is_near_ceiling()) {
+            competition.on_congestion(self.now, self.srtt, loss);
+        }
+    }
+
+    fn on_spurious_loss(&mut self, loss: LossInfo) {
+        self.baseline.on_spurious(loss.tag);
+    }
+
+    fn on_persistent_congestion(&mut self, now: Mono) {
+        if let Some(competition) = self.competition.as_mut() {
+            competition.on_silence(now);
+        }
+    }
+
+    fn on_mtu(&mut self, mtu: u16) {
+        self.mtu = mtu;
+    }
+
+    fn bandwidth(&self) -> u64 {
+        bytes(self.rate.get())
+    }
+
+    fn window(&self) -> u64 {
+        bytes(self.limit().max(self.floor()))
+    }
+
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(bytes(self.pace()).max(1))
+    }
+
+    fn tag_for_next_packet(&self) -> u8 {
+        let tag = match self.phase {
+            _ if self.competition.is_some() => Tag::Up,
+            Phase::Down => Tag::Down,
+            Phase::Cruise { .. } | Phase::Alarm(_) => Tag::Cruise,
+            _ => Tag::Up,
+        };
+        tag as u8
+    }
+}
+
+fn float(bytes: u64) -> f64 {
+    bytes as f64
+}
+
+/// Whole bytes, at least zero.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and is never negative"
+)]
+fn bytes(x: f64) -> u64 {
+    x as u64
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,187 @@
+//! Hedging: a copy of a packet that has nothing behind it to reveal its loss.
+//!
+//! Of a lone request the loss shows only after a probe timeout. On a path that loses packets, and has room, a copy leaves
+//! a moment later instead. Duplicates are harmless, so it costs bytes and nothing else; a bucket of tokens bounds them.
+
+use core::time::Duration;
+
+use super::Rtt;
+use crate::Mono;
+
+/// The share of packets that a path must lose for copies to be worth anything.
+const LOSSY: f64 = 0.003;
+/// Packets over which the loss is averaged.
+const MEMORY: f64 = 200.0;
+/// Copies leave after this, or a sixteenth of a round trip if that is less: what loses one packet may last a while.
+const WAIT: Duration = Duration::from_millis(1);
+/// With more than this many packets under way, or more than this share of what the path holds, there are others behind.
+const LONE_PACKETS: f64 = 24.0;
+const LONE_SHARE: f64 = 0.35;
+/// The same for packets that were lost before: those are waited for.
+const AGAIN_BYTES: f64 = 20_000.0;
+const AGAIN_SHARE: f64 = 0.9;
+/// Copies per round trip that any path may have, unless that is more than twice what it was seen to give.
+const LEAST: f64 = 10.0;
+/// Most copies saved up: those of a round trip, or these.
+const SAVED: f64 = 4.0;
+
+/// Whether lone packets are copied, and how much that may cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hedging {
+    /// Never.
+    Off,
+    /// On paths that lose packets, up to so many percent of the rate that the path was seen to give, and on slow ones up
+    /// to ten packets per round trip or twice that rate, whatever is less.
+    Share(u8),
+}
+
+impl Default for Hedging {
+    fn default() -> Self {
+        Self::Share(25)
+    }
+}
+
+/// What hedging needs to know of a path.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Room<'a> {
+    pub(super) rtt: &'a Rtt,
+    /// Bytes per second that the path was seen to give; zero: unknown.
+    pub(super) rate: f64,
+    /// Bytes under way.
+    pub(super) in_flight: f64,
+    /// Bytes of a full datagram.
+    pub(super) datagram: f64,
+}
+
+/// Decides which packets get a copy.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Hedge {
+    loss: f64,
+    tokens: f64,
+    filled: Mono,
+}
+
+impl Hedge {
+    /// Packets were acknowledged and lost.
+    pub(super) fn on_fates(&mut self, acked: u64, lost: u64) {
+        let packets = acked.saturating_add(lost) as f64;
+        if packets > 0.0 {
+            self.loss += (lost as f64 / packets - self.loss) * (packets / MEMORY).min(0.5);
+        }
+    }
+
+    /// How long to wait before a copy of the packet that leaves now; None: it gets none. `again`: it carries what was
+    /// lost before.
+    pub(super) fn copy(
+        &mut self,
+        now: Mono,
+        hedging: Hedging,
+        room: Room<'_>,
+        again: bool,
+    ) -> Option<Duration> {
+        let Hedging::Share(percent) = hedging else { return None };
+        if self.loss < LOSSY || !room.rtt.is_measured() {
+            return None;
+        }
+        let srtt = room.rtt.smoothed();
+        self.fill(now, room, percent);
+        let pipe = room.rate * room.rtt.min().as_secs_f64();
+        let fits = if again {
+            room.in_flight < (AGAIN_SHARE * pipe).max(AGAIN_BYTES)
+        } else {
+            let calm = srtt < room.rtt.min() * 5 / 4 + WAIT;
+            calm && room.in_flight < (LONE_SHARE * pipe).max(LONE_PACKETS * room.datagram)
+        };
+        if !fits || self.tokens < 1.0 {
+            return None;
+        }
+        self.tokens -= 1.0;
+        Some((srtt / 16).min(WAIT))
+    }
+
+    fn fill(&mut self, now: Mono, room: Room<'_>, percent: u8) {
+        let srtt = room.rtt.smoothed().as_secs_f64().max(0.01);
+        let least = LEAST * room.datagram / srtt;
+        let least = if room.rate > 0.0 { least.min(2.0 * room.rate) } else { least };
+        let rate = (f64::from(percent) / 100.0 * room.rate).max(least) / room.datagram;
+        let earned = now.since(self.filled).as_secs_f64() * rate;
+        self.tokens = (self.tokens + earned).min((rate * srtt).max(SAVED));
+        self.filled = now;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: Duration = Duration::from_millis(1);
+
+    fn rtt() -> Rtt {
+        let mut rtt = Rtt::default();
+        rtt.on_sample(Mono(0), 10 * MS, Duration::ZERO);
+        rtt
+    }
+
+    fn room(rtt: &Rtt) -> Room<'_> {
+        Room { rtt, rate: 100_000.0, in_flight: 1_200.0, datagram: 1_200.0 }
+    }
+
+    fn lossy() -> Hedge {
+        let mut hedge = Hedge::default();
+        hedge.on_fates(99, 1);
+        hedge
+    }
+
+    fn copies(hedge: &mut Hedge, hedging: Hedging, room: Room<'_>, again: bool) -> bool {
+        hedge.copy(Mono(1_000_000_000), hedging, room, again).is_some()
+    }
+
+    #[test]
+    fn a_lone_packet_on_a_lossy_path_is_copied_soon() {
+        let rtt = rtt();
+        let wait = lossy().copy(Mono(1_000_000_000), Hedging::default(), room(&rtt), false);
+        assert_eq!(wait, Some(10 * MS / 16));
+    }
+
+    #[test]
+    fn there_is_none_without_loss_or_if_switched_off_or_before_the_first_round_trip() {
+        let rtt = rtt();
+        assert!(!copies(&mut Hedge::default(), Hedging::default(), room(&rtt), false));
+        assert!(!copies(&mut lossy(), Hedging::Off, room(&rtt), false));
+        assert!(!copies(&mut lossy(), Hedging::default(), room(&Rtt::default()), false));
+        let mut healed = lossy();
+        (0..100).for_each(|_| healed.on_fates(10, 0));
+        assert!(!copies(&mut healed, Hedging::default(), room(&rtt), false));
+    }
+
+    #[test]
+    fn there_is_none_with_others_behind_or_a_queue() {
+        let mut waited = rtt();
+        let crowd = Room { in_flight: 24.0 * 1_200.0, ..room(&waited) };
+        assert!(!copies(&mut lossy(), Hedging::default(), crowd, false));
+        for i in 0..20 {
+            waited.on_sample(Mono(i), 20 * MS, Duration::ZERO);
+        }
+        assert!(!copies(&mut lossy(), Hedging::default(), room(&waited), false));
+        assert!(copies(&mut lossy(), Hedging::default(), room(&waited), true), "it was lost before");
+        let full = Room { in_flight: 20_000.0, ..room(&waited) };
+        assert!(!copies(&mut lossy(), Hedging::default(), full, true));
+    }
+
+    #[test]
+    fn the_budget_bounds_copies() {
+        let rtt = rtt();
+        // A quarter of ten megabytes per second is 2,083 packets per second.
+        let wide = Room { rate: 10_000_000.0, ..room(&rtt) };
+        for (percent, least, most) in [(25, 2_050, 2_120), (50, 4_100, 4_250)] {
+            let mut hedge = lossy();
+            let count = (0..100_000_u64)
+                .filter(|i| {
+                    let now = Mono(1_000_000_000 + i * 10_000);
+                    hedge.copy(now, Hedging::Share(percent), wide, false).is_some()
+                })
+                .count();
+            assert!((least..most).contains(&count), "{percent}: {count}");
+        }
+    }
+}

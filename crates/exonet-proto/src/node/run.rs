@@ -1,0 +1,217 @@
+//! Messages of consecutive slots that came in one frame: they wait, and are taken, together.
+
+use core::ops::Range;
+
+use bytes::{Buf, Bytes};
+
+use super::event::{DeliveryKey, Incoming, IncomingBody, Priority};
+use super::inbox::{ARRIVED, Arrived, ArrivedBody, Front};
+use crate::id::{MessageId, NodeId, Slot};
+use crate::wire::{self, Entries, Head, Role};
+
+/// Plain messages of one sender under one incarnation, each whole.
+#[derive(Debug)]
+pub(super) struct Run {
+    /// The sender's place.
+    pub(super) peer: u32,
+    /// Of the first.
+    id: MessageId,
+    left: usize,
+    /// Bytes of those left in wire form, their lengths aside.
+    bytes: u64,
+    /// Those left, each behind its length. Their heads are well-formed, and plain.
+    entries: Bytes,
+}
+
+impl Default for Run {
+    fn default() -> Self {
+        let id = MessageId { sender: NodeId([0; 32]), r: Default::default(), s: Default::default() };
+        Self { peer: 0, id, left: 0, bytes: 0, entries: Bytes::new() }
+    }
+}
+
+impl Run {
+    /// `entries` under the name `id` of their first. `copy` keeps their bytes.
+    pub(super) fn new(
+        peer: u32,
+        id: MessageId,
+        entries: Entries<'_>,
+        copy: impl FnOnce(&[u8]) -> Bytes,
+    ) -> Self {
+        let bytes = wire_len(entries);
+        Self { peer, id, left: entries.len(), bytes, entries: copy(entries.as_bytes()) }
+    }
+
+    pub(super) const fn len(&self) -> usize {
+        self.left
+    }
+
+    pub(super) const fn id(&self) -> MessageId {
+        self.id
+    }
+
+    /// Of all, in wire form.
+    pub(super) const fn wire_len(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Bytes of memory.
+    pub(super) const fn held(&self) -> u64 {
+        self.bytes + self.left as u64 * ARRIVED
+    }
+
+    pub(super) fn slots(&self) -> Range<u64> {
+        self.id.s.0..self.id.s.0 + self.left as u64
+    }
+
+    pub(super) fn front(&self, most: usize) -> Front {
+        let s = self.id.s.0;
+        let slots = s..s + self.left.min(most) as u64;
+        Front { peer: self.peer, sender: self.id.sender, r: self.id.r, slots, whole: true }
+    }
+
+    /// The first.
+    pub(super) fn pop(&mut self) -> Option<Arrived> {
+        let (id, message) = self.next()?;
+        let (head, at) = Head::parse(&message).ok()?;
+        let wire_len = message.len() as u64;
+        let (tag, priority) = (part(&message, head.tag), Priority::from(head.priority));
+        let mut body = message;
+        body.advance(at);
+        Some(Arrived {
+            peer: self.peer,
+            id,
+            tag,
+            priority,
+            role: Role::Plain,
+            body: ArrivedBody::Whole(body),
+            wire_len,
+        })
+    }
+
+    /// The first `most`.
+    pub(super) fn split_to(&mut self, most: usize) -> Option<Self> {
+        let (id, before, mut end, mut bytes) = (self.id, self.left, 0, 0);
+        let left = most.min(before);
+        for _ in 0..left {
+            let message = wire::split_entry(self.entries.get(end..)?)?;
+            bytes += message.len() as u64;
+            end += message.end;
+        }
+        self.id.s = Slot(id.s.0 + left as u64);
+        self.left -= left;
+        self.bytes -= bytes;
+        Some(Self { peer: self.peer, id, left, bytes, entries: self.entries.split_to(end) })
+    }
+
+    /// The name and the wire form of the first.
+    fn next(&mut self) -> Option<(MessageId, Bytes)> {
+        self.left = self.left.checked_sub(1)?;
+        let at = wire::split_entry(&self.entries)?;
+        let id = self.id;
+        self.id.s = Slot(id.s.0 + 1);
+        self.bytes -= at.len() as u64;
+        let mut message = if self.left == 0 {
+            let mut last = std::mem::take(&mut self.entries);
+            last.truncate(at.end);
+            last
+        } else {
+            self.entries.split_to(at.end)
+        };
+        message.advance(at.start);
+        Some((id, message))
+    }
+}
+
+/// Bytes of all messages in wire form.
+pub(super) fn wire_len(entries: Entries<'_>) -> u64 {
+    entries.map(|(_, message)| message.len() as u64).sum()
+}
+
+/// `within`, which lies in `message`, without a copy.
+fn part(message: &Bytes, within: &[u8]) -> Bytes {
+    if within.is_empty() { Bytes::new() } else { message.slice_ref(within) }
+}
+
+/// Messages that were taken together, in the order of sending.
+#[derive(Debug)]
+pub struct IncomingRun(Content);
+
+#[derive(Debug)]
+enum Content {
+    One(Option<Incoming>),
+    Run(Run),
+}
+
+impl IncomingRun {
+    pub(super) const fn one(incoming: Incoming) -> Self {
+        Self(Content::One(Some(incoming)))
+    }
+
+    pub(super) const fn run(run: Run) -> Self {
+        Self(Content::Run(run))
+    }
+}
+
+impl Iterator for IncomingRun {
+    type Item = Incoming;
+
+    fn next(&mut self) -> Option<Incoming> {
+        match &mut self.0 {
+            Content::One(one) => one.take(),
+            Content::Run(run) => {
+                let (id, mut message) = run.next()?;
+                let (head, at) = Head::parse(&message).ok()?;
+                let (tag, priority) = (part(&message, head.tag), Priority::from(head.priority));
+                message.advance(at);
+                let body = IncomingBody::Whole(message);
+                Some(Incoming { key: DeliveryKey::NONE, id, call: None, tag, priority, body })
+            }
+        }
+    }
+
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        let left = match &self.0 {
+            Content::One(one) => usize::from(one.is_some()),
+            Content::Run(run) => run.len(),
+        };
+        (left, Some(left))
+    }
+}
+
+impl ExactSizeIterator for IncomingRun {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Incarnation;
+    use crate::wire::{Bases, Frame, Frames, Writer};
+
+    fn run(bodies: &[&str]) -> Run {
+        let (mut room, bases) = ([0; 4_096], Bases::default());
+        let mut writer = Writer::new(&mut room, bases);
+        let mut frame = writer.messages(Incarnation(5), Slot(7)).unwrap();
+        assert!(bodies.iter().all(|body| frame.push(&[2], body.as_bytes())));
+        let frame = Frames::new(writer.written(), bases).next().unwrap().unwrap();
+        let Frame::Messages(messages) = frame else { panic!("{frame:?}") };
+        let id = MessageId { sender: NodeId([1; 32]), r: messages.r, s: messages.s };
+        Run::new(9, id, messages.entries, Bytes::copy_from_slice)
+    }
+
+    #[test]
+    fn messages_leave_one_by_one_or_together_and_the_rest_stays() {
+        let bodies = ["a", "", "ccc", "dddd", "e"];
+        let mut all = run(&bodies);
+        assert_eq!((all.len(), all.wire_len(), all.slots()), (5, 14, 7..12));
+        let first = all.pop().unwrap();
+        assert_eq!((first.id.s, first.wire_len, first.priority), (Slot(7), 2, Priority::Low));
+        assert!(matches!(first.body, ArrivedBody::Whole(body) if body == "a"));
+        let two = all.split_to(2).unwrap();
+        assert_eq!((two.slots(), two.wire_len(), two.held()), (8..10, 5, 5 + 2 * ARRIVED));
+        assert_eq!((all.slots(), all.wire_len(), all.front(1).slots), (10..12, 7, 10..11));
+        let both = IncomingRun::run(two).chain(IncomingRun::run(all));
+        let got: Vec<_> = both.map(|incoming| (incoming.id.s.0, incoming.body)).collect();
+        let whole = |body: &'static str| IncomingBody::Whole(Bytes::from_static(body.as_bytes()));
+        assert_eq!(got, [(8, whole("")), (9, whole("ccc")), (10, whole("dddd")), (11, whole("e"))]);
+    }
+}

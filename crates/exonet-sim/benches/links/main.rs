@@ -1,0 +1,178 @@
+//! How real nodes use links, on virtual time: share of the link, queue, drops, wire bytes, latencies of calls, fairness.
+//!
+//! `cargo bench -p exonet-sim --bench links`; an argument picks the rows whose names have it, `--cubic` measures CUBIC.
+
+#![allow(unreachable_pub, clippy::cast_precision_loss, missing_docs)]
+
+use core::time::Duration;
+
+use exonet_proto::node::{Config, CongestionChoice, Policy};
+use exonet_sim::course::{Course, Direction, SIZE, Way};
+
+const MS: Duration = Duration::from_millis(1);
+const SECOND: Duration = Duration::from_secs(1);
+/// A datagram with one message, with the headers of IP and UDP.
+const PACKET: f64 = SIZE as f64 + PACKET_OVERHEAD;
+/// IP and UDP 28, packet 25, MESSAGES about 12.
+const PACKET_OVERHEAD: f64 = 65.0;
+
+struct Bench {
+    part: String,
+    config: Config,
+}
+
+fn main() {
+    let arguments = || std::env::args().skip(1).filter(|argument| argument != "--bench");
+    let congestion = if arguments().any(|it| it == "--cubic") {
+        CongestionChoice::Cubic
+    } else {
+        CongestionChoice::default()
+    };
+    let part = arguments().find(|it| !it.starts_with("--")).unwrap_or_default();
+    let bench = Bench { part, config: Config { congestion, ..Config::new(Policy::Anyone) } };
+    bench.losses();
+    bench.sizes();
+    bench.shares();
+    bench.calls();
+}
+
+impl Bench {
+    fn wants(&self, name: &str) -> bool {
+        name.contains(&self.part)
+    }
+
+    fn losses(&self) {
+        for loss in [0.0, 0.01, 0.05, 0.1, 0.2] {
+            let name = format!("bulk 100 Mbit/s 10 ms, {:.0} %", loss * 100.0);
+            self.bulk(&name, Way::new(100.0, 10 * MS).losing(loss), Way::new(100.0, 10 * MS).losing(loss));
+        }
+        let bursts = Way::new(100.0, 10 * MS).bursting(0.05, 10.0);
+        self.bulk("bulk 100 Mbit/s 10 ms, 5 % bursts", bursts, Way::new(100.0, 10 * MS));
+    }
+
+    fn sizes(&self) {
+        for rate in [1.0, 10.0, 100.0] {
+            for rtt in [6, 10, 100] {
+                let way = Way::new(rate, rtt * MS);
+                self.bulk(&format!("bulk {rate} Mbit/s {rtt} ms, 0 %"), way.clone(), way);
+            }
+        }
+        let way = Way::new(50.0, 200 * MS);
+        self.bulk("bulk 50 Mbit/s 200 ms, 0 %", way.clone(), way.clone());
+        self.bulk("bulk 50 Mbit/s 200 ms, 1 %", way.clone().losing(0.01), way.losing(0.01));
+        let (down, up) = (Way::new(30.0, 20 * MS), Way::new(3.0, 20 * MS));
+        self.bulk("bulk 30 against 3 Mbit/s 20 ms", down.clone(), up.clone());
+        self.bulk("bulk 3 against 30 Mbit/s 20 ms", up, down);
+    }
+
+    /// One sender alone: warms up for 3 s or 20 round trips, then is measured.
+    fn bulk(&self, name: &str, there: Way, back: Way) {
+        if !self.wants(name) {
+            return;
+        }
+        let (rate, rtt) = (there.rate as f64, there.delay * 2);
+        let kept = (1.0 - there.loss) * there.bursts.map_or(1.0, |it| it.leave / (it.leave + it.enter));
+        let mut course = Course::new(1, there, back);
+        let pair = course.bulk(&self.config, Direction::There, Duration::ZERO);
+        course.run_for((rtt * 20).max(3 * SECOND));
+        let start = course.take_traffic(Direction::There);
+        course.take_received(pair);
+        let span = (rtt * 50).max(8 * SECOND);
+        course.run_for(span);
+        let received = course.take_received(pair) as f64;
+        let traffic = course.take_traffic(Direction::There);
+        let used = received * PACKET / (rate * kept * span.as_secs_f64());
+        println!(
+            "{name:38} use {:5.1} %  queue {:6.2} ms ({:4.2} RTT)  drops {:5.2} %  at start {:4}  wire x kept {:5.3}",
+            used * 100.0,
+            traffic.median_wait().as_secs_f64() * 1e3,
+            traffic.median_wait().as_secs_f64() / rtt.as_secs_f64(),
+            traffic.drop_rate() * 100.0,
+            start.dropped,
+            traffic.bytes as f64 / (received * SIZE as f64) * kept,
+        );
+        if std::env::var("DBG").is_ok() {
+            let s = course.node(pair).map(|n| *n.counts()).unwrap_or_default();
+            println!(
+                "    lost {} out {} mean size {:.1} received {received} datagrams {}",
+                s.packets_lost,
+                s.datagrams_out,
+                traffic.bytes as f64 / traffic.datagrams as f64,
+                traffic.datagrams
+            );
+        }
+    }
+
+    fn shares(&self) {
+        for (rate, rtt) in [(100.0, 10), (10.0, 10), (10.0, 100), (100.0, 100)] {
+            for (rival, choice) in [("itself", self.config.congestion), ("CUBIC", CongestionChoice::Cubic)] {
+                for wait in [0, 3_000, -3_000] {
+                    let name = format!("share {rate} Mbit/s {rtt} ms, {rival}, {wait:+} ms");
+                    self.share(&name, Way::new(rate, rtt * MS), choice, wait);
+                }
+            }
+        }
+    }
+
+    /// Two senders; ours begins later by `wait` milliseconds, or the other if that is negative.
+    fn share(&self, name: &str, way: Way, rival: CongestionChoice, wait: i64) {
+        if !self.wants(name) {
+            return;
+        }
+        let other = Config { congestion: rival, ..self.config.clone() };
+        let later = Duration::from_millis(wait.unsigned_abs());
+        let (ours, theirs) = if wait < 0 { (Duration::ZERO, later) } else { (later, Duration::ZERO) };
+        let (rate, rtt) = (way.rate as f64, way.delay * 2);
+        let mut course = Course::new(2, way.clone(), way);
+        let pairs = [
+            course.bulk(&self.config, Direction::There, ours),
+            course.bulk(&other, Direction::There, theirs),
+        ];
+        course.run_for(later + 2 * SECOND);
+        let _ = pairs.map(|pair| course.take_received(pair));
+        course.take_traffic(Direction::There);
+        let span = 20 * SECOND;
+        course.run_for(span);
+        let [a, b] = pairs.map(|pair| course.take_received(pair) as f64);
+        let traffic = course.take_traffic(Direction::There);
+        println!(
+            "{name:38} share {:5.1} %  together {:5.1} %  queue {:4.2} RTT  drops {:5.2} %",
+            a / (a + b) * 100.0,
+            (a + b) * PACKET / (rate * span.as_secs_f64()) * 100.0,
+            traffic.median_wait().as_secs_f64() / rtt.as_secs_f64(),
+            traffic.drop_rate() * 100.0,
+        );
+    }
+
+    fn calls(&self) {
+        for loss in [0.0, 0.01, 0.05] {
+            for actors in [1, 10, 100, 400] {
+                self.call(&format!("calls {:.0} %, {actors} actors", loss * 100.0), loss, actors);
+            }
+        }
+    }
+
+    fn call(&self, name: &str, loss: f64, actors: u64) {
+        if !self.wants(name) {
+            return;
+        }
+        let way = Way::new(100.0, 10 * MS).losing(loss);
+        let mut course = Course::new(3, way.clone(), way);
+        let pair = course.calls(&self.config, actors);
+        course.run_for(2 * SECOND);
+        course.take_latencies(pair);
+        course.take_traffic(Direction::There);
+        let span = if actors > 50 { 8 * SECOND } else { 40 * SECOND };
+        course.run_for(span);
+        let latencies = course.take_latencies(pair);
+        let traffic = course.take_traffic(Direction::There);
+        println!(
+            "{name:38} {:8.1}/s  p50 {:6.2} ms  p99 {:6.2} ms  p99.9 {:6.2} ms  wire {:5.3}",
+            latencies.count() as f64 / span.as_secs_f64(),
+            latencies.quantile(0.5).as_secs_f64() * 1e3,
+            latencies.quantile(0.99).as_secs_f64() * 1e3,
+            latencies.quantile(0.999).as_secs_f64() * 1e3,
+            traffic.bytes as f64 / (latencies.count() * SIZE) as f64,
+        );
+    }
+}

@@ -1,0 +1,124 @@
+//! One way of a course: a drop-tail queue before a link of fixed rate, which loses at random what has passed the queue.
+
+use core::time::Duration;
+
+use exonet_proto::Mono;
+
+use crate::{Bursts, Dice};
+
+/// What IPv4 and UDP add to a payload.
+const HEADERS: u64 = 28;
+
+/// One way between the two sides of a course.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Way {
+    /// Bytes per second, with the headers of IP and UDP.
+    pub rate: u64,
+    /// From one side to the other, without queueing.
+    pub delay: Duration,
+    /// Bytes that wait for the rate; what does not fit is dropped.
+    pub queue: u64,
+    /// Probability that what has passed the queue is lost.
+    pub loss: f64,
+    /// Losses that come together, besides.
+    pub bursts: Option<Bursts>,
+}
+
+impl Way {
+    /// A way of `megabits` per second that is half of a round trip of `rtt`, behind a queue of one
+    /// bandwidth-delay product, and never less than ten packets.
+    pub fn new(megabits: f64, rtt: Duration) -> Self {
+        let rate = whole(megabits * 125_000.0);
+        let queue = whole(megabits * 125_000.0 * rtt.as_secs_f64()).max(15_000);
+        Self { rate, delay: rtt / 2, queue, loss: 0.0, bursts: None }
+    }
+
+    /// The same, losing this share at random.
+    #[must_use]
+    pub fn losing(self, loss: f64) -> Self {
+        Self { loss, ..self }
+    }
+
+    /// The same, losing this share in runs of `length` on average.
+    #[must_use]
+    pub fn bursting(self, loss: f64, length: f64) -> Self {
+        let leave = 1.0 / length;
+        let bursts = Bursts { enter: loss / (1.0 - loss) * leave, leave, loss: 1.0 };
+        Self { bursts: Some(bursts), ..self }
+    }
+}
+
+/// What has happened on one way since it was last asked.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Traffic {
+    /// Datagrams that came.
+    pub datagrams: u64,
+    /// Their bytes, with the headers of IP and UDP.
+    pub bytes: u64,
+    /// Datagrams for which the queue had no room.
+    pub dropped: u64,
+    /// How long each datagram had to wait for the rate, in nanoseconds.
+    waits: Vec<u64>,
+}
+
+impl Traffic {
+    /// The median wait in the queue.
+    pub fn median_wait(&self) -> Duration {
+        let mut waits = self.waits.clone();
+        waits.sort_unstable();
+        Duration::from_nanos(waits.get(waits.len() / 2).copied().unwrap_or_default())
+    }
+
+    /// The share that the queue dropped.
+    #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
+    pub fn drop_rate(&self) -> f64 {
+        self.dropped as f64 / self.datagrams.max(1) as f64
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Bottleneck {
+    pub(super) way: Way,
+    pub(super) traffic: Traffic,
+    dice: Dice,
+    /// The last datagram of the queue has left by then.
+    busy: Mono,
+    bad: bool,
+}
+
+impl Bottleneck {
+    pub(super) fn new(way: Way, dice: Dice) -> Self {
+        Self { way, traffic: Traffic::default(), dice, busy: Mono(0), bad: false }
+    }
+
+    /// When a datagram of `len` bytes that comes at `now` arrives; None: never.
+    pub(super) fn pass(&mut self, now: Mono, len: usize) -> Option<Mono> {
+        let bytes = len as u64 + HEADERS;
+        let wait = self.busy.since(now);
+        self.traffic.datagrams += 1;
+        self.traffic.bytes += bytes;
+        self.traffic.waits.push(u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX));
+        if wait + self.takes(bytes) > self.takes(self.way.queue) {
+            self.traffic.dropped += 1;
+            return None;
+        }
+        self.busy = self.busy.max(now) + self.takes(bytes);
+        (!self.loses()).then(|| self.busy + self.way.delay)
+    }
+
+    fn takes(&self, bytes: u64) -> Duration {
+        Duration::from_nanos(bytes.saturating_mul(1_000_000_000) / self.way.rate.max(1))
+    }
+
+    fn loses(&mut self) -> bool {
+        let lost = self.dice.chance(self.way.loss);
+        let Some(bursts) = self.way.bursts else { return lost };
+        self.bad = if self.bad { !self.dice.chance(bursts.leave) } else { self.dice.chance(bursts.enter) };
+        lost || self.bad && self.dice.chance(bursts.loss)
+    }
+}
+
+#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rates are small and positive")]
+fn whole(x: f64) -> u64 {
+    x as u64
+}

@@ -1,0 +1,172 @@
+//! A node on a course, with its application.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use bytes::Bytes;
+use exonet_proto::crypto::SecretKey;
+use exonet_proto::node::{Boot, Config, Event, Incoming, IncomingBody, Node, Outgoing};
+use exonet_proto::{Mono, NodeId, Now};
+
+/// Bytes of every message.
+pub const SIZE: usize = 1_024;
+
+/// Messages that a sender without end keeps open: more than any link of a course holds.
+const BACKLOG: u64 = 12_288;
+
+/// What the application of an end does.
+#[derive(Debug)]
+pub(super) enum Work {
+    /// Sends as fast as it may.
+    Bulk { open: u64 },
+    /// Takes what comes.
+    Sink,
+    /// Each actor calls, and calls again when the reply is there.
+    Caller { since: Vec<Mono>, idle: Vec<u64>, latencies: Latencies },
+    /// Answers what comes.
+    Server,
+}
+
+impl Work {
+    pub(super) fn caller(actors: u64) -> Self {
+        Self::Caller { since: Vec::new(), idle: (0..actors).rev().collect(), latencies: Latencies::default() }
+    }
+}
+
+/// How long calls took.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Latencies(Vec<Duration>);
+
+impl Latencies {
+    /// How many calls have ended.
+    pub fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// The latency that this share of the calls did not exceed.
+    pub fn quantile(&self, share: f64) -> Duration {
+        let mut sorted = self.0.clone();
+        sorted.sort_unstable();
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            clippy::cast_precision_loss,
+            reason = "an index below the length"
+        )]
+        let at = (sorted.len().saturating_sub(1) as f64 * share) as usize;
+        sorted.get(at).copied().unwrap_or_default()
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct End {
+    pub(super) node: Node,
+    pub(super) address: SocketAddr,
+    /// The other end of the pair, and the way to it.
+    pub(super) peer: usize,
+    pub(super) way: usize,
+    /// Of the end that begins; the other learns it.
+    pub(super) peer_id: Option<(NodeId, SocketAddr)>,
+    pub(super) timer: Option<Mono>,
+    pub(super) received: u64,
+    work: Work,
+    body: Bytes,
+}
+
+impl End {
+    pub(super) fn new(
+        config: Config,
+        secret: [u8; 32],
+        address: SocketAddr,
+        peer: usize,
+        way: usize,
+        work: Work,
+        now: Now,
+    ) -> Self {
+        let node = Node::new(config, SecretKey::from_bytes(secret), Boot::Ephemeral, secret, now);
+        let body = Bytes::from(vec![0x5a; SIZE]);
+        Self { node, address, peer, way, peer_id: None, timer: None, received: 0, work, body }
+    }
+
+    pub(super) fn take_latencies(&mut self) -> Latencies {
+        match &mut self.work {
+            Work::Caller { latencies, .. } => std::mem::take(latencies),
+            _ => Latencies::default(),
+        }
+    }
+
+    /// Takes what has arrived, and sends what there is to send.
+    pub(super) fn work(&mut self, now: Now) {
+        while let Some(event) = self.node.poll_event() {
+            if let (Event::Outcome { .. }, Work::Bulk { open }) = (event, &mut self.work) {
+                *open = open.saturating_sub(1);
+            }
+        }
+        while let Some(incoming) = self.node.recv(now) {
+            self.received += 1;
+            self.take(now, &incoming);
+        }
+        let Some(peer) = self.peer_id else { return };
+        match &mut self.work {
+            Work::Bulk { open } => {
+                // In steps, so that a sender is not called for every single outcome.
+                if *open > BACKLOG / 2 {
+                    return;
+                }
+                while *open < BACKLOG && send(&mut self.node, now, peer, &self.body) {
+                    *open += 1;
+                }
+            }
+            Work::Caller { since, idle, .. } => {
+                while let Some(actor) = idle.pop() {
+                    if since.len() as u64 <= actor {
+                        since.resize(usize::try_from(actor).unwrap_or(usize::MAX) + 1, now.mono);
+                    }
+                    if let Some(at) = usize::try_from(actor).ok().and_then(|actor| since.get_mut(actor)) {
+                        *at = now.mono;
+                    }
+                    if !send(&mut self.node, now, peer, &marked(actor)) {
+                        idle.push(actor);
+                        break;
+                    }
+                }
+            }
+            Work::Sink | Work::Server => {}
+        }
+    }
+
+    fn take(&mut self, now: Now, incoming: &Incoming) {
+        let IncomingBody::Whole(body) = &incoming.body else { return };
+        match &mut self.work {
+            Work::Server => {
+                let _ = self.node.send(
+                    now,
+                    incoming.id.sender,
+                    &[],
+                    Outgoing { body: body.clone(), ..Outgoing::default() },
+                );
+            }
+            Work::Caller { since, idle, latencies } => {
+                let Some(actor) = body.first_chunk().map(|it| u64::from_be_bytes(*it)) else { return };
+                if let Some(begun) = usize::try_from(actor).ok().and_then(|actor| since.get(actor)) {
+                    latencies.0.push(now.mono.since(*begun));
+                    idle.push(actor);
+                }
+            }
+            Work::Bulk { .. } | Work::Sink => {}
+        }
+    }
+}
+
+fn send(node: &mut Node, now: Now, (id, address): (NodeId, SocketAddr), body: &Bytes) -> bool {
+    node.send(now, id, &[address], Outgoing { body: body.clone(), ..Outgoing::default() }).is_ok()
+}
+
+/// A body that names an actor.
+fn marked(actor: u64) -> Bytes {
+    let mut body = vec![0x5a; SIZE];
+    if let Some(mark) = body.first_chunk_mut() {
+        *mark = actor.to_be_bytes();
+    }
+    body.into()
+}

@@ -1,0 +1,207 @@
+//! A course for measuring how nodes use a link: two sides, one shared bottleneck each way, and pairs of real nodes
+//! with an application that sends without end, or calls and waits for replies. On virtual time, so exact and quick.
+
+mod bottleneck;
+mod end;
+
+use core::net::{Ipv4Addr, SocketAddr};
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use exonet_proto::node::{Arrival, Config};
+use exonet_proto::{Mono, Now, Wall};
+
+use crate::Dice;
+use bottleneck::Bottleneck;
+pub use bottleneck::{Traffic, Way};
+use end::{End, Work};
+pub use end::{Latencies, SIZE};
+
+/// Where virtual time begins.
+const START: Mono = Mono(1_000_000_000_000);
+/// Segments of one transmit, as drivers ask for them.
+const SEGMENTS: usize = 64;
+
+/// Pairs of nodes across two bottlenecks.
+#[derive(Debug)]
+pub struct Course {
+    now: Mono,
+    dice: Dice,
+    /// There, and back.
+    ways: [Bottleneck; 2],
+    ends: Vec<End>,
+    timers: BTreeSet<(Mono, usize)>,
+    flights: BTreeMap<(Mono, u64), (usize, usize, Vec<u8>)>,
+    next_flight: u64,
+    buffer: Vec<u8>,
+    /// How late timers ring.
+    pub slack: Duration,
+}
+
+/// A pair of nodes: the sender of a stream of messages, or the caller.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair(usize);
+
+/// Which way the messages or calls of a pair go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    /// Along the first way of the course.
+    There,
+    /// Along the second.
+    Back,
+}
+
+impl Course {
+    /// A course with nobody on it.
+    pub fn new(seed: u64, there: Way, back: Way) -> Self {
+        let way = |label, way| Bottleneck::new(way, Dice::derived(seed, &[label]));
+        Self {
+            now: START,
+            dice: Dice::derived(seed, &[0]),
+            ways: [way(1, there), way(2, back)],
+            ends: Vec::new(),
+            timers: BTreeSet::new(),
+            flights: BTreeMap::new(),
+            next_flight: 0,
+            buffer: Vec::new(),
+            slack: Duration::ZERO,
+        }
+    }
+
+    /// A pair whose sender has messages of [`SIZE`] bytes without end, after `wait`.
+    pub fn bulk(&mut self, config: &Config, direction: Direction, wait: Duration) -> Pair {
+        self.pair(config, direction, wait, Work::Bulk { open: 0 }, Work::Sink)
+    }
+
+    /// A pair with this many actors who call with [`SIZE`] bytes and wait for a reply of as many, again and again.
+    pub fn calls(&mut self, config: &Config, actors: u64) -> Pair {
+        self.pair(config, Direction::There, Duration::ZERO, Work::caller(actors), Work::Server)
+    }
+
+    fn pair(
+        &mut self,
+        config: &Config,
+        direction: Direction,
+        wait: Duration,
+        first: Work,
+        second: Work,
+    ) -> Pair {
+        let at = self.ends.len();
+        let way = direction as usize;
+        for (work, peer, way) in [(first, at + 1, way), (second, at, 1 - way)] {
+            let address = address(self.ends.len());
+            let secret = self.dice.bytes();
+            self.ends.push(End::new(config.clone(), secret, address, peer, way, work, self.read()));
+        }
+        let peer = self.ends.get(at + 1).map(|end| (end.node.id(), end.address));
+        if let (Some(peer), Some(end)) = (peer, self.ends.get_mut(at)) {
+            end.peer_id = Some(peer);
+        }
+        self.set_timer(at, Some(self.now + wait));
+        Pair(at)
+    }
+
+    fn read(&self) -> Now {
+        Now { mono: self.now, wall: Wall(self.now.0) }
+    }
+
+    /// Changes a way from now on.
+    pub fn set_way(&mut self, direction: Direction, way: Way) {
+        if let Some(it) = self.ways.get_mut(direction as usize) {
+            it.way = way;
+        }
+    }
+
+    /// What has passed since the last call.
+    pub fn take_traffic(&mut self, direction: Direction) -> Traffic {
+        self.ways.get_mut(direction as usize).map(|it| std::mem::take(&mut it.traffic)).unwrap_or_default()
+    }
+
+    /// Messages of the pair's sender that the other has taken since the last call.
+    pub fn take_received(&mut self, pair: Pair) -> u64 {
+        self.ends.get_mut(pair.0 + 1).map(|end| std::mem::take(&mut end.received)).unwrap_or_default()
+    }
+
+    /// How long each call took that has ended since the last call.
+    pub fn take_latencies(&mut self, pair: Pair) -> Latencies {
+        self.ends.get_mut(pair.0).map(|end| end.take_latencies()).unwrap_or_default()
+    }
+
+    /// The node that sends or calls.
+    pub fn node(&self, pair: Pair) -> Option<&exonet_proto::node::Node> {
+        self.ends.get(pair.0).map(|end| &end.node)
+    }
+
+    /// Lets time pass.
+    pub fn run_for(&mut self, span: Duration) {
+        let until = self.now + span;
+        loop {
+            let timer = self.timers.first().map(|(at, _)| *at);
+            let flight = self.flights.first_key_value().map(|((at, _), _)| *at);
+            let Some(next) = timer.into_iter().chain(flight).min().filter(|at| *at <= until) else {
+                break;
+            };
+            self.now = self.now.max(next);
+            if flight == Some(next) {
+                self.land();
+            } else {
+                self.ring();
+            }
+        }
+        self.now = until;
+    }
+
+    fn land(&mut self) {
+        let Some((_, (from, to, mut data))) = self.flights.pop_first() else { return };
+        let arrival = Arrival { remote: address(from), local_ip: None, ecn: 0 };
+        let now = self.read();
+        if let Some(end) = self.ends.get_mut(to) {
+            end.node.handle_datagram(now, arrival, &mut data);
+        }
+        self.pump(to);
+    }
+
+    fn ring(&mut self) {
+        let Some((_, at)) = self.timers.pop_first() else { return };
+        let now = self.read();
+        if let Some(end) = self.ends.get_mut(at) {
+            end.timer = None;
+            end.node.handle_timeout(now);
+        }
+        self.pump(at);
+    }
+
+    /// Lets the application of an end run, and sends what comes of it.
+    fn pump(&mut self, at: usize) {
+        let now = self.read();
+        let Some(end) = self.ends.get_mut(at) else { return };
+        end.work(now);
+        let (to, way) = (end.peer, end.way);
+        let Some(way) = self.ways.get_mut(way) else { return };
+        while let Some(transmit) = end.node.poll_transmit(now, SEGMENTS, &mut self.buffer) {
+            for datagram in self.buffer.chunks(transmit.segment.max(1)) {
+                if let Some(arrives) = way.pass(now.mono, datagram.len()) {
+                    self.flights.insert((arrives, self.next_flight), (at, to, datagram.to_vec()));
+                    self.next_flight += 1;
+                }
+            }
+        }
+        let wake = end.node.poll_timeout().map(|due| due.max(now.mono) + self.slack);
+        self.set_timer(at, wake);
+    }
+
+    fn set_timer(&mut self, at: usize, wake: Option<Mono>) {
+        let Some(end) = self.ends.get_mut(at) else { return };
+        if let Some(old) = end.timer.take() {
+            self.timers.remove(&(old, at));
+        }
+        end.timer = wake;
+        if let Some(wake) = wake {
+            self.timers.insert((wake, at));
+        }
+    }
+}
+
+fn address(end: usize) -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::new(10, 1, 0, u8::try_from(end).unwrap_or(u8::MAX)), 7_000))
+}

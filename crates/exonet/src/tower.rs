@@ -1,0 +1,162 @@
+//! Calls as services: of a peer's method, and of one's own.
+
+use core::fmt;
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use core::time::Duration;
+
+use bytes::Bytes;
+use exonet_proto::node::Priority;
+use tower_service::Service;
+
+use crate::call::{Options, Reply};
+use crate::error::{CallError, SendError};
+use crate::node::Node;
+use crate::peer_addr::PeerAddr;
+use crate::send::Permit;
+use crate::serve::{Request, Serve, Work};
+use crate::status::{Answer, Failure, ReplyStatus};
+
+/// What may go wrong in a service, as its layers say it.
+type BoxError = Box<dyn std::error::Error + Send + Sync>;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+
+/// A method of a peer as a [`Service`]: a request is a body. It is ready when the peer's queue has room, and the place is
+/// kept until the call is made. Clones share the queue and nothing else.
+pub struct CallService {
+    node: Node,
+    to: PeerAddr,
+    options: Options,
+    place: Place,
+}
+
+/// A place in the peer's queue.
+enum Place {
+    None,
+    Waited(Boxed<Result<Permit, SendError>>),
+    Held(Permit),
+}
+
+impl CallService {
+    /// The method of `to`, called from `node`.
+    pub fn new(node: Node, to: PeerAddr, method: impl Into<Bytes>) -> Self {
+        Self { node, to, options: Options::new(method.into()), place: Place::None }
+    }
+
+    /// See [`Call::deadline`](crate::Call::deadline): from the call of `call` on.
+    #[must_use]
+    pub fn deadline(mut self, span: Duration) -> Self {
+        self.options.deadline = Some(span);
+        self
+    }
+
+    /// Which goes first when several messages wait.
+    #[must_use]
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.options.priority = priority;
+        self
+    }
+}
+
+impl Clone for CallService {
+    fn clone(&self) -> Self {
+        let (node, to, options) = (self.node.clone(), self.to.clone(), self.options.clone());
+        Self { node, to, options, place: Place::None }
+    }
+}
+
+impl Service<Bytes> for CallService {
+    type Response = Reply;
+    type Error = CallError;
+    type Future = Boxed<Result<Reply, CallError>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CallError>> {
+        loop {
+            self.place = match &mut self.place {
+                Place::Held(_) => return Poll::Ready(Ok(())),
+                Place::None => {
+                    let (node, to) = (self.node.clone(), self.to.clone());
+                    Place::Waited(Box::pin(async move { node.reserve(&to).await }))
+                }
+                Place::Waited(permit) => match permit.as_mut().poll(cx) {
+                    Poll::Pending => return Poll::Pending,
+                    Poll::Ready(Ok(permit)) => Place::Held(permit),
+                    Poll::Ready(Err(error)) => {
+                        self.place = Place::None;
+                        return Poll::Ready(Err(error.into()));
+                    }
+                },
+            };
+        }
+    }
+
+    /// Made at once if it is ready; if not, [`SendError::Full`].
+    fn call(&mut self, body: Bytes) -> Self::Future {
+        let call = match core::mem::replace(&mut self.place, Place::None) {
+            Place::Held(permit) => permit.call_as(self.options.clone(), body),
+            _ => Err(SendError::Full),
+        };
+        Box::pin(async move { call?.await })
+    }
+}
+
+/// A service that answers calls.
+pub struct ServiceHandler<S>(S);
+
+impl Node {
+    /// As [`Self::serve`], by a service, with all the layers that it has. Its `poll_ready` is the back-pressure: a call is
+    /// taken only when it is ready. If it says that it never will be again, the method is served no more.
+    ///
+    /// An error that is a [`Failure`] is answered as such; any other by [`ReplyStatus::ERROR`], with what it says.
+    pub fn serve_service<S>(&self, method: impl Into<Bytes>, service: S) -> Serve<ServiceHandler<S>>
+    where
+        S: Service<Request> + Send + 'static,
+        S::Response: Into<Bytes>,
+        S::Error: Into<BoxError>,
+        S::Future: Send + 'static,
+    {
+        self.serve_work(method.into(), ServiceHandler(service))
+    }
+}
+
+impl<S> Work for ServiceHandler<S>
+where
+    S: Service<Request> + Send + 'static,
+    S::Response: Into<Bytes>,
+    S::Error: Into<BoxError>,
+    S::Future: Send + 'static,
+{
+    async fn ready(&mut self) -> bool {
+        match poll_fn(|cx| self.0.poll_ready(cx)).await {
+            Ok(()) => true,
+            Err(error) => {
+                let error: BoxError = error.into();
+                tracing::error!(%error, "a service has ended: its method is served no more");
+                false
+            }
+        }
+    }
+
+    fn work(&mut self, request: Request) -> impl Future<Output = Result<Bytes, Failure>> + Send + 'static {
+        let answer = self.0.call(request);
+        async move { answer.await.map_err(failure).answer() }
+    }
+}
+
+fn failure(error: impl Into<BoxError>) -> Failure {
+    match error.into().downcast::<Failure>() {
+        Ok(failure) => *failure,
+        Err(error) => Failure::new(ReplyStatus::ERROR, error.to_string()),
+    }
+}
+
+impl fmt::Debug for CallService {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CallService")
+            .field("to", &self.to.id)
+            .field("options", &self.options)
+            .finish_non_exhaustive()
+    }
+}

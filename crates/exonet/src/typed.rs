@@ -1,0 +1,237 @@
+//! Calls whose requests, replies and errors are typed: as JSON, so that whatever speaks JSON can call and serve.
+
+use core::fmt;
+use core::future::{Future, IntoFuture};
+use core::marker::PhantomData;
+use core::pin::Pin;
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::node::{CallId, Priority};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::body::Body;
+use crate::call::Call;
+use crate::error::{BodyError, CallError};
+use crate::node::Node;
+use crate::peer_addr::PeerAddr;
+use crate::serve::{Handler, Request, Serve};
+use crate::status::{Failure, ReplyStatus};
+
+/// The longest body that is held to be read as JSON, in bytes.
+const LONGEST: u64 = 16 << 20;
+
+/// How a typed call ended that has no reply. `E` is the application's error, as its server returned it.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TypedError<E> {
+    /// What the handler returned in place of a reply.
+    #[error("{0}")]
+    Application(E),
+    /// The call itself went wrong.
+    #[error(transparent)]
+    Call(CallError),
+    /// The request cannot be written as JSON. Nothing has been sent.
+    #[error("the request cannot be written as JSON: {0}")]
+    Request(#[source] serde_json::Error),
+    /// The call has run, and what it was answered with is not what was expected.
+    #[error("the answer to the call {id} is not what was expected: {source}")]
+    Answer {
+        /// Which call.
+        id: CallId,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+    /// The call has run, and what it was answered with cannot be read, or has more than 16 MiB.
+    #[error("the answer to the call {id} cannot be read: {source}")]
+    Body {
+        /// Which call.
+        id: CallId,
+        /// Why.
+        source: BodyError,
+    },
+}
+
+impl<E> TypedError<E> {
+    /// Whether the call has certainly not run, so that it may be made again.
+    pub const fn has_not_run(&self) -> bool {
+        match self {
+            Self::Call(error) => error.has_not_run(),
+            Self::Request(_) => true,
+            Self::Application(_) | Self::Answer { .. } | Self::Body { .. } => false,
+        }
+    }
+}
+
+/// A typed call to be: begun by [`Node::call_typed`], made by awaiting it.
+#[must_use = "a call is made by `.await`"]
+pub struct TypedCall<'a, Resp, E> {
+    call: Result<Call<'a>, serde_json::Error>,
+    expects: PhantomData<fn() -> (Resp, E)>,
+}
+
+impl Node {
+    /// Calls a method that is served by [`Self::serve_typed`], or by whoever takes and gives JSON. `Resp` is what it
+    /// replies, `E` its error, which comes with [`ReplyStatus::ERROR`].
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node, TypedError};
+    /// # use serde::{Deserialize, Serialize};
+    /// #[derive(Serialize, Deserialize)]
+    /// struct Divide { of: i64, by: i64 }
+    ///
+    /// #[derive(Debug, PartialEq, Serialize, Deserialize)]
+    /// enum MathError { ByZero }
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let _serving = bob
+    ///     .serve_typed("divide", |Divide { of, by }| async move {
+    ///         of.checked_div(by).ok_or(MathError::ByZero)
+    ///     })
+    ///     .start()?;
+    ///
+    /// let to = bob.peer_addr();
+    /// let quotient = alice.call_typed::<_, i64, MathError>(&to, "divide", &Divide { of: 42, by: 6 }).await;
+    /// assert_eq!(quotient.unwrap(), 7);
+    /// let quotient = alice.call_typed::<_, i64, MathError>(&to, "divide", &Divide { of: 42, by: 0 }).await;
+    /// assert!(matches!(quotient, Err(TypedError::Application(MathError::ByZero))));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call_typed<'a, Req, Resp, E>(
+        &'a self,
+        to: &'a PeerAddr,
+        method: impl Into<Bytes>,
+        request: &Req,
+    ) -> TypedCall<'a, Resp, E>
+    where
+        Req: Serialize + ?Sized,
+        Resp: DeserializeOwned,
+        E: DeserializeOwned,
+    {
+        let call = serde_json::to_vec(request).map(|body| self.call(to, method, body));
+        TypedCall { call, expects: PhantomData }
+    }
+
+    /// As [`Self::serve`], for requests, replies and errors that are typed. A request that is not what the method takes,
+    /// or has more than 16 MiB, is answered by [`ReplyStatus::BAD_REQUEST`].
+    pub fn serve_typed<Req, Resp, E, F, Fut>(
+        &self,
+        method: impl Into<Bytes>,
+        handler: F,
+    ) -> Serve<Handler<impl Fn(Request) -> BoxedAnswer + Send + Sync + 'static>>
+    where
+        Req: DeserializeOwned + Send + 'static,
+        Resp: Serialize + 'static,
+        E: Serialize + 'static,
+        F: Fn(Req) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Resp, E>> + Send + 'static,
+    {
+        self.serve_typed_by(method, move |_, request| handler(request))
+    }
+
+    /// As [`Self::serve_typed`], for a handler that asks who calls, or needs the call's name.
+    pub fn serve_typed_by<Req, Resp, E, F, Fut>(
+        &self,
+        method: impl Into<Bytes>,
+        handler: F,
+    ) -> Serve<Handler<impl Fn(Request) -> BoxedAnswer + Send + Sync + 'static>>
+    where
+        Req: DeserializeOwned + Send + 'static,
+        Resp: Serialize + 'static,
+        E: Serialize + 'static,
+        F: Fn(CallId, Req) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<Resp, E>> + Send + 'static,
+    {
+        let handler = Arc::new(handler);
+        self.serve(method, move |mut request: Request| -> BoxedAnswer {
+            let handler = Arc::clone(&handler);
+            Box::pin(async move {
+                let body = request.body.bytes(LONGEST).await?;
+                let asked = serde_json::from_slice(&body).map_err(bad_request)?;
+                let answer = handler(request.id, asked).await;
+                match answer {
+                    Ok(reply) => json(&reply),
+                    Err(error) => Err(Failure::new(ReplyStatus::ERROR, json(&error)?)),
+                }
+            })
+        })
+    }
+}
+
+/// What a typed handler comes to.
+pub(crate) type BoxedAnswer = Pin<Box<dyn Future<Output = Result<Bytes, Failure>> + Send>>;
+
+#[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
+fn bad_request(error: serde_json::Error) -> Failure {
+    Failure::new(ReplyStatus::BAD_REQUEST, error.to_string())
+}
+
+/// The call has run, and there is no other way to say what it came to.
+fn json(value: &impl Serialize) -> Result<Bytes, Failure> {
+    let written = serde_json::to_vec(value).map(Bytes::from);
+    written.map_err(|error| Failure::new(ReplyStatus::FAILED, error.to_string()))
+}
+
+impl<Resp, E> TypedCall<'_, Resp, E> {
+    fn with(self, change: impl FnOnce(Call<'_>) -> Call<'_>) -> Self {
+        Self { call: self.call.map(change), ..self }
+    }
+
+    /// See [`Call::deadline`].
+    pub fn deadline(self, from_now: Duration) -> Self {
+        self.with(|call| call.deadline(from_now))
+    }
+
+    /// See [`Call::priority`].
+    pub fn priority(self, priority: Priority) -> Self {
+        self.with(|call| call.priority(priority))
+    }
+
+    /// See [`Call::early`].
+    pub fn early(self, early: bool) -> Self {
+        self.with(|call| call.early(early))
+    }
+}
+
+impl<'a, Resp, E> IntoFuture for TypedCall<'a, Resp, E>
+where
+    Resp: DeserializeOwned + 'a,
+    E: DeserializeOwned + 'a,
+{
+    type Output = Result<Resp, TypedError<E>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        let call = self.call;
+        Box::pin(async move {
+            let call = match call {
+                Ok(call) => call,
+                Err(error) => return Err(TypedError::Request(error)),
+            };
+            match call.await {
+                Ok(reply) => read(reply.id, reply.body).await,
+                Err(CallError::Failed { id, status: ReplyStatus::ERROR, body }) => {
+                    Err(TypedError::Application(read(id, body).await?))
+                }
+                Err(error) => Err(TypedError::Call(error)),
+            }
+        })
+    }
+}
+
+async fn read<T: DeserializeOwned, E>(id: CallId, mut body: Body) -> Result<T, TypedError<E>> {
+    let body = body.bytes(LONGEST).await.map_err(|source| TypedError::Body { id, source })?;
+    serde_json::from_slice(&body).map_err(|source| TypedError::Answer { id, source })
+}
+
+impl<Resp, E> fmt::Debug for TypedCall<'_, Resp, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypedCall").field("call", &self.call).finish()
+    }
+}
