@@ -342,6 +342,13 @@ impl Node {
         self.take_in(now, arrival, opening, opened, payload);
     }
 
+    /// The driver's word on the openings that wait for their share of its time: `pressed`, that there are more than
+    /// it can give to the node soon, so that one has to prove its address; and how many more it has dropped.
+    pub fn press(&mut self, pressed: bool, dropped: u64) {
+        self.half_open.pressed = pressed;
+        self.stats.openings_refused += dropped;
+    }
+
     /// Whether the stamp in an opening can be judged, or must wait for the disk.
     fn may_judge(&mut self, now: Now, id: NodeId, payload: &[u8]) -> bool {
         let stamp_of = |frame| if let Ok(Frame::Ask(ask)) = frame { Some(ask.ts) } else { None };
