@@ -1,5 +1,6 @@
 //! `exon bench`: what this machine does with it.
 
+mod calls;
 mod crowd;
 mod frame;
 mod host;
@@ -15,7 +16,7 @@ use serde::Serialize;
 
 use self::memory::Memory;
 use self::pair::{Batch, OneWay, Pair, RoundTrip};
-use crate::args::BenchArgs;
+use crate::args::{BenchArgs, Measure};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -38,6 +39,9 @@ struct Figures {
 
 /// Measures, and tells each figure when it is there.
 pub(crate) async fn run(settings: &Settings, args: &BenchArgs) -> Result<Exit, Failure> {
+    if let Some(Measure::Calls(args)) = &args.measure {
+        return calls::run(settings, args).await;
+    }
     let output = settings.output;
     let sizes = match args.size {
         Some(size) => vec![usize::try_from(size.0).unwrap_or(usize::MAX)],
