@@ -3,7 +3,7 @@
 use rustix::process::Signal;
 use serde_json::Value;
 
-use crate::support::{Running, World, arg, noise};
+use crate::support::{Gate, Running, World, arg, noise};
 
 /// Says `begun` and lives until it is ended, with a child that does, too.
 fn for_ever(world: &World) -> String {
@@ -147,7 +147,7 @@ fn a_deadline_that_comes_after_the_call_has_left_ends_it_unknown() {
     let world = World::new();
     let script = for_ever(&world);
     let voice = world.voice("voice");
-    let server = world.serve(&["--method", "m", "--exec", "sh", "-c", &script]);
+    let mut server = world.serve(&["--method", "m", "--exec", "sh", "-c", &script]);
     let caller = world.run(&["call", &server.peer, "m", "--deadline", "3s", "--json"]).expect(3);
     let summary = caller.summary();
     assert_eq!((&summary["outcome"], &summary["has_not_run"]), (&"unknown".into(), &false.into()));
@@ -156,19 +156,21 @@ fn a_deadline_that_comes_after_the_call_has_left_ends_it_unknown() {
     // It runs on: its end is nobody's business but the server's.
     assert_eq!(voice.line().unwrap(), "begun");
     server.running.signal(Signal::INT);
+    server.running.line_of("draining");
     server.running.signal(Signal::INT);
-    drop(server);
+    server.running.end().expect(130);
+    assert_eq!(voice.line(), None);
 }
 
 #[test]
 fn a_body_that_breaks_off_is_no_end_of_input() {
     let world = World::new();
-    world.pipe("gate");
-    let (voice, gate) = (world.pipe("voice"), world.path("gate"));
+    let mut gate = world.gate("gate");
+    let (voice, path) = (world.pipe("voice"), world.path("gate"));
     let script = format!(
         "exec 3> {}; echo begun >&3; read x < {}; cat > /dev/null; echo whole >&3",
         arg(&voice),
-        arg(&gate)
+        arg(&path)
     );
     let voice = world.voice("voice");
     let mut server = world.serve(&["--method", "m", "--exec", "sh", "-c", &script]);
@@ -179,22 +181,23 @@ fn a_body_that_breaks_off_is_no_end_of_input() {
     assert_eq!(voice.line().unwrap(), "begun");
     caller.signal(Signal::INT);
     caller.end().expect(130);
-    world.open("gate");
+    gate.open();
     assert_eq!(voice.line(), None, "the end of its input was seen");
     assert_ne!(server.running.line_of("answer")["status"], 0);
 }
 
 /// A call that waits until it is let, and says so.
-fn gated(world: &World) -> String {
-    world.pipe("gate");
-    let (voice, gate) = (world.pipe("voice"), world.path("gate"));
-    format!("exec 3> {}; echo begun >&3; read x < {}; echo done", arg(&voice), arg(&gate))
+fn gated(world: &World) -> (Gate, String) {
+    let gate = world.gate("gate");
+    let (voice, path) = (world.pipe("voice"), world.path("gate"));
+    let script = format!("exec 3> {}; echo begun >&3; read x < {}; echo done", arg(&voice), arg(&path));
+    (gate, script)
 }
 
 #[test]
 fn an_interrupted_server_takes_nothing_new_and_finishes_what_it_has() {
     let world = World::new();
-    let script = gated(&world);
+    let (mut gate, script) = gated(&world);
     let voice = world.voice("voice");
     let mut server = world.serve(&["--method", "m", "--drain", "100s", "--exec", "sh", "-c", &script]);
     let caller = Running::start(world.command(&["call", &server.peer, "m"]));
@@ -203,7 +206,7 @@ fn an_interrupted_server_takes_nothing_new_and_finishes_what_it_has() {
     assert_eq!(server.running.line_of("draining")["running"], 1);
     let late = world.run(&["call", &server.peer, "m"]).expect(5);
     assert!(late.stderr.contains("no such method"), "{}", late.stderr);
-    world.open("gate");
+    gate.open();
     assert_eq!(caller.end().expect(0).stdout, "done\n");
     let ended = server.running.end().expect(130);
     assert_eq!((&ended.summary()["calls"], &ended.summary()["end"]), (&1.into(), &"interrupted".into()));

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use rustix::process::Signal;
 
 use crate::relay::Relay;
-use crate::support::{Ended, Listener, Running, World, arg};
+use crate::support::{Ended, Gate, Listener, Running, World, arg};
 
 /// The reply is as long as this: no other datagram that a server sends is, but for its encryption.
 const REPLY: usize = 900;
@@ -17,6 +17,7 @@ struct Shop {
     world: World,
     address: SocketAddr,
     server: Listener,
+    gate: Gate,
     options: Vec<String>,
 }
 
@@ -24,13 +25,15 @@ impl Shop {
     /// Each call is written down, says so by the pipe `voice`, and waits at the pipe `gate` where there is one.
     fn new(options: &[&str]) -> Self {
         let world = World::new();
-        let (voice, gate) = (world.pipe("voice"), world.pipe("gate"));
-        let (ran, voice, gate) = (world.path("ran"), arg(&voice).to_owned(), arg(&gate).to_owned());
+        let (voice, gate) = (world.pipe("voice"), world.gate("gate"));
+        let (ran, at) = (world.path("ran"), world.path("gate"));
         let script = format!(
             "echo $EXON_CALL_ID >> {ran}
-             if [ -p {gate} ]; then exec 3> {voice}; echo begun >&3; read x < {gate}; fi
+             if [ -p {at} ]; then exec 3> {voice}; echo begun >&3; read x < {at}; fi
              printf '%{REPLY}s' \"$EXON_CALL_ID\"",
             ran = arg(&ran),
+            at = arg(&at),
+            voice = arg(&voice),
         );
         // Its address is its own for as long as nobody else is given it.
         let socket = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
@@ -40,7 +43,7 @@ impl Shop {
         let options: Vec<String> =
             [options, &exec].concat().iter().map(|&option| option.to_owned()).collect();
         let server = Self::start(&world, address, &options);
-        Self { world, address, server, options }
+        Self { world, address, server, gate, options }
     }
 
     fn start(world: &World, address: SocketAddr, options: &[String]) -> Listener {
@@ -142,7 +145,7 @@ fn killed_while_the_call_waits_to_be_taken() {
     other_relay.await_to_caller(|seen| !seen.lost);
     assert_eq!(shop.ran().len(), 1);
     shop.server.running.kill();
-    shop.world.open("gate");
+    shop.gate.open();
     assert_eq!(voice.line(), None);
     shop.remove_gate();
     shop.start_again();
@@ -160,7 +163,7 @@ fn killed_while_the_call_runs() {
     let caller = shop.caller(&relay);
     assert_eq!(voice.line().unwrap(), "begun");
     shop.server.running.kill();
-    shop.world.open("gate");
+    shop.gate.open();
     assert_eq!(voice.line(), None);
     shop.remove_gate();
     shop.start_again();
@@ -178,7 +181,7 @@ fn killed_when_the_reply_was_made_and_lost() {
         let caller = shop.caller(&relay);
         assert_eq!(voice.line().unwrap(), "begun");
         relay.lose_to_caller(true);
-        shop.world.open("gate");
+        shop.gate.open();
         relay.await_to_caller(|seen| seen.lost && (REPLY..REPLY + 200).contains(&seen.len));
         assert_eq!(voice.line(), None);
         shop.remove_gate();
@@ -201,8 +204,10 @@ fn killed_when_the_reply_has_come_and_that_is_not_known() {
     let relay = shop.relay();
     let caller = shop.caller(&relay);
     assert_eq!(voice.line().unwrap(), "begun");
+    // A server says nothing more before an opening is confirmed, as it is by the first packet that is shorter.
+    relay.await_to_server(|seen| seen.len < 1_200);
     relay.lose_to_server(true);
-    shop.world.open("gate");
+    shop.gate.open();
     let id = answered(&caller.end().expect(0));
     shop.remove_gate();
     shop.kill_and_start_again();
@@ -239,7 +244,7 @@ fn a_server_that_is_away_is_waited_for() {
 #[test]
 fn a_server_forgets_what_its_caller_does_not_fetch() {
     for (kept, forgotten) in [("300ms", 1), ("5m", 0)] {
-        let shop = Shop::new(&["--keep-replies", kept, "--drain", "5s"]);
+        let mut shop = Shop::new(&["--keep-replies", kept, "--drain", "5s"]);
         let voice = shop.world.voice("voice");
         let relay = shop.relay();
         let mut caller = shop.caller(&relay);
@@ -249,7 +254,7 @@ fn a_server_forgets_what_its_caller_does_not_fetch() {
         let mut server = shop.server.running;
         server.signal(Signal::INT);
         server.line_of("draining");
-        shop.world.open("gate");
+        shop.gate.open();
         // It leaves when there is nothing left that somebody may ask for, or when it has waited for long enough.
         let summary = server.end().expect(130).summary();
         assert_eq!((&summary["calls"], &summary["forgotten"]), (&1.into(), &forgotten.into()), "{summary}");
@@ -258,7 +263,7 @@ fn a_server_forgets_what_its_caller_does_not_fetch() {
 
 #[test]
 fn a_caller_that_starts_again_gets_its_own_replies() {
-    let shop = Shop::new(&[]);
+    let mut shop = Shop::new(&[]);
     shop.world.run(&["id", "customer", "--new"]).expect(0);
     let voice = shop.world.voice("voice");
     let args = ["call", &shop.server.peer, "buy", "--json", "--as", "customer"];
@@ -266,7 +271,7 @@ fn a_caller_that_starts_again_gets_its_own_replies() {
     assert_eq!(voice.line().unwrap(), "begun");
     caller.kill();
     caller.end();
-    shop.world.open("gate");
+    shop.gate.open();
     assert_eq!(voice.line(), None);
     shop.remove_gate();
     // The reply to the first life is repeated to this one, which did not ask for it.

@@ -215,9 +215,21 @@ impl World {
         Voice(lines_when_open(move || std::fs::File::open(path).unwrap()))
     }
 
-    /// Lets whoever reads from the pipe of this name go on, and waits until there is somebody.
-    pub(crate) fn open(&self, name: &str) {
-        drop(std::fs::OpenOptions::new().write(true).open(self.path(name)).unwrap());
+    /// A pipe of this name at which processes wait that read a line of it.
+    pub(crate) fn gate(&self, name: &str) -> Gate {
+        // Held open both ways: to open it, and to write to it, waits for nobody.
+        let pipe = std::fs::OpenOptions::new().read(true).write(true).open(self.pipe(name));
+        Gate(pipe.unwrap())
+    }
+}
+
+/// Where processes wait.
+pub(crate) struct Gate(std::fs::File);
+
+impl Gate {
+    /// Lets one go on: the one that waits, or the next that comes.
+    pub(crate) fn open(&mut self) {
+        self.0.write_all(b"\n").unwrap();
     }
 }
 
