@@ -57,9 +57,9 @@ pub(crate) struct ServeArgs {
     /// End a process that runs for longer; its caller hears `timed out`
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
-    /// End a process whose caller has left, or was not heard for half a minute
-    #[arg(long)]
-    pub(crate) end_orphans: bool,
+    /// End a process whose caller was not heard for so long; one that waits is heard every 5 s
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) end_orphans: Option<Duration>,
     /// Take no body that is larger
     #[arg(long, value_name = "BYTES", default_value = "1GiB")]
     pub(crate) max_body: Size,

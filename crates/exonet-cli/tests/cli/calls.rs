@@ -129,7 +129,7 @@ fn a_process_is_ended_when_its_caller_is_gone_if_that_is_wanted() {
     let world = World::new();
     let script = for_ever(&world);
     let voice = world.voice("voice");
-    let mut server = world.serve(&["--method", "m", "--end-orphans", "--exec", "sh", "-c", &script]);
+    let mut server = world.serve(&["--method", "m", "--end-orphans", "3s", "--exec", "sh", "-c", &script]);
     let caller = Running::start(world.command(&["call", &server.peer, "m", "--json"]));
     assert_eq!(voice.line().unwrap(), "begun");
     caller.signal(Signal::INT);

@@ -42,6 +42,26 @@ fn way() -> (Sender<Seen>, Arc<Way>) {
     (tell, Arc::new(Way { lossy: AtomicBool::new(false), seen: Mutex::new(seen) }))
 }
 
+/// Hands on what comes from a socket, until all is over.
+fn carry(
+    (from, over): (Arc<UdpSocket>, Arc<AtomicBool>),
+    way: Arc<Way>,
+    tell: Sender<Seen>,
+    pass: impl Fn(&[u8], SocketAddr) + Send + 'static,
+) {
+    std::thread::spawn(move || {
+        let mut buffer = [0; 65_536];
+        while !over.load(Ordering::Relaxed) {
+            let Ok((len, source)) = from.recv_from(&mut buffer) else { continue };
+            let lost = way.lossy.load(Ordering::Relaxed);
+            if !lost {
+                pass(&buffer[..len], source);
+            }
+            let _ = tell.send(Seen { len, lost });
+        }
+    });
+}
+
 impl Relay {
     pub(crate) fn new(server: SocketAddr) -> Self {
         let [front, back] = [0, 1].map(|_| {
@@ -53,36 +73,20 @@ impl Relay {
         let ((tell_server, to_server), (tell_caller, to_caller)) = (way(), way());
         let over = Arc::new(AtomicBool::new(false));
         let caller = Arc::new(Mutex::new(None));
-        let run = |from: Arc<UdpSocket>,
-                   way: Arc<Way>,
-                   tell: Sender<Seen>,
-                   pass: Box<dyn Fn(&[u8], SocketAddr) + Send>| {
-            let over = Arc::clone(&over);
-            std::thread::spawn(move || {
-                let mut buffer = [0; 65_536];
-                while !over.load(Ordering::Relaxed) {
-                    let Ok((len, source)) = from.recv_from(&mut buffer) else { continue };
-                    let lost = way.lossy.load(Ordering::Relaxed);
-                    if !lost {
-                        pass(&buffer[..len], source);
-                    }
-                    let _ = tell.send(Seen { len, lost });
-                }
-            });
-        };
         let (last, out) = (Arc::clone(&caller), Arc::clone(&back));
         let onward = move |datagram: &[u8], source| {
             *last.lock().unwrap() = Some(source);
             // A server that is dead just now hears nothing.
             let _ = out.send_to(datagram, server);
         };
-        run(Arc::clone(&front), Arc::clone(&to_server), tell_server, Box::new(onward));
+        let ways = (Arc::clone(&to_server), Arc::clone(&to_caller));
+        carry((Arc::clone(&front), Arc::clone(&over)), ways.0, tell_server, onward);
         let homeward = move |datagram: &[u8], _| {
             if let Some(caller) = *caller.lock().unwrap() {
                 let _ = front.send_to(datagram, caller);
             }
         };
-        run(back, Arc::clone(&to_caller), tell_caller, Box::new(homeward));
+        carry((back, Arc::clone(&over)), ways.1, tell_caller, homeward);
         Self { front: address, to_server, to_caller, over }
     }
 

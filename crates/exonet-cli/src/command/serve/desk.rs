@@ -73,7 +73,15 @@ impl Desk {
         cut: watch::Receiver<bool>,
     ) -> Self {
         let (node, max_body) = (node.clone(), args.max_body.0);
-        Self { node, answers, timeout: args.timeout, end_orphans: args.end_orphans, max_body, tell, cut }
+        Self {
+            node,
+            answers,
+            timeout: args.timeout,
+            end_orphans: args.end_orphans.is_some(),
+            max_body,
+            tell,
+            cut,
+        }
     }
 
     pub(super) async fn run(self: Arc<Self>, request: Request) -> Result<Bytes, Answer> {
@@ -127,8 +135,7 @@ impl Desk {
         }
     }
 
-    /// Ends when the caller's channel does: it was closed, or was silent for the idle timeout. A caller that waits
-    /// asks more often than that.
+    /// Ends when the caller's channel does, which has been silent for the idle timeout then.
     async fn orphaned(&self, caller: &NodeId) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
