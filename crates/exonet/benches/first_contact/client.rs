@@ -28,7 +28,7 @@ impl Clock {
 
 pub(crate) struct Client {
     node: Node,
-    pub(crate) settled: bool,
+    settled: bool,
     pub(crate) datagrams: u64,
 }
 
@@ -48,6 +48,14 @@ impl Client {
     pub(crate) fn hear(&mut self, now: Now, from: SocketAddr, datagram: &mut [u8]) {
         self.datagrams += 1;
         self.node.handle_datagram(now, Arrival { remote: from, local_ip: None, ecn: 0 }, datagram);
+    }
+
+    /// It has its reply: whether it is done, and has said so if it is `polite`.
+    pub(crate) fn is_done(&mut self, now: Now, polite: bool) -> bool {
+        if self.settled && polite {
+            self.node.close(now);
+        }
+        self.settled && (!polite || self.node.is_quiet())
     }
 
     /// All that it has to say now.

@@ -1,4 +1,4 @@
-//! Clients that each call once and are never heard of again.
+//! Clients that each call once and are never heard of again, whether they say that they go or not.
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
@@ -8,8 +8,14 @@ use crate::client::{Client, Clock};
 use crate::target::{Failure, Target};
 
 /// Lets `clients` call, `at_once` at a time, and says how many datagrams they exchanged. If `per_second` is not 0, they
-/// come at that rate, and end with the server.
-pub(crate) fn run(target: &Target, clients: u64, at_once: usize, per_second: u32) -> Result<(), Failure> {
+/// come at that rate, and end with the server. Who is `polite` closes its node before it goes.
+pub(crate) fn run(
+    target: &Target,
+    clients: u64,
+    at_once: usize,
+    per_second: u32,
+    polite: bool,
+) -> Result<(), Failure> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_nonblocking(true)?;
     let (clock, since) = (Clock::start(), target.worked()?);
@@ -40,15 +46,18 @@ pub(crate) fn run(target: &Target, clients: u64, at_once: usize, per_second: u32
             let Some(client) = open.get_mut(&index) else { continue };
             client.hear(now, from, datagram);
             client.speak(now, &mut buffer, |datagram| drop(socket.send_to(datagram, target.address)));
-            if client.settled {
+            if client.is_done(now, polite) {
                 datagrams += client.datagrams;
                 open.remove(&index);
             }
         }
         if quiet {
-            for client in open.values_mut() {
+            open.retain(|_, client| {
                 client.speak(now, &mut buffer, |datagram| drop(socket.send_to(datagram, target.address)));
-            }
+                let done = client.is_done(now, polite);
+                datagrams += if done { client.datagrams } else { 0 };
+                !done
+            });
             std::thread::sleep(Duration::from_micros(50));
         }
     }

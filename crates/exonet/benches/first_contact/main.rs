@@ -1,7 +1,7 @@
 //! What strangers cost a server over real sockets: in time, to those that it knows already, and in memory.
 //!
-//! The server has this process and one thread; all others have processes of their own, on the loopback. What is counted
-//! is the server's CPU time, and floods are paced by it: so many a second are so many in a second of its work, whatever
+//! The server has this process and one thread, with its friends; strangers have processes of their own, on the loopback.
+//! What is counted is this process's CPU time, and floods are paced by it: so many a second are so many in a second of its work, whatever
 //! else the machine does.
 //!
 //! `cargo bench -p exonet --bench first_contact`, with `contacts`, `siege` or `memory` for one part of it, and a number
@@ -34,16 +34,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["crowd", target @ .., clients, at_once, per_second] => crowd::run(
-            &target::Target::parse(target)?,
-            clients.parse()?,
-            at_once.parse()?,
-            per_second.parse()?,
-        ),
-        ["flood", target @ .., per_second] => {
-            flood::run(&target::Target::parse(target)?, per_second.parse()?)
+        ["crowd", target @ .., clients, at_once, per_second, polite] => {
+            let target = target::Target::parse(target)?;
+            crowd::run(&target, clients.parse()?, at_once.parse()?, per_second.parse()?, *polite == "1")
         }
-        ["friend", target @ ..] => friend::run(&target::Target::parse(target)?),
         parts => server::run(parts),
     }
 }

@@ -12,6 +12,7 @@ use exonet_proto::wire::{self, Datagram};
 
 use crate::MEMORY;
 use crate::client::{Client, Clock, METHOD};
+use crate::friend;
 use crate::target::{Failure, Target};
 
 /// What is promised of a core, and of what is left for friends under siege.
@@ -23,8 +24,7 @@ const AUTHENTIC: u32 = 5_000;
 /// The server's work in one window of the siege, and windows of each kind.
 const WINDOW: Duration = Duration::from_millis(300);
 const WINDOWS: usize = 7;
-/// So many that there is always something from them.
-const FRIENDS: usize = 4;
+const FRIENDS: usize = 8;
 /// Clients whose contacts are timed, and that call at once.
 const TIMED: u32 = 10_000;
 const AT_ONCE: u32 = 32;
@@ -33,7 +33,6 @@ struct Server {
     node: Node,
     _serving: Serving,
     target: Target,
-    begun: Instant,
     served: Arc<AtomicU64>,
     taken: Arc<AtomicU64>,
 }
@@ -72,13 +71,13 @@ impl Server {
                 counted.fetch_add(messages.len() as u64, Ordering::Relaxed);
             }
         });
-        Ok(Self { target: Target::of(&node), node, begun: Instant::now(), _serving: serving, served, taken })
+        Ok(Self { target: Target::of(&node), node, _serving: serving, served, taken })
     }
 
     /// What a first contact costs: a call by who is not known, and its reply.
     async fn contacts(&self) -> Result<(), Failure> {
         let (before, served) = (self.target.worked()?, self.served.load(Ordering::Relaxed));
-        let datagrams = self.crowd(TIMED, 0).await?;
+        let datagrams = self.crowd(TIMED, false).await?;
         let span = self.target.worked()?.saturating_sub(before);
         let served = self.served.load(Ordering::Relaxed) - served;
         let (each, alone) = (span.as_secs_f64() / as_f64(served), self.handshake()?.as_secs_f64());
@@ -123,18 +122,20 @@ impl Server {
 
     /// What friends keep while strangers pour in.
     async fn siege(&self) -> Result<(), Failure> {
-        let friends: Result<_, _> = (0..FRIENDS).map(|_| self.target.meet("friend", &[])).collect();
-        let friends = Children(friends?);
+        let mut friends = Vec::new();
+        for _ in 0..FRIENDS {
+            friends.push(friend::meet(self.node.peer_addr()).await?);
+        }
         self.window(WINDOW).await?;
         let (mut alone, mut forged, mut both) = (Vec::new(), Vec::new(), Vec::new());
-        let (mut opened, begun, idle) = (0, Instant::now(), self.idle()?);
+        let mut opened = 0;
         for _ in 0..WINDOWS {
             alone.push(self.window(WINDOW).await?);
             let mut foes = Children(vec![self.target.meet("flood", &[FORGED])?]);
             foes.ready().await?;
             self.window(WINDOW / 4).await?;
             forged.push(self.window(WINDOW).await?);
-            foes.0.push(self.target.meet("crowd", &[u32::MAX, 1_024, AUTHENTIC])?);
+            foes.0.push(self.target.meet("crowd", &[u32::MAX, 1_024, AUTHENTIC, 0])?);
             self.window(WINDOW / 4).await?;
             let served = self.served.load(Ordering::Relaxed);
             both.push(self.window(WINDOW).await?);
@@ -143,12 +144,10 @@ impl Server {
             // What waited in the socket is not of the next window.
             self.window(WINDOW / 4).await?;
         }
-        drop(friends);
+        friends.iter().for_each(tokio::task::JoinHandle::abort);
         let stats = self.node.stats();
         let rate = median(&mut alone);
-        let idle = self.idle()?.saturating_sub(idle).as_secs_f64() / begun.elapsed().as_secs_f64();
-        println!("the server had nothing to do for {:.0} % of the time", idle * 100.0);
-        println!("friends alone: {rate:.0} messages a second of the server");
+        println!("friends alone: {rate:.0} messages a second of a core, both ends of them");
         for (name, mut windows) in [("forged", forged), ("forged and authentic", both)] {
             let kept = median(&mut windows) / rate;
             println!("  with openings, {name}: {:.0} %, {:.2} of the target", kept * 100.0, kept / KEPT);
@@ -165,11 +164,11 @@ impl Server {
     /// What many that call once leave behind.
     async fn memory(&self, clients: u32) -> Result<(), Failure> {
         // What is allocated once, and by the first of all.
-        self.crowd(1_000, 0).await?;
+        self.crowd(1_000, true).await?;
         self.until_forgotten().await;
         let (allocated, resident) = (MEMORY.allocated(), resident()?);
         println!("before: {allocated} bytes allocated, {resident} resident");
-        self.crowd(clients, 0).await?;
+        self.crowd(clients, true).await?;
         let stage = |name: &str| -> Result<(), Failure> {
             let (now, here, peers) = (MEMORY.allocated(), self::resident()?, self.node.stats().peers);
             let more = as_f64(now as u64) - as_f64(allocated as u64);
@@ -186,14 +185,6 @@ impl Server {
         stage("and what was remembered of their stamps")
     }
 
-    /// For how long the server, all in all, neither worked nor waited for a processor. Openings take that time, and
-    /// take it from nobody: the less of it there is, the more do the figures say of friends.
-    fn idle(&self) -> Result<Duration, Failure> {
-        let waited = std::fs::read_to_string("/proc/self/schedstat")?;
-        let waited = waited.split_whitespace().nth(1).ok_or("no schedstat")?.parse()?;
-        Ok(self.begun.elapsed().saturating_sub(self.target.worked()? + Duration::from_nanos(waited)))
-    }
-
     async fn until_forgotten(&self) {
         while self.node.stats().peers > 0 {
             tokio::time::sleep(Duration::from_millis(100)).await;
@@ -201,8 +192,8 @@ impl Server {
     }
 
     /// Lets so many call, and gives the datagrams that they exchanged.
-    async fn crowd(&self, clients: u32, per_second: u32) -> Result<f64, Failure> {
-        let mut child = self.target.meet("crowd", &[clients, AT_ONCE, per_second])?;
+    async fn crowd(&self, clients: u32, polite: bool) -> Result<f64, Failure> {
+        let mut child = self.target.meet("crowd", &[clients, AT_ONCE, 0, u32::from(polite)])?;
         let said = tokio::task::spawn_blocking(move || {
             let mut said = String::new();
             child.stdout.take().map(|mut out| out.read_to_string(&mut said)).transpose()?;
