@@ -2,8 +2,9 @@
 //! application whom to admit.
 //!
 //! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call,
-//! so that callers get in between; then come those whom they woke, timers, and the way out. It ends by sleeping
-//! until the socket, the alarm, a write or a caller ([`Shared::work`]) wants it.
+//! so that callers get in between; then come those whom they woke, timers, the way out, and openings, which have their
+//! share of the time ([`Openings`]). It ends by sleeping until the socket, the alarm, a write or a caller
+//! ([`Shared::work`]) wants it.
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -13,11 +14,12 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use exonet_proto::node::{Batch, Lsn};
-use exonet_proto::{Mono, NodeId};
+use exonet_proto::{Mono, NodeId, Now, wire};
 use tokio::task::JoinHandle;
 
 use crate::allow::Question;
-use crate::engine::Phase;
+use crate::engine::{Engine, Phase};
+use crate::openings::Openings;
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
 use crate::socket::{Inbox, Socket};
@@ -40,6 +42,7 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
     inbox: Inbox,
+    openings: Openings,
     wakes: Vec<Waker>,
     asks: Vec<(NodeId, SocketAddr)>,
     lines: String,
@@ -52,6 +55,8 @@ pub(crate) struct Driver {
     happened: bool,
     /// Datagrams have woken someone since the last flush.
     woke: bool,
+    /// Something came for channels in this turn.
+    busy: bool,
 }
 
 impl Driver {
@@ -65,6 +70,7 @@ impl Driver {
         Ok(Self {
             socket,
             inbox: Inbox::new(),
+            openings: Openings::default(),
             wakes: Vec::new(),
             asks: Vec::new(),
             lines: String::new(),
@@ -75,6 +81,7 @@ impl Driver {
             suspended: shared.clock().suspended(),
             happened: true,
             woke: false,
+            busy: false,
             shared,
         })
     }
@@ -89,6 +96,8 @@ impl Driver {
     async fn turns(mut self) {
         while !self.shared.look(|engine| engine.phase == Phase::Broken) {
             self.look_around();
+            let begun = self.shared.clock().mono();
+            self.busy = false;
             let more = self.receive();
             if core::mem::take(&mut self.woke) && !more {
                 // Whoever was woken goes first: a reply that is made at once takes ACK and STATE with it, in one
@@ -98,9 +107,15 @@ impl Driver {
             if self.tick() {
                 return;
             }
-            let flushed = self.shared.flush(SEND_BURST);
+            let mut flushed = self.shared.flush(SEND_BURST);
+            if self.busy {
+                self.openings.earn(self.shared.clock().mono().since(begun));
+            }
+            if flushed == Flushed::Empty {
+                flushed = self.open();
+            }
             self.prepare_sleep(flushed);
-            if more || flushed == Flushed::More {
+            if more || flushed == Flushed::More || !self.openings.is_empty() {
                 tokio::task::yield_now().await;
             } else {
                 self.sleep(flushed == Flushed::Blocked).await;
@@ -142,28 +157,53 @@ impl Driver {
                     continue;
                 }
             };
-            if round > 0 {
+            if round > 0 && self.busy {
                 // What the round before brought about: under load nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
             }
-            let inbox = &mut self.inbox;
-            let ((), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
-                engine.armed = Mono(0);
+            let (inbox, openings, busy) = (&mut self.inbox, &mut self.openings, &mut self.busy);
+            self.woke |= pass(&self.shared, &mut self.wakes, |engine, now| {
                 for (arrival, datagram) in inbox.datagrams() {
-                    engine.core.handle_datagram(now, arrival, datagram);
+                    if wire::is_strange(datagram) {
+                        openings.put(arrival, datagram);
+                    } else {
+                        *busy = true;
+                        engine.core.handle_datagram(now, arrival, datagram);
+                    }
                 }
             });
             self.happened = true;
-            self.woke |= todo.readable || todo.called || !self.wakes.is_empty();
-            // The driver is here.
-            todo.driver = false;
-            self.shared.see_to(todo);
-            self.wakes.drain(..).for_each(Waker::wake);
             if !more {
                 return false;
             }
         }
         true
+    }
+
+    /// Works on openings for as long as they may take now, and sends what is said to them.
+    fn open(&mut self) -> Flushed {
+        let allowed = self.openings.allowance(self.busy);
+        let clock = self.shared.clock();
+        let (begun, mut last) = (clock.mono(), None);
+        let mut since = begun;
+        while since.since(begun) < allowed
+            && let Some((kind, mut opening)) = self.openings.take()
+        {
+            let (many, dropped) = (self.openings.are_many(), self.openings.take_dropped());
+            // Who is woken runs when this turn ends; what it says can wait for that, as the answer does.
+            pass(&self.shared, &mut self.wakes, |engine, now| {
+                engine.core.press(many, dropped);
+                engine.core.handle_datagram(now, opening.arrival, &mut opening.datagram);
+            });
+            let now = clock.mono();
+            self.openings.spend(kind, self.busy, now.since(since));
+            (since, last) = (now, Some(kind));
+        }
+        let Some(kind) = last else { return Flushed::Empty };
+        self.happened = true;
+        let flushed = self.shared.flush(SEND_BURST);
+        self.openings.spend(kind, self.busy, clock.mono().since(since));
+        flushed
     }
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
@@ -251,6 +291,20 @@ impl Driver {
             }
         }
     }
+}
+
+/// Datagrams go in. True: that has woken someone.
+fn pass(shared: &Shared, wakes: &mut Vec<Waker>, f: impl FnOnce(&mut Engine, Now)) -> bool {
+    let ((), _, mut todo) = shared.step_quietly(wakes, |engine, now| {
+        engine.armed = Mono(0);
+        f(engine, now);
+    });
+    let woke = todo.readable || todo.called || !wakes.is_empty();
+    // The driver is here.
+    todo.driver = false;
+    shared.see_to(todo);
+    wakes.drain(..).for_each(Waker::wake);
+    woke
 }
 
 struct Ended(Arc<Shared>);

@@ -68,6 +68,7 @@ mod error;
 mod line;
 mod message;
 mod node;
+mod openings;
 mod peer_addr;
 mod receipt;
 mod receipts;

@@ -229,11 +229,11 @@ impl Node {
         let shared = self.shared();
         tokio::task::coop::consume_budget().await;
         let mut runs = Vec::new();
-        while most > 0 {
+        loop {
             // Made before the look, so that no wake-up is missed between the look and the wait.
             let readable = shared.readable.notified();
             shared.take_many(most, &mut runs)?;
-            if !runs.is_empty() {
+            if !runs.is_empty() || most == 0 {
                 break;
             }
             readable.await;

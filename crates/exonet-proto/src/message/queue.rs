@@ -73,10 +73,10 @@ impl SendQueue {
             return;
         };
         queue.pop_front();
-        if queue.is_empty() {
-            if let Some(deficit) = self.deficits.get_mut(flow.0) {
-                *deficit = 0;
-            }
+        if queue.is_empty()
+            && let Some(deficit) = self.deficits.get_mut(flow.0)
+        {
+            *deficit = 0;
         }
     }
 

@@ -170,11 +170,11 @@ pub(super) struct Held {
 
 /// The part of an address by which strangers are counted: /24 of IPv4, /48 of IPv6.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Prefix(u64);
+pub struct Prefix(u64);
 
 impl Prefix {
     /// None: of this machine, whose programs share without bounds.
-    pub(super) fn told(ip: core::net::IpAddr) -> Option<Self> {
+    pub fn told(ip: core::net::IpAddr) -> Option<Self> {
         (!ip.to_canonical().is_loopback()).then(|| Self::of(ip))
     }
 

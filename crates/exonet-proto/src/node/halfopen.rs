@@ -18,6 +18,8 @@ pub(super) struct HalfOpen {
     /// mac1 of an opening to the index of its pending epoch: a copy costs a look-up.
     pub(super) copies: BTreeMap<[u8; 16], u32>,
     budget: Budget,
+    /// More openings wait than there is time for: see [`super::Node::press`].
+    pub(super) pressed: bool,
     cap: usize,
     cap_per_prefix: usize,
 }
@@ -30,6 +32,7 @@ impl HalfOpen {
             by_prefix: BTreeMap::new(),
             copies: BTreeMap::new(),
             budget: Budget::new(now, limits),
+            pressed: false,
             cap: limits.half_open,
             cap_per_prefix: limits.half_open_per_prefix,
         }
@@ -50,10 +53,12 @@ impl HalfOpen {
         self.by_prefix.values().copied().max().unwrap_or(0)
     }
 
-    /// From half full on, or when there is no budget for those unproven, an opening must prove its address.
+    /// From half full on, when more wait than there is time for, or when there is no budget for those unproven, an
+    /// opening must prove its address.
     pub(super) fn is_loaded(&mut self, now: Mono, prefix: Option<Prefix>) -> bool {
         let crowded = self.from(prefix) * 2 >= self.cap_per_prefix;
-        self.len * 2 >= self.cap || crowded || !self.budget.affords(now, Payer { prefix, proven: false })
+        let full = self.len * 2 >= self.cap || crowded;
+        full || self.pressed || !self.budget.affords(now, Payer { prefix, proven: false })
     }
 
     /// Half-open channels that count against the share of a prefix.

@@ -11,7 +11,7 @@ use super::Node;
 use super::asking::Waiting;
 use super::budget::Payer;
 use super::config::Policy;
-use super::epoch::{Epoch, Held, Pending, Prefix};
+use super::epoch::{Carried, Epoch, Held, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::{Link, MAX_PENDING};
 use super::opening::Opening;
@@ -340,6 +340,13 @@ impl Node {
             return;
         }
         self.take_in(now, arrival, opening, opened, payload);
+    }
+
+    /// The driver's word on the openings that wait for their share of its time: `pressed`, that there are more than
+    /// it can give to the node soon, so that one has to prove its address; and how many more it has dropped.
+    pub fn press(&mut self, pressed: bool, dropped: u64) {
+        self.half_open.pressed = pressed;
+        self.stats.openings_refused += dropped;
     }
 
     /// Whether the stamp in an opening can be judged, or must wait for the disk.
@@ -705,7 +712,7 @@ fn copy_lone(now: Now, link: &mut Link, outbound: &mut Outbound, store: &mut Sto
         let Some(epoch) = link.current.as_ref().filter(|epoch| epoch.index == index) else { continue };
         let Some((bytes, items)) = epoch.sent.still_out(number) else { continue };
         if link.recovery.has_room(bytes) {
-            outbound.send_again(store, items);
+            outbound.send_again(store, items.filter(|item| *item != Carried::Ask));
             link.copies.push_back(number);
         }
     }

@@ -44,7 +44,7 @@ pub struct Stats {
     pub replayed: u64,
     /// Data packets for an unknown channel.
     pub strays: u64,
-    /// Openings refused: by policy, caps, rate or a missing cookie.
+    /// Openings refused: by policy, caps or rate, or dropped by the driver for lack of time.
     pub openings_refused: u64,
     /// Openings that could not be begun: the peer's id is no key that can be talked to.
     pub unreachable: u64,

@@ -156,6 +156,18 @@ impl<'a> Datagram<'a> {
     }
 }
 
+/// Whether a datagram may be an opening, of any version: it belongs to no channel, and may cost far more than what does.
+#[inline]
+pub fn is_strange(datagram: &[u8]) -> bool {
+    let kind = datagram.first().filter(|_| datagram.len() >= MIN_OPENING);
+    kind.is_some_and(|kind| *kind == OPENING_KIND || kind >> 4 != VERSION)
+}
+
+/// Whether an opening bears a mac2, as who was given a cookie writes it.
+pub fn bears_cookie(opening: &[u8]) -> bool {
+    opening.last_chunk::<MAC>().is_some_and(|mac2| *mac2 != [0; MAC])
+}
+
 impl<'a> Opening<'a> {
     fn parse(datagram: &'a [u8]) -> Result<Self, Malformed> {
         if !(MIN_OPENING..=MAX_OPENING).contains(&datagram.len()) {

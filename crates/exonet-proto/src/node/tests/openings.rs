@@ -107,3 +107,19 @@ fn params_come_first() {
     assert!(handshake::params_of(&[1]).is_err());
     assert!(handshake::params_of(&[6, 0]).is_ok());
 }
+
+#[test]
+fn a_pressed_node_answers_no_opening_without_a_cookie() {
+    let mut pair = Pair::open();
+    pair.ends[1].press(true, 3);
+    pair.send(0, 100);
+    let opening = pair.says(0).remove(0).1;
+    pair.deliver(1, 0, &opening);
+    let question = pair.says(1).remove(0).1;
+    assert_eq!((question[0], pair.ends[1].counts().openings_refused), (0x13, 3));
+    pair.deliver(0, 1, &question);
+    let again = pair.says(0).remove(0).1;
+    assert!(crate::wire::bears_cookie(&again) && !crate::wire::bears_cookie(&opening));
+    pair.deliver(1, 0, &again);
+    assert_eq!(pair.says(1).remove(0).1[0], 0x12);
+}

@@ -165,3 +165,10 @@ fn the_sizes_are_those_of_the_document() {
     assert_eq!((MIN_OPENING_PAYLOAD, MAX_OPENING_PAYLOAD), (1064, 1096));
     assert_eq!((MIN_ANSWER, MAX_ANSWER_PAYLOAD, RETRY, MIN_DATA), (76, 1156, 72, 25));
 }
+
+#[test]
+fn what_may_be_an_opening_is_strange() {
+    let kinds = (0..=255).filter(|kind| is_strange(&[*kind; MIN_OPENING]));
+    assert!(kinds.eq((0..=255).filter(|kind| *kind == 0x11 || kind >> 4 != 1)));
+    assert!(!is_strange(&[0x11; MIN_OPENING - 1]));
+}

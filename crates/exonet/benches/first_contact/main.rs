@@ -1,0 +1,54 @@
+//! What strangers cost a server over real sockets: in time, to those that it knows already, and in memory.
+//!
+//! The server has this process and one thread; all others have processes of their own, on the loopback. What is counted
+//! is the server's CPU time, and floods are paced by it: so many a second are so many in a second of its work, whatever
+//! else the machine does.
+//!
+//! `cargo bench -p exonet --bench first_contact`, with `contacts`, `siege` or `memory` for one part of it, and a number
+//! of clients for the last: 100,000 unless one is given.
+
+#![allow(missing_docs)]
+
+#[cfg(target_os = "linux")]
+mod client;
+#[cfg(target_os = "linux")]
+mod crowd;
+#[cfg(target_os = "linux")]
+mod flood;
+#[cfg(target_os = "linux")]
+mod friend;
+#[cfg(target_os = "linux")]
+mod server;
+#[cfg(target_os = "linux")]
+mod target;
+
+use std::alloc::System;
+
+use cap::Cap;
+
+#[global_allocator]
+static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
+
+#[cfg(target_os = "linux")]
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match words.as_slice() {
+        ["crowd", target @ .., clients, at_once, per_second] => crowd::run(
+            &target::Target::parse(target)?,
+            clients.parse()?,
+            at_once.parse()?,
+            per_second.parse()?,
+        ),
+        ["flood", target @ .., per_second] => {
+            flood::run(&target::Target::parse(target)?, per_second.parse()?)
+        }
+        ["friend", target @ ..] => friend::run(&target::Target::parse(target)?),
+        parts => server::run(parts),
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn main() {
+    println!("this measures by the clocks that Linux has for other processes");
+}

@@ -1,0 +1,265 @@
+//! The server, and what is measured of it.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::Child;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use exonet::{Allow, Node, Request, SecretKey, Serving};
+use exonet_proto::crypto::{ANSWER_OVERHEAD, Opened};
+use exonet_proto::wire::{self, Datagram};
+
+use crate::MEMORY;
+use crate::client::{Client, Clock, METHOD};
+use crate::target::{Failure, Target};
+
+/// What is promised of a core, and of what is left for friends under siege.
+const CONTACTS_PER_SECOND: f64 = 5_000.0;
+const KEPT: f64 = 0.8;
+/// Forged openings, and authentic ones, in a second of the server's work.
+const FORGED: u32 = 100_000;
+const AUTHENTIC: u32 = 5_000;
+/// The server's work in one window of the siege, and windows of each kind.
+const WINDOW: Duration = Duration::from_millis(300);
+const WINDOWS: usize = 7;
+/// So many that there is always something from them.
+const FRIENDS: usize = 4;
+/// Clients whose contacts are timed, and that call at once.
+const TIMED: u32 = 10_000;
+const AT_ONCE: u32 = 32;
+
+struct Server {
+    node: Node,
+    _serving: Serving,
+    target: Target,
+    begun: Instant,
+    served: Arc<AtomicU64>,
+    taken: Arc<AtomicU64>,
+}
+
+pub(crate) fn run(parts: &[&str]) -> Result<(), Failure> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(async {
+        let wanted = |part| parts.iter().all(|word| word.parse::<u32>().is_ok()) || parts.contains(&part);
+        let clients = parts.iter().find_map(|word| word.parse().ok()).unwrap_or(100_000);
+        if wanted("contacts") {
+            Server::start().await?.contacts().await?;
+        }
+        if wanted("siege") {
+            Server::start().await?.siege().await?;
+        }
+        if wanted("memory") {
+            Server::start().await?.memory(clients).await?;
+        }
+        Ok(())
+    })
+}
+
+impl Server {
+    async fn start() -> Result<Self, Failure> {
+        let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+        let (served, taken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
+        let counted = Arc::clone(&served);
+        let echo = move |mut request: Request| {
+            counted.fetch_add(1, Ordering::Relaxed);
+            async move { request.body.bytes(1_024).await }
+        };
+        let serving = node.serve(METHOD, echo).concurrency(1_024).start()?;
+        let (receiver, counted) = (node.clone(), Arc::clone(&taken));
+        tokio::spawn(async move {
+            while let Ok(messages) = receiver.recv_batch(1_024).await {
+                counted.fetch_add(messages.len() as u64, Ordering::Relaxed);
+            }
+        });
+        Ok(Self { target: Target::of(&node), node, begun: Instant::now(), _serving: serving, served, taken })
+    }
+
+    /// What a first contact costs: a call by who is not known, and its reply.
+    async fn contacts(&self) -> Result<(), Failure> {
+        let (before, served) = (self.target.worked()?, self.served.load(Ordering::Relaxed));
+        let datagrams = self.crowd(TIMED, 0).await?;
+        let span = self.target.worked()?.saturating_sub(before);
+        let served = self.served.load(Ordering::Relaxed) - served;
+        let (each, alone) = (span.as_secs_f64() / as_f64(served), self.handshake()?.as_secs_f64());
+        let rate = 1.0 / each;
+        println!(
+            "first contacts: {served} calls of as many identities, {:.3} datagrams each",
+            datagrams / as_f64(served)
+        );
+        println!(
+            "  {:7.1} us of the server, {rate:.0} a second of a core: {:.2} of the target",
+            each * 1e6,
+            rate / CONTACTS_PER_SECOND
+        );
+        println!("  {:7.1} us of them are the handshake alone: {:.0} %", alone * 1e6, alone / each * 100.0);
+        let stats = self.node.stats();
+        println!("  retries {}, refused {}", stats.retries, stats.openings_refused);
+        Ok(())
+    }
+
+    /// The responder's part of a handshake, without a node around it.
+    fn handshake(&self) -> Result<Duration, Failure> {
+        let (clock, key) = (Clock::start(), SecretKey::from_bytes([9; 32]));
+        let target = Target { id: key.node_id(), ..Target::of(&self.node) };
+        let mut opening = Vec::new();
+        Client::new(clock.now(), &target)?
+            .speak(clock.now(), &mut Vec::new(), |said| opening = said.to_vec());
+        let Datagram::Opening(opening) = Datagram::parse(&mut opening)? else {
+            return Err("no opening".into());
+        };
+        let mut best = Duration::MAX;
+        for i in 0..2_000_u32 {
+            let mut seed = [0; 32];
+            seed.iter_mut().zip(i.to_be_bytes()).for_each(|(to, byte)| *to = byte);
+            let (mut payload, mut out) = ([0; wire::MAX_OPENING_PAYLOAD], [0; 200 + ANSWER_OVERHEAD]);
+            let begun = Instant::now();
+            let opened = Opened::read(&key, opening.header, opening.noise, seed, &mut payload)?;
+            opened.answer(&[0; 12], &[0; 200], &mut out)?;
+            best = best.min(begun.elapsed());
+        }
+        Ok(best)
+    }
+
+    /// What friends keep while strangers pour in.
+    async fn siege(&self) -> Result<(), Failure> {
+        let friends: Result<_, _> = (0..FRIENDS).map(|_| self.target.meet("friend", &[])).collect();
+        let friends = Children(friends?);
+        self.window(WINDOW).await?;
+        let (mut alone, mut forged, mut both) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut opened, begun, idle) = (0, Instant::now(), self.idle()?);
+        for _ in 0..WINDOWS {
+            alone.push(self.window(WINDOW).await?);
+            let mut foes = Children(vec![self.target.meet("flood", &[FORGED])?]);
+            foes.ready().await?;
+            self.window(WINDOW / 4).await?;
+            forged.push(self.window(WINDOW).await?);
+            foes.0.push(self.target.meet("crowd", &[u32::MAX, 1_024, AUTHENTIC])?);
+            self.window(WINDOW / 4).await?;
+            let served = self.served.load(Ordering::Relaxed);
+            both.push(self.window(WINDOW).await?);
+            opened += self.served.load(Ordering::Relaxed) - served;
+            drop(foes);
+            // What waited in the socket is not of the next window.
+            self.window(WINDOW / 4).await?;
+        }
+        drop(friends);
+        let stats = self.node.stats();
+        let rate = median(&mut alone);
+        let idle = self.idle()?.saturating_sub(idle).as_secs_f64() / begun.elapsed().as_secs_f64();
+        println!("the server had nothing to do for {:.0} % of the time", idle * 100.0);
+        println!("friends alone: {rate:.0} messages a second of the server");
+        for (name, mut windows) in [("forged", forged), ("forged and authentic", both)] {
+            let kept = median(&mut windows) / rate;
+            println!("  with openings, {name}: {:.0} %, {:.2} of the target", kept * 100.0, kept / KEPT);
+        }
+        let seconds = WINDOW.as_secs_f64() * f64::from(u32::try_from(WINDOWS)?);
+        println!("  authentic ones served meanwhile: {:.0} a second", as_f64(opened) / seconds);
+        println!(
+            "  retries {}, refused {}, unauthentic {}",
+            stats.retries, stats.openings_refused, stats.unauthentic
+        );
+        Ok(())
+    }
+
+    /// What many that call once leave behind.
+    async fn memory(&self, clients: u32) -> Result<(), Failure> {
+        // What is allocated once, and by the first of all.
+        self.crowd(1_000, 0).await?;
+        self.until_forgotten().await;
+        let (allocated, resident) = (MEMORY.allocated(), resident()?);
+        println!("before: {allocated} bytes allocated, {resident} resident");
+        self.crowd(clients, 0).await?;
+        let stage = |name: &str| -> Result<(), Failure> {
+            let (now, here, peers) = (MEMORY.allocated(), self::resident()?, self.node.stats().peers);
+            let more = as_f64(now as u64) - as_f64(allocated as u64);
+            println!(
+                "{name}: {now} bytes allocated, {here} resident, {peers} peers: {:+.1} bytes a client",
+                more / f64::from(clients)
+            );
+            Ok(())
+        };
+        stage("all have called")?;
+        self.until_forgotten().await;
+        stage("all are forgotten")?;
+        tokio::time::sleep(Duration::from_secs(310)).await;
+        stage("and what was remembered of their stamps")
+    }
+
+    /// For how long the server, all in all, neither worked nor waited for a processor. Openings take that time, and
+    /// take it from nobody: the less of it there is, the more do the figures say of friends.
+    fn idle(&self) -> Result<Duration, Failure> {
+        let waited = std::fs::read_to_string("/proc/self/schedstat")?;
+        let waited = waited.split_whitespace().nth(1).ok_or("no schedstat")?.parse()?;
+        Ok(self.begun.elapsed().saturating_sub(self.target.worked()? + Duration::from_nanos(waited)))
+    }
+
+    async fn until_forgotten(&self) {
+        while self.node.stats().peers > 0 {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Lets so many call, and gives the datagrams that they exchanged.
+    async fn crowd(&self, clients: u32, per_second: u32) -> Result<f64, Failure> {
+        let mut child = self.target.meet("crowd", &[clients, AT_ONCE, per_second])?;
+        let said = tokio::task::spawn_blocking(move || {
+            let mut said = String::new();
+            child.stdout.take().map(|mut out| out.read_to_string(&mut said)).transpose()?;
+            child.wait().map(|_| said)
+        });
+        Ok(said.await??.trim().parse()?)
+    }
+
+    /// Messages of friends per second of the server's work, for so much of it.
+    async fn window(&self, span: Duration) -> Result<f64, Failure> {
+        let (begun, before) = (self.target.worked()?, self.taken.load(Ordering::Relaxed));
+        loop {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let worked = self.target.worked()?.saturating_sub(begun);
+            if worked >= span {
+                return Ok(as_f64(self.taken.load(Ordering::Relaxed) - before) / worked.as_secs_f64());
+            }
+        }
+    }
+}
+
+/// Processes that end with their handle.
+struct Children(Vec<Child>);
+
+impl Children {
+    /// Waits until the first says so.
+    async fn ready(&mut self) -> Result<(), Failure> {
+        let out = self.0.first_mut().and_then(|child| child.stdout.take());
+        let Some(out) = out else { return Ok(()) };
+        tokio::task::spawn_blocking(move || BufReader::new(out).read_line(&mut String::new())).await??;
+        Ok(())
+    }
+}
+
+impl Drop for Children {
+    fn drop(&mut self) {
+        for child in &mut self.0 {
+            // It may have ended by itself.
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn median(of: &mut [f64]) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of.get(of.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[allow(clippy::cast_precision_loss)]
+fn as_f64(count: u64) -> f64 {
+    count as f64
+}
+
+/// Bytes of this process that are in memory.
+fn resident() -> Result<u64, Failure> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).ok_or("no VmRSS")?;
+    Ok(line.trim().trim_end_matches(" kB").trim().parse::<u64>()? * 1_024)
+}

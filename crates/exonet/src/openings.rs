@@ -1,0 +1,248 @@
+//! Openings wait here for their share of the driver's time.
+//!
+//! One may cost a hundred times what a packet of a channel does, and anyone may send one. So the driver puts them
+//! aside, and what is for channels goes first:
+//!
+//! * while nothing comes for channels, all of the time is theirs, [`BITE`] by bite;
+//! * while something does, a [`SHARE`]th is.
+//!
+//! Those that bear a mac2, as who has proven his address, wait apart from those that do not. If both wait, each kind has
+//! half of the time, whatever one of them costs. Of each, a network prefix has a part of the places. What finds no place
+//! is dropped before anything is computed, as the network might; it comes again.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use exonet_proto::node::{Arrival, Prefix};
+use exonet_proto::wire;
+
+/// Of the time while channels keep the driver busy, openings have one part in so many.
+const SHARE: u32 = 32;
+
+/// Openings are worked on for this long at once; one begun is finished. What comes meanwhile waits as long.
+const BITE: Duration = Duration::from_micros(250);
+
+/// Openings of either kind that wait. From half of those without a mac2 on, a mac2 is asked for.
+const PLACES: usize = 256;
+
+/// Of these, of one prefix.
+const PLACES_OF_PREFIX: usize = PLACES / 16;
+
+/// An opening that waits.
+pub(crate) struct Waiting {
+    pub(crate) arrival: Arrival,
+    pub(crate) datagram: Box<[u8]>,
+    /// None: from this machine, whose programs are not told apart.
+    prefix: Option<Prefix>,
+}
+
+/// Openings of one kind, the oldest first.
+#[derive(Default)]
+struct Line {
+    waiting: VecDeque<Waiting>,
+    by_prefix: BTreeMap<Prefix, usize>,
+    /// Time that was spent on this kind since the other one had none waiting.
+    spent: Duration,
+}
+
+#[derive(Default)]
+pub(crate) struct Openings {
+    /// Without and with a mac2.
+    lines: [Line; 2],
+    /// Time that openings may take although there is work for channels.
+    earned: Duration,
+    /// Time that they took beyond that.
+    owed: Duration,
+    dropped: u64,
+}
+
+impl Openings {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lines.iter().all(|line| line.waiting.is_empty())
+    }
+
+    /// Puts an opening aside, or drops it.
+    pub(crate) fn put(&mut self, arrival: Arrival, datagram: &[u8]) {
+        let prefix = Prefix::told(arrival.remote.ip());
+        let [plain, proving] = &mut self.lines;
+        let line = if wire::bears_cookie(datagram) { proving } else { plain };
+        let of_prefix = prefix.and_then(|prefix| line.by_prefix.get(&prefix)).copied().unwrap_or(0);
+        if line.waiting.len() >= PLACES || of_prefix >= PLACES_OF_PREFIX || datagram.len() > wire::MAX_OPENING
+        {
+            self.dropped += 1;
+            return;
+        }
+        if let Some(prefix) = prefix {
+            *line.by_prefix.entry(prefix).or_default() += 1;
+        }
+        line.waiting.push_back(Waiting { arrival, datagram: datagram.into(), prefix });
+    }
+
+    /// The next one, of the kind that has had less of the time.
+    pub(crate) fn take(&mut self) -> Option<(Kind, Waiting)> {
+        let [plain, proving] = &mut self.lines;
+        let kind = match (plain.waiting.is_empty(), proving.waiting.is_empty()) {
+            (true, true) => return None,
+            (false, false) => Kind(proving.spent <= plain.spent),
+            (plain_is_empty, _) => {
+                // Time in which the other kind did not want any is not owed to it.
+                (plain.spent, proving.spent) = (Duration::ZERO, Duration::ZERO);
+                Kind(plain_is_empty)
+            }
+        };
+        let line = if kind.0 { proving } else { plain };
+        let waiting = line.waiting.pop_front()?;
+        if let Some(prefix) = waiting.prefix
+            && let Some(count) = line.by_prefix.get_mut(&prefix)
+        {
+            *count -= 1;
+            if *count == 0 {
+                line.by_prefix.remove(&prefix);
+            }
+        }
+        if line.waiting.is_empty() {
+            line.waiting.shrink_to(PLACES / 16);
+        }
+        Some((kind, waiting))
+    }
+
+    /// More wait than will soon be worked on: without a mac2 none is.
+    pub(crate) fn are_many(&self) -> bool {
+        let [plain, _] = &self.lines;
+        plain.waiting.len() * 2 >= PLACES
+    }
+
+    /// How many were dropped since the last call.
+    pub(crate) fn take_dropped(&mut self) -> u64 {
+        core::mem::take(&mut self.dropped)
+    }
+
+    /// Work for channels took `span`: openings earn their part of it.
+    pub(crate) fn earn(&mut self, span: Duration) {
+        let part = span / (SHARE - 1);
+        self.earned = (self.earned + part.saturating_sub(self.owed)).min(BITE);
+        self.owed = self.owed.saturating_sub(part);
+    }
+
+    /// For how long openings may be worked on now. `busy`: there is work for channels.
+    pub(crate) fn allowance(&self, busy: bool) -> Duration {
+        if busy { self.earned } else { BITE }
+    }
+
+    /// An opening of a kind took `span`.
+    pub(crate) fn spend(&mut self, kind: Kind, busy: bool, span: Duration) {
+        let [plain, proving] = &mut self.lines;
+        let line = if kind.0 { proving } else { plain };
+        line.spent += span;
+        if busy {
+            // A machine that stood still in between is not the fault of those who come after.
+            self.owed = (self.owed + span.saturating_sub(self.earned)).min(BITE * 4);
+            self.earned = self.earned.saturating_sub(span);
+        } else {
+            self.owed = Duration::ZERO;
+        }
+    }
+}
+
+/// Whether an opening bears a mac2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kind(bool);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use core::net::Ipv4Addr;
+
+    const MICRO: Duration = Duration::from_micros(1);
+
+    fn arrival(network: u32) -> Arrival {
+        let ip = Ipv4Addr::from_bits(network << 8 | 1);
+        Arrival { remote: (ip, 9).into(), local_ip: None, ecn: 0 }
+    }
+
+    fn opening(proves: bool) -> Vec<u8> {
+        let mut opening = vec![0x11; wire::MIN_OPENING];
+        opening.last_chunk_mut::<16>().unwrap().fill(u8::from(proves));
+        opening
+    }
+
+    /// How many of each kind are worked on in `turns`, in each of which channels take `for_channels` and `come` come
+    /// of either kind; one without a mac2 takes 5 us, with it 125 us.
+    fn worked(turns: u32, for_channels: Duration, come: u32) -> ([u32; 2], Duration) {
+        let (mut openings, mut counts, mut time) = (Openings::default(), [0; 2], Duration::ZERO);
+        let busy = !for_channels.is_zero();
+        for turn in 0..turns {
+            for i in 0..come {
+                openings.put(arrival(turn * come + i), &opening(false));
+                openings.put(arrival(turn * come + i), &opening(true));
+            }
+            openings.earn(for_channels);
+            let (allowed, mut taken) = (openings.allowance(busy), Duration::ZERO);
+            while taken < allowed
+                && let Some((kind, _)) = openings.take()
+            {
+                let span = MICRO * if kind.0 { 125 } else { 5 };
+                openings.spend(kind, busy, span);
+                counts[usize::from(kind.0)] += 1;
+                taken += span;
+            }
+            time += taken;
+        }
+        (counts, time)
+    }
+
+    #[test]
+    fn while_channels_are_busy_openings_have_their_share() {
+        let (counts, time) = worked(10_000, MICRO * 100, 10);
+        let all = time + MICRO * 1_000_000;
+        assert!(time.abs_diff(all / SHARE) < MICRO * 200, "{time:?} of {all:?}");
+        assert!(counts[1] > 0 && counts[0].abs_diff(counts[1] * 25) <= 50, "half of it each: {counts:?}");
+    }
+
+    #[test]
+    fn while_nothing_else_comes_they_have_all_of_the_time() {
+        let (_, time) = worked(1_000, Duration::ZERO, 100);
+        assert!(time >= BITE * 1_000, "{time:?}");
+    }
+
+    #[test]
+    fn what_was_idle_is_not_owed_later() {
+        let mut openings = Openings::default();
+        openings.earn(Duration::from_secs(10));
+        assert_eq!(openings.allowance(true), BITE);
+        let kind = Kind(true);
+        openings.spend(kind, true, Duration::from_secs(10));
+        assert_eq!(openings.allowance(true), Duration::ZERO);
+        openings.earn(BITE * 4 * SHARE);
+        assert!(openings.allowance(true) > Duration::ZERO, "a debt is forgiven in time");
+    }
+
+    #[test]
+    fn one_prefix_does_not_take_all_places_and_no_kind_those_of_the_other() {
+        let mut openings = Openings::default();
+        for _ in 0..1_000 {
+            openings.put(arrival(1), &opening(false));
+        }
+        assert_eq!(openings.take_dropped(), 1_000 - PLACES_OF_PREFIX as u64);
+        assert!(!openings.are_many());
+        for network in 2..1_000 {
+            openings.put(arrival(network), &opening(false));
+        }
+        assert!(openings.are_many());
+        assert_eq!(openings.take_dropped(), 998 - (PLACES - PLACES_OF_PREFIX) as u64);
+        openings.put(arrival(1), &opening(true));
+        assert_eq!((openings.take_dropped(), openings.take().unwrap().0), (0, Kind(true)));
+        while openings.take().is_some() {}
+        assert!(openings.is_empty() && openings.lines.iter().all(|line| line.by_prefix.is_empty()));
+    }
+
+    #[test]
+    fn this_machine_has_all_places() {
+        let mut openings = Openings::default();
+        for _ in 0..PLACES {
+            let here = Arrival { remote: ([127, 0, 0, 1], 9).into(), local_ip: None, ecn: 0 };
+            openings.put(here, &opening(false));
+        }
+        assert_eq!(openings.take_dropped(), 0);
+    }
+}
