@@ -465,6 +465,8 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             name: "calls-crash-server",
             about: "as calls, and the server crashes",
             messages: ab(pick(1, 2)),
+            // As with messages: not both a second call and a third number.
+            limit: limit(3, 2),
             block: 1,
             crashes: [0, 1, 0],
             ..CALLS
@@ -480,7 +482,7 @@ pub fn configs(bound: Bound) -> Vec<Config> {
         Config {
             name: "calls-early",
             about: "as calls, and they leave early; a record may be evicted",
-            messages: ab(pick(1, 2)),
+            messages: ab(1),
             stamps: 2,
             evictions: [0, 1, 0],
             ..CALLS

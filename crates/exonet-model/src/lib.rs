@@ -1,4 +1,4 @@
-//! An exhaustive, explicit-state search through the half-connection (PROTOCOL.md "Half-connection").
+//! An exhaustive, explicit-state search through the half-connection and calls (PROTOCOL.md "Half-connection", "Calls").
 //!
 //! The network of the model may deliver any datagram ever sent, any number of times, in any order, at any time, or
 //! never. Nodes crash, forget records under pressure, grant as much as they like, and journal, or do not. In every

@@ -337,7 +337,7 @@ impl Space {
             Step::Close { at, to } => world.close(at.into(), to.into(), out),
             Step::Abandon { at, to, s } => world.abandon(at.into(), to.into(), Slot(s.into()))?,
             Step::Answer { at, from, s } => {
-                world.answer(config, (at.into(), from.into()), Slot(s.into()), out)?
+                world.answer(config, (at.into(), from.into()), Slot(s.into()), out)?;
             }
             Step::Expire { at, from } => world.expire(at.into(), from.into())?,
             Step::Drop { at, from } => world.drop_record(at.into(), from.into()),
