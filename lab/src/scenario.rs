@@ -68,12 +68,25 @@ impl Wire {
     }
 }
 
+impl Cell {
+    const fn is_contact(&self) -> bool {
+        matches!(self.work, Work::Contact { .. })
+    }
+}
+
 impl Scenario {
+    /// What is reported with first contact.
+    pub(crate) fn is_contact(&self) -> bool {
+        self.cells.iter().all(Cell::is_contact)
+    }
+
     /// Who takes part in a cell, of those that were asked for.
     pub(crate) fn peers(&self, cell: &Cell, asked: &[String]) -> Vec<&'static Peer> {
         let invited = |peer: &&Peer| self.peers.is_empty() || self.peers.contains(&peer.name);
         let wanted = |peer: &&Peer| asked.is_empty() || asked.iter().any(|name| name == peer.name);
-        let fits = |peer: &&Peer| peer.does(cell.work) && (peer.reliable || matches!(cell.wire, Wire::Cable));
+        let fits = |peer: &&Peer| {
+            peer.does(cell.work) && (peer.reliable || matches!(cell.wire, Wire::Cable) || cell.is_contact())
+        };
         peer::all().filter(fits).filter(invited).filter(wanted).collect()
     }
 }
@@ -128,7 +141,35 @@ pub(crate) fn all() -> Vec<Scenario> {
             cells: vec![cell("10,000 clients", Wire::Cable, Work::Crowd { clients: 10_000, per_second: 10 })],
             peers: &[],
         },
+        contact("first-contact", "one client that the server has never met, one call", &[100], 1, 1),
+        contact(
+            "scmp-one-client",
+            "one client that the server has never met, 1,000 calls",
+            &[0, 10, 100],
+            1,
+            1_000,
+        ),
+        contact(
+            "scmp-many-clients",
+            "1,000 clients that the server has never met, one call each",
+            &[0, 10, 100],
+            1_000,
+            1,
+        ),
     ]
+}
+
+/// Null calls, after SCMP's experiments.
+fn contact(name: &'static str, about: &'static str, rtts: &[u64], clients: u32, calls: u32) -> Scenario {
+    let cell = |rtt: &u64| Cell {
+        bytes: SMALL,
+        ..cell(
+            format!("RTT {rtt} ms"),
+            Wire::link(1_000.0, *rtt, Loss::None),
+            Work::Contact { clients, calls },
+        )
+    };
+    Scenario { name, about, cells: rtts.iter().map(cell).collect(), peers: &[] }
 }
 
 fn one_way_loss() -> Scenario {

@@ -2,6 +2,8 @@
 //! [`Peer::tuning`] says how. What a sender may queue is the same for all ([`Setup::buffer`]), as far as they let it be set.
 
 mod blocking;
+mod certificate;
+mod contact;
 mod enet;
 mod exonet;
 mod frames;
@@ -90,6 +92,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
         exonet::PEERS,
         tcp::PEERS,
         quic::PEERS,
+        contact::PEERS,
         sctp::PEERS,
         enet::PEERS,
         kcp::PEERS,
@@ -150,5 +153,5 @@ const fn everything(_: Work) -> bool {
 }
 
 const fn one_connection(work: Work) -> bool {
-    !matches!(work, Work::Crowd { .. })
+    !matches!(work, Work::Crowd { .. } | Work::Contact { .. })
 }

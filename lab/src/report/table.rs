@@ -102,7 +102,7 @@ impl<'a> Medians<'a> {
             Work::BothWays => {
                 let _ = write!(text, " and {}", of(|r| r.rate_back));
             }
-            Work::OneWay | Work::Crowd { .. } => (),
+            Work::OneWay | Work::Crowd { .. } | Work::Contact { .. } => (),
         }
         if let Some(rival) = self.spread(cell, peer, 1, |record| record.rate) {
             let _ = write!(text, " : {}", figure(rival.median));
