@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::app::Work;
+use crate::app::{From, Leaves, Work};
 use crate::link::{Loss, Shape};
 use crate::peer::{self, Peer};
 
@@ -141,35 +141,50 @@ pub(crate) fn all() -> Vec<Scenario> {
             cells: vec![cell("10,000 clients", Wire::Cable, Work::Crowd { clients: 10_000, per_second: 10 })],
             peers: &[],
         },
-        contact("first-contact", "one client that the server has never met, one call", &[100], 1, 1),
-        contact(
-            "scmp-one-client",
-            "one client that the server has never met, 1,000 calls",
-            &[0, 10, 100],
-            1,
-            1_000,
-        ),
-        contact(
-            "scmp-many-clients",
-            "1,000 clients that the server has never met, one call each",
-            &[0, 10, 100],
-            1_000,
-            1,
-        ),
+        Scenario {
+            name: "first-contact",
+            about: "one client that the server has never met, one call",
+            cells: vec![
+                contact("RTT 100 ms, leaves at once", 100, ALONE),
+                contact("RTT 100 ms, stays", 100, (1, 1, Leaves::WhenTold, From::Everywhere)),
+            ],
+            peers: &[],
+        },
+        Scenario {
+            name: "scmp-one-client",
+            about: "one client that the server has never met, 1,000 calls",
+            cells: at_distances((1, 1_000, Leaves::WhenTold, From::Everywhere)),
+            peers: &[],
+        },
+        Scenario {
+            name: "scmp-many-clients",
+            about: "1,000 clients that the server has never met, one call each",
+            cells: at_distances((1_000, 1, Leaves::AtOnce, From::Everywhere))
+                .into_iter()
+                .chain([contact(
+                    "RTT 10 ms, all at one address",
+                    10,
+                    (1_000, 1, Leaves::AtOnce, From::OneAddress),
+                )])
+                .collect(),
+            peers: &[],
+        },
     ]
 }
 
-/// Null calls, after SCMP's experiments.
-fn contact(name: &'static str, about: &'static str, rtts: &[u64], clients: u32, calls: u32) -> Scenario {
-    let cell = |rtt: &u64| Cell {
-        bytes: SMALL,
-        ..cell(
-            format!("RTT {rtt} ms"),
-            Wire::link(1_000.0, *rtt, Loss::None),
-            Work::Contact { clients, calls },
-        )
-    };
-    Scenario { name, about, cells: rtts.iter().map(cell).collect(), peers: &[] }
+/// Clients, calls of each, when they leave and where they are.
+type Visitors = (u32, u32, Leaves, From);
+
+const ALONE: Visitors = (1, 1, Leaves::AtOnce, From::Everywhere);
+
+/// Small calls, as in SCMP's experiments.
+fn contact(name: impl Into<String>, rtt: u64, (clients, calls, leaves, from): Visitors) -> Cell {
+    let work = Work::Contact { clients, calls, leaves, from };
+    Cell { bytes: SMALL, ..cell(name, Wire::link(1_000.0, rtt, Loss::None), work) }
+}
+
+fn at_distances(visitors: Visitors) -> Vec<Cell> {
+    [0, 10, 100].map(|rtt| contact(format!("RTT {rtt} ms"), rtt, visitors)).into()
 }
 
 fn one_way_loss() -> Scenario {

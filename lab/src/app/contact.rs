@@ -7,7 +7,7 @@ use super::ledger::{Ledger, Seen};
 use super::{Meter, Stamp};
 
 /// A client begins so long after the one before.
-pub(crate) const CLIENTS_APART: Duration = Duration::from_millis(10);
+pub(crate) const CLIENTS_APART: Duration = Duration::from_millis(5);
 
 /// The application of all clients.
 #[derive(Clone)]

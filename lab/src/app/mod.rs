@@ -41,7 +41,25 @@ pub(crate) enum Work {
     /// So many clients with connections of their own, each of which sends so many messages a second.
     Crowd { clients: u32, per_second: u32 },
     /// So many clients that the server has never met, each of which makes so many calls, one after the other.
-    Contact { clients: u32, calls: u32 },
+    Contact { clients: u32, calls: u32, leaves: Leaves, from: From },
+}
+
+/// When a client that has been answered leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Leaves {
+    AtOnce,
+    /// It stays until the link is quiet, so that what leaving costs is seen apart.
+    WhenTold,
+}
+
+/// Where clients are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum From {
+    /// Each in a network of its own.
+    Everywhere,
+    OneAddress,
 }
 
 /// Who opens the connection, and who waits for it.

@@ -16,13 +16,14 @@ mod udp;
 mod udt;
 mod zmq;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::app::{Meter, Role, Work};
+use crate::app::{From, Meter, Role, Work};
+use crate::net::{CLIENT_IP, ELSEWHERE};
 
 /// A transport, in one of its configurations.
 pub(crate) struct Peer {
@@ -78,6 +79,16 @@ impl Setup {
     /// Whether this end sends nothing until something comes.
     fn waits_for_others(&self) -> bool {
         !matches!((self.work, self.role), (Work::OneWay, Role::Client) | (Work::BothWays, _))
+    }
+
+    /// Where the n-th client of many is.
+    fn client_address(&self, n: u32) -> Ipv4Addr {
+        match self.work {
+            Work::Contact { from: From::Everywhere, .. } => {
+                Ipv4Addr::from_bits(ELSEWHERE.to_bits() | (n << 8) | 1)
+            }
+            _ => CLIENT_IP,
+        }
     }
 
     /// The server's address, where that is all that it said.

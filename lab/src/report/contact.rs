@@ -57,8 +57,8 @@ pub(super) fn page(all: &[Medians<'_>], figures: &[&str], note: Option<&str>, ma
          A request and its answer have 64 bytes each. Before it begins, a client has its identity (Exonet: a fresh key), its\n\
          socket and its configuration; timed is what it then does until the answer is there, connecting included. Datagrams and\n\
          bytes are those of IP, in both directions, from the emulator's own counters (1 Gbit/s, no loss), with what the client\n\
-         sends when it leaves. Of 1,000 clients one begins every 10 ms, and leaves as soon as it is answered; a lone client\n\
-         stays until the link is quiet. Peak memory is the whole process'.\n\n\
+         sends when it leaves. Of 1,000 clients one begins every 5 ms, in a /24 of its own unless it says otherwise, and leaves\n\
+         as soon as it is answered. A client that stays does so until the link is quiet; what leaving costs is counted then. Peak memory is the whole process'.\n\n\
          **Not all promise the same.** UDP repeats nothing and proves nothing: it is the least that a call can cost. TCP is not\n\
          encrypted. TLS, QUIC and gRPC prove who the server is, by a certificate of its own that the client was given; Exonet\n\
          proves both ends, from the key in the server's address. QUIC 0-RTT needs an earlier visit, whose packets are counted\n\
@@ -75,8 +75,10 @@ pub(super) fn page(all: &[Medians<'_>], figures: &[&str], note: Option<&str>, ma
         page.push_str(&section(medians, figures));
     }
     page.push_str("## How each is set up\n\n| | |\n|---|---|\n");
-    let contact = Work::Contact { clients: 1, calls: 1 };
-    for peer in peer::all().filter(|peer| peer.does(contact)) {
+    let takes_part = |peer: &&Peer| {
+        all.iter().any(|medians| medians.scenario.cells.iter().any(|cell| peer.does(cell.work)))
+    };
+    for peer in peer::all().filter(takes_part) {
         let _ = writeln!(page, "| {} | {} |", peer.label, tuning(peer));
     }
     page
@@ -177,7 +179,7 @@ fn table(medians: &Medians<'_>, cell: &Cell) -> String {
         cell.name
     );
     let (clients, all_calls) = match cell.work {
-        Work::Contact { clients, calls } => (f64::from(clients), f64::from(clients) * f64::from(calls)),
+        Work::Contact { clients, calls, .. } => (f64::from(clients), f64::from(clients) * f64::from(calls)),
         _ => (1.0, 1.0),
     };
     for peer in medians.peers() {

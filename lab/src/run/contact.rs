@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Lane, Record};
 use super::{Flow, PORT, Plan};
-use crate::app::Mark;
+use crate::app::{Leaves, Mark};
 use crate::link::{LaneStats, Link};
 use crate::net::Pair;
 use crate::peer::Peer;
@@ -55,7 +55,7 @@ impl Traffic {
 
 impl Plan {
     /// Clients in turn, and the link counted before, meanwhile and after.
-    pub(super) fn contact(&self, clients: u32, calls: u32) -> Result<Vec<Record>> {
+    pub(super) fn contact(&self, calls: u64, leaves: Leaves) -> Result<Vec<Record>> {
         let pair = Pair::new(self.link.clone(), self.seed)?;
         let (Some(link), [peer]) = (&pair.link, self.flows.as_slice()) else {
             bail!("first contact is of one peer, on a link");
@@ -64,14 +64,13 @@ impl Plan {
         flow.client.address()?;
         let visit = Traffic::of(&self.settle(link));
         let before = one(&mut flow, "start")?;
-        let wanted = u64::from(clients) * u64::from(calls);
-        await_answers(&mut flow, wanted)?;
+        await_answers(&mut flow, calls)?;
         let lanes = self.settle(link);
         let after = one(&mut flow, "stop")?;
         let leaving = Traffic::of(&self.settle(link));
         let end = one(&mut flow, "mark")?;
         let contact = Contact {
-            calls: wanted,
+            calls,
             visit,
             calling: Traffic::of(&lanes),
             leaving,
@@ -81,8 +80,9 @@ impl Plan {
         let at_interfaces = pair.dropped_at_interfaces()?;
         let marks = [before, after, end];
         let mut record = Record::new(self, peer, marks, Some(lanes), at_interfaces, true);
-        let fault = self.broken(peer, &contact, record.latency.p50);
-        record.fault = record.fault.or(fault);
+        if leaves == Leaves::AtOnce {
+            record.fault = record.fault.or(self.broken(peer, &contact, record.latency.p50));
+        }
         record.contact = Some(contact);
         Ok(vec![record])
     }
@@ -105,7 +105,7 @@ impl Plan {
         self.link.iter().flatten().map(|shape| shape.delay).sum()
     }
 
-    /// What Exonet promises of a lone first call, where a round trip is longer than a busy machine's delays.
+    /// What Exonet promises of a lone first call by who leaves then (PROTOCOL.md, "With the handshake"), where a round trip is longer than a busy machine's delays.
     fn broken(&self, peer: &Peer, contact: &Contact, latency: f64) -> Option<String> {
         let trips = latency / (self.round_trip().as_secs_f64() * 1e3);
         let (datagrams, _) = contact.calling.total();

@@ -1,5 +1,7 @@
 //! Exonet's own calls: a client is a node with a fresh key.
 
+use std::net::{Ipv4Addr, SocketAddr};
+
 use anyhow::Result;
 use bytes::Bytes;
 use exonet::{Allow, Failure, Node, PeerAddr};
@@ -32,8 +34,8 @@ impl Caller for Exonet {
         std::future::pending().await
     }
 
-    async fn new(setup: &Setup) -> Result<Self> {
-        let node = Node::builder(Allow::anyone()).bind("0.0.0.0:0").build().await?;
+    async fn new(setup: &Setup, from: Ipv4Addr) -> Result<Self> {
+        let node = Node::builder(Allow::anyone()).bind(SocketAddr::from((from, 0))).build().await?;
         Ok(Self { node, server: setup.server.parse()? })
     }
 

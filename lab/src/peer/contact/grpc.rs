@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::{Future, Ready, ready};
+use std::net::Ipv4Addr;
 use std::pin::Pin;
 use std::task::{Context as TaskContext, Poll};
 
@@ -108,11 +109,12 @@ impl Caller for Grpc {
         Ok(server.serve_with_incoming(Echo(answers), incoming).await?)
     }
 
-    async fn new(setup: &Setup) -> Result<Self> {
+    async fn new(setup: &Setup, from: Ipv4Addr) -> Result<Self> {
         let (address, certificate) = certificate::told(&setup.server)?;
         let roots = certificate::roots(certificate)?;
         let tls = ClientTlsConfig::new().trust_anchors(roots.roots.clone()).domain_name(certificate::NAME);
         let endpoint = Endpoint::from_shared(format!("https://{address}"))?.tls_config(tls)?;
+        let endpoint = endpoint.local_address(Some(from.into()));
         Ok(Self { endpoint, client: None })
     }
 

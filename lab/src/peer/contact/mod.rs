@@ -11,6 +11,7 @@ mod tls;
 pub(super) mod udp;
 
 use std::future::Future;
+use std::net::Ipv4Addr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -19,7 +20,7 @@ use tokio::task::JoinSet;
 
 use super::tasks::runtime;
 use super::{Peer, Setup, nothing_missing};
-use crate::app::{Answers, Asker, CLIENTS_APART, Meter, Work};
+use crate::app::{Answers, Asker, CLIENTS_APART, Leaves, Meter, Work};
 
 pub(super) use self::quic::Quic;
 
@@ -68,8 +69,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) trait Caller: Sized + Send + 'static {
     /// Serves every client, for ever.
     fn serve(setup: &Setup, answers: Answers) -> impl Future<Output = Result<()>> + Send;
-    /// A client of the server that `setup` names, which has sent nothing yet; unless it must have been there before.
-    fn new(setup: &Setup) -> impl Future<Output = Result<Self>> + Send;
+    /// A client, at this address, of the server that `setup` names; it has sent nothing yet, unless it must have been there before.
+    fn new(setup: &Setup, from: Ipv4Addr) -> impl Future<Output = Result<Self>> + Send;
     /// Calls; connects first, if it has not.
     fn call(&mut self, request: &[u8]) -> impl Future<Output = Result<Vec<u8>>> + Send;
     /// Leaves as a client should.
@@ -82,16 +83,16 @@ pub(super) fn run<C: Caller>(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
         if setup.is_server() {
             return C::serve(setup, Answers::new(meter)).await;
         }
-        let Work::Contact { clients, calls } = setup.work else { return Ok(()) };
+        let Work::Contact { clients, calls, leaves, .. } = setup.work else { return Ok(()) };
         let waiting = gather::<C>(setup, clients).await?;
         setup.hello("");
         meter.started().await;
         let asker = Asker::new(Arc::clone(meter), setup.bytes);
         let mut clock = tokio::time::interval(CLIENTS_APART);
-        let (mut all, alone) = (JoinSet::new(), clients == 1);
+        let (mut all, stays) = (JoinSet::new(), leaves == Leaves::WhenTold);
         for client in waiting {
             clock.tick().await;
-            all.spawn(visit(client, asker.clone(), calls, alone));
+            all.spawn(visit(client, asker.clone(), calls, stays));
         }
         while let Some(ended) = all.join_next().await {
             ended??;
@@ -104,14 +105,14 @@ pub(super) fn run<C: Caller>(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
 /// Clients that are ready to begin.
 async fn gather<C: Caller>(setup: &Setup, clients: u32) -> Result<Vec<C>> {
     let (mut coming, mut waiting) = (JoinSet::new(), Vec::new());
-    for _ in 0..clients {
+    for n in 0..clients {
         if coming.len() >= AT_ONCE
             && let Some(client) = coming.join_next().await
         {
             waiting.push(client??);
         }
-        let setup = setup.clone();
-        coming.spawn(async move { C::new(&setup).await });
+        let (setup, from) = (setup.clone(), setup.client_address(n));
+        coming.spawn(async move { C::new(&setup, from).await });
     }
     while let Some(client) = coming.join_next().await {
         waiting.push(client??);
@@ -119,15 +120,15 @@ async fn gather<C: Caller>(setup: &Setup, clients: u32) -> Result<Vec<C>> {
     Ok(waiting)
 }
 
-/// A lone client stays until all have stopped, so that what its leaving costs is seen apart; of many each leaves at once.
-async fn visit<C: Caller>(mut client: C, asker: Asker, calls: u32, alone: bool) -> Result<()> {
+/// All that a client does.
+async fn visit<C: Caller>(mut client: C, asker: Asker, calls: u32, stays: bool) -> Result<()> {
     for _ in 0..calls {
         let request = asker.request();
         let asked = Instant::now();
         let answer = tokio::time::timeout(PATIENCE, client.call(&request)).await.context("no answer")??;
         asker.answer(&request, &answer, asked.elapsed());
     }
-    if alone {
+    if stays {
         asker.meter.stopped().await;
     }
     client.close().await

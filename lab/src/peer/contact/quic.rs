@@ -59,14 +59,14 @@ async fn ask(connection: &Connection, request: &[u8]) -> Result<Vec<u8>> {
 }
 
 impl Quic {
-    fn with(setup: &Setup, resumption: Resumption) -> Result<Self> {
+    fn with(setup: &Setup, from: Ipv4Addr, resumption: Resumption) -> Result<Self> {
         let (address, certificate) = certificate::told(&setup.server)?;
         let mut tls = rustls::ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
             .with_root_certificates(certificate::roots(certificate)?)
             .with_no_client_auth();
         tls.resumption = resumption;
         tls.enable_early_data = true;
-        let mut endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
+        let mut endpoint = Endpoint::client((from, 0).into())?;
         endpoint.set_default_client_config(ClientConfig::new(Arc::new(QuicClientConfig::try_from(tls)?)));
         Ok(Self { server: address.parse()?, endpoint, connection: None })
     }
@@ -82,8 +82,8 @@ impl Caller for Quic {
         Ok(())
     }
 
-    async fn new(setup: &Setup) -> Result<Self> {
-        Self::with(setup, Resumption::disabled())
+    async fn new(setup: &Setup, from: Ipv4Addr) -> Result<Self> {
+        Self::with(setup, from, Resumption::disabled())
     }
 
     async fn call(&mut self, request: &[u8]) -> Result<Vec<u8>> {
@@ -121,8 +121,8 @@ impl Caller for Returning {
         Ok(())
     }
 
-    async fn new(setup: &Setup) -> Result<Self> {
-        let client = Quic::with(setup, Resumption::in_memory_sessions(4))?;
+    async fn new(setup: &Setup, from: Ipv4Addr) -> Result<Self> {
+        let client = Quic::with(setup, from, Resumption::in_memory_sessions(4))?;
         // A visit: the handshake and an empty stream, behind whose end the server's tickets have come.
         let connection = client.endpoint.connect(client.server, certificate::NAME)?.await?;
         let answer = ask(&connection, &[]).await?;

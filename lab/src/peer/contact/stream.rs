@@ -1,10 +1,11 @@
 //! Calls on a stream of bytes, and TCP as it is: four bytes of length, then the message.
 
 use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::{Result, ensure};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 
 use super::super::Setup;
 use super::Caller;
@@ -55,7 +56,7 @@ pub(super) async fn answer(
 
 /// A listener that has said where it is, for a crowd that comes at once.
 pub(super) fn listen(setup: &Setup, certificate: &str) -> Result<TcpListener> {
-    let socket = tokio::net::TcpSocket::new_v4()?;
+    let socket = TcpSocket::new_v4()?;
     socket.set_reuseaddr(true)?;
     socket.bind(setup.listen)?;
     let listener = socket.listen(4_096)?;
@@ -63,9 +64,17 @@ pub(super) fn listen(setup: &Setup, certificate: &str) -> Result<TcpListener> {
     Ok(listener)
 }
 
+pub(super) async fn connect(server: SocketAddr, from: Ipv4Addr) -> Result<TcpStream> {
+    let socket = TcpSocket::new_v4()?;
+    socket.bind((from, 0).into())?;
+    socket.set_nodelay(true)?;
+    Ok(socket.connect(server).await?)
+}
+
 /// TCP, bare.
 pub(in crate::peer) struct Tcp {
-    setup: Setup,
+    server: SocketAddr,
+    from: Ipv4Addr,
     stream: Option<TcpStream>,
 }
 
@@ -80,18 +89,14 @@ impl Caller for Tcp {
         }
     }
 
-    async fn new(setup: &Setup) -> Result<Self> {
-        Ok(Self { setup: setup.clone(), stream: None })
+    async fn new(setup: &Setup, from: Ipv4Addr) -> Result<Self> {
+        Ok(Self { server: setup.server_address()?, from, stream: None })
     }
 
     async fn call(&mut self, request: &[u8]) -> Result<Vec<u8>> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
-            empty => {
-                let stream = TcpStream::connect(self.setup.server_address()?).await?;
-                stream.set_nodelay(true)?;
-                empty.insert(stream)
-            }
+            empty => empty.insert(connect(self.server, self.from).await?),
         };
         ask(stream, request).await
     }

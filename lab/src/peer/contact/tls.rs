@@ -1,6 +1,6 @@
 //! TLS 1.3 over TCP.
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::Result;
@@ -18,6 +18,7 @@ use crate::app::Answers;
 
 pub(super) struct Tls {
     server: SocketAddr,
+    from: Ipv4Addr,
     connector: TlsConnector,
     stream: Option<TlsStream<TcpStream>>,
 }
@@ -38,22 +39,21 @@ impl Caller for Tls {
         }
     }
 
-    async fn new(setup: &Setup) -> Result<Self> {
+    async fn new(setup: &Setup, from: Ipv4Addr) -> Result<Self> {
         let (address, certificate) = certificate::told(&setup.server)?;
         let roots = certificate::roots(certificate)?;
         let mut config = ClientConfig::builder_with_protocol_versions(&[&rustls::version::TLS13])
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.resumption = Resumption::disabled();
-        Ok(Self { server: address.parse()?, connector: Arc::new(config).into(), stream: None })
+        Ok(Self { server: address.parse()?, from, connector: Arc::new(config).into(), stream: None })
     }
 
     async fn call(&mut self, request: &[u8]) -> Result<Vec<u8>> {
         let stream = match &mut self.stream {
             Some(stream) => stream,
             empty => {
-                let tcp = TcpStream::connect(self.server).await?;
-                tcp.set_nodelay(true)?;
+                let tcp = stream::connect(self.server, self.from).await?;
                 let name = ServerName::try_from(certificate::NAME)?;
                 empty.insert(self.connector.connect(name, tcp).await?)
             }

@@ -1,5 +1,7 @@
 //! A datagram and its copy: the least that a call can cost. Nothing is repeated, or encrypted, or known to be new.
 
+use std::net::Ipv4Addr;
+
 use anyhow::Result;
 use tokio::net::UdpSocket;
 
@@ -24,8 +26,8 @@ impl Caller for Udp {
         }
     }
 
-    async fn new(setup: &Setup) -> Result<Self> {
-        let socket = UdpSocket::bind("0.0.0.0:0").await?;
+    async fn new(setup: &Setup, from: Ipv4Addr) -> Result<Self> {
+        let socket = UdpSocket::bind((from, 0)).await?;
         socket.connect(setup.server_address()?).await?;
         Ok(Self(socket))
     }
