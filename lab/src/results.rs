@@ -65,6 +65,12 @@ impl Entry {
         Some((record, record.contact.as_ref()?))
     }
 
+    /// Whether Exonet's promise of first contact was kept, and how that is told; if this run could show it.
+    pub(crate) fn promise(&self) -> Option<(bool, String)> {
+        let (record, contact) = self.contact().filter(|_| self.peer == "exonet")?;
+        contact.promise(record.latency.p50)
+    }
+
     /// Why the run does not count.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.error.as_deref().or_else(|| self.records.iter().find_map(|record| record.fault.as_deref()))

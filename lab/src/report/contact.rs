@@ -148,6 +148,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
             "The emulator's own error, p99: {median} ms in the median run, {most} ms in the worst.\n"
         );
     }
+    for (cell, told) in medians.promises() {
+        let _ = writeln!(text, "* Exonet, {cell}: {told}");
+    }
     for fault in medians.faults() {
         let _ = writeln!(text, "* Does not count: {fault}");
     }

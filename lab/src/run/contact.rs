@@ -7,10 +7,9 @@ use serde::{Deserialize, Serialize};
 
 use super::record::{Lane, Record};
 use super::{Flow, PORT, Plan};
-use crate::app::{Leaves, Mark};
+use crate::app::Mark;
 use crate::link::{LaneStats, Link};
 use crate::net::Pair;
-use crate::peer::Peer;
 
 /// The link is quiet after so long without a packet, and four round trips.
 const QUIET: Duration = Duration::from_secs(1);
@@ -31,6 +30,9 @@ pub(crate) struct Traffic {
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Contact {
     pub(crate) calls: u64,
+    /// Of the link, in ms.
+    #[serde(default)]
+    pub(crate) round_trip: f64,
     /// What clients did who must have been there before.
     pub(crate) visit: Traffic,
     /// Until the last answer, and what followed by itself.
@@ -53,9 +55,22 @@ impl Traffic {
     }
 }
 
+impl Contact {
+    /// Whether a lone first call took one round trip and three datagrams (PROTOCOL.md, "With the handshake"), and what it
+    /// took. None: it was another kind of run, or the link is too short for delays of the machine not to matter.
+    pub(crate) fn promise(&self, latency: f64) -> Option<(bool, String)> {
+        (self.calls == 1 && self.round_trip >= 50.0).then(|| {
+            let (trips, (datagrams, _)) = (latency / self.round_trip, self.calling.total());
+            let kept = trips < 1.5 && datagrams == 3;
+            let told = if kept { "as promised" } else { "NOT one and three" };
+            (kept, format!("first contact: {trips:.2} round trips, {datagrams} datagrams: {told}"))
+        })
+    }
+}
+
 impl Plan {
     /// Clients in turn, and the link counted before, meanwhile and after.
-    pub(super) fn contact(&self, calls: u64, leaves: Leaves) -> Result<Vec<Record>> {
+    pub(super) fn contact(&self, calls: u64) -> Result<Vec<Record>> {
         let pair = Pair::new(self.link.clone(), self.seed)?;
         let (Some(link), [peer]) = (&pair.link, self.flows.as_slice()) else {
             bail!("first contact is of one peer, on a link");
@@ -71,6 +86,7 @@ impl Plan {
         let end = one(&mut flow, "mark")?;
         let contact = Contact {
             calls,
+            round_trip: self.round_trip().as_secs_f64() * 1e3,
             visit,
             calling: Traffic::of(&lanes),
             leaving,
@@ -80,9 +96,6 @@ impl Plan {
         let at_interfaces = pair.dropped_at_interfaces()?;
         let marks = [before, after, end];
         let mut record = Record::new(self, peer, marks, Some(lanes), at_interfaces, true);
-        if leaves == Leaves::AtOnce {
-            record.fault = record.fault.or(self.broken(peer, &contact, record.latency.p50));
-        }
         record.contact = Some(contact);
         Ok(vec![record])
     }
@@ -104,16 +117,6 @@ impl Plan {
     fn round_trip(&self) -> Duration {
         self.link.iter().flatten().map(|shape| shape.delay).sum()
     }
-
-    /// What Exonet promises of a lone first call by who leaves then (PROTOCOL.md, "With the handshake"), where a round trip is longer than a busy machine's delays.
-    fn broken(&self, peer: &Peer, contact: &Contact, latency: f64) -> Option<String> {
-        let trips = latency / (self.round_trip().as_secs_f64() * 1e3);
-        let (datagrams, _) = contact.calling.total();
-        let promised = peer.name == "exonet" && contact.calls == 1;
-        (promised && (datagrams != 3 || trips >= 1.5)).then(|| {
-            format!("a first call took {trips:.2} round trips and {datagrams} datagrams, not one and three")
-        })
-    }
 }
 
 fn one(flow: &mut Flow, word: &str) -> Result<[Mark; 2]> {
@@ -133,4 +136,21 @@ fn await_answers(flow: &mut Flow, wanted: u64) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_promise_is_of_a_lone_call_and_can_be_broken() {
+        let calling = Traffic { datagrams: [2, 1], bytes: [1_500, 300] };
+        let contact = Contact { calls: 1, round_trip: 100.0, calling, ..Contact::default() };
+        let kept = |contact: &Contact, latency| contact.promise(latency).map(|(kept, _)| kept);
+        assert_eq!(kept(&contact, 101.0), Some(true));
+        assert_eq!(kept(&contact, 201.0), Some(false), "two round trips");
+        let more = Traffic { datagrams: [2, 2], ..calling };
+        assert_eq!(kept(&Contact { calling: more, ..contact.clone() }, 101.0), Some(false), "four datagrams");
+        assert_eq!(kept(&Contact { calls: 1_000, ..contact }, 101.0), None);
+    }
 }

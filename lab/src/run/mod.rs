@@ -53,8 +53,8 @@ type Marks = Vec<[Mark; 2]>;
 impl Plan {
     /// Does it; a record for each flow.
     pub(crate) fn run(&self) -> Result<Vec<Record>> {
-        if let Work::Contact { clients, calls, leaves, .. } = self.work {
-            return self.contact(u64::from(clients) * u64::from(calls), leaves);
+        if let Work::Contact { clients, calls, .. } = self.work {
+            return self.contact(u64::from(clients) * u64::from(calls));
         }
         let pair = Pair::new(self.link.clone(), self.seed)?;
         let mut flows = self.flows.iter().zip(PORT..).map(|(peer, port)| self.start(&pair, peer, port));

@@ -69,7 +69,8 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) trait Caller: Sized + Send + 'static {
     /// Serves every client, for ever.
     fn serve(setup: &Setup, answers: Answers) -> impl Future<Output = Result<()>> + Send;
-    /// A client, at this address, of the server that `setup` names; it has sent nothing yet, unless it must have been there before.
+    /// A client, at this address, of the server that `setup` names; it has sent nothing yet, unless it must have been
+    /// there before.
     fn new(setup: &Setup, from: Ipv4Addr) -> impl Future<Output = Result<Self>> + Send;
     /// Calls; connects first, if it has not.
     fn call(&mut self, request: &[u8]) -> impl Future<Output = Result<Vec<u8>>> + Send;
