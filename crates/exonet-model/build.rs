@@ -1,4 +1,5 @@
-//! Copies the half-connection of `exonet-proto` and plants the mutants of `mutants/half.txt` in the copy.
+//! Copies the half-connection of `exonet-proto` and the state of its calls, and plants the mutants of `mutants/half.txt`
+//! and `mutants/calls.txt` in the copy.
 
 #[allow(unreachable_pub)] // the library has it too
 #[path = "src/schemata.rs"]
@@ -8,21 +9,30 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const HALF: &str = "../exonet-proto/src/half";
-const LIST: &str = "mutants/half.txt";
+const NODE: &str = "../exonet-proto/src/node";
+const LISTS: [&str; 2] = ["mutants/half.txt", "mutants/calls.txt"];
 
 fn main() -> Result<(), String> {
-    println!("cargo:rerun-if-changed={LIST}");
-    println!("cargo:rerun-if-changed=build.rs");
-    println!("cargo:rerun-if-changed=src/schemata.rs");
-    println!("cargo:rerun-if-changed={HALF}");
+    for path in LISTS.iter().chain(&["build.rs", "src/schemata.rs", HALF]) {
+        println!("cargo:rerun-if-changed={path}");
+    }
+    println!("cargo:rerun-if-changed={NODE}/calls");
     let read = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
-    let mutants = schemata::parse(&read(Path::new(LIST))?)?;
+    let mut mutants = Vec::new();
+    for list in LISTS {
+        mutants.extend(schemata::parse(&read(Path::new(list))?)?);
+    }
     let mut files = Vec::new();
     for name in schemata::FILES {
         files.push((*name, read(&Path::new(HALF).join(name))?));
     }
+    let mut calls = Vec::new();
+    for name in schemata::CALLS {
+        calls.push((*name, read(&Path::new(NODE).join(name))?));
+    }
     let out = env::var_os("OUT_DIR").map(PathBuf::from).ok_or("no OUT_DIR")?;
     let write = |name, text: String| fs::write(out.join(name), text).map_err(|e| format!("{name}: {e}"));
     write("half.rs", schemata::plant(&files, &mutants)?)?;
+    write("calls.rs", schemata::plant_calls(&calls, &mutants)?)?;
     write("mutants.rs", schemata::table(&mutants))
 }

@@ -1,7 +1,7 @@
 //! The process of a peer: one end of a connection, and a line to who started it.
 //!
 //! Out, a JSON object a line: `{"ready": SERVER}` once, `{"mark": MARK}` whenever asked, `{"failed": WHY}` at the end.
-//! In, a word a line: `mark`; `reset`, which forgets latencies and marks; `stop`, after which nothing new begins, and
+//! In, a word a line: `mark`; `reset`, which forgets latencies and marks; `start`, before which some begin nothing; `stop`, after which nothing new begins, and
 //! marks. The end of input is the end of the process.
 
 use std::io::{BufRead, Write};
@@ -42,6 +42,7 @@ fn listen(meter: &Meter) {
     for word in std::io::stdin().lock().lines().map_while(Result::ok) {
         match word.as_str() {
             "reset" => meter.forget_latencies(),
+            "start" => meter.start(),
             "stop" => meter.stop(),
             _ => (),
         }

@@ -46,7 +46,7 @@ enum Command {
         #[command(flatten)]
         options: RunOptions,
     },
-    /// Writes docs/speed.md and its figures from results
+    /// Writes docs/speed.md, docs/first-contact.md and their figures from results
     Report {
         /// Where results are
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]

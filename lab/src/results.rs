@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use serde::{Deserialize, Serialize};
 
 use crate::app::Work;
-use crate::run::Record;
+use crate::run::{Contact, Record, Traffic};
 use crate::scenario::Cell;
 
 /// All runs of a scenario.
@@ -59,15 +59,50 @@ impl Entry {
         }
     }
 
+    /// The run, if it was of first contact.
+    pub(crate) fn contact(&self) -> Option<(&Record, &Contact)> {
+        let record = self.records.first()?;
+        Some((record, record.contact.as_ref()?))
+    }
+
+    /// Whether Exonet's promise of first contact was kept, and how that is told; if this run could show it.
+    pub(crate) fn promise(&self) -> Option<(bool, String)> {
+        let (record, contact) = self.contact().filter(|_| self.peer == "exonet")?;
+        contact.promise(record.latency.p50)
+    }
+
     /// Why the run does not count.
     pub(crate) fn fault(&self) -> Option<&str> {
         self.error.as_deref().or_else(|| self.records.iter().find_map(|record| record.fault.as_deref()))
     }
 }
 
+/// First contact in a line: latency, and datagrams from the clients and to them.
+fn contact_summary(record: &Record, contact: &Contact) -> String {
+    let told = |traffic: &Traffic| {
+        let ([there, back], (_, bytes)) = (traffic.datagrams, traffic.total());
+        format!("{there}+{back} datagrams, {bytes} bytes")
+    };
+    format!(
+        "{} calls  p50 {:.2}  p99 {:.2} ms  visit {} | calls {} | leaving {}  server {:.3} s, {:.1} MB",
+        contact.calls,
+        record.latency.p50,
+        record.latency.p99,
+        told(&contact.visit),
+        told(&contact.calling),
+        told(&contact.leaving),
+        contact.server_cpu,
+        record.server_rss as f64 / 1e6,
+    )
+}
+
 /// A run in a line.
 pub(crate) fn summary(entry: &Entry) -> String {
     let mut line = format!("{:<15}", entry.peer);
+    if let Some((record, contact)) = entry.contact() {
+        let _ = write!(line, " {}", contact_summary(record, contact));
+        return line + &entry.fault().map(|fault| format!("  FAULT: {fault}")).unwrap_or_default();
+    }
     for record in &entry.records {
         let _ = write!(line, " {:>9.0}/s", record.rate);
         match entry.work {
@@ -82,7 +117,7 @@ pub(crate) fn summary(entry: &Entry) -> String {
             Work::BothWays => {
                 let _ = write!(line, " and {:>6.0}/s back", record.rate_back);
             }
-            Work::OneWay | Work::Crowd { .. } => (),
+            Work::OneWay | Work::Crowd { .. } | Work::Contact { .. } => (),
         }
     }
     if let Some(record) = entry.records.first() {
@@ -119,7 +154,8 @@ impl Results {
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
         };
         write("json", serde_json::to_string_pretty(self)? + "\n")?;
-        write("tsv", self.table())
+        let contact = self.entries.iter().any(|entry| entry.contact().is_some());
+        write("tsv", if contact { self.contact_table() } else { self.table() })
     }
 
     /// What was written for a scenario, if anything was.
@@ -132,6 +168,44 @@ impl Results {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
         }
+    }
+
+    fn contact_table(&self) -> String {
+        let mut text =
+            "cell\tpeer\trepeat\tcalls\tp50_ms\tp99_ms\tmax_ms\tserver_cpu_s\tserver_rss".to_owned();
+        for part in ["visit", "calling", "leaving"] {
+            let _ =
+                write!(text, "\t{part}_datagrams\t{part}_datagrams_back\t{part}_bytes\t{part}_bytes_back");
+        }
+        text.push_str("\tdropped\tlate_p99_ms\tfault\n");
+        for entry in &self.entries {
+            let nothing = (Record::default(), Contact::default());
+            let (record, contact) = entry.contact().unwrap_or((&nothing.0, &nothing.1));
+            let latency = record.latency;
+            let _ = write!(
+                text,
+                "{}\t{}\t{}\t{}\t{:.3}\t{:.3}\t{:.3}\t{:.4}\t{}",
+                entry.cell,
+                entry.peer,
+                entry.repeat,
+                contact.calls,
+                latency.p50,
+                latency.p99,
+                latency.max,
+                contact.server_cpu,
+                record.server_rss
+            );
+            for Traffic { datagrams: [there, back], bytes: [bytes, bytes_back] } in
+                [contact.visit, contact.calling, contact.leaving]
+            {
+                let _ = write!(text, "\t{there}\t{back}\t{bytes}\t{bytes_back}");
+            }
+            let lanes = record.lanes.iter().flatten();
+            let dropped: u64 = lanes.clone().map(|lane| lane.dropped).sum();
+            let late = lanes.map(|lane| lane.late_p99).fold(0.0, f64::max);
+            let _ = writeln!(text, "\t{dropped}\t{late:.3}\t{}", entry.fault().unwrap_or_default());
+        }
+        text
     }
 
     fn table(&self) -> String {

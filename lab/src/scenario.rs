@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Result, bail};
 
-use crate::app::Work;
+use crate::app::{From, Leaves, Work};
 use crate::link::{Loss, Shape};
 use crate::peer::{self, Peer};
 
@@ -68,12 +68,25 @@ impl Wire {
     }
 }
 
+impl Cell {
+    const fn is_contact(&self) -> bool {
+        matches!(self.work, Work::Contact { .. })
+    }
+}
+
 impl Scenario {
+    /// What is reported with first contact.
+    pub(crate) fn is_contact(&self) -> bool {
+        self.cells.iter().all(Cell::is_contact)
+    }
+
     /// Who takes part in a cell, of those that were asked for.
     pub(crate) fn peers(&self, cell: &Cell, asked: &[String]) -> Vec<&'static Peer> {
         let invited = |peer: &&Peer| self.peers.is_empty() || self.peers.contains(&peer.name);
         let wanted = |peer: &&Peer| asked.is_empty() || asked.iter().any(|name| name == peer.name);
-        let fits = |peer: &&Peer| peer.does(cell.work) && (peer.reliable || matches!(cell.wire, Wire::Cable));
+        let fits = |peer: &&Peer| {
+            peer.does(cell.work) && (peer.reliable || matches!(cell.wire, Wire::Cable) || cell.is_contact())
+        };
         peer::all().filter(fits).filter(invited).filter(wanted).collect()
     }
 }
@@ -128,7 +141,50 @@ pub(crate) fn all() -> Vec<Scenario> {
             cells: vec![cell("10,000 clients", Wire::Cable, Work::Crowd { clients: 10_000, per_second: 10 })],
             peers: &[],
         },
+        Scenario {
+            name: "first-contact",
+            about: "one client that the server has never met, one call",
+            cells: vec![
+                contact("RTT 100 ms, leaves at once", 100, ALONE),
+                contact("RTT 100 ms, stays", 100, (1, 1, Leaves::WhenTold, From::Everywhere)),
+            ],
+            peers: &[],
+        },
+        Scenario {
+            name: "scmp-one-client",
+            about: "one client that the server has never met, 1,000 calls",
+            cells: at_distances((1, 1_000, Leaves::WhenTold, From::Everywhere)),
+            peers: &[],
+        },
+        Scenario {
+            name: "scmp-many-clients",
+            about: "1,000 clients that the server has never met, one call each",
+            cells: at_distances((1_000, 1, Leaves::AtOnce, From::Everywhere))
+                .into_iter()
+                .chain([contact(
+                    "RTT 10 ms, all at one address",
+                    10,
+                    (1_000, 1, Leaves::AtOnce, From::OneAddress),
+                )])
+                .collect(),
+            peers: &[],
+        },
     ]
+}
+
+/// Clients, calls of each, when they leave and where they are.
+type Visitors = (u32, u32, Leaves, From);
+
+const ALONE: Visitors = (1, 1, Leaves::AtOnce, From::Everywhere);
+
+/// Small calls, as in SCMP's experiments.
+fn contact(name: impl Into<String>, rtt: u64, (clients, calls, leaves, from): Visitors) -> Cell {
+    let work = Work::Contact { clients, calls, leaves, from };
+    Cell { bytes: SMALL, ..cell(name, Wire::link(1_000.0, rtt, Loss::None), work) }
+}
+
+fn at_distances(visitors: Visitors) -> Vec<Cell> {
+    [0, 10, 100].map(|rtt| contact(format!("RTT {rtt} ms"), rtt, visitors)).into()
 }
 
 fn one_way_loss() -> Scenario {

@@ -38,6 +38,10 @@ pub(crate) fn run(scenarios: &[Scenario], options: &RunOptions) -> Result<bool> 
                     let entry = once(scenario, cell, peer, repeat, options);
                     println!("    {}", summary(&entry));
                     fine &= !peer.name.starts_with("exonet") || entry.fault().is_none();
+                    if let Some((kept, told)) = entry.promise() {
+                        println!("      {told}");
+                        fine &= kept;
+                    }
                     results.entries.push(entry);
                 }
             }

@@ -19,6 +19,8 @@ pub(crate) enum Exit {
     Unknown,
     /// At least one message was certainly not delivered.
     Undelivered,
+    /// The call was answered by a failure.
+    Failed,
     /// Stopped by the user.
     Interrupted,
 }
@@ -30,6 +32,7 @@ impl From<Exit> for ExitCode {
             Exit::Error => 1,
             Exit::Unknown => 3,
             Exit::Undelivered => 4,
+            Exit::Failed => 5,
             Exit::Interrupted => INTERRUPTED,
         })
     }

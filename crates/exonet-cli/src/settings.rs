@@ -30,6 +30,11 @@ impl Settings {
         })
     }
 
+    /// What went wrong, for people, on standard error.
+    pub(crate) fn error(&self, text: impl AsRef<str>) {
+        eprintln!("{} {}", console::style("exon:").red().for_stderr(), text.as_ref());
+    }
+
     /// A remark for people, on standard error.
     pub(crate) fn note(&self, text: impl AsRef<str>) {
         if !self.quiet {

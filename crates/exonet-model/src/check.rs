@@ -17,17 +17,20 @@ impl World {
             for to in (0..self.nodes.len()).filter(|to| *to != at) {
                 self.check_pair(config, at, to)?;
                 self.check_stamps(at, to)?;
+                self.check_calls(config, at, to)?;
                 if config.grants == Grants::Any {
                     self.check_unmet(at, to)?;
                 }
             }
         }
+        self.check_replies(config)?;
         for (letter, at, to) in config.letters() {
             let peer = &self.nodes[at].peers[to];
             let held = || peer.sender.iter().flat_map(Sender::tokens).any(|(.., held)| *held == letter);
             let early = || peer.sender.iter().flat_map(Sender::early).any(|(_, held)| *held == letter);
             let open = self.ledger.fate(letter) == Fate::Open;
-            let kept = !open || peer.queue.contains(&letter) || held() || early();
+            let waits = || self.calls(config, at, to).any(|(_, call)| call == letter);
+            let kept = !open || peer.queue.contains(&letter) || held() || early() || waits();
             ensure(kept, Kind::Vanished, || format!("m{letter} is with nobody, and nothing was told"))?;
         }
         Ok(())

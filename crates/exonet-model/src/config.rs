@@ -29,6 +29,20 @@ pub enum Drop {
     Passed,
 }
 
+/// Numbers of a node at most.
+pub(crate) const MAX_NUMBERS: u64 = 60;
+
+/// Which messages are calls, and how they are answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Calls {
+    /// None.
+    None,
+    /// All are, and a reply is a frame.
+    Frames,
+    /// Those of the first node are, and a reply is a message: those of the second, so many for each call.
+    Messages,
+}
+
 /// How much of everything.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
@@ -83,6 +97,14 @@ pub struct Config {
     pub silent: bool,
     /// Whether bounds of senders outside this world are forgotten, and records of them evicted.
     pub outsiders: bool,
+    /// Which messages are calls.
+    pub calls: Calls,
+    /// Whether replies are kept for a while only.
+    pub expires: bool,
+    /// Replies that are kept for one peer.
+    pub kept: usize,
+    /// Bytes that all replies of a node may take. Here a reply takes 160.
+    pub room: u64,
 }
 
 impl Config {
@@ -91,6 +113,23 @@ impl Config {
         let pairs = (0..self.nodes).flat_map(|i| (0..self.nodes).map(move |j| (i, j)));
         let flows = pairs.flat_map(|(i, j)| (0..self.messages[i][j]).map(move |_| (i, j)));
         (0..).zip(flows).map(|(letter, (i, j))| (letter, i, j))
+    }
+
+    /// Whether the messages of a flow are calls.
+    pub(crate) fn calls(&self, from: usize, to: usize) -> bool {
+        self.calls == Calls::Frames || self.calls == Calls::Messages && from < to
+    }
+
+    /// Whether the messages of a flow are replies.
+    pub(crate) fn replies(&self, from: usize, to: usize) -> bool {
+        self.calls == Calls::Messages && from > to
+    }
+
+    /// The call that a message is the reply to.
+    pub(crate) fn answered_by(&self, reply: Letter) -> Option<Letter> {
+        let (calls, replies) = (self.messages[0][1], self.messages[1][0]);
+        let place = reply.checked_sub(calls).filter(|_| self.calls == Calls::Messages)?;
+        Some(place / (replies / calls))
     }
 
     /// The block of `D`, as a clock wants it.
@@ -121,11 +160,19 @@ const TWO: Config = Config {
     strays: false,
     silent: false,
     outsiders: false,
+    calls: Calls::None,
+    expires: false,
+    kept: 8,
+    room: 10_000,
 };
 
 /// One node sends early to another.
 const EARLY: Config =
     Config { name: "early", about: "the first messages leave early", limit: 3, stamps: 2, ..TWO };
+
+/// One node calls another.
+const CALLS: Config =
+    Config { name: "calls", about: "one node calls another", limit: 3, calls: Calls::Frames, ..TWO };
 
 /// The configuration of that name.
 pub fn find(name: &str, bound: Bound) -> Option<Config> {
@@ -380,6 +427,84 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             crashes: [1, 0, 0],
             abandons: pick(0, 1),
             ..EARLY
+        },
+        Config { limit: limit(3, 4), ..CALLS },
+        Config {
+            name: "calls-both",
+            about: "both nodes call each other",
+            messages: [[0, 1, 0], [1, 0, 0], [0; 3]],
+            limit: limit(2, 3),
+            ..CALLS
+        },
+        Config {
+            name: "calls-three",
+            about: "A and C call B, where there is room for one reply",
+            nodes: 3,
+            messages: [[0, 1, 0], [0; 3], [0, 1, 0]],
+            limit: limit(2, 3),
+            room: 160,
+            ..CALLS
+        },
+        Config {
+            name: "calls-expire",
+            about: "as calls; one reply is kept, and not for ever; calls are given up and cancelled",
+            limit: limit(3, 4),
+            kept: 1,
+            expires: true,
+            abandons: 1,
+            cancels: 1,
+            ..CALLS
+        },
+        Config {
+            name: "calls-evict",
+            about: "as calls, and records are evicted",
+            evictions: [0, pick(1, 2), 0],
+            ..CALLS
+        },
+        Config {
+            name: "calls-crash-server",
+            about: "as calls, and the server crashes",
+            messages: ab(pick(1, 2)),
+            // As with messages: not both a second call and a third number.
+            limit: limit(3, 2),
+            block: 1,
+            crashes: [0, 1, 0],
+            ..CALLS
+        },
+        Config {
+            name: "calls-crash-caller",
+            about: "as calls, and the caller crashes",
+            messages: ab(pick(1, 2)),
+            block: 1,
+            crashes: [1, 0, 0],
+            ..CALLS
+        },
+        Config {
+            name: "calls-early",
+            about: "as calls, and they leave early; a record may be evicted",
+            messages: ab(1),
+            stamps: 2,
+            evictions: [0, 1, 0],
+            ..CALLS
+        },
+        Config {
+            name: "replies",
+            about: "calls are answered with messages; either record may be evicted, replies are not kept for ever",
+            messages: [[0, 1, 0], [2, 0, 0], [0; 3]],
+            calls: Calls::Messages,
+            evictions: [1, pick(0, 1), 0],
+            expires: true,
+            ..CALLS
+        },
+        Config {
+            name: "replies-crash-caller",
+            about: "calls are answered with messages, and the caller crashes",
+            messages: [[0, 1, 0], [2, 0, 0], [0; 3]],
+            limit: limit(3, 4),
+            calls: Calls::Messages,
+            block: 1,
+            crashes: [1, 0, 0],
+            ..CALLS
         },
     ]
 }

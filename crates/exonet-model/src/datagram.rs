@@ -30,6 +30,8 @@ pub enum Datagram {
         letter: Letter,
         /// Which fragment.
         part: u8,
+        /// The call that the message is the reply to, if it is one.
+        answers: Option<u64>,
     },
     /// A message that is bound to slot `s`, and has no incarnation yet but the one that `ts` names.
     Early {
@@ -44,6 +46,21 @@ pub enum Datagram {
     State(Claimed),
     /// CHALLENGE of a stamp.
     Challenge(u64),
+    /// REPLY to the call `s`.
+    Reply {
+        /// The call.
+        s: u64,
+        /// What it says: the message that was the call, when it was answered.
+        of: Letter,
+    },
+    /// RACK.
+    Rack(u64),
+    /// PROBE of a call.
+    Probe(u64),
+    /// NOCALL.
+    NoCall(u64),
+    /// COMPUTING.
+    Computing(u64),
 }
 
 /// A STATE.
@@ -67,7 +84,7 @@ impl Datagram {
     }
 
     pub(crate) fn token(s: Slot, r: Incarnation, letter: Letter, part: u8) -> Self {
-        Self::Token { s: s.0, r: r.0, letter, part }
+        Self::Token { s: s.0, r: r.0, letter, part, answers: None }
     }
 
     pub(crate) fn early(s: Slot, ts: Stamp, letter: Letter) -> Self {
@@ -78,7 +95,7 @@ impl Datagram {
     pub(crate) fn body(&self) -> Option<(u64, Letter)> {
         match *self {
             Self::Token { s, letter, .. } | Self::Early { s, letter, .. } => Some((s, letter)),
-            Self::Ask { .. } | Self::State(_) | Self::Challenge(_) => None,
+            _ => None,
         }
     }
 }
@@ -88,9 +105,17 @@ impl fmt::Display for Datagram {
         match self {
             Self::Ask { s, n, l, ts: 0 } => write!(f, "ASK(s={s} n={n} l={l})"),
             Self::Ask { s, n, l, ts } => write!(f, "ASK(s={s} n={n} l={l} ts={ts})"),
-            Self::Token { s, r, letter, part: 0 } => write!(f, "TOKEN(s={s} r={r} m{letter})"),
-            Self::Token { s, r, letter, part } => write!(f, "TOKEN(s={s} r={r} m{letter}.{part})"),
+            Self::Token { s, r, letter, answers: Some(call), .. } => {
+                write!(f, "TOKEN(s={s} r={r} m{letter}, the reply to {call})")
+            }
+            Self::Token { s, r, letter, part: 0, .. } => write!(f, "TOKEN(s={s} r={r} m{letter})"),
+            Self::Token { s, r, letter, part, .. } => write!(f, "TOKEN(s={s} r={r} m{letter}.{part})"),
             Self::Early { s, ts, letter } => write!(f, "EARLY(s={s} ts={ts} m{letter})"),
+            Self::Reply { s, of } => write!(f, "REPLY(s={s} to m{of})"),
+            Self::Rack(s) => write!(f, "RACK(s={s})"),
+            Self::Probe(s) => write!(f, "PROBE(s={s})"),
+            Self::NoCall(s) => write!(f, "NOCALL(s={s})"),
+            Self::Computing(s) => write!(f, "COMPUTING(s={s})"),
             Self::Challenge(ts) => write!(f, "CHALLENGE(ts={ts})"),
             Self::State(Claimed(State { b, r, live, tb })) => {
                 write!(f, "STATE(b={} r={}", b.0, r.0)?;

@@ -10,6 +10,8 @@ pub type Letter = u8;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Outcome {
     Delivered,
+    /// A call has its reply.
+    Replied,
     Unknown,
     /// It never left as a token.
     Cancelled,
@@ -27,6 +29,12 @@ pub(crate) enum Fate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Entry {
     delivered: bool,
+    /// Of a call: it was answered.
+    answered: bool,
+    /// Of a call that was delivered: its server has crashed since, or forgotten the reply.
+    lost: bool,
+    /// Of a reply: the number of its call.
+    answers: Option<u64>,
     fate: Fate,
 }
 
@@ -38,7 +46,8 @@ pub(crate) struct Ledger {
 
 impl Ledger {
     pub(crate) fn new(config: &Config) -> Self {
-        let unsent = Entry { delivered: false, fate: Fate::Unsent };
+        let unsent =
+            Entry { delivered: false, answered: false, lost: false, answers: None, fate: Fate::Unsent };
         Self { entries: vec![unsent; config.letters().count()] }
     }
 
@@ -89,10 +98,44 @@ impl Ledger {
         entry.fate = Fate::Told(outcome);
         let true_word = match outcome {
             Outcome::Delivered => entry.delivered,
+            Outcome::Replied => entry.delivered && entry.answered,
             Outcome::Cancelled => !entry.delivered,
             Outcome::Unknown | Outcome::LetGo => true,
         };
         ensure(true_word, Kind::F, || format!("m{letter} is reported {outcome:?}, which is not so"))
+    }
+
+    // --- calls ---
+
+    /// The application has answered a call.
+    pub(crate) fn answer(&mut self, letter: Letter) {
+        self.entries[usize::from(letter)].answered = true;
+    }
+
+    /// The server of a call has crashed, or forgotten its reply.
+    pub(crate) fn lose(&mut self, letter: Letter) {
+        let entry = &mut self.entries[usize::from(letter)];
+        entry.lost |= entry.delivered && entry.fate == Fate::Open;
+    }
+
+    /// Whether the server of a call has forgotten that it ran.
+    pub(crate) fn is_lost(&self, letter: Letter) -> bool {
+        self.entries[usize::from(letter)].lost
+    }
+
+    /// The reply to the call `s`, which is `letter`, leaves as a message: as which.
+    pub(crate) fn reply(&mut self, config: &Config, letter: Letter, s: u64) -> Option<Letter> {
+        let of = |reply: &Letter| config.answered_by(*reply) == Some(letter);
+        let mut all = config.letters().map(|(reply, ..)| reply).filter(of);
+        let next = all.find(|reply| self.fate(*reply) == Fate::Unsent)?;
+        let entry = &mut self.entries[usize::from(next)];
+        (entry.fate, entry.answers) = (Fate::Open, Some(s));
+        Some(next)
+    }
+
+    /// The number of the call that a message is the reply to.
+    pub(crate) fn answers(&self, letter: Letter) -> Option<u64> {
+        self.entries[usize::from(letter)].answers
     }
 
     /// The node of the sender has forgotten what it told, or never wrote it down.

@@ -1,12 +1,12 @@
-//! An exhaustive, explicit-state search through the half-connection (PROTOCOL.md "Half-connection").
+//! An exhaustive, explicit-state search through the half-connection and calls (PROTOCOL.md "Half-connection", "Calls").
 //!
 //! The network of the model may deliver any datagram ever sent, any number of times, in any order, at any time, or
 //! never. Nodes crash, forget records under pressure, grant as much as they like, and journal, or do not. In every
 //! state that can be reached the invariants are checked, and from every one all has to come to rest once the network
 //! is fair and nothing fails any more.
 //!
-//! What is searched is the code itself: a copy of `exonet-proto/src/half`, made when this crate is built, in which
-//! the **mutants** of `mutants/half.txt` are planted as branches. With none active it is the code to the letter (a
+//! What is searched is the code itself: a copy of `exonet-proto/src/half`, and of what a node holds of calls, made when
+//! this crate is built, in which the **mutants** of `mutants/half.txt` and `mutants/calls.txt` are planted as branches. With none active it is the code to the letter (a
 //! test compares). With one active a rule is missing, and the search has to find a violation, or the list has to say
 //! why there is none: this is how we know that the search can find anything, and that no rule is idle.
 //!
@@ -21,8 +21,8 @@
 //! [`World`] is the nodes and what they promised; [`Space`] adds the network. [`explore()`] goes from state to state and
 //! finds the shortest way to a violation. [`search()`] first covers the space with one network for each state of the
 //! nodes: it proves, in seconds, what would take the other hours.
-//! A new kind of datagram (calls) is a variant of [`Datagram`], its steps in [`Step`], its state in
-//! `Node`, and its promises in the ledger and the invariants; searching stays as it is.
+//! A new kind of datagram is a variant of [`Datagram`], its steps in [`Step`], its state in `Node`, and its promises in
+//! the ledger and the invariants; searching stays as it is. `calls` is an example.
 //!
 //! Clocks play no part: a sender opens under any stamp there is, `latest` of a receiver rises at any time, and what is known
 //! of stamps is forgotten at any time.
@@ -32,6 +32,7 @@
 #![allow(clippy::indexing_slicing, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 mod bits;
+mod calls;
 mod check;
 mod config;
 mod cover;
@@ -54,6 +55,12 @@ mod world;
 #[allow(warnings, clippy::all, clippy::pedantic)] // where it comes from it is checked
 mod copy {
     include!(concat!(env!("OUT_DIR"), "/half.rs"));
+    include!(concat!(env!("OUT_DIR"), "/calls.rs"));
+
+    /// What names a message at its node: the model numbers them all.
+    mod event {
+        pub(crate) type MessageKey = crate::ledger::Letter;
+    }
 }
 use copy::half;
 
@@ -61,8 +68,11 @@ use copy::half;
 mod id {
     pub(crate) use exonet_proto::{Incarnation, MAX_NUMBER, Slot, Stamp};
 }
+mod time {
+    pub(crate) use exonet_proto::Mono;
+}
 
-pub use config::{Bound, Config, Drop, Grants, Memory, configs, find as find_config};
+pub use config::{Bound, Calls, Config, Drop, Grants, Memory, configs, find as find_config};
 pub use cover::search;
 pub use datagram::{Datagram, Packet};
 pub use explore::{Explored, Finding, Limits, Progress, explore};

@@ -3,7 +3,9 @@
 use std::collections::VecDeque;
 use std::fmt;
 
-use crate::config::{Config, Memory};
+use crate::config::{Config, MAX_NUMBERS, Memory};
+use crate::copy::calls::caller::Caller;
+use crate::copy::calls::server::{Replies, Server};
 use crate::datagram::name;
 use crate::half::{Bound, Clock, Receiver, Sender, Stamps};
 use crate::id::{Incarnation, Slot, Stamp};
@@ -24,6 +26,8 @@ pub(crate) struct Node {
     /// Every incarnation handed out is below.
     pub(crate) born: u64,
     pub(crate) peers: Vec<Peer>,
+    /// Of all replies, how old and how large they are.
+    pub(crate) replies: Replies,
     /// What else is durable, while it may still be needed.
     pub(crate) journal: Option<Journal>,
     /// Crashes and evictions that may still happen here.
@@ -48,6 +52,12 @@ pub(crate) struct Peer {
     pub(crate) dead: Incarnation,
     /// What the model knows of the receiver record: the furthest ASK since it was made, and the highest `l`.
     pub(crate) heard: (Slot, Slot),
+    /// Own calls that have left.
+    pub(crate) caller: Caller,
+    /// The peer's calls, and what they are answered with.
+    pub(crate) server: Server,
+    /// The peer's calls that the application has.
+    pub(crate) running: Vec<(Slot, Letter)>,
 }
 
 impl Node {
@@ -67,6 +77,7 @@ impl Node {
             tb: 0,
             born: 0,
             peers: vec![Peer::default(); config.nodes],
+            replies: Replies::default(),
             journal: journaled.then(|| Journal::new(config.nodes)),
             crashes,
             evictions: config.evictions[at],
@@ -125,6 +136,7 @@ impl fmt::Display for Node {
                     write!(f, " named {}", record.stamp().0)?;
                 }
             }
+            fmt_calls(f, to, peer)?;
             match peer.bound {
                 Bound::Unknown => {}
                 Bound::Known(ts) => write!(f, "; T[{}] {}", name(to), ts.0)?,
@@ -133,4 +145,19 @@ impl fmt::Display for Node {
         }
         Ok(())
     }
+}
+
+fn fmt_calls(f: &mut fmt::Formatter<'_>, to: usize, peer: &Peer) -> fmt::Result {
+    let all = (0..MAX_NUMBERS).map(Slot);
+    let pends: Vec<_> = all.clone().filter(|s| peer.caller.get(*s).is_some()).map(|s| s.0).collect();
+    if !pends.is_empty() {
+        write!(f, "; calls {} {pends:?}", name(to))?;
+    }
+    let mut server = peer.server.clone();
+    let running: Vec<_> = all.clone().filter(|s| server.is_computing(*s)).map(|s| s.0).collect();
+    let replies: Vec<_> = all.filter(|s| server.form(*s).is_some()).map(|s| s.0).collect();
+    if !server.is_empty() {
+        write!(f, "; serves {} {running:?}, replies {replies:?}", name(to))?;
+    }
+    Ok(())
 }

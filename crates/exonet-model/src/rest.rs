@@ -62,6 +62,10 @@ impl World {
                 if self.may_drop(config, at, to) && (passed || !lingers) {
                     self.drop_record(at, to);
                 }
+                self.push_calls(at, to, out);
+                for (s, _) in self.nodes[at].peers[to].running.clone() {
+                    self.answer(config, (at, to), s, out)?;
+                }
             }
         }
         Ok(())
@@ -71,6 +75,6 @@ impl World {
     fn is_quiet(&self, config: &Config) -> bool {
         let mut peers = self.nodes.iter().flat_map(|node| &node.peers);
         config.letters().all(|(letter, ..)| self.ledger.fate(letter) != Fate::Open)
-            && peers.all(|peer| peer.sender.is_none() && peer.record.is_none())
+            && peers.all(|peer| peer.sender.is_none() && peer.record.is_none() && peer.holds_no_call())
     }
 }

@@ -18,10 +18,13 @@
 pub const FILES: &[&str] =
     &["mod.rs", "clock.rs", "early.rs", "interval.rs", "receiver.rs", "sender.rs", "stamps.rs", "tokens.rs"];
 
+/// What a node holds of calls, relative to the core's `node`.
+pub const CALLS: &[&str] = &["calls/caller.rs", "calls/server.rs"];
+
 /// One replacement of one mutant.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// The file, of [`FILES`].
+    /// The file, of [`FILES`] or [`CALLS`].
     pub file: String,
     /// What is there.
     pub original: String,
@@ -127,12 +130,28 @@ pub fn plant(files: &[(&str, String)], mutants: &[Entry]) -> Result<String, Stri
         }
         whole = whole.replacen(&declared, &format!("\nmod {module} {{\n{text}}}\n"), 1);
     }
-    if let Some(orphan) = mutants.iter().flat_map(|m| &m.edits).find(|e| files.iter().all(|f| f.0 != e.file))
-    {
+    let unknown =
+        |edit: &&Edit| !files.iter().map(|(name, _)| name).chain(CALLS).any(|name| *name == edit.file);
+    if let Some(orphan) = mutants.iter().flat_map(|mutant| &mutant.edits).find(unknown) {
         return Err(format!("no file {}", orphan.file));
     }
     // Of the tests nothing is needed here; `any()` of nothing is false.
     Ok(format!("pub mod half {{\n{}}}\n", whole.replace("#[cfg(test)]", "#[cfg(any())]")))
+}
+
+/// The copy of [`CALLS`], as one file. What is private to a node is seen by the whole model, and nothing else is changed.
+pub fn plant_calls(files: &[(&str, String)], mutants: &[Entry]) -> Result<String, String> {
+    let mut whole = String::from("pub mod calls {\nuse core::time::Duration;\n");
+    for backoff in ["MAX_BACKOFF", "COMPUTING_BACKOFF"] {
+        whole.push_str(&format!("const {backoff}: Duration = Duration::from_secs(1);\n"));
+    }
+    for (path, source) in files {
+        let module = path.trim_start_matches("calls/").trim_end_matches(".rs");
+        let text = plant_file(path, source, mutants)?.replace("#[cfg(test)]", "#[cfg(any())]");
+        let text = text.replace("pub(in crate::node)", "pub(crate)").replace("pub(super)", "pub(crate)");
+        whole.push_str(&format!("pub mod {module} {{\n{text}}}\n"));
+    }
+    Ok(format!("{whole}}}\n"))
 }
 
 /// Where a text begins, that text, and what mutants have in its place.

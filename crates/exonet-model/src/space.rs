@@ -252,7 +252,8 @@ impl Space {
         let node = &world.nodes[at];
         let peer = &node.peers[to];
         let drops = world.may_drop(&self.config, at, to);
-        let next = world.ledger.next(&self.config, at, to);
+        let next = world.ledger.next(&self.config, at, to).filter(|_| !self.config.replies(at, to));
+        let replies = self.config.replies(at, to);
         let (at, to) = (at as u8, to as u8);
         if next.is_some() {
             steps.push(Step::Send { at, to });
@@ -277,10 +278,19 @@ impl Space {
             steps.push(Step::Close { at, to });
             if world.abandons > 0 {
                 let open = sender.tokens().map(|(s, ..)| s).chain(sender.early().map(|(s, _)| s));
+                let open = open.filter(|s| !replies && peer.caller.get(*s).is_none());
                 steps.extend(open.map(|s| Step::Abandon { at, to, s: s.0 as u8 }));
             }
         }
-        if world.cancels > 0 && !peer.queue.is_empty() {
+        if world.abandons > 0 {
+            let calls = world.calls(&self.config, at.into(), to.into());
+            steps.extend(calls.map(|(s, _)| Step::Abandon { at, to, s: s.0 as u8 }));
+        }
+        steps.extend(peer.running.iter().map(|(s, _)| Step::Answer { at, from: to, s: s.0 as u8 }));
+        if self.config.expires && !peer.server.is_empty() {
+            steps.push(Step::Expire { at, from: to });
+        }
+        if world.cancels > 0 && !peer.queue.is_empty() && !replies {
             steps.push(Step::Cancel { at, to });
         }
         if drops {
@@ -326,6 +336,10 @@ impl Space {
             Step::Outsider { at, evicted } => world.forget_outsider(at.into(), evicted),
             Step::Close { at, to } => world.close(at.into(), to.into(), out),
             Step::Abandon { at, to, s } => world.abandon(at.into(), to.into(), Slot(s.into()))?,
+            Step::Answer { at, from, s } => {
+                world.answer(config, (at.into(), from.into()), Slot(s.into()), out)?;
+            }
+            Step::Expire { at, from } => world.expire(at.into(), from.into())?,
             Step::Drop { at, from } => world.drop_record(at.into(), from.into()),
             Step::Evict { at, from } => world.evict(at.into(), from.into()),
             Step::Forget { at, from } => world.nodes[usize::from(at)].peers[usize::from(from)].parts.clear(),
@@ -412,7 +426,7 @@ impl Packets {
         match packet.datagram {
             Datagram::Token { .. } | Datagram::Early { .. } => self.tokens.insert(id),
             Datagram::Ask { .. } => self.asks.insert(id),
-            Datagram::State(_) | Datagram::Challenge(_) => {}
+            _ => {}
         }
         self.all.push(packet.clone());
         self.ids.insert(packet, id as u16);

@@ -66,6 +66,22 @@ pub enum Step {
         /// Its slot.
         s: u8,
     },
+    /// The application answers a call.
+    Answer {
+        /// Who.
+        at: u8,
+        /// Whose call.
+        from: u8,
+        /// Its number.
+        s: u8,
+    },
+    /// A reply has been kept for too long.
+    Expire {
+        /// Where.
+        at: u8,
+        /// For whom.
+        from: u8,
+    },
     /// A drained record is dropped.
     Drop {
         /// Where.
@@ -130,6 +146,8 @@ impl Step {
             | Self::Ask { at, .. }
             | Self::Close { at, .. }
             | Self::Abandon { at, .. }
+            | Self::Answer { at, .. }
+            | Self::Expire { at, .. }
             | Self::Drop { at, .. }
             | Self::Evict { at, .. }
             | Self::Forget { at, .. }
@@ -165,6 +183,8 @@ impl fmt::Display for Step {
             Self::Hear { packet, grant, .. } => write!(f, "datagram {packet} arrives, grant {grant}"),
             Self::Close { at, to } => write!(f, "{} closes to {}", name(at), name(to)),
             Self::Abandon { at, to, s } => write!(f, "{} gives up slot {s} at {}", name(at), name(to)),
+            Self::Answer { at, from, s } => write!(f, "{} answers call {s} of {}", name(at), name(from)),
+            Self::Expire { at, from } => write!(f, "{} forgets a reply to {}", name(at), name(from)),
             Self::Drop { at, from } => write!(f, "{} drops its record of {}", name(at), name(from)),
             Self::Evict { at, from } => write!(f, "{} evicts its record of {}", name(at), name(from)),
             Self::Forget { at, from } => write!(f, "{} forgets the fragments of {}", name(at), name(from)),

@@ -40,6 +40,10 @@ pub enum Kind {
     Told,
     /// What is known of stamps is not durable, or not `tb <= upper <= latest`.
     Stamps,
+    /// A reply that is not the one to its call.
+    Reply,
+    /// What is held of calls does not agree with itself, or is more than may be.
+    Calls,
     /// An assertion of the code.
     Assertion,
 }
@@ -64,6 +68,8 @@ impl fmt::Display for Kind {
             Self::Bound => "bound",
             Self::Told => "told",
             Self::Stamps => "stamps",
+            Self::Reply => "reply",
+            Self::Calls => "calls",
             Self::Assertion => "assertion",
         })
     }

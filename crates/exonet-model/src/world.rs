@@ -1,6 +1,7 @@
 //! The nodes, and what they do: the half-connection, called as its contract says.
 
 use crate::config::{Config, Drop, Memory};
+use crate::copy::calls::server::Replies;
 use crate::datagram::{Claimed, Datagram, Packet};
 use crate::half::{Answer, Ask, Bound, Clock, Receiver, Sender, Stamps, State, Verdict};
 use crate::id::{Incarnation, Slot, Stamp};
@@ -49,8 +50,12 @@ impl World {
         let before = self.ledger.clone();
         let letters: Vec<_> = (0..count).filter_map(|_| self.ledger.send(config, at, to)).collect();
         let Node { clock, peers, .. } = &mut self.nodes[at];
-        peers[to].sender = Sender::open_early(clock, ts, letters);
-        if peers[to].sender.is_none() {
+        let Peer { sender, caller, .. } = &mut peers[to];
+        *sender = Sender::open_early(clock, ts, letters);
+        for (s, letter) in sender.iter().flat_map(Sender::early).filter(|_| config.calls(at, to)) {
+            caller.bound(s, *letter);
+        }
+        if sender.is_none() {
             self.ledger = before;
         } else if !active(site::EARLY_NOT_DURABLE) {
             self.journal_sending(at, to);
@@ -79,11 +84,14 @@ impl World {
                 break;
             };
             bound = true;
+            if config.calls(at, to) && !active(site::PEND_AT_DELIVERY) {
+                peer.caller.bound(s, letter);
+            }
             let dead = peer.dead;
             ensure(r >= dead, Kind::Waste, || {
                 format!("m{letter} is bound under {} of {} dead", r.0, dead.0)
             })?;
-            post_token(config, (at, to), (s, r), letter, out);
+            post_token(config, (at, to), (s, r), (letter, self.ledger.answers(letter)), out);
         }
         if bound && !active(site::BIND_NOT_DURABLE) {
             self.journal_sending(at, to);
@@ -117,10 +125,13 @@ impl World {
     }
 
     pub(crate) fn abandon(&mut self, at: usize, to: usize, s: Slot) -> Checked {
-        let sender = &mut self.nodes[at].peers[to].sender;
-        let Some(letter) = sender.as_mut().and_then(|sender| sender.abandon(s)) else {
+        let Peer { sender, caller, .. } = &mut self.nodes[at].peers[to];
+        let call = caller.get(s);
+        let bound = sender.as_mut().and_then(|sender| sender.abandon(s));
+        let Some(letter) = bound.or(call) else {
             return Ok(());
         };
+        caller.ended(s);
         self.abandons = self.abandons.saturating_sub(1);
         if !active(site::ABANDON_NOT_DURABLE) {
             self.journal_sending(at, to);
@@ -159,7 +170,7 @@ impl World {
             ensure(r.is_some() || !claimed || verdict == Verdict::Delivered, Kind::Unknown, || {
                 format!("m{letter} is {verdict:?}, and this STATE says that {} was used", s.0)
             })?;
-            self.settle((at, from), (s, r, ts), letter, verdict)?;
+            self.settle(config, (at, from), (s, r, ts), letter, verdict)?;
         }
         if !active(site::OUTCOME_NOT_DURABLE) {
             self.journal_sending(at, from);
@@ -173,6 +184,7 @@ impl World {
 
     fn settle(
         &mut self,
+        config: &Config,
         (at, from): (usize, usize),
         (s, r, ts): (Slot, Option<Incarnation>, Stamp),
         letter: Letter,
@@ -187,18 +199,30 @@ impl World {
         ensure(outcome != Outcome::Unknown || forgotten, Kind::Unknown, || {
             format!("m{letter} at {} under {r:?} or {ts:?} is Unknown, and nobody forgot", s.0)
         })?;
-        self.ledger.tell(letter, outcome)
+        if config.calls(at, from) {
+            return self.call_settled((at, from), s, letter, outcome);
+        }
+        self.ledger.tell(letter, outcome)?;
+        if config.replies(at, from) {
+            self.reply_settled(config, (at, from), letter, outcome)
+        } else {
+            Ok(())
+        }
     }
 
     fn on_challenge(&mut self, (at, from): (usize, usize), ts: Stamp) -> Checked {
         let Some(sender) = &mut self.nodes[at].peers[from].sender else { return Ok(()) };
         let (before, mut refused) = (sender.stamp(), Vec::new());
-        sender.on_challenge(ts, |_, letter| refused.push(letter));
+        sender.on_challenge(ts, |s, letter| refused.push((s, letter)));
         ensure(refused.is_empty() || before == ts, Kind::Unknown, || format!("{before:?} is not {ts:?}"))?;
         if !active(site::OUTCOME_NOT_DURABLE) {
             self.journal_sending(at, from);
         }
-        refused.into_iter().try_for_each(|letter| self.ledger.tell(letter, Outcome::LetGo))
+        for (s, letter) in refused {
+            self.nodes[at].peers[from].caller.ended(s);
+            self.ledger.tell(letter, Outcome::LetGo)?;
+        }
+        Ok(())
     }
 
     // --- the receiver ---
@@ -295,7 +319,7 @@ impl World {
         config: &Config,
         (at, from): (usize, usize),
         (s, r): (Slot, Incarnation),
-        (letter, part): (Letter, u8),
+        (letter, part, answers): (Letter, u8, Option<u64>),
         out: &mut Out,
     ) -> Checked {
         let peer = &mut self.nodes[at].peers[from];
@@ -314,9 +338,17 @@ impl World {
         }
         if complete && peer.record.as_mut().is_some_and(|record| record.take(s, r)) {
             self.ledger.deliver(letter)?;
+            if config.calls(from, at) {
+                self.serve((at, from), s, letter);
+            }
+            if let (Some(call), Some(of)) = (answers, config.answered_by(letter)) {
+                self.replied((at, from), Slot(call), of)?;
+            }
             if !active(site::DELIVERY_NOT_DURABLE) {
                 self.journal_receiving(at, from);
             }
+        } else if active(site::COPY_DRAWS_NEWEST) {
+            self.answer_copy((at, from), s, out);
         }
         if !active(site::TOKEN_UNANSWERED) {
             self.push_state(config, at, from, out);
@@ -471,8 +503,9 @@ impl World {
                 let ask = Ask { s: Slot(*s), n: *n, l: Slot(*l), ts: Stamp(*ts) };
                 self.on_ask(config, pair, ask, grant, out)
             }
-            Datagram::Token { s, r, letter, part } => {
-                self.on_token(config, pair, (Slot(*s), Incarnation(*r)), (*letter, *part), out)
+            Datagram::Token { s, r, letter, part, answers } => {
+                let named = (Slot(*s), Incarnation(*r));
+                self.on_token(config, pair, named, (*letter, *part, *answers), out)
             }
             Datagram::Early { s, ts, letter } => {
                 self.on_early(config, pair, (Slot(*s), Stamp(*ts)), *letter, out);
@@ -481,6 +514,7 @@ impl World {
             Datagram::State(Claimed(state)) => self.on_state(config, pair, state, out),
             Datagram::Challenge(_) if active(site::CHALLENGE_UNHEARD) => Ok(()),
             Datagram::Challenge(ts) => self.on_challenge(pair, Stamp(*ts)),
+            call => self.hear_of_call(pair, call, out),
         }
     }
 
@@ -496,6 +530,7 @@ impl World {
                 if peer.record.is_some() {
                     self.push_state(config, at, to, out);
                 }
+                self.push_calls(at, to, out);
                 if config.cuts {
                     self.push_cuts(config, at, to, out);
                 }
@@ -510,7 +545,8 @@ impl World {
         };
         for (s, r, letter) in sender.tokens() {
             let newest = sender.incarnation().filter(|_| active(site::RESEND_UNDER_NEW_RECORD));
-            post_token(config, (at, to), (s, newest.unwrap_or(r)), *letter, out);
+            let body = (*letter, self.ledger.answers(*letter));
+            post_token(config, (at, to), (s, newest.unwrap_or(r)), body, out);
         }
         out.extend(sender.early().map(|(s, letter)| {
             let datagram = Datagram::early(s, sender.stamp(), *letter);
@@ -590,6 +626,7 @@ impl World {
         node.clock = Clock::boot(node.disk, Stamp(node.latest), config.block());
         node.b = node.disk;
         node.tb = node.latest;
+        node.replies = Replies::default();
         for peer in &mut node.peers {
             // Of what a stray was let in with, nothing is known any more.
             let stray = peer.stray.map(|(ts, _)| (ts, ts));
@@ -600,6 +637,7 @@ impl World {
                 self.ledger.tell(letter, Outcome::LetGo)?;
             }
         }
+        config.letters().filter(|(.., to)| *to == at).for_each(|(letter, ..)| self.ledger.lose(letter));
         Ok(())
     }
 
@@ -665,11 +703,11 @@ fn post_token(
     config: &Config,
     (at, to): (usize, usize),
     (s, r): (Slot, Incarnation),
-    letter: Letter,
+    (letter, answers): (Letter, Option<u64>),
     out: &mut Out,
 ) {
     out.extend((0..config.parts).map(|part| {
-        let datagram = Datagram::token(s, r, letter, part);
+        let datagram = Datagram::Token { s: s.0, r: r.0, letter, part, answers };
         Packet { from: at, to, datagram }
     }));
 }

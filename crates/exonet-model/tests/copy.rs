@@ -5,10 +5,16 @@
 use std::fs;
 use std::path::Path;
 
-use exonet_model::schemata::{self, FILES};
+use exonet_model::schemata::{self, CALLS, Entry, FILES};
 
-const LIST: &str = include_str!("../mutants/half.txt");
+const LISTS: [&str; 2] = [include_str!("../mutants/half.txt"), include_str!("../mutants/calls.txt")];
 const COPY: &str = include_str!(concat!(env!("OUT_DIR"), "/half.rs"));
+
+const CALLS_COPY: &str = include_str!(concat!(env!("OUT_DIR"), "/calls.rs"));
+
+fn mutants() -> Vec<Entry> {
+    LISTS.iter().flat_map(|list| schemata::parse(list).unwrap()).collect()
+}
 
 fn sources() -> Vec<(&'static str, String)> {
     let half = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exonet-proto/src/half");
@@ -43,12 +49,24 @@ fn unplant(mut text: String) -> String {
 
 #[test]
 fn without_its_mutants_the_copy_is_the_code() {
-    let mutants = schemata::parse(LIST).unwrap();
+    let mutants = mutants();
     assert_eq!(schemata::plant(&sources(), &mutants).unwrap(), COPY, "the copy is made of what is here");
     assert_eq!(unplant(COPY.to_string()), schemata::plant(&sources(), &[]).unwrap());
     for (name, source) in sources() {
         let planted = schemata::plant_file(name, &source, &mutants).unwrap();
         assert_eq!(unplant(planted), source, "{name}");
+    }
+}
+
+#[test]
+fn without_its_mutants_the_copy_of_the_calls_is_the_code() {
+    let (mutants, node) = (mutants(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../exonet-proto/src/node"));
+    let read = |name: &&'static str| (*name, fs::read_to_string(node.join(name)).unwrap());
+    let sources: Vec<_> = CALLS.iter().map(read).collect();
+    assert_eq!(schemata::plant_calls(&sources, &mutants).unwrap(), CALLS_COPY, "made of what is here");
+    for (name, source) in &sources {
+        let planted = schemata::plant_file(name, source, &mutants).unwrap();
+        assert_eq!(unplant(planted), *source, "{name}");
     }
 }
 

@@ -40,8 +40,13 @@ fn every_other_rule_is_needed_too() {
 fn what_is_equivalent_survives() {
     let swift = ["three", "cuts", "fragments", "journal-evict", "partial"];
     let early = ["early", "early-standby", "early-strangers", "early-journal"];
+    let calls = ["calls", "calls-early", "calls-crash-server", "calls-crash-caller"];
     for mutant in MUTANTS.iter().filter(|mutant| !mutant.equivalent.is_empty()) {
-        let where_it_would_be = if mutant.from.contains("Early") { &early[..] } else { &swift };
+        let where_it_would_be = match mutant.from {
+            from if from.contains("Early") => &early[..],
+            from if from.contains("Calls") => &calls,
+            _ => &swift,
+        };
         for config in where_it_would_be {
             let seen = run(mutant, config);
             assert!(seen.finding.is_none(), "{} in {config}: {:?}", mutant.name, seen.finding);

@@ -9,7 +9,7 @@ use std::{env, fs};
 use exonet_model::{Bound, Limits, Space, explore, find_config, find_mutant, trace, with_mutant};
 
 /// Mutants that teach something, and the smallest configuration that shows it.
-const TRACES: [(&str, &str); 8] = [
+const TRACES: [(&str, &str); 12] = [
     ("ask-ignores-tokens", "two"),
     ("any-incarnation", "two"),
     ("boot-without-amnesia", "crash-both"),
@@ -18,6 +18,10 @@ const TRACES: [(&str, &str); 8] = [
     ("any-stamp", "early"),
     ("named-dropped", "early"),
     ("silence-converts", "early-cuts"),
+    ("copy-draws-newest", "calls"),
+    ("rack-without-id", "calls"),
+    ("probe-before-delivery", "calls"),
+    ("entry-after-delivery", "calls"),
 ];
 
 fn text(mutant: &str, config: &str) -> String {

@@ -6,7 +6,7 @@ mod common;
 
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::node::{Config, Outcome};
-use exonet_sim::{ClockConfig, LinkConfig, World};
+use exonet_sim::{ClockConfig, LinkConfig, Serving, World};
 
 const DAY: i64 = 86_400;
 const YEAR: i64 = 365 * DAY;
@@ -91,6 +91,28 @@ fn everything_arrives_once_whenever_clocks_are_set() {
             world.set_wall(nodes[whose], steps[round % steps.len()]);
         }
         settled(&mut world, 60 * SECOND, name);
+        all_delivered(&world, name);
+    }
+}
+
+/// A first call leaves under a stamp, as a first message does; its id is drawn from no clock of the wall.
+#[test]
+fn calls_run_once_and_are_answered_whatever_clocks_show() {
+    for (seed, (name, start, steps)) in (0..).zip(CLOCKS) {
+        let mut world = World::new(seed, bad_link(0.1));
+        let serving = Config { serves: true, early: true, ..open() };
+        let nodes = [world.add(serving.clone(), true), world.add(serving, true)];
+        for node in nodes {
+            world.serve(node, Serving { within: 2_000 * MS, size: 300, ..Serving::default() });
+        }
+        world.set_wall(nodes[0], start);
+        for (round, pause) in [1, 100, 1, 1_000, 40, 5_000].into_iter().enumerate() {
+            world.call(nodes[0], nodes[1], 100).unwrap();
+            world.call(nodes[1], nodes[0], 100).unwrap();
+            settled(&mut world, 60 * SECOND, &format!("{name}, round {round}"));
+            world.run_for(SECOND * pause);
+            world.set_wall(nodes[round % 2], steps[round % steps.len()]);
+        }
         all_delivered(&world, name);
     }
 }

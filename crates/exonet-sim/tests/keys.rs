@@ -27,7 +27,9 @@ fn keys_are_renewed_under_traffic() {
         settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
         let stats = world.node(a).unwrap().stats();
-        assert!(stats.handshakes > 10, "seed {seed}: {}", stats.handshakes);
+        // Each opening or answer that is lost costs 250 ms or more of the six seconds.
+        let least = if loss < 0.1 { 10 } else { 5 };
+        assert!(stats.handshakes > least, "seed {seed}: {}", stats.handshakes);
         world.run_for(30 * SECOND);
         let mut quiet = 0;
         for node in [a, b] {

@@ -4,7 +4,7 @@ mod common;
 
 use std::collections::BTreeSet;
 
-use common::{builder, bytes, node, pair, within};
+use common::{builder, bytes, cautious, node, pair, within};
 use exonet::{BodyError, CancelError, Message, Outcome, Priority, SendError, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -371,7 +371,7 @@ async fn a_host_name_is_as_good_as_an_address() {
 
 #[tokio::test]
 async fn a_batch_is_cancelled_or_given_up_as_far_as_it_has_not_left() {
-    let (alice, bob) = pair().await;
+    let (alice, bob) = (cautious().await, node().await);
     within(async {
         let to = bob.peer_addr();
         bob.close(std::time::Duration::ZERO).await;

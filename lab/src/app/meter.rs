@@ -8,12 +8,15 @@ use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 
 /// Shared by the application, the peer and the line to who started the process.
 #[derive(Debug)]
 pub(crate) struct Meter {
     began: Instant,
     stop: AtomicBool,
+    start: Notify,
+    stopped: Notify,
     /// Messages that the application has handed over.
     sent: AtomicU64,
     /// Different messages that the application has got.
@@ -63,6 +66,8 @@ impl Meter {
         Self {
             began: Instant::now(),
             stop: AtomicBool::new(false),
+            start: Notify::new(),
+            stopped: Notify::new(),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
             duplicates: AtomicU64::new(0),
@@ -74,6 +79,22 @@ impl Meter {
     /// From now on applications begin nothing new.
     pub(crate) fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.stopped.notify_one();
+    }
+
+    /// Lets what waits begin.
+    pub(crate) fn start(&self) {
+        self.start.notify_one();
+    }
+
+    /// Waits for [`Self::start`]; for one task only.
+    pub(crate) async fn started(&self) {
+        self.start.notified().await;
+    }
+
+    /// Waits for [`Self::stop`]; for one task only.
+    pub(crate) async fn stopped(&self) {
+        self.stopped.notified().await;
     }
 
     pub(crate) fn is_stopped(&self) -> bool {

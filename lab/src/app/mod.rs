@@ -4,6 +4,7 @@
 //! ([`App::take`]). Every message has a number of its own and a check, so what is lost, doubled or damaged is seen.
 
 mod calls;
+mod contact;
 mod crowd;
 mod ledger;
 mod meter;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub(crate) use contact::{Answers, Asker, CLIENTS_APART};
 pub(crate) use crowd::{Crowd, NUMBERS_APART};
 pub(crate) use meter::{Mark, Meter, Quantiles};
 pub(crate) use stamp::Stamp;
@@ -38,6 +40,26 @@ pub(crate) enum Work {
     Calls { actors: u32 },
     /// So many clients with connections of their own, each of which sends so many messages a second.
     Crowd { clients: u32, per_second: u32 },
+    /// So many clients that the server has never met, each of which makes so many calls, one after the other.
+    Contact { clients: u32, calls: u32, leaves: Leaves, from: From },
+}
+
+/// When a client that has been answered leaves.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Leaves {
+    AtOnce,
+    /// It stays until the link is quiet, so that what leaving costs is seen apart.
+    WhenTold,
+}
+
+/// Where clients are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum From {
+    /// Each in a network of its own.
+    Everywhere,
+    OneAddress,
 }
 
 /// Who opens the connection, and who waits for it.
@@ -53,7 +75,9 @@ pub(crate) fn app(work: Work, role: Role, meter: &Arc<Meter>) -> Box<dyn App> {
     let meter = Arc::clone(meter);
     match (work, role) {
         (Work::OneWay, Role::Client) => Box::new(one_way::OneWay::new(meter, true)),
-        (Work::OneWay | Work::Crowd { .. }, _) => Box::new(one_way::OneWay::new(meter, false)),
+        (Work::OneWay | Work::Crowd { .. } | Work::Contact { .. }, _) => {
+            Box::new(one_way::OneWay::new(meter, false))
+        }
         (Work::BothWays, _) => Box::new(one_way::OneWay::new(meter, true)),
         (Work::Calls { actors }, Role::Client) => Box::new(calls::Caller::new(meter, actors)),
         (Work::Calls { .. }, Role::Server) => Box::new(calls::Answerer::new(meter)),

@@ -50,6 +50,11 @@ impl Link {
         Ok(Self { stats, end, thread: Some(thread) })
     }
 
+    /// Packets that both hosts have sent since that was last taken.
+    pub(crate) fn packets(&self) -> u64 {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).iter().map(|lane| lane.packets).sum()
+    }
+
     /// The counts of both directions since they were last taken.
     pub(crate) fn take_stats(&self) -> [LaneStats; 2] {
         std::mem::take(&mut *self.stats.lock().unwrap_or_else(PoisonError::into_inner))

@@ -5,5 +5,5 @@ mod pair;
 mod tun;
 
 pub(crate) use namespace::Namespace;
-pub(crate) use pair::{Pair, SERVER_IP};
+pub(crate) use pair::{CLIENT_IP, ELSEWHERE, Pair, SERVER_IP};
 pub(crate) use tun::Tun;

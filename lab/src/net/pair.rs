@@ -12,6 +12,9 @@ pub(crate) const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
 /// The host that waits for them.
 pub(crate) const SERVER_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 2);
 
+/// All addresses of this network, a /9, are the client host's too: for clients in many places.
+pub(crate) const ELSEWHERE: Ipv4Addr = Ipv4Addr::new(10, 128, 0, 0);
+
 const INTERFACE: &str = "link0";
 
 /// Two hosts.
@@ -44,6 +47,8 @@ impl Pair {
             // Nothing may be lost between a host and the link: only the link's own queue drops.
             host.ip(&format!("link set {INTERFACE} mtu 1500 txqueuelen 20000 up"))?;
         }
+        client.ip(&format!("route add local {ELSEWHERE}/9 dev lo"))?;
+        server.ip(&format!("route add {ELSEWHERE}/9 dev {INTERFACE}"))?;
         let link = link.map(|(shapes, tuns)| Link::start(shapes, tuns, seed)).transpose()?;
         Ok(Self { client, server, link })
     }

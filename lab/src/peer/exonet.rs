@@ -6,6 +6,7 @@ use anyhow::{Context, Result, anyhow};
 use exonet::{Allow, Builder, Limits, Message, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
+use super::contact;
 use super::tasks::{Shared, runtime};
 use super::{Peer, Setup, everything, nothing_missing, one_connection};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
@@ -34,6 +35,9 @@ pub(super) const PEERS: &[Peer] = &[
 const BATCH: usize = 64;
 
 fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    if matches!(setup.work, Work::Contact { .. }) {
+        return contact::run::<contact::exonet::Exonet>(setup, meter);
+    }
     runtime()?.block_on(work(setup, meter))
 }
 
@@ -93,7 +97,7 @@ async fn receive(
 ) -> Result<()> {
     let mut from: Option<NodeId> = None;
     loop {
-        let received = node.recv_batch(batch).await?;
+        let received: Vec<_> = node.recv_batch(batch).await?.collect();
         if let (None, Some(first)) = (from, received.first()) {
             from = Some(first.from);
             heard.send_if_modified(|other| other.is_none() && other.replace(first.from.into()).is_none());

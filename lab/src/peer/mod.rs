@@ -2,6 +2,8 @@
 //! [`Peer::tuning`] says how. What a sender may queue is the same for all ([`Setup::buffer`]), as far as they let it be set.
 
 mod blocking;
+mod certificate;
+mod contact;
 mod enet;
 mod exonet;
 mod frames;
@@ -14,13 +16,14 @@ mod udp;
 mod udt;
 mod zmq;
 
-use std::net::SocketAddr;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::app::{Meter, Role, Work};
+use crate::app::{From, Meter, Role, Work};
+use crate::net::{CLIENT_IP, ELSEWHERE};
 
 /// A transport, in one of its configurations.
 pub(crate) struct Peer {
@@ -78,6 +81,16 @@ impl Setup {
         !matches!((self.work, self.role), (Work::OneWay, Role::Client) | (Work::BothWays, _))
     }
 
+    /// Where the n-th client of many is.
+    fn client_address(&self, n: u32) -> Ipv4Addr {
+        match self.work {
+            Work::Contact { from: From::Everywhere, .. } => {
+                Ipv4Addr::from_bits(ELSEWHERE.to_bits() | (n << 8) | 1)
+            }
+            _ => CLIENT_IP,
+        }
+    }
+
     /// The server's address, where that is all that it said.
     fn server_address(&self) -> Result<SocketAddr> {
         self.server.parse().with_context(|| format!("{:?} is no address", self.server))
@@ -90,6 +103,7 @@ pub(crate) fn all() -> impl Iterator<Item = &'static Peer> {
         exonet::PEERS,
         tcp::PEERS,
         quic::PEERS,
+        contact::PEERS,
         sctp::PEERS,
         enet::PEERS,
         kcp::PEERS,
@@ -150,5 +164,5 @@ const fn everything(_: Work) -> bool {
 }
 
 const fn one_connection(work: Work) -> bool {
-    !matches!(work, Work::Crowd { .. })
+    !matches!(work, Work::Crowd { .. } | Work::Contact { .. })
 }

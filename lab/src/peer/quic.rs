@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
 use quinn::congestion::{BbrConfig, CubicConfig};
-use quinn::rustls::pki_types::{CertificateDer, PrivatePkcs8KeyDer};
 use quinn::{ClientConfig, Connection, Endpoint, RecvStream, ServerConfig, TransportConfig, VarInt};
 
+use super::contact::{self, Quic};
 use super::frames::Incoming;
 use super::tasks::{Shared, runtime};
-use super::{Peer, Setup, everything, nothing_missing, one_connection};
+use super::{Peer, Setup, certificate, everything, nothing_missing, one_connection};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
 
 pub(super) const PEERS: &[Peer] = &[
@@ -52,12 +52,14 @@ pub(super) const PEERS: &[Peer] = &[
     },
 ];
 
-const NAME: &str = "lab.invalid";
 const WINDOW: u32 = 16 << 20;
 /// Messages taken from the application at a time, on one stream.
 const BATCH: usize = 64;
 
 fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    if matches!(setup.work, Work::Contact { .. }) {
+        return contact::run::<Quic>(setup, meter);
+    }
     runtime()?.block_on(async {
         if let Work::Crowd { clients, per_second } = setup.work {
             let crowd = Crowd::new(Arc::clone(meter), setup.bytes, per_second);
@@ -131,29 +133,22 @@ async fn receive_on_one(connection: &Connection, shared: &Shared) -> Result<()> 
 }
 
 fn server(setup: &Setup) -> Result<Endpoint> {
-    let own = rcgen::generate_simple_self_signed([NAME.to_owned()])?;
-    let key = PrivatePkcs8KeyDer::from(own.signing_key.serialize_der());
-    let certificate = own.cert.der().clone();
-    let mut config = ServerConfig::with_single_cert(vec![certificate.clone()], key.into())?;
+    let own = certificate::own()?;
+    let mut config = ServerConfig::with_single_cert(vec![own.certificate], own.key)?;
     config.transport_config(transport(setup)?);
     let endpoint = Endpoint::server(config, setup.listen)?;
-    let hex: String = certificate.iter().map(|byte| format!("{byte:02x}")).collect();
-    setup.hello(&format!("{} {hex}", endpoint.local_addr()?));
+    setup.hello(&format!("{} {}", endpoint.local_addr()?, own.hex));
     Ok(endpoint)
 }
 
 /// A connection to the server, whose certificate is the only one that is believed.
 async fn connect(setup: &Setup) -> Result<(Endpoint, Connection)> {
-    let (address, hex) = setup.server.split_once(' ').context("the server said no certificate")?;
-    let bytes =
-        (0..hex.len() / 2).map(|at| u8::from_str_radix(hex.get(2 * at..2 * at + 2).unwrap_or(""), 16));
-    let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from(bytes.collect::<Result<Vec<u8>, _>>()?))?;
-    let mut config = ClientConfig::with_root_certificates(Arc::new(roots))?;
+    let (address, certificate) = certificate::told(&setup.server)?;
+    let mut config = ClientConfig::with_root_certificates(certificate::roots(certificate)?)?;
     config.transport_config(transport(setup)?);
     let mut endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
     endpoint.set_default_client_config(config);
-    let connection = endpoint.connect(address.parse()?, NAME)?.await?;
+    let connection = endpoint.connect(address.parse()?, certificate::NAME)?.await?;
     Ok((endpoint, connection))
 }
 

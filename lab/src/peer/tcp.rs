@@ -9,9 +9,10 @@ use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
 
+use super::contact;
 use super::frames::{Incoming, Outgoing};
 use super::{Peer, Setup, one_connection};
-use crate::app::{Meter, app};
+use crate::app::{Meter, Work, app};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -19,7 +20,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "TCP (CUBIC)",
         tuning: "TCP_NODELAY, writes and reads of up to 64 KiB, buffers tuned by the kernel up to 16 MiB; not encrypted",
         reliable: true,
-        does: one_connection,
+        does: |work| one_connection(work) || matches!(work, Work::Contact { .. }),
         missing: || lacks("cubic"),
         run: |setup, meter| run(setup, meter, "cubic"),
     },
@@ -45,6 +46,9 @@ pub(super) fn lacks(congestion: &str) -> Option<String> {
 }
 
 fn run(setup: &Setup, meter: &Arc<Meter>, congestion: &str) -> Result<()> {
+    if matches!(setup.work, Work::Contact { .. }) {
+        return contact::run::<contact::stream::Tcp>(setup, meter);
+    }
     let mut stream = connect(setup)?;
     stream.set_nodelay(true)?;
     SockRef::from(&stream).set_tcp_congestion(congestion.as_bytes())?;

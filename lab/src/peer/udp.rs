@@ -9,6 +9,7 @@ use anyhow::{Context, Result};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 
+use super::contact;
 use super::tasks::{Shared, runtime};
 use super::{Peer, Setup, nothing_missing};
 use crate::app::{Meter, Work, app};
@@ -28,7 +29,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "UDP through tokio",
         tuning: "a message per datagram, one a call; nothing is repeated",
         reliable: false,
-        does: |work| matches!(work, Work::Calls { .. } | Work::OneWay),
+        does: |work| matches!(work, Work::Calls { .. } | Work::OneWay | Work::Contact { .. }),
         missing: nothing_missing,
         run: echo,
     },
@@ -104,6 +105,9 @@ fn segments(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
 }
 
 fn echo(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    if matches!(setup.work, Work::Contact { .. }) {
+        return contact::run::<contact::udp::Udp>(setup, meter);
+    }
     let socket = bind(setup)?;
     let shared = Shared::new(setup, meter);
     runtime()?.block_on(async {

@@ -1,7 +1,9 @@
-//! `docs/speed.md`: tables and figures of all results, where Exonet loses, and how to make them again.
+//! `docs/speed.md` and `docs/first-contact.md`: tables and figures of all results, where Exonet loses, and how to make
+//! them again.
 
 mod bars;
 mod chart;
+mod contact;
 mod figures;
 mod style;
 mod svg;
@@ -13,12 +15,14 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use self::table::Medians;
+use crate::app::Work;
 use crate::peer;
 use crate::results::Results;
 use crate::scenario::{self, Scenario};
 use crate::stats::figure;
 
-/// Writes `speed.md` and `speed/*.svg` into `docs`, and the figures as PNG beside the results.
+/// Writes the pages and their figures as SVG into `docs`, and the figures as PNG beside the results. What has no results
+/// stays as it is.
 pub(crate) fn write(results: &Path, docs: &Path, note: Option<&str>) -> Result<()> {
     let scenarios = scenario::all();
     let mut found = Vec::new();
@@ -28,20 +32,40 @@ pub(crate) fn write(results: &Path, docs: &Path, note: Option<&str>) -> Result<(
         }
     }
     anyhow::ensure!(!found.is_empty(), "there are no results in {}: `lab all` first", results.display());
-    let medians: Vec<Medians<'_>> =
-        found.iter().map(|(scenario, results)| Medians::new(scenario, results)).collect();
-    let (svgs, pngs) = (docs.join("speed"), results.join("figures"));
+    let medians = found.iter().map(|(scenario, results)| Medians::new(scenario, results));
+    let (contact, speed): (Vec<Medians<'_>>, Vec<_>) =
+        medians.partition(|medians| medians.scenario.is_contact());
+    if !speed.is_empty() {
+        let drawn = figures::all(&speed);
+        put("speed", &drawn, results, docs, |names| page(&speed, names, note))?;
+    }
+    if !contact.is_empty() {
+        let drawn = contact::figures(&contact);
+        put("first-contact", &drawn, results, docs, |names| {
+            contact::page(&contact, names, note, &machine())
+        })?;
+    }
+    Ok(())
+}
+
+/// Writes a page, and its figures into the directory of its name.
+fn put(
+    page: &str,
+    figures: &[figures::Figure],
+    results: &Path,
+    docs: &Path,
+    text: impl FnOnce(&[&str]) -> String,
+) -> Result<()> {
+    let (svgs, pngs) = (docs.join(page), results.join("figures"));
     for directory in [&svgs, &pngs] {
         std::fs::create_dir_all(directory).with_context(|| format!("cannot make {}", directory.display()))?;
     }
-    let figures = figures::all(&medians);
-    for (name, drawing) in &figures {
+    for (name, drawing) in figures {
         drawing.write(name, &svgs, &pngs)?;
     }
     let names: Vec<&str> = figures.iter().map(|(name, _)| *name).collect();
-    let path = docs.join("speed.md");
-    std::fs::write(&path, page(&medians, &names, note))
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    let path = docs.join(format!("{page}.md"));
+    std::fs::write(&path, text(&names)).with_context(|| format!("cannot write {}", path.display()))?;
     println!("{}, {} figures; as PNG in {}", path.display(), names.len(), pngs.display());
     Ok(())
 }
@@ -62,7 +86,7 @@ fn page(all: &[Medians<'_>], figures: &[&str], note: Option<&str>) -> String {
         page.push_str(&section(medians, figures));
     }
     page.push_str("## How each is set up\n\n| | |\n|---|---|\n");
-    for peer in peer::all() {
+    for peer in peer::all().filter(|peer| peer.does(Work::OneWay) || peer.does(Work::Calls { actors: 1 })) {
         let missing = peer.missing().map(|why| format!(" **Not measured: {why}.**")).unwrap_or_default();
         let _ = writeln!(page, "| {} | {}{missing} |", peer.label, peer.tuning);
     }

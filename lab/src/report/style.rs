@@ -26,6 +26,7 @@ pub(super) fn of(peer: &str) -> Style {
         "quinn" => ("#009e73", Marker::Diamond),
         "sctp" => ("#cc79a7", Marker::Triangle),
         "enet" => ("#e69f00", Marker::Square),
+        "grpc" => ("#cc79a7", Marker::Circle),
         "kcp" => ("#56b4e9", Marker::Triangle),
         "udt" => ("#8c8c8c", Marker::Diamond),
         "zmq" => ("#000000", Marker::Circle),
@@ -33,7 +34,7 @@ pub(super) fn of(peer: &str) -> Style {
     };
     let dash = match peer {
         peer if peer.contains("cubic") => "5 3",
-        peer if peer.ends_with("-1") || peer.ends_with("single") => "2 2",
+        peer if peer.ends_with("-1") || peer.ends_with("single") || peer.ends_with("0rtt") => "2 2",
         _ => "none",
     };
     Style { colour, dash, width: if peer == "exonet" { 4.0 } else { 1.6 }, marker }

@@ -55,6 +55,12 @@ impl<'a> Medians<'a> {
         faulty.filter_map(tell).collect()
     }
 
+    /// What each run said of Exonet's promise of first contact.
+    pub(super) fn promises(&self) -> Vec<(&str, String)> {
+        let runs = self.runs.values().flatten();
+        runs.filter_map(|entry| Some((entry.cell.as_str(), entry.promise()?.1))).collect()
+    }
+
     /// The most runs of one kind, and how long each was.
     pub(super) fn effort(&self) -> Option<(usize, u64)> {
         let runs = self.runs.values().map(Vec::len).max()?;
@@ -102,7 +108,7 @@ impl<'a> Medians<'a> {
             Work::BothWays => {
                 let _ = write!(text, " and {}", of(|r| r.rate_back));
             }
-            Work::OneWay | Work::Crowd { .. } => (),
+            Work::OneWay | Work::Crowd { .. } | Work::Contact { .. } => (),
         }
         if let Some(rival) = self.spread(cell, peer, 1, |record| record.rate) {
             let _ = write!(text, " : {}", figure(rival.median));

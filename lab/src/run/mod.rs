@@ -1,5 +1,6 @@
 //! One run: hosts, a link, peers, and what they did.
 
+mod contact;
 mod process;
 mod record;
 
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+pub(crate) use self::contact::{Contact, Traffic};
 use self::process::Process;
 pub(crate) use self::record::{Lane, Record};
 use crate::app::{Mark, Role, Work};
@@ -51,6 +53,9 @@ type Marks = Vec<[Mark; 2]>;
 impl Plan {
     /// Does it; a record for each flow.
     pub(crate) fn run(&self) -> Result<Vec<Record>> {
+        if let Work::Contact { clients, calls, .. } = self.work {
+            return self.contact(u64::from(clients) * u64::from(calls));
+        }
         let pair = Pair::new(self.link.clone(), self.seed)?;
         let mut flows = self.flows.iter().zip(PORT..).map(|(peer, port)| self.start(&pair, peer, port));
         let mut flows = flows.by_ref().collect::<Result<Vec<Flow>>>()?;
@@ -123,7 +128,7 @@ impl Plan {
         match self.work {
             Work::OneWay | Work::Crowd { .. } => there,
             Work::BothWays => there + server.sent.saturating_sub(client.received),
-            Work::Calls { .. } => client.sent.saturating_sub(client.received),
+            Work::Calls { .. } | Work::Contact { .. } => client.sent.saturating_sub(client.received),
         }
     }
 }

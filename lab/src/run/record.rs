@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Plan;
+use super::{Contact, Plan};
 use crate::app::{Mark, Quantiles, Work};
 use crate::link::LaneStats;
 use crate::peer::Peer;
@@ -27,6 +27,9 @@ pub(crate) struct Record {
     /// Forward and back.
     pub(crate) lanes: Option<[Lane; 2]>,
     /// Packets that a host lost before the link saw them: the run measures the machine then.
+    /// Of runs of that kind.
+    #[serde(default)]
+    pub(crate) contact: Option<Contact>,
     pub(crate) dropped_at_interfaces: u64,
     pub(crate) duplicates: u64,
     pub(crate) damaged: u64,
@@ -98,7 +101,7 @@ impl Record {
         let (rate, rate_back) = match plan.work {
             Work::OneWay | Work::Crowd { .. } => (per_second(server0, server1), 0.0),
             Work::BothWays => (per_second(server0, server1), per_second(client0, client1)),
-            Work::Calls { .. } => (per_second(client0, client1), 0.0),
+            Work::Calls { .. } | Work::Contact { .. } => (per_second(client0, client1), 0.0),
         };
         let span = (client1.time - client0.time).max(1e-9);
         let cpu = (client1.cpu - client0.cpu) + (server1.cpu - server0.cpu);
@@ -130,6 +133,7 @@ impl Record {
             server_rss: server2.peak_rss,
             wire_per_payload: wire.filter(|_| payload > 0.0).map(|wire| wire / payload),
             lanes,
+            contact: None,
             dropped_at_interfaces,
             duplicates,
             damaged,

@@ -22,13 +22,16 @@ EXAMPLES
       exon bench server --bind 0.0.0.0:3967
       exon bench client ID@HOST:3967 --mode rpc --size 64 --actors 8 --seconds 5
 
+  Calls:
+      exon bench calls
+
 Two nodes in this process over loopback sockets, encrypted as always. For the memory, one node
 meets many fresh ones of another process, with datagrams over a pipe and a clock that is moved
 by hand, so that idle times pass at once; what these peers need themselves is not counted. The bare
 loop seals, sends, receives and opens datagrams of the same size, and does nothing else; the echo
 is of plain datagrams, through the same runtime.";
 
-/// Measure this machine: messages a second, round trips, memory per peer
+/// Measure this machine: messages a second, round trips, memory per peer; calls
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -46,6 +49,39 @@ pub(crate) struct BenchArgs {
     pub(crate) peers: u32,
 }
 
+const CALLS_AFTER_HELP: &str = "\
+EXAMPLES
+  One, ten and a hundred that call without pause:
+      exon bench calls
+
+  Every call from a node that was never heard of:
+      exon bench calls --first-contact
+
+  For a script:
+      exon bench calls --actors 4 --seconds 10 --size 1KiB --json -q
+
+Two nodes in this process over loopback sockets; the server echoes. With --first-contact every call
+has a fresh key and a fresh socket, and its latency counts from the call to the reply, handshake
+included; the rate and the time of the processor count the making and closing of the node too.";
+
+/// Measure calls: how many a second, and how long each takes
+#[derive(Args, Debug)]
+#[command(after_help = CALLS_AFTER_HELP)]
+pub(crate) struct CallsArgs {
+    /// How many call at once; may be given several times [default: 1, 10 and 100]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    pub(crate) actors: Vec<u32>,
+    /// Bytes of each body and of each reply
+    #[arg(long, value_name = "BYTES", default_value = "64")]
+    pub(crate) size: Size,
+    /// How long to measure each
+    #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
+    pub(crate) seconds: Duration,
+    /// Every call from a new identity
+    #[arg(long)]
+    pub(crate) first_contact: bool,
+}
+
 /// The process of the many peers.
 #[derive(Args, Debug)]
 pub(crate) struct CrowdArgs {
@@ -54,9 +90,10 @@ pub(crate) struct CrowdArgs {
     pub(crate) size: usize,
 }
 
-/// The two ends of a measurement between processes.
+/// What else can be measured: calls, and messages between processes.
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
+    Calls(CallsArgs),
     /// Takes and echoes what clients send, until it is interrupted
     #[command(after_help = SERVER_HELP)]
     Server(ServerArgs),

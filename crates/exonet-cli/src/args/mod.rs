@@ -1,12 +1,14 @@
 //! The command line: what may be written, not what it does.
 
 mod bench;
+mod call;
 mod cp;
 mod demo;
 mod id;
 mod listen;
 mod ping;
 mod send;
+mod serve;
 mod sim;
 
 use std::path::PathBuf;
@@ -14,13 +16,15 @@ use std::path::PathBuf;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::{ArgAction, Args, Parser, Subcommand};
 
-pub(crate) use bench::{BenchArgs, BenchCommand, ClientArgs, CrowdArgs, Mode, ServerArgs};
+pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
+pub(crate) use call::CallArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use listen::ListenArgs;
 pub(crate) use ping::PingArgs;
 pub(crate) use send::SendArgs;
+pub(crate) use serve::ServeArgs;
 pub(crate) use sim::{Profiles, SimArgs};
 
 const STYLES: Styles = Styles::styled()
@@ -38,12 +42,17 @@ EXAMPLES
       exon listen
       exon send ID@HOST:PORT 'hello'
 
+  A program that answers calls, each once, and one of them:
+      exon serve --method sort --exec sort
+      exon call ID@HOST:PORT sort - < names
+
 EXIT CODES
-    0  done; every message was delivered
+    0  done; every message was delivered, the call has its reply
     1  an error, told on standard error
     2  wrong usage
-    3  of some message it is unknown whether it was delivered: once, or not at all
-    4  some message was certainly not delivered: expired, cancelled or refused
+    3  of a message or call it is unknown whether it was delivered: once, or not at all
+    4  some message or call was certainly not delivered: expired, cancelled or refused
+    5  the call was answered by a failure
   130  interrupted
 
 A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and
@@ -86,6 +95,8 @@ pub(crate) enum Command {
     Listen(ListenArgs),
     Send(SendArgs),
     Cp(CpArgs),
+    Call(CallArgs),
+    Serve(ServeArgs),
     Ping(PingArgs),
     Demo(DemoArgs),
     Bench(BenchArgs),

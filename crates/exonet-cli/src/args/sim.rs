@@ -28,8 +28,8 @@ fail. A seed decides everything. A ledger holds every message against its outcom
 fault every message must settle, and in the end everybody must have forgotten everybody.
 
 The last line of --json has: seeds, violations, messages, calls, crashes, partitions,
-virtual_hours, seconds, coverage; type and end (done or interrupted) stand before them. Exit code 1 if
-there was a violation.";
+virtual_hours, seconds, coverage; type and end (done or interrupted) stand before them. Exit code 1
+if there was a violation.";
 
 /// Run generated worlds in which everything goes wrong, and look for a broken promise
 #[derive(Args, Debug)]

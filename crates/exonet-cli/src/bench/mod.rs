@@ -1,6 +1,7 @@
 //! `exon bench`: what this machine does with it.
 
 mod bare;
+mod calls;
 mod client;
 mod crowd;
 mod frame;
@@ -48,6 +49,7 @@ struct Figures {
 pub(crate) async fn run(settings: &Settings, args: &BenchArgs) -> Result<Exit, Failure> {
     match &args.command {
         None => {}
+        Some(BenchCommand::Calls(args)) => return calls::run(settings, args).await,
         Some(BenchCommand::Server(args)) => return server::serve(settings, args).await,
         Some(BenchCommand::Client(args)) => return client::send(settings, args).await,
     }

@@ -24,7 +24,7 @@ struct Ready {
 
 pub(super) async fn serve(settings: &Settings, args: &ServerArgs) -> Result<Exit, Failure> {
     let stop = stop(None)?;
-    let node = node::at(settings, Some(&args.bind), &[]).await?;
+    let node = node::at(settings, Some(&args.bind), &[], |_| ()).await?;
     let peer = node.peer_addr().to_string();
     settings.output.text(&peer)?;
     settings.output.line(&Ready { r#type: "ready", peer })?;

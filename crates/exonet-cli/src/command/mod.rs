@@ -1,12 +1,15 @@
 //! What each command does.
 
+mod announce;
 mod bench;
+mod call;
 mod cp;
 mod demo;
 mod id;
 mod listen;
 mod ping;
 mod send;
+mod serve;
 mod show;
 mod sim;
 pub(crate) mod stop;
@@ -16,7 +19,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 
-/// The identity that listens when none is named.
+/// The identity that listens and serves when none is named.
 const DEFAULT_IDENTITY: &str = "default";
 
 /// Runs the command of the command line.
@@ -30,6 +33,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Listen(args) => listen::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Send(args) => send::run(&Settings::new(common, None)?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
+        Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
+        Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,
         Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
         Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,

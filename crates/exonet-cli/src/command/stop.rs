@@ -23,7 +23,7 @@ pub(crate) enum Stop {
 ///
 /// The second request ends the process at once: whatever hangs, hangs no longer.
 pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Stop>, Failure> {
-    let mut requests = requests().map_err(|e| Failure::new("cannot watch for signals").because(&e))?;
+    let mut requests = requests(2)?;
     Ok(async move {
         let over = async {
             match timeout {
@@ -39,15 +39,15 @@ pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Sto
     })
 }
 
-/// How many requests there have been.
-fn requests() -> io::Result<watch::Receiver<u32>> {
-    let mut signals = Signals::new()?;
+/// How many requests there have been; the one with the number `last` ends the process at once.
+pub(crate) fn requests(last: u32) -> Result<watch::Receiver<u32>, Failure> {
+    let mut signals = Signals::new().map_err(|e| Failure::new("cannot watch for signals").because(&e))?;
     let (count, requests) = watch::channel(0);
-    // A task of its own: it hears the second one even while the command is stuck in a write.
+    // A task of its own: it hears the last one even while the command is stuck in a write.
     tokio::spawn(async move {
         loop {
             signals.next().await;
-            if *count.borrow() > 0 {
+            if *count.borrow() + 1 >= last {
                 std::process::exit(INTERRUPTED.into());
             }
             count.send_modify(|count| *count += 1);

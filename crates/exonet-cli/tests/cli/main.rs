@@ -7,9 +7,15 @@
     reason = "a test that cannot go on has failed"
 )]
 
+#[cfg(unix)]
+mod calls;
+#[cfg(unix)]
+mod crashes;
 mod demo;
 mod files;
 mod messages;
+#[cfg(unix)]
+mod relay;
 mod sim;
 mod support;
 mod usage;

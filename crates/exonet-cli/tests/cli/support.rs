@@ -61,8 +61,20 @@ impl World {
 
     /// A listener on a free port, and what it can be reached by.
     pub(crate) fn listen(&self, args: &[&str]) -> Listener {
-        let args = [&["listen", "--json", "--bind", "127.0.0.1:0"], args].concat();
-        let mut running = Running::start(self.command(&args));
+        self.listener(&[&["listen", "--json", "--bind", "127.0.0.1:0"], args].concat())
+    }
+
+    /// A server on a free port.
+    pub(crate) fn serve(&self, args: &[&str]) -> Listener {
+        self.serve_at("127.0.0.1:0", args)
+    }
+
+    pub(crate) fn serve_at(&self, bind: &str, args: &[&str]) -> Listener {
+        self.listener(&[&["serve", "--json", "--bind", bind], args].concat())
+    }
+
+    fn listener(&self, args: &[&str]) -> Listener {
+        let mut running = Running::start(self.command(args));
         let first = running.line().expect("a listener says where it is");
         assert_eq!(first["type"], "listening", "{first}");
         let peer = first["peer"].as_str().unwrap().to_owned();
@@ -123,6 +135,16 @@ impl Running {
         Some(serde_json::from_str(&line).unwrap_or_else(|e| panic!("{e}: {line:?}")))
     }
 
+    /// The next line of standard output that is of this type.
+    pub(crate) fn line_of(&mut self, name: &str) -> Value {
+        loop {
+            let line = self.line().unwrap_or_else(|| panic!("no {name}"));
+            if line["type"] == name {
+                return line;
+            }
+        }
+    }
+
     #[cfg(unix)]
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child.0);
@@ -132,6 +154,11 @@ impl Running {
     /// As the power button does.
     pub(crate) fn kill(&mut self) {
         self.child.0.kill().unwrap();
+    }
+
+    /// Waits until it is gone, and what it held with it.
+    pub(crate) fn wait(&mut self) {
+        self.child.0.wait().unwrap();
     }
 
     /// Waits for the end and takes the rest of what is said.
@@ -155,9 +182,13 @@ impl Running {
 }
 
 fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
+    lines_when_open(|| pipe)
+}
+
+fn lines_when_open<R: Read>(open: impl FnOnce() -> R + Send + 'static) -> mpsc::Receiver<String> {
     let (tell, lines) = mpsc::channel();
     std::thread::spawn(move || {
-        let mut pipe = BufReader::new(pipe);
+        let mut pipe = BufReader::new(open());
         let mut line = Vec::new();
         while pipe.read_until(b'\n', &mut line).is_ok_and(|read| read > 0) {
             let _ = tell.send(String::from_utf8_lossy(&line).into_owned());
@@ -165,6 +196,52 @@ fn lines_of(pipe: impl Read + Send + 'static) -> mpsc::Receiver<String> {
         }
     });
     lines
+}
+
+/// What a process says into a named pipe, for as long as it or anything that it started lives.
+pub(crate) struct Voice(mpsc::Receiver<String>);
+
+impl World {
+    /// A named pipe.
+    pub(crate) fn pipe(&self, name: &str) -> PathBuf {
+        let path = self.path(name);
+        assert!(Command::new("mkfifo").arg(&path).status().unwrap().success());
+        path
+    }
+
+    /// The next one that opens the pipe of this name for writing.
+    pub(crate) fn voice(&self, name: &str) -> Voice {
+        let path = self.path(name);
+        Voice(lines_when_open(move || std::fs::File::open(path).unwrap()))
+    }
+
+    /// A pipe of this name at which processes wait that read a line of it.
+    pub(crate) fn gate(&self, name: &str) -> Gate {
+        // Held open both ways: to open it, and to write to it, waits for nobody.
+        let pipe = std::fs::OpenOptions::new().read(true).write(true).open(self.pipe(name));
+        Gate(pipe.unwrap())
+    }
+}
+
+/// Where processes wait.
+pub(crate) struct Gate(std::fs::File);
+
+impl Gate {
+    /// Lets one go on: the one that waits, or the next that comes.
+    pub(crate) fn open(&mut self) {
+        self.0.write_all(b"\n").unwrap();
+    }
+}
+
+impl Voice {
+    /// The next line; None once nobody is left who could say something.
+    pub(crate) fn line(&self) -> Option<String> {
+        match self.0.recv_timeout(HANG) {
+            Ok(line) => Some(line.trim().to_owned()),
+            Err(mpsc::RecvTimeoutError::Disconnected) => None,
+            Err(mpsc::RecvTimeoutError::Timeout) => panic!("somebody is left, and says nothing"),
+        }
+    }
 }
 
 impl Ended {

@@ -32,6 +32,22 @@ fn errors_name_the_thing() {
         (&["cp", arg(&directory), &peer], 1, "directory"),
         (&["cp", &peer], 2, "FILE"),
         (&["ping", &peer, "-n", "0"], 2, "0"),
+        (&["call", "nobody", "method"], 2, "nobody"),
+        (&["call", &peer], 2, "METHOD"),
+        (&["call", &id, "method"], 1, "ID@HOST:PORT"),
+        (&["call", &peer, &long_tag], 1, "255"),
+        (&["call", &peer, "method", "--deadline", "soon"], 2, "soon"),
+        (&["call", &peer, "method", "--as", "typo"], 1, "exon id typo --new"),
+        (&["serve"], 2, "--exec"),
+        (&["serve", "--exec", "cat"], 2, "--method"),
+        (&["serve", "--echo", "--exec", "cat"], 2, "--echo"),
+        (&["serve", "--method", "x", "--exec", arg(&missing)], 1, "missing"),
+        (&["serve", "--method", "x", "--exec", "no-such-command-anywhere"], 1, "no-such-command-anywhere"),
+        (&["serve", "--echo", "--bind", "127.0.0.1:0", "--method", &long_tag], 1, "255"),
+        (&["serve", "--echo", "--bind", "127.0.0.1:0", "--method", "x", "--method", "x"], 1, "already"),
+        (&["serve", "--echo", "--bind", &taken], 1, &taken),
+        (&["serve", "--echo", "--concurrency", "0"], 2, "0"),
+        (&["bench", "calls", "--actors", "0"], 2, "0"),
         (&["id", "nothere"], 1, "exon id nothere --new"),
         (&["id", "../up", "--new"], 1, "../up"),
         (&["id", "x", "--new", "--state", arg(&below_file)], 1, "below"),
@@ -73,7 +89,7 @@ fn help_has_examples_and_exit_codes() {
     let world = World::new();
     let help = world.run(&["--help"]).expect(0).stdout;
     assert!(help.contains("EXAMPLES") && help.contains("EXIT CODES"), "{help}");
-    for command in ["id", "listen", "send", "cp", "ping", "demo", "bench", "sim"] {
+    for command in ["id", "listen", "send", "cp", "call", "serve", "ping", "demo", "bench", "sim"] {
         assert!(help.contains(&format!("\n  {command}")), "{command}: {help}");
         let own = world.run(&[command, "--help"]).expect(0).stdout;
         assert!(own.contains("EXAMPLES"), "{own}");

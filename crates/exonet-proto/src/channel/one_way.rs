@@ -86,7 +86,7 @@ mod tests {
     fn the_queue_of_the_way_back_is_no_delay_of_the_way_there() {
         for ahead in [0, 5_000_000, ARRIVAL_SPAN - 3, u64::MAX / 2] {
             let mut it = OneWay::default();
-            assert_eq!(sample(&mut it, 0 * MS, 5 * MS, 5 * MS, ahead), 10 * MS);
+            assert_eq!(sample(&mut it, Duration::ZERO, 5 * MS, 5 * MS, ahead), 10 * MS);
             assert_eq!(sample(&mut it, 20 * MS, 5 * MS, 25 * MS, ahead), 10 * MS);
             assert_eq!(sample(&mut it, 60 * MS, 9 * MS, 25 * MS, ahead), 14 * MS);
             assert_eq!(sample(&mut it, 90 * MS, 5 * MS, 5 * MS, ahead), 10 * MS);
@@ -105,7 +105,7 @@ mod tests {
     #[test]
     fn what_was_least_long_ago_is_forgotten() {
         let mut it = OneWay::default();
-        sample(&mut it, 0 * MS, 5 * MS, 5 * MS, 0);
+        sample(&mut it, Duration::ZERO, 5 * MS, 5 * MS, 0);
         // The way back is longer for good.
         assert_eq!(sample(&mut it, 4_000 * MS, 5 * MS, 8 * MS, 0), 10 * MS);
         assert_eq!(sample(&mut it, 6_000 * MS, 5 * MS, 8 * MS, 0), 10 * MS);

@@ -6,7 +6,7 @@ use core::time::Duration;
 use crate::Mono;
 
 /// Halves of a probe timeout between timeouts, from the first on.
-const BACK_OFF: [u32; 9] = [2, 3, 4, 6, 8, 12, 16, 24, 32];
+const BACK_OFF: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// However long the round trip, probes come at least this often; but never before one probe timeout.
 const MAX_INTERVAL: Duration = Duration::from_secs(30);

@@ -27,7 +27,7 @@ pub use sending::Allowance;
 const PERSISTENT: u32 = 5;
 
 /// Probes of the first timeouts in a row; later ones have as many as the last of these.
-const PROBES: [u32; 4] = [1, 2, 2, 3];
+const PROBES: [u32; 6] = [1, 2, 2, 3, 3, 2];
 
 /// Probe timeouts for which a lost packet is remembered.
 const LOST_MEMORY: u32 = 2;

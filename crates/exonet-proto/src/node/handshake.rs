@@ -11,7 +11,7 @@ use super::Node;
 use super::asking::Waiting;
 use super::budget::Payer;
 use super::config::Policy;
-use super::epoch::{Epoch, Held, Pending, Prefix};
+use super::epoch::{Carried, Epoch, Held, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::link::{Link, MAX_PENDING};
 use super::opening::Opening;
@@ -712,7 +712,7 @@ fn copy_lone(now: Now, link: &mut Link, outbound: &mut Outbound, store: &mut Sto
         let Some(epoch) = link.current.as_ref().filter(|epoch| epoch.index == index) else { continue };
         let Some((bytes, items)) = epoch.sent.still_out(number) else { continue };
         if link.recovery.has_room(bytes) {
-            outbound.send_again(store, items);
+            outbound.send_again(store, items.filter(|item| *item != Carried::Ask));
             link.copies.push_back(number);
         }
     }

@@ -145,6 +145,8 @@ struct Made {
     eliciting: bool,
     /// It carries something for the halves or the application.
     serves: bool,
+    /// It carries messages, or pieces of them.
+    letters: bool,
     /// There is more than fitted.
     more: bool,
 }
@@ -305,7 +307,9 @@ impl Assembler<'_> {
                     fill.ping(Carried::Ping { cookie });
                 }
                 made.more = fill.replies(&mut inbound.server, pto);
+                let before = fill.epoch.sent.carried();
                 made.more |= fill.messages(outbound, self.store, full.unwrap_or(cap) - OVERHEAD);
+                made.letters = fill.epoch.sent.carried() > before;
             }
             let lonely =
                 purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
@@ -334,7 +338,7 @@ impl Assembler<'_> {
                 self.stats.hedged += 1;
                 self.stats.hedged_bytes += bytes as u64;
             }
-            None if made.serves && !made.more && !outbound.has_something() => {
+            None if made.letters && !made.more && !outbound.has_something() => {
                 if let Some(wait) = link.recovery.hedge(self.now, again) {
                     link.hedges.push_back((self.now + wait, epoch.index, epoch.sent.next_number()));
                 }

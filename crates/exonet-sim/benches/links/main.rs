@@ -7,14 +7,10 @@
 use core::time::Duration;
 
 use exonet_proto::node::{Config, CongestionChoice, Policy};
-use exonet_sim::course::{Course, Direction, SIZE, Way};
+use exonet_sim::course::{Course, Direction, PACKET, SIZE, Way};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
-/// A datagram with one message, with the headers of IP and UDP.
-const PACKET: f64 = SIZE as f64 + PACKET_OVERHEAD;
-/// IP and UDP 28, packet 25, MESSAGES about 12.
-const PACKET_OVERHEAD: f64 = 65.0;
 
 struct Bench {
     part: String,
@@ -71,7 +67,7 @@ impl Bench {
             return;
         }
         let (rate, rtt) = (there.rate as f64, there.delay * 2);
-        let kept = (1.0 - there.loss) * there.bursts.map_or(1.0, |it| it.leave / (it.leave + it.enter));
+        let kept = there.kept();
         let mut course = Course::new(1, there, back);
         let pair = course.bulk(&self.config, Direction::There, Duration::ZERO);
         course.run_for((rtt * 20).max(3 * SECOND));
@@ -81,7 +77,7 @@ impl Bench {
         course.run_for(span);
         let received = course.take_received(pair) as f64;
         let traffic = course.take_traffic(Direction::There);
-        let used = received * PACKET / (rate * kept * span.as_secs_f64());
+        let used = received * PACKET as f64 / (rate * kept * span.as_secs_f64());
         println!(
             "{name:38} use {:5.1} %  queue {:6.2} ms ({:4.2} RTT)  drops {:5.2} %  at start {:4}  wire x kept {:5.3}",
             used * 100.0,
@@ -138,7 +134,7 @@ impl Bench {
         println!(
             "{name:38} share {:5.1} %  together {:5.1} %  queue {:4.2} RTT  drops {:5.2} %",
             a / (a + b) * 100.0,
-            (a + b) * PACKET / (rate * span.as_secs_f64()) * 100.0,
+            (a + b) * PACKET as f64 / (rate * span.as_secs_f64()) * 100.0,
             traffic.median_wait().as_secs_f64() / rtt.as_secs_f64(),
             traffic.drop_rate() * 100.0,
         );

@@ -39,6 +39,11 @@ impl Way {
         Self { loss, ..self }
     }
 
+    /// The share that is not lost at random.
+    pub fn kept(&self) -> f64 {
+        (1.0 - self.loss) * self.bursts.map_or(1.0, |it| it.leave / (it.leave + it.enter))
+    }
+
     /// The same, losing this share in runs of `length` on average.
     #[must_use]
     pub fn bursting(self, loss: f64, length: f64) -> Self {

@@ -11,6 +11,9 @@ use exonet_proto::{Mono, NodeId, Now};
 /// Bytes of every message.
 pub const SIZE: usize = 1_024;
 
+/// A datagram with one message and nothing else, with the headers of IPv4 and UDP.
+pub const PACKET: usize = SIZE + 61;
+
 /// Messages that a sender without end keeps open: more than any link of a course holds.
 const BACKLOG: u64 = 12_288;
 

@@ -15,7 +15,7 @@ use crate::Dice;
 use bottleneck::Bottleneck;
 pub use bottleneck::{Traffic, Way};
 use end::{End, Work};
-pub use end::{Latencies, SIZE};
+pub use end::{Latencies, PACKET, SIZE};
 
 /// Where virtual time begins.
 const START: Mono = Mono(1_000_000_000_000);

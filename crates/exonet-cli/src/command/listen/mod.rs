@@ -1,27 +1,22 @@
 //! `exon listen`: takes messages and files.
 
-mod address;
 mod taking;
 mod totals;
 
-use std::net::SocketAddr;
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exonet::{Node, PeerAddr};
-use serde::Serialize;
 use tokio::task::{JoinError, JoinSet};
 
-use self::address::reachable;
 use self::taking::{Listener, Taken};
 use self::totals::Totals;
+use super::announce::{announce, be_somebody};
 use super::stop::{Stop, stop};
 use crate::args::ListenArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::identity::Identity;
 use crate::node;
 use crate::settings::Settings;
 use crate::store::Store;
@@ -35,14 +30,14 @@ const GOODBYE: Duration = Duration::from_secs(2);
 pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, Failure> {
     let open = |directory: &Path| Store::open(directory, args.max_store, args.overwrite);
     let store = args.out.as_deref().map(open).transpose()?;
-    if settings.identity.ensure()?
-        && let Identity::Stored { name, path } = &settings.identity
-    {
-        settings.note(format!("made identity {name} in {}", path.display()));
-    }
-    let node = node::at(settings, args.bind.as_deref(), &args.allow).await?;
+    be_somebody(settings)?;
+    let node = node::at(settings, args.bind.as_deref(), &args.allow, |_| ()).await?;
     let stop = stop(None)?;
-    announce(settings, &node, args)?;
+    let stores = match &args.out {
+        Some(directory) => format!("stores up to {} in {}", args.max_store, directory.display()),
+        None => "shows messages and stores nothing; --out DIR stores, and takes files".to_owned(),
+    };
+    announce(settings, &node, &args.allow, "send", stores)?;
     let listener = Arc::new(Listener { node: node.clone(), output: settings.output, raw: args.raw, store });
     let mut totals = Totals::default();
     let started = Instant::now();
@@ -51,44 +46,6 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let interrupted = interrupted?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
     Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
-}
-
-#[derive(Serialize)]
-struct Listening {
-    r#type: &'static str,
-    id: String,
-    peer: String,
-    anyone: bool,
-    identity: String,
-}
-
-/// Says where we are, and who may come.
-fn announce(settings: &Settings, node: &Node, args: &ListenArgs) -> Result<(), Failure> {
-    let addresses = reachable(node.local_addr());
-    let peer = PeerAddr::new(node.id(), addresses.iter().map(SocketAddr::to_string));
-    let peer = peer.unwrap_or_else(|_| node.peer_addr()).to_string();
-    settings.note("listening; peers reach this node as");
-    if !settings.quiet {
-        eprintln!("\n      {}\n", console::style(&peer).bold().for_stderr());
-    }
-    let who = match args.allow.as_slice() {
-        [] => "anyone who knows this may send; --allow ID restricts it".to_owned(),
-        [one] => format!("only {} may send", one.short()),
-        ids => format!("only {} nodes may send", ids.len()),
-    };
-    let stores = match &args.out {
-        Some(directory) => format!("stores up to {} in {}", args.max_store, directory.display()),
-        None => "shows messages and stores nothing; --out DIR stores, and takes files".to_owned(),
-    };
-    settings.note(who);
-    settings.note(stores);
-    settings.output.line(&Listening {
-        r#type: "listening",
-        id: node.id().to_string(),
-        peer,
-        anyone: args.allow.is_empty(),
-        identity: settings.identity.to_string(),
-    })
 }
 
 /// Takes what comes until told to stop (true) or until there was enough.

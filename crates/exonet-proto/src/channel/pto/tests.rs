@@ -13,13 +13,16 @@ fn it_grows_gently_up_to_a_limit() {
     pto.on_sent(ms(0));
     let mut waits = Vec::new();
     let mut now = ms(0);
-    for _ in 0..12 {
+    for _ in 0..15 {
         let next = pto.deadline(TAIL, PTO);
         waits.push(next.since(now).as_millis());
         now = next;
         pto.on_timeout(now);
     }
-    assert_eq!(waits, vec![60, 100, 150, 200, 300, 400, 600, 800, 1_200, 1_600, 1_600, 1_600]);
+    assert_eq!(
+        waits,
+        vec![60, 100, 150, 200, 300, 400, 600, 800, 1_200, 1_600, 2_400, 3_200, 4_800, 6_400, 6_400]
+    );
 }
 
 #[test]

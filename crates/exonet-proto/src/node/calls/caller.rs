@@ -12,7 +12,7 @@ use crate::time::Mono;
 pub(in crate::node) const MAX_RACKS: usize = 1_024;
 
 /// A call that is bound: its letter waits for the outcome.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Pend {
     key: MessageKey,
     /// When it is probed, once it is known to have been delivered.
@@ -21,7 +21,7 @@ struct Pend {
 }
 
 /// `pend` of one peer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::node) struct Caller {
     pends: BTreeMap<Slot, Pend>,
     due: BTreeSet<(Mono, Slot)>,
@@ -97,12 +97,21 @@ impl Caller {
         !self.probes.is_empty()
     }
 
-    /// A reply has come, for whatever call: the peer need not keep it.
-    pub(in crate::node) fn owe_rack(&mut self, s: Slot, by: Mono) {
+    /// A reply has come: whoever waits for it, the peer need not keep it, and is told `by` then. Gives the call that
+    /// waits.
+    pub(in crate::node) fn on_reply(&mut self, s: Slot, by: Mono) -> Option<MessageKey> {
         if self.racks.len() < MAX_RACKS {
             self.racks.insert(s);
             self.rack_at = Some(self.rack_at.map_or(by, |at| at.min(by)));
         }
+        self.get(s)
+    }
+
+    /// The server knows of no such call. Gives the call that ends of it: one that is known to have been delivered, for
+    /// before that nobody has asked.
+    pub(in crate::node) fn on_no_call(&self, s: Slot) -> Option<MessageKey> {
+        let pend = self.pends.get(&s).filter(|pend| pend.probe_at != Mono::NEVER);
+        pend.map(|pend| pend.key)
     }
 
     pub(in crate::node) fn next_rack(&mut self) -> Option<Slot> {

@@ -63,8 +63,7 @@ impl Node {
     pub(in crate::node) fn on_reply(&mut self, now: Now, index: u32, reply: &wire::Reply<'_>) {
         let by = now.mono + self.config.max_ack_delay;
         let Some(peer) = self.peers.get_mut(index) else { return };
-        peer.outbound.caller.owe_rack(reply.s, by);
-        if peer.outbound.caller.get(reply.s).is_some() {
+        if peer.outbound.caller.on_reply(reply.s, by).is_some() {
             let body = ReplyBody::Whole(self.arena.copy(reply.body));
             self.replied(now, index, reply.s, reply.status, body);
         }
@@ -122,9 +121,7 @@ impl Node {
     }
 
     pub(in crate::node) fn on_no_call(&mut self, now: Now, index: u32, s: Slot) {
-        let key = self.peers.get(index).and_then(|peer| peer.outbound.caller.get(s));
-        // Before the delivery is known, nobody has asked.
-        if let Some(key) = key.filter(|key| self.store.get(*key).is_some_and(|letter| letter.served)) {
+        if let Some(key) = self.peers.get(index).and_then(|peer| peer.outbound.caller.on_no_call(s)) {
             self.withdraw(now, key, Outcome::Unknown);
         }
     }

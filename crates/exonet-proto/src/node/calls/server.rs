@@ -19,7 +19,7 @@ pub(in crate::node) const MAX_ANSWERS: usize = 1_024;
 const ENTRY: u64 = 160;
 
 /// What a reply is kept in.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
     /// A frame, repeated until RACK.
     Frame { status: u32, body: Bytes },
@@ -28,7 +28,7 @@ pub(super) enum Form {
 }
 
 /// A call that has been delivered here.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Entry {
     /// The application has it, since then.
     Computing {
@@ -37,7 +37,7 @@ enum Entry {
     Replying(Replying),
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Replying {
     form: Form,
     /// Its place among the replies of the node, by age.
@@ -51,7 +51,7 @@ struct Replying {
 }
 
 /// The entries of one peer.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::node) struct Server {
     entries: BTreeMap<Slot, Entry>,
     computing: usize,
@@ -227,7 +227,7 @@ impl Server {
 }
 
 /// All replies of a node, by age, and what they take.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(in crate::node) struct Replies {
     /// Calls of all peers that are computed.
     pub(in crate::node) computing: usize,

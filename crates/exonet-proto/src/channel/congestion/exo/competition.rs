@@ -224,7 +224,7 @@ mod tests {
     }
 
     fn loss(now: f64) -> LossInfo {
-        let now = Mono((now * 1e9) as u64);
+        let now = Mono(0) + core::time::Duration::from_secs_f64(now);
         LossInfo { now, bytes: 1_200, sent_at: now, tag: 0, in_flight: 0 }
     }
 

@@ -1,1 +1,310 @@
-//! Exo's rules, fed with acknowledgements of a path that is described by numbers.
+//! Exo's rules, fed with one acknowledgement per round of a path that numbers describe. How it fares on links is tested
+//! by the simulator.
+
+#![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+
+use super::*;
+use crate::channel::Rtt;
+use crate::channel::congestion::TAGS;
+
+const MTU: u16 = 1_200;
+/// The path gives so much, and takes so long.
+const RATE: f64 = 1_000_000.0;
+const BASE: f64 = 0.1;
+const PIPE: f64 = RATE * BASE;
+
+struct Flow {
+    exo: Exo,
+    path: Rtt,
+    now: f64,
+    delivered: u64,
+}
+
+/// One round trip.
+#[derive(Clone, Copy)]
+struct Trip {
+    rate: f64,
+    /// Seconds in the queue.
+    queue: f64,
+    app_limited: bool,
+    in_flight: f64,
+    ce: u64,
+}
+
+const TRIP: Trip = Trip { rate: RATE, queue: 0.0, app_limited: false, in_flight: PIPE, ce: 0 };
+
+impl Flow {
+    fn new() -> Self {
+        Self { exo: Exo::new(MTU), path: Rtt::default(), now: 1.0, delivered: 0 }
+    }
+
+    /// In start-up no longer: the path is known.
+    fn known() -> Self {
+        let mut flow = Self::new();
+        for _ in 0..6 {
+            flow.trip(TRIP);
+        }
+        assert!(matches!(flow.exo.phase, Phase::Cruise { .. }), "{:?}", flow.exo.phase);
+        flow
+    }
+
+    fn trip(&mut self, trip: Trip) {
+        self.now += BASE;
+        let now = Mono((self.now * 1e9) as u64);
+        let forward = Duration::from_secs_f64(BASE + trip.queue);
+        self.path.on_sample(now, forward, Duration::ZERO);
+        let bytes = (trip.rate * BASE) as u64;
+        let prior = self.delivered;
+        self.delivered += bytes;
+        let interval = Duration::from_secs_f64(BASE);
+        let mut packets = [0; TAGS];
+        packets[usize::from(self.exo.tag_for_next_packet())] = (bytes / u64::from(MTU)) as u32;
+        self.exo.on_ack(AckInfo {
+            now,
+            bytes,
+            packets,
+            in_flight: trip.in_flight as u64,
+            sent_at: now,
+            app_limited: trip.app_limited,
+            path: &self.path,
+            rtt: Some(forward),
+            ack_delay: Duration::ZERO,
+            forward: Some(forward),
+            capacity: None,
+            rate: Some(Sample {
+                delivered: bytes,
+                interval,
+                send_interval: interval,
+                ack_interval: interval,
+                prior_delivered: prior,
+                app_limited: trip.app_limited,
+            }),
+            delivered: self.delivered,
+            ce: trip.ce,
+        });
+    }
+
+    fn trips(&mut self, count: u32, trip: Trip) {
+        (0..count).for_each(|_| self.trip(trip));
+    }
+
+    fn lose(&mut self, packets: u32, tag: Tag) {
+        for _ in 0..packets {
+            let now = Mono((self.now * 1e9) as u64);
+            let loss = LossInfo { now, bytes: 1_200, sent_at: now, tag: tag as u8, in_flight: 0 };
+            self.exo.on_loss(loss);
+        }
+    }
+
+    fn rate(&self) -> f64 {
+        self.exo.rate.get()
+    }
+}
+
+#[test]
+fn it_begins_with_the_initial_window_and_a_pace() {
+    let exo = Exo::new(MTU);
+    assert_eq!(exo.window(), initial_window(MTU));
+    assert!(exo.pacing_rate().unwrap() > 0);
+}
+
+#[test]
+fn start_up_doubles_until_the_rate_grows_no_more() {
+    let mut flow = Flow::new();
+    for doubling in 0..5 {
+        flow.trip(Trip { rate: 10_000.0 * f64::from(1 << doubling), ..TRIP });
+        assert!(matches!(flow.exo.phase, Phase::Startup(_)));
+        assert!(flow.exo.pace() > 2.7 * flow.rate());
+    }
+    flow.trips(2, Trip { rate: 170_000.0, ..TRIP });
+    assert!(matches!(flow.exo.phase, Phase::Startup(_)), "two rounds may be chance");
+    flow.trips(2, Trip { rate: 170_000.0, in_flight: PIPE, ..TRIP });
+    assert!(matches!(flow.exo.phase, Phase::Drain));
+    assert!(flow.exo.pace() < 0.5 * flow.rate());
+}
+
+#[test]
+fn start_up_ends_with_a_queue_even_if_the_application_limits_it() {
+    let mut flow = Flow::new();
+    flow.trip(TRIP);
+    flow.trip(Trip { rate: 4.0 * RATE, queue: 0.06, app_limited: true, in_flight: 5.0 * PIPE, ..TRIP });
+    assert!(matches!(flow.exo.phase, Phase::Drain));
+}
+
+#[test]
+fn losses_alone_take_nothing_away() {
+    let mut flow = Flow::known();
+    let (window, pace) = (flow.exo.window(), flow.exo.pacing_rate());
+    flow.lose(1_000, Tag::Cruise);
+    assert_eq!((flow.exo.window(), flow.exo.pacing_rate()), (window, pace));
+    flow.exo.on_persistent_congestion(Mono(9_000_000_000));
+    assert_eq!((flow.exo.window(), flow.exo.pacing_rate()), (window, pace));
+}
+
+#[test]
+fn an_application_that_sends_little_makes_the_path_no_slower() {
+    let mut flow = Flow::known();
+    flow.trips(100, Trip { rate: RATE / 10.0, app_limited: true, in_flight: 0.0, ..TRIP });
+    assert!(flow.rate() >= RATE);
+    flow.trip(Trip { rate: 2.0 * RATE, app_limited: true, in_flight: 0.0, ..TRIP });
+    assert!(flow.rate() >= 2.0 * RATE, "but it may show that it is faster");
+}
+
+#[test]
+fn the_window_bounds_what_is_under_way() {
+    let mut flow = Flow::known();
+    for i in 0..200_u32 {
+        flow.trip(Trip { queue: f64::from(i % 5) * 0.004, in_flight: 0.9 * PIPE, ..TRIP });
+        let beside = 2.0 * 1_200.0 + 54_000.0 + RATE * 0.3;
+        assert!(float(flow.exo.window()) <= 2.25 * flow.exo.pipe() + beside);
+        assert!(flow.exo.pace() <= 2.5 * flow.rate());
+    }
+}
+
+#[test]
+fn it_looks_upwards_only_with_a_short_queue_and_then_down() {
+    let mut flow = Flow::known();
+    let mut ups = 0;
+    for _ in 0..40 {
+        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+        let up = matches!(flow.exo.phase, Phase::Up { .. });
+        ups += u32::from(up);
+        if up {
+            assert_eq!(flow.exo.tag_for_next_packet(), Tag::Up as u8);
+        }
+    }
+    assert!((4..=20).contains(&ups), "{ups}");
+    let mut flow = Flow::known();
+    for _ in 0..40 {
+        flow.trip(Trip { queue: 0.025, ..TRIP });
+        assert!(!matches!(flow.exo.phase, Phase::Up { .. }));
+    }
+}
+
+#[test]
+fn growth_upwards_is_followed() {
+    let mut flow = Flow::known();
+    let mut rate = RATE;
+    for _ in 0..60 {
+        if matches!(flow.exo.phase, Phase::Up { .. }) {
+            rate = (rate * 1.3).min(20.0 * RATE);
+        }
+        flow.trip(Trip { rate, in_flight: 0.9 * flow.exo.pipe(), ..TRIP });
+    }
+    assert!(flow.rate() > 15.0 * RATE, "{}", flow.rate() / RATE);
+}
+
+#[test]
+fn a_queue_slows_the_cruise() {
+    let mut flow = Flow::known();
+    let free = flow.exo.pace();
+    flow.trips(2, Trip { queue: 0.028, ..TRIP });
+    assert!(flow.exo.pace() < 0.95 * free, "{} of {free}", flow.exo.pace());
+}
+
+#[test]
+fn a_path_that_has_become_slow_is_believed_at_once() {
+    let mut flow = Flow::known();
+    flow.trips(2, Trip { rate: RATE / 10.0, queue: 0.2, in_flight: 2.0 * PIPE, ..TRIP });
+    assert!(flow.rate() < 0.2 * RATE, "{}", flow.rate());
+}
+
+#[test]
+fn random_loss_is_made_up_for() {
+    let mut flow = Flow::known();
+    for _ in 0..100 {
+        let tag = flow.exo.tag_for_next_packet();
+        let tag = [Tag::Cruise, Tag::Up, Tag::Down][usize::from(tag)];
+        flow.lose(9, tag);
+        let in_flight = if tag == Tag::Up { 1.3 * PIPE } else { 0.8 * PIPE };
+        flow.trip(Trip { rate: 0.9 * RATE, in_flight, ..TRIP });
+    }
+    assert!((0.07..0.12).contains(&flow.exo.baseline.random()), "{}", flow.exo.baseline.random());
+    assert!(flow.rate() > 0.97 * RATE, "{}", flow.rate());
+}
+
+/// A queue that does not go away: half the rate for two rounds, after which it is as `after`.
+fn alarmed(after: f64) -> Flow {
+    let mut flow = Flow::known();
+    let mut trips = 0;
+    while !matches!(flow.exo.phase, Phase::Alarm(_)) {
+        flow.trip(Trip { queue: 0.05, ..TRIP });
+        trips += 1;
+        assert!(trips < 30);
+    }
+    assert!(flow.exo.pace() < 0.51 * flow.rate() && flow.exo.limit() < 1.3 * PIPE);
+    flow.trips(2, Trip { queue: after, ..TRIP });
+    flow
+}
+
+#[test]
+fn an_alarm_tells_an_own_queue_a_longer_way_and_a_rival_apart() {
+    let own = alarmed(0.01);
+    assert!(own.exo.competition.is_none() && (own.exo.delay.base() - BASE).abs() < 0.001);
+    let longer = alarmed(0.05);
+    assert!(longer.exo.competition.is_none());
+    assert!((longer.exo.delay.base() - BASE - 0.05).abs() < 0.001, "{}", longer.exo.delay.base());
+    let rival = alarmed(0.04);
+    assert!(rival.exo.competition.is_some());
+    assert_eq!(rival.exo.tag_for_next_packet(), Tag::Up as u8);
+}
+
+#[test]
+fn competition_ends_when_the_queue_has_been_empty_for_long() {
+    let mut flow = alarmed(0.04);
+    flow.trips(3, TRIP);
+    assert!(flow.exo.competition.is_some());
+    flow.trips(5, TRIP);
+    assert!(flow.exo.competition.is_none());
+}
+
+#[test]
+fn in_competition_a_loss_at_the_top_of_the_queue_counts_and_no_other() {
+    let mut flow = alarmed(0.04);
+    flow.trip(Trip { queue: 0.09, ..TRIP });
+    let window = |flow: &Flow| flow.exo.competition.as_ref().unwrap().bytes();
+    let before = window(&flow);
+    flow.lose(1, Tag::Up);
+    assert!(window(&flow) < 0.71 * before);
+    let mut flow = alarmed(0.04);
+    flow.trip(Trip { queue: 0.09, ..TRIP });
+    flow.trips(2, Trip { queue: 0.03, ..TRIP });
+    let before = window(&flow);
+    flow.lose(1, Tag::Up);
+    assert!((window(&flow) - before).abs() < 1.0);
+}
+
+#[test]
+fn a_delay_that_has_risen_is_looked_at_with_a_short_queue() {
+    let mut flow = Flow::known();
+    let mut trips = 0;
+    while !matches!(flow.exo.phase, Phase::ProbeRtt { .. }) {
+        flow.trip(Trip { queue: 0.02, ..TRIP });
+        trips += 1;
+        assert!(trips < 200);
+    }
+    assert!(flow.exo.limit() < 0.51 * flow.exo.pipe());
+    flow.trips(4, Trip { queue: 0.012, in_flight: 0.4 * PIPE, ..TRIP });
+    assert!(matches!(flow.exo.phase, Phase::Cruise { .. }));
+    assert!((flow.exo.delay.base() - BASE - 0.012).abs() < 0.001, "{}", flow.exo.delay.base());
+}
+
+#[test]
+fn marks_end_a_look_upwards_and_cost_a_part_of_the_window() {
+    let mut flow = Flow::known();
+    while !matches!(flow.exo.phase, Phase::Up { .. }) {
+        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+    }
+    flow.trip(Trip { ce: 1, in_flight: 1.2 * PIPE, ..TRIP });
+    assert!(matches!(flow.exo.phase, Phase::Down));
+    let marked = flow.exo.limit();
+    flow.exo.marked = None;
+    assert!(marked < 0.86 * flow.exo.limit());
+}
+
+#[test]
+fn nothing_divides_by_a_path_of_no_length() {
+    let mut exo = Exo::new(MTU);
+    exo.delay.on_sample(0.0, 0.0, 0.0);
+    assert!(exo.window() >= minimum_window(MTU) && exo.pacing_rate().unwrap() > 0);
+}

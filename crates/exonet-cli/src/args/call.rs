@@ -1,0 +1,54 @@
+//! `exon call`.
+
+use std::time::Duration;
+
+use clap::Args;
+use exonet::PeerAddr;
+
+use crate::units::parse_span;
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  Ask, and print the answer:
+      exon call ID@HOST:PORT greet alice
+
+  A body from a pipe, of any size, and the reply into a file as it comes:
+      tar c photos | exon call ID@HOST:PORT unpack - > report
+
+  Certainly not later than in two seconds, or not at all, or Unknown:
+      exon call ID@HOST:PORT pay '10 to bob' --deadline 2s
+
+  A script that pays once, whatever happens:
+      exon call ID@HOST:PORT pay 10 --as shop --json || echo \"how it ended: $?\"
+
+EXIT CODES
+    0  the reply is on standard output
+    1  an error; the call was not accepted, or its body could not be read
+    3  unknown: it ran once or not at all; its id, told on standard error, is the same at the server
+    4  expired or withdrawn before it left: it certainly did not run
+    5  it was answered by a failure, whose status and body are told on standard error
+
+A call is never run twice, so what ended with 4 may be called again freely. What ended with 3 is
+found out by its id: `exon serve` gives it to the process as EXON_CALL_ID.";
+
+/// Call a method of a node, and print its reply
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct CallArgs {
+    /// Whom
+    #[arg(value_name = "PEER")]
+    pub(crate) peer: PeerAddr,
+    /// What to call, at most 255 bytes
+    #[arg(value_name = "METHOD")]
+    pub(crate) method: String,
+    /// The body; - takes standard input, and without one it is empty
+    #[arg(value_name = "BODY", allow_hyphen_values = true)]
+    pub(crate) body: Option<String>,
+    /// Do not wait for longer than this: expired if the call has not left by then, else unknown
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) deadline: Option<Duration>,
+    /// Wait for a channel instead of leaving beside its opening: two trips more on first contact,
+    /// with forward secrecy
+    #[arg(long)]
+    pub(crate) no_early: bool,
+}

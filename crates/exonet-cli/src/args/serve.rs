@@ -1,0 +1,78 @@
+//! `exon serve`.
+
+use std::ffi::OsString;
+use std::time::Duration;
+
+use clap::Args;
+use exonet::NodeId;
+
+use crate::units::{Size, parse_span};
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  A process per call: body in, reply out.
+      exon serve --method sort --exec sort
+
+  Several methods, one command that looks which:
+      exon serve --method add --method remove --allow ID --exec ./shelf.sh
+
+  No more than four at a time, and none for longer than a minute:
+      exon serve --method convert --concurrency 4 --timeout 1m --exec convert - png:-
+
+  Something to call:
+      exon serve --echo --bind 127.0.0.1:0
+
+The command runs once per call, never again for the same one, with the body on its standard input
+and in its environment EXON_CALLER (an id), EXON_CALL_ID (the same at both ends, never used again:
+a key for effects outside) and EXON_METHOD. Its output is the reply, its exit code the status; 128
+and N: ended by signal N; 126, 127: could not be started. What it writes to standard error is logged
+here. A body that breaks off ends its process before that sees the end of its input.
+
+Everything that a process started and did not put into a group of its own ends with it when it is
+ended: by --timeout, --end-orphans or the end of this command. Interrupted, this takes no further
+call, and lets those that run finish, for --drain at most; interrupted again, it ends them at once.";
+
+/// Answer calls, as the stored identity `default` unless told otherwise
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct ServeArgs {
+    /// Where to listen; port 0 takes any free one [default: port 3966 of all addresses]
+    #[arg(long, value_name = "ADDR")]
+    pub(crate) bind: Option<String>,
+    /// What is served; may be given several times
+    #[arg(long = "method", value_name = "NAME", required_unless_present = "echo")]
+    pub(crate) methods: Vec<String>,
+    /// Run this for each call; all that follows is the command
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, required_unless_present = "echo")]
+    pub(crate) exec: Vec<OsString>,
+    /// Answer with what was asked, as the method `echo` unless --method says otherwise
+    #[arg(long, conflicts_with = "exec")]
+    pub(crate) echo: bool,
+    /// Answer this node only; may be given several times
+    #[arg(long, value_name = "ID")]
+    pub(crate) allow: Vec<NodeId>,
+    /// So many calls of a method at once; more wait at their callers
+    #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) concurrency: u16,
+    /// End a process that runs for longer; its caller hears `timed out`
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) timeout: Option<Duration>,
+    /// End a process whose caller was not heard for so long; one that waits is heard every 5 s
+    #[arg(long, value_name = "TIME", value_parser = parse_span)]
+    pub(crate) end_orphans: Option<Duration>,
+    /// Take no body that is larger
+    #[arg(long, value_name = "BYTES", default_value = "1GiB")]
+    pub(crate) max_body: Size,
+    /// End a process that replies with more; it is held in memory
+    #[arg(long, value_name = "BYTES", default_value = "64MiB")]
+    pub(crate) max_reply: Size,
+    /// Forget a reply whose caller has not said for so long that it has it
+    #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_span)]
+    pub(crate) keep_replies: Duration,
+    /// Interrupted, wait for so long for calls that run and for replies that are on their way
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span)]
+    pub(crate) drain: Duration,
+    /// Stop after this many calls
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) exit_after: Option<u64>,
+}

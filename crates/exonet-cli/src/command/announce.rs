@@ -1,0 +1,101 @@
+//! Who is here, and where it can be reached.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
+
+use exonet::{Node, NodeId, PeerAddr};
+use serde::Serialize;
+
+use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::settings::Settings;
+
+#[derive(Serialize)]
+struct Listening {
+    r#type: &'static str,
+    id: String,
+    peer: String,
+    anyone: bool,
+    identity: String,
+}
+
+/// Makes the stored identity of a node that others come to, where it is not there yet, and says so.
+pub(super) fn be_somebody(settings: &Settings) -> Result<(), Failure> {
+    if settings.identity.ensure()?
+        && let Identity::Stored { name, path } = &settings.identity
+    {
+        settings.note(format!("made identity {name} in {}", path.display()));
+    }
+    Ok(())
+}
+
+/// Says where `node` is, who may do what (`verb`) there, and what it does with it (`remark`).
+pub(super) fn announce(
+    settings: &Settings,
+    node: &Node,
+    allow: &[NodeId],
+    verb: &str,
+    remark: String,
+) -> Result<(), Failure> {
+    let addresses = reachable(node.local_addr());
+    let peer = PeerAddr::new(node.id(), addresses.iter().map(SocketAddr::to_string));
+    let peer = peer.unwrap_or_else(|_| node.peer_addr()).to_string();
+    settings.note("listening; peers reach this node as");
+    if !settings.quiet {
+        eprintln!("\n      {}\n", console::style(&peer).bold().for_stderr());
+    }
+    settings.note(match allow {
+        [] => format!("anyone who knows this may {verb}; --allow ID restricts it"),
+        [one] => format!("only {} may {verb}", one.short()),
+        ids => format!("only {} nodes may {verb}", ids.len()),
+    });
+    settings.note(remark);
+    settings.output.line(&Listening {
+        r#type: "listening",
+        id: node.id().to_string(),
+        peer,
+        anyone: allow.is_empty(),
+        identity: settings.identity.to_string(),
+    })
+}
+
+/// What others can use for an address that may stand for all of this machine's.
+fn reachable(local: SocketAddr) -> Vec<SocketAddr> {
+    if !local.ip().is_unspecified() {
+        return vec![local];
+    }
+    // Connecting a datagram socket sends nothing: it only asks which way would be taken to addresses that are
+    // reserved for documentation (RFC 5737, RFC 3849).
+    let outward = |from: &str, to: &str| {
+        let socket = UdpSocket::bind(from).ok()?;
+        socket.connect(to).ok()?;
+        Some(socket.local_addr().ok()?.ip()).filter(|ip| !ip.is_unspecified())
+    };
+    let mut ips: Vec<IpAddr> = outward("0.0.0.0:0", "192.0.2.1:9").into_iter().collect();
+    if local.is_ipv6() {
+        ips.extend(outward("[::]:0", "[2001:db8::1]:9"));
+    }
+    if ips.is_empty() {
+        ips.push(Ipv4Addr::LOCALHOST.into());
+    }
+    ips.into_iter().map(|ip| SocketAddr::new(ip, local.port())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_that_says_where_is_kept() {
+        let local: SocketAddr = "127.0.0.1:77".parse().unwrap();
+        assert_eq!(reachable(local), [local]);
+    }
+
+    #[test]
+    fn others_are_made_usable() {
+        for text in ["0.0.0.0:77", "[::]:77"] {
+            let addresses = reachable(text.parse().unwrap());
+            assert!(!addresses.is_empty());
+            assert!(addresses.iter().all(|a| !a.ip().is_unspecified() && a.port() == 77), "{addresses:?}");
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! One call: answered, or ended before its time.
+
+use std::fmt;
+use std::future::pending;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use exonet::{Failure as Answer, Node, NodeId, ReplyStatus, Request};
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+use tokio::time::{MissedTickBehavior, interval, sleep};
+
+use super::process::Program;
+use crate::args::ServeArgs;
+use crate::text::escape;
+use crate::units;
+
+/// How often it is looked whether a caller is still there.
+const LOOK: Duration = Duration::from_millis(250);
+
+/// What answers.
+#[derive(Debug)]
+pub(super) enum Answers {
+    Echo,
+    Process(Program),
+}
+
+/// What has happened.
+#[derive(Debug, Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(super) enum Event {
+    /// It has been taken, and will not run again.
+    Call { id: String, caller: String, method: String, size: u64 },
+    /// It has been answered.
+    Answer { id: String, caller: String, method: String, status: u32, size: usize, ms: f64 },
+    /// No further call is taken, while these run.
+    Draining { running: usize },
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call { id, method, .. } => write!(f, "{method}  {id}"),
+            Self::Draining { running } => write!(f, "no further call is taken; {running} run"),
+            Self::Answer { caller, method, status, ms, .. } => {
+                let (caller, method) = (caller.get(..8).unwrap_or(caller), escape(method.as_bytes()));
+                let took = units::span(Duration::from_secs_f64(ms / 1e3));
+                write!(f, "{caller}  {method}  {}, {took}", ReplyStatus(*status))
+            }
+        }
+    }
+}
+
+/// Where calls are answered.
+pub(super) struct Desk {
+    node: Node,
+    answers: Answers,
+    timeout: Option<Duration>,
+    end_orphans: bool,
+    max_body: u64,
+    tell: mpsc::UnboundedSender<Event>,
+    cut: watch::Receiver<bool>,
+}
+
+impl Desk {
+    /// What happens goes to `tell`; what runs is ended when `cut` says so.
+    pub(super) fn new(
+        node: &Node,
+        args: &ServeArgs,
+        answers: Answers,
+        tell: mpsc::UnboundedSender<Event>,
+        cut: watch::Receiver<bool>,
+    ) -> Self {
+        let (node, max_body) = (node.clone(), args.max_body.0);
+        Self {
+            node,
+            answers,
+            timeout: args.timeout,
+            end_orphans: args.end_orphans.is_some(),
+            max_body,
+            tell,
+            cut,
+        }
+    }
+
+    pub(super) async fn run(self: Arc<Self>, request: Request) -> Result<Bytes, Answer> {
+        let started = Instant::now();
+        let (id, caller) = (request.id.to_string(), request.caller.to_string());
+        let method = String::from_utf8_lossy(&request.method).into_owned();
+        let size = request.body.len();
+        // Nobody hears it once the command has ended.
+        let _ = self.tell.send(Event::Call {
+            id: id.clone(),
+            caller: caller.clone(),
+            method: method.clone(),
+            size,
+        });
+        let answer = self.answer_in_time(request).await;
+        let (status, size) = match &answer {
+            Ok(body) => (0, body.len()),
+            Err(failure) => (failure.status.0, failure.body.len()),
+        };
+        let ms = started.elapsed().as_secs_f64() * 1e3;
+        let _ = self.tell.send(Event::Answer { id, caller, method, status, size, ms });
+        answer
+    }
+
+    async fn answer_in_time(&self, request: Request) -> Result<Bytes, Answer> {
+        let (len, limit) = (request.body.len(), self.max_body);
+        if len > limit {
+            let why = format!("the body has {len} bytes, the limit is {limit}");
+            return Err(Answer::new(ReplyStatus::BAD_REQUEST, why));
+        }
+        let mut cut = self.cut.clone();
+        let caller = request.caller;
+        let late = async {
+            match self.timeout {
+                Some(timeout) => sleep(timeout).await,
+                None => pending().await,
+            }
+        };
+        tokio::select! {
+            answer = self.answer(request) => answer,
+            () = late => Err(ReplyStatus::TIMED_OUT.into()),
+            () = self.orphaned(&caller), if self.end_orphans => Err(ReplyStatus::FAILED.into()),
+            _ = cut.wait_for(|cut| *cut) => Err(ReplyStatus::FAILED.into()),
+        }
+    }
+
+    async fn answer(&self, mut request: Request) -> Result<Bytes, Answer> {
+        match &self.answers {
+            Answers::Echo => Ok(request.body.bytes(self.max_body).await?),
+            Answers::Process(program) => program.answer(request).await,
+        }
+    }
+
+    /// Ends when the caller's channel does, which has been silent for the idle timeout then.
+    async fn orphaned(&self, caller: &NodeId) {
+        let mut looks = interval(LOOK);
+        looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut seen = false;
+        loop {
+            looks.tick().await;
+            let there = self.node.peer_stats(caller).is_some_and(|peer| peer.remote.is_some());
+            if seen && !there {
+                return;
+            }
+            seen |= there;
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! `exon serve`: answers calls.
+
+mod desk;
+mod process;
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use exonet::{Node, Serving};
+use futures_util::future::{join, join_all};
+use serde::Serialize;
+use tokio::sync::{mpsc, watch};
+
+use self::desk::{Answers, Desk, Event};
+use self::process::Program;
+use super::announce::{announce, be_somebody};
+use super::stop::requests;
+use crate::args::ServeArgs;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+use crate::units::{self, count};
+
+/// The first request to stop drains, the second ends what runs, the third does not wait for anything.
+const LAST_REQUEST: u32 = 3;
+/// Longer than any wait: the calls that are waited for have been told to end.
+const FOR_EVER: Duration = Duration::from_secs(1 << 30);
+
+pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, Failure> {
+    let answers =
+        if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec, args.max_reply)?) };
+    be_somebody(settings)?;
+    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+        config.limits.message = args.max_body.0.max(args.max_reply.0);
+        config.reply_kept = args.keep_replies;
+        // With its channel, a caller is gone.
+        config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
+    })
+    .await?;
+    let mut requests = requests(LAST_REQUEST)?;
+    let (tell, mut events) = mpsc::unbounded_channel();
+    let (cut, is_cut) = watch::channel(false);
+    let desk = Arc::new(Desk::new(&node, args, answers, tell.clone(), is_cut));
+    let servings = serve(&node, args, &desk)?;
+    announce(settings, &node, &args.allow, "call", format!("serves {}", methods(args).join(", ")))?;
+
+    let started = Instant::now();
+    let mut totals = Totals::default();
+    let interrupted = loop {
+        if args.exit_after.is_some_and(|enough| totals.calls >= enough) {
+            break false;
+        }
+        tokio::select! {
+            // The desk lives on here.
+            Some(event) = events.recv() => totals.add(settings, &event)?,
+            _ = requests.wait_for(|requests| *requests > 0) => break true,
+        }
+    };
+    let mut drained = pin!(drain(&node, servings, (args.drain, requests), (&cut, tell)));
+    loop {
+        tokio::select! {
+            () = &mut drained => break,
+            Some(event) = events.recv() => totals.add(settings, &event)?,
+        }
+    }
+    while let Ok(event) = events.try_recv() {
+        totals.add(settings, &event)?;
+    }
+    totals.forgotten = node.stats().replies_forgotten;
+    totals.sum_up(settings, started.elapsed(), interrupted)?;
+    Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
+}
+
+fn methods(args: &ServeArgs) -> Vec<String> {
+    if args.methods.is_empty() { vec!["echo".to_owned()] } else { args.methods.clone() }
+}
+
+fn serve(node: &Node, args: &ServeArgs, desk: &Arc<Desk>) -> Result<Vec<Serving>, Failure> {
+    let one = |method: String| {
+        let desk = Arc::clone(desk);
+        let handler = move |request| Arc::clone(&desk).run(request);
+        let serve = node.serve(method.clone(), handler).concurrency(args.concurrency.into());
+        serve.start().map_err(|e| Failure::new(format!("cannot serve {method:?}")).because(&e))
+    };
+    methods(args).into_iter().map(one).collect()
+}
+
+/// Waits for the calls that run and for the replies that are on their way, until `span` is over or another request
+/// to stop comes: then what runs is ended.
+async fn drain(
+    node: &Node,
+    servings: Vec<Serving>,
+    (span, mut requests): (Duration, watch::Receiver<u32>),
+    (cut, tell): (&watch::Sender<bool>, mpsc::UnboundedSender<Event>),
+) {
+    let running = servings.iter().map(Serving::running).sum();
+    let mut enough = pin!(async {
+        tokio::select! {
+            () = tokio::time::sleep(span) => {}
+            _ = requests.wait_for(|requests| *requests > 1) => {}
+        }
+    });
+    let stop_all = join_all(servings.into_iter().map(|serving| serving.stop(FOR_EVER)));
+    // Told when each has been asked for the first time, and takes no further call.
+    let told = async { tell.send(Event::Draining { running }) };
+    let mut stopped = pin!(join(stop_all, told));
+    tokio::select! {
+        _ = &mut stopped => tokio::select! {
+            _ = node.close(FOR_EVER) => return,
+            () = enough => {}
+        },
+        () = &mut enough => {
+            cut.send_replace(true);
+            drop(stopped.await);
+        }
+    }
+    node.close(GOODBYE).await;
+}
+
+/// What was answered.
+#[derive(Debug, Default, Serialize)]
+struct Totals {
+    calls: u64,
+    /// Of these, by a failure.
+    failed: u64,
+    /// Replies of which their callers did not say in time that they have them.
+    forgotten: u64,
+}
+
+impl Totals {
+    fn add(&mut self, settings: &Settings, event: &Event) -> Result<(), Failure> {
+        if let Event::Answer { status, .. } = event {
+            self.calls += 1;
+            self.failed += u64::from(*status != 0);
+            settings.output.text(&event.to_string())?;
+        }
+        if let Event::Draining { .. } = event {
+            settings.note(event.to_string());
+        }
+        settings.output.line(event)
+    }
+
+    fn sum_up(&self, settings: &Settings, took: Duration, interrupted: bool) -> Result<(), Failure> {
+        #[derive(Serialize)]
+        struct Summary<'a> {
+            r#type: &'static str,
+            end: &'static str,
+            #[serde(flatten)]
+            totals: &'a Totals,
+            seconds: f64,
+        }
+        let (calls, failed) = (count(self.calls), count(self.failed));
+        settings.note(format!("answered {calls} calls, {failed} by a failure, in {}", units::span(took)));
+        let end = if interrupted { "interrupted" } else { "done" };
+        settings.output.line(&Summary { r#type: "summary", end, totals: self, seconds: took.as_secs_f64() })
+    }
+}

@@ -1,0 +1,329 @@
+//! `docs/first-contact.md`: what it costs to call whom one has never met.
+
+use std::fmt::Write as _;
+
+use super::bars::{Bar, Bars};
+use super::chart::{Chart, Line, Panel};
+use super::figures::Figure;
+use super::table::Medians;
+use crate::app::Work;
+use crate::peer::{self, Peer};
+use crate::run::{Contact, Record, Traffic};
+use crate::scenario::Cell;
+use crate::stats::figure;
+
+/// A sum over the calls of a run, for each call.
+#[allow(clippy::cast_precision_loss)] // far below 2^53
+fn per_call(of: impl Fn(&Contact) -> u64) -> impl Fn(&Record) -> f64 {
+    move |record| {
+        record.contact.as_ref().map_or(0.0, |contact| of(contact) as f64 / contact.calls.max(1) as f64)
+    }
+}
+
+fn datagrams(contact: &Contact) -> u64 {
+    contact.calling.total().0 + contact.leaving.total().0
+}
+
+fn bytes(contact: &Contact) -> u64 {
+    contact.calling.total().1 + contact.leaving.total().1
+}
+
+/// What is compared: its name, and a value that is best when it is least.
+type Measure = (&'static str, Box<dyn Fn(&Record) -> f64>);
+
+fn measures() -> Vec<Measure> {
+    #[allow(clippy::cast_precision_loss)] // megabytes
+    let memory = |record: &Record| record.server_rss as f64 / 1e6;
+    vec![
+        ("latency p50, ms", Box::new(|record: &Record| record.latency.p50)),
+        ("latency p99, ms", Box::new(|record: &Record| record.latency.p99)),
+        ("datagrams a call", Box::new(per_call(datagrams))),
+        ("bytes a call", Box::new(per_call(bytes))),
+        (
+            "server's processor, s",
+            Box::new(|record: &Record| record.contact.as_ref().map_or(0.0, |contact| contact.server_cpu)),
+        ),
+        ("server's peak memory, MB", Box::new(memory)),
+    ]
+}
+
+/// The page, with figures of these names.
+pub(super) fn page(all: &[Medians<'_>], figures: &[&str], note: Option<&str>, machine: &str) -> String {
+    let mut page = String::from(
+        "# First contact\n\nWhat a call costs of a server that the client has never met: SCMP's two experiments, with transports of\n\
+         today. This page and its figures are written by\n\n\
+         ```sh\ncd lab\ncargo run --release -- run first-contact scmp-one-client scmp-many-clients\n\
+         cargo run --release -- report\n```\n\n\
+         A request and its answer have 64 bytes each. Before it begins, a client has its identity (Exonet: a fresh key), its\n\
+         socket and its configuration; timed is what it then does until the answer is there, connecting included. Datagrams and\n\
+         bytes are those of IP, in both directions, from the emulator's own counters (1 Gbit/s, no loss), with what the client\n\
+         sends when it leaves. Of 1,000 clients one begins every 5 ms, in a /24 of its own unless it says otherwise, and leaves\n\
+         as soon as it is answered. A client that stays does so until the link is quiet; what leaving costs is counted then. Peak memory is the whole process'.\n\n\
+         **Not all promise the same.** UDP repeats nothing and proves nothing: it is the least that a call can cost. TCP is not\n\
+         encrypted. TLS, QUIC and gRPC prove who the server is, by a certificate of its own that the client was given; Exonet\n\
+         proves both ends, from the key in the server's address. QUIC 0-RTT needs an earlier visit, whose packets are counted\n\
+         apart, and what its client sends early may be made to run twice by who repeats the datagram; Exonet's first call runs\n\
+         at most once, without an earlier visit. Its early request is, as QUIC's, without forward secrecy against theft of the\n\
+         server's key.\n\n",
+    );
+    let _ = writeln!(page, "{machine}\n");
+    if let Some(note) = note {
+        let _ = writeln!(page, "**{note}**\n");
+    }
+    page.push_str(&losses(all));
+    for medians in all {
+        page.push_str(&section(medians, figures));
+    }
+    page.push_str("## How each is set up\n\n| | |\n|---|---|\n");
+    let takes_part = |peer: &&Peer| {
+        all.iter().any(|medians| medians.scenario.cells.iter().any(|cell| peer.does(cell.work)))
+    };
+    for peer in peer::all().filter(takes_part) {
+        let _ = writeln!(page, "| {} | {} |", peer.label, tuning(peer));
+    }
+    page
+}
+
+/// What is said of who makes calls another way than it sends messages.
+fn tuning(peer: &Peer) -> &'static str {
+    match peer.name {
+        "exonet" => "`Node::call` and `Node::serve`, all as by default",
+        "tcp-cubic" => "TCP_NODELAY, length-prefixed messages; not encrypted",
+        "quinn-cubic" => {
+            "a stream for each call; the server has a certificate (P-256), the client none; no session is resumed"
+        }
+        "udp-echo" => "a datagram and its copy; nothing is repeated, or encrypted",
+        _ => peer.tuning,
+    }
+}
+
+/// First of all: where others are better.
+fn losses(all: &[Medians<'_>]) -> String {
+    let mut text = String::from(
+        "## Where Exonet loses\n\nEvery measure in which another transport is more than 3 % better, with the best of them; UDP's echo, \
+         which all lose to, is left out.\n\n| | | | best | | Exonet |\n|---|---|---|---|---:|---:|\n",
+    );
+    for medians in all {
+        for cell in &medians.scenario.cells {
+            for (name, value) in measures() {
+                let Some(ours) = medians.median(&cell.name, "exonet", &value) else { continue };
+                let others =
+                    medians.peers().into_iter().filter(|peer| peer.reliable && peer.name != "exonet");
+                let best = others
+                    .filter_map(|peer| Some((peer, medians.median(&cell.name, peer.name, &value)?)))
+                    .min_by(|a, b| a.1.total_cmp(&b.1));
+                if let Some((peer, theirs)) = best
+                    && theirs * 1.03 < ours
+                {
+                    let _ = writeln!(
+                        text,
+                        "| {} | {} | {name} | {} | {} | {} |",
+                        medians.scenario.name,
+                        cell.name,
+                        peer.label,
+                        figure(theirs),
+                        figure(ours)
+                    );
+                }
+            }
+        }
+    }
+    text.push('\n');
+    text
+}
+
+fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
+    let mut text =
+        format!("## {}\n\n`{}`\n\n", super::capital(medians.scenario.about), medians.scenario.name);
+    for name in shown_in(medians.scenario.name).iter().filter(|name| figures.contains(name)) {
+        let _ = writeln!(text, "![{name}](first-contact/{name}.svg)\n");
+    }
+    for cell in &medians.scenario.cells {
+        text.push_str(&table(medians, cell));
+    }
+    if let Some(late) = medians.lateness() {
+        let (median, most) = (figure(late.median), figure(late.most));
+        let _ = writeln!(
+            text,
+            "The emulator's own error, p99: {median} ms in the median run, {most} ms in the worst.\n"
+        );
+    }
+    for (cell, told) in medians.promises() {
+        let _ = writeln!(text, "* Exonet, {cell}: {told}");
+    }
+    for fault in medians.faults() {
+        let _ = writeln!(text, "* Does not count: {fault}");
+    }
+    text.push('\n');
+    text
+}
+
+fn shown_in(scenario: &str) -> &'static [&'static str] {
+    match scenario {
+        "first-contact" => &["datagrams"],
+        "scmp-one-client" => &["latency"],
+        "scmp-many-clients" => &["cost"],
+        _ => &[],
+    }
+}
+
+/// A row for each peer.
+fn table(medians: &Medians<'_>, cell: &Cell) -> String {
+    let runs = medians.effort().map_or(0, |(runs, _)| runs);
+    let calls = medians
+        .peers()
+        .iter()
+        .find_map(|peer| medians.median(&cell.name, peer.name, per_run))
+        .map_or_else(String::new, figure);
+    let mut text = format!(
+        "{}: {calls} calls a run, medians of up to {runs} runs.\n\n\
+         | | p50, ms | p99, ms | datagrams a call: there + back, leaving | bytes a call | server's processor, s | server's peak memory, MB \
+         | earlier visit: datagrams, bytes a client |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
+        cell.name
+    );
+    let (clients, all_calls) = match cell.work {
+        Work::Contact { clients, calls, .. } => (f64::from(clients), f64::from(clients) * f64::from(calls)),
+        _ => (1.0, 1.0),
+    };
+    for peer in medians.peers() {
+        let of = |value: &dyn Fn(&Record) -> f64| {
+            medians.median(&cell.name, peer.name, value).map_or_else(|| "-".into(), figure)
+        };
+        if medians.median(&cell.name, peer.name, per_run).is_none() {
+            continue;
+        }
+        let values: Vec<String> = measures().iter().map(|(_, value)| of(value)).collect();
+        let [p50, p99, _, bytes, cpu, memory] = values.as_slice() else { continue };
+        let lane = |side: usize| per_call(move |contact| *contact.calling.datagrams.get(side).unwrap_or(&0));
+        let visit = |part: fn(&Traffic) -> u64| {
+            let calls_per_client =
+                medians.median(&cell.name, peer.name, per_run).unwrap_or(all_calls) / clients;
+            medians
+                .median(&cell.name, peer.name, per_call(move |contact| part(&contact.visit)))
+                .map_or(0.0, |per_call| per_call * calls_per_client)
+        };
+        let visits = match visit(|traffic| traffic.total().0) {
+            0.0 => "-".to_owned(),
+            datagrams => format!("{}, {}", figure(datagrams), figure(visit(|traffic| traffic.total().1))),
+        };
+        let name = if peer.name == "exonet" { format!("**{}**", peer.label) } else { peer.label.to_owned() };
+        let _ = writeln!(
+            text,
+            "| {name} | {p50} | {p99} | {} + {}, {} | {bytes} | {cpu} | {memory} | {visits} |",
+            of(&lane(0)),
+            of(&lane(1)),
+            of(&per_call(|contact| contact.leaving.total().0)),
+        );
+    }
+    text.push('\n');
+    text
+}
+
+#[allow(clippy::cast_precision_loss)] // a few thousand
+fn per_run(record: &Record) -> f64 {
+    record.contact.as_ref().map_or(0.0, |contact| contact.calls as f64)
+}
+
+/// All for which there are results.
+pub(super) fn figures(all: &[Medians<'_>]) -> Vec<Figure> {
+    let of = |name: &str| all.iter().find(|medians| medians.scenario.name == name);
+    let mut figures = Vec::new();
+    if let (Some(one), Some(many)) = (of("scmp-one-client"), of("scmp-many-clients")) {
+        figures.push(("latency", latency(one, many)));
+    }
+    if let Some(lone) = of("first-contact") {
+        figures.push(("datagrams", packets(lone)));
+    }
+    if let Some(many) = of("scmp-many-clients") {
+        figures.push(("cost", cost(many)));
+    }
+    figures
+}
+
+fn latency(one: &Medians<'_>, many: &Medians<'_>) -> super::svg::Drawing {
+    let panel = |title: &str, medians: &Medians<'_>, y_label: &str, value: fn(&Record) -> f64| {
+        let line = |peer: &'static Peer| Line {
+            peer: peer.name.to_owned(),
+            label: peer.label.to_owned(),
+            values: medians
+                .scenario
+                .cells
+                .iter()
+                .map(|cell| medians.median(&cell.name, peer.name, value))
+                .collect(),
+        };
+        Panel {
+            title: title.into(),
+            x_label: "round-trip time".into(),
+            steps: medians.scenario.cells.iter().map(|cell| cell.name.replace("RTT ", "")).collect(),
+            y_label: y_label.into(),
+            logarithmic: true,
+            lines: medians.peers().into_iter().map(line).collect(),
+        }
+    };
+    Chart {
+        title: "Latency of calls: 64 bytes each way, no loss".into(),
+        panels: vec![
+            panel("1,000 clients, one call each", many, "p50, ms", |record| record.latency.p50),
+            panel("1,000 clients, one call each", many, "p99, ms", |record| record.latency.p99),
+            panel("One client, 1,000 calls", one, "p50, ms", |record| record.latency.p50),
+        ],
+    }
+    .draw()
+}
+
+/// A bar for each peer: what of it, in a cell.
+fn bars(
+    medians: &Medians<'_>,
+    cell: &str,
+    value: &dyn Fn(&Record) -> f64,
+    note: &dyn Fn(&Peer) -> String,
+) -> Vec<Bar> {
+    let bar = |peer: &'static Peer| {
+        let value = medians.median(cell, peer.name, value)?;
+        let text = format!("{}{}", figure(value), note(peer));
+        Some(Bar { label: peer.label.to_owned(), parts: vec![(peer.name.to_owned(), value)], text })
+    };
+    medians.peers().into_iter().filter_map(bar).collect()
+}
+
+fn packets(medians: &Medians<'_>) -> super::svg::Drawing {
+    let cell = medians.scenario.cells.first().map(|cell| cell.name.as_str()).unwrap_or_default();
+    let calling = per_call(|contact| contact.calling.total().0);
+    let note = |peer: &Peer| {
+        let more =
+            |of: fn(&Contact) -> u64| medians.median(cell, peer.name, per_call(of)).unwrap_or_default();
+        let (leaving, visit) =
+            (more(|contact| contact.leaving.total().0), more(|contact| contact.visit.total().0));
+        let visit = if visit > 0.0 { format!(", {} before", figure(visit)) } else { String::new() };
+        format!(" (+ {} to leave{visit})", figure(leaving))
+    };
+    Bars {
+        title: "One call of a server that the client has never met".into(),
+        unit: "datagrams, both directions, until the link is quiet; then those of leaving, and of an earlier visit".into(),
+        logarithmic: false,
+        groups: vec![(cell.to_owned(), bars(medians, cell, &calling, &note))],
+    }
+    .draw()
+}
+
+fn cost(medians: &Medians<'_>) -> super::svg::Drawing {
+    let cell = "RTT 10 ms";
+    let none = |_: &Peer| String::new();
+    let group = |title: &str, wanted: &str| {
+        let measure = measures().into_iter().find(|(name, _)| *name == wanted);
+        (title.to_owned(), measure.map(|(_, value)| bars(medians, cell, &value, &none)).unwrap_or_default())
+    };
+    Bars {
+        title: "1,000 clients that the server has never met, one call each".into(),
+        unit: "RTT 10 ms; logarithmic; with leaving, without an earlier visit".into(),
+        logarithmic: true,
+        groups: vec![
+            group("Datagrams a call", "datagrams a call"),
+            group("IP bytes a call", "bytes a call"),
+            group("Processor time of the server for all, s", "server's processor, s"),
+            group("Peak memory of the server, MB", "server's peak memory, MB"),
+        ],
+    }
+    .draw()
+}
