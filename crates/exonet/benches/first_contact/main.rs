@@ -38,6 +38,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             let target = target::Target::parse(target)?;
             crowd::run(&target, clients.parse()?, at_once.parse()?, per_second.parse()?, *polite == "1")
         }
+        ["flood", target @ .., per_second] => {
+            flood::run(&target::Target::parse(target)?, per_second.parse()?)
+        }
         parts => server::run(parts),
     }
 }
