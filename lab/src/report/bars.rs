@@ -22,7 +22,7 @@ pub(super) struct Bar {
 
 const WIDTH: f64 = 900.0;
 const LEFT: f64 = 230.0;
-const RIGHT: f64 = 190.0;
+const RIGHT: f64 = 210.0;
 const ROW: f64 = 22.0;
 const HEAD: f64 = 30.0;
 const TOP: f64 = 62.0;

@@ -150,7 +150,7 @@ mod tests {
         assert_eq!(kept(&contact, 101.0), Some(true));
         assert_eq!(kept(&contact, 201.0), Some(false), "two round trips");
         let more = Traffic { datagrams: [2, 2], ..calling };
-        assert_eq!(kept(&Contact { calling: more, ..contact.clone() }, 101.0), Some(false), "four datagrams");
+        assert_eq!(kept(&Contact { calling: more, ..contact }, 101.0), Some(false), "four datagrams");
         assert_eq!(kept(&Contact { calls: 1_000, ..contact }, 101.0), None);
     }
 }

@@ -28,8 +28,8 @@ pub(super) use self::quic::Quic;
 pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "tcp-tls",
-        label: "TCP and TLS 1.3 (rustls)",
-        tuning: "TCP_NODELAY; the server has a certificate (P-256), the client none; no session is resumed",
+        label: "TCP + TLS 1.3",
+        tuning: "rustls, TCP_NODELAY; the server has a certificate (P-256), the client none; no session is resumed",
         reliable: true,
         does: contact,
         missing: nothing_missing,
