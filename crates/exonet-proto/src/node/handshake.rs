@@ -480,7 +480,10 @@ impl Node {
             peer.link.former_boot_id = peer.link.boot_id;
         }
         peer.link.boot_id = Some(params.boot_id);
-        peer.link.tentative = None;
+        if peer.link.tentative.take().is_some() {
+            // What its opening asked for is its own wish now: it is reminded of it, though it may say nothing more.
+            peer.inbound.engaged(now.mono, peer.link.pto() * 3);
+        }
         peer.outbound.limits = PeerLimits::of(&params);
         peer.link.heard_at = now.mono;
         let begun_by_smaller = epoch.initiator == (id < peer.id);
