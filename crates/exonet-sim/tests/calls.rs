@@ -224,6 +224,7 @@ fn a_server_that_dies_while_computing_is_found_soon() {
         // The probe that is not answered, and a new channel.
         settled(&mut world, 5_600 * MS, "after the crash");
         assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Unknown));
+        // The next call is not bound to a slot of the process that is no more.
     }
     quiet(&mut world, "after the crashes");
 }

@@ -529,7 +529,7 @@ impl Node {
         if restarted {
             self.end_previous(now, place);
             if let Some(peer) = self.peers.get_mut(place) {
-                peer.outbound.on_restart(now.mono);
+                peer.outbound.on_restart(now.mono, &mut self.clock);
             }
         }
         if conflict {

@@ -579,11 +579,15 @@ impl Outbound {
         }
     }
 
-    /// The peer is another process now: what has become of the tokens is asked at once.
-    pub(super) fn on_restart(&mut self, now: Mono) {
+    /// The peer is another process now: what has become of the tokens is asked at once. Without any, its slots are not
+    /// worth keeping: what is bound to those of a process that is no more ends Unknown.
+    pub(super) fn on_restart(&mut self, now: Mono, clock: &mut Clock) {
         self.ask_backoff = Duration::ZERO;
         self.probe_backoff = Duration::ZERO;
         self.caller.hurry(now);
+        if self.unbound == 0 {
+            self.close(clock);
+        }
         if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
             self.probe_at = now;
         }
@@ -633,6 +637,11 @@ impl Outbound {
         if self.letters > 0 || self.close_at(linger) > now {
             return;
         }
+        self.close(clock);
+    }
+
+    /// Ends the record, if nothing is bound: the peer is told.
+    fn close(&mut self, clock: &mut Clock) {
         if Sender::close(&mut self.sender, clock).is_some() {
             self.farewell_due = true;
             self.ask_due = false;
