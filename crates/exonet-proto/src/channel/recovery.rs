@@ -94,8 +94,8 @@ pub struct Report {
 pub struct Probe {
     /// Probe timeouts in a row, this one included.
     pub count: u32,
-    /// Ack-eliciting packets to send now, whatever the window says: new data, or copies of
-    /// [`Sent::oldest`], or PING.
+    /// Ack-eliciting packets to send now, whatever the window says: new data, or copies of what the oldest packets
+    /// under way carry, or PING.
     pub packets: u32,
 }
 
