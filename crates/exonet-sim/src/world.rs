@@ -662,8 +662,12 @@ impl World {
         let fate = if cut { Vec::new() } else { self.link(index, target).fate(now, data.len() as u64) };
         if self.trace.is_on() {
             let (kind, len, copies) = (trace::kind(data), data.len(), fate.len());
-            let what = format_args!("says {kind} of {len} to n{target}, {copies} will arrive");
-            self.trace.tell(self.now, index, what);
+            let trace = &mut self.trace;
+            trace.tell(
+                self.now,
+                index,
+                format_args!("says {kind} of {len} to n{target}, {copies} will arrive"),
+            );
         }
         self.coverage.note_fate(&fate);
         let maker = (index, self.ledger.steps());
@@ -738,8 +742,8 @@ impl World {
             let ended = late && waiting.call;
             let explained =
                 outcome == Outcome::Unknown && (ended || self.explains_unknown(index, waiting, id));
-            let what = format_args!("hears that m{} is {outcome:?}", waiting.number);
-            self.trace.tell(self.now, index.0, what);
+            let number = waiting.number;
+            self.trace.tell(self.now, index.0, format_args!("hears that m{number} is {outcome:?}"));
             self.ledger.outcome(waiting.number, outcome, id, explained);
             if waiting.call && outcome == Outcome::Delivered {
                 self.ledger.report(Breach::FalseReply(waiting.number));
