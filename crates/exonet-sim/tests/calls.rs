@@ -119,6 +119,8 @@ fn a_lost_reply_comes_again() {
         let how = Serving { within: within * MS, ..Serving::default() };
         let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), how);
         world.call(a, b, 100).unwrap();
+        settled(&mut world, 6 * SECOND, "a channel");
+        world.call(a, b, 100).unwrap();
         world.run_for(5 * MS);
         deaf(&mut world, b, a, true);
         world.run_for(within * MS + 500 * MS);

@@ -1,5 +1,6 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
+mod bounds;
 mod calls;
 mod keys;
 mod memory;

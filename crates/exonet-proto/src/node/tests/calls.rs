@@ -15,14 +15,16 @@ fn taken() -> (Pair, MessageKey, CallId) {
     (pair, key, call)
 }
 
+const SHORT: Bytes = Bytes::from_static(b"reply");
+
 fn long() -> Bytes {
     Bytes::from(vec![7; 5_000])
 }
 
-fn is_replied(pair: &Pair, key: MessageKey) -> bool {
-    let whole = ReplyBody::Whole(long());
+fn is_replied(pair: &Pair, key: MessageKey, with: Bytes) -> bool {
+    let with = ReplyBody::Whole(with);
     let reply = |event: &Event| match event {
-        Event::Reply { key: its, status: 0, body, .. } => *its == key && *body == whole,
+        Event::Reply { key: its, status: 0, body, .. } => *its == key && *body == with,
         _ => false,
     };
     pair.events.iter().any(reply)
@@ -34,7 +36,7 @@ fn giving_up_all_messages_to_a_caller_gives_up_no_reply() {
     assert!(pair.ends[1].reply(pair.now, call, 0, long()));
     pair.ends[1].abandon_peer(pair.now, &call.caller);
     pair.pass(SECOND);
-    assert!(is_replied(&pair, key));
+    assert!(is_replied(&pair, key, long()));
 }
 
 #[test]
@@ -50,7 +52,44 @@ fn a_long_reply_that_is_unknown_is_sent_again() {
     let Node { peers, clock, .. } = &mut pair.ends[0];
     assert!(peers.get_mut(0).unwrap().inbound.evict(clock), "and so is what it was bound to");
     pair.pass(5 * SECOND);
-    assert!(is_replied(&pair, key));
+    assert!(is_replied(&pair, key, long()));
+}
+
+#[test]
+fn a_long_reply_that_was_delivered_is_not_kept() {
+    let (mut pair, key, call) = taken();
+    assert!(pair.ends[1].reply(pair.now, call, 0, long()));
+    assert_eq!(pair.ends[1].stats().replies, 1);
+    pair.pass(SECOND);
+    assert!(is_replied(&pair, key, long()));
+    assert_eq!(pair.ends[1].stats().replies, 0);
+}
+
+#[test]
+fn a_reply_leaves_again_when_its_packet_is_lost() {
+    let (mut pair, key, call) = taken();
+    pair.cut(1);
+    assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
+    pair.pump();
+    assert_eq!(pair.mend(1).len(), 1, "the reply");
+    let fates = &mut vec![(epoch::Carried::Reply { s: call.s }, crate::channel::Fate::Lost)];
+    pair.ends[1].apply(pair.now, 0, fates);
+    pair.touch(1);
+    pair.pump();
+    assert!(is_replied(&pair, key, SHORT));
+}
+
+/// Whatever a STATE has said so far.
+#[test]
+fn a_call_that_has_its_reply_is_delivered() {
+    let mut pair = Pair::new([config(), Config { serves: true, ..config() }]);
+    let key = pair.call(0);
+    pair.pump();
+    let Status::InDoubt { id, .. } = pair.ends[0].status(key) else { panic!("bound") };
+    pair.ends[0].on_reply(pair.now, 0, &crate::wire::Reply { s: id.s, status: 0, body: &SHORT });
+    pair.pump();
+    assert!(is_replied(&pair, key, SHORT));
+    assert!(pair.peer(0).outbound.sender.as_ref().unwrap().is_idle(), "nothing is in doubt");
 }
 
 #[test]
