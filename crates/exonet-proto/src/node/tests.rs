@@ -1,5 +1,6 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
+mod giving_up;
 mod keys;
 mod openings;
 mod paths;
@@ -18,7 +19,7 @@ use super::*;
 use crate::channel::PacketInfo;
 use crate::crypto::SecretKey;
 use crate::id::Slot;
-use crate::node::inbound::Inbound;
+use crate::node::inbound::{Inbound, Taken};
 use crate::time::{Mono, Now, Wall};
 
 const SECOND: Duration = Duration::from_secs(1);
