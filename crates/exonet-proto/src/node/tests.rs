@@ -2,6 +2,7 @@
 
 mod bounds;
 mod calls;
+mod giving_up;
 mod keys;
 mod memory;
 mod openings;
@@ -22,7 +23,7 @@ use super::*;
 use crate::channel::PacketInfo;
 use crate::crypto::SecretKey;
 use crate::id::Slot;
-use crate::node::inbound::Inbound;
+use crate::node::inbound::{Inbound, Taken};
 use crate::time::{Mono, Now, Wall};
 
 const SECOND: Duration = Duration::from_secs(1);
