@@ -79,6 +79,7 @@ mod room;
 mod send;
 mod serve;
 mod shared;
+mod sieve;
 mod socket;
 pub mod state;
 mod status;
