@@ -86,6 +86,30 @@ fn a_narrow_way_back_is_no_queue_there() {
     }
 }
 
+/// Both ends of one connection send: the use of each way.
+fn both(config: &Config, ways: [Way; 2]) -> [f64; 2] {
+    let rates = [ways[0].rate, ways[1].rate];
+    let [there, back] = ways;
+    let mut course = Course::new(7, there, back);
+    let pair = course.both(config);
+    course.run_for(3 * SECOND);
+    let _ = (course.take_received(pair), course.take_returned(pair));
+    course.run_for(4 * SECOND);
+    let received = [course.take_received(pair), course.take_returned(pair)];
+    [0, 1].map(|way| received[way] as f64 * PACKET as f64 / (4.0 * rates[way] as f64))
+}
+
+#[test]
+fn acknowledgements_of_a_fast_way_leave_the_slow_one_to_data() {
+    for congestion in [CongestionChoice::Exo, CongestionChoice::Cubic] {
+        let config = Config { congestion, ..config() };
+        let [slow, fast] = both(&config, [Way::new(3.0, 80 * MS), Way::new(30.0, 80 * MS)]);
+        assert!(slow > 0.85 && fast > 0.85, "{congestion:?}: {slow}, {fast}");
+        let like = both(&config, [Way::new(100.0, 10 * MS), Way::new(100.0, 10 * MS)]);
+        assert!(like.iter().all(|used| *used > 0.92), "{congestion:?}: {like:?}");
+    }
+}
+
 #[test]
 fn timers_that_ring_late_cost_little() {
     let way = Way::new(100.0, 10 * MS).losing(0.01);

@@ -94,7 +94,7 @@ impl Peer {
         let halves = self
             .outbound
             .deadline(linger, connected)
-            .min(self.inbound.deadline(config.dead_after, connected));
+            .min(self.inbound.deadline(config.dead_after, connected, self.link.ride_until));
         halves.min(self.link.deadline(config))
     }
 
