@@ -27,9 +27,13 @@ struct Bulk {
 
 /// A sender alone, after two seconds.
 fn bulk(there: Way, back: Way, slack: Duration) -> Bulk {
+    bulk_with(7, there, back, slack)
+}
+
+fn bulk_with(seed: u64, there: Way, back: Way, slack: Duration) -> Bulk {
     let (ceiling, rtt) = (there.rate as f64 * there.kept(), there.delay * 2);
     let kept = there.kept();
-    let mut course = Course::new(7, there, back);
+    let mut course = Course::new(seed, there, back);
     course.slack = slack;
     let pair = course.bulk(&config(), Direction::There, Duration::ZERO);
     course.run_for(2 * SECOND + 10 * rtt);
@@ -68,8 +72,17 @@ fn a_link_that_loses_is_kept_full_with_a_short_queue() {
 }
 
 #[test]
+fn whatever_is_lost_in_start_up_the_rate_is_found() {
+    for seed in 0..8 {
+        let way = Way::new(100.0, 10 * MS).losing(0.2);
+        let it = bulk_with(seed, way.clone(), way, Duration::ZERO);
+        assert!(it.used > 0.9, "{seed}: {}", it.used);
+    }
+}
+
+#[test]
 fn slow_links_and_long_ones_are_kept_full() {
-    for (rate, rtt) in [(1.0, 10), (10.0, 6), (10.0, 100), (50.0, 200)] {
+    for (rate, rtt) in [(1.0, 6), (1.0, 10), (10.0, 6), (10.0, 100), (50.0, 200)] {
         let way = Way::new(rate, rtt * MS);
         let it = bulk(way.clone(), way, Duration::ZERO);
         assert!(it.used > 0.95, "{rate} Mbit/s, {rtt} ms: {}", it.used);
