@@ -179,21 +179,25 @@ fn what_a_peer_has_forgotten_is_remembered_of_it() {
     assert_eq!((stats(&world, a).early_sent, stats(&world, b).early_received), (early + 1, 1));
 }
 
-/// The receiver has forgotten what it took from the future, and the sender, which goes by the receiver's clock since,
-/// hears of it beside messages that bear no stamp: none is lost on that.
+/// The receiver has forgotten what it took from the future, of this sender or of any, and the sender, which goes by the
+/// receiver's clock since, hears of it beside messages that bear no stamp: none is lost on that.
 #[test]
-fn a_stray_learns_what_is_forgotten_of_it_before_it_costs_a_message() {
-    let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 3_600);
-    world.send(a, b, 100).unwrap();
-    settled(&mut world, SECOND, "from the future");
-    world.crash(b);
-    for (from, to, pause) in [(b, a, 1), (a, b, 100), (a, b, 1_000), (a, b, 1)] {
-        world.send(from, to, 100).unwrap();
-        settled(&mut world, SECOND, "after the crash");
-        world.run_for(SECOND * pause);
+fn a_sender_learns_what_is_forgotten_before_it_costs_a_message() {
+    for (what, skew_seconds, set) in [("a stray", 3_600, 0), ("set back", 0, -86_400)] {
+        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew_seconds);
+        world.send(a, b, 100).unwrap();
+        settled(&mut world, SECOND, what);
+        world.crash(b);
+        world.set_wall(b, set);
+        world.run_for(100 * SECOND);
+        for (from, to, pause) in [(b, a, 1), (a, b, 100), (a, b, 1_000), (a, b, 1)] {
+            world.send(from, to, 100).unwrap();
+            settled(&mut world, SECOND, what);
+            world.run_for(SECOND * pause);
+        }
+        all_delivered(&world, what);
+        assert_eq!(stats(&world, a).early_sent, 1, "{what}: the first of all");
     }
-    all_delivered(&world, "every one");
-    assert_eq!(stats(&world, a).early_sent, 1, "the first of all");
 }
 
 #[test]
