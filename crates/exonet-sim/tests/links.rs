@@ -139,7 +139,10 @@ fn a_link_that_changes_its_rate_is_followed() {
 
 fn calls(hedging: Hedging, loss: f64, actors: u64, span: Duration) -> (f64, Latencies, Stats) {
     let way = Way::new(100.0, 10 * MS).losing(loss);
-    let mut course = Course::new(7, way.clone(), way);
+    calls_on(Course::new(7, way.clone(), way), hedging, actors, span)
+}
+
+fn calls_on(mut course: Course, hedging: Hedging, actors: u64, span: Duration) -> (f64, Latencies, Stats) {
     let pair = course.calls(&Config { hedging, ..config() }, actors);
     course.run_for(2 * SECOND);
     course.take_latencies(pair);
@@ -159,6 +162,19 @@ fn calls_hardly_feel_loss() {
     for loss in [0.0, 0.01] {
         let (rate, latencies, _) = calls(Hedging::default(), loss, 10, 4 * SECOND);
         assert!(rate > 970.0 && latencies.quantile(0.99) < 12 * MS, "{loss}: {rate}");
+    }
+}
+
+#[test]
+fn calls_hardly_feel_that_timers_ring_late_or_that_nodes_take_datagrams_together() {
+    let late = Duration::from_micros(100);
+    for (slack, drowsiness) in [(late, Duration::ZERO), (Duration::ZERO, late)] {
+        let way = Way::new(100.0, 10 * MS).losing(0.05);
+        let mut course = Course::new(7, way.clone(), way);
+        (course.slack, course.drowsiness) = (slack, drowsiness);
+        let (rate, latencies, _) = calls_on(course, Hedging::default(), 10, 8 * SECOND);
+        let p99 = latencies.quantile(0.99);
+        assert!(rate > 940.0 && p99 < 13 * MS, "{slack:?}, {drowsiness:?}: {rate}, {p99:?}");
     }
 }
 

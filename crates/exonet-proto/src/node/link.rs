@@ -16,6 +16,8 @@ use crate::wire::ChannelIndex;
 
 /// Pings of the application that wait to leave.
 pub(super) const MAX_PINGS: usize = 64;
+/// Packets at the end of a burst that have too little behind them to reveal a loss soon.
+const MAX_BURST: usize = 24;
 /// Answers to path challenges that wait to leave.
 pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
@@ -49,6 +51,9 @@ pub(super) struct Link {
     pub(super) responses: VecDeque<(PathAddr, [u8; 8])>,
     /// Packets to send whatever the window says.
     pub(super) probes: u32,
+    /// The latest packets with messages that left since there was last nothing more to send; with each, whether it
+    /// carries what was lost before.
+    burst: VecDeque<(ChannelIndex, u64, bool)>,
     /// Packets of an epoch that get a copy, in the order of when.
     pub(super) hedges: VecDeque<(Mono, ChannelIndex, u64)>,
     /// The next packets are copies of these of the current epoch.
@@ -93,6 +98,7 @@ impl Link {
             pings: VecDeque::new(),
             responses: VecDeque::new(),
             probes: 0,
+            burst: VecDeque::new(),
             hedges: VecDeque::new(),
             copies: VecDeque::new(),
             confirm: false,
@@ -180,6 +186,23 @@ impl Link {
         self.spoke_at = now;
         if self.asked_at <= self.heard_at {
             self.asked_at = now;
+        }
+    }
+
+    /// A packet with messages leaves. `again`: they were lost before.
+    pub(super) fn note_lone(&mut self, index: ChannelIndex, number: u64, again: bool) {
+        if self.burst.len() == MAX_BURST {
+            self.burst.pop_front();
+        }
+        self.burst.push_back((index, number, again));
+    }
+
+    /// Nothing is left to send: the last packets, which have too little behind them, may get copies.
+    pub(super) fn hedge(&mut self, now: Mono) {
+        for (index, number, again) in self.burst.drain(..) {
+            if let Some(wait) = self.recovery.hedge(now, again) {
+                self.hedges.push_back((now + wait, index, number));
+            }
         }
     }
 

@@ -279,6 +279,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
+        peer.looked_at = now.mono;
         let wait = peer.link.pto() * 2;
         peer.outbound.on_timeout(now.mono, &self.store, wait);
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
@@ -451,8 +452,8 @@ impl Node {
         }
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
-        if new <= now.mono {
-            // It has just been looked at: what is due cannot leave yet, and the longer that is so the less it helps
+        if new <= now.mono && new <= peer.looked_at {
+            // It has been looked at since: what is due cannot leave yet, and the longer that is so the less it helps
             // to look again.
             peer.stuck = (peer.stuck + 1).min(MAX_STUCK);
             new = now.mono + GRANULARITY * (1 << peer.stuck);
@@ -460,7 +461,7 @@ impl Node {
             if old > now.mono {
                 new = new.min(old);
             }
-        } else {
+        } else if new > now.mono {
             peer.stuck = 0;
         }
         if old != new {

@@ -31,6 +31,8 @@ pub(super) struct Peer {
     pub(super) ready: bool,
     /// How often in a row something was due and could not leave.
     pub(super) stuck: u32,
+    /// When what is due was last seen to.
+    pub(super) looked_at: Mono,
     /// Its deadline in the timers.
     pub(super) deadline: Mono,
 }
@@ -47,6 +49,7 @@ impl Peer {
             told: Told::default(),
             ready: false,
             stuck: 0,
+            looked_at: Mono(0),
             deadline: Mono::NEVER,
         }
     }

@@ -338,9 +338,10 @@ impl Assembler<'_> {
                 self.stats.hedged += 1;
                 self.stats.hedged_bytes += bytes as u64;
             }
-            None if made.letters && !made.more && !outbound.has_something() => {
-                if let Some(wait) = link.recovery.hedge(self.now, again) {
-                    link.hedges.push_back((self.now + wait, epoch.index, epoch.sent.next_number()));
+            None if made.letters => {
+                link.note_lone(epoch.index, epoch.sent.next_number(), again);
+                if !made.more && !outbound.has_something() {
+                    link.hedge(self.now);
                 }
             }
             None => {}
