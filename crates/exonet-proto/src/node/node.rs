@@ -218,7 +218,7 @@ impl Node {
                 Some(peer) => stamps.catch_up(&mut peer.inbound.bound),
                 None => {
                     let memo = self.stamping.recall(&id);
-                    self.stamping.remember(now.mono, stamps, id, memo);
+                    self.stamping.remember(now, stamps, id, memo);
                 }
             }
         }
@@ -255,7 +255,7 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Now) {
         self.note_gap(now);
         self.expire(now);
-        self.stamping.forget(now.mono, self.clock.stamps_mut());
+        self.stamping.forget(now, self.clock.stamps_mut());
         while let Some(index) = self.timers.pop(now.mono) {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.deadline = Mono::NEVER;
@@ -488,7 +488,7 @@ impl Node {
         };
         self.timers.set(index, peer.deadline, Mono::NEVER);
         let memo = Memo { bound: peer.inbound.bound, told: peer.told };
-        self.stamping.remember(now.mono, self.clock.stamps_mut(), peer.id, memo);
+        self.stamping.remember(now, self.clock.stamps_mut(), peer.id, memo);
         if peer.admitted {
             self.events.push_back(Event::Forgotten { peer: peer.id });
         }
