@@ -19,6 +19,11 @@ fn memo(ts: u64) -> Memo {
     Memo { bound: Bound::Known(Stamp(ts)), told: Told::default() }
 }
 
+/// By a clock of the wall that was never set.
+fn at(mono: Mono) -> Now {
+    Now { mono, wall: Wall(0) }
+}
+
 #[test]
 fn a_peer_to_which_something_is_queued_makes_no_room() {
     let mut pair = Pair::new([limited(Limits { peers: 1, ..Limits::default() }), config()]);
@@ -105,11 +110,11 @@ fn bounds_are_remembered_for_300_seconds_and_leave_their_mark() {
     let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
     stamps.persisted(Stamp(1_000));
     let now = Mono(0) + SECOND;
-    stamping.remember(now, &mut stamps, nobody(1), memo(500));
+    stamping.remember(at(now), &mut stamps, nobody(1), memo(500));
     assert_eq!(stamping.forget_at(), Some(now + 300 * SECOND));
-    stamping.forget(now + 299 * SECOND, &mut stamps);
+    stamping.forget(at(now + 299 * SECOND), &mut stamps);
     assert_eq!((stamping.memo_of(&nobody(1)), stamps.upper()), (memo(500).bound, Stamp::NONE));
-    stamping.forget(now + 300 * SECOND, &mut stamps);
+    stamping.forget(at(now + 300 * SECOND), &mut stamps);
     assert_eq!((stamping.memo_of(&nobody(1)), stamps.upper()), (Bound::Unknown, Stamp(500)));
     assert_eq!(stamping.forget_at(), None);
 }
@@ -119,13 +124,13 @@ fn bounds_are_remembered_for_300_seconds_and_leave_their_mark() {
 fn who_is_forgotten_again_is_remembered_anew() {
     let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
     stamps.persisted(Stamp(1_000));
-    for at in [0, 200] {
+    for seconds in [0, 200] {
         let _: Memo = stamping.recall(&nobody(1));
-        stamping.remember(Mono(0) + at * SECOND, &mut stamps, nobody(1), memo(500));
+        stamping.remember(at(Mono(0) + seconds * SECOND), &mut stamps, nobody(1), memo(500));
     }
-    stamping.forget(Mono(0) + 400 * SECOND, &mut stamps);
+    stamping.forget(at(Mono(0) + 400 * SECOND), &mut stamps);
     assert_eq!(stamping.memo_of(&nobody(1)), memo(500).bound);
-    stamping.forget(Mono(0) + 500 * SECOND, &mut stamps);
+    stamping.forget(at(Mono(0) + 500 * SECOND), &mut stamps);
     assert_eq!(stamping.memo_of(&nobody(1)), Bound::Unknown);
 }
 
@@ -134,7 +139,7 @@ fn bounds_that_are_remembered_are_16_384_at_most() {
     let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
     stamps.persisted(Stamp(100_000));
     for n in 1..=16_385 {
-        stamping.remember(Mono(n), &mut stamps, nobody(n), memo(n));
+        stamping.remember(at(Mono(n)), &mut stamps, nobody(n), memo(n));
     }
     let remembered = |n| stamping.memo_of(&nobody(n));
     assert_eq!((remembered(1), stamps.upper()), (Bound::Unknown, Stamp(1)), "the oldest went");
