@@ -667,9 +667,9 @@ impl Inbound {
         self.evict(clock)
     }
 
-    /// `connected`: what is owed can leave.
-    pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
-        let owed = if connected { self.state_at } else { Mono::NEVER };
+    /// `connected`: what is owed can leave, and waits for company until `ride_until`.
+    pub(super) fn deadline(&self, dead_after: Duration, connected: bool, ride_until: Mono) -> Mono {
+        let owed = if connected { self.state_at.max(ride_until) } else { Mono::NEVER };
         let dead = if self.receiver.is_some() { self.heard_at + dead_after } else { Mono::NEVER };
         let linger = if self.drained_at == Mono::NEVER { Mono::NEVER } else { self.drained_at + LINGER };
         owed.min(self.remind_at).min(dead).min(linger).min(self.server.deadline())

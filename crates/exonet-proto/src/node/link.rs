@@ -18,6 +18,8 @@ use crate::wire::ChannelIndex;
 pub(super) const MAX_PINGS: usize = 64;
 /// Packets at the end of a burst that have too little behind them to reveal a loss soon.
 const MAX_BURST: usize = 24;
+/// Part of a round trip for which ACK and STATE may wait for data.
+const RIDE_SHARE: u32 = 4;
 /// Answers to path challenges that wait to leave.
 pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
@@ -60,6 +62,8 @@ pub(super) struct Link {
     pub(super) copies: VecDeque<u64>,
     /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
     pub(super) confirm: bool,
+    /// The peer was told that the channel ends.
+    pub(super) closed: bool,
     /// A new epoch is wanted though there is one.
     pub(super) reopen: bool,
     /// What was last acknowledged and claimed goes to the address on trial too.
@@ -67,6 +71,8 @@ pub(super) struct Link {
     /// Of this peer, in place of the node's.
     pub(super) keepalive: Option<Duration>,
     pub(super) pace_at: Mono,
+    /// ACK and STATE that are due wait until then for data that is about to leave; zero: they do not.
+    pub(super) ride_until: Mono,
     pub(super) heard_at: Mono,
     /// When something was last sent that asks for an answer.
     pub(super) spoke_at: Mono,
@@ -102,10 +108,12 @@ impl Link {
             hedges: VecDeque::new(),
             copies: VecDeque::new(),
             confirm: false,
+            closed: false,
             reopen: false,
             mirror_due: false,
             keepalive: None,
             pace_at: Mono::NEVER,
+            ride_until: Mono(0),
             heard_at: now,
             spoke_at: now,
             asked_at: now,
@@ -147,6 +155,11 @@ impl Link {
     /// An opening of the peer was answered, or is about to be.
     pub(super) fn is_answering(&self) -> bool {
         !self.pending.is_empty() || !self.held.is_empty()
+    }
+
+    /// Anything authentic has ever come from the peer, an opening at least.
+    pub(super) fn has_heard(&self) -> bool {
+        self.boot_id.is_some() || self.is_answering()
     }
 
     /// No keys, none under way.
@@ -278,7 +291,9 @@ impl Link {
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
         let timers =
             [opening, pending, held, previous, roaming, self.pto_at(), self.tentative].into_iter().flatten();
-        let epochs = self.epochs().flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
+        let epochs = self.epochs().flat_map(|epoch| {
+            [epoch.sent.loss_time(), epoch.received.ack_due().map(|at| at.max(self.ride_until))]
+        });
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
@@ -296,6 +311,16 @@ impl Link {
     /// The epochs that packets may be under way on.
     pub(super) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
         self.current.as_deref().into_iter().chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
+    }
+
+    /// ACK and STATE are due, and data that may leave at `at` at the earliest: whether they wait for it. A packet of their own for
+    /// every two of the peer's would take much of a slow link from the data.
+    pub(super) fn claims_may_ride(&mut self, now: Mono, at: Mono) -> bool {
+        let rtt = self.recovery.rtt();
+        if self.ride_until == Mono(0) && rtt.is_measured() {
+            self.ride_until = now + rtt.smoothed() / RIDE_SHARE;
+        }
+        now < self.ride_until && at <= self.ride_until
     }
 
     /// An acknowledgement is due on either epoch.

@@ -282,8 +282,10 @@ impl Node {
         peer.looked_at = now.mono;
         let wait = peer.link.pto() * 2;
         peer.outbound.on_timeout(now.mono, &self.store, wait);
-        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
-        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
+        self.close_if_idle(now, index);
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
             self.stats.evictions += 1;
         }
@@ -418,15 +420,23 @@ impl Node {
     /// What has come to its end at a peer ends.
     pub(super) fn wind_up(&mut self, now: Now, index: u32) {
         self.doubt(now, index);
+        self.close_if_idle(now, index);
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
-        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         if peer.inbound.drop_if_passed(now.mono) && self.inbox.is_empty() {
             self.arena.rest();
         }
         self.account(index);
+    }
+
+    /// A sender record with nothing to send closes in its time, and the peer is told; not by a node that closes, if it has
+    /// never heard the peer and so might tell nobody.
+    fn close_if_idle(&mut self, now: Now, index: u32) {
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
+        peer.outbound.farewell_due &= !self.closing || peer.link.has_heard();
     }
 
     /// What partly received messages held and hold no more is given back, and their readers are told.

@@ -91,10 +91,8 @@ impl Peer {
     /// When time alone changes something. Never in the past for want of keys.
     pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
         let connected = self.link.is_connected();
-        let halves = self
-            .outbound
-            .deadline(linger, connected)
-            .min(self.inbound.deadline(config.dead_after, connected));
+        let inbound = self.inbound.deadline(config.dead_after, connected, self.link.ride_until);
+        let halves = self.outbound.deadline(linger, connected).min(inbound);
         halves.min(self.link.deadline(config))
     }
 

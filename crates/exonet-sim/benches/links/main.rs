@@ -1,7 +1,7 @@
 //! How real nodes use links, on virtual time: share of the link, queue, drops, wire bytes, latencies of calls, fairness.
 //!
 //! `cargo bench -p exonet-sim --bench links`; an argument picks the rows whose names have it, `--cubic` measures CUBIC,
-//! and `--drowsy=MICROSECONDS` has nodes wake up that late in calls.
+//! and `--drowsy=MICROSECONDS` has nodes wake up that late, but for shares.
 
 #![allow(unreachable_pub, clippy::cast_precision_loss, missing_docs)]
 
@@ -75,6 +75,7 @@ impl Bench {
         let rates = [there.rate, back.rate].map(|rate| rate as f64);
         let rtt = there.delay * 2;
         let mut course = Course::new(1, there, back);
+        (course.drowsiness, course.slack) = (self.drowsiness, self.drowsiness);
         let pair = course.both(&self.config);
         course.run_for(3 * SECOND);
         course.take_traffic(Direction::There);
@@ -104,6 +105,7 @@ impl Bench {
         let (rate, rtt) = (there.rate as f64, there.delay * 2);
         let kept = there.kept();
         let mut course = Course::new(1, there, back);
+        (course.drowsiness, course.slack) = (self.drowsiness, self.drowsiness);
         let pair = course.bulk(&self.config, Direction::There, Duration::ZERO);
         course.run_for((rtt * 20).max(3 * SECOND));
         let start = course.take_traffic(Direction::There);

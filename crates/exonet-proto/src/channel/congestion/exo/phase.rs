@@ -90,8 +90,8 @@ impl Exo {
             }
             Phase::Down => {
                 let empty = self.in_flight <= pipe + self.segment() + self.rate.get() * 0.0005;
-                // A whole round of it tells what is lost at random.
-                let measuring = self.baseline.random() > 0.02 && self.lasted() < 1;
+                // A whole round of it tells what is lost at random: without, losses would be the queue's for ever.
+                let measuring = self.baseline.is_lossy() && self.lasted() < 1;
                 if empty && !measuring || self.lasted() > 2 {
                     self.cruise();
                 }
