@@ -41,6 +41,23 @@ fn a_peer_to_which_something_is_queued_makes_no_room() {
     assert_eq!(pair.outcomes(), [(key, Outcome::Delivered, false)]);
 }
 
+/// Whether its messages come whole or in parts.
+#[test]
+fn one_peer_leaves_half_of_the_memory_to_others() {
+    let cap = 200_000;
+    for (size, count) in [(1_000, 400), (10_000, 40)] {
+        let mut pair = Pair::new([config(), limited(Limits { received_bytes: cap, ..Limits::default() })]);
+        pair.talk(0);
+        for _ in 0..count {
+            pair.send(0, size);
+        }
+        pair.pass(5 * SECOND);
+        let held = pair.ends[1].stats().received_bytes;
+        let one = size + 400;
+        assert!(held > cap / 2 - one && held < cap / 2 + one, "{size}: {held}");
+    }
+}
+
 /// A record that an opening has made, and a packet confirmed that says nothing of it.
 #[test]
 fn who_has_slots_of_a_genuine_opening_is_reminded_of_them() {
