@@ -32,6 +32,8 @@ impl Node {
             self.stats.stamps_stale += u64::from(!met && !astray);
         }
         let answer = peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask.into());
+        let forgotten = self.clock.stamps().amnesia(peer.inbound.bound);
+        peer.inbound.forgotten_ahead = forgotten.0 >= now.wall.0;
         if answer == Answer::Challenge {
             self.stats.stamps_ahead += 1;
             peer.inbound.challenge = Some((ask.ts, now.wall));

@@ -104,6 +104,9 @@ pub(super) struct Inbound {
     pub(super) bound: Bound,
     /// The last ASK bore a stamp: a STATE says what was forgotten of stamps.
     stamped: bool,
+    /// So it does where what was forgotten reaches beyond this node's clock: a peer that goes by that clock would
+    /// send early in vain.
+    pub(super) forgotten_ahead: bool,
     /// A stamp to be refused, and what this node's clock showed then.
     pub(super) challenge: Option<(Stamp, Wall)>,
     /// Slots whose message is complete and has not been taken: copies are suppressed.
@@ -154,6 +157,7 @@ impl Inbound {
             receiver: None,
             bound: Bound::default(),
             stamped: false,
+            forgotten_ahead: false,
             challenge: None,
             pending: IntervalSet::new(),
             partial: BTreeMap::new(),
@@ -235,7 +239,7 @@ impl Inbound {
 
     /// What a STATE says of forgotten stamps.
     pub(super) fn amnesia(&self, clock: &Clock) -> Option<Stamp> {
-        self.stamped.then(|| clock.stamps().amnesia(self.bound))
+        (self.stamped || self.forgotten_ahead).then(|| clock.stamps().amnesia(self.bound))
     }
 
     /// Complete messages wait for the application.
@@ -663,9 +667,9 @@ impl Inbound {
         self.evict(clock)
     }
 
-    /// `connected`: what is owed can leave.
-    pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
-        let owed = if connected { self.state_at } else { Mono::NEVER };
+    /// `connected`: what is owed can leave, and waits for company until `ride_until`.
+    pub(super) fn deadline(&self, dead_after: Duration, connected: bool, ride_until: Mono) -> Mono {
+        let owed = if connected { self.state_at.max(ride_until) } else { Mono::NEVER };
         let dead = if self.receiver.is_some() { self.heard_at + dead_after } else { Mono::NEVER };
         let linger = if self.drained_at == Mono::NEVER { Mono::NEVER } else { self.drained_at + LINGER };
         owed.min(self.remind_at).min(dead).min(linger).min(self.server.deadline())

@@ -355,15 +355,17 @@ impl Assembler<'_> {
                 self.stats.hedged += 1;
                 self.stats.hedged_bytes += bytes as u64;
             }
-            None if made.letters && !made.more && !outbound.has_something() => {
-                if let Some(wait) = link.recovery.hedge(self.now, again) {
-                    link.hedges.push_back((self.now + wait, epoch.index, epoch.sent.next_number()));
+            None if made.letters => {
+                link.note_lone(epoch.index, epoch.sent.next_number(), again);
+                if !made.more && !outbound.has_something() {
+                    link.hedge(self.now);
                 }
             }
             None => {}
         }
         link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
+        link.ride_until = Mono(0);
         if made.serves {
             link.used_at = self.now;
         }
@@ -384,12 +386,12 @@ impl Assembler<'_> {
         if link.probes > 0 || link.confirm {
             return Some(Purpose::Probe);
         }
-        let control = link.ack_due(self.now)
-            || peer.inbound.state_due(self.now)
-            || peer.inbound.owes_have()
+        let claims = link.ack_due(self.now) || peer.inbound.state_due(self.now);
+        let urgent = peer.inbound.owes_have()
             || peer.inbound.server.owes_answers()
             || peer.outbound.caller.racks_due(self.now)
             || peer.inbound.challenge.is_some();
+        let control = claims || urgent;
         let replies = peer.inbound.server.has_ready();
         let data = peer.outbound.has_something() || replies || !link.pings.is_empty();
         if !data {
@@ -399,7 +401,12 @@ impl Assembler<'_> {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
                 link.pace_at = at;
-                control.then_some(Purpose::Control)
+                let alone = urgent || claims && !link.claims_may_ride(self.now, at);
+                alone.then_some(Purpose::Control)
+            }
+            Allowance::Blocked if data => {
+                let alone = urgent || claims && !link.claims_may_ride(self.now, self.now);
+                alone.then_some(Purpose::Control)
             }
             _ => control.then_some(Purpose::Control),
         }

@@ -86,6 +86,16 @@ fn who_only_acknowledges_asks_for_an_acknowledgement_at_times() {
 }
 
 #[test]
+fn acknowledgements_are_not_acknowledged() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let before = pair.ends[0].counts().datagrams_out;
+    pair.pass(5 * SECOND);
+    let said = pair.ends[0].counts().datagrams_out - before;
+    assert!(said <= 6, "a few signs of life of a record with free slots: {said}");
+}
+
+#[test]
 fn a_ping_is_answered_at_once() {
     let mut pair = Pair::open();
     pair.talk(0);
