@@ -99,6 +99,9 @@ impl Driver {
             let begun = self.shared.clock().mono();
             self.busy = false;
             let more = self.receive();
+            if let Some(meshes) = self.openings.sieve.review(begun) {
+                self.socket.sift(meshes);
+            }
             if core::mem::take(&mut self.woke) && !more {
                 // Whoever was woken goes first: a reply that is made at once takes ACK and STATE with it, in one
                 // datagram instead of two. Who computes without awaiting delays them by as much.
@@ -129,6 +132,7 @@ impl Driver {
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
+            self.openings.sieve.socket_changed();
         }
         self.look_at_clock();
     }
@@ -256,8 +260,10 @@ impl Driver {
     fn prepare_sleep(&mut self, flushed: Flushed) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
+        let sieve = self.openings.sieve.wake_at();
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
-            let next = engine.core.poll_timeout().unwrap_or(Mono::NEVER).min(report.wake_at(happened));
+            let next =
+                engine.core.poll_timeout().unwrap_or(Mono::NEVER).min(report.wake_at(happened)).min(sieve);
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
             // Who made work while this task was awake has not told it.

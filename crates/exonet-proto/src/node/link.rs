@@ -62,6 +62,8 @@ pub(super) struct Link {
     pub(super) copies: VecDeque<u64>,
     /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
     pub(super) confirm: bool,
+    /// The peer was told that the channel ends.
+    pub(super) closed: bool,
     /// A new epoch is wanted though there is one.
     pub(super) reopen: bool,
     /// What was last acknowledged and claimed goes to the address on trial too.
@@ -106,6 +108,7 @@ impl Link {
             hedges: VecDeque::new(),
             copies: VecDeque::new(),
             confirm: false,
+            closed: false,
             reopen: false,
             mirror_due: false,
             keepalive: None,
@@ -152,6 +155,11 @@ impl Link {
     /// An opening of the peer was answered, or is about to be.
     pub(super) fn is_answering(&self) -> bool {
         !self.pending.is_empty() || !self.held.is_empty()
+    }
+
+    /// Anything authentic has ever come from the peer, an opening at least.
+    pub(super) fn has_heard(&self) -> bool {
+        self.boot_id.is_some() || self.is_answering()
     }
 
     /// No keys, none under way.

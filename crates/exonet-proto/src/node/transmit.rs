@@ -107,15 +107,20 @@ impl Node {
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
         }
+        let ends = self.closing && self.peers.len() == 1;
         let Self { peers, clock, store, config, stats, .. } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler { now: now.mono, clock, store, config, stats };
-        assembler
+        let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends };
+        let transmit = assembler
             .off_path(peer, buf)
             .or_else(|| assembler.mirror(peer, buf))
             .or_else(|| assembler.previous(peer, buf))
             .or_else(|| assembler.mtu_probe(peer, buf))
-            .or_else(|| assembler.train(peer, segments, buf))
+            .or_else(|| assembler.train(peer, segments, buf))?;
+        if std::mem::take(&mut peer.link.closed) {
+            self.drop_channel(now, index);
+        }
+        Some(transmit)
     }
 }
 
@@ -126,6 +131,8 @@ struct Assembler<'a> {
     store: &'a mut Store,
     config: &'a Config,
     stats: &'a mut Stats,
+    /// The node closes, and has nobody else to talk to.
+    ends: bool,
 }
 
 /// Why a packet is made.
@@ -149,6 +156,8 @@ struct Made {
     letters: bool,
     /// There is more than fitted.
     more: bool,
+    /// It ends the channel.
+    closes: bool,
 }
 
 impl Assembler<'_> {
@@ -258,7 +267,7 @@ impl Assembler<'_> {
             if before == 0 {
                 segment = bytes;
             }
-            if bytes < segment || !made.more {
+            if bytes < segment || !made.more || made.closes {
                 break;
             }
         }
@@ -295,7 +304,14 @@ impl Assembler<'_> {
         let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
-            let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
+            let mut fill = Filling {
+                now: self.now,
+                config: self.config,
+                epoch,
+                writer,
+                eliciting: false,
+                farewell: false,
+            };
             link.mirror_due |= fill.control(inbound, self.clock);
             fill.owed_to_calls(outbound, inbound);
             if purpose != Purpose::Control {
@@ -307,6 +323,7 @@ impl Assembler<'_> {
                     fill.ping(Carried::Ping { cookie });
                 }
                 made.more = fill.replies(&mut inbound.server, pto);
+                made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
                 let before = fill.epoch.sent.carried();
                 made.more |= fill.messages(outbound, self.store, full.unwrap_or(cap) - OVERHEAD);
                 made.letters = fill.epoch.sent.carried() > before;
@@ -361,6 +378,7 @@ impl Assembler<'_> {
             link.spoke(self.now);
         }
         link.current = Some(epoch);
+        link.closed = made.closes;
         Some(made)
     }
 
@@ -398,6 +416,11 @@ impl Assembler<'_> {
     }
 }
 
+/// Neither end has anything to ask of the other any more.
+fn done(outbound: &Outbound, inbound: &Inbound) -> bool {
+    outbound.is_silent() && inbound.is_empty(true)
+}
+
 /// A packet that is being filled.
 struct Filling<'f, 'w> {
     now: Mono,
@@ -405,6 +428,7 @@ struct Filling<'f, 'w> {
     epoch: &'f mut Epoch,
     writer: &'f mut Writer<'w>,
     eliciting: bool,
+    farewell: bool,
 }
 
 impl Filling<'_, '_> {
@@ -443,7 +467,8 @@ impl Filling<'_, '_> {
         }
         if outbound.farewell_due {
             let ask = Ask::farewell(clock);
-            outbound.farewell_due = !self.ask(ask, Carried::Farewell);
+            self.farewell = self.ask(ask, Carried::Farewell);
+            outbound.farewell_due = !self.farewell;
         }
         if (outbound.ask_due || outbound.wants_envelopes(clock, window))
             && let Some(ask) = outbound.ask(self.now, clock, window, pto)

@@ -3,7 +3,7 @@
 //! `cargo bench -p exonet-sim --bench links`; an argument picks the rows whose names have it, `--cubic` measures CUBIC,
 //! and `--drowsy=MICROSECONDS` has nodes wake up that late, but for shares.
 
-#![allow(unreachable_pub, clippy::cast_precision_loss, missing_docs)]
+#![allow(unreachable_pub, clippy::cast_precision_loss, clippy::indexing_slicing, missing_docs)]
 
 use core::time::Duration;
 

@@ -117,7 +117,7 @@ impl Exo {
     }
 
     /// For five to seven rounds: flows that share a link must not fall into step.
-    fn cruise(&mut self) {
+    pub(super) fn cruise(&mut self) {
         let dice = self.start.map_or(0, |start| start.0).wrapping_add(super::bytes(self.now * 1e6));
         let rounds = 5 + (dice.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % 3;
         self.enter(Phase::Cruise { rounds });
