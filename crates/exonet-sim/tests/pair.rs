@@ -38,9 +38,8 @@ fn lossy(seeds: core::ops::Range<u64>, loss: f64, messages: usize, largest: usiz
         }
         settled(&mut world, 300 * SECOND, &what);
         all_delivered(&world, &what);
-        // A farewell that every other datagram of is lost takes some tries, and a new channel at times. Early probes, and
-        // what is still on its way when all is settled, count too.
-        forgotten(&mut world, &[a, b], if loss > 0.2 { 1_200 } else { 150 }, &what);
+        // A farewell that every other datagram of is lost takes some tries, and a new channel at times.
+        forgotten(&mut world, &[a, b], if loss > 0.2 { 800 } else { 100 }, &what);
     }
 }
 

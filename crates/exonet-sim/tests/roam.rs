@@ -135,7 +135,7 @@ fn spoofed(seed: u64, probability: f64, mut change: impl FnMut(&mut World, usize
     settled(&mut world, 10 * SECOND, &what);
     all_delivered(&world, &what);
     world.spoof = 0.0;
-    forgotten(&mut world, &[a, b], 250, &what);
+    forgotten(&mut world, &[a, b], 180, &what);
     for reflected in world.wiretap.reflected.values() {
         assert!(reflected.taken > 0, "{what}");
         assert!(!reflected.amplified, "{what}: {reflected:?}");

@@ -121,6 +121,8 @@ pub struct Recovery {
     last_sent: Option<Mono>,
     /// Ack-eliciting packets under way, of any path.
     eliciting: u64,
+    /// Somebody waits for what they carry: the first probe comes early.
+    awaited: bool,
 }
 
 /// What one ACK adds up to, for the congestion controller.
@@ -151,6 +153,7 @@ impl Recovery {
             in_flight: 0,
             last_sent: None,
             eliciting: 0,
+            awaited: false,
             congestion,
             config,
         }
@@ -160,8 +163,8 @@ impl Recovery {
     /// being acknowledged or lost, without bearing on the new path.
     pub fn on_path_change(&mut self, now: Mono, max_datagram: u16, congestion: Box<dyn Congestion>) {
         let config = Config { max_datagram, ..self.config };
-        let (path, eliciting) = (self.path.wrapping_add(1), self.eliciting);
-        *self = Self { path, eliciting, ..Self::new(now, config, congestion) };
+        let (path, eliciting, awaited) = (self.path.wrapping_add(1), self.eliciting, self.awaited);
+        *self = Self { path, eliciting, awaited, ..Self::new(now, config, congestion) };
         self.pto.on_sent(now);
     }
 
@@ -380,6 +383,7 @@ impl Recovery {
     fn settle(&mut self, packet: &Packet) {
         if packet.info.ack_eliciting {
             self.eliciting = self.eliciting.saturating_sub(1);
+            self.awaited &= self.eliciting > 0;
         }
         if packet.info.in_flight && !packet.info.off_path && packet.path == self.path {
             self.in_flight = self.in_flight.saturating_sub(u64::from(packet.info.bytes));
@@ -400,10 +404,16 @@ impl Recovery {
         });
     }
 
+    /// Somebody waits for what is about to leave: until all that is under way is settled, the first probe comes early.
+    pub fn set_awaited(&mut self) {
+        self.awaited = true;
+    }
+
     /// When a probe is due, if anything ack-eliciting is under way.
     pub fn pto_at(&self) -> Option<Mono> {
         let armed = self.eliciting > 0 && !self.config.reliable;
-        let tail = if self.rtt.is_measured() { self.rtt.tail_base() } else { self.rtt.pto_base() };
+        let early = self.awaited && self.rtt.is_measured();
+        let tail = if early { self.rtt.tail_base() } else { self.rtt.pto_base() };
         armed.then(|| self.pto.deadline(tail.saturating_add(self.config.max_ack_delay), self.pto_interval()))
     }
 

@@ -370,6 +370,9 @@ impl Assembler<'_> {
             link.used_at = self.now;
         }
         if made.eliciting {
+            if outbound.has_messages() || !inbound.server.is_empty() {
+                link.recovery.set_awaited();
+            }
             link.confirm = false;
             link.probes = link.probes.saturating_sub(1);
             link.spoke(self.now);

@@ -279,12 +279,16 @@ fn a_probe_is_due_only_while_an_answer_is() {
     end.send(ms(110));
     // 100 + 4 x 50 + 1.
     assert_eq!(end.path.pto_interval(), millis(301));
-    // The first probe is early: 100 + 50 + 1.
+    assert_eq!(end.path.pto_at(), Some(ms(411)));
+    // The first probe is early where somebody waits: 100 + 50 + 1.
+    end.path.set_awaited();
     assert_eq!(end.path.pto_at(), Some(ms(261)));
     end.send(ms(150));
     assert_eq!(end.path.pto_at(), Some(ms(301)));
     end.ack(ms(250), &[1..4]);
     assert_eq!(end.path.pto_at(), None);
+    end.send(ms(300));
+    assert_eq!(end.path.pto_at(), Some(ms(300) + end.path.pto_interval()), "nobody waits any more");
 }
 
 #[test]
