@@ -8,10 +8,11 @@ mod pair;
 use bytes::Bytes;
 use pair::{Pair, Sent};
 
-/// What 1,000 messages of `size` bytes take there, and their receipts back; `batch` are sent at once, and what a path
-/// carries is known.
-fn thousand(size: usize, datagram: u16, batch: usize) -> [Sent; 2] {
+/// What 1,000 messages of `size` bytes take there, and their receipts back, on a path that is known: `batch` messages
+/// are sent at once, `segments` datagrams leave before the other node has a turn.
+fn thousand(size: usize, datagram: u16, batch: usize, segments: usize) -> [Sent; 2] {
     let mut pair = Pair::new(datagram);
+    pair.segments = segments;
     let body = Bytes::from(vec![7; size]);
     let send =
         |pair: &mut Pair, times: usize| (0..times * 1_000 / batch).for_each(|_| pair.send(&body, batch, 64));
@@ -26,21 +27,27 @@ const fn sent(datagrams: usize, bytes: usize) -> Sent {
 }
 
 #[test]
-fn small_messages_share_datagrams_and_their_receipts_do() {
-    assert_eq!(thousand(64, 1_452, 1_000), [sent(48, 68_845), sent(2, 88)]);
+fn small_messages_share_datagrams_and_receipts() {
+    assert_eq!(thousand(64, 1_452, 1_000, 64), [sent(48, 68_845), sent(3, 125)]);
 }
 
 #[test]
 fn small_messages_share_large_datagrams() {
-    assert_eq!(thousand(64, 65_000, 1_000), [sent(2, 67_144), sent(2, 88)]);
+    assert_eq!(thousand(64, 65_000, 1_000, 64), [sent(2, 67_144), sent(2, 88)]);
 }
 
 #[test]
 fn messages_one_by_one_take_a_datagram_each_way() {
-    assert_eq!(thousand(64, 1_452, 1), [sent(1_000, 105_372), sent(1_000, 62_031)]);
+    assert_eq!(thousand(64, 1_452, 1, 64), [sent(1_000, 105_372), sent(1_000, 62_031)]);
 }
 
 #[test]
 fn messages_above_half_a_datagram_have_one_each() {
-    assert_eq!(thousand(1_000, 1_452, 1_000), [sent(1_000, 1_033_434), sent(2, 82)]);
+    assert_eq!(thousand(1_000, 1_452, 1_000, 64), [sent(1_000, 1_034_178), sent(17, 657)]);
+}
+
+#[test]
+fn datagrams_one_by_one_share_receipts_too() {
+    assert_eq!(thousand(64, 1_452, 1_000, 1), [sent(48, 68_461), sent(25, 1_021)]);
+    assert_eq!(thousand(1_000, 1_452, 1_000, 1), [sent(1_000, 1_033_187), sent(500, 20_039)]);
 }

@@ -21,6 +21,8 @@ pub(crate) struct Pair {
     ends: [Node; 2],
     now: Now,
     buffer: Vec<u8>,
+    /// Most datagrams that leave an end before the other has a turn.
+    pub(crate) segments: usize,
     /// By each end since the beginning.
     pub(crate) sent: [Sent; 2],
 }
@@ -37,7 +39,13 @@ impl Pair {
             };
             Node::new(config, SecretKey::from_bytes([seed; 32]), Boot::Ephemeral, [seed; 32], now)
         };
-        Self { ends: [end(1), end(2)], now, buffer: Vec::with_capacity(1 << 17), sent: [Sent::default(); 2] }
+        Self {
+            ends: [end(1), end(2)],
+            now,
+            buffer: Vec::with_capacity(1 << 17),
+            segments: 64,
+            sent: [Sent::default(); 2],
+        }
     }
 
     fn address(end: usize) -> SocketAddr {
@@ -59,12 +67,12 @@ impl Pair {
         }
     }
 
-    /// What is ready at either end goes over, and is taken. Then time passes: a flight, or what both wait for.
+    /// What either end sends in one turn goes over, and is taken. Then time passes: a flight, or what both wait for.
     fn exchange(&mut self, at_a_time: usize) {
-        let Self { ends, now, buffer, sent } = self;
+        let Self { ends, now, buffer, segments, sent } = self;
         let before = *sent;
         for from in 0..2 {
-            while let Some(transmit) = ends[from].poll_transmit(*now, 64, buffer) {
+            if let Some(transmit) = ends[from].poll_transmit(*now, *segments, buffer) {
                 for datagram in buffer.chunks_mut(transmit.segment) {
                     sent[from].datagrams += 1;
                     sent[from].bytes += datagram.len();
