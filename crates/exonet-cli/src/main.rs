@@ -21,11 +21,11 @@ mod text;
 mod transfer;
 mod units;
 
-use std::alloc::System;
 use std::process::ExitCode;
 
 use cap::Cap;
 use clap::Parser;
+use mimalloc::MiMalloc;
 
 use crate::args::Cli;
 use crate::exit::Exit;
@@ -34,7 +34,7 @@ use crate::failure::Failure;
 /// Counts what is allocated, so that `exon bench` can tell bytes per peer; without a limit, this costs one
 /// atomic addition an allocation.
 #[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 fn main() -> ExitCode {
     let cli = Cli::parse();

@@ -43,17 +43,15 @@ pub(super) struct Stage {
 pub(super) fn measure(peers: u32, size: usize) -> Result<Memory, Failure> {
     let started = Instant::now();
     let mut meeting = Meeting::new(peers, size)?;
-    let bodies = usize::try_from(peers).unwrap_or(usize::MAX).saturating_mul(size);
     let mut stages = Vec::new();
 
     // Busy: from every peer, a message waits to be taken.
     while meeting.born < peers {
         let guests = GUESTS.min(peers - meeting.born);
         meeting.admit(guests)?;
-        let waiting = usize::try_from(meeting.born).unwrap_or(usize::MAX).saturating_mul(size);
-        meeting.run(|node| node.node.stats().received_bytes >= waiting)?;
+        let all = usize::try_from(meeting.born).unwrap_or(usize::MAX);
+        meeting.run(|node| node.node.stats().waiting >= all)?;
     }
-    meeting.run(|node| node.node.stats().received_bytes >= bodies)?;
     stages.push(meeting.stage(&format!("busy: a message of {size} bytes waits")));
 
     let taken = meeting.take_all();

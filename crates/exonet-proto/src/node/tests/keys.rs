@@ -128,3 +128,18 @@ fn a_restart_crosses_nothing_and_ends_what_was_before() {
     assert!(!pair.epoch(0).initiator, "the new keys are used");
     assert!(pair.peer(0).link.previous.is_none(), "who had the old ones is gone");
 }
+
+#[test]
+fn a_packet_that_comes_twice_is_taken_once() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.cut(0);
+    pair.send(0, 100);
+    pair.pump();
+    let packet = pair.mend(0).remove(0);
+    let before = *pair.ends[1].counts();
+    (0..3).for_each(|_| pair.deliver(1, 0, &packet));
+    let after = pair.ends[1].counts();
+    assert_eq!(after.replayed - before.replayed, 2);
+    assert_eq!(after.duplicates_suppressed, before.duplicates_suppressed, "no frame of a copy is looked at");
+}
