@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::app::{From, Leaves, Work};
-use crate::link::{Loss, Shape};
+use crate::link::{Loss, Outages, Reorder, Shape};
 use crate::peer::{self, Peer};
 
 /// Rows of one table.
@@ -35,8 +35,37 @@ pub(crate) struct Cell {
 pub(crate) enum Wire {
     /// Mbit/s forward and back, the round-trip time in ms, and the loss each way.
     Link { mbit: [f64; 2], rtt: u64, loss: Loss },
+    /// 100 Mbit/s and 10 ms, on which packets are held back, doubled, or come to nothing for a while.
+    Rough(Trouble),
     /// A virtual cable.
     Cable,
+}
+
+/// What is wrong with a link, both ways.
+#[derive(Clone, Copy)]
+pub(crate) enum Trouble {
+    /// A tenth of the packets arrive 3 ms late.
+    Reordering,
+    /// A tenth of the packets arrive twice.
+    Duplication,
+    /// Nothing gets through for 0.2 s of each second.
+    Outages,
+}
+
+impl Trouble {
+    fn shape(self) -> Shape {
+        let link = Shape::new(100.0, Duration::from_millis(10), Loss::None);
+        match self {
+            Self::Reordering => {
+                Shape { reorder: Some(Reorder { share: 0.1, by: Duration::from_millis(3) }), ..link }
+            }
+            Self::Duplication => Shape { duplicate: 0.1, ..link },
+            Self::Outages => Shape {
+                outages: Some(Outages { every: Duration::from_secs(1), last: Duration::from_millis(200) }),
+                ..link
+            },
+        }
+    }
 }
 
 impl Wire {
@@ -50,14 +79,30 @@ impl Wire {
             Self::Link { mbit, rtt, loss } => {
                 Some(mbit.map(|mbit| Shape::new(mbit, Duration::from_millis(rtt), loss)))
             }
+            Self::Rough(trouble) => Some([trouble.shape(), trouble.shape()]),
             Self::Cable => None,
         }
+    }
+
+    /// How many messages of so many bytes Exonet could deliver a second, one way, if nothing but its headers and loss took
+    /// anything. None where no link limits it.
+    #[allow(clippy::cast_precision_loss)] // small
+    pub(crate) fn ceiling(self, bytes: usize) -> Option<f64> {
+        /// IPv4, UDP, a data packet's header and tag, and what stands before the bytes of a message that is alone in it.
+        const HEADERS: usize = 20 + 8 + 9 + 16 + 8;
+        let Self::Link { mbit: [forward, _], loss, .. } = self else { return None };
+        let lost = match loss {
+            Loss::None => 0.0,
+            Loss::Random(share) | Loss::Bursts { share, .. } => share,
+        };
+        Some(forward * 1e6 / 8.0 / (bytes + HEADERS) as f64 * (1.0 - lost))
     }
 
     /// Before figures mean anything.
     pub(crate) fn warm_up(self, work: Work) -> Duration {
         let round_trips = match self {
             Self::Link { rtt, .. } => Duration::from_millis(rtt * 20),
+            Self::Rough(_) => Duration::from_millis(200),
             Self::Cable => Duration::ZERO,
         };
         let crowd = match work {
@@ -127,6 +172,12 @@ pub(crate) fn all() -> Vec<Scenario> {
             )],
             peers: &[],
         },
+        rough("one-way-rough", "one way, 100 Mbit/s, RTT 10 ms, trouble both ways", Work::OneWay),
+        rough(
+            "calls-rough",
+            "calls of 100 actors, 100 Mbit/s, RTT 10 ms, trouble both ways",
+            Work::Calls { actors: 100 },
+        ),
         share(),
         cable(),
         Scenario {
@@ -220,6 +271,16 @@ fn links(name: &'static str, about: &'static str, work: Work) -> Scenario {
         }
     }
     Scenario { name, about, cells, peers: &[] }
+}
+
+fn rough(name: &'static str, about: &'static str, work: Work) -> Scenario {
+    let cells = [
+        ("10 % held back for 3 ms", Trouble::Reordering),
+        ("10 % doubled", Trouble::Duplication),
+        ("nothing for 0.2 s of each second", Trouble::Outages),
+    ];
+    let cells = cells.map(|(name, trouble)| cell(name, Wire::Rough(trouble), work));
+    Scenario { name, about, cells: cells.into(), peers: &[] }
 }
 
 fn share() -> Scenario {

@@ -10,6 +10,7 @@ use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
+use std::time::Instant;
 
 use exonet_model::schemata::{Entry, parse, plant_file};
 
@@ -71,18 +72,22 @@ pub(crate) fn trial(names: &[String], search: bool) -> Result<bool, String> {
     }
     let copy = root.join("target/mutants");
     mirror(&root, &copy, &mutants)?;
-    let binaries = build(&copy)?;
     let chosen = (1..).zip(&mutants).filter(|(_, mutant)| names.is_empty() || names.contains(&mutant.name));
     let chosen: Vec<(usize, &Entry)> =
         chosen.filter(|(_, mutant)| search || mutant.equivalent.is_empty()).collect();
+    let all = BINARIES.iter().copied().collect();
+    let named: BTreeSet<&str> = chosen.iter().map(|(_, mutant)| mutant.found_in.as_str()).collect();
+    let binaries = build(&copy, if search { &all } else { &named })?;
     if !search {
         sound(&binaries, &chosen)?;
     }
     let (queue, survivors) = (Mutex::new(chosen.into_iter()), Mutex::new(0_u32));
     at_once(|| {
         while let Some((id, mutant)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
-            let death = if search { hunt(&binaries, id) } else { named(&binaries, mutant, Some(id)) };
-            println!("{:<36}{}", mutant.name, death.as_deref().unwrap_or("SURVIVED"));
+            let began = Instant::now();
+            let death = if search { hunt(&binaries, id) } else { by_name(&binaries, mutant, id) };
+            let (death, took) = (death.as_deref(), began.elapsed().as_secs());
+            println!("{:<36}{took:>4} s  {}", mutant.name, death.unwrap_or("SURVIVED"));
             if death.is_none()
                 && let Ok(mut survivors) = survivors.lock()
             {
@@ -140,21 +145,17 @@ fn copy_all(from: &Path, to: &Path, planted: &BTreeMap<PathBuf, String>) -> std:
     })
 }
 
-/// Builds the tests of the core and of the simulator, apart from those without mutants: Cargo would take one for the
-/// other. Gives each binary's path by its name.
-fn build(copy: &Path) -> Result<BTreeMap<String, PathBuf>, String> {
+/// Builds these of the tests of the core and of the simulator, apart from those without mutants: Cargo would take one
+/// for the other. Gives each binary's path by its name.
+fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, PathBuf>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
-    cargo.args([
-        "test",
-        "--no-run",
-        "--locked",
-        "-p",
-        "exonet-proto",
-        "-p",
-        "exonet-sim",
-        "--lib",
-        "--tests",
-    ]);
+    cargo.args(["test", "--no-run", "--locked", "-p", "exonet-proto", "-p", "exonet-sim"]);
+    for name in wanted {
+        match *name {
+            "exonet_proto" => cargo.arg("--lib"),
+            name => cargo.args(["--test", name]),
+        };
+    }
     cargo
         .arg("--message-format=json-render-diagnostics")
         .arg("--target-dir")
@@ -198,8 +199,8 @@ fn sound(binaries: &BTreeMap<String, PathBuf>, chosen: &[(usize, &Entry)]) -> Re
 }
 
 /// How the mutant dies by the test that the list names.
-fn named(binaries: &BTreeMap<String, PathBuf>, mutant: &Entry, id: Option<usize>) -> Option<String> {
-    let child = start(binaries, &mutant.found_in, Some(&mutant.kinds), id)?;
+fn by_name(binaries: &BTreeMap<String, PathBuf>, mutant: &Entry, id: usize) -> Option<String> {
+    let child = start(binaries, &mutant.found_in, Some(&mutant.kinds), Some(id))?;
     let (_, death) = ended(child, None);
     death.map(|how| format!("{} {} ({how})", mutant.found_in, mutant.kinds))
 }

@@ -163,12 +163,40 @@ fn what_a_peer_has_forgotten_is_remembered_of_it() {
     world.set_wall(b, -86_400);
     world.set_wall(a, -86_400);
     world.run_for(100 * SECOND);
-    for (round, outcome) in [Outcome::Unknown, Outcome::Delivered, Outcome::Delivered].into_iter().enumerate()
-    {
+    // The last pauses outlast what is remembered of a forgotten peer.
+    for (round, pause) in [100, 100, 1_000, 2_000, 1].into_iter().enumerate() {
         let number = world.send(a, b, 100).unwrap();
         settled(&mut world, SECOND, "a day ago");
+        let outcome = if round == 0 { Outcome::Unknown } else { Outcome::Delivered };
         assert_eq!(world.ledger.outcome_of(number), Some(outcome), "round {round}");
+        world.run_for(SECOND * pause);
+    }
+    // A day later nothing is in the way of a first message any more.
+    world.run_for(SECOND * 86_400);
+    let early = stats(&world, a).early_sent;
+    world.send(a, b, 100).unwrap();
+    world.run_for(10 * MS);
+    assert_eq!((stats(&world, a).early_sent, stats(&world, b).early_received), (early + 1, 1));
+}
+
+/// The receiver has forgotten what it took from the future, of this sender or of any, and the sender, which goes by the
+/// receiver's clock since, hears of it beside messages that bear no stamp: none is lost on that.
+#[test]
+fn a_sender_learns_what_is_forgotten_before_it_costs_a_message() {
+    for (what, skew_seconds, set) in [("a stray", 3_600, 0), ("set back", 0, -86_400)] {
+        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew_seconds);
+        world.send(a, b, 100).unwrap();
+        settled(&mut world, SECOND, what);
+        world.crash(b);
+        world.set_wall(b, set);
         world.run_for(100 * SECOND);
+        for (from, to, pause) in [(b, a, 1), (a, b, 100), (a, b, 1_000), (a, b, 1)] {
+            world.send(from, to, 100).unwrap();
+            settled(&mut world, SECOND, what);
+            world.run_for(SECOND * pause);
+        }
+        all_delivered(&world, what);
+        assert_eq!(stats(&world, a).early_sent, 1, "{what}: the first of all");
     }
 }
 

@@ -91,7 +91,7 @@ fn one_byte_of_very_many_messages_is_bounded() {
             });
         }
     });
-    assert!(world.node(host).unwrap().stats().violations > 1_000, "beyond the pool");
+    assert!(world.node(host).unwrap().stats().dropped_for_room > 1_000, "beyond the pool");
     aftermath(&mut world, host, "first bytes");
 }
 

@@ -12,6 +12,7 @@ use exonet_sim::{Disk, LinkConfig, World};
 
 #[test]
 fn keys_are_renewed_under_traffic() {
+    let mut at_a_fifth_lost = 0;
     for seed in 0..30 {
         let loss = [0.0, 0.02, 0.2][seed as usize % 3];
         let config = Config { rekey_after: 200 * MS, ..open() };
@@ -27,9 +28,11 @@ fn keys_are_renewed_under_traffic() {
         settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
         let stats = world.node(a).unwrap().stats();
-        // Each opening or answer that is lost costs 250 ms or more of the six seconds.
-        let least = if loss < 0.1 { 10 } else { 5 };
-        assert!(stats.handshakes > least, "seed {seed}: {}", stats.handshakes);
+        if loss < 0.1 {
+            assert!(stats.handshakes > 10, "seed {seed}: {}", stats.handshakes);
+        } else {
+            at_a_fifth_lost += stats.handshakes;
+        }
         world.run_for(30 * SECOND);
         let mut quiet = 0;
         for node in [a, b] {
@@ -38,6 +41,9 @@ fn keys_are_renewed_under_traffic() {
         }
         assert_eq!(quiet, 0);
     }
+    // Each opening or answer that is lost costs 250 ms, 500 ms, 1 s and so on of the six seconds: of one world that
+    // may be nearly all.
+    assert!(at_a_fifth_lost > 120, "{at_a_fifth_lost} in ten worlds");
 }
 
 #[test]

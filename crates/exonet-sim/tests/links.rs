@@ -27,9 +27,13 @@ struct Bulk {
 
 /// A sender alone, after two seconds.
 fn bulk(there: Way, back: Way, slack: Duration) -> Bulk {
+    bulk_with(7, there, back, slack)
+}
+
+fn bulk_with(seed: u64, there: Way, back: Way, slack: Duration) -> Bulk {
     let (ceiling, rtt) = (there.rate as f64 * there.kept(), there.delay * 2);
     let kept = there.kept();
-    let mut course = Course::new(7, there, back);
+    let mut course = Course::new(seed, there, back);
     course.slack = slack;
     let pair = course.bulk(&config(), Direction::There, Duration::ZERO);
     course.run_for(2 * SECOND + 10 * rtt);
@@ -68,8 +72,17 @@ fn a_link_that_loses_is_kept_full_with_a_short_queue() {
 }
 
 #[test]
+fn whatever_is_lost_in_start_up_the_rate_is_found() {
+    for seed in 0..8 {
+        let way = Way::new(100.0, 10 * MS).losing(0.2);
+        let it = bulk_with(seed, way.clone(), way, Duration::ZERO);
+        assert!(it.used > 0.9, "{seed}: {}", it.used);
+    }
+}
+
+#[test]
 fn slow_links_and_long_ones_are_kept_full() {
-    for (rate, rtt) in [(1.0, 10), (10.0, 6), (10.0, 100), (50.0, 200)] {
+    for (rate, rtt) in [(1.0, 6), (1.0, 10), (10.0, 6), (10.0, 100), (50.0, 200)] {
         let way = Way::new(rate, rtt * MS);
         let it = bulk(way.clone(), way, Duration::ZERO);
         assert!(it.used > 0.95, "{rate} Mbit/s, {rtt} ms: {}", it.used);
@@ -83,6 +96,30 @@ fn a_narrow_way_back_is_no_queue_there() {
     for (there, back) in [(wide.clone(), narrow.clone()), (narrow, wide)] {
         let it = bulk(there, back, Duration::ZERO);
         assert!(it.used > 0.95 && it.queue < 0.5, "{} with {}", it.used, it.queue);
+    }
+}
+
+/// Both ends of one connection send: the use of each way.
+fn both(config: &Config, ways: [Way; 2]) -> [f64; 2] {
+    let rates = [ways[0].rate, ways[1].rate];
+    let [there, back] = ways;
+    let mut course = Course::new(7, there, back);
+    let pair = course.both(config);
+    course.run_for(3 * SECOND);
+    let _ = (course.take_received(pair), course.take_returned(pair));
+    course.run_for(4 * SECOND);
+    let received = [course.take_received(pair), course.take_returned(pair)];
+    [0, 1].map(|way| received[way] as f64 * PACKET as f64 / (4.0 * rates[way] as f64))
+}
+
+#[test]
+fn acknowledgements_of_a_fast_way_leave_the_slow_one_to_data() {
+    for congestion in [CongestionChoice::Exo, CongestionChoice::Cubic] {
+        let config = Config { congestion, ..config() };
+        let [slow, fast] = both(&config, [Way::new(3.0, 80 * MS), Way::new(30.0, 80 * MS)]);
+        assert!(slow > 0.85 && fast > 0.85, "{congestion:?}: {slow}, {fast}");
+        let like = both(&config, [Way::new(100.0, 10 * MS), Way::new(100.0, 10 * MS)]);
+        assert!(like.iter().all(|used| *used > 0.92), "{congestion:?}: {like:?}");
     }
 }
 
@@ -139,7 +176,10 @@ fn a_link_that_changes_its_rate_is_followed() {
 
 fn calls(hedging: Hedging, loss: f64, actors: u64, span: Duration) -> (f64, Latencies, Stats) {
     let way = Way::new(100.0, 10 * MS).losing(loss);
-    let mut course = Course::new(7, way.clone(), way);
+    calls_on(Course::new(7, way.clone(), way), hedging, actors, span)
+}
+
+fn calls_on(mut course: Course, hedging: Hedging, actors: u64, span: Duration) -> (f64, Latencies, Stats) {
     let pair = course.calls(&Config { hedging, ..config() }, actors);
     course.run_for(2 * SECOND);
     course.take_latencies(pair);
@@ -159,6 +199,19 @@ fn calls_hardly_feel_loss() {
     for loss in [0.0, 0.01] {
         let (rate, latencies, _) = calls(Hedging::default(), loss, 10, 4 * SECOND);
         assert!(rate > 970.0 && latencies.quantile(0.99) < 12 * MS, "{loss}: {rate}");
+    }
+}
+
+#[test]
+fn calls_hardly_feel_that_timers_ring_late_or_that_nodes_take_datagrams_together() {
+    let late = Duration::from_micros(100);
+    for (slack, drowsiness) in [(late, Duration::ZERO), (Duration::ZERO, late)] {
+        let way = Way::new(100.0, 10 * MS).losing(0.05);
+        let mut course = Course::new(7, way.clone(), way);
+        (course.slack, course.drowsiness) = (slack, drowsiness);
+        let (rate, latencies, _) = calls_on(course, Hedging::default(), 10, 8 * SECOND);
+        let p99 = latencies.quantile(0.99);
+        assert!(rate > 940.0 && p99 < 13 * MS, "{slack:?}, {drowsiness:?}: {rate}, {p99:?}");
     }
 }
 

@@ -110,6 +110,9 @@ impl Driver {
             let begun = self.shared.clock().mono();
             (self.busy, self.woke) = (false, false);
             let more = self.receive();
+            if let Some(meshes) = self.openings.sieve.review(begun) {
+                self.socket.sift(meshes);
+            }
             // Not twice in a row: there may be no end of what wakes those who say nothing.
             self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
             if self.tick() {
@@ -140,6 +143,7 @@ impl Driver {
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
+            self.openings.sieve.socket_changed();
         }
         self.look_at_clock();
     }
@@ -270,10 +274,11 @@ impl Driver {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle, patient) =
             (&mut self.timer, &mut self.report, self.writer.is_idle(), self.patient);
+        let sieve = self.openings.sieve.wake_at();
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             let patience = if patient { now.mono + PATIENCE } else { Mono::NEVER };
             let due = engine.core.poll_timeout().unwrap_or(Mono::NEVER);
-            let next = due.min(report.wake_at(happened)).min(patience);
+            let next = due.min(report.wake_at(happened)).min(sieve).min(patience);
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
             // Who left it while this task was awake has not woken it.

@@ -79,6 +79,7 @@ mod room;
 mod send;
 mod serve;
 mod shared;
+mod sieve;
 mod socket;
 pub mod state;
 mod status;
@@ -109,7 +110,7 @@ pub use status::{Answer, Failure, ReplyStatus};
 #[cfg(feature = "tower")]
 pub use tower::{CallService, ServiceHandler};
 #[cfg(feature = "serde")]
-pub use typed::{TypedCall, TypedError};
+pub use typed::{TypedCall, TypedError, TypedPending};
 
 pub use exonet_proto::crypto::SecretKey;
 pub use exonet_proto::node::{

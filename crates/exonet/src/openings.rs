@@ -8,7 +8,8 @@
 //!
 //! Those that bear a mac2, as who has proven his address, wait apart from those that do not. If both wait, each kind has
 //! half of the time, whatever one of them costs. Of each, a network prefix has a part of the places. What finds no place
-//! is dropped before anything is computed, as the network might; it comes again.
+//! is dropped before anything is computed, as the network might; it comes again. Where most find none, the system drops
+//! them already ([`Sieve`]).
 
 use core::time::Duration;
 use std::collections::{BTreeMap, VecDeque};
@@ -16,8 +17,10 @@ use std::collections::{BTreeMap, VecDeque};
 use exonet_proto::node::{Arrival, Prefix};
 use exonet_proto::wire;
 
+use crate::sieve::Sieve;
+
 /// Of the time while channels keep the driver busy, openings have one part in so many.
-const SHARE: u32 = 32;
+const SHARE: u32 = 16;
 
 /// Openings are worked on for this long at once; one begun is finished. What comes meanwhile waits as long.
 const BITE: Duration = Duration::from_micros(250);
@@ -54,6 +57,7 @@ pub(crate) struct Openings {
     /// Time that they took beyond that.
     owed: Duration,
     dropped: u64,
+    pub(crate) sieve: Sieve,
 }
 
 impl Openings {
@@ -65,10 +69,13 @@ impl Openings {
     pub(crate) fn put(&mut self, arrival: Arrival, datagram: &[u8]) {
         let prefix = Prefix::told(arrival.remote.ip());
         let [plain, proving] = &mut self.lines;
-        let line = if wire::bears_cookie(datagram) { proving } else { plain };
+        let proves = wire::bears_cookie(datagram);
+        let line = if proves { proving } else { plain };
         let of_prefix = prefix.and_then(|prefix| line.by_prefix.get(&prefix)).copied().unwrap_or(0);
-        if line.waiting.len() >= PLACES || of_prefix >= PLACES_OF_PREFIX || datagram.len() > wire::MAX_OPENING
-        {
+        let fits = datagram.len() <= wire::MAX_OPENING;
+        let placed = fits && line.waiting.len() < PLACES && of_prefix < PLACES_OF_PREFIX;
+        self.sieve.note(arrival.remote.ip(), proves, placed);
+        if !placed {
             self.dropped += 1;
             return;
         }
@@ -106,10 +113,10 @@ impl Openings {
         Some((kind, waiting))
     }
 
-    /// More wait than will soon be worked on: without a mac2 none is.
+    /// More wait than will soon be worked on, or would if they were not sifted: without a mac2 none is.
     pub(crate) fn are_many(&self) -> bool {
         let [plain, _] = &self.lines;
-        plain.waiting.len() * 2 >= PLACES
+        plain.waiting.len() * 2 >= PLACES || self.sieve.sifts_plain()
     }
 
     /// How many were dropped since the last call.
@@ -117,10 +124,10 @@ impl Openings {
         core::mem::take(&mut self.dropped)
     }
 
-    /// Work for channels took `span`: openings earn their part of it.
+    /// Work for channels took `span`: openings earn their part of it, and save up a bite.
     pub(crate) fn earn(&mut self, span: Duration) {
         let part = span / (SHARE - 1);
-        self.earned = (self.earned + part.saturating_sub(self.owed)).min(BITE);
+        self.earned = (self.earned + part.saturating_sub(self.owed)).min(part.max(BITE));
         self.owed = self.owed.saturating_sub(part);
     }
 
@@ -152,6 +159,7 @@ pub(crate) struct Kind(bool);
 mod tests {
     use super::*;
     use core::net::Ipv4Addr;
+    use exonet_proto::Mono;
 
     const MICRO: Duration = Duration::from_micros(1);
 
@@ -208,8 +216,11 @@ mod tests {
     #[test]
     fn what_was_idle_is_not_owed_later() {
         let mut openings = Openings::default();
-        openings.earn(Duration::from_secs(10));
-        assert_eq!(openings.allowance(true), BITE);
+        openings.earn(BITE * SHARE);
+        openings.earn(BITE);
+        assert_eq!(openings.allowance(true), BITE, "less than it could have earned");
+        openings.earn(BITE * 4 * (SHARE - 1));
+        assert_eq!(openings.allowance(true), BITE * 4, "its part, however long that was");
         let kind = Kind(true);
         openings.spend(kind, true, Duration::from_secs(10));
         assert_eq!(openings.allowance(true), Duration::ZERO);
@@ -233,6 +244,9 @@ mod tests {
         openings.put(arrival(1), &opening(true));
         assert_eq!((openings.take_dropped(), openings.take().unwrap().0), (0, Kind(true)));
         while openings.take().is_some() {}
+        assert!(!openings.are_many());
+        openings.sieve.review(Mono(1));
+        assert!(openings.are_many(), "most come no further than the sieve");
         assert!(openings.is_empty() && openings.lines.iter().all(|line| line.by_prefix.is_empty()));
     }
 

@@ -8,6 +8,9 @@ use quinn_udp::{EcnCodepoint, RecvMeta, UdpSockRef, UdpSocketState};
 use socket2::{Domain, Protocol, Type};
 
 use self::system::Io;
+use crate::sieve::Mesh;
+#[cfg(target_os = "linux")]
+use crate::sieve::program;
 
 /// Asked of the system for each direction; it gives what it allows.
 const BUFFER: usize = 8 << 20;
@@ -76,6 +79,21 @@ impl Socket {
         if received > 0 { Ok(received) } else { tried.map(|()| received) }
     }
 
+    /// Lets the system drop what the meshes do not let through: of openings without a mac2, and with one.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn sift(&self, meshes: [Mesh; 2]) {
+        let open = meshes == [Mesh::OPEN; 2];
+        let set =
+            if open { self.io.get().detach_filter() } else { self.io.get().attach_filter(&program(meshes)) };
+        if let Err(error) = set {
+            // Then each costs a little more.
+            tracing::debug!(%error, "sifting openings");
+        }
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    pub(crate) fn sift(&self, _: [Mesh; 2]) {}
+
     /// A socket of both families wants IPv4 addresses mapped.
     fn to_socket(&self, address: SocketAddr) -> SocketAddr {
         match address {
@@ -108,6 +126,11 @@ mod system {
     impl Io {
         pub(super) fn new(socket: socket2::Socket) -> io::Result<Self> {
             registered(socket, Interest::READABLE).map(Self)
+        }
+
+        #[cfg(target_os = "linux")]
+        pub(super) fn get(&self) -> &socket2::Socket {
+            self.0.get_ref()
         }
 
         pub(super) async fn readable(&self) -> io::Result<()> {

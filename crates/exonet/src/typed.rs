@@ -4,16 +4,17 @@ use core::fmt;
 use core::future::{Future, IntoFuture};
 use core::marker::PhantomData;
 use core::pin::Pin;
+use core::task::{Context, Poll, ready};
 use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::node::{CallId, Priority};
+use exonet_proto::node::{CallId, CancelError, Priority, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::body::Body;
-use crate::call::Call;
+use crate::call::{Call, PendingCall};
 use crate::error::{BodyError, CallError};
 use crate::node::Node;
 use crate::peer_addr::PeerAddr;
@@ -65,8 +66,8 @@ impl<E> TypedError<E> {
     }
 }
 
-/// A typed call to be: begun by [`Node::call_typed`], made by awaiting it.
-#[must_use = "a call is made by `.await`"]
+/// A typed call to be: begun by [`Node::call_typed`], made by awaiting it or by [`Self::start`].
+#[must_use = "a call is made by `.await` or `.start().await`"]
 pub struct TypedCall<'a, Resp, E> {
     call: Result<Call<'a>, serde_json::Error>,
     expects: PhantomData<fn() -> (Resp, E)>,
@@ -197,6 +198,16 @@ impl<Resp, E> TypedCall<'_, Resp, E> {
     pub fn early(self, early: bool) -> Self {
         self.with(|call| call.early(early))
     }
+
+    /// As [`Call::start`].
+    ///
+    /// # Errors
+    /// [`TypedError::Request`], and what [`Call::start`] says.
+    pub async fn start(self) -> Result<TypedPending<Resp, E>, TypedError<E>> {
+        let call = self.call.map_err(TypedError::Request)?;
+        let pending = call.start().await.map_err(TypedError::Call)?;
+        Ok(TypedPending { call: pending, answer: None, expects: PhantomData })
+    }
 }
 
 impl<'a, Resp, E> IntoFuture for TypedCall<'a, Resp, E>
@@ -208,26 +219,97 @@ where
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let call = self.call;
         Box::pin(async move {
-            let call = match call {
+            let call = match self.start().await {
                 Ok(call) => call,
-                Err(error) => return Err(TypedError::Request(error)),
+                Err(error) => return Err(error),
             };
-            match call.await {
-                Ok(reply) => read(reply.id, reply.body).await,
-                Err(CallError::Failed { id, status: ReplyStatus::ERROR, body }) => {
-                    Err(TypedError::Application(read(id, body).await?))
-                }
-                Err(error) => Err(TypedError::Call(error)),
-            }
+            call.await
         })
     }
 }
 
-async fn read<T: DeserializeOwned, E>(id: CallId, mut body: Body) -> Result<T, TypedError<E>> {
-    let body = body.bytes(LONGEST).await.map_err(|source| TypedError::Body { id, source })?;
-    serde_json::from_slice(&body).map_err(|source| TypedError::Answer { id, source })
+/// A typed call that has been made: a future that ends with its reply, or with a [`TypedError`].
+///
+/// Dropped, it is given up: see [`PendingCall`].
+#[must_use = "a call that is dropped is given up"]
+pub struct TypedPending<Resp, E> {
+    call: PendingCall,
+    answer: Option<Answer>,
+    expects: PhantomData<fn() -> (Resp, E)>,
+}
+
+/// What the call was answered with, while it comes.
+struct Answer {
+    id: CallId,
+    /// It is no error.
+    ok: bool,
+    body: Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>,
+}
+
+impl Answer {
+    fn new(id: CallId, ok: bool, mut body: Body) -> Self {
+        Self { id, ok, body: Box::pin(async move { body.bytes(LONGEST).await }) }
+    }
+}
+
+impl<Resp, E> TypedPending<Resp, E> {
+    /// See [`PendingCall::id`].
+    pub fn id(&self) -> Option<CallId> {
+        self.answer.as_ref().map(|answer| answer.id).or_else(|| self.call.id())
+    }
+
+    /// See [`PendingCall::status`].
+    pub fn status(&self) -> Status {
+        self.call.status()
+    }
+
+    /// See [`PendingCall::cancel`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn cancel(&self) -> Result<(), CancelError> {
+        self.call.cancel()
+    }
+
+    /// See [`PendingCall::give_up`].
+    pub fn give_up(&mut self) {
+        self.call.give_up();
+    }
+}
+
+impl<Resp: DeserializeOwned, E: DeserializeOwned> Future for TypedPending<Resp, E> {
+    type Output = Result<Resp, TypedError<E>>;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        let Self { call, answer, .. } = self.get_mut();
+        let Answer { id, ok, body } = match answer {
+            Some(answer) => answer,
+            None => answer.insert(match ready!(Pin::new(call).poll(cx)) {
+                Ok(reply) => Answer::new(reply.id, true, reply.body),
+                Err(CallError::Failed { id, status: ReplyStatus::ERROR, body }) => {
+                    Answer::new(id, false, body)
+                }
+                Err(error) => return Poll::Ready(Err(TypedError::Call(error))),
+            }),
+        };
+        let (body, id) = (ready!(body.as_mut().poll(cx)), *id);
+        Poll::Ready(match body {
+            Err(source) => Err(TypedError::Body { id, source }),
+            Ok(body) if *ok => read(id, &body),
+            Ok(body) => read(id, &body).and_then(|error| Err(TypedError::Application(error))),
+        })
+    }
+}
+
+fn read<T: DeserializeOwned, E>(id: CallId, body: &[u8]) -> Result<T, TypedError<E>> {
+    serde_json::from_slice(body).map_err(|source| TypedError::Answer { id, source })
+}
+
+impl<Resp, E> fmt::Debug for TypedPending<Resp, E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TypedPending").field("call", &self.call).finish_non_exhaustive()
+    }
 }
 
 impl<Resp, E> fmt::Debug for TypedCall<'_, Resp, E> {

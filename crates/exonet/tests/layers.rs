@@ -42,6 +42,13 @@ async fn errors_arrive_typed() {
     within(async {
         let call = |amount| alice.call_typed::<_, i64, Refusal>(&to, "transfer", &Transfer { amount });
         assert_eq!(call(40).early(false).await.unwrap(), 60);
+        let started = call(41).start().await.unwrap();
+        assert_eq!(started.await.unwrap(), 59);
+        let to_nobody = nobody().await;
+        let call_nobody = alice.call_typed::<_, i64, Refusal>(&to_nobody, "transfer", &1).early(false);
+        let started = call_nobody.start().await.unwrap();
+        assert_eq!((started.id(), started.cancel()), (None, Ok(())));
+        assert!(matches!(started.await, Err(TypedError::Call(CallError::Cancelled))));
         let refused = call(140).deadline(Duration::from_secs(30)).await;
         assert!(
             matches!(refused, Err(TypedError::Application(Refusal::Short { missing: 40 }))),

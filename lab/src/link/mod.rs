@@ -15,7 +15,5 @@ mod stats;
 
 pub(crate) use engine::{Link, be_punctual};
 pub(crate) use loss::Loss;
-pub(crate) use shape::Shape;
-#[cfg(test)]
-pub(crate) use shape::{Outages, Reorder};
+pub(crate) use shape::{Outages, Reorder, Shape};
 pub(crate) use stats::LaneStats;

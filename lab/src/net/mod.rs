@@ -1,9 +1,11 @@
 //! Two hosts on one machine: network namespaces, and what joins them.
 
+mod awake;
 mod namespace;
 mod pair;
 mod tun;
 
+pub(crate) use awake::Awake;
 pub(crate) use namespace::Namespace;
 pub(crate) use pair::{CLIENT_IP, ELSEWHERE, Pair, SERVER_IP};
 pub(crate) use tun::Tun;

@@ -4,7 +4,7 @@ use std::net::Ipv4Addr;
 
 use anyhow::Result;
 
-use super::{Namespace, Tun};
+use super::{Awake, Namespace, Tun};
 use crate::link::{Link, Shape};
 
 /// The host that opens connections.
@@ -23,6 +23,8 @@ pub(crate) struct Pair {
     pub(crate) server: Namespace,
     /// None: a virtual cable.
     pub(crate) link: Option<Link>,
+    /// For as long as there are hosts.
+    _awake: Option<Awake>,
 }
 
 impl Pair {
@@ -50,7 +52,7 @@ impl Pair {
         client.ip(&format!("route add local {ELSEWHERE}/9 dev lo"))?;
         server.ip(&format!("route add {ELSEWHERE}/9 dev {INTERFACE}"))?;
         let link = link.map(|(shapes, tuns)| Link::start(shapes, tuns, seed)).transpose()?;
-        Ok(Self { client, server, link })
+        Ok(Self { client, server, link, _awake: Awake::ask() })
     }
 
     /// Packets lost between the hosts and the link, which must be none.

@@ -1,5 +1,6 @@
 //! Exonet itself.
 
+use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
@@ -110,8 +111,11 @@ async fn receive(
 async fn crowd(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
     let to: PeerAddr = setup.server.parse()?;
     let mut all = tokio::task::JoinSet::new();
-    for _ in 0..clients {
-        let node = Node::builder(Allow::anyone()).bind("0.0.0.0:0").build().await?;
+    for n in 0..clients {
+        let node = Node::builder(Allow::anyone())
+            .bind(SocketAddr::from((setup.client_address(n), 0)))
+            .build()
+            .await?;
         let (to, crowd) = (to.clone(), crowd.clone());
         all.spawn(async move {
             let mut clock = tokio::time::interval(crowd.pause);

@@ -84,7 +84,7 @@ impl Setup {
     /// Where the n-th client of many is.
     fn client_address(&self, n: u32) -> Ipv4Addr {
         match self.work {
-            Work::Contact { from: From::Everywhere, .. } => {
+            Work::Contact { from: From::Everywhere, .. } | Work::Crowd { .. } => {
                 Ipv4Addr::from_bits(ELSEWHERE.to_bits() | (n << 8) | 1)
             }
             _ => CLIENT_IP,

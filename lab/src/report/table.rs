@@ -7,7 +7,7 @@ use crate::app::Work;
 use crate::peer;
 use crate::results::{Entry, Results};
 use crate::run::Record;
-use crate::scenario::Scenario;
+use crate::scenario::{Cell, Scenario};
 use crate::stats::{Spread, figure};
 
 /// The results of a scenario, by cell and peer.
@@ -88,6 +88,17 @@ impl<'a> Medians<'a> {
             let name =
                 if peer.name == "exonet" { format!("**{}**", peer.label) } else { peer.label.to_owned() };
             let _ = writeln!(text, "| {name} | {} |", row.join(" | "));
+        }
+        let ceiling =
+            |cell: &Cell| cell.wire.ceiling(cell.bytes).filter(|_| matches!(cell.work, Work::OneWay));
+        let ceilings: Vec<f64> = self.scenario.cells.iter().filter_map(ceiling).collect();
+        if ceilings.len() == cells.len() && self.scenario.cells.iter().all(|cell| cell.rival.is_none()) {
+            let row: Vec<String> = ceilings.into_iter().map(figure).collect();
+            let _ = writeln!(
+                text,
+                "| *Exonet's ceiling: rate less headers, times what is not lost* | {} |",
+                row.join(" | ")
+            );
         }
         text
     }

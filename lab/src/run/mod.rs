@@ -80,8 +80,12 @@ impl Plan {
 
     fn start(&self, pair: &Pair, peer: &'static Peer, port: u16) -> Result<Flow> {
         let window = self.link.as_ref().map_or(0, |[forward, back]| {
-            let flying = (forward.delay + back.delay).as_nanos() * u128::from(forward.rate) / 8_000_000_000;
-            usize::try_from(flying).unwrap_or(usize::MAX).saturating_add(forward.queue)
+            let round_trip = (forward.delay + back.delay).as_nanos();
+            let holds = |way: &Shape| {
+                let flying = round_trip * u128::from(way.rate) / 8_000_000_000;
+                usize::try_from(flying).unwrap_or(usize::MAX).saturating_add(way.queue)
+            };
+            holds(forward).max(holds(back))
         });
         let mut setup = Setup {
             peer: peer.name.to_owned(),

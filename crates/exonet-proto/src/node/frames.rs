@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::Node;
 use super::event::{Event, MessageKey, Outcome, Priority};
-use super::inbound::{ANNOUNCED, Taken};
+use super::inbound::{ANNOUNCED, Inbound, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
 use super::outbound::Had;
 use super::run::{Run, wire_len};
@@ -32,6 +32,8 @@ impl Node {
             self.stats.stamps_stale += u64::from(!met && !astray);
         }
         let answer = peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask.into());
+        let forgotten = self.clock.stamps().amnesia(peer.inbound.bound);
+        peer.inbound.forgotten_ahead = forgotten.0 >= now.wall.0;
         if answer == Answer::Challenge {
             self.stats.stamps_ahead += 1;
             peer.inbound.challenge = Some((ask.ts, now.wall));
@@ -152,6 +154,7 @@ impl Node {
                     Taken::Ignored => self.stats.duplicates_suppressed += 1,
                     Taken::Malformed => self.stats.malformed += 1,
                     Taken::Violation => self.stats.violations += 1,
+                    Taken::NoRoom => self.stats.dropped_for_room += 1,
                     Taken::NoMemory => {
                         self.stats.dropped_for_room += 1;
                         tight = true;
@@ -246,9 +249,11 @@ impl Node {
             return;
         };
         let (s, r) = (frame.s, frame.r);
-        let before = peer.inbound.promised();
+        // What was freed is still counted.
+        let counted = |inbound: &Inbound| inbound.promised() + inbound.freed();
+        let before = counted(&peer.inbound);
         let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
-        let after = peer.inbound.promised();
+        let after = counted(&peer.inbound);
         self.received = self.received.saturating_add(after).saturating_sub(before);
         let id = MessageId { sender: peer.id, r, s };
         match taken {

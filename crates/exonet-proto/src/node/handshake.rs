@@ -37,9 +37,9 @@ const CROSSING: Duration = Duration::from_secs(5);
 /// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
 const FAREWELLS: u32 = 6;
 const REMINDERS: u32 = 2;
-/// Largest number of bytes that the frames of an answer may have.
 /// Room for the ASK and the head of an EARLY frame.
 const EARLY_OVERHEAD: usize = 37 + 18;
+/// Largest number of bytes that the frames of an answer may have.
 const ANSWER_ROOM: usize = wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
 
 impl Node {

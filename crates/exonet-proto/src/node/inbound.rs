@@ -41,14 +41,11 @@ pub(super) struct Partial {
 }
 
 impl Partial {
-    /// The first of a message has come, beside `held` pooled bytes and `large` larger messages.
-    fn begin(total: u64, held: u64, large: usize, limits: &Limits, room: u64) -> Result<Self, Taken> {
+    /// The first of a message has come, beside `large` larger messages.
+    fn begin(total: u64, large: usize, limits: &Limits, room: u64) -> Result<Self, Taken> {
         let (pooled, whole) = (total <= POOLED, total <= limits.stream_above.max(POOLED));
         let window = limits.body_window();
         let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
-        if pooled && held.saturating_add(total) > limits.pool_window() {
-            return Err(Taken::Violation);
-        }
         if !pooled && large >= limits.bodies {
             return Err(Taken::NoRoom);
         }
@@ -107,6 +104,9 @@ pub(super) struct Inbound {
     pub(super) bound: Bound,
     /// The last ASK bore a stamp: a STATE says what was forgotten of stamps.
     stamped: bool,
+    /// So it does where what was forgotten reaches beyond this node's clock: a peer that goes by that clock would
+    /// send early in vain.
+    pub(super) forgotten_ahead: bool,
     /// A stamp to be refused, and what this node's clock showed then.
     pub(super) challenge: Option<(Stamp, Wall)>,
     /// Slots whose message is complete and has not been taken: copies are suppressed.
@@ -157,6 +157,7 @@ impl Inbound {
             receiver: None,
             bound: Bound::default(),
             stamped: false,
+            forgotten_ahead: false,
             challenge: None,
             pending: IntervalSet::new(),
             partial: BTreeMap::new(),
@@ -238,7 +239,7 @@ impl Inbound {
 
     /// What a STATE says of forgotten stamps.
     pub(super) fn amnesia(&self, clock: &Clock) -> Option<Stamp> {
-        self.stamped.then(|| clock.stamps().amnesia(self.bound))
+        (self.stamped || self.forgotten_ahead).then(|| clock.stamps().amnesia(self.bound))
     }
 
     /// Complete messages wait for the application.
@@ -331,8 +332,11 @@ impl Inbound {
         if !self.accepts(run.clone(), r) {
             return Taken::Ignored;
         }
-        if len > POOLED || self.held.saturating_add(len) > limits.pool_window() {
+        if len > POOLED {
             return Taken::Violation;
+        }
+        if !self.pool_takes(Slot(run.start), len, limits) {
+            return Taken::NoRoom;
         }
         while let Some(s) = self.partial.range(Slot(run.start)..Slot(run.end)).next().map(|(s, _)| *s)
             && let Some(partial) = self.partial.remove(&s)
@@ -342,6 +346,18 @@ impl Inbound {
         self.held += len;
         self.pending.insert(run);
         Taken::Whole
+    }
+
+    /// Whether the pool has room for `len` bytes of the messages from `s` on. Parts of later ones make room, the last
+    /// first: were they of messages given up behind an older one, they would else keep it out for ever.
+    fn pool_takes(&mut self, s: Slot, len: u64, limits: &Limits) -> bool {
+        while self.held.saturating_add(len) > limits.pool_window() {
+            let mut later = self.partial.range(Slot(s.0.saturating_add(1))..).rev();
+            let last = later.find(|(_, partial)| partial.assembly.total() <= POOLED).map(|(last, _)| *last);
+            let Some(last) = last else { return false };
+            self.drop_partial(last);
+        }
+        true
     }
 
     fn accepts(&self, run: Range<u64>, r: Incarnation) -> bool {
@@ -365,9 +381,12 @@ impl Inbound {
         if total > limits.message.saturating_add(MAX_HEAD) {
             return Taken::Violation;
         }
+        if total <= POOLED && !self.partial.contains_key(&s) && !self.pool_takes(s, total, limits) {
+            return Taken::NoRoom;
+        }
         let partial = match self.partial.entry(s) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match Partial::begin(total, self.held, self.large, limits, room) {
+            Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room) {
                 Err(refused) => return refused,
                 Ok(partial) => {
                     if total <= POOLED {
@@ -648,9 +667,9 @@ impl Inbound {
         self.evict(clock)
     }
 
-    /// `connected`: what is owed can leave.
-    pub(super) fn deadline(&self, dead_after: Duration, connected: bool) -> Mono {
-        let owed = if connected { self.state_at } else { Mono::NEVER };
+    /// `connected`: what is owed can leave, and waits for company until `ride_until`.
+    pub(super) fn deadline(&self, dead_after: Duration, connected: bool, ride_until: Mono) -> Mono {
+        let owed = if connected { self.state_at.max(ride_until) } else { Mono::NEVER };
         let dead = if self.receiver.is_some() { self.heard_at + dead_after } else { Mono::NEVER };
         let linger = if self.drained_at == Mono::NEVER { Mono::NEVER } else { self.drained_at + LINGER };
         owed.min(self.remind_at).min(dead).min(linger).min(self.server.deadline())

@@ -16,6 +16,10 @@ use crate::wire::ChannelIndex;
 
 /// Pings of the application that wait to leave.
 pub(super) const MAX_PINGS: usize = 64;
+/// Packets at the end of a burst that have too little behind them to reveal a loss soon.
+const MAX_BURST: usize = 24;
+/// Part of a round trip for which ACK and STATE may wait for data.
+const RIDE_SHARE: u32 = 4;
 /// Answers to path challenges that wait to leave.
 pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
@@ -49,12 +53,17 @@ pub(super) struct Link {
     pub(super) responses: VecDeque<(PathAddr, [u8; 8])>,
     /// Packets to send whatever the window says.
     pub(super) probes: u32,
+    /// The latest packets with messages that left since there was last nothing more to send; with each, whether it
+    /// carries what was lost before.
+    burst: VecDeque<(ChannelIndex, u64, bool)>,
     /// Packets of an epoch that get a copy, in the order of when.
     pub(super) hedges: VecDeque<(Mono, ChannelIndex, u64)>,
     /// The next packets are copies of these of the current epoch.
     pub(super) copies: VecDeque<u64>,
     /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
     pub(super) confirm: bool,
+    /// The peer was told that the channel ends.
+    pub(super) closed: bool,
     /// A new epoch is wanted though there is one.
     pub(super) reopen: bool,
     /// What was last acknowledged and claimed goes to the address on trial too.
@@ -62,6 +71,8 @@ pub(super) struct Link {
     /// Of this peer, in place of the node's.
     pub(super) keepalive: Option<Duration>,
     pub(super) pace_at: Mono,
+    /// ACK and STATE that are due wait until then for data that is about to leave; zero: they do not.
+    pub(super) ride_until: Mono,
     pub(super) heard_at: Mono,
     /// When something was last sent that asks for an answer.
     pub(super) spoke_at: Mono,
@@ -93,13 +104,16 @@ impl Link {
             pings: VecDeque::new(),
             responses: VecDeque::new(),
             probes: 0,
+            burst: VecDeque::new(),
             hedges: VecDeque::new(),
             copies: VecDeque::new(),
             confirm: false,
+            closed: false,
             reopen: false,
             mirror_due: false,
             keepalive: None,
             pace_at: Mono::NEVER,
+            ride_until: Mono(0),
             heard_at: now,
             spoke_at: now,
             asked_at: now,
@@ -143,6 +157,11 @@ impl Link {
         !self.pending.is_empty() || !self.held.is_empty()
     }
 
+    /// Anything authentic has ever come from the peer, an opening at least.
+    pub(super) fn has_heard(&self) -> bool {
+        self.boot_id.is_some() || self.is_answering()
+    }
+
     /// No keys, none under way.
     pub(super) fn is_gone(&self) -> bool {
         self.current.is_none()
@@ -180,6 +199,23 @@ impl Link {
         self.spoke_at = now;
         if self.asked_at <= self.heard_at {
             self.asked_at = now;
+        }
+    }
+
+    /// A packet with messages leaves. `again`: they were lost before.
+    pub(super) fn note_lone(&mut self, index: ChannelIndex, number: u64, again: bool) {
+        if self.burst.len() == MAX_BURST {
+            self.burst.pop_front();
+        }
+        self.burst.push_back((index, number, again));
+    }
+
+    /// Nothing is left to send: the last packets, which have too little behind them, may get copies.
+    pub(super) fn hedge(&mut self, now: Mono) {
+        for (index, number, again) in self.burst.drain(..) {
+            if let Some(wait) = self.recovery.hedge(now, again) {
+                self.hedges.push_back((now + wait, index, number));
+            }
         }
     }
 
@@ -255,7 +291,9 @@ impl Link {
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
         let timers =
             [opening, pending, held, previous, roaming, self.pto_at(), self.tentative].into_iter().flatten();
-        let epochs = self.epochs().flat_map(|epoch| [epoch.sent.loss_time(), epoch.received.ack_due()]);
+        let epochs = self.epochs().flat_map(|epoch| {
+            [epoch.sent.loss_time(), epoch.received.ack_due().map(|at| at.max(self.ride_until))]
+        });
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
@@ -273,6 +311,16 @@ impl Link {
     /// The epochs that packets may be under way on.
     pub(super) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
         self.current.as_deref().into_iter().chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
+    }
+
+    /// ACK and STATE are due, and data that may leave at `at` at the earliest: whether they wait for it. A packet of their own for
+    /// every two of the peer's would take much of a slow link from the data.
+    pub(super) fn claims_may_ride(&mut self, now: Mono, at: Mono) -> bool {
+        let rtt = self.recovery.rtt();
+        if self.ride_until == Mono(0) && rtt.is_measured() {
+            self.ride_until = now + rtt.smoothed() / RIDE_SHARE;
+        }
+        now < self.ride_until && at <= self.ride_until
     }
 
     /// An acknowledgement is due on either epoch.

@@ -218,7 +218,7 @@ impl Node {
                 Some(peer) => stamps.catch_up(&mut peer.inbound.bound),
                 None => {
                     let memo = self.stamping.recall(&id);
-                    self.stamping.remember(now.mono, stamps, id, memo);
+                    self.stamping.remember(now, stamps, id, memo);
                 }
             }
         }
@@ -255,7 +255,7 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Now) {
         self.note_gap(now);
         self.expire(now);
-        self.stamping.forget(now.mono, self.clock.stamps_mut());
+        self.stamping.forget(now, self.clock.stamps_mut());
         while let Some(index) = self.timers.pop(now.mono) {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.deadline = Mono::NEVER;
@@ -279,10 +279,13 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
+        peer.looked_at = now.mono;
         let wait = peer.link.pto() * 2;
         peer.outbound.on_timeout(now.mono, &self.store, wait);
-        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
-        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
+        self.close_if_idle(now, index);
+        let Some(peer) = self.peers.get_mut(index) else {
+            return;
+        };
         if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
             self.stats.evictions += 1;
         }
@@ -417,15 +420,23 @@ impl Node {
     /// What has come to its end at a peer ends.
     pub(super) fn wind_up(&mut self, now: Now, index: u32) {
         self.doubt(now, index);
+        self.close_if_idle(now, index);
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
-        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
         if peer.inbound.drop_if_passed(now.mono) && self.inbox.is_empty() {
             self.arena.rest();
         }
         self.account(index);
+    }
+
+    /// A sender record with nothing to send closes in its time, and the peer is told; not by a node that closes, if it has
+    /// never heard the peer and so might tell nobody.
+    fn close_if_idle(&mut self, now: Now, index: u32) {
+        let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        peer.outbound.close_if_idle(now.mono, &mut self.clock, linger);
+        peer.outbound.farewell_due &= !self.closing || peer.link.has_heard();
     }
 
     /// What partly received messages held and hold no more is given back, and their readers are told.
@@ -451,8 +462,8 @@ impl Node {
         }
         let linger = if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger };
         let (old, mut new) = (peer.deadline, peer.next_deadline(linger, &self.config));
-        if new <= now.mono {
-            // It has just been looked at: what is due cannot leave yet, and the longer that is so the less it helps
+        if new <= now.mono && new <= peer.looked_at {
+            // It has been looked at since: what is due cannot leave yet, and the longer that is so the less it helps
             // to look again.
             peer.stuck = (peer.stuck + 1).min(MAX_STUCK);
             new = now.mono + GRANULARITY * (1 << peer.stuck);
@@ -460,7 +471,7 @@ impl Node {
             if old > now.mono {
                 new = new.min(old);
             }
-        } else {
+        } else if new > now.mono {
             peer.stuck = 0;
         }
         if old != new {
@@ -477,7 +488,7 @@ impl Node {
         };
         self.timers.set(index, peer.deadline, Mono::NEVER);
         let memo = Memo { bound: peer.inbound.bound, told: peer.told };
-        self.stamping.remember(now.mono, self.clock.stamps_mut(), peer.id, memo);
+        self.stamping.remember(now, self.clock.stamps_mut(), peer.id, memo);
         if peer.admitted {
             self.events.push_back(Event::Forgotten { peer: peer.id });
         }

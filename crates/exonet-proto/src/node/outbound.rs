@@ -5,7 +5,7 @@ mod fate;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 
 pub(super) use fate::Had;
 
@@ -54,9 +54,9 @@ pub(super) struct Outbound {
     pub(super) caller: Caller,
     /// Large messages under way, and those given up of which the peer may still hold parts.
     pub(super) bodies: u64,
-    /// The latter: it holds them until the frontier has passed them. Another in their place might find none there,
-    /// and an older one never come: the frontier would stand still for ever.
-    given_up: BTreeSet<Slot>,
+    /// Incarnations and lengths of messages given up, of which the peer may hold parts until the frontier has passed them. What took
+    /// their place might find none there, and an older one never come: the frontier would stand still for ever.
+    given_up: BTreeMap<Slot, (Incarnation, u64)>,
     /// Slots of messages of which something has to be sent again.
     lost: IntervalSet,
     /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
@@ -73,7 +73,7 @@ pub(super) struct Outbound {
     r: Option<Incarnation>,
     credit: u64,
     spent: u64,
-    /// Bytes of pooled messages given up under `r`, and whether the peer has to be told.
+    /// Bytes of pooled messages given up under `r` and passed, and whether the peer has to be told.
     abandoned: u64,
     pub(super) abandoned_due: bool,
     /// Early messages are open, and are to be sent (again) under the channel.
@@ -106,7 +106,7 @@ impl Outbound {
             waiting: VecDeque::new(),
             caller: Caller::default(),
             bodies: 0,
-            given_up: BTreeSet::new(),
+            given_up: BTreeMap::new(),
             lost: IntervalSet::new(),
             unbound: 0,
             letters: 0,
@@ -168,15 +168,27 @@ impl Outbound {
         self.queue.push(flow, key);
     }
 
-    /// Lets large messages in as far as the peer takes more of them at once.
-    pub(super) fn admit_large(&mut self, store: &mut Store) {
+    /// The peer keeps nothing of what was given up below the frontier: others may take its place.
+    fn pass_given_up(&mut self) {
         let frontier = self.sender.as_ref().map(Sender::frontier);
-        while self.given_up.first().is_some_and(|s| frontier.is_none_or(|frontier| *s < frontier)) {
-            self.given_up.pop_first();
-            self.bodies = self.bodies.saturating_sub(1);
+        let passed = |s: Slot| frontier.is_none_or(|frontier| s < frontier);
+        while let Some(first) = self.given_up.first_entry().filter(|first| passed(*first.key())) {
+            match first.remove() {
+                (_, len) if len > POOLED => self.bodies = self.bodies.saturating_sub(1),
+                (r, len) if self.r == Some(r) => {
+                    self.abandoned = self.abandoned.saturating_add(len);
+                    self.abandoned_due = true;
+                }
+                _ => {}
+            }
             // Whatever has moved the frontier, the peer has to hear of it.
             (self.ask_due, self.frontier_due) = (true, true);
         }
+    }
+
+    /// Lets large messages in as far as the peer takes more of them at once.
+    pub(super) fn admit_large(&mut self, store: &mut Store) {
+        self.pass_given_up();
         while self.bodies < self.limits.bodies.max(1) {
             let Some((flow, key)) = self.waiting.pop_front() else {
                 return;
@@ -488,21 +500,16 @@ impl Outbound {
         self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
     }
 
-    /// Gives up a bound message: its bytes are announced, so that the peer's pool does not leak.
+    /// Gives up a bound message; [`Outbound::admit_large`] is due afterwards. Once the frontier has passed it, its bytes
+    /// are announced, so that the peer's pool does not leak.
     pub(super) fn abandon(&mut self, letter: &Letter) {
         let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
-        if letter.counted {
-            self.bodies += 1;
-            self.given_up.insert(s);
-        }
-        if !letter.is_large() && self.r == Some(r) {
-            self.abandoned = self.abandoned.saturating_add(letter.wire_len());
-            self.abandoned_due = true;
-        }
-        (self.ask_due, self.frontier_due, self.gave_up) = (true, true, true);
+        self.bodies += u64::from(letter.counted);
+        self.given_up.insert(s, (r, letter.wire_len()));
+        self.gave_up = true;
     }
 
     /// An ASK was lost.
@@ -690,7 +697,7 @@ impl Outbound {
 
     /// Large messages that were given up, and count as under way.
     pub(super) fn given_up(&self) -> u64 {
-        self.given_up.len() as u64
+        self.given_up.values().filter(|(_, len)| *len > POOLED).count() as u64
     }
 
     /// Messages without a slot.

@@ -31,6 +31,8 @@ pub(super) struct Peer {
     pub(super) ready: bool,
     /// How often in a row something was due and could not leave.
     pub(super) stuck: u32,
+    /// When what is due was last seen to.
+    pub(super) looked_at: Mono,
     /// Its deadline in the timers.
     pub(super) deadline: Mono,
 }
@@ -47,6 +49,7 @@ impl Peer {
             told: Told::default(),
             ready: false,
             stuck: 0,
+            looked_at: Mono(0),
             deadline: Mono::NEVER,
         }
     }
@@ -88,10 +91,8 @@ impl Peer {
     /// When time alone changes something. Never in the past for want of keys.
     pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
         let connected = self.link.is_connected();
-        let halves = self
-            .outbound
-            .deadline(linger, connected)
-            .min(self.inbound.deadline(config.dead_after, connected));
+        let inbound = self.inbound.deadline(config.dead_after, connected, self.link.ride_until);
+        let halves = self.outbound.deadline(linger, connected).min(inbound);
         halves.min(self.link.deadline(config))
     }
 

@@ -131,6 +131,10 @@ impl Node {
                     if let Some(epoch) = self.epoch(place, index) {
                         epoch.received.ack_at_once(now.mono);
                     }
+                    if let Some(peer) = self.peers.get_mut(place) {
+                        // It asks for the time: waiting would add to it.
+                        peer.link.ride_until = now.mono;
+                    }
                 }
                 Frame::Close { .. } => {
                     self.drop_channel(now, place);

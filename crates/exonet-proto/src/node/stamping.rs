@@ -21,6 +21,8 @@ const COARSE: Duration = Duration::from_secs(1);
 const REMEMBER: Duration = Duration::from_secs(300);
 /// Bounds kept at most; the oldest goes first.
 const MAX_BOUNDS: usize = 16_384;
+/// Peers of which it is kept for longer that they have forgotten stamps which are still to come.
+const MAX_WARNINGS: usize = 1_024;
 
 /// No clock that is right shows less: 2020. One that does was never set.
 const SET: Wall = Wall(1_577_836_800_000_000_000);
@@ -35,6 +37,11 @@ pub(super) struct Told {
 }
 
 impl Told {
+    /// What the peer's clock shows, as far as is known.
+    fn shows(self, now: Wall) -> Stamp {
+        Stamp(now.0.saturating_add_signed(self.ahead.unwrap_or(0).saturating_neg()).max(1))
+    }
+
     /// The clocks are further apart than either of them may drag `latest`.
     pub(super) fn is_apart(self) -> bool {
         self.ahead.is_some_and(|ahead| ahead.unsigned_abs() > nanos(CAP))
@@ -66,6 +73,9 @@ pub(super) struct Stamping {
     memos: BTreeMap<NodeId, (Mono, Memo)>,
     /// The order in which they were put, for the oldest to go first.
     ages: VecDeque<(Mono, NodeId)>,
+    /// What peers said whose memo has gone, and whose `tb` was still to come. Nothing waits for them to be passed: they
+    /// are looked at when the peer is known again.
+    warnings: BTreeMap<NodeId, Told>,
     deferred: VecDeque<(Arrival, Box<[u8]>)>,
 }
 
@@ -103,11 +113,11 @@ impl Stamping {
     /// such stamps, or this clock is far behind. To follow a clock that is far ahead would make it worse: `latest`
     /// would follow too, and who starts with a `latest` of the future has forgotten the present.
     pub(super) fn choose(&mut self, now: Wall, told: Told) -> Option<Stamp> {
-        let ahead = told.ahead.unwrap_or(0);
-        if (now < SET && told.ahead.is_none()) || (ahead < 0 && told.is_apart()) {
+        let is_behind = told.ahead.is_some_and(i64::is_negative);
+        if (now < SET && told.ahead.is_none()) || (is_behind && told.is_apart()) {
             return None;
         }
-        let shown = now.0.saturating_add_signed(ahead.saturating_neg()).max(1);
+        let Stamp(shown) = told.shows(now);
         let coarse = shown <= self.last.0 && self.last.0 - shown < nanos(COARSE);
         let chosen = Stamp(if coarse { self.last.0 + 1 } else { shown }.min(MAX_NUMBER));
         (chosen > told.tb).then(|| {
@@ -178,6 +188,7 @@ impl Stamping {
     pub(super) fn audit(&self, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
         say("bounds remembered", self.memos.len() as u64, (MAX_BOUNDS + self.max_strays) as u64, false);
         say("bounds to forget", self.ages.len() as u64, MAX_BOUNDS as u64, false);
+        say("warnings of forgotten stamps", self.warnings.len() as u64, MAX_WARNINGS as u64, false);
         say("strays", self.strays.len() as u64, self.max_strays as u64, false);
         say("openings that wait for the disk", self.deferred.len() as u64, MAX_DEFERRED as u64, false);
     }
@@ -211,7 +222,12 @@ impl Stamping {
 
     /// What was remembered of a peer that is known again.
     pub(super) fn recall(&mut self, id: &NodeId) -> Memo {
-        self.memos.remove(id).unwrap_or_default().1
+        let mut memo = self.memos.remove(id).unwrap_or_default().1;
+        let warning = self.warnings.remove(id).unwrap_or_default();
+        if memo.told == Told::default() {
+            memo.told = warning;
+        }
+        memo
     }
 
     pub(super) fn memo_of(&self, id: &NodeId) -> Bound {
@@ -224,15 +240,15 @@ impl Stamping {
     }
 
     /// A peer is forgotten, but for this.
-    pub(super) fn remember(&mut self, now: Mono, stamps: &mut Stamps, id: NodeId, mut memo: Memo) {
+    pub(super) fn remember(&mut self, now: Now, stamps: &mut Stamps, id: NodeId, mut memo: Memo) {
         stamps.catch_up(&mut memo.bound);
         if memo.bound == Bound::Unknown && memo.told == Told::default() {
             return;
         }
-        self.memos.insert(id, (now, memo));
-        self.ages.push_back((now, id));
+        self.memos.insert(id, (now.mono, memo));
+        self.ages.push_back((now.mono, id));
         while self.ages.len() > MAX_BOUNDS {
-            self.forget_oldest(stamps);
+            self.forget_oldest(now.wall, stamps);
         }
     }
 
@@ -241,24 +257,36 @@ impl Stamping {
         self.ages.front().map(|(since, _)| *since + REMEMBER)
     }
 
-    pub(super) fn forget(&mut self, now: Mono, stamps: &mut Stamps) {
-        while self.forget_at().is_some_and(|at| at <= now) {
-            self.forget_oldest(stamps);
+    pub(super) fn forget(&mut self, now: Now, stamps: &mut Stamps) {
+        while self.forget_at().is_some_and(|at| at <= now.mono) {
+            self.forget_oldest(now.wall, stamps);
         }
         if self.ages.is_empty() && self.memos.len() <= self.max_strays {
             self.ages.shrink_to(64);
         }
     }
 
-    fn forget_oldest(&mut self, stamps: &mut Stamps) {
+    fn forget_oldest(&mut self, now: Wall, stamps: &mut Stamps) {
         let Some((since, id)) = self.ages.pop_front() else { return };
         // It may have been known again since, and forgotten again: then it is younger.
         if let Some((_, memo)) = self.memos.get_mut(&id).filter(|(put, _)| *put == since) {
             stamps.forget(&mut memo.bound);
-            memo.told = Told::default();
+            let told = std::mem::take(&mut memo.told);
             if memo.bound == Bound::Unknown {
                 self.memos.remove(&id);
             }
+            if told.tb >= told.shows(now) {
+                self.warn(now, id, told);
+            }
+        }
+    }
+
+    fn warn(&mut self, now: Wall, id: NodeId, told: Told) {
+        if self.warnings.len() >= MAX_WARNINGS {
+            self.warnings.retain(|_, told| told.tb >= told.shows(now));
+        }
+        if self.warnings.len() < MAX_WARNINGS {
+            self.warnings.insert(id, told);
         }
     }
 }

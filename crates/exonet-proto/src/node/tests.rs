@@ -1,9 +1,14 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
+mod bounds;
+mod calls;
+mod giving_up;
 mod keys;
+mod memory;
 mod openings;
 mod paths;
 mod receiving;
+mod restart;
 mod sending;
 mod silence;
 mod stamping;
@@ -18,7 +23,7 @@ use super::*;
 use crate::channel::PacketInfo;
 use crate::crypto::SecretKey;
 use crate::id::Slot;
-use crate::node::inbound::Inbound;
+use crate::node::inbound::{Inbound, Taken};
 use crate::time::{Mono, Now, Wall};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -72,6 +77,12 @@ impl Pair {
 
     fn send(&mut self, from: usize, size: usize) -> MessageKey {
         self.send_as(from, size, Priority::Normal)
+    }
+
+    /// An empty call from `from`.
+    fn call(&mut self, from: usize) -> MessageKey {
+        let (id, at) = (self.ends[1 - from].id(), address(1 - from));
+        self.ends[from].call(self.now, id, &[at], Outgoing::default()).unwrap()
     }
 
     /// What is ready goes over, until nothing is.

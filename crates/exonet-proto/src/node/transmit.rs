@@ -107,15 +107,20 @@ impl Node {
         if let Some(transmit) = self.transmit_opening(now, index, buf) {
             return Some(transmit);
         }
+        let ends = self.closing && self.peers.len() == 1;
         let Self { peers, clock, store, config, stats, .. } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler { now: now.mono, clock, store, config, stats };
-        assembler
+        let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends };
+        let transmit = assembler
             .off_path(peer, buf)
             .or_else(|| assembler.mirror(peer, buf))
             .or_else(|| assembler.previous(peer, buf))
             .or_else(|| assembler.mtu_probe(peer, buf))
-            .or_else(|| assembler.train(peer, segments, buf))
+            .or_else(|| assembler.train(peer, segments, buf))?;
+        if std::mem::take(&mut peer.link.closed) {
+            self.drop_channel(now, index);
+        }
+        Some(transmit)
     }
 }
 
@@ -126,6 +131,8 @@ struct Assembler<'a> {
     store: &'a mut Store,
     config: &'a Config,
     stats: &'a mut Stats,
+    /// The node closes, and has nobody else to talk to.
+    ends: bool,
 }
 
 /// Why a packet is made.
@@ -149,6 +156,8 @@ struct Made {
     letters: bool,
     /// There is more than fitted.
     more: bool,
+    /// It ends the channel.
+    closes: bool,
 }
 
 impl Assembler<'_> {
@@ -258,7 +267,7 @@ impl Assembler<'_> {
             if before == 0 {
                 segment = bytes;
             }
-            if bytes < segment || !made.more {
+            if bytes < segment || !made.more || made.closes {
                 break;
             }
         }
@@ -295,7 +304,14 @@ impl Assembler<'_> {
         let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
-            let mut fill = Filling { now: self.now, config: self.config, epoch, writer, eliciting: false };
+            let mut fill = Filling {
+                now: self.now,
+                config: self.config,
+                epoch,
+                writer,
+                eliciting: false,
+                farewell: false,
+            };
             link.mirror_due |= fill.control(inbound, self.clock);
             fill.owed_to_calls(outbound, inbound);
             if purpose != Purpose::Control {
@@ -307,6 +323,7 @@ impl Assembler<'_> {
                     fill.ping(Carried::Ping { cookie });
                 }
                 made.more = fill.replies(&mut inbound.server, pto);
+                made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
                 let before = fill.epoch.sent.carried();
                 made.more |= fill.messages(outbound, self.store, full.unwrap_or(cap) - OVERHEAD);
                 made.letters = fill.epoch.sent.carried() > before;
@@ -338,15 +355,17 @@ impl Assembler<'_> {
                 self.stats.hedged += 1;
                 self.stats.hedged_bytes += bytes as u64;
             }
-            None if made.letters && !made.more && !outbound.has_something() => {
-                if let Some(wait) = link.recovery.hedge(self.now, again) {
-                    link.hedges.push_back((self.now + wait, epoch.index, epoch.sent.next_number()));
+            None if made.letters => {
+                link.note_lone(epoch.index, epoch.sent.next_number(), again);
+                if !made.more && !outbound.has_something() {
+                    link.hedge(self.now);
                 }
             }
             None => {}
         }
         link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
         link.packets_sent += 1;
+        link.ride_until = Mono(0);
         if made.serves {
             link.used_at = self.now;
         }
@@ -356,6 +375,7 @@ impl Assembler<'_> {
             link.spoke(self.now);
         }
         link.current = Some(epoch);
+        link.closed = made.closes;
         Some(made)
     }
 
@@ -366,12 +386,12 @@ impl Assembler<'_> {
         if link.probes > 0 || link.confirm {
             return Some(Purpose::Probe);
         }
-        let control = link.ack_due(self.now)
-            || peer.inbound.state_due(self.now)
-            || peer.inbound.owes_have()
+        let claims = link.ack_due(self.now) || peer.inbound.state_due(self.now);
+        let urgent = peer.inbound.owes_have()
             || peer.inbound.server.owes_answers()
             || peer.outbound.caller.racks_due(self.now)
             || peer.inbound.challenge.is_some();
+        let control = claims || urgent;
         let replies = peer.inbound.server.has_ready();
         let data = peer.outbound.has_something() || replies || !link.pings.is_empty();
         if !data {
@@ -381,11 +401,21 @@ impl Assembler<'_> {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
                 link.pace_at = at;
-                control.then_some(Purpose::Control)
+                let alone = urgent || claims && !link.claims_may_ride(self.now, at);
+                alone.then_some(Purpose::Control)
+            }
+            Allowance::Blocked if data => {
+                let alone = urgent || claims && !link.claims_may_ride(self.now, self.now);
+                alone.then_some(Purpose::Control)
             }
             _ => control.then_some(Purpose::Control),
         }
     }
+}
+
+/// Neither end has anything to ask of the other any more.
+fn done(outbound: &Outbound, inbound: &Inbound) -> bool {
+    outbound.is_silent() && inbound.is_empty(true)
 }
 
 /// A packet that is being filled.
@@ -395,6 +425,7 @@ struct Filling<'f, 'w> {
     epoch: &'f mut Epoch,
     writer: &'f mut Writer<'w>,
     eliciting: bool,
+    farewell: bool,
 }
 
 impl Filling<'_, '_> {
@@ -433,7 +464,8 @@ impl Filling<'_, '_> {
         }
         if outbound.farewell_due {
             let ask = Ask::farewell(clock);
-            outbound.farewell_due = !self.ask(ask, Carried::Farewell);
+            self.farewell = self.ask(ask, Carried::Farewell);
+            outbound.farewell_due = !self.farewell;
         }
         if (outbound.ask_due || outbound.wants_envelopes(clock, window))
             && let Some(ask) = outbound.ask(self.now, clock, window, pto)

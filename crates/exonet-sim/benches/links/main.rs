@@ -1,8 +1,9 @@
 //! How real nodes use links, on virtual time: share of the link, queue, drops, wire bytes, latencies of calls, fairness.
 //!
-//! `cargo bench -p exonet-sim --bench links`; an argument picks the rows whose names have it, `--cubic` measures CUBIC.
+//! `cargo bench -p exonet-sim --bench links`; an argument picks the rows whose names have it, `--cubic` measures CUBIC,
+//! and `--drowsy=MICROSECONDS` has nodes wake up that late, but for shares.
 
-#![allow(unreachable_pub, clippy::cast_precision_loss, missing_docs)]
+#![allow(unreachable_pub, clippy::cast_precision_loss, clippy::indexing_slicing, missing_docs)]
 
 use core::time::Duration;
 
@@ -15,6 +16,7 @@ const SECOND: Duration = Duration::from_secs(1);
 struct Bench {
     part: String,
     config: Config,
+    drowsiness: Duration,
 }
 
 fn main() {
@@ -25,7 +27,9 @@ fn main() {
         CongestionChoice::default()
     };
     let part = arguments().find(|it| !it.starts_with("--")).unwrap_or_default();
-    let bench = Bench { part, config: Config { congestion, ..Config::new(Policy::Anyone) } };
+    let drowsiness = arguments().find_map(|it| it.strip_prefix("--drowsy=")?.parse().ok()).unwrap_or(0);
+    let drowsiness = Duration::from_micros(drowsiness);
+    let bench = Bench { part, drowsiness, config: Config { congestion, ..Config::new(Policy::Anyone) } };
     bench.losses();
     bench.sizes();
     bench.shares();
@@ -59,6 +63,38 @@ impl Bench {
         let (down, up) = (Way::new(30.0, 20 * MS), Way::new(3.0, 20 * MS));
         self.bulk("bulk 30 against 3 Mbit/s 20 ms", down.clone(), up.clone());
         self.bulk("bulk 3 against 30 Mbit/s 20 ms", up, down);
+        self.both("both 3 and 30 Mbit/s 80 ms", Way::new(3.0, 80 * MS), Way::new(30.0, 80 * MS));
+        self.both("both 100 Mbit/s 10 ms", Way::new(100.0, 10 * MS), Way::new(100.0, 10 * MS));
+    }
+
+    /// Both ends of one connection send: warms up for 3 s, then is measured.
+    fn both(&self, name: &str, there: Way, back: Way) {
+        if !self.wants(name) {
+            return;
+        }
+        let rates = [there.rate, back.rate].map(|rate| rate as f64);
+        let rtt = there.delay * 2;
+        let mut course = Course::new(1, there, back);
+        (course.drowsiness, course.slack) = (self.drowsiness, self.drowsiness);
+        let pair = course.both(&self.config);
+        course.run_for(3 * SECOND);
+        course.take_traffic(Direction::There);
+        course.take_traffic(Direction::Back);
+        let _ = (course.take_received(pair), course.take_returned(pair));
+        let span = 8 * SECOND;
+        course.run_for(span);
+        let received = [course.take_received(pair), course.take_returned(pair)].map(|it| it as f64);
+        for (at, way) in [(0, Direction::There), (1, Direction::Back)] {
+            let traffic = course.take_traffic(way);
+            println!(
+                "{name:38} use {:5.1} %  {:7.1}/s  queue {:4.2} RTT  drops {:5.2} %  wire {:5.3}",
+                received[at] * PACKET as f64 / (rates[at] * span.as_secs_f64()) * 100.0,
+                received[at] / span.as_secs_f64(),
+                traffic.median_wait().as_secs_f64() / rtt.as_secs_f64(),
+                traffic.drop_rate() * 100.0,
+                traffic.bytes as f64 / (received[at] * SIZE as f64),
+            );
+        }
     }
 
     /// One sender alone: warms up for 3 s or 20 round trips, then is measured.
@@ -69,6 +105,7 @@ impl Bench {
         let (rate, rtt) = (there.rate as f64, there.delay * 2);
         let kept = there.kept();
         let mut course = Course::new(1, there, back);
+        (course.drowsiness, course.slack) = (self.drowsiness, self.drowsiness);
         let pair = course.bulk(&self.config, Direction::There, Duration::ZERO);
         course.run_for((rtt * 20).max(3 * SECOND));
         let start = course.take_traffic(Direction::There);
@@ -154,6 +191,7 @@ impl Bench {
         }
         let way = Way::new(100.0, 10 * MS).losing(loss);
         let mut course = Course::new(3, way.clone(), way);
+        (course.drowsiness, course.slack) = (self.drowsiness, self.drowsiness);
         let pair = course.calls(&self.config, actors);
         course.run_for(2 * SECOND);
         course.take_latencies(pair);

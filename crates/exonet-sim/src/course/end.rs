@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use exonet_proto::crypto::SecretKey;
-use exonet_proto::node::{Boot, Config, Event, Incoming, IncomingBody, Node, Outgoing};
+use exonet_proto::node::{Arrival, Boot, Config, Event, Incoming, IncomingBody, Node, Outgoing};
 use exonet_proto::{Mono, NodeId, Now};
 
 /// Bytes of every message.
@@ -71,6 +71,8 @@ pub(super) struct End {
     /// Of the end that begins; the other learns it.
     pub(super) peer_id: Option<(NodeId, SocketAddr)>,
     pub(super) timer: Option<Mono>,
+    /// Datagrams that have come, and that it has not woken up for.
+    pub(super) inbox: Vec<(Arrival, Vec<u8>)>,
     pub(super) received: u64,
     work: Work,
     body: Bytes,
@@ -88,7 +90,18 @@ impl End {
     ) -> Self {
         let node = Node::new(config, SecretKey::from_bytes(secret), Boot::Ephemeral, secret, now);
         let body = Bytes::from(vec![0x5a; SIZE]);
-        Self { node, address, peer, way, peer_id: None, timer: None, received: 0, work, body }
+        Self {
+            node,
+            address,
+            peer,
+            way,
+            peer_id: None,
+            timer: None,
+            inbox: Vec::new(),
+            received: 0,
+            work,
+            body,
+        }
     }
 
     pub(super) fn take_latencies(&mut self) -> Latencies {
@@ -156,7 +169,12 @@ impl End {
                     idle.push(actor);
                 }
             }
-            Work::Bulk { .. } | Work::Sink => {}
+            // Who sends both ways answers whom it has heard of.
+            Work::Bulk { .. } => {
+                let address = super::address(self.peer);
+                self.peer_id.get_or_insert((incoming.id.sender, address));
+            }
+            Work::Sink => {}
         }
     }
 }

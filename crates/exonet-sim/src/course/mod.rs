@@ -36,6 +36,9 @@ pub struct Course {
     buffer: Vec<u8>,
     /// How late timers ring.
     pub slack: Duration,
+    /// How long it takes a node to wake up for a datagram: it then takes all that have come, and so does its
+    /// application.
+    pub drowsiness: Duration,
 }
 
 /// A pair of nodes: the sender of a stream of messages, or the caller.
@@ -65,12 +68,18 @@ impl Course {
             next_flight: 0,
             buffer: Vec::new(),
             slack: Duration::ZERO,
+            drowsiness: Duration::ZERO,
         }
     }
 
     /// A pair whose sender has messages of [`SIZE`] bytes without end, after `wait`.
     pub fn bulk(&mut self, config: &Config, direction: Direction, wait: Duration) -> Pair {
         self.pair(config, direction, wait, Work::Bulk { open: 0 }, Work::Sink)
+    }
+
+    /// A pair both of which send to the other, on one connection, as senders of [`bulk`](Self::bulk) do.
+    pub fn both(&mut self, config: &Config) -> Pair {
+        self.pair(config, Direction::There, Duration::ZERO, Work::Bulk { open: 0 }, Work::Bulk { open: 0 })
     }
 
     /// A pair with this many actors who call with [`SIZE`] bytes and wait for a reply of as many, again and again.
@@ -122,6 +131,11 @@ impl Course {
         self.ends.get_mut(pair.0 + 1).map(|end| std::mem::take(&mut end.received)).unwrap_or_default()
     }
 
+    /// Messages that the pair's sender has itself taken since the last call.
+    pub fn take_returned(&mut self, pair: Pair) -> u64 {
+        self.ends.get_mut(pair.0).map(|end| std::mem::take(&mut end.received)).unwrap_or_default()
+    }
+
     /// How long each call took that has ended since the last call.
     pub fn take_latencies(&mut self, pair: Pair) -> Latencies {
         self.ends.get_mut(pair.0).map(|end| end.take_latencies()).unwrap_or_default()
@@ -152,17 +166,31 @@ impl Course {
     }
 
     fn land(&mut self) {
-        let Some((_, (from, to, mut data))) = self.flights.pop_first() else { return };
+        let Some((_, (from, to, data))) = self.flights.pop_first() else { return };
         let arrival = Arrival { remote: address(from), local_ip: None, ecn: 0 };
+        let wake = self.now + self.drowsiness;
+        let Some(end) = self.ends.get_mut(to) else { return };
+        end.inbox.push((arrival, data));
+        if self.drowsiness.is_zero() {
+            self.take_in(to);
+            self.pump(to);
+        } else {
+            let wake = end.timer.map_or(wake, |timer| timer.min(wake));
+            self.set_timer(to, Some(wake));
+        }
+    }
+
+    fn take_in(&mut self, at: usize) {
         let now = self.read();
-        if let Some(end) = self.ends.get_mut(to) {
+        let Some(end) = self.ends.get_mut(at) else { return };
+        for (arrival, mut data) in end.inbox.drain(..) {
             end.node.handle_datagram(now, arrival, &mut data);
         }
-        self.pump(to);
     }
 
     fn ring(&mut self) {
         let Some((_, at)) = self.timers.pop_first() else { return };
+        self.take_in(at);
         let now = self.read();
         if let Some(end) = self.ends.get_mut(at) {
             end.timer = None;

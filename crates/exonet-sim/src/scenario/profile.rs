@@ -183,7 +183,7 @@ impl Profile {
             Self::Clocks => Mix {
                 kinds: &[Suspend, Suspend, Stuck, Wall, Wall, Cut, Crash],
                 longest: 1_200,
-                calls: 0.0,
+                calls: 0.3,
                 ..USUAL
             },
             Self::Disks => Mix {

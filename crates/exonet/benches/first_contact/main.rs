@@ -22,12 +22,12 @@ mod server;
 #[cfg(target_os = "linux")]
 mod target;
 
-use std::alloc::System;
-
 use cap::Cap;
+use mimalloc::MiMalloc;
 
+/// As the command has.
 #[global_allocator]
-static MEMORY: Cap<System> = Cap::new(System, usize::MAX);
+static MEMORY: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 #[cfg(target_os = "linux")]
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -86,6 +86,16 @@ fn who_only_acknowledges_asks_for_an_acknowledgement_at_times() {
 }
 
 #[test]
+fn acknowledgements_are_not_acknowledged() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let before = pair.ends[0].counts().datagrams_out;
+    pair.pass(5 * SECOND);
+    let said = pair.ends[0].counts().datagrams_out - before;
+    assert!(said <= 6, "a few signs of life of a record with free slots: {said}");
+}
+
+#[test]
 fn a_ping_is_answered_at_once() {
     let mut pair = Pair::open();
     pair.talk(0);
@@ -123,4 +133,38 @@ fn who_is_heard_is_not_dead() {
     pair.pass(100 * SECOND);
     assert_eq!(pair.ends[1].counts().evictions, 0);
     assert!(pair.ends[1].recv(pair.now).is_some());
+}
+
+#[test]
+fn who_was_never_heard_is_told_nothing_by_a_node_that_closes() {
+    for answers in [true, false] {
+        let mut pair = Pair::open();
+        if answers {
+            pair.talk(0);
+            pair.ends[0].drop_channel(pair.now, 0);
+        }
+        pair.cut(0);
+        let key = pair.send(0, 100);
+        pair.pump();
+        pair.ends[0].abandon(pair.now, key);
+        pair.ends[0].close(pair.now);
+        pair.pump();
+        assert_eq!(pair.ends[0].is_quiet(), !answers);
+    }
+}
+
+#[test]
+fn who_closes_and_knows_nobody_else_ends_the_channel_with_its_farewell() {
+    for knows_another in [false, true] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        if knows_another {
+            let (id, at) = (SecretKey::from_bytes([9; 32]).node_id(), [address(7)]);
+            pair.ends[0].send(pair.now, id, &at, Outgoing::default()).unwrap();
+        }
+        pair.ends[0].close(pair.now);
+        pair.pump();
+        assert!(pair.ends[1].records(&pair.ends[0].id()).is_none_or(|records| records.receiver.is_none()));
+        assert_eq!(pair.ends[1].peer_count(), usize::from(knows_another), "it is forgotten at once");
+    }
 }

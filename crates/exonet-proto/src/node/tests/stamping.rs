@@ -3,7 +3,7 @@
 use super::*;
 use crate::half::{Bound, Stamps};
 use crate::id::{NodeId, Stamp};
-use crate::node::stamping::{Admission, Stamping, Told};
+use crate::node::stamping::{Admission, Memo, Stamping, Told};
 
 fn id(n: u8) -> NodeId {
     SecretKey::from_bytes([n; 32]).node_id()
@@ -91,6 +91,37 @@ fn no_stamp_is_chosen_that_proves_nothing() {
     assert_eq!(choose(year, Some(-3_600 * S), 0), None, "who is far behind does not");
     assert_eq!(choose(year, None, year), None, "what was accepted under it may be forgotten");
     assert_eq!(choose(year, None, year - 1), Some(stamp(year)));
+}
+
+/// What a peer has forgotten of stamps that are still to come is kept until they have come, of as many peers as there is
+/// room for, and no timer waits for that.
+#[test]
+fn what_a_peer_has_forgotten_of_the_future_outlives_its_memo() {
+    let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
+    let told = |tb| Told { ahead: Some(0), tb: stamp(tb) };
+    let peer = |n: u16| {
+        let mut bytes = [0; 32];
+        bytes[..2].copy_from_slice(&n.to_be_bytes());
+        NodeId(bytes)
+    };
+    let mut forget = |stamping: &mut Stamping, since: u64, n, tb| {
+        let memo = Memo { told: told(tb), ..Memo::default() };
+        stamping.remember(at(since), &mut stamps, peer(n), memo);
+        stamping.forget(at(since + 300), &mut stamps);
+        assert_eq!(stamping.forget_at(), None);
+    };
+    forget(&mut stamping, 1_000, 1, 1_299);
+    forget(&mut stamping, 1_000, 2, 1_300);
+    assert_eq!(stamping.recall(&peer(1)).told, Told::default(), "it has come");
+    assert_eq!(stamping.recall(&peer(2)).told, told(1_300));
+    assert_eq!(stamping.recall(&peer(2)).told, Told::default(), "its peer knows it now");
+    for n in 0..=1_024 {
+        forget(&mut stamping, 1_000, n, 2_000);
+    }
+    assert_eq!(stamping.recall(&peer(1_024)).told, Told::default(), "no room");
+    forget(&mut stamping, 2_000, 1_024, 9_000);
+    assert_eq!(stamping.recall(&peer(1_024)).told, told(9_000), "the others have come");
+    assert_eq!(stamping.recall(&peer(0)).told, Told::default());
 }
 
 /// A receiver whose clock is years ahead does not take its `latest` along.

@@ -89,6 +89,11 @@ impl Baseline {
         self.cruise.value.min(1.25 * self.down.value + 0.003).min(MOST)
     }
 
+    /// Whether it is worth knowing how much is lost while the queue shrinks.
+    pub(super) fn is_lossy(&self) -> bool {
+        self.cruise.value > 0.02
+    }
+
     /// The share that is lost at the rate of the path beyond what is lost while the queue shrinks.
     pub(super) fn excess(&self) -> f64 {
         (self.cruise.value - 1.25 * self.down.value - 0.02).clamp(0.0, 0.2)

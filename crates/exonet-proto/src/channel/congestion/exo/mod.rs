@@ -136,7 +136,9 @@ impl Exo {
     }
 
     fn queue_is_long(&self) -> bool {
-        self.delay.round.queue > 0.3 * self.delay.base() + 0.5 * self.slack()
+        // Two packets are none, however slow the link.
+        let two = 0.0003 + 2.0 * self.segment() / self.peak.max(1.0);
+        self.delay.round.queue > (0.3 * self.delay.base() + 0.5 * self.slack()).max(two)
     }
 
     fn is_probing(&self) -> bool {

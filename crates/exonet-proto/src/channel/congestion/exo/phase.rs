@@ -90,8 +90,8 @@ impl Exo {
             }
             Phase::Down => {
                 let empty = self.in_flight <= pipe + self.segment() + self.rate.get() * 0.0005;
-                // A whole round of it tells what is lost at random.
-                let measuring = self.baseline.random() > 0.02 && self.lasted() < 1;
+                // A whole round of it tells what is lost at random: without, losses would be the queue's for ever.
+                let measuring = self.baseline.is_lossy() && self.lasted() < 1;
                 if empty && !measuring || self.lasted() > 2 {
                     self.cruise();
                 }
@@ -117,7 +117,7 @@ impl Exo {
     }
 
     /// For five to seven rounds: flows that share a link must not fall into step.
-    fn cruise(&mut self) {
+    pub(super) fn cruise(&mut self) {
         let dice = self.start.map_or(0, |start| start.0).wrapping_add(super::bytes(self.now * 1e6));
         let rounds = 5 + (dice.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % 3;
         self.enter(Phase::Cruise { rounds });

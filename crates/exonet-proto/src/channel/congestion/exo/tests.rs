@@ -210,6 +210,19 @@ fn a_path_that_has_become_slow_is_believed_at_once() {
 }
 
 #[test]
+fn a_lossy_path_is_tried_slower_for_a_whole_round() {
+    for (lost, phase) in [(9, true), (0, false)] {
+        let mut flow = Flow::known();
+        flow.exo.cruise();
+        flow.lose(lost, Tag::Cruise);
+        flow.trip(Trip { in_flight: 0.5 * PIPE, ..TRIP });
+        flow.exo.enter(Phase::Down);
+        flow.exo.advance(1_200.0);
+        assert_eq!(matches!(flow.exo.phase, Phase::Down), phase, "{lost} lost");
+    }
+}
+
+#[test]
 fn random_loss_is_made_up_for() {
     let mut flow = Flow::known();
     for _ in 0..100 {

@@ -57,3 +57,10 @@ fn a_call_that_is_computed_is_never_given_up() {
     assert!(server.end(S).is_none());
     assert!(server.is_computing(S) && server.computes());
 }
+
+#[test]
+fn answers_that_are_owed_are_bounded() {
+    let mut server = Server::default();
+    (0..3_000).for_each(|s| server.probe(Slot(s)));
+    assert_eq!(server.counts().2, MAX_ANSWERS);
+}

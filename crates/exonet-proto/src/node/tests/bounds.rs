@@ -1,0 +1,144 @@
+//! What is owed, waits or is known of a peer has a bound; what was lost of it is owed again.
+
+use super::*;
+use crate::channel::Fate;
+use crate::channel::path::PathAddr;
+use crate::half::Ask;
+use crate::id::Stamp;
+use crate::node::epoch::Carried;
+use crate::node::event::Early;
+use crate::node::stamping::Stamping;
+
+#[test]
+fn eight_addresses_of_a_peer_are_known_the_latest_first() {
+    let mut pair = Pair::open();
+    pair.send(0, 100);
+    (10..30).for_each(|end| pair.peer(0).add_hint(address(end)));
+    let latest: Vec<_> = (22..30).rev().map(address).collect();
+    assert_eq!(pair.peer(0).hints, latest);
+}
+
+#[test]
+fn pings_that_wait_are_64_and_the_others_are_lost() {
+    let mut pair = Pair::open();
+    let (id, now) = (pair.ends[1].id(), pair.now);
+    (0..100).for_each(|cookie| pair.ends[0].ping(now, id, &[address(1)], cookie).unwrap());
+    assert_eq!(pair.peer(0).link.pings.len(), 64);
+    let lost = core::iter::from_fn(|| pair.ends[0].poll_event());
+    let lost: Vec<_> = lost.filter(|event| matches!(event, Event::Pong { rtt: None, .. })).collect();
+    assert_eq!(lost.len(), 36);
+}
+
+#[test]
+fn what_waits_outside_of_channels_is_bounded() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let at = PathAddr { remote: address(7), local: None };
+    (0..9).for_each(|n| pair.peer(0).link.respond(at, [n; 8]));
+    assert_eq!(pair.peer(0).link.responses.len(), 4, "answers to challenges");
+    (0..2_000).for_each(|_| pair.ends[0].push_loose(arrival(7), Box::new([1])));
+    assert_eq!(pair.ends[0].loose.len(), 1_024, "datagrams");
+    let mut stamping = Stamping::new(false, 2, []);
+    (0..300).for_each(|_| stamping.defer(arrival(7), Box::new([1])));
+    assert_eq!(stamping.take_deferred().len(), 256, "openings that wait for the disk");
+}
+
+#[test]
+fn haves_that_are_owed_are_32() {
+    let (mut inbound, _, r) = granted(100, &Limits::default());
+    (0..100).for_each(|s| inbound.on_probe(Mono(0), Slot(s), r));
+    assert_eq!(inbound.haves.len(), 32);
+}
+
+#[test]
+fn states_are_a_millisecond_apart() {
+    let (mut inbound, _, _) = granted(9, &Limits::default());
+    inbound.state_left(Mono(0) + MS);
+    assert!(!inbound.state_owed());
+    inbound.owe_state(Mono(0) + MS);
+    assert!(!inbound.state_due(Mono(0) + 2 * MS - Duration::from_nanos(1)));
+    assert!(inbound.state_due(Mono(0) + 2 * MS));
+}
+
+#[test]
+fn a_state_or_a_farewell_that_was_lost_is_owed_again() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.pass(SECOND);
+    let now = pair.now;
+    for (fate, again) in [(Fate::Acked, false), (Fate::Lost, true)] {
+        pair.ends[1].apply(now, 0, &mut vec![(Carried::State, fate)]);
+        assert_eq!(pair.peer(1).inbound.state_owed(), again);
+        pair.ends[1].apply(now, 0, &mut vec![(Carried::Farewell, fate)]);
+        assert_eq!(pair.peer(1).outbound.farewell_due, again, "there is no record");
+        pair.ends[0].apply(now, 0, &mut vec![(Carried::Farewell, fate)]);
+        assert!(!pair.peer(0).outbound.farewell_due, "another record has been opened since");
+    }
+}
+
+/// Who misses it asks again.
+#[test]
+fn a_state_without_a_record_is_worth_no_channel() {
+    let mut pair = Pair::open();
+    pair.send(0, 100);
+    let now = pair.now.mono;
+    let peer = pair.peer(0);
+    (peer.outbound, peer.inbound) = (outbound::Outbound::new(now), Inbound::new(now));
+    peer.inbound.owe_state(now);
+    assert!(!peer.wants_channel(now));
+    let ask = Ask { s: Slot(0), n: 1, l: Slot(0), ts: Stamp::NONE };
+    let _ = peer.inbound.on_ask(now, &mut crate::half::Clock::ephemeral(), &Limits::default(), ask);
+    assert!(peer.wants_channel(now));
+}
+
+#[test]
+fn a_time_of_zero_says_nothing_of_a_clock() {
+    let mut pair = Pair::open();
+    pair.send(0, 100);
+    pair.peer(0).note_time(Wall(5_000), Wall(0));
+    assert_eq!(pair.peer(0).told.ahead, None);
+    pair.peer(0).note_time(Wall(5_000), Wall(3_000));
+    assert_eq!(pair.peer(0).told.ahead, Some(2_000));
+}
+
+#[test]
+fn a_sign_of_life_may_be_for_one_peer() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (id, now) = (pair.ends[1].id(), pair.now);
+    pair.ends[0].keep_alive(now, &id, Some(10 * SECOND));
+    pair.pass(100 * SECOND);
+    assert!(pair.peer(0).link.is_connected());
+}
+
+#[test]
+fn what_has_a_deadline_leaves_early_if_asked_to_and_32_at_most_do() {
+    let year = 365 * 24 * 3_600 * SECOND;
+    for (early, deadline, messages, left) in [
+        (Early::AsNode, None, 40, 32),
+        (Early::AsNode, Some(year), 1, 0),
+        (Early::Yes, Some(year), 1, 1),
+        (Early::No, None, 1, 0),
+    ] {
+        let mut pair = Pair::new([0, 1].map(|_| Config { early: true, ..config() }));
+        pair.now.wall = Wall(2_000_000_000_000_000_000);
+        let (id, deadline) = (pair.ends[1].id(), deadline.map(|span| pair.now.mono + span));
+        for _ in 0..messages {
+            let message = Outgoing { early, deadline, ..Outgoing::default() };
+            pair.ends[0].send(pair.now, id, &[address(1)], message).unwrap();
+        }
+        pair.pump();
+        assert_eq!(pair.ends[0].counts().early_sent, left, "{early:?}, {messages}");
+    }
+}
+
+/// Only what was bound is in doubt.
+#[test]
+fn what_has_not_left_is_not_given_up() {
+    let impatient = Config { give_up_after: Some(10 * SECOND), ..config() };
+    let mut pair = Pair::new([impatient, config()]);
+    pair.cut(0);
+    let key = pair.send(0, 100);
+    pair.pass(30 * SECOND);
+    assert_eq!(pair.ends[0].status(key), Status::Queued);
+}

@@ -1,0 +1,134 @@
+//! Calls, as only the inside of a node shows them.
+
+use super::*;
+use crate::node::calls::{Caller, MAX_RACKS};
+use crate::wire::Role;
+
+const S: Slot = Slot(7);
+
+/// A call of `ends[0]` that `ends[1]` has taken.
+fn taken() -> (Pair, MessageKey, CallId) {
+    let mut pair = Pair::new([config(), Config { serves: true, ..config() }]);
+    let key = pair.call(0);
+    pair.pass(SECOND);
+    let call = pair.ends[1].take_any_call(pair.now).unwrap().call.unwrap();
+    (pair, key, call)
+}
+
+const SHORT: Bytes = Bytes::from_static(b"reply");
+
+fn long() -> Bytes {
+    Bytes::from(vec![7; 5_000])
+}
+
+fn is_replied(pair: &Pair, key: MessageKey, with: Bytes) -> bool {
+    let with = ReplyBody::Whole(with);
+    let reply = |event: &Event| match event {
+        Event::Reply { key: its, status: 0, body, .. } => *its == key && *body == with,
+        _ => false,
+    };
+    pair.events.iter().any(reply)
+}
+
+#[test]
+fn giving_up_all_messages_to_a_caller_gives_up_no_reply() {
+    let (mut pair, key, call) = taken();
+    assert!(pair.ends[1].reply(pair.now, call, 0, long()));
+    pair.ends[1].abandon_peer(pair.now, &call.caller);
+    pair.pass(SECOND);
+    assert!(is_replied(&pair, key, long()));
+}
+
+#[test]
+fn a_long_reply_that_is_unknown_is_sent_again() {
+    let (mut pair, key, call) = taken();
+    assert!(pair.ends[1].reply(pair.now, call, 0, long()));
+    for end in [1, 0] {
+        for (_, said) in pair.says(end) {
+            pair.deliver(1 - end, end, &said);
+        }
+    }
+    assert!(!pair.says(1).is_empty(), "the reply, which is lost");
+    let Node { peers, clock, .. } = &mut pair.ends[0];
+    assert!(peers.get_mut(0).unwrap().inbound.evict(clock), "and so is what it was bound to");
+    pair.pass(5 * SECOND);
+    assert!(is_replied(&pair, key, long()));
+}
+
+#[test]
+fn a_long_reply_that_was_delivered_is_not_kept() {
+    let (mut pair, key, call) = taken();
+    assert!(pair.ends[1].reply(pair.now, call, 0, long()));
+    assert_eq!(pair.ends[1].stats().replies, 1);
+    pair.pass(SECOND);
+    assert!(is_replied(&pair, key, long()));
+    assert_eq!(pair.ends[1].stats().replies, 0);
+}
+
+#[test]
+fn a_reply_leaves_again_when_its_packet_is_lost() {
+    let (mut pair, key, call) = taken();
+    pair.cut(1);
+    assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
+    pair.pump();
+    assert_eq!(pair.mend(1).len(), 1, "the reply");
+    let fates = &mut vec![(epoch::Carried::Reply { s: call.s }, crate::channel::Fate::Lost)];
+    pair.ends[1].apply(pair.now, 0, fates);
+    pair.touch(1);
+    pair.pump();
+    assert!(is_replied(&pair, key, SHORT));
+}
+
+/// Whatever a STATE has said so far.
+#[test]
+fn a_call_that_has_its_reply_is_delivered() {
+    let mut pair = Pair::new([config(), Config { serves: true, ..config() }]);
+    let key = pair.call(0);
+    pair.pump();
+    let Status::InDoubt { id, .. } = pair.ends[0].status(key) else { panic!("bound") };
+    pair.ends[0].on_reply(pair.now, 0, &crate::wire::Reply { s: id.s, status: 0, body: &SHORT });
+    pair.pump();
+    assert!(is_replied(&pair, key, SHORT));
+    assert!(pair.peer(0).outbound.sender.as_ref().unwrap().is_idle(), "nothing is in doubt");
+}
+
+#[test]
+fn a_call_that_ends_at_its_deadline_is_late() {
+    let mut pair = Pair::new([config(), Config { serves: true, ..config() }]);
+    let (id, deadline) = (pair.ends[1].id(), Some(pair.now.mono + SECOND));
+    let message = Outgoing { deadline, ..Outgoing::default() };
+    let key = pair.ends[0].call(pair.now, id, &[address(1)], message).unwrap();
+    pair.pass(2 * SECOND);
+    assert!(pair.outcomes().contains(&(key, Outcome::Unknown, true)));
+}
+
+/// Before a STATE has said so, nothing else proves that a call was delivered.
+#[test]
+fn computing_is_not_heard_of_a_call_that_is_not_known_to_be_delivered() {
+    let (mut caller, mut store) = (Caller::default(), crate::message::Store::default());
+    let source = crate::message::Source::Whole(Bytes::new());
+    let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Call));
+    caller.bound(S, key);
+    caller.computing(Mono(0), S);
+    assert_eq!((caller.deadline(true), caller.on_no_call(S)), (Mono::NEVER, None));
+    caller.delivered(Mono(0), S, SECOND);
+    caller.computing(Mono(0), S);
+    assert_eq!((caller.deadline(true), caller.on_no_call(S)), (Mono(0) + 2 * SECOND, Some(key)));
+}
+
+#[test]
+fn racks_that_are_owed_are_bounded() {
+    let mut caller = Caller::default();
+    (0..3_000).for_each(|s| assert_eq!(caller.on_reply(Slot(s), Mono(0)), None));
+    assert_eq!(caller.counts().1, MAX_RACKS);
+}
+
+/// RACK leaves in its time, though there is nothing else to say.
+#[test]
+fn a_rack_waits_for_no_longer_than_an_acknowledgement_may() {
+    let mut caller = Caller::default();
+    caller.on_reply(S, Mono(0) + 5 * MS);
+    caller.on_reply(Slot(8), Mono(0) + 9 * MS);
+    assert_eq!(caller.deadline(true), Mono(0) + 5 * MS);
+    assert!(!caller.racks_due(Mono(0) + 4 * MS) && caller.racks_due(Mono(0) + 5 * MS));
+}
