@@ -46,6 +46,9 @@ const ASLEEP: Duration = Duration::from_secs(10);
 /// A suspend as short as this leaves channels as they are.
 const NAP: Duration = Duration::from_secs(1);
 
+/// A suspend that matters is longer than this.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
@@ -59,6 +62,8 @@ pub(crate) struct Driver {
     timer: Timer,
     report: Report,
     suspended: Duration,
+    /// When that was looked at.
+    looked: Mono,
     /// Something has changed since the last sleep.
     happened: bool,
     /// Something came for channels in this turn.
@@ -89,6 +94,7 @@ impl Driver {
             timer: Timer::new()?,
             report: Report::new(&shared.id.short(), sink),
             suspended: shared.clock().suspended(),
+            looked: Mono(0),
             happened: true,
             busy: false,
             woke: false,
@@ -106,8 +112,8 @@ impl Driver {
 
     async fn turns(mut self) {
         while !self.shared.look(|engine| engine.phase == Phase::Broken) {
-            self.look_around();
             let begun = self.shared.clock().mono();
+            self.look_around(begun);
             (self.busy, self.woke) = (false, false);
             let more = self.receive();
             if let Some(meshes) = self.openings.sieve.review(begun) {
@@ -138,19 +144,22 @@ impl Driver {
     }
 
     /// What may have changed during the sleep: the socket, and the time of day.
-    fn look_around(&mut self) {
+    fn look_around(&mut self, now: Mono) {
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
             self.openings.sieve.socket_changed();
         }
-        self.look_at_clock();
+        if now.since(self.looked) >= LOOK_EVERY {
+            self.looked = now;
+            self.look_at_clock(now);
+        }
     }
 
     /// After a suspend nothing is where it was: channels are opened anew at once, without backoff.
-    fn look_at_clock(&mut self) {
-        let (now, suspended) = (self.shared.clock().mono(), self.shared.clock().suspended());
+    fn look_at_clock(&mut self, now: Mono) {
+        let suspended = self.shared.clock().suspended();
         let late = self.timer.set_for() != Mono::NEVER && now.since(self.timer.set_for()) > ASLEEP;
         let slept = suspended.saturating_sub(self.suspended) > NAP;
         self.suspended = suspended;
@@ -197,6 +206,9 @@ impl Driver {
 
     /// Works on openings for as long as they may take now, and sends what is said to them.
     fn open(&mut self) -> Flushed {
+        if self.openings.is_empty() {
+            return Flushed::Empty;
+        }
         let allowed = self.openings.allowance(self.busy);
         let clock = self.shared.clock();
         let (begun, mut last) = (clock.mono(), None);
