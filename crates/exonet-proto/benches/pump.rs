@@ -8,13 +8,13 @@ use std::alloc::System;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use cap::Cap;
 use exonet_proto::crypto::{OpenKey, SealKey, SecretKey, Suite};
 use exonet_proto::node::{Arrival, Boot, Config, CongestionChoice, Event, Node, Outgoing, Policy};
 use exonet_proto::{Mono, Now, Wall};
+use stats_alloc::{INSTRUMENTED_SYSTEM, StatsAlloc};
 
 #[global_allocator]
-static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+static ALLOCATOR: &StatsAlloc<System> = &INSTRUMENTED_SYSTEM;
 
 /// Messages under way at most.
 const OPEN: u64 = 4_096;
@@ -109,9 +109,9 @@ fn at(begin: Instant) -> Now {
 fn measure(size: usize, datagram: u16, total: u64) {
     let mut pump = Pump::new(size, datagram);
     pump.run(total / 4);
-    let (time, memory) = (worked(pump.begin), ALLOCATOR.total_allocated());
+    let (time, memory) = (worked(pump.begin), ALLOCATOR.stats().bytes_allocated);
     pump.run(total);
-    let (time, memory) = (worked(pump.begin) - time, ALLOCATOR.total_allocated() - memory);
+    let (time, memory) = (worked(pump.begin) - time, ALLOCATOR.stats().bytes_allocated - memory);
     println!(
         "{size:7} B in datagrams of {datagram:5} B: {:10.0} messages/s through both ends, {:7.1} bytes allocated each",
         total as f64 / time.as_secs_f64(),

@@ -1,0 +1,53 @@
+//! How many datagrams messages take, and how many bytes, each way: exactly, since nothing of it is left to chance.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+#[path = "../benches/pieces/pair.rs"]
+mod pair;
+
+use bytes::Bytes;
+use pair::{Pair, Sent};
+
+/// What 1,000 messages of `size` bytes take there, and their receipts back, on a path that is known: `batch` messages
+/// are sent at once, `segments` datagrams leave before the other node has a turn.
+fn thousand(size: usize, datagram: u16, batch: usize, segments: usize) -> [Sent; 2] {
+    let mut pair = Pair::new(datagram);
+    pair.segments = segments;
+    let body = Bytes::from(vec![7; size]);
+    let send =
+        |pair: &mut Pair, times: usize| (0..times * 1_000 / batch).for_each(|_| pair.send(&body, batch, 64));
+    send(&mut pair, 3);
+    pair.sent = [Sent::default(); 2];
+    send(&mut pair, 1);
+    pair.sent
+}
+
+const fn sent(datagrams: usize, bytes: usize) -> Sent {
+    Sent { datagrams, bytes }
+}
+
+#[test]
+fn small_messages_share_datagrams_and_receipts() {
+    assert_eq!(thousand(64, 1_452, 1_000, 64), [sent(48, 68_845), sent(3, 125)]);
+}
+
+#[test]
+fn small_messages_share_large_datagrams() {
+    assert_eq!(thousand(64, 65_000, 1_000, 64), [sent(2, 67_144), sent(2, 88)]);
+}
+
+#[test]
+fn messages_one_by_one_take_a_datagram_each_way() {
+    assert_eq!(thousand(64, 1_452, 1, 64), [sent(1_000, 105_372), sent(1_000, 62_031)]);
+}
+
+#[test]
+fn messages_above_half_a_datagram_have_one_each() {
+    assert_eq!(thousand(1_000, 1_452, 1_000, 64), [sent(1_000, 1_034_178), sent(17, 657)]);
+}
+
+#[test]
+fn datagrams_one_by_one_share_receipts_too() {
+    assert_eq!(thousand(64, 1_452, 1_000, 1), [sent(48, 68_461), sent(25, 1_021)]);
+    assert_eq!(thousand(1_000, 1_452, 1_000, 1), [sent(1_000, 1_033_187), sent(500, 20_039)]);
+}
