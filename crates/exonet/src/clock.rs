@@ -1,16 +1,56 @@
 //! The clocks of the system, in the core's units.
 
 use core::time::Duration;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use exonet_proto::{Now, Wall};
+use exonet_proto::{Mono, Now, Wall};
 
-pub(crate) use monotonic::Clock;
+use monotonic::Monotonic;
+
+/// So long the time of day goes on as the other clock does before it is read again, in nanoseconds.
+const WALL_EVERY: u64 = 1_000_000;
+
+/// Both clocks. They are read several times for each datagram, so the time of day is read once a millisecond.
+pub(crate) struct Clock {
+    monotonic: Monotonic,
+    /// When the time of day was read, and what it was.
+    read_at: AtomicU64,
+    wall: AtomicU64,
+}
 
 impl Clock {
-    /// Both clocks, read together.
+    pub(crate) fn start() -> Self {
+        let clock =
+            Self { monotonic: Monotonic::start(), read_at: AtomicU64::new(0), wall: AtomicU64::new(0) };
+        clock.look(clock.mono());
+        clock
+    }
+
+    pub(crate) fn mono(&self) -> Mono {
+        self.monotonic.read()
+    }
+
+    /// How long the machine has been suspended since it booted.
+    pub(crate) fn suspended(&self) -> Duration {
+        self.monotonic.suspended()
+    }
+
+    /// Both clocks. Under the node's lock only: what was read of one goes with what was read of the other.
     pub(crate) fn now(&self) -> Now {
-        Now { mono: self.mono(), wall: wall() }
+        let mono = self.mono();
+        let since = mono.0.saturating_sub(self.read_at.load(Ordering::Relaxed));
+        if since < WALL_EVERY {
+            return Now { mono, wall: Wall(self.wall.load(Ordering::Relaxed) + since) };
+        }
+        Now { mono, wall: self.look(mono) }
+    }
+
+    fn look(&self, mono: Mono) -> Wall {
+        let wall = wall();
+        self.read_at.store(mono.0, Ordering::Relaxed);
+        self.wall.store(wall.0, Ordering::Relaxed);
+        wall
     }
 }
 
@@ -34,19 +74,18 @@ mod monotonic {
     }
 
     /// `CLOCK_BOOTTIME`, which counts through a suspend.
-    pub(crate) struct Clock;
+    pub(super) struct Monotonic;
 
-    impl Clock {
-        pub(crate) fn start() -> Self {
+    impl Monotonic {
+        pub(super) fn start() -> Self {
             Self
         }
 
-        pub(crate) fn mono(&self) -> Mono {
+        pub(super) fn read(&self) -> Mono {
             Mono(super::nanos(read(ClockId::Boottime)))
         }
 
-        /// How long the machine has been suspended since it booted.
-        pub(crate) fn suspended(&self) -> Duration {
+        pub(super) fn suspended(&self) -> Duration {
             // Read in this order the difference can only come out too small, never as a suspend that was none.
             let boot = read(ClockId::Boottime);
             boot.saturating_sub(read(ClockId::Monotonic))
@@ -62,18 +101,18 @@ mod monotonic {
     use exonet_proto::Mono;
 
     /// `Instant`, which may or may not count through a suspend: a late timer tells as well.
-    pub(crate) struct Clock(Instant);
+    pub(super) struct Monotonic(Instant);
 
-    impl Clock {
-        pub(crate) fn start() -> Self {
+    impl Monotonic {
+        pub(super) fn start() -> Self {
             Self(Instant::now())
         }
 
-        pub(crate) fn mono(&self) -> Mono {
+        pub(super) fn read(&self) -> Mono {
             Mono(super::nanos(self.0.elapsed()))
         }
 
-        pub(crate) fn suspended(&self) -> Duration {
+        pub(super) fn suspended(&self) -> Duration {
             Duration::ZERO
         }
     }

@@ -2,9 +2,14 @@
 //! application whom to admit.
 //!
 //! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call,
-//! so that callers get in between; then come those whom they woke, timers, the way out, and openings, which have their
+//! so that callers get in between; then come timers, the way out, and openings, which have their
 //! share of the time ([`Openings`]). It ends by sleeping until the socket, the alarm, a write or a caller
 //! ([`Shared::work`]) wants it.
+//!
+//! A turn in which datagrams have woken someone sends nothing: those run on this thread as soon as the driver sleeps, and
+//! what they say takes ACK and STATE along, in one datagram instead of two. The driver sleeps for that and does not
+//! yield: a runtime that has both a task that has yielded and one that has been woken wakes a thread for the other, which takes
+//! longer than a whole round trip on one.
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -18,7 +23,7 @@ use exonet_proto::{Mono, NodeId, Now, wire};
 use tokio::task::JoinHandle;
 
 use crate::allow::Question;
-use crate::engine::{Engine, Phase};
+use crate::engine::{AWAKE, Engine, Phase};
 use crate::openings::Openings;
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
@@ -32,11 +37,17 @@ const RECEIVE_BURST: usize = 16;
 /// Batches that are sent at once, in one turn.
 const SEND_BURST: usize = 64;
 
+/// Who was woken has this long to say something before the driver does.
+const PATIENCE: Duration = Duration::from_millis(1);
+
 /// A timer that is this late says that the machine was suspended, or as good as that.
 const ASLEEP: Duration = Duration::from_secs(10);
 
 /// A suspend as short as this leaves channels as they are.
 const NAP: Duration = Duration::from_secs(1);
+
+/// A suspend that matters is longer than this.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -51,12 +62,16 @@ pub(crate) struct Driver {
     timer: Timer,
     report: Report,
     suspended: Duration,
+    /// When that was looked at.
+    looked: Mono,
     /// Something has changed since the last sleep.
     happened: bool,
-    /// Datagrams have woken someone since the last flush.
-    woke: bool,
     /// Something came for channels in this turn.
     busy: bool,
+    /// Datagrams have woken someone in this turn.
+    woke: bool,
+    /// This turn sends nothing: whoever was woken goes first.
+    patient: bool,
 }
 
 impl Driver {
@@ -79,9 +94,11 @@ impl Driver {
             timer: Timer::new()?,
             report: Report::new(&shared.id.short(), sink),
             suspended: shared.clock().suspended(),
+            looked: Mono(0),
             happened: true,
-            woke: false,
             busy: false,
+            woke: false,
+            patient: false,
             shared,
         })
     }
@@ -95,29 +112,20 @@ impl Driver {
 
     async fn turns(mut self) {
         while !self.shared.look(|engine| engine.phase == Phase::Broken) {
-            self.look_around();
             let begun = self.shared.clock().mono();
-            self.busy = false;
+            self.look_around(begun);
+            (self.busy, self.woke) = (false, false);
             let more = self.receive();
             if let Some(meshes) = self.openings.sieve.review(begun) {
                 self.socket.sift(meshes);
             }
-            if core::mem::take(&mut self.woke) && !more {
-                // Whoever was woken goes first: a reply that is made at once takes ACK and STATE with it, in one
-                // datagram instead of two. Who computes without awaiting delays them by as much.
-                tokio::task::yield_now().await;
-            }
+            // Not twice in a row: there may be no end of what wakes those who say nothing.
+            self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
             if self.tick() {
                 return;
             }
-            let mut flushed = self.shared.flush(SEND_BURST);
-            if self.busy {
-                self.openings.earn(self.shared.clock().mono().since(begun));
-            }
-            if flushed == Flushed::Empty {
-                flushed = self.open();
-            }
-            self.prepare_sleep(flushed);
+            let flushed = if self.patient { Flushed::Empty } else { self.speak(begun) };
+            self.prepare_sleep();
             if more || flushed == Flushed::More || !self.openings.is_empty() {
                 tokio::task::yield_now().await;
             } else {
@@ -126,20 +134,32 @@ impl Driver {
         }
     }
 
+    /// Sends what there is to send, and has time for openings. The turn has begun at `begun`.
+    fn speak(&mut self, begun: Mono) -> Flushed {
+        let flushed = self.shared.flush(SEND_BURST);
+        if self.busy {
+            self.openings.earn(self.shared.clock().mono().since(begun));
+        }
+        if flushed == Flushed::Empty { self.open() } else { flushed }
+    }
+
     /// What may have changed during the sleep: the socket, and the time of day.
-    fn look_around(&mut self) {
+    fn look_around(&mut self, now: Mono) {
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
             self.openings.sieve.socket_changed();
         }
-        self.look_at_clock();
+        if now.since(self.looked) >= LOOK_EVERY {
+            self.looked = now;
+            self.look_at_clock(now);
+        }
     }
 
     /// After a suspend nothing is where it was: channels are opened anew at once, without backoff.
-    fn look_at_clock(&mut self) {
-        let (now, suspended) = (self.shared.clock().mono(), self.shared.clock().suspended());
+    fn look_at_clock(&mut self, now: Mono) {
+        let suspended = self.shared.clock().suspended();
         let late = self.timer.set_for() != Mono::NEVER && now.since(self.timer.set_for()) > ASLEEP;
         let slept = suspended.saturating_sub(self.suspended) > NAP;
         self.suspended = suspended;
@@ -186,6 +206,9 @@ impl Driver {
 
     /// Works on openings for as long as they may take now, and sends what is said to them.
     fn open(&mut self) -> Flushed {
+        if self.openings.is_empty() {
+            return Flushed::Empty;
+        }
         let allowed = self.openings.allowance(self.busy);
         let clock = self.shared.clock();
         let (begun, mut last) = (clock.mono(), None);
@@ -212,10 +235,12 @@ impl Driver {
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
     fn tick(&mut self) -> bool {
-        let (asks, report, lines, idle) =
-            (&mut self.asks, &mut self.report, &mut self.lines, self.writer.is_idle());
+        let (asks, report, lines, idle, patient) =
+            (&mut self.asks, &mut self.report, &mut self.lines, self.writer.is_idle(), self.patient);
         let ((stopped, batch), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
-            engine.armed = Mono(0);
+            engine.armed = AWAKE;
+            // It is flushed next, if this turn sends anything.
+            engine.left_to_driver &= patient;
             if engine.core.poll_timeout().is_some_and(|due| due <= now.mono) {
                 engine.core.handle_timeout(now);
             }
@@ -257,18 +282,20 @@ impl Driver {
     }
 
     /// Sets the alarm, and sees to it that nothing is slept over.
-    fn prepare_sleep(&mut self, flushed: Flushed) {
+    fn prepare_sleep(&mut self) {
         let happened = core::mem::take(&mut self.happened);
-        let (timer, report, idle) = (&mut self.timer, &mut self.report, self.writer.is_idle());
+        let (timer, report, idle, patient) =
+            (&mut self.timer, &mut self.report, self.writer.is_idle(), self.patient);
         let sieve = self.openings.sieve.wake_at();
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
-            let next =
-                engine.core.poll_timeout().unwrap_or(Mono::NEVER).min(report.wake_at(happened)).min(sieve);
+            let patience = if patient { now.mono + PATIENCE } else { Mono::NEVER };
+            let due = engine.core.poll_timeout().unwrap_or(Mono::NEVER);
+            let next = due.min(report.wake_at(happened)).min(sieve).min(patience);
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
-            // Who made work while this task was awake has not told it.
-            let ready = flushed == Flushed::Empty && engine.core.has_ready();
-            waits || ready || engine.phase >= Phase::Stopped
+            // Who left it while this task was awake has not woken it.
+            let left = core::mem::take(&mut engine.left_to_driver) && engine.core.has_ready();
+            waits || left || engine.phase >= Phase::Stopped
         });
         todo.driver = work;
         self.shared.see_to(todo);
@@ -302,7 +329,7 @@ impl Driver {
 /// Datagrams go in. True: that has woken someone.
 fn pass(shared: &Shared, wakes: &mut Vec<Waker>, f: impl FnOnce(&mut Engine, Now)) -> bool {
     let ((), _, mut todo) = shared.step_quietly(wakes, |engine, now| {
-        engine.armed = Mono(0);
+        engine.armed = AWAKE;
         f(engine, now);
     });
     let woke = todo.readable || todo.called || !wakes.is_empty();

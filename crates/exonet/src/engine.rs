@@ -30,6 +30,9 @@ pub(crate) enum Phase {
     Broken,
 }
 
+/// The driver is at work, or has been woken.
+pub(crate) const AWAKE: Mono = Mono(0);
+
 /// What the caller of [`Engine::pump`] has to see to once the lock is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Todo {
@@ -52,8 +55,10 @@ pub(crate) struct Engine {
     /// For logs.
     pub(crate) name: String,
     pub(crate) trace: Option<Trace>,
-    /// The driver wakes at this time without being told to.
+    /// The driver wakes at this time without being told to; or it is [`AWAKE`].
     pub(crate) armed: Mono,
+    /// There is work for the driver from after it last began to flush.
+    pub(crate) left_to_driver: bool,
     /// The latest write that the core wants, for the driver.
     pub(crate) batch: Option<Batch>,
     /// Peers to be admitted or not, for the driver.
@@ -76,6 +81,7 @@ impl Engine {
             receipts: Receipts::default(),
             trace,
             armed: Mono::NEVER,
+            left_to_driver: false,
             batch: None,
             asks: Vec::new(),
             room: Room::new(queue_limit),
@@ -88,9 +94,10 @@ impl Engine {
         }
     }
 
-    /// The driver is at work: before it sleeps, it looks at everything.
-    pub(crate) fn is_driven(&self) -> bool {
-        self.armed == Mono(0)
+    /// Leaves work to the driver. True: it sleeps, and must be woken.
+    pub(crate) fn leave_to_driver(&mut self) -> bool {
+        self.left_to_driver = true;
+        core::mem::replace(&mut self.armed, AWAKE) != AWAKE
     }
 
     /// Takes what the core has to say. `wakes` are woken by the caller when the lock is free again.

@@ -42,7 +42,7 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // What can still be said is said: a goodbye, if nothing is open.
-        self.shared.step(|engine, now| engine.close(now));
+        self.shared.step_last(|engine, now| engine.close(now));
         self.shared.stop(Some("the last handle was dropped"));
     }
 }

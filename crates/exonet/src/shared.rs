@@ -153,10 +153,11 @@ impl Shared {
         let mut wakes = Vec::new();
         let take = |engine: &mut Engine, now| {
             let incoming = engine.take(now, guarded);
-            (incoming, engine.phase, engine.core.has_waiting(), engine.is_driven())
+            let call = incoming.is_some() && engine.leave_to_driver();
+            (incoming, engine.phase, engine.core.has_waiting(), call)
         };
-        let ((incoming, phase, more, driven), _, mut todo) = self.step_quietly(&mut wakes, take);
-        todo.driver |= incoming.is_some() && !driven;
+        let ((incoming, phase, more, call), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= call;
         // One event wakes only one.
         todo.readable |= more;
         self.see_to(todo);
@@ -173,10 +174,11 @@ impl Shared {
         let mut wakes = Vec::new();
         let take = |engine: &mut Engine, now| {
             engine.take_many(now, most, runs);
-            (engine.phase, engine.core.has_waiting(), engine.is_driven())
+            let call = !runs.is_empty() && engine.leave_to_driver();
+            (engine.phase, engine.core.has_waiting(), call)
         };
-        let ((phase, more, driven), _, mut todo) = self.step_quietly(&mut wakes, take);
-        todo.driver |= !runs.is_empty() && !driven;
+        let ((phase, more, call), _, mut todo) = self.step_quietly(&mut wakes, take);
+        todo.driver |= call;
         todo.readable |= more;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
@@ -186,24 +188,34 @@ impl Shared {
     /// One step of a caller: `f`, then whatever follows from it, flushing included.
     pub(crate) fn step<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let mut wakes = Vec::new();
-        let ((out, driven), now, todo) =
-            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.is_driven()));
+        let last_sent = Mono(self.last_sent.load(Ordering::Relaxed));
+        let ((out, lull, call), _, mut todo) = self.step_quietly(&mut wakes, |engine, now| {
+            let out = f(engine, now);
+            let lull = now.mono.since(last_sent) >= LULL;
+            (out, lull, !lull && engine.leave_to_driver())
+        });
+        todo.driver |= call;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
-        let lull = now.mono.since(Mono(self.last_sent.load(Ordering::Relaxed))) >= LULL;
-        if (!lull && !driven) || (lull && self.flush(CALLER_BURST) != Flushed::Empty) {
+        if lull && self.flush(CALLER_BURST) != Flushed::Empty {
             self.work.notify_one();
         }
         out
+    }
+
+    /// The last step: what is not said now is never said.
+    pub(crate) fn step_last(&self, f: impl FnOnce(&mut Engine, Now)) {
+        self.step(f);
+        self.flush(CALLER_BURST);
     }
 
     /// One step after which nothing is urgent: what it makes the core say goes out with the next thing that
     /// does, or with the driver's next turn. A reply to what was just received so takes the STATE with it.
     pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
         let mut wakes = Vec::new();
-        let ((out, driven), _, mut todo) =
-            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.is_driven()));
-        todo.driver |= !driven;
+        let ((out, call), _, mut todo) =
+            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.leave_to_driver()));
+        todo.driver |= call;
         self.see_to(todo);
         wakes.into_iter().for_each(Waker::wake);
         out

@@ -52,7 +52,8 @@ impl Shared {
     }
 }
 
-/// The runtime of peers that need one, as it is by default: a thread for each processor.
+/// The runtime of peers that need one, on one thread: of one connection there is nothing to be done side by side, and a thread
+/// that wakes another for each packet takes longer than what it wakes it for. That is so for all of them.
 pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()
+    tokio::runtime::Builder::new_current_thread().enable_all().build()
 }

@@ -73,7 +73,7 @@ pub(super) fn page(all: &[Medians<'_>], figures: &[&str], note: Option<&str>, ma
          **Limits show.** A node spends public-key work on strangers of one network (a /24) only so often: beyond some 500 a second, a\n\
          first contact from there is asked to prove its address, which takes another round trip and two more datagrams; that is the\n\
          row of 1,000 clients at one address. What PROTOCOL.md promises of a lone first call, one round trip and three\n\
-         datagrams, with a fourth that acknowledges the third and a fifth from who leaves later, is\n\
+         datagrams, a fourth that acknowledges the third unless that said farewell, and a fifth from who leaves later, is\n\
          checked by these counters: how that went stands below.\n\n",
     );
     let _ = writeln!(page, "{machine}\n");

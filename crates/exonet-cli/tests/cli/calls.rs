@@ -118,7 +118,7 @@ fn a_process_that_takes_too_long_is_ended_with_what_it_started() {
     let world = World::new();
     let script = for_ever(&world);
     let voice = world.voice("voice");
-    let server = world.serve(&["--method", "m", "--timeout", "300ms", "--exec", "sh", "-c", &script]);
+    let server = world.serve(&["--method", "m", "--timeout", "3s", "--exec", "sh", "-c", &script]);
     let ended = world.run(&["call", &server.peer, "m"]).expect(5);
     assert!(ended.stderr.contains("timed out"), "{}", ended.stderr);
     assert_eq!((voice.line(), voice.line()), (Some("begun".into()), None));

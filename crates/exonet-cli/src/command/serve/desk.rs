@@ -57,7 +57,8 @@ pub(super) struct Desk {
     node: Node,
     answers: Answers,
     timeout: Option<Duration>,
-    end_orphans: bool,
+    /// How long a caller may be silent before it counts as gone.
+    end_orphans: Option<Duration>,
     max_body: u64,
     tell: mpsc::UnboundedSender<Event>,
     cut: watch::Receiver<bool>,
@@ -73,15 +74,7 @@ impl Desk {
         cut: watch::Receiver<bool>,
     ) -> Self {
         let (node, max_body) = (node.clone(), args.max_body.0);
-        Self {
-            node,
-            answers,
-            timeout: args.timeout,
-            end_orphans: args.end_orphans.is_some(),
-            max_body,
-            tell,
-            cut,
-        }
+        Self { node, answers, timeout: args.timeout, end_orphans: args.end_orphans, max_body, tell, cut }
     }
 
     pub(super) async fn run(self: Arc<Self>, request: Request) -> Result<Bytes, Answer> {
@@ -123,7 +116,7 @@ impl Desk {
         tokio::select! {
             answer = self.answer(request) => answer,
             () = late => Err(ReplyStatus::TIMED_OUT.into()),
-            () = self.orphaned(&caller), if self.end_orphans => Err(ReplyStatus::FAILED.into()),
+            () = self.orphaned(&caller), if self.end_orphans.is_some() => Err(ReplyStatus::FAILED.into()),
             _ = cut.wait_for(|cut| *cut) => Err(ReplyStatus::FAILED.into()),
         }
     }
@@ -135,15 +128,16 @@ impl Desk {
         }
     }
 
-    /// Ends when the caller's channel does, which has been silent for the idle timeout then.
+    /// Ends when the caller's channel does, which has been silent for the idle timeout then. One that was never seen has come
+    /// and gone between two looks, or has not confirmed its opening.
     async fn orphaned(&self, caller: &NodeId) {
         let mut looks = interval(LOOK);
         looks.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let mut seen = false;
+        let (mut seen, began) = (false, Instant::now());
         loop {
             looks.tick().await;
             let there = self.node.peer_stats(caller).is_some_and(|peer| peer.remote.is_some());
-            if seen && !there {
+            if !there && (seen || self.end_orphans.is_some_and(|silent| began.elapsed() > silent)) {
                 return;
             }
             seen |= there;
