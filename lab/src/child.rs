@@ -14,6 +14,9 @@ use serde::Serialize;
 use crate::app::Meter;
 use crate::peer::{self, Setup};
 
+/// Open files that a process may have where root grants it.
+const FILES: u64 = 65_536;
+
 /// Says one thing to who started the process.
 pub(crate) fn say(key: &str, value: &impl Serialize) {
     let line = serde_json::json!({ key: value });
@@ -25,9 +28,11 @@ pub(crate) fn say(key: &str, value: &impl Serialize) {
 /// Runs the end that `setup` describes, for ever.
 pub(crate) fn main(setup: &str) -> Result<()> {
     let setup: Setup = serde_json::from_str(setup)?;
-    // Thousands of connections have as many sockets.
-    let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
-    setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    // Thousands of connections have as many sockets, and some a timer and a poller each.
+    if setrlimit(Resource::RLIMIT_NOFILE, FILES, FILES).is_err() {
+        let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
+        setrlimit(Resource::RLIMIT_NOFILE, most, most)?;
+    }
     let meter = Arc::new(Meter::new());
     let listening = Arc::clone(&meter);
     std::thread::Builder::new().name("line".into()).spawn(move || listen(&listening))?;
