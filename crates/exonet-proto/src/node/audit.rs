@@ -174,6 +174,8 @@ impl Node {
         let (computed, kept, _) = inbound.server.recount();
         say("calls that have left", calls as u64, letters.calls, true);
         say("RACKs owed", racks as u64, MAX_RACKS as u64, false);
+        let (runs, most) = outbound.given_up_runs(limits.queued_messages.max(1) + limits.replies.max(1));
+        say("runs of messages given up", runs as u64, most as u64, false);
         say("calls that are computed", computing as u64, computed as u64, true);
         say("replies of one peer counted", replies as u64, kept as u64, true);
         say("replies of one peer", replies as u64, limits.replies.max(1) as u64, false);
