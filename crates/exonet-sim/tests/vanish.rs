@@ -80,6 +80,9 @@ fn a_thousand_callers_that_vanish_leave_nothing() {
         world.run_for(SECOND);
         assert_eq!(world.ledger.totals().taken, 1_000, "{size}: none runs again");
         assert_eq!(world.ledger.violations(), [], "{size}");
+        // The copies of openings have asked for slots, and might have been of somebody who is there.
+        world.run_for(3_600 * SECOND);
+        assert_eq!(held(world.node(host).unwrap()), [""; 0], "{size}: an hour later");
     }
 }
 

@@ -638,8 +638,8 @@ impl Inbound {
     }
 
     /// The node was not there itself for so long: that was no silence of its peers.
-    pub(super) fn excuse(&mut self, absence: Duration) {
-        self.heard_at += absence;
+    pub(super) fn excuse(&mut self, now: Mono, absence: Duration) {
+        self.heard_at = now.min(self.heard_at + absence);
     }
 
     /// The peer has asked or sent: the record is in use. `wait` is three probe timeouts.

@@ -270,7 +270,7 @@ impl Node {
         let due = self.poll_timeout().unwrap_or(Mono::NEVER).max(self.last_poll);
         let absence = now.mono.since(due);
         if absence > core::time::Duration::from_secs(10) {
-            self.peers.iter_mut().for_each(|peer| peer.inbound.excuse(absence));
+            self.peers.iter_mut().for_each(|peer| peer.inbound.excuse(now.mono, absence));
             self.rebind(now);
         }
         self.last_poll = now.mono;

@@ -133,4 +133,9 @@ fn the_time_that_a_node_sleeps_is_no_silence_of_others() {
     assert_eq!(pair.ends[1].counts().evictions, 0, "half of it is over");
     pair.pass(PATIENCE);
     assert_eq!(pair.ends[1].counts().callers_evicted, 1);
+    // Heard since it woke: no more than that.
+    let (mut inbound, ..) = served(&[Role::Call]);
+    inbound.heard(Mono(0) + 10 * PATIENCE);
+    inbound.excuse(Mono(0) + 10 * PATIENCE, 9 * PATIENCE);
+    assert_eq!(goes(&inbound), 11 * PATIENCE);
 }
