@@ -100,7 +100,8 @@ impl Pair {
                             withheld.push(datagram.to_vec());
                             continue;
                         }
-                        self.ends[1 - from].handle_datagram(self.now, arrival(from), datagram);
+                        let arrival = Arrival { ecn: transmit.ecn, ..arrival(from) };
+                        self.ends[1 - from].handle_datagram(self.now, arrival, datagram);
                     }
                 }
             }
