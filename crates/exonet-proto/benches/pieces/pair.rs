@@ -30,10 +30,15 @@ pub(crate) struct Pair {
 impl Pair {
     /// Nodes that send at most `datagram` bytes at once, and never more slowly than they can.
     pub(crate) fn new(datagram: u16) -> Self {
+        Self::within(4 << 20, datagram)
+    }
+
+    /// As [`Pair::new`], with at most `window` bytes under way.
+    pub(crate) fn within(window: u64, datagram: u16) -> Self {
         let now = Now { mono: Mono(1_000_000_000), wall: Wall(0) };
         let end = |seed: u8| {
             let config = Config {
-                congestion: CongestionChoice::Fixed(4 << 20),
+                congestion: CongestionChoice::Fixed(window),
                 max_loopback_datagram: datagram,
                 ..Config::new(Policy::Anyone)
             };

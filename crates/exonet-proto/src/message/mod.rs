@@ -10,7 +10,7 @@ mod source;
 mod store;
 
 pub(crate) use assembly::{Assembly, Refused};
-pub(crate) use fragments::Fragments;
+pub(crate) use fragments::{Fragments, Halves};
 pub(crate) use queue::{Flow, SendQueue};
 pub(crate) use source::Source;
 pub(crate) use store::{Ending, HEAD_ROOM, Letter, Store};

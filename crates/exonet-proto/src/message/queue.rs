@@ -64,6 +64,11 @@ impl SendQueue {
         self.flows.get(flow.0)?.front().copied()
     }
 
+    /// There are others behind the front of a flow.
+    pub(crate) fn has_more(&self, flow: Flow) -> bool {
+        self.flows.get(flow.0).is_some_and(|queue| queue.len() > 1)
+    }
+
     pub(crate) fn iter(&self, flow: Flow) -> impl Iterator<Item = MessageKey> {
         self.flows.get(flow.0).into_iter().flatten().copied()
     }

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Flow, Fragments, POOLED, Source};
+use super::{Flow, Fragments, Halves, POOLED, Source};
 use crate::id::{Incarnation, Slot};
 use crate::node::{Early, MessageKey, Outgoing, Priority};
 use crate::time::Mono;
@@ -43,7 +43,9 @@ pub(crate) struct Letter {
     pub(crate) queued: bool,
     /// A streamed write was refused for lack of room.
     pub(crate) writer_waits: bool,
-    /// Present once it has been cut.
+    /// Present while it is cut in two and nothing of it was lost.
+    pub(crate) halves: Option<Halves>,
+    /// Present once it has been cut otherwise.
     pub(crate) fragments: Option<Box<Fragments>>,
 }
 
@@ -67,6 +69,7 @@ impl Letter {
             counted: false,
             queued: false,
             writer_waits: false,
+            halves: None,
             fragments: None,
         }
     }
@@ -88,8 +91,29 @@ impl Letter {
 
     /// Everything that can be sent of it has been acknowledged: only the receiver's word can bring it on.
     pub(crate) fn is_spent(&self) -> bool {
+        if let Some(halves) = &self.halves {
+            return halves.is_acked();
+        }
         let available = if self.writer_waits { self.available() } else { u64::MAX };
         self.fragments.as_ref().is_some_and(|cut| cut.is_acked() || cut.is_stalled(available))
+    }
+
+    /// It has been cut: it does not go whole any more.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.halves.is_some() || self.fragments.is_some()
+    }
+
+    /// The account of its parts, if it has been cut.
+    pub(crate) fn parts_mut(&mut self) -> Option<&mut Fragments> {
+        if let Some(halves) = self.halves.take() {
+            self.fragments = Some(Box::new(halves.into_fragments(self.wire_len())));
+        }
+        self.fragments.as_deref_mut()
+    }
+
+    /// All of it has left at least once.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.halves.is_none_or(|halves| halves.sent) && self.fragments.as_ref().is_none_or(|f| f.is_sent())
     }
 
     /// Whether it has a window of its own.

@@ -171,7 +171,7 @@ impl Node {
         if !letter.is_large() && letter.available() == letter.wire_len() {
             letter.source.join();
         }
-        if letter.fragments.is_some() {
+        if letter.is_cut() {
             let wait = peer.link.pto() * 2;
             peer.outbound.on_written(now.mono, letter, wait);
         }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use super::Node;
+use super::arena::SHORT;
 use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::{ANNOUNCED, Inbound, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
@@ -252,7 +253,7 @@ impl Node {
         // What was freed is still counted.
         let counted = |inbound: &Inbound| inbound.promised() + inbound.freed();
         let before = counted(&peer.inbound);
-        let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
+        let taken = peer.inbound.on_fragment(frame, limits, room, &mut self.arena);
         let after = counted(&peer.inbound);
         self.received = self.received.saturating_add(after).saturating_sub(before);
         let id = MessageId { sender: peer.id, r, s };
@@ -274,7 +275,7 @@ impl Node {
         }
     }
 
-    fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Bytes) {
+    fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Vec<u8>) {
         self.owe_state(now, index);
         let len = message.len() as u64;
         let Ok((head, role, at)) = read_head(&message) else {
@@ -284,15 +285,25 @@ impl Node {
             }
             return;
         };
-        let body = message.slice(at..);
-        let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), len);
+        if message.len() <= SHORT && role == Role::Plain {
+            self.hold(index, len + ARRIVED);
+            let run = Run::one(index, id, len, self.arena.copy_entry(&message));
+            self.arena.keep(message);
+            self.events.extend(self.inbox.push_run(run));
+            return;
+        }
+        let mut arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(Bytes::new()), len);
+        arrived.body = ArrivedBody::Whole(if message.len() <= SHORT {
+            let body = self.arena.copy(message.get(at..).unwrap_or_default());
+            self.arena.keep(message);
+            body
+        } else {
+            Bytes::from(message).slice(at..)
+        });
         if let Role::Reply { s, status } = role {
             return self.on_reply_message(now, arrived, s, status);
         }
-        self.received += len + ARRIVED;
-        if let Some(peer) = self.peers.get_mut(index) {
-            peer.inbound.waiting += len + ARRIVED;
-        }
+        self.hold(index, len + ARRIVED);
         self.events.extend(self.inbox.push(arrived, self.config.serves));
     }
 

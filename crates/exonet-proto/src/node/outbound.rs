@@ -16,7 +16,7 @@ use super::event::MessageKey;
 use super::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Flow, Fragments, HEAD_ROOM, Letter, POOLED, SendQueue, Source, Store};
+use crate::message::{Flow, Fragments, HEAD_ROOM, Halves, Letter, POOLED, SendQueue, Source, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -26,8 +26,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const PROBES: usize = 32;
 /// Envelopes wanted on standby: at least, and at most.
 const STANDBY: Range<u64> = 16..16_384;
-/// A fragment shorter than this is not worth its frame, unless it is the last.
-const MIN_FRAGMENT: usize = 64;
 
 /// What a peer has said of itself in its handshake.
 #[derive(Clone, Copy, Debug)]
@@ -247,14 +245,16 @@ impl Outbound {
                 continue;
             };
             let (key, letter) = letter;
-            if letter.fragments.is_none() && room.could_take_whole(letter.wire_len()) {
-                if !room.takes_whole(letter.wire_len(), s, r) {
+            if !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
+                if room.takes_whole(letter.wire_len(), s, r) {
+                    self.lost.remove(first);
+                    return Next::Piece(Piece::Whole { key, s, r });
+                }
+                if (self.lost.count() == 1 && self.queue.is_empty()) || room.fill(letter, s, r).is_none() {
                     return Next::PacketFull;
                 }
-                self.lost.remove(first);
-                return Next::Piece(Piece::Whole { key, s, r });
             }
-            match Self::cut_lost(letter, room) {
+            match Self::cut_lost(letter, room, s, r) {
                 Some(Some(range)) => return Next::Piece(Piece::Fragment { key, s, r, range }),
                 Some(None) => return Next::PacketFull,
                 None => self.lost.remove(first),
@@ -264,21 +264,18 @@ impl Outbound {
     }
 
     /// The next lost fragment: `Some(None)` when this packet has no room for it, None when there is none.
-    fn cut_lost(letter: &mut Letter, room: Room) -> Option<Option<Range<u64>>> {
+    fn cut_lost(letter: &mut Letter, room: Room, s: Slot, r: Incarnation) -> Option<Option<Range<u64>>> {
         let total = letter.wire_len();
-        let fragments = letter.fragments.get_or_insert_with(|| {
+        if !letter.is_cut() {
             let mut cut = Fragments::new(total, total);
             cut.sent(0..total);
             cut.lost(0..total);
-            Box::new(cut)
-        });
-        if !fragments.has_lost() {
-            return None;
+            letter.fragments = Some(Box::new(cut));
         }
-        let Some(max) = room.fragment().filter(|max| *max >= MIN_FRAGMENT as u64) else {
+        let fragments = letter.parts_mut().filter(|fragments| fragments.has_lost())?;
+        let Some(range) = room.cut(total, fragments.next(u64::MAX, total)?, s, r) else {
             return Some(None);
         };
-        let range = fragments.next(max, total)?;
         let range = range.start..range.start + letter.part_len(range);
         if let Some(fragments) = letter.fragments.as_mut() {
             fragments.sent(range.clone());
@@ -298,17 +295,20 @@ impl Outbound {
                 self.queue.pop(flow);
                 continue;
             };
-            if letter.bound.is_none()
-                && letter.fragments.is_none()
-                && room.could_take_whole(letter.wire_len())
-            {
+            if letter.bound.is_none() && !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
                 let open = self.sender.as_ref().and_then(Sender::next_envelope);
                 let Some((s, r)) = open else { return Next::Nothing };
-                if !room.takes_whole(letter.wire_len(), s, r) {
-                    return Next::PacketFull;
+                if room.takes_whole(letter.wire_len(), s, r) {
+                    self.send_whole(now, flow, key, letter);
+                    return Next::Piece(Piece::Whole { key, s, r });
                 }
-                self.send_whole(now, flow, key, letter);
-                return Next::Piece(Piece::Whole { key, s, r });
+                // The last of a flow would only be in two packets in place of one.
+                let fills = self.queue.has_more(flow).then(|| room.fill(letter, s, r)).flatten();
+                let Some(halves) = fills.and_then(Halves::new) else { return Next::PacketFull };
+                letter.halves = Some(halves);
+                self.bind(now, key, letter);
+                self.queue.charge(flow, usize::try_from(halves.at()).unwrap_or(usize::MAX));
+                return Next::Piece(Piece::Fragment { key, s, r, range: 0..halves.at() });
             }
             match self.cut_new(now, key, letter, room) {
                 Cut::Range(s, r, range) => {
@@ -350,7 +350,7 @@ impl Outbound {
         let left = self.credit_left();
         let letter = store.get_mut(key)?;
         let len = letter.wire_len();
-        let whole = letter.bound.is_none() && letter.fragments.is_none() && len <= left && !letter.is_large();
+        let whole = letter.bound.is_none() && !letter.is_cut() && len <= left && !letter.is_large();
         let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
         if !whole || !open || !room.takes_whole(len, s, r) {
             return None;
@@ -361,7 +361,7 @@ impl Outbound {
 
     /// Large messages of one flow take turns; what is sent in full leaves the queue.
     fn settle_turn(&mut self, flow: Flow, letter: &mut Letter) {
-        if letter.fragments.as_ref().is_none_or(|f| f.is_sent()) {
+        if letter.is_sent() {
             letter.queued = false;
             self.queue.pop(flow);
         } else if flow.is_large() {
@@ -373,23 +373,34 @@ impl Outbound {
         let total = letter.wire_len();
         let available = letter.available();
         let limit = if letter.is_large() { self.limits.body_window } else { total };
-        let fragments = letter.fragments.get_or_insert_with(|| Box::new(Fragments::new(total, limit)));
-        let Some(ready) = fragments.next(u64::MAX, available) else {
+        if let (Some(halves), Some((s, r))) = (letter.halves.as_mut(), letter.bound) {
+            let rest = halves.at()..total;
+            match room.cut(total, rest.clone(), s, r) {
+                None => return Cut::NoRoom,
+                Some(range) if range == rest => {
+                    halves.sent = true;
+                    return Cut::Range(s, r, rest);
+                }
+                Some(_) => {}
+            }
+        }
+        if !letter.is_cut() {
+            letter.fragments = Some(Box::new(Fragments::new(total, limit)));
+        }
+        let place = letter.bound.or_else(|| self.sender.as_ref().and_then(Sender::next_envelope));
+        let ready = letter.parts_mut().and_then(|fragments| fragments.next(u64::MAX, available));
+        let (Some(ready), Some((s, r))) = (ready, place) else {
             return Cut::Parked;
         };
-        let Some(max) = room.fragment() else {
+        let Some(range) = room.cut(total, ready, s, r) else {
             return Cut::NoRoom;
         };
-        if max < (ready.end - ready.start).min(MIN_FRAGMENT as u64) {
-            return Cut::NoRoom;
-        }
         if letter.bound.is_none() {
             self.bind(now, key, letter);
         }
         let Some((s, r)) = letter.bound else {
             return Cut::Parked;
         };
-        let range = ready.start..ready.end.min(ready.start.saturating_add(max));
         let range = range.start..range.start + letter.part_len(range);
         if let Some(fragments) = letter.fragments.as_mut() {
             fragments.sent(range.clone());
@@ -479,7 +490,8 @@ impl Outbound {
         self.release(key, letter);
         letter.served = true;
         letter.source = Source::Whole(bytes::Bytes::new());
-        (letter.queued, letter.counted, letter.fragments) = (false, false, None);
+        (letter.queued, letter.counted) = (false, false);
+        (letter.halves, letter.fragments) = (None, None);
     }
 
     /// Nothing of a message is to be sent.

@@ -8,6 +8,7 @@ use crate::id::{Incarnation, Slot};
 use crate::message::{Fragments, Letter, Store};
 use crate::node::epoch::Carried;
 use crate::node::event::MessageKey;
+use crate::node::piece::Piece;
 use crate::time::Mono;
 
 impl Outbound {
@@ -49,10 +50,13 @@ impl Outbound {
         let Some(letter) = self.letter_of(store, s, r) else {
             return;
         };
-        let Some(fragments) = letter.fragments.as_mut() else {
-            return;
-        };
-        fragments.acked(range);
+        let whole_part = letter.halves.as_mut().is_some_and(|halves| halves.acked(&range));
+        if !whole_part {
+            let Some(fragments) = letter.parts_mut() else {
+                return;
+            };
+            fragments.acked(range);
+        }
         if letter.is_spent() {
             letter.acked = true;
             self.arm_probe(now, wait);
@@ -75,10 +79,18 @@ impl Outbound {
             if letter.acked {
                 continue;
             }
-            if let Some(fragments) = letter.fragments.as_mut() {
+            if let Some(fragments) = letter.parts_mut() {
                 fragments.lost(0..u64::MAX);
             }
             self.lost.insert(number..number + 1);
+        }
+    }
+
+    /// A piece has found no room after all.
+    pub(in crate::node) fn take_back(&mut self, store: &mut Store, piece: &Piece) {
+        match piece {
+            Piece::Whole { s, r, .. } => self.on_lost(store, *r, *s, 1),
+            Piece::Fragment { s, r, range, .. } => self.on_fragment_lost(store, *r, *s, range.clone()),
         }
     }
 
@@ -92,7 +104,7 @@ impl Outbound {
         let Some(letter) = self.letter_of(store, s, r) else {
             return;
         };
-        if letter.fragments.as_mut().is_some_and(|fragments| fragments.lost(range)) {
+        if letter.parts_mut().is_some_and(|fragments| fragments.lost(range)) {
             self.lost.insert(s.0..s.0 + 1);
         }
     }
@@ -156,7 +168,7 @@ impl Outbound {
             return Had::Nothing;
         };
         let Some(letter) = store.get_mut(key) else { return Had::Nothing };
-        let back = letter.fragments.as_mut().and_then(|fragments| fragments.given_back(now, prefix, wait));
+        let back = letter.parts_mut().and_then(|fragments| fragments.given_back(now, prefix, wait));
         if let Some(certain) = back {
             return self.on_given_back(now, key, letter, s, certain, wait);
         }
