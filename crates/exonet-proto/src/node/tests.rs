@@ -1,6 +1,7 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
 mod bounds;
+mod bundling;
 mod calls;
 mod giving_up;
 mod keys;

@@ -598,7 +598,7 @@ impl Filling<'_, '_> {
         };
         let (mut key, mut number) = (key, s);
         let next = 'next: loop {
-            let flow = store.get(key).filter(|letter| push(&mut frame, letter)).map(Letter::flow);
+            let flow = store.get(key).filter(|letter| push(&mut frame, key, letter)).map(Letter::flow);
             let Some(flow) = flow else {
                 outbound.on_lost(store, r, number, 1);
                 break Next::PacketFull;
@@ -606,12 +606,19 @@ impl Filling<'_, '_> {
             number = Slot(number.0 + 1);
             let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
             let mut room = Room { left: frame.remaining(), empty, bases, open };
-            while let Some(letter) = outbound.follow(self.now, store, flow, room) {
-                if !push(&mut frame, letter) {
-                    outbound.on_lost(store, r, number, 1);
+            loop {
+                let (added, n) = match outbound.follow_bundled(store, flow, room, frame.left()) {
+                    Some((entries, n)) => (frame.extend(entries, n), n),
+                    None => match outbound.follow(self.now, store, flow, room) {
+                        Some((key, letter)) => (push(&mut frame, key, letter), 1),
+                        None => break,
+                    },
+                };
+                if !added {
+                    outbound.on_lost(store, r, number, u64::from(n));
                     break 'next Next::PacketFull;
                 }
-                number = Slot(number.0 + 1);
+                number = Slot(number.0 + u64::from(n));
                 open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
                 room = Room { left: frame.remaining(), empty, bases, open };
             }
@@ -655,8 +662,8 @@ impl Filling<'_, '_> {
 }
 
 #[inline]
-fn push(frame: &mut MessagesWriter<'_, '_>, letter: &Letter) -> bool {
-    let body = letter.source.part(0..u64::MAX);
+fn push(frame: &mut MessagesWriter<'_, '_>, key: MessageKey, letter: &Letter) -> bool {
+    let body = letter.body_of(key);
     match letter.short_head() {
         Some(head) => frame.push(&head, body),
         None => frame.push(letter.head(&mut [0; HEAD_ROOM]), body),
@@ -673,7 +680,7 @@ pub(super) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &
         let Some(mut frame) = writer.early(sender.stamp(), s) else { return false };
         let mut next = s;
         while let Some((_, key)) = open.next_if(|(s, _)| *s == next) {
-            if !store.get(*key).is_some_and(|letter| push(&mut frame, letter)) {
+            if !store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter)) {
                 return false;
             }
             next = Slot(next.0 + 1);
