@@ -61,12 +61,14 @@ impl Pair {
     pub(crate) fn send(&mut self, body: &Bytes, count: usize, at_a_time: usize) {
         let to = self.ends[1].id();
         let mut messages = (0..count).map(|_| Outgoing { body: body.clone(), ..Outgoing::default() });
-        self.ends[0].send_each(self.now, to, &[Self::address(1)], &mut messages, |_| {}).unwrap();
+        self.ends[0].send_each(self.now, to, &[Self::address(1)], &mut messages, |_, _| {}).unwrap();
         let mut delivered = 0;
         while delivered < count {
             self.exchange(at_a_time);
             while let Some(event) = self.ends[0].poll_event() {
-                delivered += usize::from(matches!(event, Event::Outcome { outcome: Outcome::Delivered, .. }));
+                if let Event::Outcome { outcome: Outcome::Delivered, count, .. } = event {
+                    delivered += count as usize;
+                }
             }
             while self.ends[1].poll_event().is_some() {}
         }

@@ -9,6 +9,7 @@ use super::arena::SHORT;
 use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::{ANNOUNCED, Inbound, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
+use super::node::Settled;
 use super::outbound::Had;
 use super::run::{Run, wire_len};
 use super::stamping::Admission;
@@ -83,7 +84,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let Some(sender) = peer.outbound.sender.as_mut() else { return };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        sender.on_challenge(ts, |_, key| settled.push((key, Outcome::Unknown)));
+        sender.on_challenge(ts, |_, key| Settled::push(&mut settled, key, Outcome::Unknown));
         if !settled.is_empty() {
             peer.note_time(now.wall, time);
             peer.outbound.ask_due = true;
@@ -127,7 +128,7 @@ impl Node {
                 Verdict::Delivered => Outcome::Delivered,
                 Verdict::Unknown => Outcome::Unknown,
             };
-            settled.push((key, outcome));
+            Settled::push(&mut settled, key, outcome);
         });
         if let Some(claim) = state.live {
             peer.outbound.on_credit(state.r, claim.credit);

@@ -58,11 +58,29 @@ pub(super) struct Loose {
     pub(super) data: Box<[u8]>,
 }
 
+/// What a STATE has brought: of a message, or of so many that were queued together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settled {
+    pub(super) key: MessageKey,
+    pub(super) count: u32,
+    pub(super) outcome: Outcome,
+}
+
+impl Settled {
+    /// Notes one more.
+    pub(super) fn push(all: &mut Vec<Self>, key: MessageKey, outcome: Outcome) {
+        match all.last_mut() {
+            Some(last) if last.outcome == outcome && last.key.nth(last.count) == key => last.count += 1,
+            _ => all.push(Self { key, count: 1, outcome }),
+        }
+    }
+}
+
 /// Buffers that are used again by every call.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) free: IntervalSet,
-    pub(super) settled: Vec<(MessageKey, Outcome)>,
+    pub(super) settled: Vec<Settled>,
     pub(super) fates: Vec<(super::epoch::Carried, crate::channel::Fate)>,
 }
 
@@ -430,6 +448,7 @@ impl Node {
         };
         if peer.inbound.drop_if_passed() && self.inbox.is_empty() {
             self.arena.rest();
+            self.store.rest();
         }
         self.account(index);
     }

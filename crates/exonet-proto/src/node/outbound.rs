@@ -1,5 +1,6 @@
 //! The sending direction to one peer: its record, its queue, its credit, and what has to be sent again.
 
+mod bundled;
 mod early;
 mod fate;
 mod given_up;
@@ -139,12 +140,12 @@ impl Outbound {
     pub(super) fn submit(&mut self, clock: &Clock, store: &mut Store, key: MessageKey) {
         self.sender.get_or_insert_with(|| Sender::open(clock));
         self.farewell_due = false;
-        self.unbound += 1;
-        self.letters += 1;
         let Some(letter) = store.get_mut(key) else { return };
+        let none = self.letters == 0;
+        self.unbound += u64::from(letter.open());
+        self.letters += letter.open() as usize;
         self.bytes = self.bytes.saturating_add(letter.source.kept());
-        self.largest =
-            if self.letters == 1 { letter.source.len() } else { self.largest.max(letter.source.len()) };
+        self.largest = if none { letter.source.len() } else { self.largest.max(letter.source.len()) };
         self.enqueue(key, letter);
         self.ask_due = true;
     }
@@ -265,6 +266,9 @@ impl Outbound {
 
     /// The next lost fragment: `Some(None)` when this packet has no room for it, None when there is none.
     fn cut_lost(letter: &mut Letter, room: Room, s: Slot, r: Incarnation) -> Option<Option<Range<u64>>> {
+        if letter.bundle().is_some() {
+            return Some(None);
+        }
         let total = letter.wire_len();
         if !letter.is_cut() {
             let mut cut = Fragments::new(total, total);
@@ -299,7 +303,7 @@ impl Outbound {
                 let open = self.sender.as_ref().and_then(Sender::next_envelope);
                 let Some((s, r)) = open else { return Next::Nothing };
                 if room.takes_whole(letter.wire_len(), s, r) {
-                    self.send_whole(now, flow, key, letter);
+                    let Some(key) = self.send_whole(now, flow, key, letter) else { return Next::Nothing };
                     return Next::Piece(Piece::Whole { key, s, r });
                 }
                 // The last of a flow would only be in two packets in place of one.
@@ -326,11 +330,21 @@ impl Outbound {
         }
     }
 
-    fn send_whole(&mut self, now: Mono, flow: Flow, key: MessageKey, letter: &mut Letter) {
+    fn send_whole(
+        &mut self,
+        now: Mono,
+        flow: Flow,
+        key: MessageKey,
+        letter: &mut Letter,
+    ) -> Option<MessageKey> {
+        if letter.bundle().is_some() {
+            return self.bind_bundled(flow, key, letter, 1);
+        }
         self.bind(now, key, letter);
         self.queue.pop(flow);
         letter.queued = false;
         self.queue.charge(flow, usize::try_from(letter.wire_len()).unwrap_or(usize::MAX));
+        Some(key)
     }
 
     /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
@@ -341,7 +355,7 @@ impl Outbound {
         store: &'a mut Store,
         flow: Flow,
         room: Room,
-    ) -> Option<&'a Letter> {
+    ) -> Option<(MessageKey, &'a Letter)> {
         let (r, s) = room.open?;
         if !self.lost.is_empty() || !self.queue.goes_on(flow) {
             return None;
@@ -350,13 +364,14 @@ impl Outbound {
         let left = self.credit_left();
         let letter = store.get_mut(key)?;
         let len = letter.wire_len();
-        let whole = letter.bound.is_none() && !letter.is_cut() && len <= left && !letter.is_large();
+        let lone = letter.bound.is_none() && !letter.is_cut() && letter.bundle().is_none();
+        let whole = lone && len <= left && !letter.is_large();
         let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
         if !whole || !open || !room.takes_whole(len, s, r) {
             return None;
         }
         self.send_whole(now, flow, key, letter);
-        Some(letter)
+        Some((key, letter))
     }
 
     /// Large messages of one flow take turns; what is sent in full leaves the queue.
@@ -370,6 +385,9 @@ impl Outbound {
     }
 
     fn cut_new(&mut self, now: Mono, key: MessageKey, letter: &mut Letter, room: Room) -> Cut {
+        if letter.bundle().is_some() {
+            return Cut::NoRoom;
+        }
         let total = letter.wire_len();
         let available = letter.available();
         let limit = if letter.is_large() { self.limits.body_window } else { total };
@@ -511,11 +529,15 @@ impl Outbound {
     /// are announced, so that the peer's pool does not leak.
     pub(super) fn abandon(&mut self, letter: &Letter) {
         let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
+        self.bodies += u64::from(letter.counted);
+        self.give_up(s, r, letter.wire_len());
+    }
+
+    fn give_up(&mut self, s: Slot, r: Incarnation, len: u64) {
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
-        self.bodies += u64::from(letter.counted);
-        self.given_up.insert(s, r, letter.wire_len(), self.sender.as_ref());
+        self.given_up.insert(s, r, len, self.sender.as_ref());
         self.gave_up = true;
     }
 
@@ -637,8 +659,9 @@ impl Outbound {
         let Some(sender) = self.sender.as_ref() else {
             return;
         };
-        let acked =
-            |(_, _, key): &(Slot, Incarnation, &MessageKey)| store.get(**key).is_some_and(|l| l.acked);
+        let acked = |(_, _, key): &(Slot, Incarnation, &MessageKey)| {
+            store.get(**key).is_some_and(|l| l.is_acked(**key))
+        };
         let from = self.probe_from;
         let later = sender.tokens().filter(|(s, ..)| *s >= from);
         let earlier = sender.tokens().filter(|(s, ..)| *s < from);

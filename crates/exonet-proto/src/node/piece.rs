@@ -104,6 +104,7 @@ impl Room {
     /// How much of a message that does not fit the rest of the packet fills it. None: it goes whole, in the next.
     pub(super) fn fill(&self, letter: &Letter, s: Slot, r: Incarnation) -> Option<u64> {
         let cuts = match self.cuts {
+            _ if letter.bundle().is_some() => false,
             Cuts::None => false,
             Cuts::Plain => letter.role == Role::Plain,
             Cuts::All => true,

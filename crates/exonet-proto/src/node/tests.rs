@@ -1,6 +1,7 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
 mod bounds;
+mod bundling;
 mod callers;
 mod calls;
 mod filling;
@@ -39,15 +40,16 @@ fn arrival(end: usize) -> Arrival {
     Arrival { remote: address(end), local_ip: None, ecn: 0 }
 }
 
-/// The first bytes of a message of `total` arrive, where there is memory for any.
+/// Bytes of a message of `total` arrive, from `offset` on, where there is memory for any.
 fn take_part(
     inbound: &mut Inbound,
     (s, r): (Slot, Incarnation),
     total: u64,
+    offset: u64,
     data: &[u8],
     limits: &Limits,
 ) -> Taken {
-    let fragment = crate::wire::Fragment { r, s, total, offset: 0, data };
+    let fragment = crate::wire::Fragment { r, s, total, offset, data };
     inbound.on_fragment(&fragment, limits, u64::MAX, &mut arena::Arena::default())
 }
 

@@ -603,10 +603,12 @@ impl Filling<'_, '_> {
             outbound.take_back(store, &first);
             return Next::PacketFull;
         };
-        let (mut piece, mut number, mut whole) = (first, s, 0);
+        let (mut piece, mut number, mut whole) = (first, s, 0_u32);
         let next = 'next: loop {
             let written = match &piece {
-                Piece::Whole { key, .. } => store.get(*key).is_some_and(|letter| push(&mut frame, letter)),
+                Piece::Whole { key, .. } => {
+                    store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter))
+                }
                 Piece::Fragment { key, range, .. } => store.get(*key).is_some_and(|letter| {
                     let mut head = [0; HEAD_ROOM];
                     frame.part(letter.wire_len(), letter.part(range.clone(), &mut head))
@@ -630,13 +632,20 @@ impl Filling<'_, '_> {
             number = Slot(number.0 + 1);
             let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
             let mut room = Room { left: frame.remaining(), open, slice, ..room };
-            while let Some(letter) = flow.and_then(|flow| outbound.follow(self.now, store, flow, room)) {
-                if !push(&mut frame, letter) {
-                    outbound.on_lost(store, r, number, 1);
+            while let Some(flow) = flow {
+                let (added, n) = match outbound.follow_bundled(store, flow, room, frame.left()) {
+                    Some((entries, n)) => (frame.extend(entries, n), n),
+                    None => match outbound.follow(self.now, store, flow, room) {
+                        Some((key, letter)) => (push(&mut frame, key, letter), 1),
+                        None => break,
+                    },
+                };
+                if !added {
+                    outbound.on_lost(store, r, number, u64::from(n));
                     break 'next Next::PacketFull;
                 }
-                whole += 1;
-                number = Slot(number.0 + 1);
+                whole += u32::from(n);
+                number = Slot(number.0 + u64::from(n));
                 open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
                 room = Room { left: frame.remaining(), open, ..room };
             }
@@ -684,8 +693,8 @@ fn goes_on(piece: &Piece, open: Option<(Incarnation, Slot)>, slice: bool) -> boo
 }
 
 #[inline]
-fn push(frame: &mut MessagesWriter<'_, '_>, letter: &Letter) -> bool {
-    let body = letter.source.part(0..u64::MAX);
+fn push(frame: &mut MessagesWriter<'_, '_>, key: MessageKey, letter: &Letter) -> bool {
+    let body = letter.body_of(key);
     match letter.short_head() {
         Some(head) => frame.push(&head, body),
         None => frame.push(letter.head(&mut [0; HEAD_ROOM]), body),
@@ -702,7 +711,7 @@ pub(super) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &
         let Some(mut frame) = writer.early(sender.stamp(), s) else { return false };
         let mut next = s;
         while let Some((_, key)) = open.next_if(|(s, _)| *s == next) {
-            if !store.get(*key).is_some_and(|letter| push(&mut frame, letter)) {
+            if !store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter)) {
                 return false;
             }
             next = Slot(next.0 + 1);

@@ -118,6 +118,17 @@ pub fn entry_prefix(len: u64, room: &mut [u8; 8]) -> &[u8] {
     room.get(8 - varint_len(len)..).unwrap_or_default()
 }
 
+/// What stands in a frame before a body of `body` bytes, of a message without a tag and a role: its length and its flags,
+/// and how many bytes of the array they are.
+pub(crate) fn entry_lead(flags: u8, body: usize) -> ([u8; 9], usize) {
+    let (mut lead, len) = ([0; 9], (body as u64).saturating_add(1));
+    let mut put = Put::new(&mut lead);
+    // There is room for the longest.
+    let _ = put.varint(len).and_then(|()| put.byte(flags));
+    let len = put.len();
+    (lead, len)
+}
+
 impl<'a> Iterator for Entries<'a> {
     type Item = (Slot, &'a [u8]);
 
@@ -249,6 +260,25 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         self.max = if cut { self.count } else { self.max };
         self.writer.advance(self.end, None, self.count);
         true
+    }
+
+    /// Adds `n` messages that stand in `entries` one behind the other, each behind its length: all of them or none.
+    #[inline]
+    pub(crate) fn extend(&mut self, entries: &[u8], n: u8) -> bool {
+        let Some(count) = self.count.checked_add(n).filter(|count| *count <= self.max) else { return false };
+        let mut put = Put::new(self.writer.room(self.end));
+        if n == 0 || put.bytes(entries).is_none() {
+            return false;
+        }
+        self.end += entries.len();
+        self.count = count;
+        self.writer.advance(self.end, self.count_at, self.count);
+        true
+    }
+
+    /// How many messages more the frame may take.
+    pub(crate) const fn left(&self) -> u8 {
+        self.max - self.count
     }
 
     /// How many messages were added.

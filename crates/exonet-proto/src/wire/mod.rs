@@ -59,6 +59,7 @@ pub use datagram::{
 pub use error::Malformed;
 pub use frame::{Ask, Fragment, Frame, Frames};
 pub use head::{Head, MAX_TAG, Priority};
+pub(crate) use messages::entry_lead;
 pub use messages::{
     Early, Entries, MAX_ENTRIES, Messages, MessagesWriter, entry_prefix, messages_overhead, slice_overhead,
     split_entry,
