@@ -1,6 +1,6 @@
 //! Every message against every outcome.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use exonet_proto::node::{FAILED, Outcome, Status};
 use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot};
@@ -36,6 +36,13 @@ pub(crate) struct Keeper {
     pub(crate) forgotten: u64,
 }
 
+/// What was taken under a record.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) messages: bool,
+    pub(crate) calls: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     to: NodeId,
@@ -56,8 +63,8 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
-    /// By receiver: records under which messages that are no calls were taken.
-    senders: BTreeSet<(NodeId, Incarnation)>,
+    /// By receiver and record: whether messages were taken under it, and calls.
+    served: BTreeMap<(NodeId, Incarnation), Served>,
     violations: Vec<Violation>,
     open: usize,
     now: Mono,
@@ -130,9 +137,9 @@ impl Ledger {
         };
         entry.taken += 1;
         entry.keeper = Some(keeper);
-        if !entry.call {
-            self.senders.insert((by, id.r));
-        }
+        let served = self.served.entry((by, id.r)).or_default();
+        served.calls |= entry.call;
+        served.messages |= !entry.call;
         let (taken, outcome) = (entry.taken, entry.outcome);
         if taken > 1 {
             self.report(Breach::Duplicate(message));
@@ -153,9 +160,9 @@ impl Ledger {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0)
     }
 
-    /// Whether `by` took anything but calls under its record `r`.
-    pub(crate) fn has_taken_messages(&self, by: NodeId, r: Incarnation) -> bool {
-        self.senders.contains(&(by, r))
+    /// What `by` has taken under its record `r`.
+    pub(crate) fn served(&self, by: NodeId, r: Incarnation) -> Served {
+        self.served.get(&(by, r)).copied().unwrap_or_default()
     }
 
     /// When the last step was.

@@ -230,14 +230,21 @@ impl Look<'_> {
         })
     }
 
+    /// Whether a call is in doubt under incarnation `r`.
+    fn calls(&self, r: Incarnation) -> bool {
+        let is_call = |key: &MessageKey| self.from.waiting.get(key).is_some_and(|waiting| waiting.call);
+        self.sender.is_some_and(|sender| sender.tokens().any(|(_, bound, key)| bound == r && is_call(key)))
+    }
+
     /// **Patience**: how long its sender was silent when a record went that it misses, and how long that has to be
-    /// borne: where anything but calls was taken under it, as of anybody. None: it was, or the record made room, or its
-    /// sender had not proven to be there.
+    /// borne: as of anybody, unless calls and nothing else were taken under it, or may have come in part. None: it was,
+    /// or the record made room, or its sender had not proven to be there.
     fn hasty(&self, pair: &Pair, r: Incarnation, host: &Host, ledger: &Ledger) -> Option<[Duration; 2]> {
         let Config { dead_after, caller_patience, limits, .. } = &host.config;
         let full = host.node.peer_count() >= limits.peers;
-        let sends = ledger.has_taken_messages(self.to, r);
-        let patience = if sends { *dead_after } else { *caller_patience.min(dead_after) };
+        let served = ledger.served(self.to, r);
+        let caller = !served.messages && (served.calls || self.calls(r));
+        let patience = if caller { *caller_patience.min(dead_after) } else { *dead_after };
         let silence = host.life.clock.read(ledger.now()).mono.since(pair.heard.filter(|_| !full)?);
         (silence < patience).then_some([silence, patience])
     }
