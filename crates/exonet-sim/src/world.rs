@@ -8,7 +8,7 @@ use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{
     Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, ReplyBody, SendError,
 };
-use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
+use exonet_proto::{MessageId, Mono, NodeId, Now, Slot, Wall};
 
 use crate::agenda::Agenda;
 use crate::check::{self, Breach, Checks, Violation};
@@ -708,9 +708,13 @@ impl World {
         let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
         while let Some(event) = host.node.poll_event() {
             match event {
-                Event::Outcome { key, outcome, id, late } => {
+                Event::Outcome { key, count, outcome, id, late } => {
                     host.writing.remove(&key);
-                    outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id, late)));
+                    for n in 0..count {
+                        let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });
+                        let waiting = host.waiting.remove(&key.nth(n));
+                        outcomes.extend(waiting.map(|waiting| (waiting, outcome, id, late)));
+                    }
                 }
                 Event::Reply { key, status, body, .. } if host.waiting.contains_key(&key) => {
                     let Some(call) = host.waiting.remove(&key) else { continue };

@@ -1,7 +1,10 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
 mod bounds;
+mod bundling;
+mod callers;
 mod calls;
+mod filling;
 mod giving_up;
 mod keys;
 mod memory;
@@ -22,7 +25,7 @@ use bytes::Bytes;
 use super::*;
 use crate::channel::PacketInfo;
 use crate::crypto::SecretKey;
-use crate::id::Slot;
+use crate::id::{Incarnation, Slot};
 use crate::node::inbound::{Inbound, Taken};
 use crate::time::{Mono, Now, Wall};
 
@@ -35,6 +38,19 @@ fn address(end: usize) -> SocketAddr {
 
 fn arrival(end: usize) -> Arrival {
     Arrival { remote: address(end), local_ip: None, ecn: 0 }
+}
+
+/// Bytes of a message of `total` arrive, from `offset` on, where there is memory for any.
+fn take_part(
+    inbound: &mut Inbound,
+    (s, r): (Slot, Incarnation),
+    total: u64,
+    offset: u64,
+    data: &[u8],
+    limits: &Limits,
+) -> Taken {
+    let fragment = crate::wire::Fragment { r, s, total, offset, data };
+    inbound.on_fragment(&fragment, limits, u64::MAX, &mut arena::Arena::default())
 }
 
 /// Two nodes joined without delay: `ends[0]` has the smaller id.

@@ -77,6 +77,11 @@ impl Recovery {
         if self.config.reliable { None } else { self.hedge.copy(now, self.config.hedging, room, again) }
     }
 
+    /// The path loses packets at a rate that matters.
+    pub fn is_lossy(&self) -> bool {
+        self.hedge.is_lossy()
+    }
+
     /// Whether the window has room for a copy of `bytes`.
     pub fn has_room(&self, bytes: u16) -> bool {
         self.congestion.window().saturating_sub(self.in_flight) >= u64::from(bytes)
