@@ -205,7 +205,7 @@ impl Bench {
         let size = self.recovery.datagram_size();
         assert!(size >= 1_200);
         let _ = self.recovery.allowance(self.now, size);
-        assert!(self.recovery.mtu_probe(self.now).is_none_or(|probe| probe > size));
+        assert!(self.recovery.mtu_probe(self.now, usize::MAX).is_none_or(|probe| probe > size));
         assert!(self.recovery.congestion().window() > 0);
         for sent in &self.sent {
             assert!(sent.outstanding().flatten().all(|item| self.items[item] == Item::UnderWay));

@@ -6,8 +6,12 @@ use crate::Mono;
 /// The codepoint that packets leave with, where marks are of use: the two ECN bits of the IP header.
 pub const ECT0: u8 = 0b10;
 
-/// Packets that leave marked before the peer has told of one (RFC 9000, appendix A.4).
-const TESTED: u32 = 10;
+/// Packets that leave marked before the peer has told of one (RFC 9000, appendix A.4): twice as many as it may tell of
+/// at once.
+const TESTED: u32 = 32;
+
+/// Marked packets acknowledged since the peer last gave counts, for which ACKs alone that were lost do not account.
+const UNTOLD: u64 = 512;
 
 /// Marked packets lost, and none told of, that make a path which drops them. Fewer are lost at random.
 const DROPPED: u32 = 3;
@@ -126,8 +130,8 @@ impl Marking {
         }
     }
 
-    /// An ACK that was not overtaken has acknowledged `acked` marked packets of this path, and by `grown` the peer's
-    /// counts have grown; None: they are impossible. Returns how many packets were newly marked CE, as far as that can
+    /// Since the peer last gave its counts, `acked` marked packets of this path have been acknowledged, and now the counts
+    /// have grown by `grown`; None: they are impossible. Returns how many packets were newly marked CE, as far as that can
     /// be trusted.
     pub(super) fn on_counts(&mut self, acked: u64, grown: Option<EcnCounts>) -> u64 {
         let sound = grown.filter(|grown| grown.ect1 == 0 && grown.ect0.saturating_add(grown.ce) >= acked);
@@ -145,9 +149,9 @@ impl Marking {
         }
     }
 
-    /// An ACK that was not overtaken has acknowledged `acked` marked packets of this path, and gives no counts.
+    /// Since the peer last gave its counts, `acked` marked packets of this path have been acknowledged.
     pub(super) fn on_no_counts(&mut self, acked: u64) {
-        if acked > 0 {
+        if acked >= UNTOLD {
             self.state = State::Failed;
         }
     }

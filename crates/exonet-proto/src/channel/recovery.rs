@@ -238,10 +238,11 @@ impl Recovery {
         let delay = ack.delay.min(self.config.max_ack_delay);
         let advanced = sent.largest_acked() > largest_before;
         // RFC 9000, section 13.4.2.1: an ACK that was overtaken says nothing.
+        let untold = sent.on_marked_acked(self.path, if advanced { tally.marked } else { 0 });
         let ce = match ack.ecn.filter(|_| advanced) {
-            Some(counts) => self.marking.on_counts(tally.marked, sent.on_ecn(counts)),
+            Some(counts) => self.marking.on_counts(untold, sent.on_ecn(counts)),
             None => {
-                self.marking.on_no_counts(if advanced { tally.marked } else { 0 });
+                self.marking.on_no_counts(untold);
                 0
             }
         };
@@ -422,6 +423,31 @@ impl Recovery {
         let mtu = self.mtu.current();
         self.congestion.on_mtu(mtu);
         self.pacer.set_mtu(mtu);
+    }
+
+    /// The system refused to send packets `numbers` of `sent`, of `size` bytes, as too large for the first link: they have
+    /// not left, and are [`Fate::Lost`] without bearing on anything but the size of datagrams.
+    pub fn on_refused<C: Copy>(
+        &mut self,
+        now: Mono,
+        sent: &mut Sent<C>,
+        numbers: Range<u64>,
+        size: u16,
+        mut fate: impl FnMut(Fate, C),
+    ) {
+        if size <= BASE {
+            // There is nothing smaller to try: they count as lost when their time has come.
+            return;
+        }
+        for number in numbers {
+            sent.on_refused(number, |resolved| {
+                self.settle(resolved.packet);
+                resolved.items().for_each(|item| fate(Fate::Lost, item));
+            });
+        }
+        if self.mtu.on_refused(now, size) {
+            self.on_mtu();
+        }
     }
 
     /// The epoch of `sent` ends: every item under way is [`Fate::Gone`].

@@ -151,6 +151,8 @@ pub struct Sent<C> {
     ecn: EcnCounts,
     /// Packets that left marked.
     marked: u64,
+    /// Of them, on the path of that number, those acknowledged since the peer last told its counts.
+    untold: (u8, u64),
 }
 
 impl<C> Default for Sent<C> {
@@ -168,6 +170,7 @@ impl<C> Default for Sent<C> {
             quiet_run: 0,
             ecn: EcnCounts::default(),
             marked: 0,
+            untold: (0, 0),
         }
     }
 }
@@ -337,12 +340,35 @@ impl<C: Copy> Sent<C> {
         }
     }
 
+    /// An ACK that was not overtaken acknowledges `marked` more marked packets of `path`. Returns how many there are that
+    /// the peer has not told of.
+    pub(super) fn on_marked_acked(&mut self, path: u8, marked: u64) -> u64 {
+        let before = if self.untold.0 == path { self.untold.1 } else { 0 };
+        self.untold = (path, before.saturating_add(marked));
+        self.untold.1
+    }
+
     /// Takes the peer's ECN counts, of an ACK that was not overtaken. Returns by how much they have grown; None: they
     /// cannot be, of what left.
     pub(super) fn on_ecn(&mut self, counts: EcnCounts) -> Option<EcnCounts> {
         let grown = counts.since(&self.ecn)?;
         self.ecn = counts;
+        self.untold.1 = 0;
         (counts.ect0.saturating_add(counts.ce) <= self.marked).then_some(grown)
+    }
+
+    /// Packet `number` has not left after all, and its number is not used again. Calls `each` if it was outstanding.
+    pub(super) fn on_refused(&mut self, number: u64, mut each: impl FnMut(Resolved<'_, C>)) {
+        let at = self.index(number);
+        let Some(packet) = self.packets.get_mut(at).filter(|_| number >= self.base) else { return };
+        if packet.state == State::Outstanding {
+            packet.state = State::Acked { run: number };
+            self.outstanding = self.outstanding.saturating_sub(1);
+            self.marked = self.marked.saturating_sub(u64::from(packet.info.marked));
+            let range = item_range(packet, self.items_base, self.items.len());
+            let largest_acked = self.largest_acked.unwrap_or(0);
+            each(Resolved { number, packet, largest_acked, was_lost: false, items: &self.items, range });
+        }
     }
 
     /// Declares packets lost that are older than the newest acknowledged by the rule's distance or time.

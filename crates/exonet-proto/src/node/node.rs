@@ -18,6 +18,7 @@ use super::peer::{Peer, Peers};
 use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
+use super::transmit::Train;
 use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
 use crate::half::{Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
@@ -122,6 +123,8 @@ pub struct Node {
     pub(super) closing: bool,
     pub(super) stopped: bool,
     pub(super) last_poll: Mono,
+    /// What was last given to be sent, until the next is.
+    pub(super) last_train: Option<Train>,
 }
 
 impl Node {
@@ -172,6 +175,7 @@ impl Node {
             closing: false,
             stopped: false,
             last_poll: now.mono,
+            last_train: None,
         }
     }
 

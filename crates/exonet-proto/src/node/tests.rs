@@ -59,6 +59,8 @@ struct Pair {
     now: Now,
     /// The largest datagram so far.
     largest: usize,
+    /// Larger ones are refused by the system.
+    takes: usize,
     /// What would have gone to the other end, by its sender, while that is cut off.
     withheld: [Option<Vec<Vec<u8>>>; 2],
     /// What `ends[0]` has said.
@@ -78,7 +80,7 @@ impl Pair {
             Node::new(for_a, a, Boot::Ephemeral, [1; 32], now),
             Node::new(for_b, b, Boot::Ephemeral, [2; 32], now),
         ];
-        Self { ends, now, largest: 0, withheld: [None, None], events: Vec::new() }
+        Self { ends, now, largest: 0, takes: usize::MAX, withheld: [None, None], events: Vec::new() }
     }
 
     fn open() -> Self {
@@ -109,6 +111,10 @@ impl Pair {
             for from in 0..2 {
                 while let Some(transmit) = self.ends[from].poll_transmit(self.now, 16, &mut buffer) {
                     busy = true;
+                    if transmit.segment > self.takes {
+                        self.ends[from].handle_refused(self.now);
+                        continue;
+                    }
                     for datagram in buffer.chunks_mut(transmit.segment) {
                         self.largest = self.largest.max(datagram.len());
                         if let Some(withheld) = &mut self.withheld[from] {

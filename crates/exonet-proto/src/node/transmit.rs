@@ -21,7 +21,7 @@ use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{HEAD_ROOM, Letter, Store};
 use crate::time::{Mono, Now};
-use crate::wire::{self, MessagesWriter, Writer};
+use crate::wire::{self, ChannelIndex, MessagesWriter, Writer};
 
 /// Packets in a row that ask for no acknowledgement, before one does: so that the peer's acknowledgements of
 /// ours, and ours of theirs, stay short.
@@ -49,6 +49,7 @@ impl Node {
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
+        self.last_train = None;
         if self.stopped {
             return None;
         }
@@ -80,6 +81,23 @@ impl Node {
         None
     }
 
+    /// The system refused what the last [`poll_transmit`](Self::poll_transmit) gave, as too large for the first link:
+    /// none of it has left. It will be sent in smaller datagrams, unless these were of the least size.
+    pub fn handle_refused(&mut self, now: Now) {
+        let Some(Train { index, epoch: channel, first, size }) = self.last_train.take() else { return };
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(epoch) = peer.link.current.as_deref_mut().filter(|epoch| epoch.index == channel) else {
+            return;
+        };
+        let mut fates = std::mem::take(&mut self.scratch.fates);
+        let numbers = first..epoch.sent.next_number();
+        let recovery = &mut peer.link.recovery;
+        recovery.on_refused(now.mono, &mut epoch.sent, numbers, size, |fate, item| fates.push((item, fate)));
+        self.apply(now, index, &mut fates);
+        self.scratch.fates = fates;
+        self.touch(now, index);
+    }
+
     /// A datagram of those outside of any channel.
     fn transmit_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let super::node::Loose { remote, src_ip, data } = self.loose.pop_front()?;
@@ -109,8 +127,9 @@ impl Node {
             return Some(transmit);
         }
         let ends = self.closing && self.peers.len() == 1;
-        let Self { peers, clock, store, config, stats, .. } = self;
+        let Self { peers, clock, store, config, stats, last_train, .. } = self;
         let peer = peers.get_mut(index)?;
+        let from = peer.link.current.as_ref().map(|epoch| (epoch.index, epoch.sent.next_number()));
         let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends, marks: false };
         let transmit = assembler
             .off_path(peer, buf)
@@ -118,11 +137,22 @@ impl Node {
             .or_else(|| assembler.previous(peer, buf))
             .or_else(|| assembler.mtu_probe(peer, buf))
             .or_else(|| assembler.train(peer, segments, buf))?;
+        *last_train =
+            from.map(|(epoch, first)| Train { index, epoch, first, size: size_of(transmit.segment) });
         if std::mem::take(&mut peer.link.closed) {
             self.drop_channel(now, index);
         }
         Some(transmit)
     }
+}
+
+/// What was given to be sent last: packets of `epoch` from `first` on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Train {
+    index: u32,
+    epoch: ChannelIndex,
+    first: u64,
+    size: u16,
 }
 
 /// What it takes to fill packets, borrowed from the node for the time of one transmit.
@@ -236,7 +266,7 @@ impl Assembler<'_> {
         let link = &mut peer.link;
         let (epoch, to) = (link.current.as_deref_mut()?, link.roaming.as_ref()?.active());
         let to = to.is_validated().then(|| to.addr())?;
-        let size = link.recovery.mtu_probe(self.now)?;
+        let size = link.recovery.mtu_probe(self.now, peer.outbound.most())?;
         let bytes = epoch.seal(buf, usize::from(size), |_, writer| {
             writer.ping();
             let rest = writer.remaining();

@@ -44,7 +44,7 @@ fn counts_without_a_packet_that_they_tell_of_say_nothing() {
     let mut marking = Marking::default();
     send(&mut marking, 0, 100);
     marking.on_counts(0, grown(0, 0, 0));
-    marking.on_no_counts(0);
+    marking.on_no_counts(5);
     assert_eq!(marking.state, State::Testing { sent: TESTED, since: Some(at(0)) });
 }
 
@@ -67,7 +67,9 @@ fn a_path_that_takes_marks_off_has_failed() {
 #[test]
 fn a_peer_that_tells_nothing_has_failed() {
     for mut marking in [Marking::default(), capable()] {
-        marking.on_no_counts(1);
+        marking.on_no_counts(UNTOLD - 1);
+        assert!(marking.marks());
+        marking.on_no_counts(UNTOLD);
         assert!(!marking.marks());
     }
 }
@@ -84,7 +86,7 @@ fn marks_that_were_never_made_have_failed() {
 #[test]
 fn what_has_failed_stays_so() {
     let mut marking = capable();
-    marking.on_no_counts(1);
+    marking.on_no_counts(UNTOLD);
     assert_eq!(marking.on_counts(5, grown(1, 0, 4)), 0, "its marks are no reason to slow down");
     assert!(!marking.marks());
 }
@@ -116,13 +118,13 @@ fn losses_among_what_arrives_are_none_of_marking() {
 #[test]
 fn a_path_that_begins_to_lose_what_is_marked_is_tested_anew() {
     let mut marking = capable();
-    send(&mut marking, 100, 30);
+    send(&mut marking, 100, 60);
     (0..10).for_each(|packet| marking.on_lost(at(100 + packet)));
     assert_eq!(marking.state, State::TEST);
     // An outage: the rest of the losses is of before.
-    (10..30).for_each(|packet| marking.on_lost(at(100 + packet)));
+    (10..60).for_each(|packet| marking.on_lost(at(100 + packet)));
     assert_eq!(send(&mut marking, 200, 100), u64::from(TESTED));
-    (20..30).for_each(|packet| marking.on_lost(at(100 + packet)));
+    (20..60).for_each(|packet| marking.on_lost(at(100 + packet)));
     marking.on_acked(at(203));
     assert_eq!(marking.on_counts(1, grown(1, 0, 0)), 0);
     assert_eq!(marking.state, State::Capable);

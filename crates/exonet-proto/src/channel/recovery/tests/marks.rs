@@ -58,7 +58,6 @@ fn an_overtaken_ack_says_nothing() {
     assert_eq!(end.marks_told(), 1);
     // It left before, and tells of less.
     end.ack_counts(ms(200), 4..8, Some(Counts(8, 0, 0)));
-    end.ack_counts(ms(200), 4..8, None);
     assert!(end.path.marks());
     end.ack_counts(ms(201), 4..16, Some(Counts(14, 0, 2)));
     assert_eq!(end.marks_told(), 1);
@@ -67,12 +66,12 @@ fn an_overtaken_ack_says_nothing() {
 
 #[test]
 fn counts_that_do_not_add_up_end_it() {
-    // Too few, none, fewer than before, of a kind that never left, more than ever left.
-    let wrong =
-        [Some(Counts(6, 0, 0)), None, Some(Counts(3, 0, 7)), Some(Counts(10, 1, 0)), Some(Counts(20, 0, 5))];
-    for counts in wrong {
+    // Too few, fewer than before, of a kind that never left, more than ever left.
+    for counts in [Counts(6, 0, 0), Counts(3, 0, 7), Counts(10, 1, 0), Counts(20, 0, 5)] {
         let mut end = capable();
-        end.ack_counts(ms(200), 4..10, counts);
+        end.ack_counts(ms(200), 4..8, None);
+        assert!(end.path.marks(), "there will be counts for these");
+        end.ack_counts(ms(200), 4..10, Some(counts));
         assert_eq!((end.path.marks(), end.marks_told()), (false, 0));
         assert_eq!(end.send_marked(ms(201), 10), 0);
     }
@@ -81,12 +80,30 @@ fn counts_that_do_not_add_up_end_it() {
 #[test]
 fn a_path_that_loses_what_is_marked_carries_the_rest() {
     let mut end = End::new(Config::default());
-    assert_eq!(end.send_marked(ms(0), 12), 10);
-    end.ack_counts(ms(100), 10..12, None);
+    assert_eq!(end.send_marked(ms(0), 34), 32);
+    end.ack_counts(ms(100), 32..34, None);
     assert_eq!(end.path.datagram_size(), BASE);
     end.loss_timeout(ms(1_000));
     assert_eq!(end.send_marked(ms(1_000), 10), 0);
     assert_eq!(end.path.in_flight(), 10_000);
+}
+
+#[test]
+fn a_peer_that_tells_nothing_gets_few_marks() {
+    let mut end = End::new(Config::default());
+    assert_eq!(end.send_marked(ms(0), 40), 32);
+    end.ack_counts(ms(100), 0..40, None);
+    assert_eq!(end.send_marked(ms(100), 40), 0);
+}
+
+#[test]
+fn a_peer_that_ceases_to_tell_gets_no_more_marks() {
+    let mut end = capable();
+    end.send_marked(ms(110), 600);
+    end.ack_counts(ms(200), 4..300, None);
+    assert!(end.path.marks());
+    end.ack_counts(ms(210), 4..600, None);
+    assert!(!end.path.marks());
 }
 
 #[test]
@@ -102,7 +119,7 @@ fn probes_leave_without_a_mark() {
 #[test]
 fn a_new_path_begins_anew() {
     let mut end = capable();
-    end.ack_counts(ms(200), 4..8, None);
+    end.ack_counts(ms(200), 4..8, Some(Counts(4, 0, 0)));
     assert!(!end.path.marks());
     end.path.on_path_change(ms(210), 1_472, Box::new(end.scribe.clone()));
     assert_eq!(end.send_marked(ms(211), 3), 3);
