@@ -198,7 +198,7 @@ impl Engine {
         self.queue(now, peer, hints, outgoing, stream)
     }
 
-    /// Queues messages of a batch while there is room.
+    /// Queues messages of a batch while there is room, and adds theirs to `weight`.
     pub(crate) fn send_many<I: Iterator<Item = crate::Message>>(
         &mut self,
         now: Now,
@@ -206,6 +206,7 @@ impl Engine {
         hints: &[SocketAddr],
         messages: &mut core::iter::Peekable<I>,
         batch: SlotIndex,
+        weight: &mut usize,
     ) -> Result<(), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
@@ -217,7 +218,8 @@ impl Engine {
         if room == 0 {
             return Err(CoreError::Full);
         }
-        let mut outgoing = messages.by_ref().take(room).map(|message| message.into_outgoing(now.mono));
+        let taken = messages.by_ref().take(room).inspect(|message| *weight += message.weight());
+        let mut outgoing = taken.map(|message| message.into_outgoing(now.mono));
         let receipts = &mut self.receipts;
         let sent = self.core.send_each(now, peer, hints, &mut outgoing, |key, n| receipts.add(batch, key, n));
         self.room.serve(&mut self.core, &peer);

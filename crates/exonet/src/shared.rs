@@ -20,7 +20,7 @@ use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exonet_proto::node::{Incoming, IncomingRun, Transmit};
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     outbox: Mutex<Outbox>,
     turn: Turn,
     last_sent: AtomicU64,
+    /// Batches that have left since the driver last looked at the socket.
+    pub(crate) sent_since: AtomicU32,
     /// The socket has been replaced.
     pub(crate) rebound: AtomicBool,
     /// The driver has work.
@@ -95,6 +97,7 @@ impl Shared {
             outbox: Mutex::new(outbox),
             turn: Turn::default(),
             last_sent: AtomicU64::new(0),
+            sent_since: AtomicU32::new(0),
             rebound: AtomicBool::new(false),
             work: Notify::new(),
             readable: Notify::new(),
@@ -307,6 +310,7 @@ impl Shared {
             }
             // The call may well have taken longer than a lull.
             self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
+            self.sent_since.fetch_add(1, Ordering::Relaxed);
             *left -= 1;
         }
     }

@@ -1,5 +1,6 @@
 //! The UDP socket: several datagrams a call, ECN, and the address that a datagram came to.
 
+use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 use std::io::{self, IoSliceMut};
 
@@ -78,15 +79,26 @@ impl Socket {
         })
     }
 
-    /// Receives as many as there are, up to the number of buffers.
-    fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
-        let (most, mut received) = (buffers.len(), 0);
-        let tried = self.io.try_read(|io| {
+    /// Receives as many as there are, up to the number of buffers. `look`: also if the runtime has not said yet that there
+    /// are any.
+    fn try_recv(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+        look: bool,
+    ) -> io::Result<usize> {
+        let (most, mut received, asked) = (buffers.len(), 0, Cell::new(false));
+        let mut receive = |io: UdpSockRef<'_>| {
+            asked.set(true);
             received = self.state.recv(io, buffers, metas)?;
             // The system had no more to give. Said here, that costs no second call to find out; whatever comes from
             // now on makes the socket readable anew.
             if received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
+        };
+        let mut tried = self.io.try_read(&mut receive);
+        if look && !asked.get() {
+            tried = self.io.read_unasked(&mut receive);
+        }
         if received > 0 { Ok(received) } else { tried.map(|()| received) }
     }
 
@@ -168,6 +180,13 @@ mod system {
             self.0.try_io(Interest::READABLE, |socket| f(UdpSockRef::from(socket)))
         }
 
+        pub(super) fn read_unasked<T>(
+            &self,
+            f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>,
+        ) -> io::Result<T> {
+            f(UdpSockRef::from(self.0.get_ref()))
+        }
+
         pub(super) fn try_write<T>(&self, f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>) -> io::Result<T> {
             f(UdpSockRef::from(self.0.get_ref()))
         }
@@ -207,6 +226,13 @@ mod system {
             self.0.try_io(Interest::READABLE, || f(UdpSockRef::from(&self.0)))
         }
 
+        pub(super) fn read_unasked<T>(
+            &self,
+            f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>,
+        ) -> io::Result<T> {
+            f(UdpSockRef::from(&self.0))
+        }
+
         pub(super) fn try_write<T>(&self, f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>) -> io::Result<T> {
             self.0.try_io(Interest::WRITABLE, || f(UdpSockRef::from(&self.0)))
         }
@@ -240,13 +266,14 @@ impl Inbox {
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
-    /// Receives what there is, up to its capacity. True: there may be more.
-    pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
+    /// Receives what there is, up to its capacity; with `look` without waiting for the runtime to say so. True: there may be
+    /// more.
+    pub(crate) fn fill(&mut self, socket: &Socket, look: bool) -> io::Result<bool> {
         let mut rest = self.memory.chunks_mut(BUFFER_LEN);
         let mut buffers: [IoSliceMut<'_>; BUFFERS] =
             core::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
         self.filled = 0;
-        self.filled = socket.try_recv(&mut buffers, &mut self.metas)?;
+        self.filled = socket.try_recv(&mut buffers, &mut self.metas, look)?;
         Ok(self.filled == BUFFERS)
     }
 
@@ -284,7 +311,7 @@ mod tests {
             let end = got.len() + chunk.len();
             while got.len() < end {
                 to.readable().await.unwrap();
-                match inbox.fill(to) {
+                match inbox.fill(to, false) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                     filled => drop(filled.unwrap()),
                 }

@@ -29,6 +29,11 @@ use phase::{Phase, Startup};
 const RATE_ROUNDS: u64 = 10;
 const LONG_ROUNDS: u64 = 30;
 
+/// A round after start-up lasts at least this long, in seconds. On paths shorter than that, who runs when on the two
+/// machines delays packets by more than the path does: in a round of microseconds that would be a queue, and whose it is
+/// would be decided by what the machines do just then.
+const LEAST_ROUND: f64 = 0.004;
+
 /// Exo's state for one path.
 #[derive(Clone, Debug)]
 pub struct Exo {
@@ -204,7 +209,9 @@ impl Congestion for Exo {
         self.in_flight = float(ack.in_flight);
         self.before = float(ack.in_flight.saturating_add(ack.bytes));
         self.acked += float(ack.bytes);
-        let round_ended = self.rounds.on_ack(ack.rate.map(|sample| sample.prior_delivered), ack.delivered);
+        let least = if matches!(self.phase, Phase::Startup(_)) { 0.0 } else { LEAST_ROUND };
+        let prior = ack.rate.map(|sample| sample.prior_delivered);
+        let round_ended = self.rounds.on_ack(self.now, least, prior, ack.delivered);
         if let Some(forward) = ack.forward {
             self.take_delay(forward);
         }
