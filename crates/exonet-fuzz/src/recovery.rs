@@ -110,8 +110,14 @@ impl Bench {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Send { epoch, bytes, eliciting, in_flight, probe, off_path, items } => {
-                let info =
-                    PacketInfo { bytes, ack_eliciting: eliciting, in_flight, mtu_probe: probe, off_path };
+                let info = PacketInfo {
+                    bytes,
+                    ack_eliciting: eliciting,
+                    in_flight,
+                    mtu_probe: probe,
+                    off_path,
+                    marked: self.recovery.marks(),
+                };
                 self.send(epoch.into(), info, items % 4);
             }
             Op::Train { epoch, count } => {

@@ -1,6 +1,6 @@
 //! Every message against every outcome.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use exonet_proto::node::{FAILED, Outcome, Status};
 use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot};
@@ -56,6 +56,8 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
+    /// By receiver: records under which messages that are no calls were taken.
+    senders: BTreeSet<(NodeId, Incarnation)>,
     violations: Vec<Violation>,
     open: usize,
     now: Mono,
@@ -128,6 +130,9 @@ impl Ledger {
         };
         entry.taken += 1;
         entry.keeper = Some(keeper);
+        if !entry.call {
+            self.senders.insert((by, id.r));
+        }
         let (taken, outcome) = (entry.taken, entry.outcome);
         if taken > 1 {
             self.report(Breach::Duplicate(message));
@@ -146,6 +151,16 @@ impl Ledger {
     /// Whether an application has taken it.
     pub fn is_taken(&self, message: u64) -> bool {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0)
+    }
+
+    /// Whether `by` took anything but calls under its record `r`.
+    pub(crate) fn has_taken_messages(&self, by: NodeId, r: Incarnation) -> bool {
+        self.senders.contains(&(by, r))
+    }
+
+    /// When the last step was.
+    pub(crate) const fn now(&self) -> Mono {
+        self.now
     }
 
     /// Who has taken it.

@@ -70,7 +70,7 @@ impl Trace {
                 concat!(
                     r#"{{"sent":{},"delivered":{},"unknown":{},"withdrawn":{},"received":{},"duplicates_suppressed":{},"#,
                     r#""datagrams_in":{},"bytes_in":{},"datagrams_out":{},"bytes_out":{},"packets_lost":{},"#,
-                    r#""handshakes":{},"evictions":{},"peers":{},"sender_records":{},"receiver_records":{},"#,
+                    r#""handshakes":{},"evictions":{},"callers_evicted":{},"peers":{},"sender_records":{},"receiver_records":{},"#,
                     r#""open_messages":{},"received_bytes":{},"calls":{},"calls_replied":{},"calls_unknown":{},"#,
                     r#""calls_served":{},"computing":{}}}"#
                 ),
@@ -87,6 +87,7 @@ impl Trace {
                 s.packets_lost,
                 s.handshakes,
                 s.evictions,
+                s.callers_evicted,
                 s.peers,
                 s.sender_records,
                 s.receiver_records,

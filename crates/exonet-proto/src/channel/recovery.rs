@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
 use super::dispersion::Dispersion;
+use super::ecn::Marking;
 use super::hedge::{Hedge, Hedging};
 use super::mtu::{BASE, MtuSearch};
 use super::one_way::OneWay;
@@ -46,6 +47,8 @@ pub struct Config {
     pub reliable: bool,
     /// Whether lone packets are copied.
     pub hedging: Hedging,
+    /// Whether packets leave marked ECT(0), where that is found to be of use.
+    pub ecn: bool,
 }
 
 impl Default for Config {
@@ -56,6 +59,7 @@ impl Default for Config {
             max_datagram: BASE,
             reliable: false,
             hedging: Hedging::default(),
+            ecn: true,
         }
     }
 }
@@ -110,6 +114,7 @@ pub struct Recovery {
     dispersion: Dispersion,
     pacer: Pacer,
     mtu: MtuSearch,
+    marking: Marking,
     reordering: Reordering,
     hedge: Hedge,
     pto: Pto,
@@ -131,6 +136,8 @@ struct Tally {
     report: Report,
     bytes: u64,
     packets: [u32; TAGS],
+    /// Marked packets of this path.
+    marked: u64,
     eliciting: bool,
     /// The newest packet of this path.
     newest: Option<(u64, Packet)>,
@@ -146,6 +153,7 @@ impl Recovery {
             dispersion: Dispersion::default(),
             pacer: Pacer::new(now, BASE),
             mtu: MtuSearch::new(config.max_datagram),
+            marking: Marking::default(),
             reordering: Reordering::default(),
             hedge: Hedge::default(),
             pto: Pto::default(),
@@ -189,6 +197,9 @@ impl Recovery {
         if info.mtu_probe {
             self.mtu.on_probe_sent(info.bytes);
         }
+        if info.marked {
+            self.marking.on_sent(now);
+        }
         if counted {
             self.in_flight = self.in_flight.saturating_add(bytes);
             self.last_sent = Some(now);
@@ -221,12 +232,19 @@ impl Recovery {
             let kind = if resolved.was_lost { Fate::Late } else { Fate::Acked };
             resolved.items().for_each(|item| fate(kind, item));
         })?;
-        let ce = sent.on_ecn(ack.ecn);
         if tally.eliciting {
             self.pto.on_progress();
         }
         let delay = ack.delay.min(self.config.max_ack_delay);
         let advanced = sent.largest_acked() > largest_before;
+        // RFC 9000, section 13.4.2.1: an ACK that was overtaken says nothing.
+        let ce = match ack.ecn.filter(|_| advanced) {
+            Some(counts) => self.marking.on_counts(tally.marked, sent.on_ecn(counts)),
+            None => {
+                self.marking.on_no_counts(if advanced { tally.marked } else { 0 });
+                0
+            }
+        };
         self.settle_ack(
             now,
             &mut tally,
@@ -256,6 +274,10 @@ impl Recovery {
             if packet.info.in_flight && !packet.info.mtu_probe {
                 self.congestion.on_spurious_loss(self.loss_info(now, packet));
             }
+        }
+        if here && packet.info.marked {
+            tally.marked += 1;
+            self.marking.on_acked(packet.sent_at);
         }
         if !here || !packet.info.in_flight {
             return;
@@ -355,7 +377,13 @@ impl Recovery {
     fn on_packet_lost(&mut self, now: Mono, packet: &Packet, report: &mut Report) {
         report.lost += 1;
         self.settle(packet);
-        if packet.path != self.path || packet.info.off_path || !packet.info.in_flight {
+        if packet.path != self.path || packet.info.off_path {
+            return;
+        }
+        if packet.info.marked {
+            self.marking.on_lost(packet.sent_at);
+        }
+        if !packet.info.in_flight {
             return;
         }
         if packet.info.mtu_probe {

@@ -54,17 +54,26 @@ pub struct PacketInfo {
     pub mtu_probe: bool,
     /// It goes to another address than the active one: it says nothing about the active path.
     pub off_path: bool,
+    /// It leaves marked ECT(0).
+    pub marked: bool,
 }
 
 impl PacketInfo {
     /// A packet of `bytes` with data on the active path.
     pub const fn data(bytes: u16) -> Self {
-        Self { bytes, ack_eliciting: true, in_flight: true, mtu_probe: false, off_path: false }
+        Self { bytes, ack_eliciting: true, in_flight: true, mtu_probe: false, off_path: false, marked: false }
     }
 
     /// A packet of `bytes` with nothing but an ACK.
     pub const fn ack(bytes: u16) -> Self {
-        Self { bytes, ack_eliciting: false, in_flight: false, mtu_probe: false, off_path: false }
+        Self {
+            bytes,
+            ack_eliciting: false,
+            in_flight: false,
+            mtu_probe: false,
+            off_path: false,
+            marked: false,
+        }
     }
 }
 
@@ -140,6 +149,8 @@ pub struct Sent<C> {
     quiet_run: u32,
     /// What the peer has told of ECN.
     ecn: EcnCounts,
+    /// Packets that left marked.
+    marked: u64,
 }
 
 impl<C> Default for Sent<C> {
@@ -156,6 +167,7 @@ impl<C> Default for Sent<C> {
             loss_time: None,
             quiet_run: 0,
             ecn: EcnCounts::default(),
+            marked: 0,
         }
     }
 }
@@ -269,6 +281,7 @@ impl<C: Copy> Sent<C> {
             items: core::mem::take(&mut self.staged),
         });
         self.outstanding = self.outstanding.saturating_add(1);
+        self.marked = self.marked.saturating_add(u64::from(info.marked));
         self.quiet_run = if info.ack_eliciting { 0 } else { self.quiet_run.saturating_add(1) };
         number
     }
@@ -324,14 +337,12 @@ impl<C: Copy> Sent<C> {
         }
     }
 
-    /// Takes the peer's ECN counts. Returns by how much CE has grown; an overtaken ACK counts for nothing.
-    pub(super) fn on_ecn(&mut self, counts: Option<EcnCounts>) -> u64 {
-        let Some(counts) = counts else { return 0 };
-        let grown = counts.ce.saturating_sub(self.ecn.ce);
-        if counts.ce >= self.ecn.ce {
-            self.ecn = counts;
-        }
-        grown
+    /// Takes the peer's ECN counts, of an ACK that was not overtaken. Returns by how much they have grown; None: they
+    /// cannot be, of what left.
+    pub(super) fn on_ecn(&mut self, counts: EcnCounts) -> Option<EcnCounts> {
+        let grown = counts.since(&self.ecn)?;
+        self.ecn = counts;
+        (counts.ect0.saturating_add(counts.ce) <= self.marked).then_some(grown)
     }
 
     /// Declares packets lost that are older than the newest acknowledged by the rule's distance or time.

@@ -398,7 +398,7 @@ fn held(entries: wire::Entries<'_>) -> u64 {
 }
 
 /// The head in front of a message, what it makes of it, and where the body begins.
-fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
+pub(super) fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
     let (head, at) = Head::parse(message)?;
     Ok((head, Role::of(head.extensions)?, at))
 }

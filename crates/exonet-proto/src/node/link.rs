@@ -353,6 +353,7 @@ fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
         initial_rtt: config.initial_rtt,
         max_datagram,
         hedging: config.hedging,
+        ecn: config.ecn,
         ..recovery::Config::default()
     };
     Recovery::new(now, path, controller(config))

@@ -268,7 +268,9 @@ impl Node {
     /// After a long gap between calls, a suspend perhaps, the world may have changed: open anew, at once.
     fn note_gap(&mut self, now: Now) {
         let due = self.poll_timeout().unwrap_or(Mono::NEVER).max(self.last_poll);
-        if now.mono.since(due) > core::time::Duration::from_secs(10) {
+        let absence = now.mono.since(due);
+        if absence > core::time::Duration::from_secs(10) {
+            self.peers.iter_mut().for_each(|peer| peer.inbound.excuse(absence));
             self.rebind(now);
         }
         self.last_poll = now.mono;
@@ -286,8 +288,10 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
+        let caller = peer.inbound.is_callers();
+        if peer.inbound.on_timeout(now.mono, &mut self.clock, &self.config) {
             self.stats.evictions += 1;
+            self.stats.callers_evicted += u64::from(caller);
         }
         self.replies_timeout(now, index);
     }
@@ -424,7 +428,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        if peer.inbound.drop_if_passed(now.mono) && self.inbox.is_empty() {
+        if peer.inbound.drop_if_passed() && self.inbox.is_empty() {
             self.arena.rest();
         }
         self.account(index);

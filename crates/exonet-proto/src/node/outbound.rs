@@ -2,12 +2,14 @@
 
 mod early;
 mod fate;
+mod given_up;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 pub(super) use fate::Had;
+use given_up::GivenUp;
 
 use super::calls::Caller;
 use super::event::MessageKey;
@@ -52,9 +54,9 @@ pub(super) struct Outbound {
     pub(super) caller: Caller,
     /// Large messages under way, and those given up of which the peer may still hold parts.
     pub(super) bodies: u64,
-    /// Incarnations and lengths of messages given up, of which the peer may hold parts until the frontier has passed them. What took
-    /// their place might find none there, and an older one never come: the frontier would stand still for ever.
-    given_up: BTreeMap<Slot, (Incarnation, u64)>,
+    /// Messages given up, of which the peer may hold parts until the frontier has passed them. What took their place
+    /// might find none there, and an older one never come: the frontier would stand still for ever.
+    given_up: GivenUp,
     /// Slots of messages of which something has to be sent again.
     lost: IntervalSet,
     /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
@@ -104,7 +106,7 @@ impl Outbound {
             waiting: VecDeque::new(),
             caller: Caller::default(),
             bodies: 0,
-            given_up: BTreeMap::new(),
+            given_up: GivenUp::default(),
             lost: IntervalSet::new(),
             unbound: 0,
             letters: 0,
@@ -169,19 +171,12 @@ impl Outbound {
     /// The peer keeps nothing of what was given up below the frontier: others may take its place.
     fn pass_given_up(&mut self) {
         let frontier = self.sender.as_ref().map(Sender::frontier);
-        let passed = |s: Slot| frontier.is_none_or(|frontier| s < frontier);
-        while let Some(first) = self.given_up.first_entry().filter(|first| passed(*first.key())) {
-            match first.remove() {
-                (_, len) if len > POOLED => self.bodies = self.bodies.saturating_sub(1),
-                (r, len) if self.r == Some(r) => {
-                    self.abandoned = self.abandoned.saturating_add(len);
-                    self.abandoned_due = true;
-                }
-                _ => {}
-            }
-            // Whatever has moved the frontier, the peer has to hear of it.
-            (self.ask_due, self.frontier_due) = (true, true);
-        }
+        let Some(passed) = self.given_up.pass(frontier, self.r) else { return };
+        self.bodies = self.bodies.saturating_sub(passed.large);
+        self.abandoned = self.abandoned.saturating_add(passed.bytes);
+        self.abandoned_due |= passed.bytes > 0;
+        // Whatever has moved the frontier, the peer has to hear of it.
+        (self.ask_due, self.frontier_due) = (true, true);
     }
 
     /// Lets large messages in as far as the peer takes more of them at once.
@@ -520,7 +515,7 @@ impl Outbound {
             sender.abandon(s);
         }
         self.bodies += u64::from(letter.counted);
-        self.given_up.insert(s, (r, letter.wire_len()));
+        self.given_up.insert(s, r, letter.wire_len(), self.sender.as_ref());
         self.gave_up = true;
     }
 
@@ -709,7 +704,12 @@ impl Outbound {
 
     /// Large messages that were given up, and count as under way.
     pub(super) fn given_up(&self) -> u64 {
-        self.given_up.values().filter(|(_, len)| *len > POOLED).count() as u64
+        self.given_up.large()
+    }
+
+    /// What is kept of messages that were given up, and the most that may be behind so many in doubt.
+    pub(super) fn given_up_runs(&self, in_doubt: usize) -> (usize, usize) {
+        self.given_up.runs(in_doubt)
     }
 
     /// Messages without a slot.

@@ -1,6 +1,7 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
 mod bounds;
+mod callers;
 mod calls;
 mod filling;
 mod giving_up;
@@ -112,7 +113,8 @@ impl Pair {
                             withheld.push(datagram.to_vec());
                             continue;
                         }
-                        self.ends[1 - from].handle_datagram(self.now, arrival(from), datagram);
+                        let arrival = Arrival { ecn: transmit.ecn, ..arrival(from) };
+                        self.ends[1 - from].handle_datagram(self.now, arrival, datagram);
                     }
                 }
             }

@@ -14,6 +14,7 @@ use super::peer::Peer;
 use super::piece::{Cuts, Next, Piece, Room};
 use super::stats::Stats;
 use crate::channel::PacketInfo;
+use crate::channel::ecn::ECT0;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::half::{Ask, Clock};
@@ -110,7 +111,7 @@ impl Node {
         let ends = self.closing && self.peers.len() == 1;
         let Self { peers, clock, store, config, stats, .. } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends };
+        let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends, marks: false };
         let transmit = assembler
             .off_path(peer, buf)
             .or_else(|| assembler.mirror(peer, buf))
@@ -133,6 +134,8 @@ struct Assembler<'a> {
     stats: &'a mut Stats,
     /// The node closes, and has nobody else to talk to.
     ends: bool,
+    /// What is made leaves marked ECT(0).
+    marks: bool,
 }
 
 /// Why a packet is made.
@@ -253,6 +256,8 @@ impl Assembler<'_> {
         let mut segment =
             usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
         let full = segment;
+        // The system marks a train as a whole.
+        self.marks = peer.link.recovery.marks();
         for _ in 0..segments {
             let before = buf.len();
             if before + segment > MAX_TRAIN {
@@ -278,7 +283,8 @@ impl Assembler<'_> {
             roaming.on_sent(&to, buf.len() as u64);
         }
         peer.link.pace_at = peer.link.pace_at.max(self.now);
-        Some(transmit(to, segment, buf.len()))
+        let ecn = if self.marks { ECT0 } else { 0 };
+        Some(Transmit { ecn, ..transmit(to, segment, buf.len()) })
     }
 
     /// One packet of at most `cap` bytes behind what is in `buf`. `full`: it follows others of just that size, in a train
@@ -367,7 +373,8 @@ impl Assembler<'_> {
             }
             None => {}
         }
-        link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
+        let info = PacketInfo { marked: self.marks, ..kind(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
         link.packets_sent += 1;
         link.held_up &= made.more || purpose == Purpose::Control;
         link.ride_until = Mono(0);

@@ -110,6 +110,7 @@ impl<'a> Run<'a> {
         let covered = self.world.coverage();
         for (what, times) in [
             ("evictions", covered.evictions),
+            ("callers_evicted", covered.callers_evicted),
             ("handshakes", covered.handshakes),
             ("suppressed_copies", covered.suppressed),
             ("early_taken", covered.early_received),

@@ -41,6 +41,11 @@ impl Recovery {
         }
     }
 
+    /// Whether packets that leave now are to be marked ECT(0). Probes are not: a path may have begun to drop what is.
+    pub fn marks(&self) -> bool {
+        self.config.ecn && !self.config.reliable && self.pto.count() == 0 && self.marking.marks()
+    }
+
     /// Bytes per second.
     fn pacing_rate(&self) -> u64 {
         self.congestion.pacing_rate().unwrap_or_else(|| {

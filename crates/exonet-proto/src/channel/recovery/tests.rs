@@ -9,6 +9,7 @@ use crate::channel::congestion::{Cubic, Fixed, minimum_window};
 use crate::channel::units::{SECOND, mul_div};
 
 mod link;
+mod marks;
 
 fn us(micros: u64) -> Mono {
     Mono(micros * 1_000)
@@ -341,13 +342,13 @@ fn cubic_falls_to_its_floor_by_silence() {
 fn the_controller_is_told_everything() {
     let mut end = End::measured();
     for now in 100..105 {
-        end.send(ms(now));
+        end.send_as(ms(now), PacketInfo { marked: true, ..PacketInfo::data(1_000) });
     }
     let ack = Ack {
         ranges: [2..6].into_iter(),
         delay: Duration::ZERO,
         arrival: millis(7_000),
-        ecn: Some(EcnCounts { ce: 2, ..EcnCounts::default() }),
+        ecn: Some(EcnCounts { ect0: 2, ce: 2, ..EcnCounts::default() }),
     };
     end.path.on_ack(ms(204), &mut end.sent, ack, |_, _| {}).unwrap();
     assert_eq!(

@@ -1,6 +1,7 @@
 //! The receiving direction.
 
 use super::*;
+use crate::wire::Role;
 
 #[test]
 fn what_a_claim_of_256_ranges_leaves_out_is_claimed_in_turn() {
@@ -149,19 +150,28 @@ fn drained() -> (Inbound, crate::half::Clock, Limits) {
     let limits = Limits { slots: 1, ..Limits::default() };
     let (mut inbound, clock, r) = granted(1, &limits);
     inbound.on_whole(0..1, r, 10, &limits);
-    assert!(inbound.take(Mono(0), 0..1, r, 10));
+    assert!(inbound.take(0..1, r, 10, Role::Plain));
     (inbound, clock, limits)
 }
 
 #[test]
-fn a_drained_record_lingers_for_thirty_seconds_and_until_it_has_said_so() {
-    let (mut inbound, _, _) = drained();
-    inbound.drop_if_passed(Mono(0) + 29 * SECOND);
-    assert!(inbound.receiver.is_some());
+fn a_drained_record_stays_until_the_sender_has_passed_it_and_it_has_said_so() {
+    let (mut inbound, mut clock, limits) = drained();
+    assert!(!inbound.drop_if_passed(), "what it delivered may not be known yet");
     inbound.owe_state(Mono(0));
-    inbound.drop_if_passed(Mono(0) + 31 * SECOND);
-    assert!(inbound.receiver.is_some(), "it owes a STATE");
+    let passed = crate::half::Ask { s: Slot(1), n: 0, l: Slot(1), ts: crate::id::Stamp::NONE };
+    let _ = inbound.on_ask(Mono(0), &mut clock, &limits, passed);
+    assert!(!inbound.drop_if_passed(), "it owes a STATE");
     inbound.state_sent();
-    inbound.drop_if_passed(Mono(0) + 31 * SECOND);
-    assert!(inbound.receiver.is_none());
+    assert!(inbound.drop_if_passed() && inbound.receiver.is_none());
+}
+
+#[test]
+fn a_drained_record_goes_with_its_peer_and_nobody_feels_it() {
+    let (mut inbound, mut clock, _) = drained();
+    let (b, config) = (clock.b(), Config { dead_after: 100 * SECOND, ..config() });
+    assert!(!inbound.on_timeout(Mono(0) + 99 * SECOND, &mut clock, &config));
+    assert!(inbound.receiver.is_some());
+    assert!(!inbound.on_timeout(Mono(0) + 100 * SECOND, &mut clock, &config));
+    assert!(inbound.receiver.is_none() && clock.b() == b);
 }
