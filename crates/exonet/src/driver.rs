@@ -12,7 +12,7 @@
 //! longer than a whole round trip on one.
 
 use core::net::SocketAddr;
-use core::task::Waker;
+use core::task::{Poll, Waker};
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
@@ -35,7 +35,11 @@ use crate::timer::Timer;
 const RECEIVE_BURST: usize = 16;
 
 /// Batches that are sent at once, in one turn.
-const SEND_BURST: usize = 64;
+const SEND_BURST: usize = 8;
+
+/// Batches sent after which the driver looks for what the peers say of them, whether or not the runtime has found time
+/// to ask the system: it does so only after many turns of tasks that always have something to do.
+const LOOK_AFTER: u32 = 4;
 
 /// Who was woken has this long to say something before the driver does.
 const PATIENCE: Duration = Duration::from_millis(1);
@@ -48,6 +52,10 @@ const NAP: Duration = Duration::from_secs(1);
 
 /// A suspend that matters is longer than this.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// A driver that has always something to do lets the runtime look for events this often. In between it goes to the end of
+/// the queue of those that are ready: to yield means to go behind all that they become ready for meanwhile.
+const YIELD_EVERY: Duration = Duration::from_millis(1);
 
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -64,6 +72,8 @@ pub(crate) struct Driver {
     suspended: Duration,
     /// When that was looked at.
     looked: Mono,
+    /// When the runtime last got to look for events.
+    yielded: Mono,
     /// Something has changed since the last sleep.
     happened: bool,
     /// Something came for channels in this turn.
@@ -95,6 +105,7 @@ impl Driver {
             report: Report::new(&shared.id.short(), sink),
             suspended: shared.clock().suspended(),
             looked: Mono(0),
+            yielded: Mono(0),
             happened: true,
             busy: false,
             woke: false,
@@ -127,11 +138,29 @@ impl Driver {
             let flushed = if self.patient { Flushed::Empty } else { self.speak(begun) };
             self.prepare_sleep();
             if more || flushed == Flushed::More || !self.openings.is_empty() {
-                tokio::task::yield_now().await;
+                self.pass_turn(begun).await;
             } else {
                 self.sleep(flushed == Flushed::Blocked).await;
             }
         }
+    }
+
+    /// Goes on after whoever is ready to run by now. The runtime looks what has become ready only now and then.
+    async fn pass_turn(&mut self, now: Mono) {
+        if now.since(self.yielded) >= YIELD_EVERY {
+            self.yielded = now;
+            tokio::task::yield_now().await;
+            return;
+        }
+        let mut passed = false;
+        core::future::poll_fn(|cx| {
+            if core::mem::replace(&mut passed, true) {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
     }
 
     /// Sends what there is to send, and has time for openings. The turn has begun at `begun`.
@@ -171,8 +200,12 @@ impl Driver {
 
     /// Takes what the socket has. True: it may have more.
     fn receive(&mut self) -> bool {
+        let look = self.shared.sent_since.load(Ordering::Relaxed) >= LOOK_AFTER;
+        if look {
+            self.shared.sent_since.store(0, Ordering::Relaxed);
+        }
         for round in 0..RECEIVE_BURST {
-            let more = match self.inbox.fill(&self.socket) {
+            let more = match self.inbox.fill(&self.socket, look) {
                 Ok(more) => more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) => {

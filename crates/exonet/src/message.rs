@@ -6,6 +6,20 @@ use bytes::Bytes;
 use exonet_proto::Mono;
 use exonet_proto::node::{Early, Outgoing, Priority};
 
+/// Bytes that are a unit of tokio's cooperative budget, of which a task has 128 a turn.
+const UNIT_SHIFT: u32 = 12;
+
+/// Units after which a turn is over, whatever is left of it.
+const TURN: usize = 127;
+
+/// Who sends so many bytes lets others run when its turn is over: the driver above all, which may share its thread. What is
+/// queued beyond that leaves no sooner, and has left the processor's cache by then.
+pub(crate) async fn take_turns(bytes: usize) {
+    for _ in 0..(bytes >> UNIT_SHIFT).clamp(1, TURN) {
+        tokio::task::coop::consume_budget().await;
+    }
+}
+
 /// A message to send: a body, and how it is to be treated.
 ///
 /// ```
@@ -55,6 +69,11 @@ impl Message {
     pub fn early(mut self, early: bool) -> Self {
         self.early = if early { Early::Yes } else { Early::No };
         self
+    }
+
+    /// About what it takes of its sender's turn, in bytes.
+    pub(crate) const fn weight(&self) -> usize {
+        self.body.len() + 64
     }
 
     pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {

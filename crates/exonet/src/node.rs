@@ -16,7 +16,7 @@ use crate::builder::Builder;
 use crate::engine::Phase;
 use crate::error::{Closed, Deadline, SendError, SendFromError};
 use crate::line::wait_for_room;
-use crate::message::Message;
+use crate::message::{Message, take_turns};
 use crate::peer_addr::PeerAddr;
 use crate::receipt::{BatchReceipt, Receipt};
 use crate::receive::{Batch, Delivery, Received};
@@ -93,9 +93,9 @@ impl Node {
     pub async fn send(&self, to: &PeerAddr, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let shared = self.shared();
         let hints = shared.names.resolve(shared.clock(), to).await?;
-        // A tight loop of sends must let the driver run on the same thread.
-        tokio::task::coop::consume_budget().await;
-        let mut message = Some(message.into());
+        let message = message.into();
+        take_turns(message.weight()).await;
+        let mut message = Some(message);
         let queue = || shared.step(|engine, now| engine.send(now, to.id, &hints, &mut message, None));
         let (slot, _) = wait_for_room(shared, to.id, queue).await?;
         Ok(Receipt::new(Arc::clone(shared), slot))
@@ -133,11 +133,15 @@ impl Node {
             Err(error) => return Err((receipt, error)),
         };
         let mut messages = messages.into_iter().map(Into::into).peekable();
-        // A tight loop of sends must let the driver run on the same thread.
-        tokio::task::coop::consume_budget().await;
-        let queue =
-            || shared.step(|engine, now| engine.send_many(now, to.id, &hints, &mut messages, receipt.slot()));
-        match wait_for_room(shared, to.id, queue).await {
+        let mut weight = 0;
+        let queue = || {
+            shared.step(|engine, now| {
+                engine.send_many(now, to.id, &hints, &mut messages, receipt.slot(), &mut weight)
+            })
+        };
+        let sent = wait_for_room(shared, to.id, queue).await;
+        take_turns(weight).await;
+        match sent {
             Ok(()) => Ok(receipt),
             Err(error) => Err((receipt, error)),
         }

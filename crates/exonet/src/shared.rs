@@ -20,7 +20,7 @@ use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exonet_proto::node::{Incoming, IncomingRun, Transmit};
@@ -31,7 +31,7 @@ use crate::clock::Clock;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
 use crate::resolve::Names;
-use crate::socket::Socket;
+use crate::socket::{Socket, is_too_large};
 use crate::turn::Turn;
 
 /// A caller that finds the way out unused for this long flushes itself. A few times what a send to a socket costs,
@@ -71,6 +71,8 @@ pub(crate) struct Shared {
     outbox: Mutex<Outbox>,
     turn: Turn,
     last_sent: AtomicU64,
+    /// Batches that have left since the driver last looked at the socket.
+    pub(crate) sent_since: AtomicU32,
     /// The socket has been replaced.
     pub(crate) rebound: AtomicBool,
     /// The driver has work.
@@ -95,6 +97,7 @@ impl Shared {
             outbox: Mutex::new(outbox),
             turn: Turn::default(),
             last_sent: AtomicU64::new(0),
+            sent_since: AtomicU32::new(0),
             rebound: AtomicBool::new(false),
             work: Notify::new(),
             readable: Notify::new(),
@@ -294,11 +297,20 @@ impl Shared {
             let data = outbox.buffer.get(..transmit.len).unwrap_or_default();
             match socket.try_send(transmit, data) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
+                Err(error) if is_too_large(&error) => {
+                    outbox.pending = None;
+                    let mut wakes = Vec::new();
+                    let ((), _, todo) =
+                        self.step_quietly(&mut wakes, |engine, now| engine.core.handle_refused(now));
+                    self.see_to(todo);
+                    wakes.into_iter().for_each(Waker::wake);
+                }
                 // Whatever else went wrong is a lost datagram to the core.
                 Ok(()) | Err(_) => outbox.pending = None,
             }
             // The call may well have taken longer than a lull.
             self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
+            self.sent_since.fetch_add(1, Ordering::Relaxed);
             *left -= 1;
         }
     }

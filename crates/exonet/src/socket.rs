@@ -1,5 +1,6 @@
 //! The UDP socket: several datagrams a call, ECN, and the address that a datagram came to.
 
+use core::cell::Cell;
 use core::net::{IpAddr, SocketAddr};
 use std::io::{self, IoSliceMut};
 
@@ -55,7 +56,13 @@ impl Socket {
         self.io.writable().await
     }
 
-    /// Sends a batch, or says `WouldBlock`. Any other error means that it is lost, as on the network.
+    /// Whether the system may cut datagrams into pieces on the way: then large ones must not be tried, since they would
+    /// seem to pass.
+    pub(crate) fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+
+    /// Sends a batch, or says `WouldBlock`; or [`is_too_large`]. Any other error means that it is lost, as on the network.
     pub(crate) fn try_send(&self, transmit: &Transmit, data: &[u8]) -> io::Result<()> {
         let transmit = quinn_udp::Transmit {
             destination: self.to_socket(transmit.remote),
@@ -64,18 +71,34 @@ impl Socket {
             segment_size: (transmit.segment < data.len()).then_some(transmit.segment),
             src_ip: transmit.src_ip.map(|ip| self.ip_to_socket(ip)),
         };
-        self.io.try_write(|io| self.state.send(io, &transmit))
+        let sent = self.io.try_write(|io| self.state.try_send(io, &transmit));
+        sent.inspect_err(|error| {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                tracing::debug!(%error, to = %transmit.destination, "sending");
+            }
+        })
     }
 
-    /// Receives as many as there are, up to the number of buffers.
-    fn try_recv(&self, buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]) -> io::Result<usize> {
-        let (most, mut received) = (buffers.len(), 0);
-        let tried = self.io.try_read(|io| {
+    /// Receives as many as there are, up to the number of buffers. `look`: also if the runtime has not said yet that there
+    /// are any.
+    fn try_recv(
+        &self,
+        buffers: &mut [IoSliceMut<'_>],
+        metas: &mut [RecvMeta],
+        look: bool,
+    ) -> io::Result<usize> {
+        let (most, mut received, asked) = (buffers.len(), 0, Cell::new(false));
+        let mut receive = |io: UdpSockRef<'_>| {
+            asked.set(true);
             received = self.state.recv(io, buffers, metas)?;
             // The system had no more to give. Said here, that costs no second call to find out; whatever comes from
             // now on makes the socket readable anew.
             if received < most { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
-        });
+        };
+        let mut tried = self.io.try_read(&mut receive);
+        if look && !asked.get() {
+            tried = self.io.read_unasked(&mut receive);
+        }
         if received > 0 { Ok(received) } else { tried.map(|()| received) }
     }
 
@@ -109,6 +132,16 @@ impl Socket {
             ip => ip,
         }
     }
+}
+
+/// A datagram was larger than the first link takes: none of the batch has left.
+pub(crate) fn is_too_large(error: &io::Error) -> bool {
+    #[cfg(target_os = "linux")]
+    let code = rustix::io::Errno::MSGSIZE.raw_os_error();
+    // Elsewhere the search for the path MTU finds out by losses.
+    #[cfg(not(target_os = "linux"))]
+    let code = i32::MIN;
+    error.raw_os_error() == Some(code)
 }
 
 /// Registered for reading alone: a socket that is registered for writing wakes its thread with every datagram that
@@ -145,6 +178,13 @@ mod system {
 
         pub(super) fn try_read<T>(&self, f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>) -> io::Result<T> {
             self.0.try_io(Interest::READABLE, |socket| f(UdpSockRef::from(socket)))
+        }
+
+        pub(super) fn read_unasked<T>(
+            &self,
+            f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>,
+        ) -> io::Result<T> {
+            f(UdpSockRef::from(self.0.get_ref()))
         }
 
         pub(super) fn try_write<T>(&self, f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>) -> io::Result<T> {
@@ -186,6 +226,13 @@ mod system {
             self.0.try_io(Interest::READABLE, || f(UdpSockRef::from(&self.0)))
         }
 
+        pub(super) fn read_unasked<T>(
+            &self,
+            f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>,
+        ) -> io::Result<T> {
+            f(UdpSockRef::from(&self.0))
+        }
+
         pub(super) fn try_write<T>(&self, f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>) -> io::Result<T> {
             self.0.try_io(Interest::WRITABLE, || f(UdpSockRef::from(&self.0)))
         }
@@ -219,13 +266,14 @@ impl Inbox {
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
     }
 
-    /// Receives what there is, up to its capacity. True: there may be more.
-    pub(crate) fn fill(&mut self, socket: &Socket) -> io::Result<bool> {
+    /// Receives what there is, up to its capacity; with `look` without waiting for the runtime to say so. True: there may be
+    /// more.
+    pub(crate) fn fill(&mut self, socket: &Socket, look: bool) -> io::Result<bool> {
         let mut rest = self.memory.chunks_mut(BUFFER_LEN);
         let mut buffers: [IoSliceMut<'_>; BUFFERS] =
             core::array::from_fn(|_| IoSliceMut::new(rest.next().unwrap_or_default()));
         self.filled = 0;
-        self.filled = socket.try_recv(&mut buffers, &mut self.metas)?;
+        self.filled = socket.try_recv(&mut buffers, &mut self.metas, look)?;
         Ok(self.filled == BUFFERS)
     }
 
@@ -263,7 +311,7 @@ mod tests {
             let end = got.len() + chunk.len();
             while got.len() < end {
                 to.readable().await.unwrap();
-                match inbox.fill(to) {
+                match inbox.fill(to, false) {
                     Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                     filled => drop(filled.unwrap()),
                 }

@@ -30,18 +30,22 @@ impl Trace {
     /// Notes an event of the core, if it is one that explains something.
     pub(crate) fn event(&mut self, now: Now, event: &Event) {
         match event {
-            Event::Outcome { outcome, id: Some(id), late, .. } => {
-                self.line(
-                    now,
-                    "outcome",
-                    format_args!(
-                        r#"{{"outcome":"{outcome:?}","sender":"{}","r":{},"s":{},"late":{late}}}"#,
-                        id.sender, id.r.0, id.s.0
-                    ),
-                );
+            Event::Outcome { outcome, id: Some(id), late, count, .. } => {
+                for s in (id.s.0..).take(*count as usize) {
+                    self.line(
+                        now,
+                        "outcome",
+                        format_args!(
+                            r#"{{"outcome":"{outcome:?}","sender":"{}","r":{},"s":{s},"late":{late}}}"#,
+                            id.sender, id.r.0
+                        ),
+                    );
+                }
             }
-            Event::Outcome { outcome, id: None, .. } => {
-                self.line(now, "outcome", format_args!(r#"{{"outcome":"{outcome:?}"}}"#));
+            Event::Outcome { outcome, id: None, count, .. } => {
+                for _ in 0..*count {
+                    self.line(now, "outcome", format_args!(r#"{{"outcome":"{outcome:?}"}}"#));
+                }
             }
             Event::Authorize { id, remote } => self.peer_at(now, "asked", id, remote),
             Event::Connected { peer, remote } => self.peer_at(now, "connected", peer, remote),

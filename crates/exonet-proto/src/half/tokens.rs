@@ -79,6 +79,19 @@ impl<T> Tokens<T> {
         }
     }
 
+    /// As [`Tokens::push`], of items that have consecutive numbers from `s` on.
+    pub(super) fn push_run(&mut self, s: Slot, r: Incarnation, items: impl ExactSizeIterator<Item = T>) {
+        let mut items = items;
+        let Some(first) = items.next() else { return };
+        self.push(s, r, first);
+        let left = items.len();
+        if let Some(run) = self.runs.back_mut() {
+            run.items.extend(items.map(Some));
+            run.open += left;
+        }
+        self.open.insert(s.0 + 1..s.0 + 1 + left as u64);
+    }
+
     /// Binds `item` to `s`, a number below others that are bound. Gives it back where that would break the order of
     /// incarnations: no honest peer can bring that about.
     pub(super) fn insert(&mut self, s: Slot, r: Incarnation, item: T) -> Result<(), T> {

@@ -103,8 +103,8 @@ impl Node {
         let mut letters: BTreeMap<u32, Letters> = BTreeMap::new();
         for (_, letter) in self.store.iter() {
             let sum = letters.entry(letter.peer).or_default();
-            sum.count += 1;
-            sum.unbound += u64::from(letter.bound.is_none());
+            sum.count += u64::from(letter.open());
+            sum.unbound += u64::from(letter.unbound());
             sum.bodies += u64::from(letter.counted);
             sum.bytes += letter.source.kept();
             sum.served += u64::from(letter.served);

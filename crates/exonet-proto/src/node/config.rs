@@ -152,6 +152,9 @@ pub struct Config {
     /// Whether packets with nothing behind them are copied on paths that lose, and how much that may cost. Default: a
     /// quarter of what the path gives.
     pub hedging: Hedging,
+    /// Whether packets leave marked ECT(0), so that queues can mark them instead of dropping them; it ends on a path
+    /// where the peer does not tell of the marks. Default true.
+    pub ecn: bool,
     /// The first messages to a peer without a channel leave beside the opening, under a stamp: one trip, where
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default true.
@@ -195,6 +198,7 @@ impl Config {
             max_loopback_datagram: 65_000,
             congestion: CongestionChoice::default(),
             hedging: Hedging::default(),
+            ecn: true,
             early: true,
             serves: false,
             reply_kept: Duration::from_secs(300),

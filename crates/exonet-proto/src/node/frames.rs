@@ -5,9 +5,11 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use super::Node;
+use super::arena::SHORT;
 use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::{ANNOUNCED, Inbound, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
+use super::node::Settled;
 use super::outbound::Had;
 use super::run::{Run, wire_len};
 use super::stamping::Admission;
@@ -82,7 +84,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let Some(sender) = peer.outbound.sender.as_mut() else { return };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        sender.on_challenge(ts, |_, key| settled.push((key, Outcome::Unknown)));
+        sender.on_challenge(ts, |_, key| Settled::push(&mut settled, key, Outcome::Unknown));
         if !settled.is_empty() {
             peer.note_time(now.wall, time);
             peer.outbound.ask_due = true;
@@ -126,7 +128,7 @@ impl Node {
                 Verdict::Delivered => Outcome::Delivered,
                 Verdict::Unknown => Outcome::Unknown,
             };
-            settled.push((key, outcome));
+            Settled::push(&mut settled, key, outcome);
         });
         if let Some(claim) = state.live {
             peer.outbound.on_credit(state.r, claim.credit);
@@ -252,7 +254,7 @@ impl Node {
         // What was freed is still counted.
         let counted = |inbound: &Inbound| inbound.promised() + inbound.freed();
         let before = counted(&peer.inbound);
-        let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
+        let taken = peer.inbound.on_fragment(frame, limits, room, &mut self.arena);
         let after = counted(&peer.inbound);
         self.received = self.received.saturating_add(after).saturating_sub(before);
         let id = MessageId { sender: peer.id, r, s };
@@ -274,7 +276,7 @@ impl Node {
         }
     }
 
-    fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Bytes) {
+    fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Vec<u8>) {
         self.owe_state(now, index);
         let len = message.len() as u64;
         let Ok((head, role, at)) = read_head(&message) else {
@@ -284,15 +286,25 @@ impl Node {
             }
             return;
         };
-        let body = message.slice(at..);
-        let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), len);
+        if message.len() <= SHORT && role == Role::Plain {
+            self.hold(index, len + ARRIVED);
+            let run = Run::one(index, id, len, self.arena.copy_entry(&message));
+            self.arena.keep(message);
+            self.events.extend(self.inbox.push_run(run));
+            return;
+        }
+        let mut arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(Bytes::new()), len);
+        arrived.body = ArrivedBody::Whole(if message.len() <= SHORT {
+            let body = self.arena.copy(message.get(at..).unwrap_or_default());
+            self.arena.keep(message);
+            body
+        } else {
+            Bytes::from(message).slice(at..)
+        });
         if let Role::Reply { s, status } = role {
             return self.on_reply_message(now, arrived, s, status);
         }
-        self.received += len + ARRIVED;
-        if let Some(peer) = self.peers.get_mut(index) {
-            peer.inbound.waiting += len + ARRIVED;
-        }
+        self.hold(index, len + ARRIVED);
         self.events.extend(self.inbox.push(arrived, self.config.serves));
     }
 

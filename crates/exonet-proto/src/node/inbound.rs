@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
+use super::arena::Arena;
 use super::calls::Server;
 use super::config::{Config, Limits};
 use super::event::DeliveryKey;
@@ -14,7 +15,7 @@ use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::time::{Mono, Wall};
-use crate::wire::Role;
+use crate::wire::{self, Role};
 
 /// Time between two STATEs.
 const STATE_EVERY: Duration = Duration::from_millis(1);
@@ -55,7 +56,7 @@ enum Delivered {
 
 impl Partial {
     /// The first of a message has come, beside `large` larger messages.
-    fn begin(total: u64, large: usize, limits: &Limits, room: u64) -> Result<Self, Taken> {
+    fn begin(total: u64, large: usize, limits: &Limits, room: u64, arena: &mut Arena) -> Result<Self, Taken> {
         let (pooled, whole) = (total <= POOLED, total <= limits.stream_above.max(POOLED));
         let window = limits.body_window();
         let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
@@ -66,7 +67,7 @@ impl Partial {
             return Err(Taken::NoMemory);
         }
         let assembly = match (whole, pooled) {
-            (true, true) => Assembly::whole(total, total),
+            (true, true) => Assembly::pooled(total, arena.buffer(total)),
             (true, false) => Assembly::whole(total, window),
             (false, _) => Assembly::streamed(total, window),
         };
@@ -78,7 +79,7 @@ impl Partial {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// The message is complete: it goes to the receive queue.
-    Complete(bytes::Bytes),
+    Complete(Vec<u8>),
     /// Whole messages wait in the receive queue.
     Whole,
     /// A streamed message can be announced: its head is there.
@@ -380,13 +381,12 @@ impl Inbound {
     /// A fragment. `room` is what the node can hold beyond what it does.
     pub(super) fn on_fragment(
         &mut self,
-        (s, r): (Slot, Incarnation),
-        total: u64,
-        offset: u64,
-        data: &[u8],
+        fragment: &wire::Fragment<'_>,
         limits: &Limits,
         room: u64,
+        arena: &mut Arena,
     ) -> Taken {
+        let wire::Fragment { r, s, total, offset, data } = *fragment;
         if !self.accepts(s.0..s.0 + 1, r) {
             return Taken::Ignored;
         }
@@ -398,7 +398,7 @@ impl Inbound {
         }
         let partial = match self.partial.entry(s) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room) {
+            Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room, arena) {
                 Err(refused) => return refused,
                 Ok(partial) => {
                     if total <= POOLED {

@@ -18,6 +18,7 @@ use super::peer::{Peer, Peers};
 use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
+use super::transmit::Train;
 use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
 use crate::half::{Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
@@ -58,11 +59,29 @@ pub(super) struct Loose {
     pub(super) data: Box<[u8]>,
 }
 
+/// What a STATE has brought: of a message, or of so many that were queued together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settled {
+    pub(super) key: MessageKey,
+    pub(super) count: u32,
+    pub(super) outcome: Outcome,
+}
+
+impl Settled {
+    /// Notes one more.
+    pub(super) fn push(all: &mut Vec<Self>, key: MessageKey, outcome: Outcome) {
+        match all.last_mut() {
+            Some(last) if last.outcome == outcome && last.key.nth(last.count) == key => last.count += 1,
+            _ => all.push(Self { key, count: 1, outcome }),
+        }
+    }
+}
+
 /// Buffers that are used again by every call.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) free: IntervalSet,
-    pub(super) settled: Vec<(MessageKey, Outcome)>,
+    pub(super) settled: Vec<Settled>,
     pub(super) fates: Vec<(super::epoch::Carried, crate::channel::Fate)>,
 }
 
@@ -104,6 +123,8 @@ pub struct Node {
     pub(super) closing: bool,
     pub(super) stopped: bool,
     pub(super) last_poll: Mono,
+    /// What was last given to be sent, until the next is.
+    pub(super) last_train: Option<Train>,
 }
 
 impl Node {
@@ -154,6 +175,7 @@ impl Node {
             closing: false,
             stopped: false,
             last_poll: now.mono,
+            last_train: None,
         }
     }
 
@@ -430,6 +452,7 @@ impl Node {
         };
         if peer.inbound.drop_if_passed() && self.inbox.is_empty() {
             self.arena.rest();
+            self.store.rest();
         }
         self.account(index);
     }

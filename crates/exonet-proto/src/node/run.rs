@@ -42,6 +42,11 @@ impl Run {
         Self { peer, id, left: entries.len(), bytes, entries: copy(entries.as_bytes()) }
     }
 
+    /// A message of `len` bytes, behind its length.
+    pub(super) const fn one(peer: u32, id: MessageId, len: u64, entry: Bytes) -> Self {
+        Self { peer, id, left: 1, bytes: len, entries: entry }
+    }
+
     pub(super) const fn len(&self) -> usize {
         self.left
     }

@@ -89,7 +89,7 @@ fn a_call_that_came_in_part_keeps_no_record() {
         data.resize(200, 0);
         let part = |inbound: &mut Inbound, s, offset: usize| {
             let piece = &data[offset..offset + 100];
-            inbound.on_fragment((Slot(s), r), 200, offset as u64, piece, &limits, u64::MAX)
+            take_part(inbound, (Slot(s), r), 200, offset as u64, piece, &limits)
         };
         assert_eq!(part(&mut inbound, 0, 0), Taken::Partly);
         assert_eq!(inbound.is_callers(), callers);

@@ -55,7 +55,7 @@ fn a_have_that_was_lost_is_owed_again_while_it_matters() {
     let (mut inbound, _, r) = granted(9, &limits);
     inbound.have_again(Slot(3));
     assert!(!inbound.owes_have());
-    inbound.on_fragment((Slot(3), r), 100, 0, &[1; 10], &limits, u64::MAX);
+    take_part(&mut inbound, (Slot(3), r), 100, 0, &[1; 10], &limits);
     assert!(inbound.promised() >= 100, "set aside");
     inbound.have_again(Slot(3));
     assert!(inbound.owes_have());
@@ -83,12 +83,11 @@ fn a_token_and_taking_it_owe_a_state() {
 fn what_breaks_a_bound_is_not_taken() {
     let limits = Limits { pool_window: 64 << 10, message: 1 << 20, ..Limits::default() };
     let (mut inbound, _, r) = granted(9, &limits);
-    let room = u64::MAX;
     assert_eq!(inbound.on_whole(0..1, r, 60_000, &limits), inbound::Taken::Whole);
     assert_eq!(inbound.on_whole(1..2, r, 6_000, &limits), inbound::Taken::NoRoom);
-    let more = inbound.on_fragment((Slot(2), r), 6_000, 0, &[1], &limits, room);
+    let more = take_part(&mut inbound, (Slot(2), r), 6_000, 0, &[1], &limits);
     assert_eq!(more, inbound::Taken::NoRoom);
-    let long = inbound.on_fragment((Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits, room);
+    let long = take_part(&mut inbound, (Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits);
     assert_eq!(long, inbound::Taken::Violation);
 }
 
@@ -109,7 +108,7 @@ fn parts_are_given_up_after_a_minute_of_silence_unless_they_are_read() {
     let limits = Limits::default();
     let (mut inbound, _, r) = granted(9, &limits);
     for s in [0, 1] {
-        inbound.on_fragment((Slot(s), r), 100_000, 0, &[1; 10], &limits, u64::MAX);
+        take_part(&mut inbound, (Slot(s), r), 100_000, 0, &[1; 10], &limits);
     }
     inbound.partial(Slot(1)).unwrap().stream = Some(DeliveryKey(1));
     inbound.heard(Mono(0) + 10 * SECOND);

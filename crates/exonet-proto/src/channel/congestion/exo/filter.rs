@@ -7,16 +7,18 @@ use std::collections::VecDeque;
 pub(super) struct Rounds {
     count: u64,
     ends_at: u64,
+    /// When the last one ended.
+    since: f64,
 }
 
 impl Rounds {
     /// A packet is acknowledged that left when `prior` bytes had been delivered; now `delivered` are. True when a round
-    /// ends: a packet is acknowledged that left after the last one had ended.
-    pub(super) fn on_ack(&mut self, prior: Option<u64>, delivered: u64) -> bool {
-        let ended = prior.is_some_and(|prior| prior >= self.ends_at);
+    /// ends: a packet is acknowledged that left after the last one had ended, which is `least` seconds ago or more.
+    pub(super) fn on_ack(&mut self, now: f64, least: f64, prior: Option<u64>, delivered: u64) -> bool {
+        let ended = now - self.since >= least && prior.is_some_and(|prior| prior >= self.ends_at);
         if ended {
             self.count += 1;
-            self.ends_at = delivered;
+            (self.ends_at, self.since) = (delivered, now);
         }
         ended
     }
@@ -70,11 +72,20 @@ mod tests {
     #[test]
     fn a_round_ends_with_a_packet_sent_after_the_last_end() {
         let mut rounds = Rounds::default();
-        assert!(rounds.on_ack(Some(0), 1_000));
-        assert!(!rounds.on_ack(Some(500), 2_000));
-        assert!(!rounds.on_ack(None, 3_000));
-        assert!(rounds.on_ack(Some(1_000), 4_000));
+        assert!(rounds.on_ack(0.0, 0.0, Some(0), 1_000));
+        assert!(!rounds.on_ack(0.1, 0.0, Some(500), 2_000));
+        assert!(!rounds.on_ack(0.2, 0.0, None, 3_000));
+        assert!(rounds.on_ack(0.3, 0.0, Some(1_000), 4_000));
         assert_eq!(rounds.count(), 2);
+    }
+
+    #[test]
+    fn a_round_lasts_as_long_as_it_has_to() {
+        let mut rounds = Rounds::default();
+        assert!(rounds.on_ack(0.5, 0.004, Some(0), 1_000));
+        assert!(!rounds.on_ack(0.503, 0.004, Some(1_000), 2_000));
+        assert!(rounds.on_ack(0.504, 0.004, Some(1_500), 3_000));
+        assert!(!rounds.on_ack(0.509, 0.004, Some(2_500), 4_000), "it left in the last one");
     }
 
     #[test]

@@ -29,6 +29,11 @@ use phase::{Phase, Startup};
 const RATE_ROUNDS: u64 = 10;
 const LONG_ROUNDS: u64 = 30;
 
+/// A round after start-up lasts at least this long, in seconds. On paths shorter than that, who runs when on the two
+/// machines delays packets by more than the path does: in a round of microseconds that would be a queue, and whose it is
+/// would be decided by what the machines do just then.
+const LEAST_ROUND: f64 = 0.004;
+
 /// Exo's state for one path.
 #[derive(Clone, Debug)]
 pub struct Exo {
@@ -47,9 +52,11 @@ pub struct Exo {
     peak: f64,
     capacity: Option<f64>,
     baseline: Baseline,
-    /// Bytes acknowledged and lost in the round under way.
+    /// Bytes acknowledged and lost in the round under way, and packets of it: all, and marked ones.
     acked: f64,
     lost: f64,
+    packets: f64,
+    ce: f64,
     /// Bytes under way before and after the last acknowledgement.
     before: f64,
     in_flight: f64,
@@ -88,6 +95,8 @@ impl Exo {
             baseline: Baseline::default(),
             acked: 0.0,
             lost: 0.0,
+            packets: 0.0,
+            ce: 0.0,
             before: 0.0,
             in_flight: 0.0,
             phase: Phase::Startup(Startup::new(float(initial_window(mtu)))),
@@ -200,7 +209,9 @@ impl Congestion for Exo {
         self.in_flight = float(ack.in_flight);
         self.before = float(ack.in_flight.saturating_add(ack.bytes));
         self.acked += float(ack.bytes);
-        let round_ended = self.rounds.on_ack(ack.rate.map(|sample| sample.prior_delivered), ack.delivered);
+        let least = if matches!(self.phase, Phase::Startup(_)) { 0.0 } else { LEAST_ROUND };
+        let prior = ack.rate.map(|sample| sample.prior_delivered);
+        let round_ended = self.rounds.on_ack(self.now, least, prior, ack.delivered);
         if let Some(forward) = ack.forward {
             self.take_delay(forward);
         }
@@ -212,6 +223,8 @@ impl Congestion for Exo {
             self.take_sample(sample, round_ended);
         }
         self.capacity = ack.capacity.map(float).or(self.capacity);
+        self.packets += f64::from(ack.packets.iter().sum::<u32>());
+        self.ce += float(ack.ce);
         if ack.ce > 0 && self.marked.is_none_or(|round| self.rounds.count() > round + 1) {
             self.on_marks(&ack);
         }
@@ -220,7 +233,7 @@ impl Congestion for Exo {
             if self.delay.end_round() {
                 self.on_round(limited);
             }
-            (self.acked, self.lost) = (0.0, 0.0);
+            (self.acked, self.lost, self.packets, self.ce) = (0.0, 0.0, 0.0, 0.0);
         }
         match self.competition.as_mut() {
             Some(competition) => competition.on_ack(&ack),
