@@ -339,6 +339,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn who_looks_finds_what_the_runtime_has_not_told_yet() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (from, to) = (Socket::bind(any).unwrap(), Socket::bind(any).unwrap());
+        let mut inbox = Inbox::new();
+        // The runtime does not get to look before this test awaits something.
+        from.try_send(&transmit(to.local_addr(), 5, 5), b"hello").unwrap();
+        assert_eq!(inbox.fill(&to, false).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+        assert!(!inbox.fill(&to, true).unwrap(), "there is no more");
+        assert_eq!(inbox.datagrams().count(), 1);
+        assert_eq!(inbox.fill(&to, true).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test]
     async fn a_socket_of_both_families_knows_each_by_its_own_address() {
         let Ok(both) = Socket::bind("[::]:0".parse().unwrap()) else {
             println!("SKIPPED: no IPv6 on this machine");

@@ -3,8 +3,10 @@
 mod common;
 
 use std::collections::BTreeSet;
+use std::future::poll_fn;
+use std::task::Poll;
 
-use common::{builder, bytes, cautious, node, pair, within};
+use common::{builder, bytes, cautious, nobody, node, pair, within};
 use exonet::{BodyError, CancelError, Message, Outcome, Priority, SendError, Status};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -106,6 +108,30 @@ async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
         };
         tokio::join!(send, receive);
         assert!(bob.try_recv().is_none());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_sends_large_batches_lets_others_run() {
+    let (alice, to) = (node().await, nobody().await);
+    within(async {
+        let send = async move {
+            for _ in 0..32 {
+                drop(alice.send_batch(&to, vec![vec![0; 1_024]; 64]).await.unwrap());
+            }
+        };
+        let sender = tokio::spawn(send).abort_handle();
+        let mut turns = 0;
+        let other = tokio::spawn(poll_fn(move |cx| {
+            if sender.is_finished() {
+                return Poll::Ready(turns);
+            }
+            turns += 1;
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        }));
+        assert!(other.await.unwrap() > 2, "two megabytes in one turn");
     })
     .await;
 }
