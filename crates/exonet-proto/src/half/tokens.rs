@@ -193,10 +193,9 @@ impl<T> Tokens<T> {
     fn tidy(&mut self) {
         let spare = &mut self.spare;
         self.runs.retain_mut(|run| {
-            while run.items.front().is_some_and(Option::is_none) {
-                run.items.pop_front();
-                run.base += 1;
-            }
+            let settled = run.items.iter().position(Option::is_some).unwrap_or(run.items.len());
+            run.items.drain(..settled);
+            run.base += settled as u64;
             if run.items.is_empty() && run.items.capacity() > spare.capacity() {
                 std::mem::swap(spare, &mut run.items);
             }
@@ -244,8 +243,10 @@ impl<T> Run<T> {
         while let Some(hit) = open.first_in(within.clone()) {
             within.start = hit.end;
             open.remove_range(hit.clone());
-            for s in hit {
-                if let Some(item) = self.take(s) {
+            let (Some(from), Some(to)) = (self.index(hit.start), self.index(hit.end)) else { break };
+            for (s, item) in (hit.start..).zip(self.items.range_mut(from..to)) {
+                if let Some(item) = item.take() {
+                    self.open -= 1;
                     f(Slot(s), item);
                 }
             }
