@@ -142,7 +142,8 @@ pub struct Config {
     pub keepalive: Option<Duration>,
     /// The round-trip time assumed before the first sample. Default 100 ms.
     pub initial_rtt: Duration,
-    /// The largest UDP payload tried on a path: 1,200 to 65,000. Default 1,452, which fits Ethernet with IPv6.
+    /// The largest UDP payload tried on a path: 1,200 to 65,000. Default 1,452, which fits Ethernet with IPv6; 65,000 in
+    /// the library `exonet`.
     pub max_datagram: u16,
     /// The same on a path to a loopback address, where nothing but the system bounds it. Never below `max_datagram`.
     /// Default 65,000.

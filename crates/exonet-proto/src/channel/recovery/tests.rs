@@ -452,7 +452,7 @@ fn what_the_system_refuses_is_no_loss() {
     let size = end.path.mtu_probe(ms(100), usize::MAX).unwrap();
     let probe = end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
     end.path.on_refused(ms(100), &mut end.sent, probe..probe + 1, size, |fate, item| {
-        end.fates.push((fate, item))
+        end.fates.push((fate, item));
     });
     assert_eq!((end.path.in_flight(), end.path.pto_at()), (0, None));
     assert_eq!(end.fates(), vec![(Fate::Lost, probe)], "whatever it carried");
@@ -469,7 +469,9 @@ fn a_train_that_the_system_refuses_leaves_smaller() {
     let first = end.send_as(ms(300), PacketInfo::data(1_472));
     end.send_as(ms(300), PacketInfo::data(1_472));
     let numbers = first..first + 2;
-    end.path.on_refused(ms(300), &mut end.sent, numbers, 1_472, |fate, item| end.fates.push((fate, item)));
+    end.path.on_refused(ms(300), &mut end.sent, numbers, 1_472, |fate, item| {
+        end.fates.push((fate, item));
+    });
     assert_eq!(end.fates().split_off(1), vec![(Fate::Lost, first), (Fate::Lost, first + 1)]);
     assert_eq!((end.path.datagram_size(), end.path.in_flight()), (BASE, 0));
     let told = end.scribe.told();

@@ -1,0 +1,184 @@
+//! What real links do to datagrams: their size, and their marks. In networks of its own, which only root may make.
+#![cfg(target_os = "linux")]
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread::JoinHandle;
+
+use common::{bytes, within};
+use exonet::{Allow, Message, Node, Outcome};
+use nix::sched::{CloneFlags, unshare};
+
+type Job = Box<dyn FnOnce() + Send>;
+
+/// A host: a thread in a network namespace of its own.
+struct Host {
+    jobs: Option<mpsc::Sender<Job>>,
+    thread: Option<JoinHandle<()>>,
+    tid: i32,
+}
+
+impl Host {
+    /// None: this user may not have one.
+    fn new() -> Option<Self> {
+        let (jobs, todo) = mpsc::channel::<Job>();
+        let (born, birth) = mpsc::channel();
+        let thread = std::thread::spawn(move || {
+            let made = unshare(CloneFlags::CLONE_NEWNET).is_ok();
+            born.send(made.then(|| nix::unistd::gettid().as_raw())).unwrap();
+            todo.into_iter().filter(|_| made).for_each(|job| job());
+        });
+        let tid = birth.recv().unwrap()?;
+        Some(Self { jobs: Some(jobs), thread: Some(thread), tid })
+    }
+
+    /// Begins `work` there.
+    fn begin<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> mpsc::Receiver<T> {
+        let (tell, told) = mpsc::channel();
+        let job = Box::new(move || drop(tell.send(work())));
+        self.jobs.as_ref().unwrap().send(job).unwrap();
+        told
+    }
+
+    fn run<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> T {
+        self.begin(work).recv().unwrap()
+    }
+
+    /// `ip` with these words.
+    fn ip(&self, words: String) {
+        self.run(move || {
+            let said = Command::new("ip").args(words.split(' ')).output().unwrap();
+            assert!(said.status.success(), "ip {words}: {}", String::from_utf8_lossy(&said.stderr));
+        });
+    }
+
+    /// The link takes packets of `mtu` bytes from now on; also while the host is at work.
+    fn narrow(&self, link: &str, mtu: u32) {
+        let words = format!("--net=/proc/{}/ns/net ip link set {link} mtu {mtu}", self.tid);
+        assert!(Command::new("nsenter").args(words.split(' ')).status().unwrap().success(), "{words}");
+    }
+
+    /// A cable between `near` of this host and `far` of another, for packets of `mtu` bytes.
+    fn cable(&self, near: &str, ip: &str, to: &Self, far: &str, far_ip: &str, mtu: u32) {
+        self.ip(format!("link add {near} type veth peer name {far} netns {}", to.tid));
+        for (host, name, ip) in [(self, near, ip), (to, far, far_ip)] {
+            host.ip(format!("addr add {ip}/24 dev {name}"));
+            host.ip(format!("link set {name} mtu {mtu} up"));
+        }
+    }
+
+    /// Packets that came marked ECT(0), and those that came without a mark.
+    fn marks(&self) -> [u64; 2] {
+        let table = self.run(|| std::fs::read_to_string("/proc/thread-self/net/netstat").unwrap());
+        let mut lines = table.lines().filter_map(|line| line.strip_prefix("IpExt: "));
+        let (names, figures) = (lines.next().unwrap(), lines.next().unwrap());
+        ["InECT0Pkts", "InNoECTPkts"].map(|name| {
+            let mut pairs = names.split(' ').zip(figures.split(' '));
+            pairs.find(|(known, _)| *known == name).unwrap().1.parse().unwrap()
+        })
+    }
+}
+
+impl Drop for Host {
+    fn drop(&mut self) {
+        drop(self.jobs.take());
+        self.thread.take().unwrap().join().unwrap();
+    }
+}
+
+/// So many hosts without cables.
+fn hosts<const N: usize>() -> Option<[Host; N]> {
+    let hosts = [(); N].map(|()| Host::new());
+    if hosts.iter().any(Option::is_none) {
+        println!("SKIPPED: only root may make networks");
+        return None;
+    }
+    Some(hosts.map(Option::unwrap))
+}
+
+fn block_on<T>(work: impl Future<Output = T>) -> T {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(within(work))
+}
+
+/// Sends two thousand messages of 20,000 bytes from one host to the other, and calls `halfway` in the middle. Returns how large
+/// datagrams were at the end.
+fn bulk(from: &Host, to: &Host, bind: &'static str, halfway: impl FnOnce()) -> u16 {
+    let (tell, told) = mpsc::channel();
+    let received = to.begin(move || {
+        block_on(async {
+            let node = Node::builder(Allow::anyone()).bind(bind).build().await.unwrap();
+            tell.send(node.peer_addr()).unwrap();
+            for _ in 0..2_000 {
+                assert_eq!(node.recv().await.unwrap().body.bytes(20_000).await.unwrap(), bytes(20_000));
+            }
+            node.close(std::time::Duration::from_secs(5)).await;
+        });
+    });
+    let address = told.recv().unwrap();
+    let (pause, paused) = mpsc::channel();
+    let (resume, resumed) = mpsc::channel::<()>();
+    let sent = from.begin(move || {
+        block_on(async {
+            let node = Node::builder(Allow::anyone()).build().await.unwrap();
+            let mut mtu = 0;
+            for half in 0..2 {
+                let mut receipts = Vec::new();
+                for _ in 0..1_000 {
+                    receipts.push(node.send(&address, Message::new(bytes(20_000))).await.unwrap());
+                }
+                for receipt in receipts {
+                    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+                }
+                mtu = node.peer_stats(&address.id).unwrap().mtu;
+                if half == 0 {
+                    pause.send(()).unwrap();
+                    resumed.recv().unwrap();
+                }
+            }
+            mtu
+        })
+    });
+    paused.recv().unwrap();
+    halfway();
+    resume.send(()).unwrap();
+    received.recv().unwrap();
+    sent.recv().unwrap()
+}
+
+#[test]
+fn datagrams_grow_to_what_the_link_carries_and_bear_marks() {
+    for (mtu, sizes) in [(1_500, 1_452..=1_472), (9_000, 8_952..=8_972), (65_535, 65_000..=65_000)] {
+        let Some([one, two]) = hosts() else { return };
+        one.cable("a0", "10.7.0.1", &two, "b0", "10.7.0.2", mtu);
+        let found = bulk(&one, &two, "10.7.0.2:7000", || ());
+        assert!(sizes.contains(&found), "{mtu}: {found}");
+        for host in [&one, &two] {
+            let [marked, bare] = host.marks();
+            assert!(marked > bare, "{mtu}: {marked} marked, {bare} not");
+        }
+    }
+}
+
+#[test]
+fn a_first_link_that_narrows_is_obeyed() {
+    let Some([one, two]) = hosts() else { return };
+    one.cable("a0", "10.7.0.1", &two, "b0", "10.7.0.2", 9_000);
+    let found = bulk(&one, &two, "10.7.0.2:7000", || one.narrow("a0", 1_500));
+    assert!((1_452..=1_472).contains(&found), "{found}");
+}
+
+#[test]
+fn a_path_that_narrows_behind_the_first_link_is_found_out() {
+    let Some([one, router, two]) = hosts() else { return };
+    one.cable("a0", "10.7.1.1", &router, "r0", "10.7.1.2", 9_000);
+    two.cable("b0", "10.7.2.1", &router, "r1", "10.7.2.2", 9_000);
+    router.run(|| std::fs::write("/proc/sys/net/ipv4/ip_forward", "1").unwrap());
+    one.ip("route add default via 10.7.1.2".into());
+    two.ip("route add default via 10.7.2.2".into());
+    let found = bulk(&one, &two, "10.7.2.1:7000", || router.narrow("r1", 1_500));
+    assert!((1_452..=1_472).contains(&found), "{found}");
+}
