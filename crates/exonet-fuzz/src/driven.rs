@@ -129,9 +129,9 @@ impl Driven {
 
     fn heed(&mut self) {
         while let Some(event) = self.node.poll_event() {
-            if let Event::Outcome { key, outcome, .. } = event {
-                assert!(self.open.remove(&key), "a message has two outcomes");
-                self.delivered += u64::from(outcome == Outcome::Delivered);
+            if let Event::Outcome { key, count, outcome, .. } = event {
+                assert!((0..count).all(|n| self.open.remove(&key.nth(n))), "a message has two outcomes");
+                self.delivered += if outcome == Outcome::Delivered { u64::from(count) } else { 0 };
             }
         }
     }

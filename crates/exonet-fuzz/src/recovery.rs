@@ -110,8 +110,14 @@ impl Bench {
     fn apply(&mut self, op: Op) {
         match op {
             Op::Send { epoch, bytes, eliciting, in_flight, probe, off_path, items } => {
-                let info =
-                    PacketInfo { bytes, ack_eliciting: eliciting, in_flight, mtu_probe: probe, off_path };
+                let info = PacketInfo {
+                    bytes,
+                    ack_eliciting: eliciting,
+                    in_flight,
+                    mtu_probe: probe,
+                    off_path,
+                    marked: self.recovery.marks(),
+                };
                 self.send(epoch.into(), info, items % 4);
             }
             Op::Train { epoch, count } => {
@@ -199,7 +205,7 @@ impl Bench {
         let size = self.recovery.datagram_size();
         assert!(size >= 1_200);
         let _ = self.recovery.allowance(self.now, size);
-        assert!(self.recovery.mtu_probe(self.now).is_none_or(|probe| probe > size));
+        assert!(self.recovery.mtu_probe(self.now, usize::MAX).is_none_or(|probe| probe > size));
         assert!(self.recovery.congestion().window() > 0);
         for sent in &self.sent {
             assert!(sent.outstanding().flatten().all(|item| self.items[item] == Item::UnderWay));

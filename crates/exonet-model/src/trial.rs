@@ -46,6 +46,7 @@ const BINARIES: &[&str] = &[
     "watch",
     "faults",
     "many",
+    "vanish",
 ];
 
 /// Chooses the mutant when the process starts.

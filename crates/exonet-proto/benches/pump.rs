@@ -77,8 +77,9 @@ impl Pump {
             let most = (total - sent).min(OPEN - (sent - settled));
             let messages = (0..most).map(|_| Outgoing { body: body.clone(), ..Outgoing::default() });
             // Full says only that the rest has to wait.
-            let _ =
-                a.node.send_each(now, b.node.id(), &[b.address], &mut messages.into_iter(), |_| sent += 1);
+            let _ = a.node.send_each(now, b.node.id(), &[b.address], &mut messages.into_iter(), |_, n| {
+                sent += u64::from(n);
+            });
             loop {
                 let mut busy = deliver(a, b, now, buffer);
                 while b.node.recv_run(now, 64).map(|run| run.for_each(drop)).is_some() {}
@@ -88,7 +89,9 @@ impl Pump {
                 }
             }
             while let Some(event) = a.node.poll_event() {
-                settled += u64::from(matches!(event, Event::Outcome { .. }));
+                if let Event::Outcome { count, .. } = event {
+                    settled += u64::from(count);
+                }
             }
             while b.node.poll_event().is_some() {}
             for end in [&mut *a, &mut *b] {

@@ -11,7 +11,10 @@ use pair::{Pair, Sent};
 /// What 1,000 messages of `size` bytes take there, and their receipts back, on a path that is known: `batch` messages
 /// are sent at once, `segments` datagrams leave before the other node has a turn.
 fn thousand(size: usize, datagram: u16, batch: usize, segments: usize) -> [Sent; 2] {
-    let mut pair = Pair::new(datagram);
+    exchanged(Pair::new(datagram), size, batch, segments)
+}
+
+fn exchanged(mut pair: Pair, size: usize, batch: usize, segments: usize) -> [Sent; 2] {
     pair.segments = segments;
     let body = Bytes::from(vec![7; size]);
     let send =
@@ -44,6 +47,12 @@ fn messages_one_by_one_take_a_datagram_each_way() {
 #[test]
 fn messages_above_half_a_datagram_have_one_each() {
     assert_eq!(thousand(1_000, 1_452, 1_000, 64), [sent(1_000, 1_034_178), sent(17, 657)]);
+}
+
+#[test]
+fn messages_that_have_to_wait_fill_datagrams() {
+    let narrow = Pair::within(16 << 10, 1_452);
+    assert_eq!(exchanged(narrow, 1_000, 1_000, 64), [sent(722, 1_028_028), sent(68, 2_652)]);
 }
 
 #[test]

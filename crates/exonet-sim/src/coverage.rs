@@ -28,6 +28,8 @@ pub struct Coverage {
     pub handshakes: u64,
     /// Receiver records evicted.
     pub evictions: u64,
+    /// Of these, of callers.
+    pub callers_evicted: u64,
     /// Copies of messages suppressed.
     pub suppressed: u64,
     /// Data packets replayed.
@@ -55,6 +57,7 @@ impl Coverage {
     pub(crate) fn with(mut self, stats: &Stats) -> Self {
         self.handshakes += stats.handshakes;
         self.evictions += stats.evictions;
+        self.callers_evicted += stats.callers_evicted;
         self.suppressed += stats.duplicates_suppressed;
         self.replayed += stats.replayed;
         self.retries += stats.retries;

@@ -36,6 +36,13 @@ pub(crate) struct Keeper {
     pub(crate) forgotten: u64,
 }
 
+/// What was taken under a record.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Served {
+    pub(crate) messages: bool,
+    pub(crate) calls: bool,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     to: NodeId,
@@ -56,6 +63,8 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
+    /// By receiver and record: whether messages were taken under it, and calls.
+    served: BTreeMap<(NodeId, Incarnation), Served>,
     violations: Vec<Violation>,
     open: usize,
     now: Mono,
@@ -128,6 +137,9 @@ impl Ledger {
         };
         entry.taken += 1;
         entry.keeper = Some(keeper);
+        let served = self.served.entry((by, id.r)).or_default();
+        served.calls |= entry.call;
+        served.messages |= !entry.call;
         let (taken, outcome) = (entry.taken, entry.outcome);
         if taken > 1 {
             self.report(Breach::Duplicate(message));
@@ -146,6 +158,16 @@ impl Ledger {
     /// Whether an application has taken it.
     pub fn is_taken(&self, message: u64) -> bool {
         self.entries.get(&message).is_some_and(|entry| entry.taken > 0)
+    }
+
+    /// What `by` has taken under its record `r`.
+    pub(crate) fn served(&self, by: NodeId, r: Incarnation) -> Served {
+        self.served.get(&(by, r)).copied().unwrap_or_default()
+    }
+
+    /// When the last step was.
+    pub(crate) const fn now(&self) -> Mono {
+        self.now
     }
 
     /// Who has taken it.

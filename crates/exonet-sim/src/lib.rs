@@ -5,6 +5,7 @@
 //! The same seed gives the same run, to the byte.
 
 mod agenda;
+mod batch;
 mod body;
 mod calls;
 mod check;

@@ -8,7 +8,7 @@ use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{
     Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, ReplyBody, SendError,
 };
-use exonet_proto::{MessageId, Mono, NodeId, Now, Wall};
+use exonet_proto::{MessageId, Mono, NodeId, Now, Slot, Wall};
 
 use crate::agenda::Agenda;
 use crate::check::{self, Breach, Checks, Violation};
@@ -28,6 +28,7 @@ pub struct NodeIndex(pub usize);
 struct Flight {
     from: SocketAddr,
     to: SocketAddr,
+    ecn: u8,
     data: Vec<u8>,
     /// Who made it and in which step; None: it is not what anybody made, or not from there.
     maker: Option<(usize, u64)>,
@@ -215,7 +216,7 @@ impl World {
 
     /// An outsider sends a datagram, over its links.
     pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
-        self.launch(outsider.0, from, to, data);
+        self.launch(outsider.0, from, (to, 0), data);
     }
 
     /// What `foe` says to `node` is no message of the ledger's: it may be anything, and is taken once at most.
@@ -397,7 +398,7 @@ impl World {
 
     /// A datagram out of the blue arrives now at `to`.
     pub fn inject(&mut self, from: SocketAddr, to: SocketAddr, data: Vec<u8>) {
-        self.deliver(Flight { from, to, data, maker: None });
+        self.deliver(Flight { from, to, ecn: 0, data, maker: None });
     }
 
     /// Lets the world run for `within`, which is enough for every node to forget every other once nothing goes
@@ -558,7 +559,7 @@ impl World {
             let from = self.owners.get(&flight.from).copied().unwrap_or(usize::MAX);
             self.trace.tell(self.now, index, format_args!("gets {kind} of {len} from n{from}"));
         }
-        let arrival = Arrival { remote: flight.from, local_ip: None, ecn: 0 };
+        let arrival = Arrival { remote: flight.from, local_ip: None, ecn: flight.ecn };
         self.input(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 
@@ -646,14 +647,14 @@ impl World {
             }
             self.touches(transmit.remote);
             for data in buffer.chunks(transmit.segment) {
-                self.launch(index.0, from, transmit.remote, data);
+                self.launch(index.0, from, (transmit.remote, transmit.ecn), data);
             }
         }
         self.buffer = buffer;
         progress
     }
 
-    fn launch(&mut self, index: usize, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+    fn launch(&mut self, index: usize, from: SocketAddr, (to, ecn): (SocketAddr, u8), data: &[u8]) {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
@@ -680,7 +681,7 @@ impl World {
                 *byte ^= 1 << (bit % 8);
             }
             let maker = copy.flipped.is_none().then_some(maker);
-            self.fly(copy.at, Flight { from, to, data, maker });
+            self.fly(copy.at, Flight { from, to, ecn, data, maker });
         }
         if self.dice.chance(self.spoof) {
             let early = self.now + Duration::from_millis(1);
@@ -688,7 +689,7 @@ impl World {
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                let flight = Flight { from: victim, to, data: data.to_vec(), maker: None };
+                let flight = Flight { from: victim, to, ecn, data: data.to_vec(), maker: None };
                 self.fly(if self.spoof_early { early } else { just }, flight);
             }
         }
@@ -707,9 +708,13 @@ impl World {
         let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
         while let Some(event) = host.node.poll_event() {
             match event {
-                Event::Outcome { key, outcome, id, late } => {
+                Event::Outcome { key, count, outcome, id, late } => {
                     host.writing.remove(&key);
-                    outcomes.extend(host.waiting.remove(&key).map(|waiting| (waiting, outcome, id, late)));
+                    for n in 0..count {
+                        let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });
+                        let waiting = host.waiting.remove(&key.nth(n));
+                        outcomes.extend(waiting.map(|waiting| (waiting, outcome, id, late)));
+                    }
                 }
                 Event::Reply { key, status, body, .. } if host.waiting.contains_key(&key) => {
                     let Some(call) = host.waiting.remove(&key) else { continue };

@@ -132,15 +132,18 @@ fn what_a_record_delivered_before_it_went_is_known() {
     let link = LinkConfig::perfect(10 * MS);
     let mut world = World::new(1, link.clone());
     let config = Config { clock_block: 4, early: false, ..patient() };
-    let (a, b) = (world.add(config, true), world.add(patient(), true));
+    let (a, b) = (world.add(config, true), world.add(Config { dead_after: 50 * SECOND, ..open() }, true));
     world.disk(a).unwrap().stuck = true;
     for _ in 0..4 {
         world.send(a, b, 100).unwrap();
     }
     world.run_for(25 * MS);
     fail(&mut world, b, a, &link, 100 * SECOND);
+    world.run_for(10 * MS);
+    fail(&mut world, a, b, &link, 100 * SECOND);
     world.run_for(99 * SECOND);
     assert_eq!((world.ledger.totals().taken, world.ledger.totals().delivered), (4, 0));
+    assert_eq!(world.node(b).unwrap().stats().evictions, 0, "it was drained");
     assert_eq!(world.node(b).unwrap().stats().receiver_records, 0);
     settled(&mut world, 10 * SECOND, "it is heard again");
     all_delivered(&world, "it is heard again");

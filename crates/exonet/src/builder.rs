@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exonet_proto::Stamp;
+use exonet_proto::channel::mtu::ETHERNET;
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Boot, Config, Limits, Node as Core};
 use zeroize::Zeroizing;
@@ -23,6 +24,9 @@ use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::state::StateDir;
 use crate::trace::Trace;
+
+/// The largest datagram that is ever tried.
+const LARGEST: u16 = 65_000;
 
 /// Where the node's key comes from.
 enum Identity {
@@ -44,7 +48,9 @@ pub struct Builder {
 impl Builder {
     pub(crate) fn new(allow: Allow) -> Self {
         let (policy, question) = allow.into_policy();
-        Self { config: Config::new(policy), question, identity: Identity::Ephemeral, bind: None, trace: None }
+        // The system says what the first link does not carry; beyond, three datagrams in ten minutes find out.
+        let config = Config { max_datagram: LARGEST, ..Config::new(policy) };
+        Self { config, question, identity: Identity::Ephemeral, bind: None, trace: None }
     }
 
     /// A fresh key that dies with the process; nothing is kept on disk. The default.
@@ -134,7 +140,10 @@ impl Builder {
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let queue_limit = self.config.limits.queued_messages;
         // What nobody serves is refused by the engine.
-        let config = Config { serves: true, ..self.config };
+        let mut config = Config { serves: true, ..self.config };
+        if socket.may_fragment() {
+            config.max_datagram = config.max_datagram.min(ETHERNET);
+        }
         let core = Core::new(config, key, boot, seed, now);
         let engine = Engine::new(core, queue_limit, trace);
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.

@@ -130,9 +130,9 @@ impl Engine {
 
     fn on_event(&mut self, now: Now, event: Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
         match event {
-            Event::Outcome { key, outcome, id, late } => {
+            Event::Outcome { key, count, outcome, id, late } => {
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
-                wakes.extend(self.receipts.settle(key, Settled { outcome, id, late }));
+                wakes.extend(self.receipts.settle(key, count, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
                     wakes.extend(self.writers.remove(&key).flatten());
                 }
@@ -141,7 +141,7 @@ impl Engine {
                 todo.freed |= self.room.has_promises();
                 self.replied(now, key, status, body);
                 let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
-                wakes.extend(self.receipts.settle(key, settled));
+                wakes.extend(self.receipts.settle(key, 1, settled));
                 wakes.extend(self.leave_writable(key));
             }
             Event::Called { method } => todo.called |= self.called(now, &method),
@@ -221,7 +221,7 @@ impl Engine {
         let taken = messages.by_ref().take(room).inspect(|message| *weight += message.weight());
         let mut outgoing = taken.map(|message| message.into_outgoing(now.mono));
         let receipts = &mut self.receipts;
-        let sent = self.core.send_each(now, peer, hints, &mut outgoing, |key| receipts.add(batch, key));
+        let sent = self.core.send_each(now, peer, hints, &mut outgoing, |key, n| receipts.add(batch, key, n));
         self.room.serve(&mut self.core, &peer);
         match sent {
             Err(CoreError::Full) if messages.peek().is_none() => Ok(()),
@@ -441,9 +441,16 @@ impl Engine {
             return false;
         }
         self.phase = phase;
-        for key in self.receipts.open_keys() {
-            let settled = self.last_word(key);
-            wakes.extend(self.receipts.settle(key, settled));
+        let open = self.receipts.open_keys();
+        for key in &open {
+            if let Some(settled) = self.last_word(*key) {
+                wakes.extend(self.receipts.settle(*key, 1, settled));
+            }
+        }
+        // Of the rest nobody can tell: the core is not asked, or has settled it and was not heard.
+        let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
+        for key in open {
+            wakes.extend(self.receipts.settle(key, u32::MAX, unknown));
         }
         wakes.extend(core::mem::take(&mut self.writers).into_values().flatten());
         wakes.extend(core::mem::take(&mut self.readers).into_values());
@@ -460,15 +467,14 @@ impl Engine {
     }
 
     /// What a receipt is told when its node ends before its message is settled.
-    fn last_word(&self, key: MessageKey) -> Settled {
-        let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
+    fn last_word(&self, key: MessageKey) -> Option<Settled> {
         if self.phase == Phase::Broken {
-            return unknown;
+            return None;
         }
         match self.core.status(key) {
-            Status::Queued => Settled { outcome: Outcome::Cancelled, ..unknown },
-            Status::InDoubt { id, late } => Settled { id: Some(id), late, ..unknown },
-            Status::Settled => unknown,
+            Status::Queued => Some(Settled { outcome: Outcome::Cancelled, id: None, late: false }),
+            Status::InDoubt { id, late } => Some(Settled { outcome: Outcome::Unknown, id: Some(id), late }),
+            Status::Settled => None,
         }
     }
 }

@@ -42,14 +42,14 @@ impl Tally {
         self.delivered + self.expired + self.cancelled + self.unknown
     }
 
-    fn count(&mut self, settled: &Settled) {
+    fn count(&mut self, settled: &Settled, messages: u64) {
         *match settled.outcome {
             Outcome::Delivered => &mut self.delivered,
             Outcome::Expired => &mut self.expired,
             Outcome::Cancelled => &mut self.cancelled,
             Outcome::Unknown => &mut self.unknown,
-        } += 1;
-        self.late += u64::from(settled.late);
+        } += messages;
+        self.late += if settled.late { messages } else { 0 };
     }
 }
 
@@ -74,11 +74,21 @@ struct Batch {
     waker: Option<Waker>,
 }
 
-/// Which receipt an open message has.
+/// Which receipt an open message has, or `count` that were queued together, of which `open` are.
 #[derive(Clone, Copy)]
 struct Entry {
+    /// Of the first.
     key: MessageKey,
+    count: u32,
+    open: u32,
     slot: usize,
+}
+
+impl Entry {
+    /// Every message, open or not.
+    fn keys(self) -> impl Iterator<Item = MessageKey> {
+        (0..self.count).map(move |n| self.key.nth(n))
+    }
 }
 
 struct Slot {
@@ -104,7 +114,7 @@ impl Receipts {
     pub(crate) fn open(&mut self, key: MessageKey) -> SlotIndex {
         let slot = self.place(State::Open { key, epoch: self.epoch, waker: None });
         *self.epochs.entry(self.epoch).or_insert(0) += 1;
-        self.enter(key, slot);
+        self.enter(key, 1, slot);
         slot
     }
 
@@ -113,15 +123,15 @@ impl Receipts {
         self.place(State::Batch(Batch::default()))
     }
 
-    /// Enters an accepted message of a batch.
-    pub(crate) fn add(&mut self, slot: SlotIndex, key: MessageKey) {
+    /// Enters accepted messages of a batch, the first of which is `key`.
+    pub(crate) fn add(&mut self, slot: SlotIndex, key: MessageKey, count: u32) {
         if let Some(Slot { state: State::Batch(batch), .. }) = self.slots.get_mut(slot.0) {
             if batch.open == 0 {
                 batch.epoch = self.epoch;
                 *self.epochs.entry(self.epoch).or_insert(0) += 1;
             }
-            batch.open += 1;
-            self.enter(key, slot);
+            batch.open += u64::from(count);
+            self.enter(key, count, slot);
         }
     }
 
@@ -135,25 +145,32 @@ impl Receipts {
         SlotIndex(index)
     }
 
-    fn enter(&mut self, key: MessageKey, slot: SlotIndex) {
-        self.open += 1;
+    fn enter(&mut self, key: MessageKey, count: u32, slot: SlotIndex) {
+        self.open += count as usize;
         if self.by_key.len() <= key.index() {
             self.by_key.resize(key.index() + 1, None);
         }
         if let Some(place) = self.by_key.get_mut(key.index()) {
-            *place = Some(Entry { key, slot: slot.0 });
+            *place = Some(Entry { key, count, open: count, slot: slot.0 });
         }
     }
 
-    /// Enters an outcome. Gives back whoever waits for it.
-    pub(crate) fn settle(&mut self, key: MessageKey, settled: Settled) -> Option<Waker> {
-        let entry = self.by_key.get_mut(key.index())?.take_if(|entry| entry.key == key)?;
-        self.open -= 1;
+    /// Enters an outcome, of `count` messages from `key` on. Gives back whoever waits for it.
+    pub(crate) fn settle(&mut self, key: MessageKey, count: u32, settled: Settled) -> Option<Waker> {
+        let place = self.by_key.get_mut(key.index())?;
+        let known = place.as_mut().filter(|entry| entry.key == key.first())?;
+        let count = count.min(known.open);
+        known.open -= count;
+        let entry = *known;
+        if entry.open == 0 {
+            *place = None;
+        }
+        self.open -= count as usize;
         let slot = self.slots.get_mut(entry.slot)?;
         let (epoch, waker) = match &mut slot.state {
             State::Batch(batch) => {
-                batch.open -= 1;
-                batch.tally.count(&settled);
+                batch.open -= u64::from(count);
+                batch.tally.count(&settled, u64::from(count));
                 if batch.open > 0 {
                     return None;
                 }
@@ -205,9 +222,10 @@ impl Receipts {
         }
     }
 
-    /// The open messages of a batch. O(open messages of all).
+    /// The open messages of a batch, and perhaps some that are settled. O(open messages of all).
     pub(crate) fn keys_of(&self, index: SlotIndex) -> Vec<MessageKey> {
-        self.by_key.iter().flatten().filter(|entry| entry.slot == index.0).map(|entry| entry.key).collect()
+        let own = self.by_key.iter().flatten().filter(|entry| entry.slot == index.0);
+        own.copied().flat_map(Entry::keys).collect()
     }
 
     /// The core's name for an open message.
@@ -304,8 +322,8 @@ impl Receipts {
         self.open
     }
 
-    /// All open messages.
+    /// All open messages, and perhaps some that are settled.
     pub(crate) fn open_keys(&self) -> Vec<MessageKey> {
-        self.by_key.iter().flatten().map(|entry| entry.key).collect()
+        self.by_key.iter().flatten().copied().flat_map(Entry::keys).collect()
     }
 }

@@ -117,6 +117,7 @@ fn counters(node: &str) -> Vec<(Counter, Figure)> {
         (counter!("exonet_calls_served_total", "node" => node.clone()), |s| s.calls_served),
         (counter!("exonet_replies_forgotten_total", "node" => node.clone()), |s| s.replies_forgotten),
         (counter!("exonet_evictions_total", "node" => node.clone()), |s| s.evictions),
+        (counter!("exonet_callers_evicted_total", "node" => node.clone()), |s| s.callers_evicted),
         (counter!("exonet_dropped_for_room_total", "node" => node), |s| s.dropped_for_room),
     ]
 }

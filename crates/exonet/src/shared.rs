@@ -31,7 +31,7 @@ use crate::clock::Clock;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
 use crate::resolve::Names;
-use crate::socket::Socket;
+use crate::socket::{Socket, is_too_large};
 use crate::turn::Turn;
 
 /// A caller that finds the way out unused for this long flushes itself. A few times what a send to a socket costs,
@@ -297,6 +297,14 @@ impl Shared {
             let data = outbox.buffer.get(..transmit.len).unwrap_or_default();
             match socket.try_send(transmit, data) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
+                Err(error) if is_too_large(&error) => {
+                    outbox.pending = None;
+                    let mut wakes = Vec::new();
+                    let ((), _, todo) =
+                        self.step_quietly(&mut wakes, |engine, now| engine.core.handle_refused(now));
+                    self.see_to(todo);
+                    wakes.into_iter().for_each(Waker::wake);
+                }
                 // Whatever else went wrong is a lost datagram to the core.
                 Ok(()) | Err(_) => outbox.pending = None,
             }

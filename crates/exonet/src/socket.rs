@@ -56,7 +56,13 @@ impl Socket {
         self.io.writable().await
     }
 
-    /// Sends a batch, or says `WouldBlock`. Any other error means that it is lost, as on the network.
+    /// Whether the system may cut datagrams into pieces on the way: then large ones must not be tried, since they would
+    /// seem to pass.
+    pub(crate) fn may_fragment(&self) -> bool {
+        self.state.may_fragment()
+    }
+
+    /// Sends a batch, or says `WouldBlock`; or [`is_too_large`]. Any other error means that it is lost, as on the network.
     pub(crate) fn try_send(&self, transmit: &Transmit, data: &[u8]) -> io::Result<()> {
         let transmit = quinn_udp::Transmit {
             destination: self.to_socket(transmit.remote),
@@ -65,7 +71,12 @@ impl Socket {
             segment_size: (transmit.segment < data.len()).then_some(transmit.segment),
             src_ip: transmit.src_ip.map(|ip| self.ip_to_socket(ip)),
         };
-        self.io.try_write(|io| self.state.send(io, &transmit))
+        let sent = self.io.try_write(|io| self.state.try_send(io, &transmit));
+        sent.inspect_err(|error| {
+            if error.kind() != io::ErrorKind::WouldBlock {
+                tracing::debug!(%error, to = %transmit.destination, "sending");
+            }
+        })
     }
 
     /// Receives as many as there are, up to the number of buffers. `look`: also if the runtime has not said yet that there
@@ -121,6 +132,16 @@ impl Socket {
             ip => ip,
         }
     }
+}
+
+/// A datagram was larger than the first link takes: none of the batch has left.
+pub(crate) fn is_too_large(error: &io::Error) -> bool {
+    #[cfg(target_os = "linux")]
+    let code = rustix::io::Errno::MSGSIZE.raw_os_error();
+    // Elsewhere the search for the path MTU finds out by losses.
+    #[cfg(not(target_os = "linux"))]
+    let code = i32::MIN;
+    error.raw_os_error() == Some(code)
 }
 
 /// Registered for reading alone: a socket that is registered for writing wakes its thread with every datagram that

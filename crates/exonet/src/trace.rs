@@ -30,18 +30,22 @@ impl Trace {
     /// Notes an event of the core, if it is one that explains something.
     pub(crate) fn event(&mut self, now: Now, event: &Event) {
         match event {
-            Event::Outcome { outcome, id: Some(id), late, .. } => {
-                self.line(
-                    now,
-                    "outcome",
-                    format_args!(
-                        r#"{{"outcome":"{outcome:?}","sender":"{}","r":{},"s":{},"late":{late}}}"#,
-                        id.sender, id.r.0, id.s.0
-                    ),
-                );
+            Event::Outcome { outcome, id: Some(id), late, count, .. } => {
+                for s in (id.s.0..).take(*count as usize) {
+                    self.line(
+                        now,
+                        "outcome",
+                        format_args!(
+                            r#"{{"outcome":"{outcome:?}","sender":"{}","r":{},"s":{s},"late":{late}}}"#,
+                            id.sender, id.r.0
+                        ),
+                    );
+                }
             }
-            Event::Outcome { outcome, id: None, .. } => {
-                self.line(now, "outcome", format_args!(r#"{{"outcome":"{outcome:?}"}}"#));
+            Event::Outcome { outcome, id: None, count, .. } => {
+                for _ in 0..*count {
+                    self.line(now, "outcome", format_args!(r#"{{"outcome":"{outcome:?}"}}"#));
+                }
             }
             Event::Authorize { id, remote } => self.peer_at(now, "asked", id, remote),
             Event::Connected { peer, remote } => self.peer_at(now, "connected", peer, remote),
@@ -70,7 +74,7 @@ impl Trace {
                 concat!(
                     r#"{{"sent":{},"delivered":{},"unknown":{},"withdrawn":{},"received":{},"duplicates_suppressed":{},"#,
                     r#""datagrams_in":{},"bytes_in":{},"datagrams_out":{},"bytes_out":{},"packets_lost":{},"#,
-                    r#""handshakes":{},"evictions":{},"peers":{},"sender_records":{},"receiver_records":{},"#,
+                    r#""handshakes":{},"evictions":{},"callers_evicted":{},"peers":{},"sender_records":{},"receiver_records":{},"#,
                     r#""open_messages":{},"received_bytes":{},"calls":{},"calls_replied":{},"calls_unknown":{},"#,
                     r#""calls_served":{},"computing":{}}}"#
                 ),
@@ -87,6 +91,7 @@ impl Trace {
                 s.packets_lost,
                 s.handshakes,
                 s.evictions,
+                s.callers_evicted,
                 s.peers,
                 s.sender_records,
                 s.receiver_records,

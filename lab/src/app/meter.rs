@@ -43,6 +43,22 @@ pub(crate) struct Mark {
     pub(crate) latency: Quantiles,
 }
 
+impl std::iter::Sum for Mark {
+    /// Of several processes that do the work of one. The time and the latencies are those of the first.
+    fn sum<I: Iterator<Item = Self>>(mut marks: I) -> Self {
+        let first = marks.next().unwrap_or_default();
+        marks.fold(first, |all, one| Self {
+            sent: all.sent + one.sent,
+            received: all.received + one.received,
+            duplicates: all.duplicates + one.duplicates,
+            damaged: all.damaged + one.damaged,
+            cpu: all.cpu + one.cpu,
+            peak_rss: all.peak_rss + one.peak_rss,
+            ..all
+        })
+    }
+}
+
 /// Latencies since they were last forgotten, in ms.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Quantiles {

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use contact::{Answers, Asker, CLIENTS_APART};
-pub(crate) use crowd::{Crowd, NUMBERS_APART};
+pub(crate) use crowd::{CROWD_PART, Crowd, NUMBERS_APART};
 pub(crate) use meter::{Mark, Meter, Quantiles};
 pub(crate) use stamp::Stamp;
 

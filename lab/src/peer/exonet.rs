@@ -52,7 +52,8 @@ async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if let Work::Crowd { clients, per_second } = setup.work
         && !setup.is_server()
     {
-        return crowd(setup, clients, Crowd::new(Arc::clone(meter), setup.bytes, per_second)).await;
+        return crowd(setup, clients, Crowd::new(Arc::clone(meter), setup.part, setup.bytes, per_second))
+            .await;
     }
     let node = if setup.is_server() {
         let node = builder(setup).bind(setup.listen).build().await?;

@@ -22,7 +22,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
 
-use crate::app::{From, Meter, Role, Work};
+use crate::app::{CROWD_PART, From, Meter, Role, Work};
 use crate::net::{CLIENT_IP, ELSEWHERE};
 
 /// A transport, in one of its configurations.
@@ -48,6 +48,8 @@ pub(crate) struct Setup {
     pub(crate) peer: String,
     pub(crate) role: Role,
     pub(crate) work: Work,
+    /// Of the processes that are one end together, this one's number.
+    pub(crate) part: u32,
     /// Length of every message.
     pub(crate) bytes: usize,
     /// Where the server listens.
@@ -81,8 +83,9 @@ impl Setup {
         !matches!((self.work, self.role), (Work::OneWay, Role::Client) | (Work::BothWays, _))
     }
 
-    /// Where the n-th client of many is.
+    /// Where the n-th client of this process is.
     fn client_address(&self, n: u32) -> Ipv4Addr {
+        let n = self.part * CROWD_PART + n;
         match self.work {
             Work::Contact { from: From::Everywhere, .. } | Work::Crowd { .. } => {
                 Ipv4Addr::from_bits(ELSEWHERE.to_bits() | (n << 8) | 1)

@@ -62,7 +62,7 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     }
     runtime()?.block_on(async {
         if let Work::Crowd { clients, per_second } = setup.work {
-            let crowd = Crowd::new(Arc::clone(meter), setup.bytes, per_second);
+            let crowd = Crowd::new(Arc::clone(meter), setup.part, setup.bytes, per_second);
             return if setup.is_server() {
                 serve_crowd(setup, meter).await
             } else {

@@ -12,7 +12,7 @@ use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use super::contact;
 use super::tasks::{Shared, runtime};
 use super::{Peer, Setup, nothing_missing};
-use crate::app::{Meter, Work, app};
+use crate::app::{Crowd, Meter, NUMBERS_APART, Work, app};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -29,7 +29,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "UDP through tokio",
         tuning: "a message per datagram, one a call; nothing is repeated",
         reliable: false,
-        does: |work| matches!(work, Work::Calls { .. } | Work::OneWay | Work::Contact { .. }),
+        does: |work| !matches!(work, Work::BothWays),
         missing: nothing_missing,
         run: echo,
     },
@@ -108,6 +108,16 @@ fn echo(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::udp::Udp>(setup, meter);
     }
+    if let Work::Crowd { clients, per_second } = setup.work {
+        let crowd = Crowd::new(Arc::clone(meter), setup.part, setup.bytes, per_second);
+        return runtime()?.block_on(async {
+            if setup.is_server() {
+                echo_to_all(setup, meter).await
+            } else {
+                visit(setup, clients, crowd).await
+            }
+        });
+    }
     let socket = bind(setup)?;
     let shared = Shared::new(setup, meter);
     runtime()?.block_on(async {
@@ -141,4 +151,46 @@ fn echo(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
         )?;
         Ok(())
     })
+}
+
+/// Every datagram goes back to where it came from.
+async fn echo_to_all(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+    let socket = bind(setup)?;
+    setup.hello(&socket.local_addr()?.to_string());
+    let (socket, shared) = (tokio::net::UdpSocket::from_std(socket)?, Shared::new(setup, meter));
+    let mut buffer = vec![0; 1 << 16];
+    loop {
+        let (length, from) = socket.recv_from(&mut buffer).await?;
+        let message = buffer.get(..length).unwrap_or_default();
+        shared.take([message]);
+        socket.send_to(message, from).await?;
+    }
+}
+
+/// Each client has a socket of its own, and waits for no answer.
+async fn visit(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
+    let mut all = tokio::task::JoinSet::new();
+    let server = setup.server_address()?;
+    for n in 0..clients {
+        let socket = tokio::net::UdpSocket::bind((setup.client_address(n), 0)).await?;
+        socket.connect(server).await?;
+        let crowd = crowd.clone();
+        all.spawn(async move {
+            let (mut clock, mut buffer) = (tokio::time::interval(crowd.pause), [0; 2_048]);
+            loop {
+                tokio::select! {
+                    _ = clock.tick() => {
+                        let Some(message) = crowd.message() else { return std::future::pending().await };
+                        socket.send(&message).await?;
+                    }
+                    echo = socket.recv(&mut buffer) => drop(echo?),
+                }
+            }
+        });
+        tokio::time::sleep(NUMBERS_APART).await;
+    }
+    match all.join_next().await {
+        Some(ended) => ended?,
+        None => Ok(()),
+    }
 }

@@ -79,7 +79,7 @@ impl Plan {
             bail!("first contact is of one peer, on a link");
         };
         let mut flow = self.start(&pair, peer, PORT)?;
-        flow.client.address()?;
+        flow.clients.iter().try_for_each(|client| client.address().map(drop))?;
         let visit = Traffic::of(&self.settle(link));
         let before = one(&mut flow, "start")?;
         await_answers(&mut flow, calls)?;
@@ -123,14 +123,14 @@ impl Plan {
 }
 
 fn one(flow: &mut Flow, word: &str) -> Result<[Mark; 2]> {
-    Ok([flow.client.order(word)?, flow.server.order(word)?])
+    Ok([flow.order_clients(word)?, flow.server.order(word)?])
 }
 
 fn await_answers(flow: &mut Flow, wanted: u64) -> Result<()> {
     let (mut answered, mut moved) = (0, Instant::now());
     while answered < wanted {
         std::thread::sleep(Duration::from_millis(20));
-        let now = flow.client.order("mark")?.received;
+        let now = flow.order_clients("mark")?.received;
         if now != answered {
             (answered, moved) = (now, Instant::now());
         }

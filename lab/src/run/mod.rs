@@ -12,7 +12,7 @@ use anyhow::{Result, bail};
 pub(crate) use self::contact::{Contact, Traffic};
 use self::process::Process;
 pub(crate) use self::record::{Lane, Record};
-use crate::app::{Mark, Role, Work};
+use crate::app::{CROWD_PART, Mark, Role, Work};
 use crate::link::Shape;
 use crate::net::{Pair, SERVER_IP};
 use crate::peer::{Peer, Setup};
@@ -44,7 +44,14 @@ pub(crate) struct Plan {
 struct Flow {
     peer: &'static Peer,
     server: Process,
-    client: Process,
+    /// A crowd takes several.
+    clients: Vec<Process>,
+}
+
+impl Flow {
+    fn order_clients(&mut self, word: &str) -> Result<Mark> {
+        self.clients.iter_mut().map(|client| client.order(word)).sum()
+    }
 }
 
 /// How client and server stand.
@@ -91,6 +98,7 @@ impl Plan {
             peer: peer.name.to_owned(),
             role: Role::Server,
             work: self.work,
+            part: 0,
             bytes: self.bytes,
             listen: SocketAddr::from((SERVER_IP, port)),
             server: String::new(),
@@ -99,8 +107,21 @@ impl Plan {
         let server = Process::start(&pair.server, &setup)?;
         setup.server = server.address()?;
         setup.role = Role::Client;
-        let client = Process::start(&pair.client, &setup)?;
-        Ok(Flow { peer, server, client })
+        let parts = self.parts().zip(0..).map(|(work, part)| {
+            (setup.work, setup.part) = (work, part);
+            Process::start(&pair.client, &setup)
+        });
+        let clients = parts.collect::<Result<_>>()?;
+        Ok(Flow { peer, server, clients })
+    }
+
+    /// The work of each process of clients.
+    fn parts(&self) -> Box<dyn Iterator<Item = Work>> {
+        let Work::Crowd { clients: all, per_second } = self.work else {
+            return Box::new(std::iter::once(self.work));
+        };
+        let firsts = (0..all).step_by(CROWD_PART as usize);
+        Box::new(firsts.map(move |first| Work::Crowd { clients: CROWD_PART.min(all - first), per_second }))
     }
 
     /// Begins nothing new, and waits until all that was begun has ended. False: some of it is still arriving.
@@ -138,7 +159,7 @@ impl Plan {
 }
 
 fn order(flows: &mut [Flow], word: &str) -> Result<Marks> {
-    flows.iter_mut().map(|flow| Ok([flow.client.order(word)?, flow.server.order(word)?])).collect()
+    flows.iter_mut().map(|flow| Ok([flow.order_clients(word)?, flow.server.order(word)?])).collect()
 }
 
 /// Waits until each flow has delivered something.

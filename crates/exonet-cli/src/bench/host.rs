@@ -52,8 +52,8 @@ impl Host {
         }
         let mut delivered = 0;
         while let Some(event) = self.node.poll_event() {
-            if let Event::Outcome { outcome: Outcome::Delivered, .. } = event {
-                delivered += 1;
+            if let Event::Outcome { outcome: Outcome::Delivered, count, .. } = event {
+                delivered += count;
             }
         }
         delivered

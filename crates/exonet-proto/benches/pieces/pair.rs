@@ -30,10 +30,15 @@ pub(crate) struct Pair {
 impl Pair {
     /// Nodes that send at most `datagram` bytes at once, and never more slowly than they can.
     pub(crate) fn new(datagram: u16) -> Self {
+        Self::within(4 << 20, datagram)
+    }
+
+    /// As [`Pair::new`], with at most `window` bytes under way.
+    pub(crate) fn within(window: u64, datagram: u16) -> Self {
         let now = Now { mono: Mono(1_000_000_000), wall: Wall(0) };
         let end = |seed: u8| {
             let config = Config {
-                congestion: CongestionChoice::Fixed(4 << 20),
+                congestion: CongestionChoice::Fixed(window),
                 max_loopback_datagram: datagram,
                 ..Config::new(Policy::Anyone)
             };
@@ -56,12 +61,14 @@ impl Pair {
     pub(crate) fn send(&mut self, body: &Bytes, count: usize, at_a_time: usize) {
         let to = self.ends[1].id();
         let mut messages = (0..count).map(|_| Outgoing { body: body.clone(), ..Outgoing::default() });
-        self.ends[0].send_each(self.now, to, &[Self::address(1)], &mut messages, |_| {}).unwrap();
+        self.ends[0].send_each(self.now, to, &[Self::address(1)], &mut messages, |_, _| {}).unwrap();
         let mut delivered = 0;
         while delivered < count {
             self.exchange(at_a_time);
             while let Some(event) = self.ends[0].poll_event() {
-                delivered += usize::from(matches!(event, Event::Outcome { outcome: Outcome::Delivered, .. }));
+                if let Event::Outcome { outcome: Outcome::Delivered, count, .. } = event {
+                    delivered += count as usize;
+                }
             }
             while self.ends[1].poll_event().is_some() {}
         }

@@ -65,6 +65,7 @@ impl Piece {
             pump("pump-16-taken-singly", DATAGRAM, 16, 300, 1),
             pump("pump-64", DATAGRAM, SMALL, 300, 64),
             pump("pump-1000", DATAGRAM, 1_000, 300, 64),
+            filled("pump-1000-filled", DATAGRAM, 1_000, 300),
             pump("pump-64-large-datagrams", LARGE_DATAGRAM, SMALL, 300, 64),
             pump("pump-1024-large-datagrams", LARGE_DATAGRAM, ORDINARY, 300, 1),
             pump("pump-60000", DATAGRAM, 60_000, 4, 1),
@@ -156,6 +157,12 @@ fn write_state(name: &'static str, ranges: u16) -> Piece {
         state(&mut writer, black_box(ranges));
         black_box(writer.written());
     })
+}
+
+/// As [`pump`], where no more than 16 KiB may be under way: what has to wait fills datagrams.
+fn filled(name: &'static str, datagram: u16, size: usize, batch: usize) -> Piece {
+    let (mut pair, body) = (Pair::within(16 << 10, datagram), Bytes::from(vec![7; size]));
+    Piece { name, each: batch, run: Box::new(move || pair.send(&body, batch, 64)) }
 }
 
 /// From `send` to the receipts, through both nodes, `batch` messages at once.

@@ -1,6 +1,23 @@
-//! Explicit congestion notification (RFC 3168, RFC 9000 section 13.4): the counts.
-//!
-//! Validation of a path's ECN support (RFC 9000, section 13.4.2) belongs here and is not done yet.
+//! Explicit congestion notification (RFC 3168, RFC 9000 section 13.4): the counts, and whether a path can be told by
+//! marks at all.
+
+use crate::Mono;
+
+/// The codepoint that packets leave with, where marks are of use: the two ECN bits of the IP header.
+pub const ECT0: u8 = 0b10;
+
+/// Packets that leave marked before the peer has told of one (RFC 9000, appendix A.4): twice as many as it may tell of
+/// at once.
+const TESTED: u32 = 32;
+
+/// Marked packets acknowledged since the peer last gave counts, for which ACKs alone that were lost do not account.
+const UNTOLD: u64 = 512;
+
+/// Marked packets lost, and none told of, that make a path which drops them. Fewer are lost at random.
+const DROPPED: u32 = 3;
+
+/// Marked packets lost in a row, with none acknowledged that left later, after which a path is tested anew.
+const RUN: u32 = 10;
 
 /// How many packets arrived with each ECN codepoint since the epoch began.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,7 +35,7 @@ impl EcnCounts {
     pub fn count(&mut self, bits: u8) {
         let counter = match bits & 0b11 {
             0b01 => &mut self.ect1,
-            0b10 => &mut self.ect0,
+            ECT0 => &mut self.ect0,
             0b11 => &mut self.ce,
             _ => return,
         };
@@ -29,4 +46,116 @@ impl EcnCounts {
     pub fn any(&self) -> bool {
         *self != Self::default()
     }
+
+    /// What has been counted since `before`; None: counts have shrunk.
+    pub(super) fn since(&self, before: &Self) -> Option<Self> {
+        Some(Self {
+            ect0: self.ect0.checked_sub(before.ect0)?,
+            ect1: self.ect1.checked_sub(before.ect1)?,
+            ce: self.ce.checked_sub(before.ce)?,
+        })
+    }
 }
+
+/// Whether packets of one path leave marked (RFC 9000, section 13.4.2 and appendix A.4).
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Marking {
+    state: State,
+    /// Marked packets lost in a row.
+    lost: u32,
+    /// When the newest marked packet left that was acknowledged.
+    passed: Option<Mono>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// A few packets are marked. Of them, so many have left, the first at that time.
+    Testing { sent: u32, since: Option<Mono> },
+    /// The peer has told of marks.
+    Capable,
+    /// Marks do not arrive, or the peer does not tell of them, or falsely: for as long as the path lasts.
+    Failed,
+}
+
+impl State {
+    const TEST: Self = Self::Testing { sent: 0, since: None };
+}
+
+impl Default for Marking {
+    fn default() -> Self {
+        Self { state: State::TEST, lost: 0, passed: None }
+    }
+}
+
+impl Marking {
+    /// Whether packets that leave now are to be marked.
+    pub(super) fn marks(&self) -> bool {
+        match self.state {
+            State::Testing { sent, .. } => sent < TESTED,
+            State::Capable => true,
+            State::Failed => false,
+        }
+    }
+
+    /// A marked packet leaves.
+    pub(super) fn on_sent(&mut self, now: Mono) {
+        if let State::Testing { sent, since } = &mut self.state {
+            *sent = sent.saturating_add(1);
+            since.get_or_insert(now);
+        }
+    }
+
+    /// A marked packet that left at `sent_at` was acknowledged.
+    pub(super) fn on_acked(&mut self, sent_at: Mono) {
+        if self.passed.is_none_or(|passed| sent_at > passed) {
+            self.passed = Some(sent_at);
+            self.lost = 0;
+        }
+    }
+
+    /// A marked packet that left at `sent_at` was lost.
+    pub(super) fn on_lost(&mut self, sent_at: Mono) {
+        if self.passed.is_some_and(|passed| sent_at <= passed) {
+            return;
+        }
+        match self.state {
+            // Of the test before this one.
+            State::Testing { since, .. } if since.is_none_or(|since| sent_at < since) => return,
+            _ => self.lost = self.lost.saturating_add(1),
+        }
+        match self.state {
+            State::Testing { .. } if self.lost >= DROPPED => self.state = State::Failed,
+            State::Capable if self.lost >= RUN => (self.state, self.lost) = (State::TEST, 0),
+            _ => {}
+        }
+    }
+
+    /// Since the peer last gave its counts, `acked` marked packets of this path have been acknowledged, and now the counts
+    /// have grown by `grown`; None: they are impossible. Returns how many packets were newly marked CE, as far as that can
+    /// be trusted.
+    pub(super) fn on_counts(&mut self, acked: u64, grown: Option<EcnCounts>) -> u64 {
+        let sound = grown.filter(|grown| grown.ect1 == 0 && grown.ect0.saturating_add(grown.ce) >= acked);
+        match sound.filter(|_| self.state != State::Failed) {
+            Some(grown) => {
+                if acked > 0 {
+                    self.state = State::Capable;
+                }
+                grown.ce
+            }
+            None => {
+                self.state = State::Failed;
+                0
+            }
+        }
+    }
+
+    /// Since the peer last gave its counts, `acked` marked packets of this path have been acknowledged.
+    pub(super) fn on_no_counts(&mut self, acked: u64) {
+        if acked >= UNTOLD {
+            self.state = State::Failed;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -70,6 +70,11 @@ impl Hedge {
         }
     }
 
+    /// The path loses packets at a rate that matters.
+    pub(super) fn is_lossy(&self) -> bool {
+        self.loss >= LOSSY
+    }
+
     /// How long to wait before a copy of the packet that leaves now; None: it gets none. `again`: it carries what was
     /// lost before.
     pub(super) fn copy(
@@ -80,7 +85,7 @@ impl Hedge {
         again: bool,
     ) -> Option<Duration> {
         let Hedging::Share(percent) = hedging else { return None };
-        if self.loss < LOSSY || !room.rtt.is_measured() {
+        if !self.is_lossy() || !room.rtt.is_measured() {
             return None;
         }
         let srtt = room.rtt.smoothed();

@@ -1,8 +1,12 @@
 //! Path MTU discovery by probing (DPLPMTUD, RFC 8899): how large datagrams may be.
 //!
-//! Sizes are those of whole UDP payloads. The largest is tried first, as most paths carry it; then the interval
-//! is halved. Where far more than an Ethernet carries may pass, that is tried before. Losses of large packets alone, with nothing large acknowledged since, mean that the path has
-//! narrowed: back to the base.
+//! Sizes are those of whole UDP payloads. Up to what an Ethernet carries, the largest is tried first, as most paths carry
+//! it; then the interval is halved. Above it the search climbs from plateau to plateau, and ends at the first that does
+//! not pass: three lone packets lost are the whole price of a path that carries no more. What the system refuses to send
+//! costs nothing, so there the interval is halved again.
+//!
+//! Losses of large packets alone, with nothing as large acknowledged since, mean that the path has narrowed: back to the
+//! base.
 
 use core::time::Duration;
 use std::net::IpAddr;
@@ -13,7 +17,14 @@ use crate::Mono;
 pub const BASE: u16 = 1_200;
 
 /// What an Ethernet of 1,500 bytes carries, whichever the family of addresses.
-const ETHERNET: u16 = 1_452;
+pub const ETHERNET: u16 = 1_452;
+
+/// Sizes that paths are likely to end at: an Ethernet, the larger packets of some clouds, jumbo packets, and doublings up
+/// to what UDP carries.
+const PLATEAUS: [u16; 6] = [ETHERNET, 3_852, 8_952, 16_332, 32_716, 65_000];
+
+/// A larger size is worth a probe if it is so much larger: this part of the present one.
+const WORTH: u16 = 16;
 
 /// `MAX_PROBES` (RFC 8899, section 5.1.2).
 const MAX_PROBES: u8 = 3;
@@ -40,12 +51,16 @@ pub struct MtuSearch {
     current: u16,
     /// The largest size not refuted in this search.
     ceiling: u16,
+    /// It was the system that refused what is larger.
+    refused: bool,
     probe: Option<Probe>,
     /// The search is over until then.
     resume: Option<Mono>,
-    /// The newest large packet acknowledged left then.
-    large_passed: Option<Mono>,
-    large_lost: u8,
+    /// When the newest packet left that was acknowledged, by the plateau that it does not exceed.
+    passed: [Mono; PLATEAUS.len()],
+    /// Large packets lost in a row, and the least plateau of one.
+    lost: u8,
+    lost_plateau: usize,
 }
 
 /// The size being tried.
@@ -64,10 +79,12 @@ impl MtuSearch {
             max,
             current: BASE,
             ceiling: max,
+            refused: false,
             probe: None,
             resume: None,
-            large_passed: None,
-            large_lost: 0,
+            passed: [Mono(0); PLATEAUS.len()],
+            lost: 0,
+            lost_plateau: 0,
         }
     }
 
@@ -78,7 +95,29 @@ impl MtuSearch {
 
     /// Whether the search rests.
     pub fn is_done(&self) -> bool {
-        self.current >= self.ceiling
+        self.next().is_none()
+    }
+
+    /// What an Ethernet carries passes, and far more may.
+    fn climbs(&self) -> bool {
+        self.current >= ETHERNET && self.max > 2 * ETHERNET
+    }
+
+    /// The size to try next.
+    fn next(&self) -> Option<u16> {
+        let (current, ceiling) = (self.current, self.ceiling);
+        let halfway = current + ceiling.saturating_sub(current).div_ceil(2);
+        let next = match () {
+            () if self.climbs() => {
+                let plateau = PLATEAUS.into_iter().find(|plateau| *plateau > current).unwrap_or(ceiling);
+                let next = if self.refused { halfway } else { plateau.min(ceiling) };
+                if next.saturating_sub(current) < current / WORTH { current } else { next }
+            }
+            () if current < ETHERNET && ceiling > 2 * ETHERNET => ETHERNET,
+            () if ceiling == self.max => ceiling,
+            () => halfway,
+        };
+        (next > current).then_some(next)
     }
 
     /// The size of a probe to send now, if one is wanted: PING and PADDING, not counted in the pacing. Say
@@ -86,18 +125,12 @@ impl MtuSearch {
     pub fn probe(&mut self, now: Mono) -> Option<u16> {
         if self.resume.is_some_and(|at| at <= now) {
             self.resume = None;
-            self.ceiling = self.max;
+            (self.ceiling, self.refused) = (self.max, false);
         }
-        if self.is_done() || self.probe.is_some_and(|probe| probe.in_flight) {
-            return None;
+        match self.probe {
+            Some(probe) => (!probe.in_flight).then_some(probe.size),
+            None => self.next(),
         }
-        let (current, ceiling) = (self.current, self.ceiling);
-        let next = || match () {
-            () if current < ETHERNET && ceiling > 2 * ETHERNET => ETHERNET,
-            () if ceiling == self.max => ceiling,
-            () => current + (ceiling - current).div_ceil(2),
-        };
-        Some(self.probe.map_or_else(next, |probe| probe.size))
     }
 
     /// A probe of `size` leaves.
@@ -130,27 +163,49 @@ impl MtuSearch {
         probe.lost = probe.lost.saturating_add(1);
         if probe.lost >= MAX_PROBES {
             self.probe = None;
-            self.ceiling = size.saturating_sub(1).max(self.current);
+            let climbs = self.climbs();
+            self.ceiling = if climbs { self.current } else { size.saturating_sub(1).max(self.current) };
             self.rest_if_done(now);
         }
     }
 
+    /// The system refused to send a packet of `size`: it is too large for the first link. True if the datagram size
+    /// falls to [`BASE`], since it was no probe.
+    pub fn on_refused(&mut self, now: Mono, size: u16) -> bool {
+        let fallen = size <= self.current && self.current > BASE;
+        if fallen {
+            *self = Self::new(self.max);
+        }
+        self.probe = None;
+        self.ceiling = self.ceiling.min(size.saturating_sub(1)).max(self.current);
+        self.refused = true;
+        self.rest_if_done(now);
+        fallen
+    }
+
     /// A packet of `size` that left at `sent_at` was acknowledged.
     pub fn on_acked(&mut self, size: u16, sent_at: Mono) {
-        if size > BASE && self.large_passed.is_none_or(|passed| sent_at > passed) {
-            self.large_passed = Some(sent_at);
-            self.large_lost = 0;
+        let plateau = plateau(size);
+        if size > BASE
+            && let Some(passed) = self.passed.get_mut(plateau).filter(|passed| sent_at > **passed)
+        {
+            *passed = sent_at;
+            if plateau >= self.lost_plateau {
+                self.lost = 0;
+            }
         }
     }
 
     /// A packet of `size` that left at `sent_at`, not a probe, was lost. True if the datagram size falls to
     /// [`BASE`].
     pub fn on_lost(&mut self, size: u16, sent_at: Mono) -> bool {
-        if size <= BASE || self.large_passed.is_some_and(|passed| sent_at <= passed) {
+        let plateau = plateau(size);
+        if size <= BASE || self.passed.iter().skip(plateau).any(|passed| sent_at <= *passed) {
             return false;
         }
-        self.large_lost = self.large_lost.saturating_add(1);
-        if self.large_lost < BLACK_HOLE || self.current == BASE {
+        self.lost_plateau = if self.lost == 0 { plateau } else { plateau.min(self.lost_plateau) };
+        self.lost = self.lost.saturating_add(1);
+        if self.lost < BLACK_HOLE || self.current == BASE {
             return false;
         }
         *self = Self::new(self.max);
@@ -170,6 +225,11 @@ impl MtuSearch {
             }
         }
     }
+}
+
+/// The plateau that `size` does not exceed.
+fn plateau(size: u16) -> usize {
+    PLATEAUS.partition_point(|plateau| *plateau < size).min(PLATEAUS.len() - 1)
 }
 
 #[cfg(test)]

@@ -62,6 +62,8 @@ pub struct Received {
     acknowledge_from: u64,
     largest: Option<Largest>,
     ecn: EcnCounts,
+    /// What the peer was told of it last.
+    ecn_told: EcnCounts,
     max_ack_delay: Duration,
     /// Ack-eliciting packets since the last ACK.
     unacked: u32,
@@ -74,6 +76,9 @@ impl Default for Received {
     }
 }
 
+/// Marked packets that are told of at once.
+const ECN_EVERY: u64 = 16;
+
 impl Received {
     /// An empty space whose acknowledgements wait at most `max_ack_delay`.
     pub fn new(max_ack_delay: Duration) -> Self {
@@ -83,6 +88,7 @@ impl Received {
             acknowledge_from: 0,
             largest: None,
             ecn: EcnCounts::default(),
+            ecn_told: EcnCounts::default(),
             max_ack_delay,
             unacked: 0,
             due: None,
@@ -198,9 +204,17 @@ impl Received {
         self.largest.map_or(Duration::ZERO, |largest| now.since(largest.arrived))
     }
 
-    /// The ECN counts so far.
-    pub fn ecn(&self) -> EcnCounts {
-        self.ecn
+    /// The ECN counts, if the ACK that leaves now is to bear them: each of the first few marks and each CE is told with the
+    /// next ACK, other marks sixteen at a time.
+    pub fn ecn_to_tell(&mut self) -> Option<EcnCounts> {
+        let EcnCounts { ect0, ect1, ce } = self.ecn.since(&self.ecn_told)?;
+        let marked = ect0.saturating_add(ect1);
+        let few = self.ecn.ect0.saturating_add(self.ecn.ect1) <= ECN_EVERY;
+        let due = ce > 0 || marked >= ECN_EVERY || marked > 0 && few;
+        due.then(|| {
+            self.ecn_told = self.ecn;
+            self.ecn
+        })
     }
 
     /// The peer has seen an acknowledgement of everything below `number`: no more need to repeat it.

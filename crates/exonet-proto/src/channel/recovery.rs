@@ -10,6 +10,7 @@ use core::time::Duration;
 
 use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
 use super::dispersion::Dispersion;
+use super::ecn::Marking;
 use super::hedge::{Hedge, Hedging};
 use super::mtu::{BASE, MtuSearch};
 use super::one_way::OneWay;
@@ -46,6 +47,8 @@ pub struct Config {
     pub reliable: bool,
     /// Whether lone packets are copied.
     pub hedging: Hedging,
+    /// Whether packets leave marked ECT(0), where that is found to be of use.
+    pub ecn: bool,
 }
 
 impl Default for Config {
@@ -56,6 +59,7 @@ impl Default for Config {
             max_datagram: BASE,
             reliable: false,
             hedging: Hedging::default(),
+            ecn: true,
         }
     }
 }
@@ -110,6 +114,7 @@ pub struct Recovery {
     dispersion: Dispersion,
     pacer: Pacer,
     mtu: MtuSearch,
+    marking: Marking,
     reordering: Reordering,
     hedge: Hedge,
     pto: Pto,
@@ -131,6 +136,8 @@ struct Tally {
     report: Report,
     bytes: u64,
     packets: [u32; TAGS],
+    /// Marked packets of this path.
+    marked: u64,
     eliciting: bool,
     /// The newest packet of this path.
     newest: Option<(u64, Packet)>,
@@ -146,6 +153,7 @@ impl Recovery {
             dispersion: Dispersion::default(),
             pacer: Pacer::new(now, BASE),
             mtu: MtuSearch::new(config.max_datagram),
+            marking: Marking::default(),
             reordering: Reordering::default(),
             hedge: Hedge::default(),
             pto: Pto::default(),
@@ -189,6 +197,9 @@ impl Recovery {
         if info.mtu_probe {
             self.mtu.on_probe_sent(info.bytes);
         }
+        if info.marked {
+            self.marking.on_sent(now);
+        }
         if counted {
             self.in_flight = self.in_flight.saturating_add(bytes);
             self.last_sent = Some(now);
@@ -221,12 +232,20 @@ impl Recovery {
             let kind = if resolved.was_lost { Fate::Late } else { Fate::Acked };
             resolved.items().for_each(|item| fate(kind, item));
         })?;
-        let ce = sent.on_ecn(ack.ecn);
         if tally.eliciting {
             self.pto.on_progress();
         }
         let delay = ack.delay.min(self.config.max_ack_delay);
         let advanced = sent.largest_acked() > largest_before;
+        // RFC 9000, section 13.4.2.1: an ACK that was overtaken says nothing.
+        let untold = sent.on_marked_acked(self.path, if advanced { tally.marked } else { 0 });
+        let ce = match ack.ecn.filter(|_| advanced) {
+            Some(counts) => self.marking.on_counts(untold, sent.on_ecn(counts)),
+            None => {
+                self.marking.on_no_counts(untold);
+                0
+            }
+        };
         self.settle_ack(
             now,
             &mut tally,
@@ -256,6 +275,10 @@ impl Recovery {
             if packet.info.in_flight && !packet.info.mtu_probe {
                 self.congestion.on_spurious_loss(self.loss_info(now, packet));
             }
+        }
+        if here && packet.info.marked {
+            tally.marked += 1;
+            self.marking.on_acked(packet.sent_at);
         }
         if !here || !packet.info.in_flight {
             return;
@@ -355,7 +378,13 @@ impl Recovery {
     fn on_packet_lost(&mut self, now: Mono, packet: &Packet, report: &mut Report) {
         report.lost += 1;
         self.settle(packet);
-        if packet.path != self.path || packet.info.off_path || !packet.info.in_flight {
+        if packet.path != self.path || packet.info.off_path {
+            return;
+        }
+        if packet.info.marked {
+            self.marking.on_lost(packet.sent_at);
+        }
+        if !packet.info.in_flight {
             return;
         }
         if packet.info.mtu_probe {
@@ -394,6 +423,31 @@ impl Recovery {
         let mtu = self.mtu.current();
         self.congestion.on_mtu(mtu);
         self.pacer.set_mtu(mtu);
+    }
+
+    /// The system refused to send packets `numbers` of `sent`, of `size` bytes, as too large for the first link: they have
+    /// not left, and are [`Fate::Lost`] without bearing on anything but the size of datagrams.
+    pub fn on_refused<C: Copy>(
+        &mut self,
+        now: Mono,
+        sent: &mut Sent<C>,
+        numbers: Range<u64>,
+        size: u16,
+        mut fate: impl FnMut(Fate, C),
+    ) {
+        if size <= BASE {
+            // There is nothing smaller to try: they count as lost when their time has come.
+            return;
+        }
+        for number in numbers {
+            sent.on_refused(number, |resolved| {
+                self.settle(resolved.packet);
+                resolved.items().for_each(|item| fate(Fate::Lost, item));
+            });
+        }
+        if self.mtu.on_refused(now, size) {
+            self.on_mtu();
+        }
     }
 
     /// The epoch of `sent` ends: every item under way is [`Fate::Gone`].

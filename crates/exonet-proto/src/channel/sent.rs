@@ -54,17 +54,26 @@ pub struct PacketInfo {
     pub mtu_probe: bool,
     /// It goes to another address than the active one: it says nothing about the active path.
     pub off_path: bool,
+    /// It leaves marked ECT(0).
+    pub marked: bool,
 }
 
 impl PacketInfo {
     /// A packet of `bytes` with data on the active path.
     pub const fn data(bytes: u16) -> Self {
-        Self { bytes, ack_eliciting: true, in_flight: true, mtu_probe: false, off_path: false }
+        Self { bytes, ack_eliciting: true, in_flight: true, mtu_probe: false, off_path: false, marked: false }
     }
 
     /// A packet of `bytes` with nothing but an ACK.
     pub const fn ack(bytes: u16) -> Self {
-        Self { bytes, ack_eliciting: false, in_flight: false, mtu_probe: false, off_path: false }
+        Self {
+            bytes,
+            ack_eliciting: false,
+            in_flight: false,
+            mtu_probe: false,
+            off_path: false,
+            marked: false,
+        }
     }
 }
 
@@ -140,6 +149,10 @@ pub struct Sent<C> {
     quiet_run: u32,
     /// What the peer has told of ECN.
     ecn: EcnCounts,
+    /// Packets that left marked.
+    marked: u64,
+    /// Of them, on the path of that number, those acknowledged since the peer last told its counts.
+    untold: (u8, u64),
 }
 
 impl<C> Default for Sent<C> {
@@ -156,6 +169,8 @@ impl<C> Default for Sent<C> {
             loss_time: None,
             quiet_run: 0,
             ecn: EcnCounts::default(),
+            marked: 0,
+            untold: (0, 0),
         }
     }
 }
@@ -269,6 +284,7 @@ impl<C: Copy> Sent<C> {
             items: core::mem::take(&mut self.staged),
         });
         self.outstanding = self.outstanding.saturating_add(1);
+        self.marked = self.marked.saturating_add(u64::from(info.marked));
         self.quiet_run = if info.ack_eliciting { 0 } else { self.quiet_run.saturating_add(1) };
         number
     }
@@ -324,14 +340,35 @@ impl<C: Copy> Sent<C> {
         }
     }
 
-    /// Takes the peer's ECN counts. Returns by how much CE has grown; an overtaken ACK counts for nothing.
-    pub(super) fn on_ecn(&mut self, counts: Option<EcnCounts>) -> u64 {
-        let Some(counts) = counts else { return 0 };
-        let grown = counts.ce.saturating_sub(self.ecn.ce);
-        if counts.ce >= self.ecn.ce {
-            self.ecn = counts;
+    /// An ACK that was not overtaken acknowledges `marked` more marked packets of `path`. Returns how many there are that
+    /// the peer has not told of.
+    pub(super) fn on_marked_acked(&mut self, path: u8, marked: u64) -> u64 {
+        let before = if self.untold.0 == path { self.untold.1 } else { 0 };
+        self.untold = (path, before.saturating_add(marked));
+        self.untold.1
+    }
+
+    /// Takes the peer's ECN counts, of an ACK that was not overtaken. Returns by how much they have grown; None: they
+    /// cannot be, of what left.
+    pub(super) fn on_ecn(&mut self, counts: EcnCounts) -> Option<EcnCounts> {
+        let grown = counts.since(&self.ecn)?;
+        self.ecn = counts;
+        self.untold.1 = 0;
+        (counts.ect0.saturating_add(counts.ce) <= self.marked).then_some(grown)
+    }
+
+    /// Packet `number` has not left after all, and its number is not used again. Calls `each` if it was outstanding.
+    pub(super) fn on_refused(&mut self, number: u64, mut each: impl FnMut(Resolved<'_, C>)) {
+        let at = self.index(number);
+        let Some(packet) = self.packets.get_mut(at).filter(|_| number >= self.base) else { return };
+        if packet.state == State::Outstanding {
+            packet.state = State::Acked { run: number };
+            self.outstanding = self.outstanding.saturating_sub(1);
+            self.marked = self.marked.saturating_sub(u64::from(packet.info.marked));
+            let range = item_range(packet, self.items_base, self.items.len());
+            let largest_acked = self.largest_acked.unwrap_or(0);
+            each(Resolved { number, packet, largest_acked, was_lost: false, items: &self.items, range });
         }
-        grown
     }
 
     /// Declares packets lost that are older than the newest acknowledged by the rule's distance or time.

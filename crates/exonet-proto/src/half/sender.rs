@@ -164,6 +164,16 @@ impl<T> Sender<T> {
         }
     }
 
+    /// As [`Sender::bind`], of several at once: the slot of the first, whom the others follow number by number. None, and
+    /// nothing is bound, when there are fewer envelopes.
+    pub fn bind_run(&mut self, messages: impl ExactSizeIterator<Item = T>) -> Option<(Slot, Incarnation)> {
+        let n = messages.len() as u64;
+        let (r, s) = (self.r.filter(|_| n <= self.envelopes())?, self.e);
+        self.e = Slot(s.0 + n);
+        self.tokens.push_run(s, r, messages);
+        Some((s, r))
+    }
+
     /// *ask*: wants envelopes for `queued` messages and `standby` more. None when nothing is to be asked.
     ///
     /// Asks for no number that the clock has not made durable.

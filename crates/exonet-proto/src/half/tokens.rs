@@ -79,6 +79,19 @@ impl<T> Tokens<T> {
         }
     }
 
+    /// As [`Tokens::push`], of items that have consecutive numbers from `s` on.
+    pub(super) fn push_run(&mut self, s: Slot, r: Incarnation, items: impl ExactSizeIterator<Item = T>) {
+        let mut items = items;
+        let Some(first) = items.next() else { return };
+        self.push(s, r, first);
+        let left = items.len();
+        if let Some(run) = self.runs.back_mut() {
+            run.items.extend(items.map(Some));
+            run.open += left;
+        }
+        self.open.insert(s.0 + 1..s.0 + 1 + left as u64);
+    }
+
     /// Binds `item` to `s`, a number below others that are bound. Gives it back where that would break the order of
     /// incarnations: no honest peer can bring that about.
     pub(super) fn insert(&mut self, s: Slot, r: Incarnation, item: T) -> Result<(), T> {
@@ -180,10 +193,9 @@ impl<T> Tokens<T> {
     fn tidy(&mut self) {
         let spare = &mut self.spare;
         self.runs.retain_mut(|run| {
-            while run.items.front().is_some_and(Option::is_none) {
-                run.items.pop_front();
-                run.base += 1;
-            }
+            let settled = run.items.iter().position(Option::is_some).unwrap_or(run.items.len());
+            run.items.drain(..settled);
+            run.base += settled as u64;
             if run.items.is_empty() && run.items.capacity() > spare.capacity() {
                 std::mem::swap(spare, &mut run.items);
             }
@@ -231,8 +243,10 @@ impl<T> Run<T> {
         while let Some(hit) = open.first_in(within.clone()) {
             within.start = hit.end;
             open.remove_range(hit.clone());
-            for s in hit {
-                if let Some(item) = self.take(s) {
+            let (Some(from), Some(to)) = (self.index(hit.start), self.index(hit.end)) else { break };
+            for (s, item) in (hit.start..).zip(self.items.range_mut(from..to)) {
+                if let Some(item) = item.take() {
+                    self.open -= 1;
                     f(Slot(s), item);
                 }
             }

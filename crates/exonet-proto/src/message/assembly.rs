@@ -71,6 +71,12 @@ impl Assembly {
         Self::new(total, window, true)
     }
 
+    /// As [`Assembly::whole`], of a message for which memory was set aside: it grows in `buffer`, which is empty, from some size on.
+    pub(crate) fn pooled(total: u64, mut buffer: Vec<u8>) -> Self {
+        buffer.reserve_exact(index(total.min(BLOCK)));
+        Self { front: buffer, ..Self::whole(total, total) }
+    }
+
     const fn new(total: u64, window: u64, streamed: bool) -> Self {
         Self {
             total,
@@ -232,8 +238,8 @@ impl Assembly {
     }
 
     /// The complete message.
-    pub(crate) fn into_whole(self) -> Option<Bytes> {
-        (self.is_complete() && !self.streamed).then(|| Bytes::from(self.front))
+    pub(crate) fn into_whole(self) -> Option<Vec<u8>> {
+        (self.is_complete() && !self.streamed).then_some(self.front)
     }
 
     /// Skips the head of a streamed message, before anything of it is read.
@@ -407,7 +413,7 @@ mod tests {
                 while let Some(bytes) = a.read() { got.extend_from_slice(&bytes); }
             }
             prop_assert!(a.is_complete());
-            let whole = if streamed { got.into() } else { a.into_whole().unwrap() };
+            let whole = if streamed { got } else { a.into_whole().unwrap() };
             prop_assert!(whole == data);
         }
     }

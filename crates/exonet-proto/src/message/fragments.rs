@@ -6,6 +6,53 @@ use core::time::Duration;
 use crate::Mono;
 use crate::half::IntervalSet;
 
+/// The sender's view of a message that was cut once, so that its first part could fill a packet, and of which nothing has been
+/// lost: it takes no memory of its own.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Halves {
+    /// The second begins here.
+    at: u32,
+    /// It has been sent too.
+    pub(crate) sent: bool,
+    acked: [bool; 2],
+}
+
+impl Halves {
+    /// The first part, of `at` bytes, is about to leave. None: there is no such part.
+    pub(crate) fn new(at: u64) -> Option<Self> {
+        let at = u32::try_from(at).ok().filter(|at| *at > 0)?;
+        Some(Self { at, sent: false, acked: [false; 2] })
+    }
+
+    /// Where the second part begins.
+    pub(crate) const fn at(&self) -> u64 {
+        self.at as u64
+    }
+
+    /// `range` was acknowledged. False: it is neither part.
+    pub(crate) fn acked(&mut self, range: &Range<u64>) -> bool {
+        let [first, second] = &mut self.acked;
+        *first |= range.start == 0 && range.end == u64::from(self.at);
+        *second |= range.start == u64::from(self.at);
+        range.start == u64::from(self.at) || range.start == 0 && range.end == u64::from(self.at)
+    }
+
+    /// Every byte has been acknowledged.
+    pub(crate) fn is_acked(&self) -> bool {
+        self.acked == [true; 2]
+    }
+
+    /// The same of a message of `total` bytes, for whatever else may become of it.
+    pub(crate) fn into_fragments(self, total: u64) -> Fragments {
+        let (mut fragments, at) = (Fragments::new(total, total), self.at());
+        let [first, second] = self.acked;
+        fragments.sent(0..if self.sent { total } else { at });
+        fragments.acked(0..if first { at } else { 0 });
+        fragments.acked(if second { at } else { total }..total);
+        fragments
+    }
+}
+
 /// The sender's view of one fragmented message: a hint all through, for only a STATE settles it.
 #[derive(Debug, Default)]
 pub(crate) struct Fragments {

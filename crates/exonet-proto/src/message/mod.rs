@@ -4,13 +4,15 @@
 //! "Messages"). A message in wire form is its head followed by its body; *length* and *offset* count that form.
 
 mod assembly;
+mod bundle;
 mod fragments;
 mod queue;
 mod source;
 mod store;
 
 pub(crate) use assembly::{Assembly, Refused};
-pub(crate) use fragments::Fragments;
+pub(crate) use bundle::{BUNDLED, Bundle};
+pub(crate) use fragments::{Fragments, Halves};
 pub(crate) use queue::{Flow, SendQueue};
 pub(crate) use source::Source;
 pub(crate) use store::{Ending, HEAD_ROOM, Letter, Store};

@@ -64,6 +64,11 @@ impl SendQueue {
         self.flows.get(flow.0)?.front().copied()
     }
 
+    /// There are others behind the front of a flow.
+    pub(crate) fn has_more(&self, flow: Flow) -> bool {
+        self.flows.get(flow.0).is_some_and(|queue| queue.len() > 1)
+    }
+
     pub(crate) fn iter(&self, flow: Flow) -> impl Iterator<Item = MessageKey> {
         self.flows.get(flow.0).into_iter().flatten().copied()
     }
@@ -118,6 +123,13 @@ impl SendQueue {
         self.deficits.get(flow.0).is_some_and(|deficit| *deficit > 0)
     }
 
+    /// How many messages of `len` bytes a flow may send before another has its turn: as many as [`SendQueue::goes_on`]
+    /// would let go one by one.
+    pub(crate) fn share(&self, flow: Flow, len: u64) -> u64 {
+        let deficit = self.deficits.get(flow.0).copied().unwrap_or_default();
+        u64::try_from(deficit).unwrap_or_default().div_ceil(len.max(1))
+    }
+
     /// The flow whose turn it is, among those that `open` admits.
     pub(crate) fn turn(&mut self, open: impl Fn(Flow) -> bool) -> Option<Flow> {
         let eligible = |i: &usize| open(Flow(*i)) && self.flows.get(*i).is_some_and(|q| !q.is_empty());
@@ -160,7 +172,7 @@ mod tests {
     use super::*;
 
     fn key(index: u32) -> MessageKey {
-        MessageKey { index, generation: 0 }
+        MessageKey { index, generation: 0, at: 0 }
     }
 
     fn shares(queue: &mut SendQueue, packets: usize, bytes: usize) -> [usize; FLOWS] {

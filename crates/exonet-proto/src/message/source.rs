@@ -5,6 +5,8 @@ use std::collections::VecDeque;
 
 use bytes::Bytes;
 
+use super::Bundle;
+
 /// Bodies up to this length are copied. No more than fits beside the others.
 const SMALL: usize = 64;
 
@@ -17,6 +19,8 @@ pub(crate) enum Source {
     Small { len: u8, bytes: [u8; SMALL] },
     /// As the application writes it.
     Stream(Stream),
+    /// Those of messages that were queued together.
+    Bundle(Box<Bundle>),
 }
 
 /// The part of a streamed body that is written and may be needed again: bounded by the window.
@@ -47,8 +51,10 @@ impl Source {
         Self::Stream(Stream { len, ..Stream::default() })
     }
 
+    /// Of one body.
     pub(crate) fn len(&self) -> u64 {
         match self {
+            Self::Bundle(bundle) => bundle.body_len() as u64,
             Self::Whole(body) => body.len() as u64,
             Self::Small { len, .. } => u64::from(*len),
             Self::Stream(stream) => stream.len,
@@ -58,6 +64,7 @@ impl Source {
     /// Bytes there are from the start of the body, sent or not.
     pub(crate) fn available(&self) -> u64 {
         match self {
+            Self::Bundle(bundle) => bundle.body_len() as u64,
             Self::Whole(body) => body.len() as u64,
             Self::Small { len, .. } => u64::from(*len),
             Self::Stream(stream) => stream.written,
@@ -67,15 +74,17 @@ impl Source {
     /// Bytes kept now.
     pub(crate) fn kept(&self) -> u64 {
         match self {
+            Self::Bundle(bundle) => bundle.body_len() as u64 * u64::from(bundle.open()),
             Self::Whole(body) => body.len() as u64,
             Self::Small { len, .. } => u64::from(*len),
             Self::Stream(stream) => stream.written - stream.base,
         }
     }
 
-    /// The body at `range`, or as much of its beginning as is in one piece.
+    /// The body at `range`, or as much of its beginning as is in one piece. Of a bundle, whose messages are not cut, nothing.
     pub(crate) fn part(&self, range: Range<u64>) -> &[u8] {
         match self {
+            Self::Bundle(_) => &[],
             Self::Whole(body) => cut(body, range),
             Self::Small { len, bytes } => cut(bytes.get(..usize::from(*len)).unwrap_or_default(), range),
             Self::Stream(stream) => stream.part(range),
@@ -106,7 +115,7 @@ impl Source {
     /// Whether everything that was written is still there.
     pub(crate) const fn is_intact(&self) -> bool {
         match self {
-            Self::Whole(_) | Self::Small { .. } => true,
+            Self::Whole(_) | Self::Small { .. } | Self::Bundle(_) => true,
             Self::Stream(stream) => stream.base == 0,
         }
     }

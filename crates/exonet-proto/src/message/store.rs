@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
-use super::{Flow, Fragments, POOLED, Source};
+use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
 use crate::id::{Incarnation, Slot};
 use crate::node::{Early, MessageKey, Outgoing, Priority};
 use crate::time::Mono;
@@ -43,7 +43,9 @@ pub(crate) struct Letter {
     pub(crate) queued: bool,
     /// A streamed write was refused for lack of room.
     pub(crate) writer_waits: bool,
-    /// Present once it has been cut.
+    /// Present while it is cut in two and nothing of it was lost.
+    pub(crate) halves: Option<Halves>,
+    /// Present once it has been cut otherwise.
     pub(crate) fragments: Option<Box<Fragments>>,
 }
 
@@ -67,7 +69,68 @@ impl Letter {
             counted: false,
             queued: false,
             writer_waits: false,
+            halves: None,
             fragments: None,
+        }
+    }
+
+    /// Messages that were queued together: all that is in no field of the letter is told of each by the bundle.
+    pub(crate) fn bundle(&self) -> Option<&Bundle> {
+        match &self.source {
+            Source::Bundle(bundle) => Some(bundle),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn bundle_mut(&mut self) -> Option<&mut Bundle> {
+        match &mut self.source {
+            Source::Bundle(bundle) => Some(bundle),
+            _ => None,
+        }
+    }
+
+    /// Messages that are not settled.
+    pub(crate) fn open(&self) -> u32 {
+        self.bundle().map_or(1, Bundle::open)
+    }
+
+    /// Those of them that have no slot.
+    pub(crate) fn unbound(&self) -> u32 {
+        self.bundle().map_or(u32::from(self.bound.is_none()), Bundle::unbound)
+    }
+
+    /// The slot of one of its messages, once bound.
+    pub(crate) fn slot_of(&self, key: MessageKey) -> Option<(Slot, Incarnation)> {
+        self.bundle().map_or(self.bound, |bundle| bundle.bound(key.at).0)
+    }
+
+    /// The channel reported every byte of one of its messages as acknowledged.
+    pub(crate) fn is_acked(&self, key: MessageKey) -> bool {
+        self.bundle().map_or(self.acked, |bundle| bundle.is_acked(key.at))
+    }
+
+    /// So it is of `n` of its messages from `key` on.
+    pub(crate) fn note_acked(&mut self, key: MessageKey, n: u32) {
+        match self.bundle_mut() {
+            Some(bundle) => bundle.note_acked(key.at..key.at.saturating_add(n)),
+            None => self.acked = true,
+        }
+    }
+
+    /// It was not, in the end.
+    pub(crate) fn note_missed(&mut self, key: MessageKey) {
+        match self.bundle_mut() {
+            Some(bundle) => bundle.note_missed(key.at),
+            None => self.acked = false,
+        }
+    }
+
+    /// The body of one of its messages, as far as it is in one piece.
+    #[inline]
+    pub(crate) fn body_of(&self, key: MessageKey) -> &[u8] {
+        match &self.source {
+            Source::Bundle(bundle) => bundle.body_of(key.at),
+            source => source.part(0..u64::MAX),
         }
     }
 
@@ -88,8 +151,29 @@ impl Letter {
 
     /// Everything that can be sent of it has been acknowledged: only the receiver's word can bring it on.
     pub(crate) fn is_spent(&self) -> bool {
+        if let Some(halves) = &self.halves {
+            return halves.is_acked();
+        }
         let available = if self.writer_waits { self.available() } else { u64::MAX };
         self.fragments.as_ref().is_some_and(|cut| cut.is_acked() || cut.is_stalled(available))
+    }
+
+    /// It has been cut: it does not go whole any more.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.halves.is_some() || self.fragments.is_some()
+    }
+
+    /// The account of its parts, if it has been cut.
+    pub(crate) fn parts_mut(&mut self) -> Option<&mut Fragments> {
+        if let Some(halves) = self.halves.take() {
+            self.fragments = Some(Box::new(halves.into_fragments(self.wire_len())));
+        }
+        self.fragments.as_deref_mut()
+    }
+
+    /// All of it has left at least once.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.halves.is_none_or(|halves| halves.sent) && self.fragments.as_ref().is_none_or(|f| f.is_sent())
     }
 
     /// Whether it has a window of its own.
@@ -170,65 +254,102 @@ struct Place {
     letter: Option<Letter>,
 }
 
+/// Bundles that wait to be used again.
+const SPARE: usize = 64;
+
 /// A slab of letters: a dense index for tables beside it, a generation so that a stale key finds nothing.
 #[derive(Debug, Default)]
 pub(crate) struct Store {
     places: Vec<Place>,
     free: Vec<u32>,
+    /// Messages that are open.
     len: usize,
     /// The generation of a place that is new: above that of every place given back.
     fresh: u32,
+    /// Bundles that are over, for the next: their boxes too, as letters hold them.
+    #[allow(clippy::vec_box)]
+    spare: Vec<Box<Bundle>>,
 }
 
 impl Store {
     pub(crate) fn insert(&mut self, letter: Letter) -> MessageKey {
-        self.len += 1;
+        self.len += letter.open() as usize;
         while let Some(index) = self.free.pop() {
             if let Some(place) = self.places.get_mut(index as usize) {
                 place.letter = Some(letter);
-                return MessageKey { index, generation: place.generation };
+                return MessageKey { index, generation: place.generation, at: 0 };
             }
         }
         let index = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
         self.places.push(Place { generation: self.fresh, letter: Some(letter) });
-        MessageKey { index, generation: self.fresh }
+        MessageKey { index, generation: self.fresh, at: 0 }
     }
 
+    /// A bundle, still without messages.
+    pub(crate) fn bundle(&mut self, flags: u8, body: usize) -> Box<Bundle> {
+        let mut bundle = self.spare.pop().unwrap_or_default();
+        bundle.begin(flags, body);
+        bundle
+    }
+
+    /// The letter that holds a message, which itself may be settled if it was queued together with others.
     pub(crate) fn get(&self, key: MessageKey) -> Option<&Letter> {
         let place = self.places.get(key.index as usize)?;
         place.letter.as_ref().filter(|_| place.generation == key.generation)
     }
 
+    /// As [`Store::get`].
     pub(crate) fn get_mut(&mut self, key: MessageKey) -> Option<&mut Letter> {
         let place = self.places.get_mut(key.index as usize)?;
         let current = place.generation == key.generation;
         place.letter.as_mut().filter(|_| current)
     }
 
+    /// As [`Store::get`], if the message is open.
+    pub(crate) fn open(&self, key: MessageKey) -> Option<&Letter> {
+        let own = |letter: &&Letter| letter.bundle().map_or(key.at == 0, |bundle| bundle.is_open(key.at));
+        self.get(key).filter(own)
+    }
+
     pub(crate) fn remove(&mut self, key: MessageKey) -> Option<Letter> {
         let letter =
             self.places.get_mut(key.index as usize).filter(|place| place.generation == key.generation);
         let letter = letter?.letter.take()?;
-        self.vacate(key);
+        self.vacate(key, letter.open());
         Some(letter)
     }
 
     /// As [`Store::remove`], of a letter that `look` has seen and nobody else will.
     pub(crate) fn drop_after<T>(&mut self, key: MessageKey, look: impl FnOnce(&Letter) -> T) -> Option<T> {
-        let seen = look(self.get(key)?);
+        let letter = self.get(key)?;
+        let (open, seen) = (letter.open(), look(letter));
         if let Some(place) = self.places.get_mut(key.index as usize) {
             place.letter = None;
         }
-        self.vacate(key);
+        self.vacate(key, open);
         Some(seen)
     }
 
-    /// The place of a letter that is gone is free.
-    fn vacate(&mut self, key: MessageKey) {
+    /// `n` messages of a bundle from `key` on leave the store, all bound or none; the bundle with the last.
+    pub(crate) fn end_bundled(&mut self, key: MessageKey, n: u32) {
+        let Some(bundle) = self.get_mut(key).and_then(Letter::bundle_mut) else { return };
+        let ended = bundle.end(key.at..key.at.saturating_add(n));
+        let over = bundle.open() == 0;
+        self.len -= ended as usize;
+        if over
+            && let Some(Letter { source: Source::Bundle(bundle), .. }) = self.remove(key)
+            && self.spare.len() < SPARE
+        {
+            self.spare.push(bundle);
+        }
+    }
+
+    /// The place of a letter that is gone is free, and `open` of its messages gone with it.
+    fn vacate(&mut self, key: MessageKey, open: u32) {
         let Some(place) = self.places.get_mut(key.index as usize) else { return };
         place.generation = place.generation.wrapping_add(1);
         self.free.push(key.index);
-        self.len -= 1;
+        self.len -= open as usize;
         if self.len == 0 && self.places.len() > 4_096 {
             self.shrink();
         }
@@ -242,14 +363,30 @@ impl Store {
         self.free = Vec::new();
     }
 
+    /// Gives up what is only kept for speed.
+    pub(crate) fn rest(&mut self) {
+        self.spare = Vec::new();
+    }
+
+    /// Messages that are open.
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
+    /// Every letter, under the key of its first message.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
         (0_u32..).zip(&self.places).filter_map(|(index, place)| {
-            let key = MessageKey { index, generation: place.generation };
+            let key = MessageKey { index, generation: place.generation, at: 0 };
             place.letter.as_ref().map(|letter| (key, letter))
+        })
+    }
+
+    /// Every message that is open, with its letter.
+    pub(crate) fn messages(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
+        self.iter().flat_map(|(key, letter)| {
+            let bundled = letter.bundle().into_iter().flat_map(Bundle::iter);
+            let lone = letter.bundle().is_none().then_some(0);
+            bundled.chain(lone).map(move |at| (key.nth(at), letter))
         })
     }
 }

@@ -4,10 +4,15 @@ use std::collections::VecDeque;
 
 use bytes::{Bytes, BytesMut};
 
+use crate::wire;
+
 /// One block of memory, cut into bodies; it is used again when the last of them is gone.
 const BLOCK: usize = 256 << 10;
 /// What is longer has an allocation of its own, so that it does not pin a block.
 const LONE: usize = 128 << 10;
+/// Buffers kept for messages that come in parts, and the longest that is kept.
+const BUFFERS: usize = 16;
+pub(super) const SHORT: usize = 4 << 10;
 /// Blocks that wait for their last body to go: as much as one peer may have waiting.
 const USED: usize = 32;
 
@@ -16,6 +21,7 @@ pub(super) struct Arena {
     block: BytesMut,
     /// The oldest first.
     used: VecDeque<BytesMut>,
+    buffers: Vec<Vec<u8>>,
 }
 
 impl Arena {
@@ -31,6 +37,32 @@ impl Arena {
         }
         self.block.extend_from_slice(body);
         self.block.split().freeze()
+    }
+
+    /// As [`Arena::copy`], of a message behind its length.
+    pub(super) fn copy_entry(&mut self, message: &[u8]) -> Bytes {
+        let mut room = [0; 8];
+        let length = wire::entry_prefix(message.len() as u64, &mut room);
+        if self.block.capacity() < length.len() + message.len() {
+            self.renew();
+        }
+        self.block.extend_from_slice(length);
+        self.block.extend_from_slice(message);
+        self.block.split().freeze()
+    }
+
+    /// An empty buffer for a message of `len` bytes.
+    pub(super) fn buffer(&mut self, len: u64) -> Vec<u8> {
+        let kept = if len <= SHORT as u64 { self.buffers.pop() } else { None };
+        kept.unwrap_or_default()
+    }
+
+    /// A buffer that was used, for the next message.
+    pub(super) fn keep(&mut self, mut buffer: Vec<u8>) {
+        if buffer.capacity() <= SHORT && self.buffers.len() < BUFFERS {
+            buffer.clear();
+            self.buffers.push(buffer);
+        }
     }
 
     /// Gives up what is only kept for speed.

@@ -14,6 +14,7 @@ use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::NodeId;
+use crate::time::Mono;
 use crate::wire::Role;
 
 /// The half-connections with one peer, as they are.
@@ -25,6 +26,11 @@ pub struct Records<'a> {
     pub receiver: Option<&'a Receiver>,
     /// `T`: what is known of its stamps.
     pub bound: Bound,
+    /// When something authentic came from it last, or its record was made; later by the time that this node has not
+    /// been there itself.
+    pub heard: Mono,
+    /// Nothing has proven yet that it is there.
+    pub tentative: bool,
 }
 
 /// One thing that a node holds, against its cap or against what it must amount to.
@@ -97,8 +103,8 @@ impl Node {
         let mut letters: BTreeMap<u32, Letters> = BTreeMap::new();
         for (_, letter) in self.store.iter() {
             let sum = letters.entry(letter.peer).or_default();
-            sum.count += 1;
-            sum.unbound += u64::from(letter.bound.is_none());
+            sum.count += u64::from(letter.open());
+            sum.unbound += u64::from(letter.unbound());
             sum.bodies += u64::from(letter.counted);
             sum.bytes += letter.source.kept();
             sum.served += u64::from(letter.served);
@@ -168,6 +174,8 @@ impl Node {
         say("messages in doubt", in_doubt, letters.count - letters.unbound - letters.served, true);
         say("large messages under way", outbound.bodies, letters.bodies + outbound.given_up(), true);
         say("bytes to send", outbound.bytes, letters.bytes, true);
+        let (runs, most) = outbound.given_up_runs(limits.queued_messages.max(1) + limits.replies.max(1));
+        say("runs of messages given up", runs as u64, most as u64, false);
         say("messages", letters.count - letters.replies, limits.queued_messages.max(1) as u64, false);
         let (calls, racks) = outbound.caller.counts();
         let (computing, replies, answers) = inbound.server.counts();
@@ -193,11 +201,13 @@ impl Node {
 
 impl Peer {
     fn records(&self) -> Records<'_> {
-        let Self { outbound, inbound, .. } = self;
+        let Self { outbound, inbound, link, .. } = self;
         Records {
             sender: outbound.sender.as_ref(),
             receiver: inbound.receiver.as_ref(),
             bound: inbound.bound,
+            heard: inbound.heard_at(),
+            tentative: link.tentative.is_some(),
         }
     }
 }

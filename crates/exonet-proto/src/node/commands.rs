@@ -7,6 +7,7 @@ use bytes::Bytes;
 use super::event::{
     BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, SendError, Status,
 };
+use super::node::Settled;
 use super::{Node, Peer};
 use crate::id::{MessageId, NodeId};
 use crate::message::{Ending, Letter, Source};
@@ -45,8 +46,9 @@ impl Node {
         self.submit(now, peer, hints, head, Source::stream(len), Role::Plain)
     }
 
-    /// As [`Node::send`], for one message after the other. `messages` is asked only while there is room; each that is
-    /// accepted is reported to `queued`.
+    /// As [`Node::send`], for one message after the other. `messages` is asked only while there is room; what is accepted
+    /// is reported to `queued`: a message, or so many that are kept together, whose keys are the first one's
+    /// [`MessageKey::nth`]. Each has an outcome of its own all the same.
     ///
     /// # Errors
     /// [`SendError`] of the first message that was not accepted, and is lost to the iterator; [`SendError::Full`] before
@@ -57,23 +59,13 @@ impl Node {
         peer: NodeId,
         hints: &[SocketAddr],
         messages: &mut impl Iterator<Item = Outgoing>,
-        mut queued: impl FnMut(MessageKey),
+        queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
         if self.closing || self.stopped {
             return Err(SendError::Closed);
         }
         let index = self.peer_to(now, peer, hints)?;
-        let sent = loop {
-            if let Err(full) = self.reserve(index) {
-                break Err(full);
-            }
-            let Some(mut message) = messages.next() else { break Ok(()) };
-            let source = Source::whole(core::mem::take(&mut message.body));
-            match self.accept_from(now, index, message, source, Role::Plain) {
-                Ok(key) => queued(key),
-                Err(error) => break Err(error),
-            }
-        };
+        let sent = self.gather(now, index, messages, queued);
         self.touch(now, index);
         sent
     }
@@ -95,7 +87,7 @@ impl Node {
     }
 
     /// Whether there is room for one more message to the peer.
-    fn reserve(&mut self, index: u32) -> Result<(), SendError> {
+    pub(super) fn reserve(&mut self, index: u32) -> Result<(), SendError> {
         let place = self.peers.get_mut(index).ok_or(SendError::Closed)?;
         if !place.has_room(&self.config.limits) {
             place.outbound.refused = true;
@@ -105,7 +97,7 @@ impl Node {
     }
 
     /// Queues a message for which there is room.
-    fn accept_from(
+    pub(super) fn accept_from(
         &mut self,
         now: Now,
         index: u32,
@@ -171,7 +163,7 @@ impl Node {
         if !letter.is_large() && letter.available() == letter.wire_len() {
             letter.source.join();
         }
-        if letter.fragments.is_some() {
+        if letter.is_cut() {
             let wait = peer.link.pto() * 2;
             peer.outbound.on_written(now.mono, letter, wait);
         }
@@ -186,9 +178,9 @@ impl Node {
     /// # Errors
     /// [`CancelError`] when it has left or is settled.
     pub fn cancel(&mut self, now: Now, key: MessageKey) -> Result<(), CancelError> {
-        match self.store.get(key) {
+        match self.store.open(key) {
             None => Err(CancelError::Settled),
-            Some(letter) if letter.bound.is_some() => Err(CancelError::InDoubt),
+            Some(letter) if letter.slot_of(key).is_some() => Err(CancelError::InDoubt),
             Some(_) => {
                 self.withdraw(now, key, Outcome::Cancelled);
                 Ok(())
@@ -198,8 +190,8 @@ impl Node {
 
     /// Gives a message up: Cancelled if it never left, Unknown otherwise.
     pub fn abandon(&mut self, now: Now, key: MessageKey) {
-        let Some(letter) = self.store.get(key) else { return };
-        let outcome = if letter.bound.is_some() { Outcome::Unknown } else { Outcome::Cancelled };
+        let Some(letter) = self.store.open(key) else { return };
+        let outcome = if letter.slot_of(key).is_some() { Outcome::Unknown } else { Outcome::Cancelled };
         self.withdraw(now, key, outcome);
     }
 
@@ -208,7 +200,7 @@ impl Node {
         let Some(index) = self.peers.find(peer) else {
             return;
         };
-        let own = self.store.iter().filter(|(_, letter)| letter.peer == index && !letter.is_reply());
+        let own = self.store.messages().filter(|(_, letter)| letter.peer == index && !letter.is_reply());
         let keys: Vec<_> = own.map(|(key, _)| key).collect();
         for key in keys {
             self.abandon(now, key);
@@ -217,6 +209,9 @@ impl Node {
 
     /// A message leaves the store without a STATE to settle it.
     pub(super) fn withdraw(&mut self, now: Now, key: MessageKey, outcome: Outcome) {
+        if let Some(index) = self.store.get(key).filter(|letter| letter.bundle().is_some()).map(|l| l.peer) {
+            return self.withdraw_bundled(now, index, key, outcome);
+        }
         let Some(letter) = self.store.remove(key) else {
             return;
         };
@@ -227,7 +222,7 @@ impl Node {
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now.mono);
         }
-        self.conclude(key, letter.ending(), outcome);
+        self.conclude(key, 1, letter.ending(), outcome);
         self.say_sendable(index);
         self.touch(now, index);
     }
@@ -235,16 +230,17 @@ impl Node {
     /// The peer has said how much it takes: what is longer never leaves.
     pub(super) fn withdraw_oversized(&mut self, now: Now, index: u32) {
         let Some(limit) = self.peers.get(index).map(|peer| peer.outbound.limits.message) else { return };
-        let too_large =
-            |letter: &Letter| letter.peer == index && letter.bound.is_none() && letter.source.len() > limit;
-        let keys: Vec<_> = self.store.iter().filter(|(_, l)| too_large(l)).map(|(key, _)| key).collect();
+        let too_large = |(key, letter): &(MessageKey, &Letter)| {
+            letter.peer == index && letter.slot_of(*key).is_none() && letter.source.len() > limit
+        };
+        let keys: Vec<_> = self.store.messages().filter(too_large).map(|(key, _)| key).collect();
         for key in keys {
             self.withdraw(now, key, Outcome::Cancelled);
         }
     }
 
-    /// Says what became of a message that has left the store.
-    fn conclude(&mut self, key: MessageKey, letter: Ending, outcome: Outcome) {
+    /// Says what became of a message, or of so many bound one behind the other or not at all, that has left the store.
+    pub(super) fn conclude(&mut self, key: MessageKey, count: u32, letter: Ending, outcome: Outcome) {
         if letter.due != Mono::NEVER {
             self.deadlines.remove(&(letter.due, key));
         }
@@ -252,24 +248,24 @@ impl Node {
             return self.reply_settled(letter.peer, s, outcome);
         }
         match outcome {
-            Outcome::Delivered => self.stats.delivered += 1,
+            Outcome::Delivered => self.stats.delivered += u64::from(count),
             Outcome::Unknown => {
-                self.stats.unknown += 1;
+                self.stats.unknown += u64::from(count);
                 self.stats.calls_unknown += u64::from(letter.role == Role::Call);
             }
-            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += 1,
+            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += u64::from(count),
         }
         let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
-        self.events.push_back(Event::Outcome { key, outcome, id, late: letter.late });
+        self.events.push_back(Event::Outcome { key, count, outcome, id, late: letter.late });
     }
 
     /// Where a message stands.
     pub fn status(&self, key: MessageKey) -> Status {
-        self.store.get(key).map_or(Status::Settled, |letter| self.status_of(letter))
+        self.store.open(key).map_or(Status::Settled, |letter| self.status_of(key, letter))
     }
 
-    fn status_of(&self, letter: &Letter) -> Status {
-        match letter.bound {
+    fn status_of(&self, key: MessageKey, letter: &Letter) -> Status {
+        match letter.slot_of(key) {
             None => Status::Queued,
             Some((s, r)) => Status::InDoubt { id: MessageId { sender: self.id, r, s }, late: letter.late },
         }
@@ -277,10 +273,10 @@ impl Node {
 
     /// Every message that is not settled.
     pub fn open_messages(&self) -> Vec<OpenMessage> {
-        let own = self.store.iter().filter(|(_, letter)| !letter.is_reply());
+        let own = self.store.messages().filter(|(_, letter)| !letter.is_reply());
         let open = own.filter_map(|(key, letter)| {
             let peer = self.peers.get(letter.peer)?.id;
-            Some(OpenMessage { key, peer, status: self.status_of(letter), size: letter.source.len() })
+            Some(OpenMessage { key, peer, status: self.status_of(key, letter), size: letter.source.len() })
         });
         open.collect()
     }
@@ -323,11 +319,15 @@ impl Node {
     }
 
     /// A STATE has settled these messages.
-    pub(super) fn settle(&mut self, now: Mono, index: u32, settled: &mut Vec<(MessageKey, Outcome)>) {
+    pub(super) fn settle(&mut self, now: Mono, index: u32, settled: &mut Vec<Settled>) {
         if settled.is_empty() {
             return;
         }
-        for (key, outcome) in settled.drain(..) {
+        for Settled { key, count, outcome } in settled.drain(..) {
+            if self.store.get(key).is_some_and(|letter| letter.bundle().is_some()) {
+                self.end_bundled(index, key, count, outcome);
+                continue;
+            }
             if outcome == Outcome::Delivered && self.await_reply(now, index, key) {
                 continue;
             }
@@ -337,7 +337,7 @@ impl Node {
                 letter.ending()
             });
             if let Some(ending) = ending {
-                self.conclude(key, ending, outcome);
+                self.conclude(key, 1, ending, outcome);
             }
         }
         if let Some(peer) = self.peers.get_mut(index) {

@@ -125,9 +125,13 @@ pub struct Config {
     pub idle_timeout: Duration,
     /// A sender record with nothing to send closes after this. Default 10 s.
     pub sender_linger: Duration,
-    /// A receiver record with free slots whose peer does not answer is evicted after this: an outage that is
-    /// longer makes Unknown of what was in doubt. Default 30 days.
+    /// A receiver record whose peer is silent goes after this: an outage that is longer makes Unknown of what was in
+    /// doubt. Default 30 days.
     pub dead_after: Duration,
+    /// The same where nothing but calls came under the record, and each has ended here: its reply is known to have
+    /// arrived, or is not kept any longer. A call that was under way during an outage that is longer may end Unknown.
+    /// Less than some seconds also gives up callers that are there. Never more than `dead_after`. Default 5 min.
+    pub caller_patience: Duration,
     /// A message in doubt for this long ends Unknown. Default: never.
     pub give_up_after: Option<Duration>,
     /// Keys are renewed after this. Default 120 s.
@@ -148,6 +152,9 @@ pub struct Config {
     /// Whether packets with nothing behind them are copied on paths that lose, and how much that may cost. Default: a
     /// quarter of what the path gives.
     pub hedging: Hedging,
+    /// Whether packets leave marked ECT(0), so that queues can mark them instead of dropping them; it ends on a path
+    /// where the peer does not tell of the marks. Default true.
+    pub ecn: bool,
     /// The first messages to a peer without a channel leave beside the opening, under a stamp: one trip, where
     /// clocks agree. They are encrypted to the peer's long-term key: without forward secrecy against its theft.
     /// Default true.
@@ -181,6 +188,7 @@ impl Config {
             idle_timeout: Duration::from_secs(30),
             sender_linger: Duration::from_secs(10),
             dead_after: Duration::from_secs(30 * 86_400),
+            caller_patience: Duration::from_secs(300),
             give_up_after: None,
             rekey_after: Duration::from_secs(120),
             max_ack_delay: Duration::from_millis(1),
@@ -190,6 +198,7 @@ impl Config {
             max_loopback_datagram: 65_000,
             congestion: CongestionChoice::default(),
             hedging: Hedging::default(),
+            ecn: true,
             early: true,
             serves: false,
             reply_kept: Duration::from_secs(300),

@@ -180,7 +180,7 @@ impl Node {
     fn take(&mut self, now: Now, arrived: &Arrived) -> bool {
         self.discard(arrived.peer, arrived.id.sender, arrived.held());
         let s = arrived.id.s.0;
-        let taken = self.consume(now, arrived.peer, arrived.id, s..s + 1, arrived.wire_len);
+        let taken = self.consume(now, arrived.peer, arrived.id, s..s + 1, arrived.wire_len, arrived.role);
         if taken && arrived.role == Role::Call {
             self.serve(now, arrived.peer, arrived.id.s);
         }
@@ -189,16 +189,24 @@ impl Node {
 
     fn take_run(&mut self, now: Now, run: &Run) -> bool {
         self.discard(run.peer, run.id().sender, run.held());
-        self.consume(now, run.peer, run.id(), run.slots(), run.wire_len())
+        self.consume(now, run.peer, run.id(), run.slots(), run.wire_len(), Role::Plain)
     }
 
     /// The slots of `run`, which begins with `id`, are consumed, all or none; `len` is the length of their messages.
-    fn consume(&mut self, now: Now, index: u32, id: MessageId, run: Range<u64>, len: u64) -> bool {
+    fn consume(
+        &mut self,
+        now: Now,
+        index: u32,
+        id: MessageId,
+        run: Range<u64>,
+        len: u64,
+        role: Role,
+    ) -> bool {
         let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.id == id.sender) else {
             return false;
         };
         let messages = run.end - run.start;
-        let taken = peer.inbound.take(now.mono, run, id.r, len);
+        let taken = peer.inbound.take(run, id.r, len, role);
         if taken {
             self.stats.received += messages;
             // Others that wait will be taken soon; their STATE covers this one.

@@ -127,8 +127,8 @@ impl Epoch {
     pub(super) fn repeat_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
         let Some(largest) = self.received.largest() else { return };
         let arrival = Duration::from_nanos(largest.arrived.0);
-        let ecn = self.received.ecn();
-        let ecn = ecn.any().then_some(crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });
+        let ecn = self.received.ecn_to_tell();
+        let ecn = ecn.map(|ecn| crate::wire::Ecn { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce });
         if writer.ack(self.received.delay(now), arrival, ecn, self.received.ranges()).is_some() {
             self.received.on_ack_sent();
             self.sent.carry(Carried::Ack { index: self.index, largest: largest.number });

@@ -14,12 +14,27 @@ use crate::time::Mono;
 pub struct MessageKey {
     pub(crate) index: u32,
     pub(crate) generation: u32,
+    /// Which of those that were queued together.
+    pub(crate) at: u32,
 }
 
 impl MessageKey {
-    /// A small number, unique among the messages that are not settled: the place in a table of receipts.
+    /// A small number: the place in a table of receipts. Of the messages that are not settled, only those have the same
+    /// that were queued together.
     pub const fn index(self) -> usize {
         self.index as usize
+    }
+
+    /// Of the messages that were queued together, the one that comes `n` behind this: see [`super::Node::send_each`].
+    #[must_use]
+    pub const fn nth(self, n: u32) -> Self {
+        Self { at: self.at.wrapping_add(n), ..self }
+    }
+
+    /// Of the messages that were queued together with this, the first: itself, mostly.
+    #[must_use]
+    pub const fn first(self) -> Self {
+        Self { at: 0, ..self }
     }
 }
 
@@ -117,10 +132,13 @@ pub enum Status {
 /// What the core wants its caller to know.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A message is settled; the key is free for reuse. `id` is None if it never left.
+    /// A message is settled, or several that were queued together; the key is free for reuse. `id` is None if it never
+    /// left.
     Outcome {
         /// Which message.
         key: MessageKey,
+        /// One; or so many: this and those behind it, [`MessageKey::nth`] by `nth`, slot by slot.
+        count: u32,
         /// What became of it.
         outcome: Outcome,
         /// Its name at both ends.

@@ -5,11 +5,13 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use super::Node;
+use super::arena::SHORT;
 use super::event::{Event, MessageKey, Outcome, Priority};
 use super::inbound::{ANNOUNCED, Inbound, Taken};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody};
+use super::node::Settled;
 use super::outbound::Had;
-use super::run::{Run, wire_len};
+use super::run::Run;
 use super::stamping::Admission;
 use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
 use crate::id::{Incarnation, MessageId, NodeId, Slot, Stamp};
@@ -82,7 +84,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let Some(sender) = peer.outbound.sender.as_mut() else { return };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        sender.on_challenge(ts, |_, key| settled.push((key, Outcome::Unknown)));
+        sender.on_challenge(ts, |_, key| Settled::push(&mut settled, key, Outcome::Unknown));
         if !settled.is_empty() {
             peer.note_time(now.wall, time);
             peer.outbound.ask_due = true;
@@ -126,7 +128,7 @@ impl Node {
                 Verdict::Delivered => Outcome::Delivered,
                 Verdict::Unknown => Outcome::Unknown,
             };
-            settled.push((key, outcome));
+            Settled::push(&mut settled, key, outcome);
         });
         if let Some(claim) = state.live {
             peer.outbound.on_credit(state.r, claim.credit);
@@ -174,16 +176,13 @@ impl Node {
 
     /// Plain messages of consecutive slots go to the receive queue, all of them or none.
     fn enqueue(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
-        let mut messages = entries;
-        if !messages.all(|(_, message)| matches!(read_head(message), Ok((_, Role::Plain, _)))) {
-            return Taken::Malformed;
-        }
-        let taken = self.admit_whole(index, r, entries);
+        let Some(len) = plain_len(entries) else { return Taken::Malformed };
+        let taken = self.admit_whole(index, r, entries, len);
         if taken == Taken::Whole {
-            self.hold(index, held(entries));
+            self.hold(index, held(entries, len));
             if let Some(peer) = self.peers.get(index) {
                 let id = MessageId { sender: peer.id, r, s: Slot(entries.slots().start) };
-                let run = Run::new(index, id, entries, |bytes| self.arena.copy(bytes));
+                let run = Run::new(index, id, entries, len, |bytes| self.arena.copy(bytes));
                 self.events.extend(self.inbox.push_run(run));
             }
         }
@@ -204,7 +203,7 @@ impl Node {
         if role == Role::Plain {
             return self.enqueue(index, r, entry);
         }
-        let taken = self.admit_whole(index, r, entry);
+        let taken = self.admit_whole(index, r, entry, bytes.len() as u64);
         if taken == Taken::Whole
             && let Some(peer) = self.peers.get(index)
         {
@@ -215,24 +214,24 @@ impl Node {
                 replies.push((arrived, s, status));
                 return taken;
             }
-            self.hold(index, held(entry));
+            self.hold(index, held(entry, bytes.len() as u64));
             self.events.extend(self.inbox.push(arrived, self.config.serves));
         }
         taken
     }
 
-    /// Whether there is memory for these messages, and a free slot for each of them.
-    fn admit_whole(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
+    /// Whether there is memory for these messages of `len` bytes in all, and a free slot for each of them.
+    fn admit_whole(&mut self, index: u32, r: Incarnation, entries: wire::Entries<'_>, len: u64) -> Taken {
         let limits = &self.config.limits;
         let cap = limits.received_bytes as u64;
         let Some(peer) = self.peers.get_mut(index) else { return Taken::Ignored };
         // One message is always let in; beyond that, nobody has more than is left for all.
         let left = cap.saturating_sub(self.received).saturating_sub(peer.inbound.memory());
         let lone = self.received == 0 && entries.len() == 1;
-        if !lone && held(entries) > left {
+        if !lone && held(entries, len) > left {
             return Taken::NoMemory;
         }
-        peer.inbound.on_whole(entries.slots(), r, wire_len(entries), limits)
+        peer.inbound.on_whole(entries.slots(), r, len, limits)
     }
 
     /// A message in one piece takes memory until it has left the receive queue.
@@ -252,7 +251,7 @@ impl Node {
         // What was freed is still counted.
         let counted = |inbound: &Inbound| inbound.promised() + inbound.freed();
         let before = counted(&peer.inbound);
-        let taken = peer.inbound.on_fragment((s, r), frame.total, frame.offset, frame.data, limits, room);
+        let taken = peer.inbound.on_fragment(frame, limits, room, &mut self.arena);
         let after = counted(&peer.inbound);
         self.received = self.received.saturating_add(after).saturating_sub(before);
         let id = MessageId { sender: peer.id, r, s };
@@ -274,7 +273,7 @@ impl Node {
         }
     }
 
-    fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Bytes) {
+    fn on_complete(&mut self, now: Now, index: u32, id: MessageId, message: Vec<u8>) {
         self.owe_state(now, index);
         let len = message.len() as u64;
         let Ok((head, role, at)) = read_head(&message) else {
@@ -284,15 +283,25 @@ impl Node {
             }
             return;
         };
-        let body = message.slice(at..);
-        let arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(body), len);
+        if message.len() <= SHORT && role == Role::Plain {
+            self.hold(index, len + ARRIVED);
+            let run = Run::one(index, id, len, self.arena.copy_entry(&message));
+            self.arena.keep(message);
+            self.events.extend(self.inbox.push_run(run));
+            return;
+        }
+        let mut arrived = arrived(index, id, (&head, role), ArrivedBody::Whole(Bytes::new()), len);
+        arrived.body = ArrivedBody::Whole(if message.len() <= SHORT {
+            let body = self.arena.copy(message.get(at..).unwrap_or_default());
+            self.arena.keep(message);
+            body
+        } else {
+            Bytes::from(message).slice(at..)
+        });
         if let Role::Reply { s, status } = role {
             return self.on_reply_message(now, arrived, s, status);
         }
-        self.received += len + ARRIVED;
-        if let Some(peer) = self.peers.get_mut(index) {
-            peer.inbound.waiting += len + ARRIVED;
-        }
+        self.hold(index, len + ARRIVED);
         self.events.extend(self.inbox.push(arrived, self.config.serves));
     }
 
@@ -381,13 +390,21 @@ impl Node {
     }
 }
 
-/// Bytes of memory of messages in the receive queue.
-fn held(entries: wire::Entries<'_>) -> u64 {
-    wire_len(entries) + entries.len() as u64 * ARRIVED
+/// Bytes of memory of messages in the receive queue that have `len` bytes in wire form.
+fn held(entries: wire::Entries<'_>, len: u64) -> u64 {
+    len + entries.len() as u64 * ARRIVED
+}
+
+/// Bytes of all messages in wire form. None if one is malformed or not plain.
+fn plain_len(mut entries: wire::Entries<'_>) -> Option<u64> {
+    entries.try_fold(0, |len, (_, message)| {
+        matches!(read_head(message), Ok((_, Role::Plain, _))).then_some(len + message.len() as u64)
+    })
 }
 
 /// The head in front of a message, what it makes of it, and where the body begins.
-fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
+#[inline]
+pub(super) fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
     let (head, at) = Head::parse(message)?;
     Ok((head, Role::of(head.extensions)?, at))
 }

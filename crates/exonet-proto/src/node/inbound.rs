@@ -5,14 +5,17 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
+use super::arena::Arena;
 use super::calls::Server;
-use super::config::Limits;
+use super::config::{Config, Limits};
 use super::event::DeliveryKey;
+use super::frames::read_head;
 use super::inbox::ARRIVED;
 use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::time::{Mono, Wall};
+use crate::wire::{self, Role};
 
 /// Time between two STATEs.
 const STATE_EVERY: Duration = Duration::from_millis(1);
@@ -21,8 +24,8 @@ pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
 /// that vanished, and each try costs an opening.
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
-/// A drained record is dropped after this, though the sender has not passed it.
-const LINGER: Duration = Duration::from_secs(30);
+/// Who is to be given up is reminded at least four times before, but no more often than this.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
 
 /// What a message of which a part has come takes at least.
 const PARTIAL: u64 = 320;
@@ -38,11 +41,22 @@ pub(super) struct Partial {
     pub(super) stream: Option<DeliveryKey>,
     /// The most memory that it will need: set aside, so that what was begun can be completed.
     promise: u64,
+    /// Its head is there, and says that it is a call.
+    call: bool,
+}
+
+/// What was delivered under a record. Replies aside: they are sent until they are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Delivered {
+    #[default]
+    Nothing,
+    Calls,
+    Messages,
 }
 
 impl Partial {
     /// The first of a message has come, beside `large` larger messages.
-    fn begin(total: u64, large: usize, limits: &Limits, room: u64) -> Result<Self, Taken> {
+    fn begin(total: u64, large: usize, limits: &Limits, room: u64, arena: &mut Arena) -> Result<Self, Taken> {
         let (pooled, whole) = (total <= POOLED, total <= limits.stream_above.max(POOLED));
         let window = limits.body_window();
         let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
@@ -53,11 +67,11 @@ impl Partial {
             return Err(Taken::NoMemory);
         }
         let assembly = match (whole, pooled) {
-            (true, true) => Assembly::whole(total, total),
+            (true, true) => Assembly::pooled(total, arena.buffer(total)),
             (true, false) => Assembly::whole(total, window),
             (false, _) => Assembly::streamed(total, window),
         };
-        Ok(Self { assembly, stream: None, promise })
+        Ok(Self { assembly, stream: None, promise, call: false })
     }
 }
 
@@ -65,7 +79,7 @@ impl Partial {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     /// The message is complete: it goes to the receive queue.
-    Complete(bytes::Bytes),
+    Complete(Vec<u8>),
     /// Whole messages wait in the receive queue.
     Whole,
     /// A streamed message can be announced: its head is there.
@@ -114,6 +128,10 @@ pub(super) struct Inbound {
     partial: BTreeMap<Slot, Partial>,
     /// Of the partly received messages, the large ones.
     pub(super) large: usize,
+    /// Of the partly received messages, those that are known to be calls.
+    calls_in_part: usize,
+    /// What was delivered under the record.
+    delivered: Delivered,
     /// Pooled bytes taken by the application under the record's incarnation.
     taken: u64,
     /// Pooled bytes that the sender has given up under it.
@@ -135,8 +153,6 @@ pub(super) struct Inbound {
     remind_at: Mono,
     remind_after: Duration,
     reminding: bool,
-    /// Since when the record is drained.
-    drained_at: Mono,
     /// Bytes of memory set aside for partial messages.
     promised: u64,
     /// Bytes of memory of its messages in the receive queue, those handed out included.
@@ -162,6 +178,8 @@ impl Inbound {
             pending: IntervalSet::new(),
             partial: BTreeMap::new(),
             large: 0,
+            calls_in_part: 0,
+            delivered: Delivered::Nothing,
             taken: 0,
             abandoned: 0,
             held: 0,
@@ -174,7 +192,6 @@ impl Inbound {
             remind_at: Mono::NEVER,
             remind_after: Duration::ZERO,
             reminding: false,
-            drained_at: Mono::NEVER,
             promised: 0,
             waiting: 0,
             freed: 0,
@@ -233,7 +250,6 @@ impl Inbound {
             self.owe_state(now);
         }
         self.forget_below(ask.l);
-        self.note_drained(now);
         answer
     }
 
@@ -277,6 +293,7 @@ impl Inbound {
             self.release_partial(&partial);
         }
         self.large = 0;
+        self.delivered = Delivered::Nothing;
         self.taken = 0;
         self.abandoned = 0;
         self.held = 0;
@@ -308,6 +325,7 @@ impl Inbound {
     }
 
     fn release_partial(&mut self, partial: &Partial) {
+        self.calls_in_part -= usize::from(partial.call);
         self.promised = self.promised.saturating_sub(partial.promise);
         self.freed = self.freed.saturating_add(partial.promise);
         match partial.stream {
@@ -319,11 +337,6 @@ impl Inbound {
         } else {
             self.large = self.large.saturating_sub(1);
         }
-    }
-
-    fn note_drained(&mut self, now: Mono) {
-        let drained = self.receiver.as_ref().is_some_and(Receiver::is_drained);
-        self.drained_at = if !drained { Mono::NEVER } else { self.drained_at.min(now) };
     }
 
     /// Whole messages of the slots of `run`, `len` bytes in wire form together: to wait in the receive queue, all of
@@ -368,13 +381,12 @@ impl Inbound {
     /// A fragment. `room` is what the node can hold beyond what it does.
     pub(super) fn on_fragment(
         &mut self,
-        (s, r): (Slot, Incarnation),
-        total: u64,
-        offset: u64,
-        data: &[u8],
+        fragment: &wire::Fragment<'_>,
         limits: &Limits,
         room: u64,
+        arena: &mut Arena,
     ) -> Taken {
+        let wire::Fragment { r, s, total, offset, data } = *fragment;
         if !self.accepts(s.0..s.0 + 1, r) {
             return Taken::Ignored;
         }
@@ -386,7 +398,7 @@ impl Inbound {
         }
         let partial = match self.partial.entry(s) {
             Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room) {
+            Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room, arena) {
                 Err(refused) => return refused,
                 Ok(partial) => {
                     if total <= POOLED {
@@ -404,6 +416,10 @@ impl Inbound {
             Err(Refused::Scattered) => return Taken::NoRoom,
             Ok(0) => return Taken::Ignored,
             Ok(_) => {}
+        }
+        if offset == 0 && !partial.call {
+            partial.call = matches!(read_head(data), Ok((_, Role::Call, _)));
+            self.calls_in_part += usize::from(partial.call);
         }
         let streamed = total > limits.stream_above.max(POOLED);
         if !streamed && partial.assembly.is_complete() {
@@ -427,6 +443,7 @@ impl Inbound {
             self.large = self.large.saturating_sub(1);
         }
         self.promised = self.promised.saturating_sub(partial.promise);
+        self.calls_in_part -= usize::from(partial.call);
         self.pending.insert(s.0..s.0 + 1);
         partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
     }
@@ -457,8 +474,8 @@ impl Inbound {
     /// The application takes the messages of `run`: their slots are consumed, all or none. False when their record
     /// died.
     ///
-    /// `len` is the length of their wire forms.
-    pub(super) fn take(&mut self, now: Mono, run: Range<u64>, r: Incarnation, len: u64) -> bool {
+    /// `len` is the length of their wire forms, `role` that of each of them.
+    pub(super) fn take(&mut self, run: Range<u64>, r: Incarnation, len: u64, role: Role) -> bool {
         let Some(record) = self.receiver.as_mut().filter(|record| record.incarnation() == r) else {
             return false;
         };
@@ -475,7 +492,11 @@ impl Inbound {
         if taken && len <= POOLED {
             self.taken = self.taken.saturating_add(len);
         }
-        self.note_drained(now);
+        self.delivered = match (role, self.delivered) {
+            (Role::Plain, _) if taken => Delivered::Messages,
+            (Role::Call, Delivered::Nothing) if taken => Delivered::Calls,
+            (_, before) => before,
+        };
         taken
     }
 
@@ -611,32 +632,60 @@ impl Inbound {
         self.heard_at = now;
     }
 
+    /// When the peer was last heard.
+    pub(super) const fn heard_at(&self) -> Mono {
+        self.heard_at
+    }
+
+    /// The node was not there itself for so long: that was no silence of its peers.
+    pub(super) fn excuse(&mut self, now: Mono, absence: Duration) {
+        self.heard_at = now.min(self.heard_at + absence);
+    }
+
     /// The peer has asked or sent: the record is in use. `wait` is three probe timeouts.
     pub(super) fn engaged(&mut self, now: Mono, wait: Duration) {
         self.reminding = false;
         self.remind_after = wait;
-        let waits = self.receiver.as_ref().is_some_and(|record| !record.is_drained());
-        self.remind_at = if waits { now + wait } else { Mono::NEVER };
+        self.remind_at = if self.receiver.is_some() { now + wait } else { Mono::NEVER };
+    }
+
+    /// The record is that of a caller who may be gone: nothing but calls has come under it, at least one, and each has
+    /// ended here but for such as came in part. Who sends messages is waited for much longer.
+    pub(super) fn is_callers(&self) -> bool {
+        let called = match self.delivered {
+            Delivered::Nothing => !self.partial.is_empty(),
+            Delivered::Calls => true,
+            Delivered::Messages => false,
+        };
+        let calls = self.partial.len() == self.calls_in_part && self.pending.is_empty();
+        self.receiver.is_some() && called && calls && self.server.is_empty()
+    }
+
+    /// How long the peer may be silent before its record goes.
+    fn patience(&self, config: &Config) -> Duration {
+        let Config { dead_after, caller_patience, .. } = *config;
+        if self.is_callers() { caller_patience.min(dead_after) } else { dead_after }
     }
 
     /// What time alone brings about. True when the record died with its peer and was evicted.
-    pub(super) fn on_timeout(&mut self, now: Mono, clock: &mut Clock, dead_after: Duration) -> bool {
+    pub(super) fn on_timeout(&mut self, now: Mono, clock: &mut Clock, config: &Config) -> bool {
+        let patience = self.patience(config);
         if self.remind_at <= now {
             self.owe_state(now);
             self.reminding = true;
-            self.remind_after = (self.remind_after * 2).min(MAX_BACKOFF);
+            self.remind_after = (self.remind_after * 2).min((patience / 4).clamp(MIN_BACKOFF, MAX_BACKOFF));
             self.remind_at = now + self.remind_after;
         }
-        self.drop_if_passed(now);
-        let dead = self.receiver.is_some() && self.heard_at + dead_after <= now;
+        self.drop_if_passed();
+        let dead = self.receiver.is_some() && self.heard_at + patience <= now;
         dead && self.evict(clock)
     }
 
-    /// Drops a drained record once the sender has passed it, or after a linger. True when it did.
-    pub(super) fn drop_if_passed(&mut self, now: Mono) -> bool {
+    /// Drops a record that the sender has passed. One that is only drained stays: it knows that its messages were
+    /// delivered, when `b` may not tell any more. True when it did.
+    pub(super) fn drop_if_passed(&mut self) -> bool {
         let passed = self.receiver.as_ref().is_some_and(Receiver::is_passed);
-        let lingered = self.drained_at != Mono::NEVER && self.drained_at + LINGER <= now;
-        if (passed || lingered) && !self.state_owed() {
+        if passed && !self.state_owed() {
             self.drop_record();
             return true;
         }
@@ -647,20 +696,22 @@ impl Inbound {
         self.receiver = None;
         self.clear();
         self.remind_at = Mono::NEVER;
-        self.drained_at = Mono::NEVER;
     }
 
-    /// Forgets the record though slots are free. True when there was one.
+    /// Forgets the record though slots are free. True when some were: else it is dropped, and others need not feel it.
     pub(super) fn evict(&mut self, clock: &mut Clock) -> bool {
         let Some(record) = self.receiver.take() else {
             return false;
         };
-        record.evict(&mut self.bound, clock);
+        let drained = record.is_drained();
+        if !drained {
+            record.evict(&mut self.bound, clock);
+        }
         self.drop_record();
-        true
+        !drained
     }
 
-    /// The peer has never proven to be there: whatever it asked for is forgotten. True when there was a record.
+    /// The peer has never proven to be there: whatever it asked for is forgotten. True when a record was evicted.
     pub(super) fn renounce(&mut self, clock: &mut Clock) -> bool {
         self.wants = None;
         self.state_sent();
@@ -668,11 +719,10 @@ impl Inbound {
     }
 
     /// `connected`: what is owed can leave, and waits for company until `ride_until`.
-    pub(super) fn deadline(&self, dead_after: Duration, connected: bool, ride_until: Mono) -> Mono {
+    pub(super) fn deadline(&self, config: &Config, connected: bool, ride_until: Mono) -> Mono {
         let owed = if connected { self.state_at.max(ride_until) } else { Mono::NEVER };
-        let dead = if self.receiver.is_some() { self.heard_at + dead_after } else { Mono::NEVER };
-        let linger = if self.drained_at == Mono::NEVER { Mono::NEVER } else { self.drained_at + LINGER };
-        owed.min(self.remind_at).min(dead).min(linger).min(self.server.deadline())
+        let dead = if self.receiver.is_some() { self.heard_at + self.patience(config) } else { Mono::NEVER };
+        owed.min(self.remind_at).min(dead).min(self.server.deadline())
     }
 
     /// Nothing is held for the peer, and nothing is owed that could leave.

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Held, Pending};
 use super::opening::Opening;
+use super::piece::Cuts;
 use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
 use crate::channel::mtu::BASE;
 use crate::channel::path::{Path, PathAddr};
@@ -71,6 +72,8 @@ pub(super) struct Link {
     /// Of this peer, in place of the node's.
     pub(super) keepalive: Option<Duration>,
     pub(super) pace_at: Mono,
+    /// Since there was last nothing more to send, window or pacing have held something up: the path is what bounds the rate.
+    pub(super) held_up: bool,
     /// ACK and STATE that are due wait until then for data that is about to leave; zero: they do not.
     pub(super) ride_until: Mono,
     pub(super) heard_at: Mono,
@@ -113,6 +116,7 @@ impl Link {
             mirror_due: false,
             keepalive: None,
             pace_at: Mono::NEVER,
+            held_up: false,
             ride_until: Mono(0),
             heard_at: now,
             spoke_at: now,
@@ -141,6 +145,13 @@ impl Link {
                 self.on_path_change(now, config);
             }
         }
+    }
+
+    /// Which messages are cut to fill packets. Each part may be lost, and costs time to handle: so none is while the path takes
+    /// whatever there is, and none that somebody waits for where packets are lost.
+    pub(super) fn cuts(&self) -> Option<Cuts> {
+        let cuts = if self.recovery.is_lossy() { Cuts::Plain } else { Cuts::All };
+        self.held_up.then_some(cuts)
     }
 
     fn largest_datagram(&self, config: &Config) -> u16 {
@@ -342,6 +353,7 @@ fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
         initial_rtt: config.initial_rtt,
         max_datagram,
         hedging: config.hedging,
+        ecn: config.ecn,
         ..recovery::Config::default()
     };
     Recovery::new(now, path, controller(config))

@@ -12,6 +12,7 @@ mod arena;
 mod asking;
 mod audit;
 mod budget;
+mod bundling;
 mod calls;
 mod commands;
 mod config;

@@ -18,6 +18,7 @@ use super::peer::{Peer, Peers};
 use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
+use super::transmit::Train;
 use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
 use crate::half::{Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
@@ -58,11 +59,29 @@ pub(super) struct Loose {
     pub(super) data: Box<[u8]>,
 }
 
+/// What a STATE has brought: of a message, or of so many that were queued together.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settled {
+    pub(super) key: MessageKey,
+    pub(super) count: u32,
+    pub(super) outcome: Outcome,
+}
+
+impl Settled {
+    /// Notes one more.
+    pub(super) fn push(all: &mut Vec<Self>, key: MessageKey, outcome: Outcome) {
+        match all.last_mut() {
+            Some(last) if last.outcome == outcome && last.key.nth(last.count) == key => last.count += 1,
+            _ => all.push(Self { key, count: 1, outcome }),
+        }
+    }
+}
+
 /// Buffers that are used again by every call.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     pub(super) free: IntervalSet,
-    pub(super) settled: Vec<(MessageKey, Outcome)>,
+    pub(super) settled: Vec<Settled>,
     pub(super) fates: Vec<(super::epoch::Carried, crate::channel::Fate)>,
 }
 
@@ -104,6 +123,8 @@ pub struct Node {
     pub(super) closing: bool,
     pub(super) stopped: bool,
     pub(super) last_poll: Mono,
+    /// What was last given to be sent, until the next is.
+    pub(super) last_train: Option<Train>,
 }
 
 impl Node {
@@ -154,6 +175,7 @@ impl Node {
             closing: false,
             stopped: false,
             last_poll: now.mono,
+            last_train: None,
         }
     }
 
@@ -268,7 +290,9 @@ impl Node {
     /// After a long gap between calls, a suspend perhaps, the world may have changed: open anew, at once.
     fn note_gap(&mut self, now: Now) {
         let due = self.poll_timeout().unwrap_or(Mono::NEVER).max(self.last_poll);
-        if now.mono.since(due) > core::time::Duration::from_secs(10) {
+        let absence = now.mono.since(due);
+        if absence > core::time::Duration::from_secs(10) {
+            self.peers.iter_mut().for_each(|peer| peer.inbound.excuse(now.mono, absence));
             self.rebind(now);
         }
         self.last_poll = now.mono;
@@ -286,8 +310,10 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        if peer.inbound.on_timeout(now.mono, &mut self.clock, self.config.dead_after) {
+        let caller = peer.inbound.is_callers();
+        if peer.inbound.on_timeout(now.mono, &mut self.clock, &self.config) {
             self.stats.evictions += 1;
+            self.stats.callers_evicted += u64::from(caller);
         }
         self.replies_timeout(now, index);
     }
@@ -424,8 +450,9 @@ impl Node {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
-        if peer.inbound.drop_if_passed(now.mono) && self.inbox.is_empty() {
+        if peer.inbound.drop_if_passed() && self.inbox.is_empty() {
             self.arena.rest();
+            self.store.rest();
         }
         self.account(index);
     }

@@ -1,20 +1,23 @@
 //! The sending direction to one peer: its record, its queue, its credit, and what has to be sent again.
 
+mod bundled;
 mod early;
 mod fate;
+mod given_up;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 pub(super) use fate::Had;
+use given_up::GivenUp;
 
 use super::calls::Caller;
 use super::event::MessageKey;
 use super::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Flow, Fragments, HEAD_ROOM, Letter, POOLED, SendQueue, Source, Store};
+use crate::message::{Flow, Fragments, HEAD_ROOM, Halves, Letter, POOLED, SendQueue, Source, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -24,8 +27,6 @@ const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const PROBES: usize = 32;
 /// Envelopes wanted on standby: at least, and at most.
 const STANDBY: Range<u64> = 16..16_384;
-/// A fragment shorter than this is not worth its frame, unless it is the last.
-const MIN_FRAGMENT: usize = 64;
 
 /// What a peer has said of itself in its handshake.
 #[derive(Clone, Copy, Debug)]
@@ -54,9 +55,9 @@ pub(super) struct Outbound {
     pub(super) caller: Caller,
     /// Large messages under way, and those given up of which the peer may still hold parts.
     pub(super) bodies: u64,
-    /// Incarnations and lengths of messages given up, of which the peer may hold parts until the frontier has passed them. What took
-    /// their place might find none there, and an older one never come: the frontier would stand still for ever.
-    given_up: BTreeMap<Slot, (Incarnation, u64)>,
+    /// Messages given up, of which the peer may hold parts until the frontier has passed them. What took their place
+    /// might find none there, and an older one never come: the frontier would stand still for ever.
+    given_up: GivenUp,
     /// Slots of messages of which something has to be sent again.
     lost: IntervalSet,
     /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
@@ -106,7 +107,7 @@ impl Outbound {
             waiting: VecDeque::new(),
             caller: Caller::default(),
             bodies: 0,
-            given_up: BTreeMap::new(),
+            given_up: GivenUp::default(),
             lost: IntervalSet::new(),
             unbound: 0,
             letters: 0,
@@ -139,12 +140,12 @@ impl Outbound {
     pub(super) fn submit(&mut self, clock: &Clock, store: &mut Store, key: MessageKey) {
         self.sender.get_or_insert_with(|| Sender::open(clock));
         self.farewell_due = false;
-        self.unbound += 1;
-        self.letters += 1;
         let Some(letter) = store.get_mut(key) else { return };
+        let none = self.letters == 0;
+        self.unbound += u64::from(letter.open());
+        self.letters += letter.open() as usize;
         self.bytes = self.bytes.saturating_add(letter.source.kept());
-        self.largest =
-            if self.letters == 1 { letter.source.len() } else { self.largest.max(letter.source.len()) };
+        self.largest = if none { letter.source.len() } else { self.largest.max(letter.source.len()) };
         self.enqueue(key, letter);
         self.ask_due = true;
     }
@@ -171,19 +172,12 @@ impl Outbound {
     /// The peer keeps nothing of what was given up below the frontier: others may take its place.
     fn pass_given_up(&mut self) {
         let frontier = self.sender.as_ref().map(Sender::frontier);
-        let passed = |s: Slot| frontier.is_none_or(|frontier| s < frontier);
-        while let Some(first) = self.given_up.first_entry().filter(|first| passed(*first.key())) {
-            match first.remove() {
-                (_, len) if len > POOLED => self.bodies = self.bodies.saturating_sub(1),
-                (r, len) if self.r == Some(r) => {
-                    self.abandoned = self.abandoned.saturating_add(len);
-                    self.abandoned_due = true;
-                }
-                _ => {}
-            }
-            // Whatever has moved the frontier, the peer has to hear of it.
-            (self.ask_due, self.frontier_due) = (true, true);
-        }
+        let Some(passed) = self.given_up.pass(frontier, self.r) else { return };
+        self.bodies = self.bodies.saturating_sub(passed.large);
+        self.abandoned = self.abandoned.saturating_add(passed.bytes);
+        self.abandoned_due |= passed.bytes > 0;
+        // Whatever has moved the frontier, the peer has to hear of it.
+        (self.ask_due, self.frontier_due) = (true, true);
     }
 
     /// Lets large messages in as far as the peer takes more of them at once.
@@ -252,14 +246,16 @@ impl Outbound {
                 continue;
             };
             let (key, letter) = letter;
-            if letter.fragments.is_none() && room.could_take_whole(letter.wire_len()) {
-                if !room.takes_whole(letter.wire_len(), s, r) {
+            if !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
+                if room.takes_whole(letter.wire_len(), s, r) {
+                    self.lost.remove(first);
+                    return Next::Piece(Piece::Whole { key, s, r });
+                }
+                if (self.lost.count() == 1 && self.queue.is_empty()) || room.fill(letter, s, r).is_none() {
                     return Next::PacketFull;
                 }
-                self.lost.remove(first);
-                return Next::Piece(Piece::Whole { key, s, r });
             }
-            match Self::cut_lost(letter, room) {
+            match Self::cut_lost(letter, room, s, r) {
                 Some(Some(range)) => return Next::Piece(Piece::Fragment { key, s, r, range }),
                 Some(None) => return Next::PacketFull,
                 None => self.lost.remove(first),
@@ -269,21 +265,21 @@ impl Outbound {
     }
 
     /// The next lost fragment: `Some(None)` when this packet has no room for it, None when there is none.
-    fn cut_lost(letter: &mut Letter, room: Room) -> Option<Option<Range<u64>>> {
+    fn cut_lost(letter: &mut Letter, room: Room, s: Slot, r: Incarnation) -> Option<Option<Range<u64>>> {
+        if letter.bundle().is_some() {
+            return Some(None);
+        }
         let total = letter.wire_len();
-        let fragments = letter.fragments.get_or_insert_with(|| {
+        if !letter.is_cut() {
             let mut cut = Fragments::new(total, total);
             cut.sent(0..total);
             cut.lost(0..total);
-            Box::new(cut)
-        });
-        if !fragments.has_lost() {
-            return None;
+            letter.fragments = Some(Box::new(cut));
         }
-        let Some(max) = room.fragment().filter(|max| *max >= MIN_FRAGMENT as u64) else {
+        let fragments = letter.parts_mut().filter(|fragments| fragments.has_lost())?;
+        let Some(range) = room.cut(total, fragments.next(u64::MAX, total)?, s, r) else {
             return Some(None);
         };
-        let range = fragments.next(max, total)?;
         let range = range.start..range.start + letter.part_len(range);
         if let Some(fragments) = letter.fragments.as_mut() {
             fragments.sent(range.clone());
@@ -303,17 +299,20 @@ impl Outbound {
                 self.queue.pop(flow);
                 continue;
             };
-            if letter.bound.is_none()
-                && letter.fragments.is_none()
-                && room.could_take_whole(letter.wire_len())
-            {
+            if letter.bound.is_none() && !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
                 let open = self.sender.as_ref().and_then(Sender::next_envelope);
                 let Some((s, r)) = open else { return Next::Nothing };
-                if !room.takes_whole(letter.wire_len(), s, r) {
-                    return Next::PacketFull;
+                if room.takes_whole(letter.wire_len(), s, r) {
+                    let Some(key) = self.send_whole(now, flow, key, letter) else { return Next::Nothing };
+                    return Next::Piece(Piece::Whole { key, s, r });
                 }
-                self.send_whole(now, flow, key, letter);
-                return Next::Piece(Piece::Whole { key, s, r });
+                // The last of a flow would only be in two packets in place of one.
+                let fills = self.queue.has_more(flow).then(|| room.fill(letter, s, r)).flatten();
+                let Some(halves) = fills.and_then(Halves::new) else { return Next::PacketFull };
+                letter.halves = Some(halves);
+                self.bind(now, key, letter);
+                self.queue.charge(flow, usize::try_from(halves.at()).unwrap_or(usize::MAX));
+                return Next::Piece(Piece::Fragment { key, s, r, range: 0..halves.at() });
             }
             match self.cut_new(now, key, letter, room) {
                 Cut::Range(s, r, range) => {
@@ -331,11 +330,21 @@ impl Outbound {
         }
     }
 
-    fn send_whole(&mut self, now: Mono, flow: Flow, key: MessageKey, letter: &mut Letter) {
+    fn send_whole(
+        &mut self,
+        now: Mono,
+        flow: Flow,
+        key: MessageKey,
+        letter: &mut Letter,
+    ) -> Option<MessageKey> {
+        if letter.bundle().is_some() {
+            return self.bind_bundled(flow, key, letter, 1);
+        }
         self.bind(now, key, letter);
         self.queue.pop(flow);
         letter.queued = false;
         self.queue.charge(flow, usize::try_from(letter.wire_len()).unwrap_or(usize::MAX));
+        Some(key)
     }
 
     /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
@@ -346,7 +355,7 @@ impl Outbound {
         store: &'a mut Store,
         flow: Flow,
         room: Room,
-    ) -> Option<&'a Letter> {
+    ) -> Option<(MessageKey, &'a Letter)> {
         let (r, s) = room.open?;
         if !self.lost.is_empty() || !self.queue.goes_on(flow) {
             return None;
@@ -355,18 +364,19 @@ impl Outbound {
         let left = self.credit_left();
         let letter = store.get_mut(key)?;
         let len = letter.wire_len();
-        let whole = letter.bound.is_none() && letter.fragments.is_none() && len <= left && !letter.is_large();
+        let lone = letter.bound.is_none() && !letter.is_cut() && letter.bundle().is_none();
+        let whole = lone && len <= left && !letter.is_large();
         let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
         if !whole || !open || !room.takes_whole(len, s, r) {
             return None;
         }
         self.send_whole(now, flow, key, letter);
-        Some(letter)
+        Some((key, letter))
     }
 
     /// Large messages of one flow take turns; what is sent in full leaves the queue.
     fn settle_turn(&mut self, flow: Flow, letter: &mut Letter) {
-        if letter.fragments.as_ref().is_none_or(|f| f.is_sent()) {
+        if letter.is_sent() {
             letter.queued = false;
             self.queue.pop(flow);
         } else if flow.is_large() {
@@ -375,26 +385,40 @@ impl Outbound {
     }
 
     fn cut_new(&mut self, now: Mono, key: MessageKey, letter: &mut Letter, room: Room) -> Cut {
+        if letter.bundle().is_some() {
+            return Cut::NoRoom;
+        }
         let total = letter.wire_len();
         let available = letter.available();
         let limit = if letter.is_large() { self.limits.body_window } else { total };
-        let fragments = letter.fragments.get_or_insert_with(|| Box::new(Fragments::new(total, limit)));
-        let Some(ready) = fragments.next(u64::MAX, available) else {
+        if let (Some(halves), Some((s, r))) = (letter.halves.as_mut(), letter.bound) {
+            let rest = halves.at()..total;
+            match room.cut(total, rest.clone(), s, r) {
+                None => return Cut::NoRoom,
+                Some(range) if range == rest => {
+                    halves.sent = true;
+                    return Cut::Range(s, r, rest);
+                }
+                Some(_) => {}
+            }
+        }
+        if !letter.is_cut() {
+            letter.fragments = Some(Box::new(Fragments::new(total, limit)));
+        }
+        let place = letter.bound.or_else(|| self.sender.as_ref().and_then(Sender::next_envelope));
+        let ready = letter.parts_mut().and_then(|fragments| fragments.next(u64::MAX, available));
+        let (Some(ready), Some((s, r))) = (ready, place) else {
             return Cut::Parked;
         };
-        let Some(max) = room.fragment() else {
+        let Some(range) = room.cut(total, ready, s, r) else {
             return Cut::NoRoom;
         };
-        if max < (ready.end - ready.start).min(MIN_FRAGMENT as u64) {
-            return Cut::NoRoom;
-        }
         if letter.bound.is_none() {
             self.bind(now, key, letter);
         }
         let Some((s, r)) = letter.bound else {
             return Cut::Parked;
         };
-        let range = ready.start..ready.end.min(ready.start.saturating_add(max));
         let range = range.start..range.start + letter.part_len(range);
         if let Some(fragments) = letter.fragments.as_mut() {
             fragments.sent(range.clone());
@@ -484,7 +508,8 @@ impl Outbound {
         self.release(key, letter);
         letter.served = true;
         letter.source = Source::Whole(bytes::Bytes::new());
-        (letter.queued, letter.counted, letter.fragments) = (false, false, None);
+        (letter.queued, letter.counted) = (false, false);
+        (letter.halves, letter.fragments) = (None, None);
     }
 
     /// Nothing of a message is to be sent.
@@ -504,11 +529,15 @@ impl Outbound {
     /// are announced, so that the peer's pool does not leak.
     pub(super) fn abandon(&mut self, letter: &Letter) {
         let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
+        self.bodies += u64::from(letter.counted);
+        self.give_up(s, r, letter.wire_len());
+    }
+
+    fn give_up(&mut self, s: Slot, r: Incarnation, len: u64) {
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
-        self.bodies += u64::from(letter.counted);
-        self.given_up.insert(s, (r, letter.wire_len()));
+        self.given_up.insert(s, r, len, self.sender.as_ref());
         self.gave_up = true;
     }
 
@@ -630,8 +659,9 @@ impl Outbound {
         let Some(sender) = self.sender.as_ref() else {
             return;
         };
-        let acked =
-            |(_, _, key): &(Slot, Incarnation, &MessageKey)| store.get(**key).is_some_and(|l| l.acked);
+        let acked = |(_, _, key): &(Slot, Incarnation, &MessageKey)| {
+            store.get(**key).is_some_and(|l| l.is_acked(**key))
+        };
         let from = self.probe_from;
         let later = sender.tokens().filter(|(s, ..)| *s >= from);
         let earlier = sender.tokens().filter(|(s, ..)| *s < from);
@@ -697,7 +727,12 @@ impl Outbound {
 
     /// Large messages that were given up, and count as under way.
     pub(super) fn given_up(&self) -> u64 {
-        self.given_up.values().filter(|(_, len)| *len > POOLED).count() as u64
+        self.given_up.large()
+    }
+
+    /// What is kept of messages that were given up, and the most that may be behind so many in doubt.
+    pub(super) fn given_up_runs(&self, in_doubt: usize) -> (usize, usize) {
+        self.given_up.runs(in_doubt)
     }
 
     /// Messages without a slot.

@@ -91,7 +91,7 @@ impl Peer {
     /// When time alone changes something. Never in the past for want of keys.
     pub(super) fn next_deadline(&self, linger: Duration, config: &Config) -> Mono {
         let connected = self.link.is_connected();
-        let inbound = self.inbound.deadline(config.dead_after, connected, self.link.ride_until);
+        let inbound = self.inbound.deadline(config, connected, self.link.ride_until);
         let halves = self.outbound.deadline(linger, connected).min(inbound);
         halves.min(self.link.deadline(config))
     }
@@ -173,6 +173,10 @@ impl Peers {
             }
         }
         None
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.places.iter_mut().filter_map(Option::as_deref_mut)
     }
 
     pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> {

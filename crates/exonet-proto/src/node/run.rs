@@ -31,15 +31,20 @@ impl Default for Run {
 }
 
 impl Run {
-    /// `entries` under the name `id` of their first. `copy` keeps their bytes.
+    /// `entries`, whose messages have so many `bytes` in wire form, under the name `id` of their first. `copy` keeps them.
     pub(super) fn new(
         peer: u32,
         id: MessageId,
         entries: Entries<'_>,
+        bytes: u64,
         copy: impl FnOnce(&[u8]) -> Bytes,
     ) -> Self {
-        let bytes = wire_len(entries);
         Self { peer, id, left: entries.len(), bytes, entries: copy(entries.as_bytes()) }
+    }
+
+    /// A message of `len` bytes, behind its length.
+    pub(super) const fn one(peer: u32, id: MessageId, len: u64, entry: Bytes) -> Self {
+        Self { peer, id, left: 1, bytes: len, entries: entry }
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -123,11 +128,6 @@ impl Run {
     }
 }
 
-/// Bytes of all messages in wire form.
-pub(super) fn wire_len(entries: Entries<'_>) -> u64 {
-    entries.map(|(_, message)| message.len() as u64).sum()
-}
-
 /// `within`, which lies in `message`, without a copy.
 fn part(message: &Bytes, within: &[u8]) -> Bytes {
     if within.is_empty() { Bytes::new() } else { message.slice_ref(within) }
@@ -195,7 +195,8 @@ mod tests {
         let frame = Frames::new(writer.written(), bases).next().unwrap().unwrap();
         let Frame::Messages(messages) = frame else { panic!("{frame:?}") };
         let id = MessageId { sender: NodeId([1; 32]), r: messages.r, s: messages.s };
-        Run::new(9, id, messages.entries, Bytes::copy_from_slice)
+        let bytes = messages.entries.map(|(_, message)| message.len() as u64).sum();
+        Run::new(9, id, messages.entries, bytes, Bytes::copy_from_slice)
     }
 
     #[test]

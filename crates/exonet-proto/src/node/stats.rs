@@ -78,6 +78,8 @@ pub struct Stats {
     pub replies_forgotten: u64,
     /// Receiver records evicted.
     pub evictions: u64,
+    /// Of these, of callers that were silent for [`Config::caller_patience`](super::Config::caller_patience).
+    pub callers_evicted: u64,
     /// Received messages not held for lack of room; they come again.
     pub dropped_for_room: u64,
     /// Now: peers known.

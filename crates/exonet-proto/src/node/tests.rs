@@ -1,7 +1,10 @@
 //! Rules whose bounds no test can reach by sending alone, or that only the inside of a node shows.
 
 mod bounds;
+mod bundling;
+mod callers;
 mod calls;
+mod filling;
 mod giving_up;
 mod keys;
 mod memory;
@@ -22,7 +25,7 @@ use bytes::Bytes;
 use super::*;
 use crate::channel::PacketInfo;
 use crate::crypto::SecretKey;
-use crate::id::Slot;
+use crate::id::{Incarnation, Slot};
 use crate::node::inbound::{Inbound, Taken};
 use crate::time::{Mono, Now, Wall};
 
@@ -37,12 +40,27 @@ fn arrival(end: usize) -> Arrival {
     Arrival { remote: address(end), local_ip: None, ecn: 0 }
 }
 
+/// Bytes of a message of `total` arrive, from `offset` on, where there is memory for any.
+fn take_part(
+    inbound: &mut Inbound,
+    (s, r): (Slot, Incarnation),
+    total: u64,
+    offset: u64,
+    data: &[u8],
+    limits: &Limits,
+) -> Taken {
+    let fragment = crate::wire::Fragment { r, s, total, offset, data };
+    inbound.on_fragment(&fragment, limits, u64::MAX, &mut arena::Arena::default())
+}
+
 /// Two nodes joined without delay: `ends[0]` has the smaller id.
 struct Pair {
     ends: [Node; 2],
     now: Now,
     /// The largest datagram so far.
     largest: usize,
+    /// Larger ones are refused by the system.
+    takes: usize,
     /// What would have gone to the other end, by its sender, while that is cut off.
     withheld: [Option<Vec<Vec<u8>>>; 2],
     /// What `ends[0]` has said.
@@ -62,7 +80,7 @@ impl Pair {
             Node::new(for_a, a, Boot::Ephemeral, [1; 32], now),
             Node::new(for_b, b, Boot::Ephemeral, [2; 32], now),
         ];
-        Self { ends, now, largest: 0, withheld: [None, None], events: Vec::new() }
+        Self { ends, now, largest: 0, takes: usize::MAX, withheld: [None, None], events: Vec::new() }
     }
 
     fn open() -> Self {
@@ -93,13 +111,18 @@ impl Pair {
             for from in 0..2 {
                 while let Some(transmit) = self.ends[from].poll_transmit(self.now, 16, &mut buffer) {
                     busy = true;
+                    if transmit.segment > self.takes {
+                        self.ends[from].handle_refused(self.now);
+                        continue;
+                    }
                     for datagram in buffer.chunks_mut(transmit.segment) {
                         self.largest = self.largest.max(datagram.len());
                         if let Some(withheld) = &mut self.withheld[from] {
                             withheld.push(datagram.to_vec());
                             continue;
                         }
-                        self.ends[1 - from].handle_datagram(self.now, arrival(from), datagram);
+                        let arrival = Arrival { ecn: transmit.ecn, ..arrival(from) };
+                        self.ends[1 - from].handle_datagram(self.now, arrival, datagram);
                     }
                 }
             }

@@ -11,16 +11,17 @@ use super::event::{MessageKey, Transmit};
 use super::inbound::Inbound;
 use super::outbound::Outbound;
 use super::peer::Peer;
-use super::piece::{Next, Piece, Room};
+use super::piece::{Cuts, Next, Piece, Room};
 use super::stats::Stats;
 use crate::channel::PacketInfo;
+use crate::channel::ecn::ECT0;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::{HEAD_ROOM, Letter, Store};
 use crate::time::{Mono, Now};
-use crate::wire::{self, MessagesWriter, Writer};
+use crate::wire::{self, ChannelIndex, MessagesWriter, Writer};
 
 /// Packets in a row that ask for no acknowledgement, before one does: so that the peer's acknowledgements of
 /// ours, and ours of theirs, stay short.
@@ -48,6 +49,7 @@ impl Node {
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
+        self.last_train = None;
         if self.stopped {
             return None;
         }
@@ -79,6 +81,23 @@ impl Node {
         None
     }
 
+    /// The system refused what the last [`poll_transmit`](Self::poll_transmit) gave, as too large for the first link:
+    /// none of it has left. It will be sent in smaller datagrams, unless these were of the least size.
+    pub fn handle_refused(&mut self, now: Now) {
+        let Some(Train { index, epoch: channel, first, size }) = self.last_train.take() else { return };
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let Some(epoch) = peer.link.current.as_deref_mut().filter(|epoch| epoch.index == channel) else {
+            return;
+        };
+        let mut fates = std::mem::take(&mut self.scratch.fates);
+        let numbers = first..epoch.sent.next_number();
+        let recovery = &mut peer.link.recovery;
+        recovery.on_refused(now.mono, &mut epoch.sent, numbers, size, |fate, item| fates.push((item, fate)));
+        self.apply(now, index, &mut fates);
+        self.scratch.fates = fates;
+        self.touch(now, index);
+    }
+
     /// A datagram of those outside of any channel.
     fn transmit_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
         let super::node::Loose { remote, src_ip, data } = self.loose.pop_front()?;
@@ -108,20 +127,32 @@ impl Node {
             return Some(transmit);
         }
         let ends = self.closing && self.peers.len() == 1;
-        let Self { peers, clock, store, config, stats, .. } = self;
+        let Self { peers, clock, store, config, stats, last_train, .. } = self;
         let peer = peers.get_mut(index)?;
-        let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends };
+        let from = peer.link.current.as_ref().map(|epoch| (epoch.index, epoch.sent.next_number()));
+        let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends, marks: false };
         let transmit = assembler
             .off_path(peer, buf)
             .or_else(|| assembler.mirror(peer, buf))
             .or_else(|| assembler.previous(peer, buf))
             .or_else(|| assembler.mtu_probe(peer, buf))
             .or_else(|| assembler.train(peer, segments, buf))?;
+        *last_train =
+            from.map(|(epoch, first)| Train { index, epoch, first, size: size_of(transmit.segment) });
         if std::mem::take(&mut peer.link.closed) {
             self.drop_channel(now, index);
         }
         Some(transmit)
     }
+}
+
+/// What was given to be sent last: packets of `epoch` from `first` on.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Train {
+    index: u32,
+    epoch: ChannelIndex,
+    first: u64,
+    size: u16,
 }
 
 /// What it takes to fill packets, borrowed from the node for the time of one transmit.
@@ -133,6 +164,8 @@ struct Assembler<'a> {
     stats: &'a mut Stats,
     /// The node closes, and has nobody else to talk to.
     ends: bool,
+    /// What is made leaves marked ECT(0).
+    marks: bool,
 }
 
 /// Why a packet is made.
@@ -233,7 +266,7 @@ impl Assembler<'_> {
         let link = &mut peer.link;
         let (epoch, to) = (link.current.as_deref_mut()?, link.roaming.as_ref()?.active());
         let to = to.is_validated().then(|| to.addr())?;
-        let size = link.recovery.mtu_probe(self.now)?;
+        let size = link.recovery.mtu_probe(self.now, peer.outbound.most())?;
         let bytes = epoch.seal(buf, usize::from(size), |_, writer| {
             writer.ping();
             let rest = writer.remaining();
@@ -253,6 +286,8 @@ impl Assembler<'_> {
         let mut segment =
             usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
         let full = segment;
+        // The system marks a train as a whole.
+        self.marks = peer.link.recovery.marks();
         for _ in 0..segments {
             let before = buf.len();
             if before + segment > MAX_TRAIN {
@@ -278,7 +313,8 @@ impl Assembler<'_> {
             roaming.on_sent(&to, buf.len() as u64);
         }
         peer.link.pace_at = peer.link.pace_at.max(self.now);
-        Some(transmit(to, segment, buf.len()))
+        let ecn = if self.marks { ECT0 } else { 0 };
+        Some(Transmit { ecn, ..transmit(to, segment, buf.len()) })
     }
 
     /// One packet of at most `cap` bytes behind what is in `buf`. `full`: it follows others of just that size, in a train
@@ -302,6 +338,7 @@ impl Assembler<'_> {
             link.copies.clear();
         }
         let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
+        let cuts = link.cuts().filter(|_| copy.is_none() && purpose == Purpose::Data).unwrap_or(Cuts::None);
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling {
@@ -325,7 +362,10 @@ impl Assembler<'_> {
                 made.more = fill.replies(&mut inbound.server, pto);
                 made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
                 let before = fill.epoch.sent.carried();
-                made.more |= fill.messages(outbound, self.store, full.unwrap_or(cap) - OVERHEAD);
+                let empty = full.unwrap_or(cap) - OVERHEAD;
+                let room =
+                    Room { left: 0, empty, bases: fill.writer.bases(), open: None, slice: false, cuts };
+                made.more |= fill.messages(outbound, self.store, room);
                 made.letters = fill.epoch.sent.carried() > before;
             }
             let lonely =
@@ -363,8 +403,10 @@ impl Assembler<'_> {
             }
             None => {}
         }
-        link.recovery.on_sent(self.now, &mut epoch.sent, kind(size_of(bytes)));
+        let info = PacketInfo { marked: self.marks, ..kind(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
         link.packets_sent += 1;
+        link.held_up &= made.more || purpose == Purpose::Control;
         link.ride_until = Mono(0);
         if made.serves {
             link.used_at = self.now;
@@ -403,11 +445,13 @@ impl Assembler<'_> {
         match link.recovery.allowance(self.now, size_of(cap)) {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
+                link.held_up = true;
                 link.pace_at = at;
                 let alone = urgent || claims && !link.claims_may_ride(self.now, at);
                 alone.then_some(Purpose::Control)
             }
             Allowance::Blocked if data => {
+                link.held_up = true;
                 let alone = urgent || claims && !link.claims_may_ride(self.now, self.now);
                 alone.then_some(Purpose::Control)
             }
@@ -555,78 +599,96 @@ impl Filling<'_, '_> {
     }
 
     /// Messages, as many as fit. True when there is more.
-    fn messages(&mut self, outbound: &mut Outbound, store: &mut Store, empty: usize) -> bool {
+    fn messages(&mut self, outbound: &mut Outbound, store: &mut Store, room: Room) -> bool {
         let mut carry = None;
         loop {
-            let next = match carry.take() {
-                Some(piece) => Next::Piece(piece),
-                None => {
-                    let room =
-                        Room { left: self.writer.remaining(), empty, bases: self.writer.bases(), open: None };
-                    outbound.next(self.now, store, room)
-                }
-            };
+            let next = carry.take().unwrap_or_else(|| outbound.next(self.now, store, self.room(room)));
             match next {
                 Next::Nothing => return false,
                 Next::PacketFull => return true,
-                Next::Piece(Piece::Fragment { key, s, r, range }) => {
-                    self.fragment(outbound, store, key, (s, r), range);
-                }
-                Next::Piece(Piece::Whole { key, s, r }) => {
-                    match self.whole(outbound, store, empty, (key, s, r)) {
-                        Next::Piece(piece) => carry = Some(piece),
-                        Next::PacketFull => return true,
-                        Next::Nothing => return false,
-                    }
-                }
+                Next::Piece(piece) => carry = Some(self.frame(outbound, store, room, piece)),
             }
         }
     }
 
-    /// A MESSAGES frame: this message and those that follow it number by number. Gives what came next.
-    fn whole(
-        &mut self,
-        outbound: &mut Outbound,
-        store: &mut Store,
-        empty: usize,
-        (key, s, r): (MessageKey, Slot, Incarnation),
-    ) -> Next {
-        let bases = self.writer.bases();
-        let Some(mut frame) = self.writer.messages(r, s) else {
-            outbound.on_lost(store, r, s, 1);
+    /// The room that a new frame has.
+    fn room(&self, room: Room) -> Room {
+        Room { left: self.writer.remaining(), ..room }
+    }
+
+    /// A frame that begins with `piece`, and goes on with what follows it number by number. Gives what came next.
+    fn frame(&mut self, outbound: &mut Outbound, store: &mut Store, room: Room, first: Piece) -> Next {
+        if let Piece::Fragment { key, s, r, range } = &first {
+            let total = store.get(*key).map_or(0, Letter::wire_len);
+            let len = range.end - range.start;
+            if range.end < total && self.room(room).part(total, range.start, *s, *r) != len {
+                self.fragment(outbound, store, *key, (*s, *r), range.clone());
+                return outbound.next(self.now, store, self.room(room));
+            }
+        }
+        let (r, s, offset) = first.begin();
+        let slice = room.cuts != Cuts::None || matches!(first, Piece::Fragment { .. });
+        let frame = if slice { self.writer.slice(r, s, offset) } else { self.writer.messages(r, s) };
+        let Some(mut frame) = frame else {
+            outbound.take_back(store, &first);
             return Next::PacketFull;
         };
-        let (mut key, mut number) = (key, s);
+        let (mut piece, mut number, mut whole) = (first, s, 0_u32);
         let next = 'next: loop {
-            let flow = store.get(key).filter(|letter| push(&mut frame, letter)).map(Letter::flow);
-            let Some(flow) = flow else {
-                outbound.on_lost(store, r, number, 1);
+            let written = match &piece {
+                Piece::Whole { key, .. } => {
+                    store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter))
+                }
+                Piece::Fragment { key, range, .. } => store.get(*key).is_some_and(|letter| {
+                    let mut head = [0; HEAD_ROOM];
+                    frame.part(letter.wire_len(), letter.part(range.clone(), &mut head))
+                }),
+            };
+            if !written {
+                outbound.take_back(store, &piece);
                 break Next::PacketFull;
+            }
+            let flow = match piece {
+                Piece::Whole { key, .. } => {
+                    whole += 1;
+                    store.get(key).map(Letter::flow)
+                }
+                Piece::Fragment { s, range, .. } => {
+                    let len = u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
+                    self.epoch.sent.carry(Carried::Fragment { r, s, offset: range.start, len });
+                    None
+                }
             };
             number = Slot(number.0 + 1);
             let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-            let mut room = Room { left: frame.remaining(), empty, bases, open };
-            while let Some(letter) = outbound.follow(self.now, store, flow, room) {
-                if !push(&mut frame, letter) {
-                    outbound.on_lost(store, r, number, 1);
+            let mut room = Room { left: frame.remaining(), open, slice, ..room };
+            while let Some(flow) = flow {
+                let (added, n) = match outbound.follow_bundled(store, flow, room, frame.left()) {
+                    Some((entries, n)) => (frame.extend(entries, n), n),
+                    None => match outbound.follow(self.now, store, flow, room) {
+                        Some((key, letter)) => (push(&mut frame, key, letter), 1),
+                        None => break,
+                    },
+                };
+                if !added {
+                    outbound.on_lost(store, r, number, u64::from(n));
                     break 'next Next::PacketFull;
                 }
-                number = Slot(number.0 + 1);
+                whole += u32::from(n);
+                number = Slot(number.0 + u64::from(n));
                 open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-                room = Room { left: frame.remaining(), empty, bases, open };
+                room = Room { left: frame.remaining(), open, ..room };
             }
             match outbound.next(self.now, store, room) {
-                Next::Piece(Piece::Whole { key: next, s, r: under }) if open == Some((under, s)) => {
-                    key = next;
-                }
+                Next::Piece(next) if goes_on(&next, open, slice) => piece = next,
                 other => break other,
             }
         };
-        let n = u32::from(frame.count());
-        if n > 0 {
-            self.epoch.sent.carry(Carried::Messages { r, s, n });
-            self.eliciting = true;
+        if whole > 0 {
+            let s = Slot(s.0 + u64::from(offset > 0));
+            self.epoch.sent.carry(Carried::Messages { r, s, n: whole });
         }
+        self.eliciting |= frame.count() > 0;
         next
     }
 
@@ -654,9 +716,15 @@ impl Filling<'_, '_> {
     }
 }
 
+/// Whether the open frame takes a piece: the message of the next number from its start, all of it or, if it is a SLICE, what fills the packet.
+fn goes_on(piece: &Piece, open: Option<(Incarnation, Slot)>, slice: bool) -> bool {
+    let (r, s, offset) = piece.begin();
+    open == Some((r, s)) && offset == 0 && (slice || matches!(piece, Piece::Whole { .. }))
+}
+
 #[inline]
-fn push(frame: &mut MessagesWriter<'_, '_>, letter: &Letter) -> bool {
-    let body = letter.source.part(0..u64::MAX);
+fn push(frame: &mut MessagesWriter<'_, '_>, key: MessageKey, letter: &Letter) -> bool {
+    let body = letter.body_of(key);
     match letter.short_head() {
         Some(head) => frame.push(&head, body),
         None => frame.push(letter.head(&mut [0; HEAD_ROOM]), body),
@@ -673,7 +741,7 @@ pub(super) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &
         let Some(mut frame) = writer.early(sender.stamp(), s) else { return false };
         let mut next = s;
         while let Some((_, key)) = open.next_if(|(s, _)| *s == next) {
-            if !store.get(*key).is_some_and(|letter| push(&mut frame, letter)) {
+            if !store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter)) {
                 return false;
             }
             next = Slot(next.0 + 1);

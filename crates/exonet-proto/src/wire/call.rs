@@ -76,7 +76,12 @@ impl Role {
     /// # Errors
     /// [`Malformed::Length`] for a value that is too long, or both roles at once; [`Malformed::Truncated`] and
     /// [`Malformed::Number`] for a value that says no call or no status.
+    #[inline]
     pub fn of(extensions: Tlvs<'_>) -> Result<Self, Malformed> {
+        if extensions.as_bytes().is_empty() { Ok(Self::Plain) } else { Self::of_any(extensions) }
+    }
+
+    fn of_any(extensions: Tlvs<'_>) -> Result<Self, Malformed> {
         match (extensions.get(CALL), extensions.get(REPLY)) {
             (None, None) => Ok(Self::Plain),
             (Some(&[]), None) => Ok(Self::Call),

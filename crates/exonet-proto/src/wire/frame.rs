@@ -2,11 +2,12 @@
 
 use super::base;
 use super::cursor::Take;
+use super::slice::Slice;
 use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State};
 use crate::half;
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
-/// The first byte of each frame. 0x07 is reserved for receive timestamps, 0x1f for later.
+/// The first byte of each frame. 0x07 is reserved for receive timestamps.
 pub(super) mod kind {
     pub(in crate::wire) const PADDING: u8 = 0x00;
     pub(in crate::wire) const PING: u8 = 0x01;
@@ -30,11 +31,12 @@ pub(super) mod kind {
     pub(in crate::wire) const PROBE: u8 = 0x1c;
     pub(in crate::wire) const NOCALL: u8 = 0x1d;
     pub(in crate::wire) const COMPUTING: u8 = 0x1e;
+    pub(in crate::wire) const SLICE: u8 = 0x1f;
     pub(in crate::wire) const FIRST_IGNORABLE: u8 = 0x80;
     pub(in crate::wire) const LAST_IGNORABLE: u8 = 0xbf;
 }
 
-/// One frame, borrowing from the payload. Padding is not shown.
+/// One frame, borrowing from the payload. Padding is not shown, and of a SLICE the frames that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Wants nothing but an acknowledgement.
@@ -158,12 +160,14 @@ pub struct Fragment<'a> {
 pub struct Frames<'a> {
     rest: Take<'a>,
     bases: Bases,
+    /// What is left of the SLICE that `rest` follows.
+    slice: Slice<'a>,
 }
 
 impl<'a> Frames<'a> {
     /// The frames of `payload`, whose sender has the base `bases.sender`.
     pub const fn new(payload: &'a [u8], bases: Bases) -> Self {
-        Self { rest: Take(payload), bases }
+        Self { rest: Take(payload), bases, slice: Slice::EMPTY }
     }
 
     /// Changes the bases for the frames that follow: PARAMS, which comes first, declares the sender's.
@@ -177,11 +181,22 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
+        if let Some(part) = self.slice.next() {
+            return Some(Ok(part));
+        }
         // Padding runs to hundreds of bytes, and to the end.
         let padding = self.rest.0.iter().take_while(|byte| **byte == kind::PADDING).count();
         self.rest.0 = self.rest.0.get(padding..)?;
         let kind = self.rest.byte().ok()?;
-        let frame = take(kind, &mut self.rest, self.bases);
+        let frame = if kind == kind::SLICE {
+            let slice = Slice::take(&mut self.rest, self.bases);
+            slice.and_then(|slice| {
+                self.slice = slice;
+                self.slice.next().ok_or(Malformed::Count)
+            })
+        } else {
+            take(kind, &mut self.rest, self.bases)
+        };
         if frame.is_err() {
             self.rest = Take(&[]);
         }

@@ -62,7 +62,18 @@ impl<'a> Head<'a> {
     /// # Errors
     /// [`Malformed::Truncated`] if `message` ends within the head, [`Malformed::Reserved`] for reserved bits,
     /// [`Malformed::Length`] for a tag or extensions said to be present and of no bytes.
+    #[inline]
     pub fn parse(message: &'a [u8]) -> Result<(Self, usize), Malformed> {
+        match message.first() {
+            // Nearly always: a class, and nothing else.
+            Some(flags) if flags & !PRIORITY == 0 => {
+                Ok((Self { priority: Priority(*flags), ..Self::default() }, 1))
+            }
+            _ => Self::parse_any(message),
+        }
+    }
+
+    fn parse_any(message: &'a [u8]) -> Result<(Self, usize), Malformed> {
         let mut rest = Take(message);
         let flags = rest.byte()?;
         if flags & RESERVED != 0 {

@@ -1,4 +1,4 @@
-//! MESSAGES and EARLY: many small messages under one incarnation, or one stamp, and consecutive slots.
+//! MESSAGES, EARLY and SLICE: messages under one incarnation, or one stamp, and consecutive slots.
 
 use core::ops::Range;
 
@@ -6,7 +6,7 @@ use super::base::{self, relative};
 use super::cursor::{Put, Take};
 use super::frame::kind;
 use super::writer::Writer;
-use super::{Bases, Malformed, frame, varint_len};
+use super::{Bases, Malformed, frame, varint, varint_len};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// Most messages of one frame: their count takes one byte.
@@ -60,6 +60,11 @@ impl<'a> Early<'a> {
 }
 
 impl<'a> Entries<'a> {
+    /// `left` messages from slot `s` on, each behind its length.
+    pub(super) const fn new(rest: Take<'a>, left: u8, s: Slot) -> Self {
+        Self { rest, left, s: s.0 }
+    }
+
     #[inline]
     fn take(input: &mut Take<'a>, bases: Bases) -> Result<(Slot, Self), Malformed> {
         let s = base::slot(input.varint()?, bases.sender);
@@ -107,6 +112,23 @@ pub fn split_entry(entries: &[u8]) -> Option<Range<usize>> {
     Some(end - message.len()..end)
 }
 
+/// What stands before a message of `len` bytes there.
+pub fn entry_prefix(len: u64, room: &mut [u8; 8]) -> &[u8] {
+    *room = varint::encode(len);
+    room.get(8 - varint_len(len)..).unwrap_or_default()
+}
+
+/// What stands in a frame before a body of `body` bytes, of a message without a tag and a role: its length and its flags,
+/// and how many bytes of the array they are.
+pub(crate) fn entry_lead(flags: u8, body: usize) -> ([u8; 9], usize) {
+    let (mut lead, len) = ([0; 9], (body as u64).saturating_add(1));
+    let mut put = Put::new(&mut lead);
+    // There is room for the longest.
+    let _ = put.varint(len).and_then(|()| put.byte(flags));
+    let len = put.len();
+    (lead, len)
+}
+
 impl<'a> Iterator for Entries<'a> {
     type Item = (Slot, &'a [u8]);
 
@@ -127,18 +149,27 @@ impl<'a> Iterator for Entries<'a> {
 impl ExactSizeIterator for Entries<'_> {}
 impl core::iter::FusedIterator for Entries<'_> {}
 
-/// Bytes of a MESSAGES frame that begins with `(r, s)`, its messages and their lengths aside.
+/// Bytes of a MESSAGES frame that begins with `(r, s)`, or of such a SLICE, its messages and their lengths aside.
 pub fn messages_overhead(bases: Bases, r: Incarnation, s: Slot) -> usize {
-    2 + varint_len(relative(r.0, bases.receiver)) + varint_len(relative(s.0, bases.sender))
+    slice_overhead(bases, r, s, 0)
 }
 
-/// Adds messages to a MESSAGES or an EARLY frame, each whole or not at all. The frame exists from the first one on, and is
-/// complete after each: there is nothing to finish, and a writer that is dropped unused leaves no trace.
+/// Bytes of a SLICE that begins `offset` bytes into `(r, s)`, its messages and their lengths aside.
+pub fn slice_overhead(bases: Bases, r: Incarnation, s: Slot, offset: u64) -> usize {
+    let numbers = varint_len(relative(r.0, bases.receiver)) + varint_len(relative(s.0, bases.sender));
+    1 + numbers + varint_len(offset)
+}
+
+/// Adds messages to a MESSAGES, an EARLY or a SLICE frame, each whole or not at all, and to a SLICE parts of messages. The frame
+/// exists from the first one on, and is complete after each: there is nothing to finish, and a writer that is dropped unused
+/// leaves no trace.
 #[derive(Debug)]
 pub struct MessagesWriter<'w, 'a> {
     writer: &'w mut Writer<'a>,
-    /// Where the count stands.
-    count_at: usize,
+    /// Where the count stands; a SLICE has none.
+    count_at: Option<usize>,
+    /// Where in its message a SLICE begins.
+    offset: u64,
     /// The end of the frame, so far.
     end: usize,
     count: u8,
@@ -150,27 +181,42 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
     #[inline]
     pub(super) fn open(writer: &'w mut Writer<'a>, r: Incarnation, s: Slot) -> Option<Self> {
         let r = relative(r.0, writer.bases().receiver);
-        Self::begin(writer, kind::MESSAGES, r, s)
+        Self::begin(writer, kind::MESSAGES, r, s, 0)
     }
 
     pub(super) fn open_early(writer: &'w mut Writer<'a>, ts: Stamp, s: Slot) -> Option<Self> {
-        Self::begin(writer, kind::EARLY, ts.0, s)
+        Self::begin(writer, kind::EARLY, ts.0, s, 0)
     }
 
     #[inline]
-    fn begin(writer: &'w mut Writer<'a>, kind: u8, name: u64, s: Slot) -> Option<Self> {
-        let bases = writer.bases();
+    pub(super) fn open_slice(
+        writer: &'w mut Writer<'a>,
+        r: Incarnation,
+        s: Slot,
+        offset: u64,
+    ) -> Option<Self> {
+        let r = relative(r.0, writer.bases().receiver);
+        Self::begin(writer, kind::SLICE, r, s, offset)
+    }
+
+    #[inline]
+    fn begin(writer: &'w mut Writer<'a>, kind: u8, name: u64, s: Slot, offset: u64) -> Option<Self> {
+        let (bases, ends) = (writer.bases(), writer.is_open());
         let start = writer.len();
         let mut put = Put::new(writer.room(start));
+        if ends {
+            put.byte(0)?;
+        }
         put.byte(kind)?;
         put.varint(name)?;
         put.varint(relative(s.0, bases.sender))?;
-        let count_at = start + put.len();
-        put.byte(0)?;
+        let count_at = (kind != kind::SLICE).then_some(start + put.len());
+        // The offset of a SLICE; or a count of none so far.
+        put.varint(offset)?;
         let end = start + put.len();
         let slots = MAX_NUMBER.checked_sub(s.0)?.saturating_add(1);
         let max = u8::try_from(slots).map_or(MAX_ENTRIES, |slots| slots.min(MAX_ENTRIES));
-        Some(Self { writer, count_at, end, count: 0, max })
+        Some(Self { writer, count_at, offset, end, count: 0, max })
     }
 
     /// Adds the message `head | body`, for the next slot. `false` if it does not fit, if [`MAX_ENTRIES`] are in
@@ -180,7 +226,7 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         let Some(len) = head.len().checked_add(body.len()).filter(|len| *len > 0) else {
             return false;
         };
-        if self.count >= self.max {
+        if self.count >= self.max || self.offset > 0 {
             return false;
         }
         let mut put = Put::new(self.writer.room(self.end));
@@ -192,6 +238,47 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         self.count += 1;
         self.writer.advance(self.end, self.count_at, self.count);
         true
+    }
+
+    /// Adds a part of a message of `total` bytes to a SLICE, for the next slot: of the first from the frame's offset on, to
+    /// its end, or to that of the room, and then nothing follows. `false` if it is no such part; then nothing changed.
+    pub fn part(&mut self, total: u64, [first, second]: [&[u8]; 2]) -> bool {
+        let len = first.len().saturating_add(second.len());
+        let cut = self.offset.saturating_add(len as u64) < total;
+        let fits = len > 0 && self.offset.checked_add(len as u64).is_some_and(|end| end <= total);
+        if self.count_at.is_some() || self.count >= self.max || !fits {
+            return false;
+        }
+        let mut put = Put::new(self.writer.room(self.end));
+        let written = put.varint(total).and_then(|()| put.bytes(first)).and_then(|()| put.bytes(second));
+        if written.is_none() || cut && put.remaining() > 0 {
+            return false;
+        }
+        self.end += put.len();
+        self.count += 1;
+        self.offset = 0;
+        self.max = if cut { self.count } else { self.max };
+        self.writer.advance(self.end, None, self.count);
+        true
+    }
+
+    /// Adds `n` messages that stand in `entries` one behind the other, each behind its length: all of them or none.
+    #[inline]
+    pub(crate) fn extend(&mut self, entries: &[u8], n: u8) -> bool {
+        let Some(count) = self.count.checked_add(n).filter(|count| *count <= self.max) else { return false };
+        let mut put = Put::new(self.writer.room(self.end));
+        if n == 0 || put.bytes(entries).is_none() {
+            return false;
+        }
+        self.end += entries.len();
+        self.count = count;
+        self.writer.advance(self.end, self.count_at, self.count);
+        true
+    }
+
+    /// How many messages more the frame may take.
+    pub(crate) const fn left(&self) -> u8 {
+        self.max - self.count
     }
 
     /// How many messages were added.

@@ -37,6 +37,7 @@ mod messages;
 mod number;
 mod params;
 mod ranges;
+mod slice;
 mod state;
 mod tlv;
 mod varint;
@@ -58,7 +59,11 @@ pub use datagram::{
 pub use error::Malformed;
 pub use frame::{Ask, Fragment, Frame, Frames};
 pub use head::{Head, MAX_TAG, Priority};
-pub use messages::{Early, Entries, MAX_ENTRIES, Messages, MessagesWriter, messages_overhead, split_entry};
+pub(crate) use messages::entry_lead;
+pub use messages::{
+    Early, Entries, MAX_ENTRIES, Messages, MessagesWriter, entry_prefix, messages_overhead, slice_overhead,
+    split_entry,
+};
 pub use number::expand;
 pub use params::Params;
 pub use ranges::Ranges;

@@ -19,12 +19,14 @@ pub struct Writer<'a> {
     buf: &'a mut [u8],
     len: usize,
     bases: Bases,
+    /// The last frame is a SLICE: what follows it is told apart by a 0.
+    open: bool,
 }
 
 impl<'a> Writer<'a> {
     /// An empty payload, to be written to the start of `buf`. `bases.sender` is this node's own.
     pub const fn new(buf: &'a mut [u8], bases: Bases) -> Self {
-        Self { buf, len: 0, bases }
+        Self { buf, len: 0, bases, open: false }
     }
 
     /// Bytes written so far.
@@ -37,9 +39,9 @@ impl<'a> Writer<'a> {
         self.len == 0
     }
 
-    /// Bytes that may still be written.
+    /// Bytes that may still be written, in further frames.
     pub const fn remaining(&self) -> usize {
-        self.buf.len().saturating_sub(self.len)
+        self.buf.len().saturating_sub(self.len + self.open as usize)
     }
 
     /// The payload so far.
@@ -59,7 +61,14 @@ impl<'a> Writer<'a> {
 
     /// `count` bytes of PADDING.
     pub fn padding(&mut self, count: usize) -> bool {
-        self.frame(|out, _| out.zeros(count)).is_some()
+        // Behind a SLICE the first of them ends it.
+        let Some(room) = self.buf.get_mut(self.len..) else { return false };
+        if Put::new(room).zeros(count).is_none() {
+            return false;
+        }
+        self.len += count;
+        self.open &= count == 0;
+        true
     }
 
     /// PING.
@@ -153,6 +162,13 @@ impl<'a> Writer<'a> {
     #[inline]
     pub fn messages(&mut self, r: Incarnation, s: Slot) -> Option<MessagesWriter<'_, 'a>> {
         MessagesWriter::open(self, r, s)
+    }
+
+    /// Begins SLICE for consecutive slots from `s` on, `offset` bytes into the first message; `None` if not even its header
+    /// fits.
+    #[inline]
+    pub fn slice(&mut self, r: Incarnation, s: Slot, offset: u64) -> Option<MessagesWriter<'_, 'a>> {
+        MessagesWriter::open_slice(self, r, s, offset)
     }
 
     /// Begins EARLY for consecutive slots from `s` on; `None` if not even its header fits.
@@ -268,9 +284,14 @@ impl<'a> Writer<'a> {
     /// Keeps what `write` puts only if it succeeds.
     #[inline]
     fn frame<T>(&mut self, write: impl FnOnce(&mut Put<'_>, Bases) -> Option<T>) -> Option<T> {
-        let mut out = Put::new(self.buf.get_mut(self.len..)?);
+        let at = self.len + usize::from(self.open);
+        let mut out = Put::new(self.buf.get_mut(at..)?);
         let written = write(&mut out, self.bases)?;
-        self.len += out.len();
+        let end = at + out.len();
+        if let Some(zero) = self.buf.get_mut(self.len).filter(|_| self.open) {
+            *zero = 0;
+        }
+        (self.len, self.open) = (end, false);
         Some(written)
     }
 
@@ -282,12 +303,16 @@ impl<'a> Writer<'a> {
         self.buf.get_mut(from..).unwrap_or_default()
     }
 
-    /// Keeps everything before `end`, and puts `count` where it stands.
+    pub(super) const fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// Keeps everything before `end`, and puts `count` where it stands; a SLICE has none, and is open.
     #[inline]
-    pub(super) fn advance(&mut self, end: usize, count_at: usize, count: u8) {
-        if let Some(byte) = self.buf.get_mut(count_at) {
+    pub(super) fn advance(&mut self, end: usize, count_at: Option<usize>, count: u8) {
+        if let Some(byte) = count_at.and_then(|at| self.buf.get_mut(at)) {
             *byte = count;
-            self.len = end;
         }
+        (self.len, self.open) = (end, count_at.is_none());
     }
 }

@@ -1,11 +1,12 @@
 //! Invariants A to D of the half-connection (PROTOCOL.md "Half-connection"), and those of early messages, in the full
 //! node, on every step.
 
+use core::time::Duration;
 use std::collections::BTreeMap;
 
 use exonet_proto::half::{Bound, IntervalSet, Receiver, Sender};
-use exonet_proto::node::{MessageKey, Records};
-use exonet_proto::{Incarnation, MessageId, NodeId, Slot, Stamp};
+use exonet_proto::node::{Config, MessageKey, Records};
+use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot, Stamp};
 
 use super::Breach;
 use crate::Ledger;
@@ -38,6 +39,8 @@ struct Pair {
     next: Slot,
     /// `R` as it was seen last.
     seen: Option<(Incarnation, IntervalSet)>,
+    /// When the receiver had heard the sender, when `R` was seen last. None: that might not be there at all.
+    heard: Option<Mono>,
     /// The stamps of the numbers that were sent early.
     early: BTreeMap<Slot, Stamp>,
 }
@@ -58,6 +61,8 @@ struct Look<'a> {
     to: NodeId,
     sender: Option<&'a Sender<MessageKey>>,
     receiver: Option<&'a Receiver>,
+    /// When the receiver had last heard the sender, if that has proven to be there.
+    heard: Option<Mono>,
     /// The receiver's amnesia frontier; None: its identity is gone.
     b: Option<Incarnation>,
     /// What the receiver knows of the sender's stamps.
@@ -77,7 +82,8 @@ impl Pairs {
             return;
         }
         let b = host.map(|host| host.node.clock().b());
-        let look = Look { from, to, sender, receiver, b, bound };
+        let heard = records.filter(|records| !records.tentative).map(|records| records.heard);
+        let look = Look { from, to, sender, receiver, heard, b, bound };
         look.bindings(pair, ledger);
         if let Some(host) = host {
             look.changes(pair, ledger);
@@ -91,9 +97,11 @@ impl Pairs {
     ///
     /// * The process that made the record has died since.
     /// * The record was evicted.
-    /// * The record was dropped in good order, which takes that the message had been delivered; then another was
-    ///   evicted, and the one amnesia frontier passed both.
+    /// * The record was dropped with all of its slots used up, which takes that the message had been delivered; then
+    ///   another was evicted, and the one amnesia frontier passed both.
     /// * It was early, and its stamp was refused, or is one of those under which things were forgotten.
+    ///
+    /// That a record goes that its sender might miss is checked by itself: see `Look::hasty`.
     pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, delivered: bool) -> bool {
         if id.r == Incarnation::UNNAMED {
             let pair = self.pairs.get(&(id.sender, host.node.id()));
@@ -191,6 +199,9 @@ impl Look<'_> {
             if let Some(record) = before.and_then(|r| records.get_mut(&(self.to, r))) {
                 record.ended = true;
                 record.evicted = record.boot == host.boots && before < self.b;
+                let missed = before.filter(|r| record.boot == host.boots && self.misses(*r));
+                let hasty = missed.and_then(|r| self.hasty(pair, r, host, ledger));
+                self.ensure(ledger, "patience", hasty.is_none(), || format!("{before:?} goes {hasty:?}"));
             }
             if let Some(r) = now {
                 let born = Record { boot: host.boots, ended: false, evicted: false };
@@ -198,6 +209,7 @@ impl Look<'_> {
                 self.ensure(ledger, "incarnation", !twice, || format!("{r:?} is handed out twice"));
             }
         }
+        pair.heard = self.heard;
         match (self.receiver, &mut pair.seen) {
             (Some(record), Some((r, free))) => {
                 let now = record.parts().2;
@@ -208,6 +220,33 @@ impl Look<'_> {
             }
             (record, seen) => *seen = record.map(|record| (record.incarnation(), record.parts().2.clone())),
         }
+    }
+
+    /// Whether messages of incarnation `r` are in doubt, or would be bound under it.
+    fn misses(&self, r: Incarnation) -> bool {
+        self.sender.is_some_and(|sender| {
+            let envelopes = sender.incarnation() == Some(r) && sender.envelopes() > 0;
+            envelopes || sender.tokens().any(|(_, bound, _)| bound == r)
+        })
+    }
+
+    /// Whether a call is in doubt under incarnation `r`.
+    fn calls(&self, r: Incarnation) -> bool {
+        let is_call = |key: &MessageKey| self.from.waiting.get(key).is_some_and(|waiting| waiting.call);
+        self.sender.is_some_and(|sender| sender.tokens().any(|(_, bound, key)| bound == r && is_call(key)))
+    }
+
+    /// **Patience**: how long its sender was silent when a record went that it misses, and how long that has to be
+    /// borne: as of anybody, unless calls and nothing else were taken under it, or may have come in part. None: it was,
+    /// or the record made room, or its sender had not proven to be there.
+    fn hasty(&self, pair: &Pair, r: Incarnation, host: &Host, ledger: &Ledger) -> Option<[Duration; 2]> {
+        let Config { dead_after, caller_patience, limits, .. } = &host.config;
+        let full = host.node.peer_count() >= limits.peers;
+        let served = ledger.served(self.to, r);
+        let caller = !served.messages && (served.calls || self.calls(r));
+        let patience = if caller { *caller_patience.min(dead_after) } else { *dead_after };
+        let silence = host.life.clock.read(ledger.now()).mono.since(pair.heard.filter(|_| !full)?);
+        (silence < patience).then_some([silence, patience])
     }
 
     /// **A**, **B** of envelopes and of tokens just bound, **C**.

@@ -9,6 +9,9 @@ use crate::{Bursts, Dice};
 /// What IPv4 and UDP add to a payload.
 const HEADERS: u64 = 28;
 
+/// The mark of a queue: both ECN bits.
+const CE: u8 = 0b11;
+
 /// One way between the two sides of a course.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Way {
@@ -22,6 +25,22 @@ pub struct Way {
     pub loss: f64,
     /// Losses that come together, besides.
     pub bursts: Option<Bursts>,
+    /// More bytes than these in the queue are told by marking datagrams CE, of those that leave marked ECT.
+    pub marks_above: Option<u64>,
+    /// What becomes of the marks that datagrams come with.
+    pub marks: Marks,
+}
+
+/// What a way does with datagrams for being marked ECT.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Marks {
+    /// Nothing.
+    #[default]
+    Kept,
+    /// The mark is taken off.
+    Bleached,
+    /// The datagram is lost.
+    Lost,
 }
 
 impl Way {
@@ -30,13 +49,20 @@ impl Way {
     pub fn new(megabits: f64, rtt: Duration) -> Self {
         let rate = whole(megabits * 125_000.0);
         let queue = whole(megabits * 125_000.0 * rtt.as_secs_f64()).max(15_000);
-        Self { rate, delay: rtt / 2, queue, loss: 0.0, bursts: None }
+        let marks = Marks::Kept;
+        Self { rate, delay: rtt / 2, queue, loss: 0.0, bursts: None, marks_above: None, marks }
     }
 
     /// The same, losing this share at random.
     #[must_use]
     pub fn losing(self, loss: f64) -> Self {
         Self { loss, ..self }
+    }
+
+    /// The same, with marks instead of a queue of more than `bytes`.
+    #[must_use]
+    pub fn marking_above(self, bytes: u64) -> Self {
+        Self { marks_above: Some(bytes), ..self }
     }
 
     /// The share that is not lost at random.
@@ -62,6 +88,10 @@ pub struct Traffic {
     pub bytes: u64,
     /// Datagrams for which the queue had no room.
     pub dropped: u64,
+    /// Those that came marked ECT, and those that were marked CE.
+    pub ect: u64,
+    /// See `ect`.
+    pub ce: u64,
     /// How long each datagram had to wait for the rate, in nanoseconds.
     waits: Vec<u64>,
 }
@@ -96,8 +126,8 @@ impl Bottleneck {
         Self { way, traffic: Traffic::default(), dice, busy: Mono(0), bad: false }
     }
 
-    /// When a datagram of `len` bytes that comes at `now` arrives; None: never.
-    pub(super) fn pass(&mut self, now: Mono, len: usize) -> Option<Mono> {
+    /// When a datagram of `len` bytes that comes at `now` with `ecn` arrives, and with which mark; None: never.
+    pub(super) fn pass(&mut self, now: Mono, len: usize, ecn: u8) -> Option<(Mono, u8)> {
         let bytes = len as u64 + HEADERS;
         let wait = self.busy.since(now);
         self.traffic.datagrams += 1;
@@ -108,7 +138,24 @@ impl Bottleneck {
             return None;
         }
         self.busy = self.busy.max(now) + self.takes(bytes);
-        (!self.loses()).then(|| self.busy + self.way.delay)
+        let ecn = self.mark(wait, ecn)?;
+        (!self.loses()).then(|| (self.busy + self.way.delay, ecn))
+    }
+
+    fn mark(&mut self, wait: Duration, ecn: u8) -> Option<u8> {
+        if ecn == 0 {
+            return Some(0);
+        }
+        self.traffic.ect += 1;
+        match self.way.marks {
+            Marks::Lost => None,
+            Marks::Bleached => Some(0),
+            Marks::Kept if self.way.marks_above.is_some_and(|bytes| wait > self.takes(bytes)) => {
+                self.traffic.ce += 1;
+                Some(CE)
+            }
+            Marks::Kept => Some(ecn),
+        }
     }
 
     fn takes(&self, bytes: u64) -> Duration {

@@ -114,8 +114,8 @@ impl End {
     /// Takes what has arrived, and sends what there is to send.
     pub(super) fn work(&mut self, now: Now) {
         while let Some(event) = self.node.poll_event() {
-            if let (Event::Outcome { .. }, Work::Bulk { open }) = (event, &mut self.work) {
-                *open = open.saturating_sub(1);
+            if let (Event::Outcome { count, .. }, Work::Bulk { open }) = (event, &mut self.work) {
+                *open = open.saturating_sub(u64::from(count));
             }
         }
         while let Some(incoming) = self.node.recv(now) {

@@ -13,7 +13,7 @@ use exonet_proto::{Mono, Now, Wall};
 
 use crate::Dice;
 use bottleneck::Bottleneck;
-pub use bottleneck::{Traffic, Way};
+pub use bottleneck::{Marks, Traffic, Way};
 use end::{End, Work};
 pub use end::{Latencies, PACKET, SIZE};
 
@@ -31,7 +31,7 @@ pub struct Course {
     ways: [Bottleneck; 2],
     ends: Vec<End>,
     timers: BTreeSet<(Mono, usize)>,
-    flights: BTreeMap<(Mono, u64), (usize, usize, Vec<u8>)>,
+    flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
     buffer: Vec<u8>,
     /// How late timers ring.
@@ -39,6 +39,15 @@ pub struct Course {
     /// How long it takes a node to wake up for a datagram: it then takes all that have come, and so does its
     /// application.
     pub drowsiness: Duration,
+}
+
+/// A datagram on its way.
+#[derive(Debug)]
+struct Flight {
+    from: usize,
+    to: usize,
+    ecn: u8,
+    data: Vec<u8>,
 }
 
 /// A pair of nodes: the sender of a stream of messages, or the caller.
@@ -166,8 +175,8 @@ impl Course {
     }
 
     fn land(&mut self) {
-        let Some((_, (from, to, data))) = self.flights.pop_first() else { return };
-        let arrival = Arrival { remote: address(from), local_ip: None, ecn: 0 };
+        let Some((_, Flight { from, to, ecn, data })) = self.flights.pop_first() else { return };
+        let arrival = Arrival { remote: address(from), local_ip: None, ecn };
         let wake = self.now + self.drowsiness;
         let Some(end) = self.ends.get_mut(to) else { return };
         end.inbox.push((arrival, data));
@@ -208,8 +217,9 @@ impl Course {
         let Some(way) = self.ways.get_mut(way) else { return };
         while let Some(transmit) = end.node.poll_transmit(now, SEGMENTS, &mut self.buffer) {
             for datagram in self.buffer.chunks(transmit.segment.max(1)) {
-                if let Some(arrives) = way.pass(now.mono, datagram.len()) {
-                    self.flights.insert((arrives, self.next_flight), (at, to, datagram.to_vec()));
+                if let Some((arrives, ecn)) = way.pass(now.mono, datagram.len(), transmit.ecn) {
+                    let flight = Flight { from: at, to, ecn, data: datagram.to_vec() };
+                    self.flights.insert((arrives, self.next_flight), flight);
                     self.next_flight += 1;
                 }
             }

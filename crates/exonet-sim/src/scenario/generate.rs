@@ -101,6 +101,7 @@ fn serve(dice: &mut Dice, profile: Profile, plan: &mut NodePlan) {
     plan.serving = plan.config.serves.then_some(Serving { within, never, fails, size });
     if wild && dice.chance(0.3) {
         plan.config.reply_kept = dice.span(5 * SECOND, 120 * SECOND);
+        plan.config.caller_patience = plan.config.reply_kept;
     }
     if wild && dice.chance(0.2) {
         plan.config.limits.replies = dice.pick(&[4, 64]).unwrap_or(4);

@@ -69,8 +69,8 @@ pub struct Scenario {
 impl NodePlan {
     /// As nodes are by default, on a quick disk and with good clocks.
     fn make_plain(&mut self) {
-        let Config { dead_after, serves, .. } = self.config;
-        self.config = Config { dead_after, serves, ..Config::new(Policy::Anyone) };
+        let Config { dead_after, caller_patience, serves, .. } = self.config;
+        self.config = Config { dead_after, caller_patience, serves, ..Config::new(Policy::Anyone) };
         self.serving = self.serving.map(|_| Serving::default());
         self.disk = self.disk.take().map(|_| Disk::default());
         self.clock = ClockConfig::default();

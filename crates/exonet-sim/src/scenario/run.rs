@@ -32,6 +32,8 @@ enum Due {
     End(usize),
     /// One of its messages is sent.
     Send(usize),
+    /// All of them are, at once.
+    SendAll(usize),
     /// The application of a slow node takes some more.
     Feed(usize),
     /// A message of a process that is still the same is written on.
@@ -110,6 +112,7 @@ impl<'a> Run<'a> {
         let covered = self.world.coverage();
         for (what, times) in [
             ("evictions", covered.evictions),
+            ("callers_evicted", covered.callers_evicted),
             ("handshakes", covered.handshakes),
             ("suppressed_copies", covered.suppressed),
             ("early_taken", covered.early_received),
@@ -193,6 +196,7 @@ impl<'a> Run<'a> {
             Due::Begin(place) => self.begin(place),
             Due::End(place) => self.end(place),
             Due::Send(place) => self.send(place),
+            Due::SendAll(place) => self.send_all(place),
             Due::Feed(place) => self.serve(place),
             Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
             // Who stands still goes on later.
@@ -216,6 +220,9 @@ impl<'a> Run<'a> {
         self.coverage.add(action.what.kind(), 1);
         let name = place as u64;
         match action.what {
+            What::Send { call: false, .. } if action.span.is_zero() => {
+                return self.plan(now, Due::SendAll(place));
+            }
             What::Send { count, .. } => {
                 for n in 0..count {
                     self.plan(now + action.span * n / count.max(1), Due::Send(place));
@@ -334,10 +341,38 @@ impl<'a> Run<'a> {
         };
         let deadline = deadline.map(|after| self.world.clock(NodeIndex(*from)).mono + after);
         let message = Outgoing { priority: *priority, deadline, ..Outgoing::default() };
-        let Some(sent) = self.submit((*from, *to, *call), *size, message) else { return };
+        let (call, withdraw) = (*call, *withdraw);
+        let Some(sent) = self.submit((*from, *to, call), *size, message) else { return };
+        self.plan_withdrawal(sent, withdraw);
+    }
+
+    fn send_all(&mut self, place: usize) {
+        let Some(Action {
+            what: What::Send { from, to, size, count, priority, deadline, withdraw, .. }, ..
+        }) = self.action(place)
+        else {
+            return;
+        };
+        let (from, to, size, count, withdraw) = (*from, *to, *size as usize, *count, *withdraw);
+        let deadline = deadline.map(|after| self.world.clock(NodeIndex(from)).mono + after);
+        let message = Outgoing { priority: *priority, deadline, ..Outgoing::default() };
+        if !self.world.is_up(NodeIndex(from)) {
+            return;
+        }
+        self.pairs.insert((from, to, false));
+        let sent = self.world.send_together((NodeIndex(from), NodeIndex(to)), size, count, &message);
+        self.coverage.add("refused_messages", u64::from(count) - sent.len() as u64);
+        // Every other one: so that those between them go on.
+        for (nth, one) in sent.into_iter().enumerate() {
+            let sent = self.sent(from, one);
+            self.plan_withdrawal(sent, withdraw.filter(|_| nth % 2 == 0));
+        }
+    }
+
+    fn plan_withdrawal(&mut self, sent: Sent, withdraw: Option<Withdraw>) {
         if let Some(how) = withdraw {
             let (Withdraw::Cancel(after) | Withdraw::Abandon(after)) = how;
-            self.plan(self.world.now() + *after, Due::Withdraw(sent, *how));
+            self.plan(self.world.now() + after, Due::Withdraw(sent, how));
         }
     }
 

@@ -7,20 +7,39 @@ use std::time::Duration;
 use crate::client::{Client, Clock};
 use crate::target::{Failure, Target};
 
+/// How a client ends.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Leaving {
+    /// With its reply, and no word.
+    Silently = 0,
+    /// Its node is closed, and has said so.
+    Politely = 1,
+    /// Every second one with its reply, the others when that is on its way: nothing more is heard of either.
+    Suddenly = 2,
+}
+
+impl Leaving {
+    pub(crate) fn parse(word: &str) -> Result<Self, Failure> {
+        let all = [Self::Silently, Self::Politely, Self::Suddenly];
+        Ok(*all.get(word.parse::<usize>()?).ok_or("0 to 2")?)
+    }
+}
+
 /// Lets `clients` call, `at_once` at a time, and says how many datagrams they exchanged. If `per_second` is not 0, they
-/// come at that rate, and end with the server. Who is `polite` closes its node before it goes.
+/// come at that rate, and end with the server.
 pub(crate) fn run(
     target: &Target,
     clients: u64,
     at_once: usize,
     per_second: u32,
-    polite: bool,
+    leaving: Leaving,
 ) -> Result<(), Failure> {
     let socket = UdpSocket::bind("127.0.0.1:0")?;
     socket.set_nonblocking(true)?;
     let (clock, since) = (Clock::start(), target.worked()?);
     // By the index that each has chosen.
     let mut open: BTreeMap<u32, Client> = BTreeMap::new();
+    let polite = leaving == Leaving::Politely;
     let (mut begun, mut datagrams) = (0, 0);
     let mut buffer = Vec::new();
     let mut heard = [0; 2_048];
@@ -43,6 +62,9 @@ pub(crate) fn run(
             quiet = false;
             let datagram = heard.get_mut(..len).unwrap_or_default();
             let index = index_at(datagram, if datagram.first() == Some(&0x14) { 1 } else { 4 });
+            if leaving == Leaving::Suddenly && index & 1 == 1 && datagram.first() == Some(&0x12) {
+                open.remove(&index);
+            }
             let Some(client) = open.get_mut(&index) else { continue };
             client.hear(now, from, datagram);
             client.speak(now, &mut buffer, |datagram| drop(socket.send_to(datagram, target.address)));

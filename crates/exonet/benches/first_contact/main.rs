@@ -4,8 +4,8 @@
 //! What is counted is this process's CPU time, and floods are paced by it: so many a second are so many in a second of its work, whatever
 //! else the machine does.
 //!
-//! `cargo bench -p exonet --bench first_contact`, with `contacts`, `siege` or `memory` for one part of it, and a number
-//! of clients for the last: 100,000 unless one is given.
+//! `cargo bench -p exonet --bench first_contact`, with `contacts`, `siege`, `memory` or `vanish` for one part of it, and a
+//! number of clients for the last two: 100,000 that close, 20,000 that do not, unless one is given.
 
 #![allow(missing_docs)]
 
@@ -34,9 +34,9 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|argument| argument != "--bench").collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     match words.as_slice() {
-        ["crowd", target @ .., clients, at_once, per_second, polite] => {
-            let target = target::Target::parse(target)?;
-            crowd::run(&target, clients.parse()?, at_once.parse()?, per_second.parse()?, *polite == "1")
+        ["crowd", target @ .., clients, at_once, per_second, leaving] => {
+            let (target, leaving) = (target::Target::parse(target)?, crowd::Leaving::parse(leaving)?);
+            crowd::run(&target, clients.parse()?, at_once.parse()?, per_second.parse()?, leaving)
         }
         ["flood", target @ .., per_second] => {
             flood::run(&target::Target::parse(target)?, per_second.parse()?)

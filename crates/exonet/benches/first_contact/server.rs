@@ -7,12 +7,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use exonet::{Allow, Node, Request, SecretKey, Serving};
+use exonet::{Allow, Config, Node, Request, SecretKey, Serving};
 use exonet_proto::crypto::{ANSWER_OVERHEAD, Opened};
 use exonet_proto::wire::{self, Datagram};
 
 use crate::MEMORY;
 use crate::client::{Client, Clock, METHOD};
+use crate::crowd::Leaving;
 use crate::friend;
 use crate::target::{Failure, Target};
 
@@ -29,6 +30,8 @@ const FRIENDS: usize = 8;
 /// Clients whose contacts are timed, and that call at once.
 const TIMED: u32 = 10_000;
 const AT_ONCE: u32 = 32;
+/// Where clients vanish: how long replies are kept, and callers waited for.
+const KEPT_FOR: Duration = Duration::from_secs(10);
 
 struct Server {
     node: Node,
@@ -42,7 +45,7 @@ pub(crate) fn run(parts: &[&str]) -> Result<(), Failure> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     runtime.block_on(async {
         let wanted = |part| parts.iter().all(|word| word.parse::<u32>().is_ok()) || parts.contains(&part);
-        let clients = parts.iter().find_map(|word| word.parse().ok()).unwrap_or(100_000);
+        let clients = parts.iter().find_map(|word| word.parse().ok());
         if wanted("contacts") {
             Server::start().await?.contacts().await?;
         }
@@ -50,7 +53,15 @@ pub(crate) fn run(parts: &[&str]) -> Result<(), Failure> {
             Server::start().await?.siege().await?;
         }
         if wanted("memory") {
-            Server::start().await?.memory(clients).await?;
+            Server::start().await?.memory(clients.unwrap_or(100_000), Leaving::Politely).await?;
+        }
+        if wanted("vanish") {
+            let brief = |config: &mut Config| {
+                (config.reply_kept, config.caller_patience) = (KEPT_FOR, KEPT_FOR);
+                // The other half never proves to be there.
+                config.limits.half_open = 65_536;
+            };
+            Server::start_as(brief).await?.memory(clients.unwrap_or(20_000), Leaving::Suddenly).await?;
         }
         Ok(())
     })
@@ -58,7 +69,11 @@ pub(crate) fn run(parts: &[&str]) -> Result<(), Failure> {
 
 impl Server {
     async fn start() -> Result<Self, Failure> {
-        let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+        Self::start_as(|_| {}).await
+    }
+
+    async fn start_as(change: impl FnOnce(&mut Config)) -> Result<Self, Failure> {
+        let node = Node::builder(Allow::anyone()).config(change).bind("127.0.0.1:0").build().await?;
         let (served, taken) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
         let counted = Arc::clone(&served);
         let echo = move |mut request: Request| {
@@ -78,7 +93,7 @@ impl Server {
     /// What a first contact costs: a call by who is not known, and its reply.
     async fn contacts(&self) -> Result<(), Failure> {
         let (before, served) = (self.target.worked()?, self.served.load(Ordering::Relaxed));
-        let datagrams = self.crowd(TIMED, false).await?;
+        let datagrams = self.crowd(TIMED, Leaving::Silently).await?;
         let span = self.target.worked()?.saturating_sub(before);
         let served = self.served.load(Ordering::Relaxed) - served;
         let (each, alone) = (span.as_secs_f64() / as_f64(served), self.handshake()?.as_secs_f64());
@@ -172,13 +187,13 @@ impl Server {
     }
 
     /// What many that call once leave behind.
-    async fn memory(&self, clients: u32) -> Result<(), Failure> {
+    async fn memory(&self, clients: u32, leaving: Leaving) -> Result<(), Failure> {
         // What is allocated once, and by the first of all.
-        self.crowd(1_000, true).await?;
+        self.crowd(1_000, leaving).await?;
         self.until_forgotten().await;
         let (allocated, resident) = (MEMORY.allocated(), resident()?);
         println!("before: {allocated} bytes allocated, {resident} resident");
-        self.crowd(clients, true).await?;
+        self.crowd(clients, leaving).await?;
         let stage = |name: &str| -> Result<(), Failure> {
             let (now, here, peers) = (MEMORY.allocated(), self::resident()?, self.node.stats().peers);
             let more = as_f64(now as u64) - as_f64(allocated as u64);
@@ -202,8 +217,8 @@ impl Server {
     }
 
     /// Lets so many call, and gives the datagrams that they exchanged.
-    async fn crowd(&self, clients: u32, polite: bool) -> Result<f64, Failure> {
-        let mut child = self.target.meet("crowd", &[clients, AT_ONCE, 0, u32::from(polite)])?;
+    async fn crowd(&self, clients: u32, leaving: Leaving) -> Result<f64, Failure> {
+        let mut child = self.target.meet("crowd", &[clients, AT_ONCE, 0, leaving as u32])?;
         let said = tokio::task::spawn_blocking(move || {
             let mut said = String::new();
             child.stdout.take().map(|mut out| out.read_to_string(&mut said)).transpose()?;

@@ -167,8 +167,20 @@ fn a_duplicate_changes_nothing() {
     space.on_ack_sent();
     assert_eq!(space.on_packet(at(2), 0, true, CE), Arrival::Duplicate);
     assert_eq!(space.ack_due(), None);
-    assert_eq!(space.ecn(), EcnCounts { ect0: 1, ect1: 0, ce: 0 });
+    assert_eq!(space.ecn_to_tell(), Some(EcnCounts { ect0: 1, ect1: 0, ce: 0 }));
     assert_eq!(space.largest(), Some(Largest { number: 0, arrived: at(1) }));
+}
+
+#[test]
+fn marks_are_told_a_few_at_a_time_and_congestion_at_once() {
+    let mut space = Received::default();
+    let mut told = Vec::new();
+    for number in 0..100 {
+        space.on_packet(at(1), number, true, if number == 60 { CE } else { ECT0 });
+        told.extend(space.ecn_to_tell().map(|_| number));
+        assert_eq!(space.ecn_to_tell(), None, "nothing is new");
+    }
+    assert_eq!(told, (0..16).chain([31, 47, 60, 76, 92]).collect::<Vec<_>>());
 }
 
 #[test]

@@ -2,14 +2,17 @@
 
 use core::time::Duration;
 
-use super::super::mtu::BASE;
-use super::super::units::{SECOND, mul_div, nanos};
+use super::super::mtu::{BASE, ETHERNET};
+use super::super::units::{SECOND, bytes_in, mul_div, nanos};
 use super::Recovery;
 use crate::Mono;
 use crate::channel::hedge::Room;
 
 /// Probe timeouts in a row after which datagrams are kept to the base size: larger ones may not pass any more.
 const SHRINK: u32 = 3;
+
+/// A datagram larger than what an Ethernet carries does not hold the link longer than this, as a train does not.
+const HOLDS: Duration = Duration::from_millis(1);
 
 /// Whether data may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,6 +44,11 @@ impl Recovery {
         }
     }
 
+    /// Whether packets that leave now are to be marked ECT(0). Probes are not: a path may have begun to drop what is.
+    pub fn marks(&self) -> bool {
+        self.config.ecn && !self.config.reliable && self.pto.count() == 0 && self.marking.marks()
+    }
+
     /// Bytes per second.
     fn pacing_rate(&self) -> u64 {
         self.congestion.pacing_rate().unwrap_or_else(|| {
@@ -69,6 +77,11 @@ impl Recovery {
         if self.config.reliable { None } else { self.hedge.copy(now, self.config.hedging, room, again) }
     }
 
+    /// The path loses packets at a rate that matters.
+    pub fn is_lossy(&self) -> bool {
+        self.hedge.is_lossy()
+    }
+
     /// Whether the window has room for a copy of `bytes`.
     pub fn has_room(&self, bytes: u16) -> bool {
         self.congestion.window().saturating_sub(self.in_flight) >= u64::from(bytes)
@@ -85,12 +98,17 @@ impl Recovery {
 
     /// The size of a path MTU probe worth sending now: PING and PADDING, as a
     /// [`mtu_probe`](crate::channel::PacketInfo::mtu_probe).
-    pub fn mtu_probe(&mut self, now: Mono) -> Option<u16> {
+    ///
+    /// `most`: more than what there is to send is not worth one, nor what would hold the link for long; but an Ethernet's
+    /// always is.
+    pub fn mtu_probe(&mut self, now: Mono, most: usize) -> Option<u16> {
         let calm = !self.config.reliable && self.pto.count() == 0 && self.rtt.is_measured();
         let window = self.congestion.window();
         let room = window.saturating_sub(self.in_flight);
         // A full window has no room for a large one, ever: a small part of it may be exceeded once.
         let fits = |size: &u16| u64::from(*size) <= room.max(window / 8);
-        if calm { self.mtu.probe(now).filter(fits) } else { None }
+        let brief = bytes_in(self.pacing_rate(), HOLDS);
+        let of_use = |size: &u16| *size <= ETHERNET || usize::from(*size) < most && u64::from(*size) <= brief;
+        if calm { self.mtu.probe(now).filter(fits).filter(of_use) } else { None }
     }
 }

@@ -6,9 +6,11 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::channel::congestion::{Cubic, Fixed, minimum_window};
+use crate::channel::mtu::ETHERNET;
 use crate::channel::units::{SECOND, mul_div};
 
 mod link;
+mod marks;
 
 fn us(micros: u64) -> Mono {
     Mono(micros * 1_000)
@@ -341,13 +343,13 @@ fn cubic_falls_to_its_floor_by_silence() {
 fn the_controller_is_told_everything() {
     let mut end = End::measured();
     for now in 100..105 {
-        end.send(ms(now));
+        end.send_as(ms(now), PacketInfo { marked: true, ..PacketInfo::data(1_000) });
     }
     let ack = Ack {
         ranges: [2..6].into_iter(),
         delay: Duration::ZERO,
         arrival: millis(7_000),
-        ecn: Some(EcnCounts { ce: 2, ..EcnCounts::default() }),
+        ecn: Some(EcnCounts { ect0: 2, ce: 2, ..EcnCounts::default() }),
     };
     end.path.on_ack(ms(204), &mut end.sent, ack, |_, _| {}).unwrap();
     assert_eq!(
@@ -425,9 +427,9 @@ fn a_lost_mtu_probe_is_no_congestion() {
     let mut end = End::measured();
     let mut refuted = 0;
     let mut now = 100;
-    while let Some(size) = end.path.mtu_probe(ms(now)) {
+    while let Some(size) = end.path.mtu_probe(ms(now), usize::MAX) {
         let probe = end.send_as(ms(now), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
-        assert_eq!(end.path.mtu_probe(ms(now)), None, "one at a time");
+        assert_eq!(end.path.mtu_probe(ms(now), usize::MAX), None, "one at a time");
         for _ in 0..3 {
             end.send(ms(now));
         }
@@ -444,10 +446,63 @@ fn a_lost_mtu_probe_is_no_congestion() {
     assert_eq!(told.iter().rfind(|what| matches!(what, Told::Mtu(_))), Some(&Told::Mtu(1_300)));
 }
 
+#[test]
+fn what_the_system_refuses_is_no_loss() {
+    let mut end = End::measured();
+    let size = end.path.mtu_probe(ms(100), usize::MAX).unwrap();
+    let probe = end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
+    end.path.on_refused(ms(100), &mut end.sent, probe..probe + 1, size, |fate, item| {
+        end.fates.push((fate, item))
+    });
+    assert_eq!((end.path.in_flight(), end.path.pto_at()), (0, None));
+    assert_eq!(end.fates(), vec![(Fate::Lost, probe)], "whatever it carried");
+    for _ in 0..5 {
+        end.send(ms(101));
+    }
+    assert_eq!(end.ack(ms(201), &[probe + 1..probe + 6]).lost, 0);
+    assert!(end.path.mtu_probe(ms(201), usize::MAX).unwrap() < size);
+}
+
+#[test]
+fn a_train_that_the_system_refuses_leaves_smaller() {
+    let mut end = widened();
+    let first = end.send_as(ms(300), PacketInfo::data(1_472));
+    end.send_as(ms(300), PacketInfo::data(1_472));
+    let numbers = first..first + 2;
+    end.path.on_refused(ms(300), &mut end.sent, numbers, 1_472, |fate, item| end.fates.push((fate, item)));
+    assert_eq!(end.fates().split_off(1), vec![(Fate::Lost, first), (Fate::Lost, first + 1)]);
+    assert_eq!((end.path.datagram_size(), end.path.in_flight()), (BASE, 0));
+    let told = end.scribe.told();
+    assert!(told.contains(&Told::Mtu(BASE)) && !told.iter().any(|what| matches!(what, Told::Loss { .. })));
+    // The least size is not cut further: that would never end.
+    let least = end.send_as(ms(301), PacketInfo::data(BASE));
+    end.path.on_refused(ms(301), &mut end.sent, least..least + 1, BASE, |_, _| panic!());
+    assert_eq!(end.path.in_flight(), u64::from(BASE));
+}
+
+#[test]
+fn far_larger_datagrams_are_tried_where_they_are_of_use() {
+    let open = |window| {
+        let config = Config { max_datagram: 65_000, ..Config::default() };
+        let mut end = End::under(Scribe::new(window), config);
+        end.send(ms(0));
+        end.ack(ms(100), &[0..1]);
+        let size = end.path.mtu_probe(ms(100), 0).unwrap();
+        assert_eq!(size, ETHERNET, "whatever there is to send");
+        end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
+        end.ack(ms(200), &[1..2]);
+        end
+    };
+    // 125 % of the window in 100 ms: 3,852 bytes take more than a millisecond, or less.
+    assert_eq!(open(300_000).path.mtu_probe(ms(200), usize::MAX), None);
+    assert_eq!(open(320_000).path.mtu_probe(ms(200), usize::MAX), Some(3_852));
+    assert_eq!(open(320_000).path.mtu_probe(ms(200), 3_852), None, "one datagram holds all there is");
+}
+
 /// A path that has found 1,472 bytes.
 fn widened() -> End {
     let mut end = End::measured();
-    let size = end.path.mtu_probe(ms(100)).unwrap();
+    let size = end.path.mtu_probe(ms(100), usize::MAX).unwrap();
     let probe = end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
     end.ack(ms(200), &[probe..probe + 1]);
     assert_eq!(end.path.datagram_size(), 1_472);
@@ -476,7 +531,7 @@ fn probes_into_silence_are_small() {
     assert_eq!(end.path.datagram_size(), 1_472);
     end.path.on_pto(ms(1_400));
     assert_eq!(end.path.datagram_size(), BASE);
-    assert_eq!(end.path.mtu_probe(ms(1_400)), None);
+    assert_eq!(end.path.mtu_probe(ms(1_400), usize::MAX), None);
     end.ack(ms(1_500), &[2..3]);
     assert_eq!(end.path.datagram_size(), 1_472);
 }
@@ -545,7 +600,7 @@ fn only_an_open_window_makes_the_application_the_limit() {
 #[test]
 fn a_late_mtu_probe_is_no_spurious_congestion() {
     let mut end = End::measured();
-    let size = end.path.mtu_probe(ms(100)).unwrap();
+    let size = end.path.mtu_probe(ms(100), usize::MAX).unwrap();
     end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
     for _ in 0..3 {
         end.send(ms(100));
@@ -576,7 +631,7 @@ fn a_reliable_carrier_is_left_alone() {
     assert_eq!(end.ack(ms(100), &[9..10]).lost, 0);
     assert_eq!((end.path.pto_at(), end.sent.loss_time()), (None, None));
     assert_eq!(end.path.allowance(ms(0), 1_200), Allowance::Bytes(u64::MAX));
-    assert_eq!((end.path.datagram_size(), end.path.mtu_probe(ms(100))), (9_000, None));
+    assert_eq!((end.path.datagram_size(), end.path.mtu_probe(ms(100), usize::MAX)), (9_000, None));
     assert_eq!(end.path.rtt().latest(), millis(100));
 }
 

@@ -255,13 +255,16 @@ fn packets_that_nobody_acknowledges_are_counted() {
 }
 
 #[test]
-fn an_overtaken_ack_takes_no_ecn_count_back() {
+fn counts_grow_and_are_of_what_left() {
     let mut space: Sent<u64> = Sent::new();
-    let ce = |ce| Some(EcnCounts { ce, ..EcnCounts::default() });
-    assert_eq!(space.on_ecn(ce(3)), 3);
-    assert_eq!(space.on_ecn(ce(2)), 0);
-    assert_eq!(space.on_ecn(None), 0);
-    assert_eq!(space.on_ecn(ce(4)), 1);
+    for _ in 0..4 {
+        space.on_sent(at(0), PacketInfo { marked: true, ..PacketInfo::data(100) }, 0, 0, Snapshot::default());
+    }
+    let counts = |ect0, ce| EcnCounts { ect0, ect1: 0, ce };
+    assert_eq!(space.on_ecn(counts(1, 1)), Some(counts(1, 1)));
+    assert_eq!(space.on_ecn(counts(1, 2)), Some(counts(0, 1)));
+    assert_eq!(space.on_ecn(counts(2, 1)), None, "fewer than before");
+    assert_eq!(space.on_ecn(counts(2, 3)), None, "more than left");
 }
 
 #[test]

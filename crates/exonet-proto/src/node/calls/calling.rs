@@ -84,12 +84,8 @@ impl Node {
                 ReplyBody::Stream { delivery, len }
             }
             body => {
-                peer.inbound.take(
-                    now.mono,
-                    arrived.id.s.0..arrived.id.s.0 + 1,
-                    arrived.id.r,
-                    arrived.wire_len,
-                );
+                let (MessageId { s, r, .. }, len) = (arrived.id, arrived.wire_len);
+                peer.inbound.take(s.0..s.0 + 1, r, len, arrived.role);
                 peer.inbound.owe_state(now.mono + self.config.max_ack_delay);
                 peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
                 let ArrivedBody::Whole(body) = body else { return };

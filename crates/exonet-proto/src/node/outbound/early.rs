@@ -68,6 +68,7 @@ impl Outbound {
                 if !may
                     || letter.is_large()
                     || letter.bound.is_some()
+                    || letter.bundle().is_some()
                     || len > room
                     || keys.len() == MAX_EARLY
                 {
@@ -83,7 +84,7 @@ impl Outbound {
     /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
     pub(in crate::node) fn on_converted(&mut self, store: &mut Store, converted: &[(Slot, Incarnation)]) {
         for (s, r) in converted {
-            if let Some(letter) = self.letter_of(store, *s, *r) {
+            if let Some((_, letter)) = self.letter_of(store, *s, *r) {
                 letter.bound = Some((*s, *r));
             }
             self.lost.insert(s.0..s.0 + 1);

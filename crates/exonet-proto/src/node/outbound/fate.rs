@@ -8,6 +8,7 @@ use crate::id::{Incarnation, Slot};
 use crate::message::{Fragments, Letter, Store};
 use crate::node::epoch::Carried;
 use crate::node::event::MessageKey;
+use crate::node::piece::Piece;
 use crate::time::Mono;
 
 impl Outbound {
@@ -26,12 +27,18 @@ impl Outbound {
         // What a STATE has settled meanwhile, mostly all, is passed over at once.
         let Some(sender) = self.sender.as_ref() else { return };
         let mut waits = false;
-        for (_, key) in sender.tokens_in(run, r) {
-            if let Some(letter) = store.get_mut(*key) {
-                letter.acked = true;
-                waits = true;
+        let mut open = sender.tokens_in(run, r).map(|(_, key)| *key).peekable();
+        while let Some(key) = open.next() {
+            waits = true;
+            let mut n = 1;
+            while open.next_if_eq(&key.nth(n)).is_some() {
+                n += 1;
+            }
+            if let Some(letter) = store.get_mut(key) {
+                letter.note_acked(key, n);
             }
         }
+        drop(open);
         if waits {
             self.arm_probe(now, wait);
         }
@@ -46,13 +53,16 @@ impl Outbound {
         range: Range<u64>,
         wait: Duration,
     ) {
-        let Some(letter) = self.letter_of(store, s, r) else {
+        let Some((_, letter)) = self.letter_of(store, s, r) else {
             return;
         };
-        let Some(fragments) = letter.fragments.as_mut() else {
-            return;
-        };
-        fragments.acked(range);
+        let whole_part = letter.halves.as_mut().is_some_and(|halves| halves.acked(&range));
+        if !whole_part {
+            let Some(fragments) = letter.parts_mut() else {
+                return;
+            };
+            fragments.acked(range);
+        }
         if letter.is_spent() {
             letter.acked = true;
             self.arm_probe(now, wait);
@@ -69,16 +79,24 @@ impl Outbound {
 
     pub(in crate::node) fn on_lost(&mut self, store: &mut Store, r: Incarnation, s: Slot, n: u64) {
         for number in s.0..s.0.saturating_add(n) {
-            let Some(letter) = self.letter_of(store, Slot(number), r) else {
+            let Some((key, letter)) = self.letter_of(store, Slot(number), r) else {
                 continue;
             };
-            if letter.acked {
+            if letter.is_acked(key) {
                 continue;
             }
-            if let Some(fragments) = letter.fragments.as_mut() {
+            if let Some(fragments) = letter.parts_mut() {
                 fragments.lost(0..u64::MAX);
             }
             self.lost.insert(number..number + 1);
+        }
+    }
+
+    /// A piece has found no room after all.
+    pub(in crate::node) fn take_back(&mut self, store: &mut Store, piece: &Piece) {
+        match piece {
+            Piece::Whole { s, r, .. } => self.on_lost(store, *r, *s, 1),
+            Piece::Fragment { s, r, range, .. } => self.on_fragment_lost(store, *r, *s, range.clone()),
         }
     }
 
@@ -89,10 +107,10 @@ impl Outbound {
         s: Slot,
         range: Range<u64>,
     ) {
-        let Some(letter) = self.letter_of(store, s, r) else {
+        let Some((_, letter)) = self.letter_of(store, s, r) else {
             return;
         };
-        if letter.fragments.as_mut().is_some_and(|fragments| fragments.lost(range)) {
+        if letter.parts_mut().is_some_and(|fragments| fragments.lost(range)) {
             self.lost.insert(s.0..s.0 + 1);
         }
     }
@@ -136,9 +154,9 @@ impl Outbound {
         store: &'a mut Store,
         s: Slot,
         r: Incarnation,
-    ) -> Option<&'a mut Letter> {
+    ) -> Option<(MessageKey, &'a mut Letter)> {
         let (bound, key) = self.sender.as_ref()?.token(s)?;
-        if bound != r { None } else { store.get_mut(*key) }
+        if bound != r { None } else { store.get_mut(*key).map(|letter| (*key, letter)) }
     }
 
     /// HAVE: the window of a large message, or the answer to a probe of an incomplete one.
@@ -156,13 +174,13 @@ impl Outbound {
             return Had::Nothing;
         };
         let Some(letter) = store.get_mut(key) else { return Had::Nothing };
-        let back = letter.fragments.as_mut().and_then(|fragments| fragments.given_back(now, prefix, wait));
+        let back = letter.parts_mut().and_then(|fragments| fragments.given_back(now, prefix, wait));
         if let Some(certain) = back {
             return self.on_given_back(now, key, letter, s, certain, wait);
         }
         let head = letter.head_len();
-        let probed = letter.acked;
-        letter.acked = false;
+        let probed = letter.is_acked(key);
+        letter.note_missed(key);
         let kept = letter.source.kept();
         let mut again = false;
         match letter.fragments.as_mut() {

@@ -57,12 +57,12 @@ fn an_older_message_is_not_kept_out_by_parts_of_later_ones() {
         let limits = Limits { pool_window: WINDOW, ..Limits::default() };
         let (mut inbound, _, r) = granted(8, &limits);
         for s in [3, 5, 4] {
-            let part = inbound.on_fragment((Slot(s), r), 20_000, 0, &[1; 1_000], &limits, u64::MAX);
+            let part = take_part(&mut inbound, (Slot(s), r), 20_000, 0, &[1; 1_000], &limits);
             assert_eq!(part, Taken::Partly);
         }
         let older = |inbound: &mut Inbound, s: u64| match whole {
             true => inbound.on_whole(s..s + 1, r, 10_000, &limits),
-            false => inbound.on_fragment((Slot(s), r), 10_000, 0, &[1; 1_000], &limits, u64::MAX),
+            false => take_part(inbound, (Slot(s), r), 10_000, 0, &[1; 1_000], &limits),
         };
         assert_eq!(older(&mut inbound, 7), Taken::NoRoom, "nothing later is there");
         assert_ne!(older(&mut inbound, 1), Taken::NoRoom);

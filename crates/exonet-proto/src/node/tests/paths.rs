@@ -13,6 +13,26 @@ fn datagrams_are_no_larger_than_the_peer_takes() {
 }
 
 #[test]
+fn what_the_first_link_does_not_take_goes_smaller() {
+    let mut pair = Pair::new([1, 2].map(|_| Config { max_datagram: 65_000, ..config() }));
+    for takes in [usize::MAX, 2_000] {
+        // The way out is another, and what waits has been cut for the former.
+        (pair.takes, pair.largest) = (takes, 0);
+        for _ in 0..5 {
+            pair.send(0, 900_000);
+        }
+        pair.pass(30 * SECOND);
+        while pair.ends[1].recv(pair.now).is_some() {
+            pair.pass(SECOND);
+        }
+        let expected = if takes == usize::MAX { 65_000..=65_000 } else { 1_452..=2_000 };
+        assert!(expected.contains(&pair.largest), "{}", pair.largest);
+        assert_eq!(pair.peer(0).outbound.letters, 0);
+    }
+    assert_eq!(pair.ends[0].stats().packets_lost, 0);
+}
+
+#[test]
 fn what_was_said_last_goes_to_the_address_on_trial_too() {
     let mut pair = Pair::open();
     pair.talk(0);

@@ -1,6 +1,7 @@
 //! The receiving direction.
 
 use super::*;
+use crate::wire::Role;
 
 #[test]
 fn what_a_claim_of_256_ranges_leaves_out_is_claimed_in_turn() {
@@ -54,7 +55,7 @@ fn a_have_that_was_lost_is_owed_again_while_it_matters() {
     let (mut inbound, _, r) = granted(9, &limits);
     inbound.have_again(Slot(3));
     assert!(!inbound.owes_have());
-    inbound.on_fragment((Slot(3), r), 100, 0, &[1; 10], &limits, u64::MAX);
+    take_part(&mut inbound, (Slot(3), r), 100, 0, &[1; 10], &limits);
     assert!(inbound.promised() >= 100, "set aside");
     inbound.have_again(Slot(3));
     assert!(inbound.owes_have());
@@ -82,12 +83,11 @@ fn a_token_and_taking_it_owe_a_state() {
 fn what_breaks_a_bound_is_not_taken() {
     let limits = Limits { pool_window: 64 << 10, message: 1 << 20, ..Limits::default() };
     let (mut inbound, _, r) = granted(9, &limits);
-    let room = u64::MAX;
     assert_eq!(inbound.on_whole(0..1, r, 60_000, &limits), inbound::Taken::Whole);
     assert_eq!(inbound.on_whole(1..2, r, 6_000, &limits), inbound::Taken::NoRoom);
-    let more = inbound.on_fragment((Slot(2), r), 6_000, 0, &[1], &limits, room);
+    let more = take_part(&mut inbound, (Slot(2), r), 6_000, 0, &[1], &limits);
     assert_eq!(more, inbound::Taken::NoRoom);
-    let long = inbound.on_fragment((Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits, room);
+    let long = take_part(&mut inbound, (Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits);
     assert_eq!(long, inbound::Taken::Violation);
 }
 
@@ -108,7 +108,7 @@ fn parts_are_given_up_after_a_minute_of_silence_unless_they_are_read() {
     let limits = Limits::default();
     let (mut inbound, _, r) = granted(9, &limits);
     for s in [0, 1] {
-        inbound.on_fragment((Slot(s), r), 100_000, 0, &[1; 10], &limits, u64::MAX);
+        take_part(&mut inbound, (Slot(s), r), 100_000, 0, &[1; 10], &limits);
     }
     inbound.partial(Slot(1)).unwrap().stream = Some(DeliveryKey(1));
     inbound.heard(Mono(0) + 10 * SECOND);
@@ -150,19 +150,28 @@ fn drained() -> (Inbound, crate::half::Clock, Limits) {
     let limits = Limits { slots: 1, ..Limits::default() };
     let (mut inbound, clock, r) = granted(1, &limits);
     inbound.on_whole(0..1, r, 10, &limits);
-    assert!(inbound.take(Mono(0), 0..1, r, 10));
+    assert!(inbound.take(0..1, r, 10, Role::Plain));
     (inbound, clock, limits)
 }
 
 #[test]
-fn a_drained_record_lingers_for_thirty_seconds_and_until_it_has_said_so() {
-    let (mut inbound, _, _) = drained();
-    inbound.drop_if_passed(Mono(0) + 29 * SECOND);
-    assert!(inbound.receiver.is_some());
+fn a_drained_record_stays_until_the_sender_has_passed_it_and_it_has_said_so() {
+    let (mut inbound, mut clock, limits) = drained();
+    assert!(!inbound.drop_if_passed(), "what it delivered may not be known yet");
     inbound.owe_state(Mono(0));
-    inbound.drop_if_passed(Mono(0) + 31 * SECOND);
-    assert!(inbound.receiver.is_some(), "it owes a STATE");
+    let passed = crate::half::Ask { s: Slot(1), n: 0, l: Slot(1), ts: crate::id::Stamp::NONE };
+    let _ = inbound.on_ask(Mono(0), &mut clock, &limits, passed);
+    assert!(!inbound.drop_if_passed(), "it owes a STATE");
     inbound.state_sent();
-    inbound.drop_if_passed(Mono(0) + 31 * SECOND);
-    assert!(inbound.receiver.is_none());
+    assert!(inbound.drop_if_passed() && inbound.receiver.is_none());
+}
+
+#[test]
+fn a_drained_record_goes_with_its_peer_and_nobody_feels_it() {
+    let (mut inbound, mut clock, _) = drained();
+    let (b, config) = (clock.b(), Config { dead_after: 100 * SECOND, ..config() });
+    assert!(!inbound.on_timeout(Mono(0) + 99 * SECOND, &mut clock, &config));
+    assert!(inbound.receiver.is_some());
+    assert!(!inbound.on_timeout(Mono(0) + 100 * SECOND, &mut clock, &config));
+    assert!(inbound.receiver.is_none() && clock.b() == b);
 }

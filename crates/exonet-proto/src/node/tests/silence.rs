@@ -119,10 +119,10 @@ fn a_sender_record_lingers_and_then_says_so() {
 #[test]
 fn the_record_of_a_dead_peer_is_evicted() {
     let (mut inbound, mut clock, _) = granted(9, &Limits::default());
-    let dead_after = 100 * SECOND;
+    let config = Config { dead_after: 100 * SECOND, ..config() };
     inbound.heard(Mono(0) + 50 * SECOND);
-    assert!(!inbound.on_timeout(Mono(0) + 149 * SECOND, &mut clock, dead_after));
-    assert!(inbound.on_timeout(Mono(0) + 150 * SECOND, &mut clock, dead_after));
+    assert!(!inbound.on_timeout(Mono(0) + 149 * SECOND, &mut clock, &config));
+    assert!(inbound.on_timeout(Mono(0) + 150 * SECOND, &mut clock, &config));
 }
 
 #[test]

@@ -60,6 +60,25 @@ fn payload_of_a_data_packet() {
 }
 
 #[test]
+fn payload_of_a_packet_that_was_filled() {
+    let bases = Bases { sender: 0x1_0000_0000, receiver: 0x5_0000_0000 };
+    let (r, s) = (Incarnation(bases.receiver + 3), Slot(bases.sender + 18));
+    let bytes = example("data-slice");
+    let mut buf = vec![0; bytes.len()];
+    let mut writer = Writer::new(&mut buf, bases);
+    let mut slice = writer.slice(r, s, 4).unwrap();
+    assert!(slice.part(6, [b"", b"lo"]) && slice.push(&[1], b"you") && slice.part(7, [&[1], b"wor"]));
+    assert_eq!(bytes, writer.written(), "wanted: {:02x?}", writer.written());
+    let part = |s, total, offset, data: &[u8]| Spec::Fragment { r, s, total, offset, data: data.to_vec() };
+    let frames = [
+        part(s, 6, 4, b"lo"),
+        Spec::Messages { r, s: Slot(s.0 + 1), entries: vec![b"\x01you".to_vec()] },
+        part(Slot(s.0 + 2), 7, 0, b"\x01wor"),
+    ];
+    assert_eq!(read(&bytes, bases), Ok(frames.to_vec()));
+}
+
+#[test]
 fn headers() {
     let (to, index) = (ChannelIndex(0xa1b2_c3d4), ChannelIndex(0x0badf00d));
     assert_eq!(example("opening-header"), opening_header(1, to));
@@ -92,7 +111,7 @@ fn every_frame_type_is_listed() {
     for row in ["0x00 | PADDING", "0x01 | PING", "0x02 | ACK", "0x03 | CLOSE", "0x04 | PATH_CHALLENGE"]
         .into_iter()
         .chain(["0x05 | PATH_RESPONSE", "0x06 | PARAMS", "0x10 | ASK", "0x11 | STATE", "0x12 | MESSAGES"])
-        .chain(["0x13 | FRAGMENT", "0x14 | TOKEN", "0x15 | HAVE", "0x16 | ABANDONED"])
+        .chain(["0x13 | FRAGMENT", "0x14 | TOKEN", "0x15 | HAVE", "0x16 | ABANDONED", "0x1f | SLICE"])
     {
         assert!(PROTOCOL.contains(&format!("| {row} |")), "{row}");
     }

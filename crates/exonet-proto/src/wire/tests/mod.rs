@@ -9,6 +9,7 @@ mod frames;
 mod heads;
 mod hostile;
 mod rules;
+mod slices;
 
 use core::ops::Range;
 use core::time::Duration;

@@ -52,9 +52,11 @@ pub struct Exo {
     peak: f64,
     capacity: Option<f64>,
     baseline: Baseline,
-    /// Bytes acknowledged and lost in the round under way.
+    /// Bytes acknowledged and lost in the round under way, and packets of it: all, and marked ones.
     acked: f64,
     lost: f64,
+    packets: f64,
+    ce: f64,
     /// Bytes under way before and after the last acknowledgement.
     before: f64,
     in_flight: f64,
@@ -96,6 +98,8 @@ impl Exo {
             baseline: Baseline::default(),
             acked: 0.0,
             lost: 0.0,
+            packets: 0.0,
+            ce: 0.0,
             before: 0.0,
             in_flight: 0.0,
             phase: Phase::Startup(Startup::new(float(initial_window(mtu)))),
@@ -232,6 +236,8 @@ impl Congestion for Exo {
             self.take_sample(sample, round_ended);
         }
         self.capacity = ack.capacity.map(float).or(self.capacity);
+        self.packets += f64::from(ack.packets.iter().sum::<u32>());
+        self.ce += float(ack.ce);
         if ack.ce > 0 && self.marked.is_none_or(|round| self.rounds.count() > round + 1) {
             self.on_marks(&ack);
         }
@@ -240,7 +246,7 @@ impl Congestion for Exo {
             if self.delay.end_round() {
                 self.on_round(limited);
             }
-            (self.acked, self.lost) = (0.0, 0.0);
+            (self.acked, self.lost, self.packets, self.ce) = (0.0, 0.0, 0.0, 0.0);
         }
         match self.competition.as_mut() {
             Some(competition) => competition.on_ack(&ack),

@@ -8,6 +8,8 @@ const STARTUP_GAIN: f64 = 2.77;
 /// Packets of a train: a millisecond's worth, at least one, at most these.
 const TRAIN: f64 = 0.001;
 const TRAIN_PACKETS: f64 = 45.0;
+/// Rounds after marks in which looks upwards are small.
+const WARY_ROUNDS: u64 = 30;
 /// Rounds between two alarms.
 const ALARM_EVERY: u64 = 12;
 
@@ -162,6 +164,7 @@ impl Exo {
 
     fn probing_round(&mut self) {
         self.note_fall();
+        self.heed_marks();
         self.high_rounds =
             if self.queue_is_long() { self.high_rounds + 1 } else { self.high_rounds.saturating_sub(3) };
         if let Phase::Alarm(alarm) = self.phase {
@@ -195,10 +198,19 @@ impl Exo {
             }
             Phase::Cruise { rounds } if self.lasted() >= rounds => {
                 let room = self.delay.round.queue < 0.2 * self.delay.base() + self.slack();
-                let gain = if self.baseline.hurts_to_probe() { 1.08 } else { 1.25 };
+                let gentle = self.baseline.hurts_to_probe() || self.was_marked(WARY_ROUNDS);
+                let gain = if gentle { 1.08 } else { 1.25 };
                 self.enter(if room { Phase::Up { gain, rate } } else { Phase::Down });
             }
             _ => {}
+        }
+    }
+
+    /// Marks of packets that left at the rate of the path: it is less, by as much as the share of them says.
+    pub(super) fn heed_marks(&mut self) {
+        if self.ce > 0.0 && matches!(self.phase, Phase::Cruise { .. }) && self.lasted() >= 2 {
+            let share = (self.ce / self.packets.max(1.0)).min(1.0);
+            self.rate.reset(self.busy_rounds, self.rate.get() * (1.0 - 0.5 * share).max(0.7));
         }
     }
 
@@ -290,8 +302,12 @@ impl Exo {
             Phase::Alarm(alarm) => 0.6 * alarm.in_flight,
             Phase::Cruise { .. } | Phase::Down => (1.5 - self.over(0.1).clamp(0.0, 0.4)) * pipe + beside,
         };
-        let marked = self.marked.is_some_and(|round| self.rounds.count() <= round + 1);
-        if marked { 0.85 * window } else { window }
+        if self.was_marked(1) { 0.85 * window } else { window }
+    }
+
+    /// The path has marked packets in the last `rounds`.
+    fn was_marked(&self, rounds: u64) -> bool {
+        self.marked.is_some_and(|round| self.rounds.count() <= round + rounds)
     }
 
     /// Bytes per second.

@@ -335,6 +335,36 @@ fn marks_end_a_look_upwards_and_cost_a_part_of_the_window() {
 }
 
 #[test]
+fn after_marks_looks_upwards_are_small() {
+    let mut flow = Flow::known();
+    while !matches!(flow.exo.phase, Phase::Up { .. }) {
+        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+    }
+    assert!(matches!(flow.exo.phase, Phase::Up { gain, .. } if gain > 1.2));
+    flow.trip(Trip { ce: 1, in_flight: 1.2 * PIPE, ..TRIP });
+    while !matches!(flow.exo.phase, Phase::Up { .. }) {
+        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+    }
+    assert!(matches!(flow.exo.phase, Phase::Up { gain, .. } if gain < 1.1));
+}
+
+#[test]
+fn marks_of_what_left_at_the_rate_lower_it_by_their_share() {
+    let mut flow = Flow::known();
+    while !matches!(flow.exo.phase, Phase::Cruise { .. }) || flow.exo.lasted() < 2 {
+        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+    }
+    let before = flow.exo.rate.get();
+    flow.exo.packets = 10.0;
+    flow.exo.ce = 4.0;
+    flow.exo.heed_marks();
+    assert!((flow.exo.rate.get() / before - 0.8).abs() < 0.001);
+    flow.exo.ce = 10.0;
+    flow.exo.heed_marks();
+    assert!((flow.exo.rate.get() / before - 0.8 * 0.7).abs() < 0.001, "never by more than three tenths");
+}
+
+#[test]
 fn nothing_divides_by_a_path_of_no_length() {
     let mut exo = Exo::new(MTU);
     exo.delay.on_sample(0.0, 0.0, 0.0);

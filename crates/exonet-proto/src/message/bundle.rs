@@ -1,0 +1,315 @@
+//! Small messages of one length that were queued together: what they have in common is kept once.
+
+use core::ops::Range;
+
+use crate::id::{Incarnation, Slot};
+use crate::wire;
+
+/// Most messages of a bundle: as many bits are kept of them.
+const MOST: u32 = 256;
+/// Most bytes of a body. What is longer is worth a place of its own more than a copy.
+pub(crate) const BUNDLED: usize = 256;
+/// A bundle takes no more once its messages have so many bytes: all are kept while one of them is open.
+const FULL: usize = 32 << 10;
+
+/// Equal but for their bodies: one length, one priority, no tag, no role, no deadline. Each has a slot and an outcome of
+/// its own; they leave in order, those aside that are withdrawn before.
+#[derive(Debug, Default)]
+pub(crate) struct Bundle {
+    /// The messages as they stand in a frame, each behind its length.
+    entries: Vec<u8>,
+    /// What each begins with there, in so many bytes, and the bytes of its body.
+    lead: ([u8; 9], usize),
+    body: usize,
+    count: u32,
+    /// The first that has not left and is open; `count` if there is none.
+    next: u32,
+    open: u32,
+    unbound: u32,
+    /// Those that are settled or withdrawn.
+    over: Bits,
+    /// Those of which the channel reported every byte as acknowledged.
+    acked: Bits,
+    /// Where those that have left are bound, in rising order.
+    stretches: Vec<Stretch>,
+}
+
+/// Messages from `at` on, up to the next stretch, are bound to consecutive slots from `s` on.
+#[derive(Clone, Copy, Debug)]
+struct Stretch {
+    at: u32,
+    end: u32,
+    s: Slot,
+    r: Incarnation,
+}
+
+impl Bundle {
+    /// Begins anew, for messages with these flags and bodies of `body` bytes; the buffers stay.
+    pub(crate) fn begin(&mut self, flags: u8, body: usize) {
+        let mut buffers = std::mem::take(self);
+        buffers.entries.clear();
+        buffers.stretches.clear();
+        let Self { entries, stretches, .. } = buffers;
+        *self = Self { entries, stretches, body, lead: wire::entry_lead(flags, body), ..Self::default() };
+    }
+
+    /// Adds a message, of the length that was said: false if it is of another.
+    #[inline]
+    pub(crate) fn push(&mut self, body: &[u8]) -> bool {
+        let fits = body.len() == self.body && !self.is_full();
+        if fits {
+            let (lead, len) = &self.lead;
+            self.entries.reserve(lead.len() + body.len());
+            self.entries.extend_from_slice(lead.get(..*len).unwrap_or_default());
+            self.entries.extend_from_slice(body);
+            self.count += 1;
+            self.open += 1;
+            self.unbound += 1;
+        }
+        fits
+    }
+
+    pub(crate) fn is_full(&self) -> bool {
+        self.count >= MOST || self.entries.len() >= FULL
+    }
+
+    /// Of each body.
+    pub(crate) const fn body_len(&self) -> usize {
+        self.body
+    }
+
+    /// Bytes that each message takes in a frame.
+    pub(crate) const fn stride(&self) -> usize {
+        self.lead.1 + self.body
+    }
+
+    pub(crate) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    /// Messages that are neither settled nor withdrawn.
+    pub(crate) const fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// Those of them that have not left.
+    pub(crate) const fn unbound(&self) -> u32 {
+        self.unbound
+    }
+
+    pub(crate) fn is_open(&self, at: u32) -> bool {
+        at < self.count && !self.over.get(at)
+    }
+
+    /// The messages that are open.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = u32> {
+        (0..self.count).filter(|at| self.is_open(*at))
+    }
+
+    /// The next that leave, as many as go one behind the other.
+    pub(crate) fn ready(&self) -> Range<u32> {
+        self.next..self.over.first_from(self.next).map_or(self.count, |over| over.min(self.count))
+    }
+
+    /// Messages in wire form, each behind its length.
+    pub(crate) fn entries(&self, of: Range<u32>) -> &[u8] {
+        let place = |at: u32| self.stride().saturating_mul(at as usize);
+        self.entries.get(place(of.start)..place(of.end)).unwrap_or_default()
+    }
+
+    pub(crate) fn body_of(&self, at: u32) -> &[u8] {
+        let entry = self.entries(at..at.saturating_add(1));
+        entry.get(entry.len() - self.body.min(entry.len())..).unwrap_or_default()
+    }
+
+    /// The first `n` that are [`Bundle::ready`] are bound to slots from `s` on under `r`.
+    pub(crate) fn bind(&mut self, n: u32, s: Slot, r: Incarnation) {
+        let Range { start: at, end } = self.ready();
+        let end = at.saturating_add(n).min(end);
+        self.unbound -= end - at;
+        match self.stretches.last_mut() {
+            Some(last) if last.end == at && last.r == r && last.s.0 + u64::from(at - last.at) == s.0 => {
+                last.end = end;
+            }
+            _ => self.stretches.push(Stretch { at, end, s, r }),
+        }
+        self.next = end;
+        self.skip();
+    }
+
+    /// What the message is bound to, and how many from it on are bound behind it, one number after the other; or how
+    /// many from it on are not bound.
+    pub(crate) fn bound(&self, at: u32) -> (Option<(Slot, Incarnation)>, u32) {
+        let behind = self.stretches.partition_point(|stretch| stretch.end <= at);
+        match self.stretches.get(behind) {
+            Some(on) if on.at <= at => (Some((Slot(on.s.0 + u64::from(at - on.at)), on.r)), on.end - at),
+            Some(next) => (None, next.at - at),
+            None => (None, self.count.saturating_sub(at)),
+        }
+    }
+
+    /// Messages are settled, or withdrawn: those of `these` that are open, all bound or none. Gives how many.
+    pub(crate) fn end(&mut self, these: Range<u32>) -> u32 {
+        let these = these.start..these.end.min(self.count);
+        let bound = self.bound(these.start).0.is_some();
+        let ended = self.over.set(these);
+        self.open -= ended;
+        if !bound {
+            self.unbound -= ended;
+            self.skip();
+        }
+        ended
+    }
+
+    /// Passes what was withdrawn before it could leave.
+    fn skip(&mut self) {
+        while self.next < self.count && self.over.get(self.next) {
+            self.next += 1;
+        }
+    }
+
+    pub(crate) fn is_acked(&self, at: u32) -> bool {
+        self.acked.get(at)
+    }
+
+    pub(crate) fn note_acked(&mut self, these: Range<u32>) {
+        self.acked.set(these);
+    }
+
+    /// It was not, in the end.
+    pub(crate) fn note_missed(&mut self, at: u32) {
+        self.acked.clear(at);
+    }
+}
+
+const WORDS: usize = MOST as usize / 64;
+
+/// A bit for each message.
+#[derive(Clone, Copy, Debug, Default)]
+struct Bits([u64; WORDS]);
+
+impl Bits {
+    fn get(&self, at: u32) -> bool {
+        self.0.get(at as usize / 64).is_some_and(|word| word >> (at % 64) & 1 == 1)
+    }
+
+    /// Gives how many were not.
+    fn set(&mut self, these: Range<u32>) -> u32 {
+        let mut new = 0;
+        for (word, first) in self.0.iter_mut().zip((0..).step_by(64)) {
+            let from = these.start.clamp(first, first + 64) - first;
+            let to = these.end.clamp(first, first + 64) - first;
+            if from < to {
+                let mask = u64::MAX >> (64 - (to - from)) << from;
+                new += (mask & !*word).count_ones();
+                *word |= mask;
+            }
+        }
+        new
+    }
+
+    fn clear(&mut self, at: u32) {
+        if let Some(word) = self.0.get_mut(at as usize / 64) {
+            *word &= !(1 << (at % 64));
+        }
+    }
+
+    /// The first that is set, of `from` and those behind it.
+    fn first_from(&self, from: u32) -> Option<u32> {
+        let words = self.0.iter().zip((0..).step_by(64)).skip(from as usize / 64);
+        let masked =
+            words.map(|(word, first)| (word & (u64::MAX << from.saturating_sub(first).min(63)), first));
+        masked.into_iter().find(|(word, _)| *word != 0).map(|(word, first)| first + word.trailing_zeros())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const R: Incarnation = Incarnation(3);
+
+    fn bundle(count: u8, body: usize) -> Bundle {
+        let mut bundle = Bundle::default();
+        bundle.begin(1, body);
+        (0..count).for_each(|i| assert!(bundle.push(&vec![i; body])));
+        bundle
+    }
+
+    #[test]
+    fn bits_are_set_in_ranges() {
+        for from in 0..MOST {
+            for to in (from..=MOST).step_by(7) {
+                let mut bits = Bits::default();
+                assert_eq!((bits.set(from..to), bits.set(from..to)), (to - from, 0));
+                assert!((0..MOST).all(|at| bits.get(at) == (from..to).contains(&at)), "{from}..{to}");
+                assert_eq!(bits.first_from(0), (from < to).then_some(from));
+                assert_eq!(bits.first_from(to), None);
+                if from + 1 < to {
+                    assert_eq!(bits.first_from(from + 1), Some(from + 1));
+                    bits.clear(from);
+                    assert_eq!(bits.first_from(0), Some(from + 1));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn messages_stand_one_behind_the_other_as_in_a_frame() {
+        let bundle = bundle(3, 2);
+        assert_eq!(bundle.entries(0..3), [3, 1, 0, 0, 3, 1, 1, 1, 3, 1, 2, 2]);
+        assert_eq!(bundle.entries(1..2), [3, 1, 1, 1]);
+        assert_eq!(bundle.body_of(2), [2, 2]);
+        assert_eq!(bundle.body_of(3), [0; 0]);
+    }
+
+    #[test]
+    fn one_length_and_so_many_and_no_more() {
+        let mut one = bundle(0, 5);
+        assert!(!one.push(b"four"));
+        assert_eq!((0..1_000).take_while(|_| one.push(b"fives")).count(), MOST as usize);
+        let mut wide = bundle(0, BUNDLED);
+        while wide.push(&[7; BUNDLED]) {}
+        assert!(wide.entries.len() < FULL + wide.stride() && wide.count() < MOST);
+    }
+
+    #[test]
+    fn what_is_withdrawn_is_passed_and_the_rest_keeps_its_order() {
+        let mut bundle = bundle(10, 1);
+        bundle.bind(2, Slot(100), R);
+        assert_eq!(bundle.end(4..5), 1);
+        assert_eq!((bundle.ready(), bundle.unbound(), bundle.open()), (2..4, 7, 9));
+        bundle.bind(2, Slot(102), R);
+        assert_eq!(bundle.ready(), 5..10);
+        assert_eq!(bundle.end(5..6), 1);
+        bundle.bind(4, Slot(104), R);
+        assert_eq!((bundle.ready(), bundle.unbound()), (10..10, 0));
+        let bound = |at| bundle.bound(at);
+        assert_eq!(bound(0), (Some((Slot(100), R)), 4), "bound in two steps, number after number");
+        assert_eq!(bound(3), (Some((Slot(103), R)), 1));
+        assert_eq!(bound(4), (None, 2));
+        assert_eq!(bound(7), (Some((Slot(105), R)), 3));
+    }
+
+    #[test]
+    fn each_ends_once() {
+        let mut bundle = bundle(6, 1);
+        bundle.bind(4, Slot(0), R);
+        assert_eq!((bundle.end(1..3), bundle.end(0..4), bundle.end(0..4)), (2, 2, 0));
+        assert_eq!((bundle.open(), bundle.unbound()), (2, 2));
+        assert_eq!((bundle.end(4..9), bundle.open(), bundle.unbound()), (2, 0, 0));
+        assert_eq!(bundle.iter().count(), 0);
+    }
+
+    #[test]
+    fn another_begins_with_nothing_of_the_last() {
+        let mut bundle = bundle(6, 1);
+        bundle.bind(6, Slot(0), R);
+        bundle.end(0..3);
+        bundle.note_acked(4..5);
+        bundle.begin(0, 2);
+        assert!(bundle.push(b"ab"));
+        assert_eq!((bundle.count(), bundle.open(), bundle.unbound(), bundle.bound(0)), (1, 1, 1, (None, 1)));
+        assert!(!bundle.is_acked(4) && bundle.is_open(0) && !bundle.is_open(1));
+    }
+}

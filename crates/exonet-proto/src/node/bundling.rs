@@ -1,0 +1,163 @@
+//! Small messages that are queued together are kept together: see [`Bundle`].
+
+use super::Node;
+use super::event::{Early, MessageKey, Outcome, Outgoing, Priority, SendError};
+use crate::half::Sender;
+use crate::message::{BUNDLED, Bundle, Ending, Letter, Source, Store};
+use crate::time::{Mono, Now};
+use crate::wire::Role;
+
+/// Messages that have been accepted one behind the other and are not yet queued: one, or a bundle.
+#[derive(Default)]
+struct Gathered {
+    first: Option<Outgoing>,
+    bundle: Option<Box<Bundle>>,
+    priority: Priority,
+    /// How many more like them there is room for.
+    left: usize,
+}
+
+impl Node {
+    /// Queues messages while there is room, together where they are alike.
+    pub(super) fn gather(
+        &mut self,
+        now: Now,
+        index: u32,
+        messages: &mut impl Iterator<Item = Outgoing>,
+        mut queued: impl FnMut(MessageKey, u32),
+    ) -> Result<(), SendError> {
+        let mut gathered = Gathered::default();
+        let sent = loop {
+            if gathered.left == 0 {
+                if let Err(error) = self.queue(now, index, &mut gathered, &mut queued) {
+                    break Err(error);
+                }
+                if let Err(full) = self.reserve(index) {
+                    break Err(full);
+                }
+            }
+            let Some(message) = messages.next() else { break Ok(()) };
+            let Some(message) = gathered.join(message, &mut self.store) else { continue };
+            if let Err(error) = self.queue(now, index, &mut gathered, &mut queued) {
+                break Err(error);
+            }
+            if is_alike(&message) && self.bundles(index, message.body.len()) {
+                gathered.priority = message.priority;
+                gathered.left = self.room_for(index, message.body.len()).saturating_sub(1);
+                gathered.first = Some(message);
+                continue;
+            }
+            match self.accept_one(now, index, message) {
+                Ok(key) => queued(key, 1),
+                Err(error) => break Err(error),
+            }
+        };
+        self.queue(now, index, &mut gathered, &mut queued).and(sent)
+    }
+
+    fn accept_one(&mut self, now: Now, index: u32, mut message: Outgoing) -> Result<MessageKey, SendError> {
+        let source = Source::whole(core::mem::take(&mut message.body));
+        self.accept_from(now, index, message, source, Role::Plain)
+    }
+
+    /// Queues what was gathered.
+    fn queue(
+        &mut self,
+        now: Now,
+        index: u32,
+        gathered: &mut Gathered,
+        queued: &mut impl FnMut(MessageKey, u32),
+    ) -> Result<(), SendError> {
+        let Gathered { first, bundle, priority, .. } = core::mem::take(gathered);
+        if let Some(message) = first {
+            queued(self.accept_one(now, index, message)?, 1);
+        }
+        if let Some(bundle) = bundle {
+            let count = bundle.count();
+            let common = Outgoing { priority, ..Outgoing::default() };
+            let key = self.store.insert(Letter::new(index, common, Source::Bundle(bundle), Role::Plain));
+            if let Some(place) = self.peers.get_mut(index) {
+                place.outbound.submit(&self.clock, &mut self.store, key);
+            }
+            self.stats.sent += u64::from(count);
+            queued(key, count);
+        }
+        Ok(())
+    }
+
+    /// Whether messages of this length to the peer are bundled. What may leave with an opening is not: each of it is chosen
+    /// by itself; nor what the node's patience is counted for, from the departure of each.
+    fn bundles(&self, index: u32, body: usize) -> bool {
+        let Some(outbound) = self.peers.get(index).map(|peer| &peer.outbound) else { return false };
+        let fits = body <= BUNDLED && body as u64 <= outbound.limits.message.min(self.config.limits.message);
+        let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
+        fits && granted && self.config.give_up_after.is_none()
+    }
+
+    /// How many messages of this length the peer's queue takes before it is full.
+    fn room_for(&self, index: u32, body: usize) -> usize {
+        let Some(peer) = self.peers.get(index) else { return 0 };
+        let (limits, outbound) = (&self.config.limits, &peer.outbound);
+        let bytes = (limits.queued_bytes as u64).saturating_sub(outbound.bytes).div_ceil(body.max(1) as u64);
+        let most = limits.queued_messages.saturating_sub(outbound.letters);
+        usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(usize::from(outbound.letters == 0))
+    }
+
+    /// Messages of a bundle are settled: `count` from `key` on.
+    pub(super) fn end_bundled(&mut self, index: u32, key: MessageKey, count: u32, outcome: Outcome) {
+        let (mut key, mut left) = (key, count);
+        while left > 0 {
+            let Some(letter) = self.store.get(key) else { return };
+            let Some((bound, run)) = letter.bundle().map(|bundle| bundle.bound(key.at)) else { return };
+            let n = run.clamp(1, left);
+            if let Some(peer) = self.peers.get_mut(index) {
+                peer.outbound.forget_bundled(key, letter, bound, n);
+            }
+            self.store.end_bundled(key, n);
+            let ending = Ending { peer: index, role: Role::Plain, due: Mono::NEVER, late: false, bound };
+            self.conclude(key, n, ending, outcome);
+            (key, left) = (key.nth(n), left - n);
+        }
+    }
+
+    /// A message of a bundle, which is open, leaves without a STATE to settle it.
+    pub(super) fn withdraw_bundled(&mut self, now: Now, index: u32, key: MessageKey, outcome: Outcome) {
+        if let (Some(peer), Some(letter)) = (self.peers.get_mut(index), self.store.get(key)) {
+            peer.outbound.abandon_bundled(key, letter);
+        }
+        self.end_bundled(index, key, 1, outcome);
+        if let Some(peer) = self.peers.get_mut(index) {
+            peer.outbound.admit_large(&mut self.store);
+            peer.outbound.note_idle(now.mono);
+        }
+        self.say_sendable(index);
+        self.touch(now, index);
+    }
+}
+
+impl Gathered {
+    /// Takes the message if it is like those before; gives it back if not.
+    #[inline]
+    fn join(&mut self, message: Outgoing, store: &mut Store) -> Option<Outgoing> {
+        if self.left == 0 || message.priority != self.priority || !is_alike(&message) {
+            return Some(message);
+        }
+        if let Some(first) = self.first.take_if(|first| first.body.len() == message.body.len()) {
+            let bundle = self.bundle.insert(store.bundle(self.priority as u8, first.body.len()));
+            bundle.push(&first.body);
+        }
+        let Some(bundle) = self.bundle.as_mut().filter(|_| self.first.is_none()) else {
+            return Some(message);
+        };
+        if !bundle.push(&message.body) {
+            return Some(message);
+        }
+        self.left = if bundle.is_full() { 0 } else { self.left - 1 };
+        None
+    }
+}
+
+/// It has nothing of its own but its body and its priority.
+fn is_alike(message: &Outgoing) -> bool {
+    message.tag.is_empty() && message.deadline.is_none() && message.early == Early::AsNode
+}

@@ -1,0 +1,207 @@
+//! Messages that were given up, of which the peer may hold parts until the frontier has passed them.
+
+use core::ops::Bound::{Excluded, Unbounded};
+use std::collections::BTreeMap;
+
+use crate::half::Sender;
+use crate::id::{Incarnation, Slot};
+use crate::message::POOLED;
+
+/// As many runs are not worth a sweep.
+const FEW: usize = 16;
+
+/// In runs that the frontier passes at once, since nothing is open among them: what lies behind one message in doubt
+/// takes the memory of one, however much it is.
+#[derive(Debug, Default)]
+pub(super) struct GivenUp {
+    /// By their first number.
+    runs: BTreeMap<Slot, Run>,
+    /// Runs that were left by the last sweep.
+    swept: usize,
+}
+
+#[derive(Debug)]
+struct Run {
+    last: Slot,
+    r: Incarnation,
+    /// Of the pooled ones, in wire form.
+    bytes: u64,
+    /// The large ones.
+    large: u64,
+}
+
+/// What the frontier has passed.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Passed {
+    /// Large messages.
+    pub(super) large: u64,
+    /// Bytes of pooled messages of the incarnation that counts.
+    pub(super) bytes: u64,
+}
+
+impl GivenUp {
+    /// The message of `s`, `len` bytes in wire form, was given up by `sender` and is no token any more.
+    pub(super) fn insert<T>(&mut self, s: Slot, r: Incarnation, len: u64, sender: Option<&Sender<T>>) {
+        let large = len > POOLED;
+        let run = Run { last: s, r, bytes: if large { 0 } else { len }, large: u64::from(large) };
+        self.runs.insert(s, run);
+        self.join(s, sender);
+        if let Some(before) = self.runs.range(..s).next_back().map(|(first, _)| *first) {
+            self.join(before, sender);
+        }
+        // What was open between two runs may have been settled since.
+        if self.runs.len() > 2 * self.swept + FEW {
+            self.sweep(sender);
+        }
+    }
+
+    fn sweep<T>(&mut self, sender: Option<&Sender<T>>) {
+        let mut at = self.runs.first_key_value().map(|(first, _)| *first);
+        while let Some(first) = at {
+            if !self.join(first, sender) {
+                at = self.after(first);
+            }
+        }
+        self.swept = self.runs.len();
+    }
+
+    fn after(&self, first: Slot) -> Option<Slot> {
+        self.runs.range((Excluded(first), Unbounded)).next().map(|(next, _)| *next)
+    }
+
+    /// Makes one of the run that begins with `first` and the next, if they are of one incarnation and nothing is open
+    /// between them.
+    fn join<T>(&mut self, first: Slot, sender: Option<&Sender<T>>) -> bool {
+        let Some(at) = self.after(first) else { return false };
+        let (Some(run), Some(next)) = (self.runs.get(&first), self.runs.get(&at)) else { return false };
+        let is_open = |sender: &Sender<T>| {
+            let between = run.last.0 + 1..at.0;
+            sender.early().any(|(s, _)| between.contains(&s.0))
+                || sender.tokens_in(between, run.r).next().is_some()
+        };
+        if run.r != next.r || sender.is_some_and(is_open) {
+            return false;
+        }
+        let next = self.runs.remove(&at);
+        if let (Some(run), Some(next)) = (self.runs.get_mut(&first), next) {
+            run.last = run.last.max(next.last);
+            run.bytes = run.bytes.saturating_add(next.bytes);
+            run.large += next.large;
+        }
+        true
+    }
+
+    /// Takes out what lies below `frontier`, or everything. None when that is nothing. Bytes count of `r` alone.
+    pub(super) fn pass(&mut self, frontier: Option<Slot>, r: Option<Incarnation>) -> Option<Passed> {
+        let mut passed = None;
+        while let Some(first) = self.runs.first_entry()
+            && frontier.is_none_or(|frontier| first.get().last < frontier)
+        {
+            let run = first.remove();
+            let passed = passed.get_or_insert(Passed::default());
+            passed.large += run.large;
+            if r == Some(run.r) {
+                passed.bytes = passed.bytes.saturating_add(run.bytes);
+            }
+        }
+        passed
+    }
+
+    /// How many large messages.
+    pub(super) fn large(&self) -> u64 {
+        self.runs.values().map(|run| run.large).sum()
+    }
+
+    /// How many runs, and how many there may be behind so many messages in doubt.
+    pub(super) fn runs(&self, in_doubt: usize) -> (usize, usize) {
+        // One incarnation begins where another ends, and what left early has none.
+        (self.runs.len(), 2 * (in_doubt + 3) + FEW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::half::{Claim, Clock, State};
+
+    const R: Incarnation = Incarnation(5);
+
+    /// A sender with tokens of the numbers below `n`.
+    fn sender(n: u64) -> Sender<u64> {
+        let mut clock = Clock::ephemeral();
+        let mut sender = Sender::open(&clock);
+        sender.ask(&mut clock, n, 0).unwrap();
+        let hi = Slot(n);
+        let claim = Claim { hi, ..Claim::default() };
+        sender.on_state(&State { b: Incarnation(0), r: R, live: Some(claim), tb: None }, |_, _, _, _| {});
+        (0..n).for_each(|s| assert_eq!(sender.bind(s), Ok((Slot(s), R))));
+        sender
+    }
+
+    fn give_up(all: &mut GivenUp, sender: &mut Sender<u64>, s: u64) {
+        sender.abandon(Slot(s)).unwrap();
+        all.insert(Slot(s), R, 10, Some(sender));
+    }
+
+    fn count(all: &GivenUp) -> usize {
+        all.runs(0).0
+    }
+
+    #[test]
+    fn what_lies_behind_one_in_doubt_is_one_run() {
+        let (mut all, mut sender) = (GivenUp::default(), sender(1_000));
+        for s in (1..1_000).rev().step_by(3).chain((1..1_000).step_by(3)).chain((1..1_000).skip(1).step_by(3))
+        {
+            if sender.token(Slot(s)).is_some() {
+                give_up(&mut all, &mut sender, s);
+            }
+        }
+        let left = sender.tokens().count() as u64;
+        assert_eq!(all.runs.values().map(|run| run.bytes).sum::<u64>(), (1_000 - left) * 10);
+        sender.tokens().map(|(s, ..)| s.0).skip(1).collect::<Vec<_>>().into_iter().for_each(|s| {
+            give_up(&mut all, &mut sender, s);
+        });
+        assert_eq!((count(&all), sender.in_doubt()), (1, 1));
+        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), None, "the first is in doubt");
+        sender.abandon(Slot(0));
+        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), Some(Passed { large: 0, bytes: 9_990 }));
+    }
+
+    #[test]
+    fn the_frontier_stands_before_what_is_open() {
+        let (mut all, mut sender) = (GivenUp::default(), sender(9));
+        [1, 2, 4, 6, 7].into_iter().for_each(|s| give_up(&mut all, &mut sender, s));
+        assert_eq!(count(&all), 3, "3 and 5 are open");
+        sender.abandon(Slot(0));
+        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), Some(Passed { large: 0, bytes: 20 }));
+        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), None);
+        sender.abandon(Slot(3));
+        sender.abandon(Slot(5));
+        assert_eq!(all.pass(Some(sender.frontier()), Some(Incarnation(6))), Some(Passed::default()));
+        assert_eq!(count(&all), 0);
+    }
+
+    #[test]
+    fn what_has_settled_between_runs_joins_them_in_the_end() {
+        let (mut all, mut sender) = (GivenUp::default(), sender(20_001));
+        for s in (1..20_000).step_by(2) {
+            give_up(&mut all, &mut sender, s);
+            sender.abandon(Slot(s + 1)).unwrap();
+            let (runs, most) = all.runs(1);
+            assert!(runs <= most, "{runs}");
+        }
+        assert_eq!(all.large(), 0);
+    }
+
+    #[test]
+    fn incarnations_and_sizes_are_kept_apart() {
+        let mut all = GivenUp::default();
+        let none = None::<&Sender<u64>>;
+        all.insert(Slot(1), R, 10, none);
+        all.insert(Slot(2), R, POOLED + 1, none);
+        all.insert(Slot(3), Incarnation(6), 30, none);
+        assert_eq!((count(&all), all.large()), (2, 1));
+        assert_eq!(all.pass(None, Some(R)), Some(Passed { large: 1, bytes: 10 }));
+        assert_eq!(all.pass(None, Some(R)), None);
+    }
+}

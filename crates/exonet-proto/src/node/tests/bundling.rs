@@ -1,0 +1,330 @@
+//! Messages that are queued together are kept together; each has its slot and its outcome all the same.
+
+use super::*;
+
+const SMALL: usize = 60;
+
+impl Pair {
+    /// `bodies` go to the other end, as far as there is room; the keys of those that are accepted, as they are reported.
+    fn send_together(&mut self, messages: Vec<Outgoing>) -> (Vec<(MessageKey, u32)>, Result<(), SendError>) {
+        let (id, mut keys) = (self.ends[1].id(), Vec::new());
+        let (now, to) = (self.now, [address(1)]);
+        let sent =
+            self.ends[0].send_each(now, id, &to, &mut messages.into_iter(), |key, n| keys.push((key, n)));
+        (keys, sent)
+    }
+
+    /// So many messages alike, the body of each of one byte value, which is its number; they make one bundle.
+    fn bundle(&mut self, count: u8) -> MessageKey {
+        let (keys, sent) = self.send_together((0..count).map(numbered).collect());
+        assert_eq!(sent, Ok(()));
+        assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [u32::from(count)]);
+        keys[0].0
+    }
+
+    /// What the other end takes of what has come.
+    fn taken(&mut self) -> Vec<u8> {
+        let now = self.now;
+        let bodies = core::iter::from_fn(|| self.ends[1].recv(now)).map(|incoming| match incoming.body {
+            IncomingBody::Whole(body) => {
+                assert!(body.len() == SMALL && body.iter().all(|byte| *byte == body[0]));
+                body[0]
+            }
+            body => panic!("{body:?}"),
+        });
+        bodies.collect()
+    }
+
+    /// What has become of messages, one by one, of a bundle.
+    fn ends_of(&self, key: MessageKey) -> Vec<(u32, Outcome, Option<Slot>)> {
+        let mut all = Vec::new();
+        for event in &self.events {
+            if let Event::Outcome { key: first, count, outcome, id, .. } = event
+                && first.first() == key
+            {
+                let slot = |n: u32| id.map(|id| Slot(id.s.0 + u64::from(n)));
+                all.extend((0..*count).map(|n| (first.nth(n).at, *outcome, slot(n))));
+            }
+        }
+        all.sort_by_key(|(at, ..)| *at);
+        all
+    }
+
+    fn is_sound(&self) -> bool {
+        let mut sound = true;
+        self.ends.iter().for_each(|end| end.audit(|holding| sound &= holding.is_sound()));
+        sound
+    }
+}
+
+fn numbered(number: u8) -> Outgoing {
+    Outgoing { body: Bytes::from(vec![number; SMALL]), ..Outgoing::default() }
+}
+
+fn joined() -> Pair {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.events.clear();
+    pair
+}
+
+#[test]
+fn each_message_has_a_slot_and_an_outcome_of_its_own() {
+    let mut pair = joined();
+    let key = pair.bundle(200);
+    let before = pair.ends[0].stats();
+    assert_eq!((before.open_messages, before.sent), (200, 201));
+    pair.pump();
+    assert!((0..200).all(|n| matches!(pair.ends[0].status(key.nth(n)), Status::InDoubt { .. })));
+    let names: Vec<_> = (0..200).map(|n| pair.ends[0].status(key.nth(n))).collect();
+    assert_eq!(pair.taken(), (0..200).collect::<Vec<_>>());
+    pair.pass(SECOND);
+    let ends = pair.ends_of(key);
+    assert_eq!(ends.len(), 200);
+    for ((at, outcome, slot), status) in ends.into_iter().zip(names) {
+        let Status::InDoubt { id, .. } = status else { panic!("{status:?}") };
+        assert_eq!((outcome, slot), (Outcome::Delivered, Some(id.s)), "{at}");
+    }
+    assert!((0..201).all(|n| pair.ends[0].status(key.nth(n)) == Status::Settled));
+    assert_eq!((pair.ends[0].stats().open_messages, pair.ends[0].counts().delivered), (0, 201));
+    assert!(pair.is_sound());
+}
+
+/// Every other packet of 120 messages is lost, which are sent together or one by one: what arrives then and later, and how
+/// often something came that had been there.
+fn half_lost(together: bool) -> (Vec<u8>, Vec<u8>, u64) {
+    let mut pair = joined();
+    let keys: Vec<_> = if together {
+        let key = pair.bundle(120);
+        (0..120).map(|n| key.nth(n)).collect()
+    } else {
+        let (id, now) = (pair.ends[1].id(), pair.now);
+        (0..120).map(|n| pair.ends[0].send(now, id, &[address(1)], numbered(n)).unwrap()).collect()
+    };
+    pair.cut(0);
+    pair.pump();
+    for datagram in pair.mend(0).iter().step_by(2) {
+        pair.deliver(1, 0, datagram);
+    }
+    let (now, mut later) = (pair.taken(), Vec::new());
+    for _ in 0..5 {
+        assert!(pair.is_sound());
+        pair.pass(SECOND);
+        later.extend(pair.taken());
+    }
+    assert!(keys.iter().all(|key| pair.ends[0].status(*key) == Status::Settled));
+    assert_eq!((pair.ends[0].counts().delivered, pair.ends[0].stats().open_messages), (121, 0));
+    (now, later, pair.ends[1].counts().duplicates_suppressed)
+}
+
+#[test]
+fn a_bundle_of_which_packets_are_lost_is_sent_again_as_its_messages_would_be() {
+    let (now, later, again) = half_lost(true);
+    let mut all = [now.clone(), later.clone()].concat();
+    all.sort_unstable();
+    assert_eq!(all, (0..120).collect::<Vec<_>>(), "each once");
+    assert!(now.len() > 30 && later.len() > 30);
+    assert_eq!(half_lost(false), (now, later, again));
+}
+
+#[test]
+fn one_can_be_cancelled_among_the_others_before_it_leaves() {
+    let mut pair = joined();
+    let key = pair.bundle(50);
+    for n in [0, 7, 8, 49] {
+        assert_eq!(pair.ends[0].cancel(pair.now, key.nth(n)), Ok(()));
+        assert_eq!(pair.ends[0].cancel(pair.now, key.nth(n)), Err(CancelError::Settled));
+        assert_eq!(pair.ends[0].status(key.nth(n)), Status::Settled);
+        assert!(pair.is_sound());
+    }
+    assert_eq!(pair.ends[0].status(key.nth(48)), Status::Queued);
+    pair.pump();
+    assert_eq!(pair.ends[0].cancel(pair.now, key.nth(9)), Err(CancelError::InDoubt));
+    let rest: Vec<u8> = (0..50).filter(|n| ![0, 7, 8, 49].contains(n)).collect();
+    assert_eq!(pair.taken(), rest);
+    pair.pass(SECOND);
+    for (at, outcome, slot) in pair.ends_of(key) {
+        let cancelled = [0, 7, 8, 49].contains(&at);
+        assert_eq!(outcome == Outcome::Cancelled, cancelled, "{at}");
+        assert_eq!(slot.is_none(), cancelled, "{at}");
+    }
+    assert_eq!(pair.ends_of(key).len(), 50);
+    assert_eq!(pair.ends[0].stats().open_messages, 0);
+}
+
+#[test]
+fn a_bundle_that_is_cancelled_leaves_nothing_behind() {
+    let mut pair = joined();
+    let key = pair.bundle(30);
+    assert!((0..30).all(|n| pair.ends[0].cancel(pair.now, key.nth(n)).is_ok()));
+    assert!(pair.is_sound() && pair.ends[0].stats().open_messages == 0);
+    let next = pair.bundle(3);
+    pair.pass(SECOND);
+    assert_eq!(pair.taken(), [0, 1, 2]);
+    pair.pass(SECOND);
+    assert_eq!(pair.ends_of(next).len(), 3);
+}
+
+#[test]
+fn one_can_be_given_up_in_doubt_and_the_peer_keeps_nothing_of_it() {
+    let mut pair = joined();
+    let key = pair.bundle(100);
+    pair.cut(0);
+    pair.pump();
+    for n in [3, 4, 60] {
+        pair.ends[0].abandon(pair.now, key.nth(n));
+        pair.ends[0].abandon(pair.now, key.nth(n));
+        assert!(pair.is_sound());
+    }
+    pair.mend(0);
+    let mut got = Vec::new();
+    for _ in 0..5 {
+        pair.pass(SECOND);
+        got.extend(pair.taken());
+    }
+    got.sort_unstable();
+    assert_eq!(got, (0..100).filter(|n| ![3, 4, 60].contains(n)).collect::<Vec<_>>());
+    for (at, outcome, slot) in pair.ends_of(key) {
+        let wanted = if [3, 4, 60].contains(&at) { Outcome::Unknown } else { Outcome::Delivered };
+        assert!(outcome == wanted && slot.is_some(), "{at}: {outcome:?}");
+    }
+    assert_eq!(pair.ends_of(key).len(), 100);
+    assert!(pair.is_sound());
+    assert_eq!(pair.peer(1).inbound.held, 0, "credit does not leak");
+}
+
+#[test]
+fn all_to_a_peer_can_be_given_up_bound_or_not() {
+    let mut pair = joined();
+    let gone = pair.bundle(40);
+    pair.cut(0);
+    pair.pump();
+    let kept = pair.bundle(40);
+    let id = pair.ends[1].id();
+    pair.ends[0].abandon_peer(pair.now, &id);
+    pair.pump();
+    assert!(pair.ends_of(gone).iter().all(|(_, outcome, _)| *outcome == Outcome::Unknown));
+    assert!(pair.ends_of(kept).iter().all(|(_, outcome, _)| *outcome == Outcome::Cancelled));
+    assert_eq!((pair.ends_of(gone).len(), pair.ends_of(kept).len()), (40, 40));
+    assert!(pair.is_sound() && pair.ends[0].stats().open_messages == 0);
+}
+
+#[test]
+fn what_a_peer_had_not_taken_when_it_died_is_unknown_and_the_rest_goes_to_its_successor() {
+    let mut pair = joined();
+    let key = pair.bundle(100);
+    pair.pump();
+    let now = pair.now;
+    assert_eq!((0..30).map_while(|_| pair.ends[1].recv(now)).count(), 30);
+    pair.pass(SECOND);
+    pair.restart(1, config());
+    let later = pair.bundle(20);
+    for _ in 0..10 {
+        pair.pass(SECOND);
+        pair.taken();
+    }
+    let outcomes: Vec<_> = pair.ends_of(key).into_iter().map(|(_, outcome, _)| outcome).collect();
+    assert_eq!(outcomes, [vec![Outcome::Delivered; 30], vec![Outcome::Unknown; 70]].concat());
+    assert_eq!(pair.ends_of(later).len(), 20);
+    assert!(pair.is_sound());
+}
+
+#[test]
+fn what_is_of_another_kind_is_kept_by_itself() {
+    let mut pair = joined();
+    let soon = Some(pair.now.mono + SECOND);
+    let other = [
+        Outgoing { tag: Bytes::from_static(b"tag"), ..numbered(1) },
+        Outgoing { deadline: soon, ..numbered(1) },
+        Outgoing { early: Early::Yes, ..numbered(1) },
+        Outgoing { body: Bytes::from(vec![1; 300]), ..numbered(1) },
+    ];
+    for one in other {
+        let (keys, _) = pair.send_together(vec![one; 3]);
+        assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [1, 1, 1]);
+    }
+    let urgent = |number| Outgoing { priority: Priority::Urgent, ..numbered(number) };
+    let longer = Outgoing { body: Bytes::from(vec![1; SMALL + 1]), ..numbered(1) };
+    let mixed =
+        vec![numbered(0), numbered(1), urgent(2), urgent(3), numbered(4), longer, numbered(5), numbered(6)];
+    let (keys, _) = pair.send_together(mixed);
+    assert_eq!(keys.iter().map(|(_, n)| *n).collect::<Vec<_>>(), [2, 2, 1, 1, 2]);
+    assert!(pair.is_sound());
+}
+
+#[test]
+fn before_anything_is_granted_and_where_patience_is_counted_each_is_kept_by_itself() {
+    let mut pair = Pair::open();
+    let (keys, _) = pair.send_together((0..3).map(numbered).collect());
+    assert_eq!(keys.len(), 3);
+    let mut pair = Pair::new([Config { give_up_after: Some(60 * SECOND), ..config() }, config()]);
+    pair.talk(0);
+    let (keys, _) = pair.send_together((0..3).map(numbered).collect());
+    assert_eq!(keys.len(), 3);
+}
+
+#[test]
+fn the_queue_is_full_where_it_would_be_message_by_message() {
+    let all = |queued_messages, queued_bytes| Limits { queued_messages, queued_bytes, ..Limits::default() };
+    for (limits, fits) in [(all(10, 1 << 20), 10), (all(100, 10 * SMALL), 10), (all(100, 10 * SMALL + 1), 11)]
+    {
+        let mut pair = Pair::new([limited(limits), config()]);
+        pair.talk(0);
+        for sent in 1..3_u32 {
+            let (keys, full) = pair.send_together((0..50).map(numbered).collect());
+            assert_eq!(full, Err(SendError::Full));
+            assert_eq!(keys.iter().map(|(_, n)| *n).sum::<u32>(), fits);
+            pair.pass(SECOND);
+            assert_eq!(pair.taken().len() as u64, u64::from(fits));
+            pair.pass(SECOND);
+            assert_eq!(pair.ends[0].counts().delivered, u64::from(sent * fits) + 1);
+        }
+    }
+}
+
+/// The order in which messages of several classes arrive, sent together or one by one.
+fn order(together: bool) -> Vec<u8> {
+    let mut pair = joined();
+    let classes = [(Priority::Bulk, 0..30), (Priority::Low, 30..70), (Priority::Normal, 70..200)];
+    for (priority, numbers) in classes {
+        let messages: Vec<_> = numbers.map(|number| Outgoing { priority, ..numbered(number) }).collect();
+        let (id, now, count) = (pair.ends[1].id(), pair.now, messages.len());
+        if together {
+            assert_eq!(pair.send_together(messages).0.len(), 1);
+        } else {
+            let keys = messages.into_iter().map(|one| pair.ends[0].send(now, id, &[address(1)], one));
+            assert_eq!(keys.filter(Result::is_ok).count(), count);
+        }
+    }
+    pair.pump();
+    pair.taken()
+}
+
+#[test]
+fn messages_of_bundles_leave_in_the_order_in_which_they_would_one_by_one() {
+    let order = order(true);
+    assert_eq!(order.len(), 200);
+    assert_eq!(order, self::order(false));
+}
+
+#[test]
+fn bundles_keep_to_what_the_peer_has_room_for() {
+    const WINDOW: u64 = 64 << 10;
+    let mut pair = Pair::new([config(), limited(Limits { pool_window: WINDOW, ..Limits::default() })]);
+    pair.talk(0);
+    let body = Bytes::from(vec![5; 256]);
+    let messages = vec![Outgoing { body, ..Outgoing::default() }; 600];
+    assert!(pair.send_together(messages).0.len() < 10);
+    let mut taken = 0;
+    for _ in 0..20 {
+        pair.pass(SECOND);
+        assert!(pair.is_sound() && pair.peer(1).inbound.held <= WINDOW);
+        let now = pair.now;
+        taken += core::iter::from_fn(|| pair.ends[1].recv(now)).count();
+    }
+    assert_eq!(
+        (taken, pair.ends[1].counts().dropped_for_room, pair.ends[1].counts().violations),
+        (600, 0, 0)
+    );
+    assert_eq!(pair.ends[0].stats().open_messages, 0);
+}
