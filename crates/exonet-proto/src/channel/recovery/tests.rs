@@ -452,7 +452,7 @@ fn what_the_system_refuses_is_no_loss() {
     let size = end.path.mtu_probe(ms(100), usize::MAX).unwrap();
     let probe = end.send_as(ms(100), PacketInfo { mtu_probe: true, ..PacketInfo::data(size) });
     end.path.on_refused(ms(100), &mut end.sent, probe..probe + 1, size, |fate, item| {
-        end.fates.push((fate, item))
+        end.fates.push((fate, item));
     });
     assert_eq!((end.path.in_flight(), end.path.pto_at()), (0, None));
     assert_eq!(end.fates(), vec![(Fate::Lost, probe)], "whatever it carried");
