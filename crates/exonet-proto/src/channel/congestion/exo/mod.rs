@@ -74,12 +74,15 @@ pub struct Exo {
     rate_before: f64,
     /// The round in which the path marked packets.
     marked: Option<u64>,
+    /// What follows from all that, in bytes and bytes per second: asked for with every packet, changed by what is heard.
+    window: u64,
+    pacing_rate: u64,
 }
 
 impl Exo {
     /// A path for datagrams of `mtu` bytes.
     pub fn new(mtu: u16) -> Self {
-        Self {
+        let mut exo = Self {
             mtu,
             start: None,
             now: 0.0,
@@ -108,7 +111,17 @@ impl Exo {
             fell: None,
             rate_before: 0.0,
             marked: None,
-        }
+            window: 0,
+            pacing_rate: 0,
+        };
+        exo.conclude();
+        exo
+    }
+
+    /// What is known has changed.
+    fn conclude(&mut self) {
+        self.window = bytes(self.limit().max(self.floor()));
+        self.pacing_rate = bytes(self.pace()).max(1);
     }
 
     fn segment(&self) -> f64 {
@@ -239,6 +252,7 @@ impl Congestion for Exo {
             Some(competition) => competition.on_ack(&ack),
             None => self.advance(float(ack.bytes)),
         }
+        self.conclude();
     }
 
     fn on_loss(&mut self, loss: LossInfo) {
@@ -246,6 +260,7 @@ impl Congestion for Exo {
         self.baseline.on_lost(loss.tag);
         if let Some(competition) = self.competition.as_mut().filter(|_| self.delay.is_near_ceiling()) {
             competition.on_congestion(self.now, self.srtt, loss);
+            self.conclude();
         }
     }
 
@@ -256,11 +271,13 @@ impl Congestion for Exo {
     fn on_persistent_congestion(&mut self, now: Mono) {
         if let Some(competition) = self.competition.as_mut() {
             competition.on_silence(now);
+            self.conclude();
         }
     }
 
     fn on_mtu(&mut self, mtu: u16) {
         self.mtu = mtu;
+        self.conclude();
     }
 
     fn bandwidth(&self) -> u64 {
@@ -268,11 +285,11 @@ impl Congestion for Exo {
     }
 
     fn window(&self) -> u64 {
-        bytes(self.limit().max(self.floor()))
+        self.window
     }
 
     fn pacing_rate(&self) -> Option<u64> {
-        Some(bytes(self.pace()).max(1))
+        Some(self.pacing_rate)
     }
 
     fn tag_for_next_packet(&self) -> u8 {

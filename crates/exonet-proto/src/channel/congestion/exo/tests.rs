@@ -3,6 +3,7 @@
 
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
+use super::bytes as bytes_of;
 use super::*;
 use crate::channel::Rtt;
 use crate::channel::congestion::TAGS;
@@ -29,9 +30,11 @@ struct Trip {
     app_limited: bool,
     in_flight: f64,
     ce: u64,
+    /// Seconds since the one before.
+    span: f64,
 }
 
-const TRIP: Trip = Trip { rate: RATE, queue: 0.0, app_limited: false, in_flight: PIPE, ce: 0 };
+const TRIP: Trip = Trip { rate: RATE, queue: 0.0, app_limited: false, in_flight: PIPE, ce: 0, span: BASE };
 
 impl Flow {
     fn new() -> Self {
@@ -49,14 +52,14 @@ impl Flow {
     }
 
     fn trip(&mut self, trip: Trip) {
-        self.now += BASE;
+        self.now += trip.span;
         let now = Mono((self.now * 1e9) as u64);
         let forward = Duration::from_secs_f64(BASE + trip.queue);
         self.path.on_sample(now, forward, Duration::ZERO);
-        let bytes = (trip.rate * BASE) as u64;
+        let bytes = (trip.rate * trip.span) as u64;
         let prior = self.delivered;
         self.delivered += bytes;
-        let interval = Duration::from_secs_f64(BASE);
+        let interval = Duration::from_secs_f64(trip.span);
         let mut packets = [0; TAGS];
         packets[usize::from(self.exo.tag_for_next_packet())] = (bytes / u64::from(MTU)) as u32;
         self.exo.on_ack(AckInfo {
@@ -82,6 +85,12 @@ impl Flow {
             delivered: self.delivered,
             ce: trip.ce,
         });
+        let (window, pace) = (bytes_of(self.exo.limit().max(self.exo.floor())), bytes_of(self.exo.pace()));
+        assert_eq!(
+            (self.exo.window(), self.exo.pacing_rate()),
+            (window, Some(pace.max(1))),
+            "it is outdated"
+        );
     }
 
     fn trips(&mut self, count: u32, trip: Trip) {
@@ -207,6 +216,17 @@ fn a_path_that_has_become_slow_is_believed_at_once() {
     let mut flow = Flow::known();
     flow.trips(2, Trip { rate: RATE / 10.0, queue: 0.2, in_flight: 2.0 * PIPE, ..TRIP });
     assert!(flow.rate() < 0.2 * RATE, "{}", flow.rate());
+}
+
+#[test]
+fn a_moment_is_no_round_however_short_the_path_is() {
+    let mut flow = Flow::known();
+    let rounds = flow.exo.rounds.count();
+    flow.trips(60, Trip { queue: 0.05, in_flight: 1.5 * PIPE, span: 0.000_05, ..TRIP });
+    assert_eq!(flow.exo.rounds.count(), rounds, "of three milliseconds");
+    assert!(matches!(flow.exo.phase, Phase::Cruise { .. }), "{:?}", flow.exo.phase);
+    flow.trips(60, Trip { queue: 0.05, in_flight: 1.5 * PIPE, span: 0.000_05, ..TRIP });
+    assert_eq!(flow.exo.rounds.count(), rounds + 1);
 }
 
 #[test]
@@ -348,5 +368,6 @@ fn marks_of_what_left_at_the_rate_lower_it_by_their_share() {
 fn nothing_divides_by_a_path_of_no_length() {
     let mut exo = Exo::new(MTU);
     exo.delay.on_sample(0.0, 0.0, 0.0);
+    exo.conclude();
     assert!(exo.window() >= minimum_window(MTU) && exo.pacing_rate().unwrap() > 0);
 }
