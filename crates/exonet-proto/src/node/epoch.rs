@@ -116,6 +116,13 @@ impl Epoch {
         Some(OVERHEAD + len)
     }
 
+    /// The packet carries the `n` messages below `end`, each whole.
+    pub(super) fn carry_whole(&mut self, r: Incarnation, end: Slot, n: u32) {
+        if n > 0 {
+            self.sent.carry(Carried::Messages { r, s: Slot(end.0 - u64::from(n)), n });
+        }
+    }
+
     /// ACK, if one is owed.
     pub(super) fn write_ack(&mut self, now: Mono, writer: &mut Writer<'_>) {
         if self.received.owes_ack() {

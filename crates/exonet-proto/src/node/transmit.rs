@@ -654,6 +654,7 @@ impl Filling<'_, '_> {
                     store.get(key).map(Letter::flow)
                 }
                 Piece::Fragment { s, range, .. } => {
+                    self.epoch.carry_whole(r, number, std::mem::take(&mut whole));
                     let len = u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
                     self.epoch.sent.carry(Carried::Fragment { r, s, offset: range.start, len });
                     None
@@ -684,11 +685,8 @@ impl Filling<'_, '_> {
                 other => break other,
             }
         };
-        if whole > 0 {
-            let s = Slot(s.0 + u64::from(offset > 0));
-            self.epoch.sent.carry(Carried::Messages { r, s, n: whole });
-        }
         self.eliciting |= frame.count() > 0;
+        self.epoch.carry_whole(r, number, whole);
         next
     }
 

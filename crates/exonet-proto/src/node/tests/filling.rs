@@ -163,3 +163,19 @@ fn where_packets_are_lost_calls_are_not_cut() {
     pair.peer(0).link.held_up = true;
     assert_eq!(pair.peer(0).link.cuts(), Some(Cuts::Plain));
 }
+
+#[test]
+fn what_follows_a_message_that_just_fits_is_sent_again_if_it_was_lost() {
+    for short in 30..50 {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        let size = usize::from(pair.peer(0).link.recovery.datagram_size());
+        pair.send(0, size - short);
+        (0..5).for_each(|_| _ = pair.send(0, 1));
+        pair.cut(0);
+        pair.pump();
+        pair.mend(0);
+        pair.pass(5 * SECOND);
+        assert_eq!(core::iter::from_fn(|| pair.ends[1].recv(pair.now)).count(), 6, "{short}");
+    }
+}
