@@ -14,6 +14,7 @@ use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::NodeId;
+use crate::message::Bundle;
 use crate::wire::Role;
 
 /// The half-connections with one peer, as they are.
@@ -56,6 +57,7 @@ struct Letters {
     unbound: u64,
     bodies: u64,
     bytes: u64,
+    held: u64,
     served: u64,
     calls: u64,
     replies: u64,
@@ -101,6 +103,7 @@ impl Node {
             sum.unbound += u64::from(letter.unbound());
             sum.bodies += u64::from(letter.counted);
             sum.bytes += letter.source.kept();
+            sum.held += letter.bundle().map_or(0, Bundle::held);
             sum.served += u64::from(letter.served);
             sum.calls += u64::from(letter.role == Role::Call && letter.bound.is_some());
             sum.replies += u64::from(letter.is_reply());
@@ -168,6 +171,7 @@ impl Node {
         say("messages in doubt", in_doubt, letters.count - letters.unbound - letters.served, true);
         say("large messages under way", outbound.bodies, letters.bodies + outbound.given_up(), true);
         say("bytes to send", outbound.bytes, letters.bytes, true);
+        say("bytes kept with others", outbound.held, letters.held, true);
         say("messages", letters.count - letters.replies, limits.queued_messages.max(1) as u64, false);
         let (calls, racks) = outbound.caller.counts();
         let (computing, replies, answers) = inbound.server.counts();
