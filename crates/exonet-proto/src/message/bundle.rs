@@ -92,6 +92,11 @@ impl Bundle {
         self.open
     }
 
+    /// Bytes of the bodies of those that are over: kept for the sake of the others.
+    pub(crate) fn held(&self) -> u64 {
+        self.body as u64 * u64::from(self.count - self.open)
+    }
+
     /// Those of them that have not left.
     pub(crate) const fn unbound(&self) -> u32 {
         self.unbound

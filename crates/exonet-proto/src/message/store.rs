@@ -330,11 +330,12 @@ impl Store {
         Some(seen)
     }
 
-    /// `n` messages of a bundle from `key` on leave the store, all bound or none; the bundle with the last.
-    pub(crate) fn end_bundled(&mut self, key: MessageKey, n: u32) {
-        let Some(bundle) = self.get_mut(key).and_then(Letter::bundle_mut) else { return };
+    /// `n` messages of a bundle from `key` on leave the store, all bound or none; the bundle with the last. Gives the bytes
+    /// that it has held for those before, if that was it.
+    pub(crate) fn end_bundled(&mut self, key: MessageKey, n: u32) -> Option<u64> {
+        let bundle = self.get_mut(key).and_then(Letter::bundle_mut)?;
         let ended = bundle.end(key.at..key.at.saturating_add(n));
-        let over = bundle.open() == 0;
+        let (over, held) = (bundle.open() == 0, bundle.held());
         self.len -= ended as usize;
         if over
             && let Some(Letter { source: Source::Bundle(bundle), .. }) = self.remove(key)
@@ -342,6 +343,7 @@ impl Store {
         {
             self.spare.push(bundle);
         }
+        over.then_some(held)
     }
 
     /// The place of a letter that is gone is free, and `open` of its messages gone with it.

@@ -14,6 +14,7 @@ use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::NodeId;
+use crate::message::Bundle;
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -62,6 +63,7 @@ struct Letters {
     unbound: u64,
     bodies: u64,
     bytes: u64,
+    held: u64,
     served: u64,
     calls: u64,
     replies: u64,
@@ -107,6 +109,7 @@ impl Node {
             sum.unbound += u64::from(letter.unbound());
             sum.bodies += u64::from(letter.counted);
             sum.bytes += letter.source.kept();
+            sum.held += letter.bundle().map_or(0, Bundle::held);
             sum.served += u64::from(letter.served);
             sum.calls += u64::from(letter.role == Role::Call && letter.bound.is_some());
             sum.replies += u64::from(letter.is_reply());
@@ -174,6 +177,7 @@ impl Node {
         say("messages in doubt", in_doubt, letters.count - letters.unbound - letters.served, true);
         say("large messages under way", outbound.bodies, letters.bodies + outbound.given_up(), true);
         say("bytes to send", outbound.bytes, letters.bytes, true);
+        say("bytes kept with others", outbound.held, letters.held, true);
         let (runs, most) = outbound.given_up_runs(limits.queued_messages.max(1) + limits.replies.max(1));
         say("runs of messages given up", runs as u64, most as u64, false);
         say("messages", letters.count - letters.replies, limits.queued_messages.max(1) as u64, false);

@@ -98,7 +98,7 @@ impl Node {
     fn room_for(&self, index: u32, body: usize) -> usize {
         let Some(peer) = self.peers.get(index) else { return 0 };
         let (limits, outbound) = (&self.config.limits, &peer.outbound);
-        let bytes = (limits.queued_bytes as u64).saturating_sub(outbound.bytes).div_ceil(body.max(1) as u64);
+        let bytes = (limits.queued_bytes as u64).saturating_sub(outbound.kept()).div_ceil(body.max(1) as u64);
         let most = limits.queued_messages.saturating_sub(outbound.letters);
         usize::try_from(bytes).unwrap_or(usize::MAX).min(most).max(usize::from(outbound.letters == 0))
     }
@@ -113,7 +113,9 @@ impl Node {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.outbound.forget_bundled(key, letter, bound, n);
             }
-            self.store.end_bundled(key, n);
+            if let (Some(held), Some(peer)) = (self.store.end_bundled(key, n), self.peers.get_mut(index)) {
+                peer.outbound.bundle_ended(held);
+            }
             let ending = Ending { peer: index, role: Role::Plain, due: Mono::NEVER, late: false, bound };
             self.conclude(key, n, ending, outcome);
             (key, left) = (key.nth(n), left - n);

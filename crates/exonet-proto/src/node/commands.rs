@@ -354,7 +354,7 @@ impl Node {
         };
         let limits = &self.config.limits;
         let roomy = outbound.letters <= limits.queued_messages * 3 / 4
-            && outbound.bytes <= limits.queued_bytes as u64 * 3 / 4;
+            && outbound.kept() <= limits.queued_bytes as u64 * 3 / 4;
         if outbound.refused && roomy {
             outbound.refused = false;
             self.events.push_back(Event::Sendable { peer: *id });

@@ -65,6 +65,8 @@ pub(super) struct Outbound {
     /// Messages and bytes accepted and not settled.
     pub(super) letters: usize,
     pub(super) bytes: u64,
+    /// Bytes of messages that are settled, kept with others that are not.
+    pub(super) held: u64,
     /// No message here is longer.
     pub(super) largest: u64,
     /// The application was refused, and is to be told of room.
@@ -112,6 +114,7 @@ impl Outbound {
             unbound: 0,
             letters: 0,
             bytes: 0,
+            held: 0,
             largest: 0,
             refused: false,
             limits: PeerLimits::default(),
@@ -213,6 +216,11 @@ impl Outbound {
     pub(super) fn most(&self) -> usize {
         let frames = self.letters.saturating_mul(HEAD_ROOM + WHOLE_OVERHEAD);
         usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(frames)
+    }
+
+    /// Bytes of memory of bodies.
+    pub(super) const fn kept(&self) -> u64 {
+        self.bytes + self.held
     }
 
     /// Messages are queued or in doubt.

@@ -73,7 +73,7 @@ impl Peer {
 
     pub(super) fn has_room(&self, limits: &Limits) -> bool {
         let out = &self.outbound;
-        out.letters == 0 || (out.letters < limits.queued_messages && out.bytes < limits.queued_bytes as u64)
+        out.letters == 0 || (out.letters < limits.queued_messages && out.kept() < limits.queued_bytes as u64)
     }
 
     /// It is known where an opening could go.

@@ -81,7 +81,14 @@ impl Outbound {
             }
         }
         self.letters = self.letters.saturating_sub(n as usize);
-        self.bytes = self.bytes.saturating_sub(bundle.body_len() as u64 * messages);
+        let bytes = bundle.body_len() as u64 * messages;
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.held += bytes;
+    }
+
+    /// A bundle is over, and the memory free that it has held.
+    pub(in crate::node) fn bundle_ended(&mut self, held: u64) {
+        self.held = self.held.saturating_sub(held);
     }
 
     /// As [`Outbound::abandon`], of a message of a bundle.

@@ -282,6 +282,30 @@ fn the_queue_is_full_where_it_would_be_message_by_message() {
     }
 }
 
+#[test]
+fn a_bundle_counts_as_what_it_keeps_while_one_of_it_is_open() {
+    let limits = Limits { queued_bytes: 100 * SMALL, ..Limits::default() };
+    let mut pair = Pair::new([limited(limits), config()]);
+    pair.talk(0);
+    let fills = |pair: &mut Pair| {
+        let (keys, full) = pair.send_together((0..120).map(numbered).collect());
+        assert_eq!((keys.iter().map(|(_, n)| *n).sum::<u32>(), full), (100, Err(SendError::Full)));
+    };
+    let told = |pair: &Pair| pair.events.iter().any(|event| matches!(event, Event::Sendable { .. }));
+    fills(&mut pair);
+    pair.pump();
+    let now = pair.now;
+    assert_eq!((0..99).map_while(|_| pair.ends[1].recv(now)).count(), 99);
+    pair.pass(SECOND);
+    assert_eq!((pair.ends[0].counts().delivered, pair.ends[0].stats().open_messages), (100, 1));
+    assert_eq!(pair.send_together(vec![numbered(1); 10]), (Vec::new(), Err(SendError::Full)));
+    assert!(pair.is_sound() && !told(&pair));
+    pair.taken();
+    pair.pass(SECOND);
+    assert!(pair.is_sound() && told(&pair));
+    fills(&mut pair);
+}
+
 /// The order in which messages of several classes arrive, sent together or one by one.
 fn order(together: bool) -> Vec<u8> {
     let mut pair = joined();
