@@ -184,10 +184,11 @@ mod tests {
     #[test]
     fn what_has_settled_between_runs_joins_them_in_the_end() {
         let (mut all, mut sender) = (GivenUp::default(), sender(20_001));
-        for s in (1..20_000).step_by(2) {
-            give_up(&mut all, &mut sender, s);
-            sender.abandon(Slot(s + 1)).unwrap();
-            let (runs, most) = all.runs(1);
+        for block in (1..20_000).step_by(10) {
+            // All of them, and then what was open between them.
+            (block..block + 10).step_by(2).for_each(|s| give_up(&mut all, &mut sender, s));
+            (block + 1..block + 10).step_by(2).for_each(|s| assert!(sender.abandon(Slot(s)).is_some()));
+            let (runs, most) = all.runs(6);
             assert!(runs <= most, "{runs}");
         }
         assert_eq!(all.large(), 0);
