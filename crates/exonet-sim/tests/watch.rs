@@ -144,7 +144,7 @@ fn disks_that_fail_in_every_way() {
 #[test]
 fn patience_room_and_records_that_run_out() {
     let mut all = Coverage::default();
-    for seed in 0..30 {
+    for seed in 0..40 {
         let mut world = World::new(seed, bad_link(0.05));
         let limits = Limits {
             peers: 4,

@@ -19,6 +19,8 @@ use crate::wire::ChannelIndex;
 pub(super) const MAX_PINGS: usize = 64;
 /// Packets at the end of a burst that have too little behind them to reveal a loss soon.
 const MAX_BURST: usize = 24;
+/// Windows of messages that are a long queue.
+const LONG_QUEUE: u64 = 4;
 /// Part of a round trip for which ACK and STATE may wait for data.
 const RIDE_SHARE: u32 = 4;
 /// Answers to path challenges that wait to leave.
@@ -147,11 +149,16 @@ impl Link {
         }
     }
 
-    /// Which messages are cut to fill packets. Each part may be lost, and costs time to handle: so none is while the path takes
-    /// whatever there is, and none that somebody waits for where packets are lost.
-    pub(super) fn cuts(&self) -> Option<Cuts> {
-        let cuts = if self.recovery.is_lossy() { Cuts::Plain } else { Cuts::All };
-        self.held_up.then_some(cuts)
+    /// Which messages are cut to fill packets, of `bytes` that are queued or in doubt. Each part may be lost, and costs time to
+    /// handle: so none is while the path takes whatever there is. Where packets are lost, none is that somebody waits for; nor
+    /// any that would wait for less than a repair takes.
+    pub(super) fn cuts(&self, bytes: u64) -> Option<Cuts> {
+        let long = self.recovery.congestion().window().saturating_mul(LONG_QUEUE);
+        match self.recovery.is_lossy() {
+            _ if !self.held_up => None,
+            false => Some(Cuts::All),
+            true => (bytes >= long).then_some(Cuts::Plain),
+        }
     }
 
     fn largest_datagram(&self, config: &Config) -> u16 {

@@ -338,7 +338,8 @@ impl Assembler<'_> {
             link.copies.clear();
         }
         let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
-        let cuts = link.cuts().filter(|_| copy.is_none() && purpose == Purpose::Data).unwrap_or(Cuts::None);
+        let fills = copy.is_none() && purpose == Purpose::Data;
+        let cuts = link.cuts(outbound.bytes).filter(|_| fills).unwrap_or(Cuts::None);
         let mut made = Made::default();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling {

@@ -138,20 +138,20 @@ fn packets_are_filled_while_the_path_holds_messages_up() {
     (0..10).for_each(|_| _ = pair.send(0, 1_000));
     pair.cut(0);
     pair.pump();
-    assert_eq!(pair.peer(0).link.cuts(), None, "they have all left");
+    assert_eq!(pair.peer(0).link.cuts(0), None, "they have all left");
     (0..40).for_each(|_| _ = pair.send(0, 1_000));
     pair.pump();
-    assert_eq!(pair.peer(0).link.cuts(), Some(Cuts::All));
+    assert_eq!(pair.peer(0).link.cuts(0), Some(Cuts::All));
     for datagram in pair.mend(0) {
         pair.deliver(1, 0, &datagram);
     }
     pair.pass(SECOND);
-    assert_eq!(pair.peer(0).link.cuts(), None);
+    assert_eq!(pair.peer(0).link.cuts(0), None);
     assert_eq!((0..50).filter(|_| pair.ends[1].recv(pair.now).is_some()).count(), 50);
 }
 
 #[test]
-fn where_packets_are_lost_calls_are_not_cut() {
+fn where_packets_are_lost_neither_calls_nor_short_queues_are_cut() {
     let mut pair = waiting(60);
     pair.cut(0);
     pair.pump();
@@ -160,8 +160,10 @@ fn where_packets_are_lost_calls_are_not_cut() {
         pair.deliver(1, 0, datagram);
     }
     pair.pass(SECOND);
-    pair.peer(0).link.held_up = true;
-    assert_eq!(pair.peer(0).link.cuts(), Some(Cuts::Plain));
+    let link = &mut pair.peer(0).link;
+    link.held_up = true;
+    let long = 4 * link.recovery.congestion().window();
+    assert_eq!((link.cuts(long - 1), link.cuts(long)), (None, Some(Cuts::Plain)));
 }
 
 #[test]
