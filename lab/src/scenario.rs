@@ -88,14 +88,19 @@ impl Wire {
     /// anything. None where no link limits it.
     #[allow(clippy::cast_precision_loss)] // small
     pub(crate) fn ceiling(self, bytes: usize) -> Option<f64> {
-        /// IPv4, UDP, a data packet's header and tag, and what stands before the bytes of a message that is alone in it.
-        const HEADERS: usize = 20 + 8 + 9 + 16 + 8;
+        /// A packet of the link, all of them full.
+        const PACKET: usize = 1_500;
+        /// IPv4, UDP, a data packet's header and tag, and a SLICE with the length of the message that it goes on with.
+        const HEADERS: usize = 20 + 8 + 9 + 16 + 8 + 2;
+        /// What stands before the bytes of a message.
+        const HEAD: usize = 3;
         let Self::Link { mbit: [forward, _], loss, .. } = self else { return None };
         let lost = match loss {
             Loss::None => 0.0,
             Loss::Random(share) | Loss::Bursts { share, .. } => share,
         };
-        Some(forward * 1e6 / 8.0 / (bytes + HEADERS) as f64 * (1.0 - lost))
+        let carried = (PACKET - HEADERS) as f64 / PACKET as f64;
+        Some(forward * 1e6 / 8.0 * carried / (bytes + HEAD) as f64 * (1.0 - lost))
     }
 
     /// Before figures mean anything.

@@ -26,10 +26,10 @@ pub(crate) struct Record {
     pub(crate) wire_per_payload: Option<f64>,
     /// Forward and back.
     pub(crate) lanes: Option<[Lane; 2]>,
-    /// Packets that a host lost before the link saw them: the run measures the machine then.
     /// Of runs of that kind.
     #[serde(default)]
     pub(crate) contact: Option<Contact>,
+    /// Packets that a host lost before the link saw them: the run measures the machine then.
     pub(crate) dropped_at_interfaces: u64,
     pub(crate) duplicates: u64,
     pub(crate) damaged: u64,
