@@ -1,6 +1,7 @@
 //! What the application asks for: receiving.
 
 use core::ops::Range;
+use core::time::Duration;
 
 use bytes::Bytes;
 
@@ -209,9 +210,9 @@ impl Node {
         let taken = peer.inbound.take(run, id.r, len, role);
         if taken {
             self.stats.received += messages;
-            // Others that wait will be taken soon; their STATE covers this one.
-            let wait =
-                if self.inbox.is_empty() { core::time::Duration::ZERO } else { self.config.max_ack_delay };
+            // Others that wait will be taken soon; their STATE covers this one. That of a call goes with the reply.
+            let soon = role == Role::Call || !self.inbox.is_empty();
+            let wait = if soon { self.config.max_ack_delay } else { Duration::ZERO };
             peer.inbound.owe_state(now.mono + wait);
             peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);
         }

@@ -240,6 +240,7 @@ impl Inbound {
     pub(super) fn on_ask(&mut self, now: Mono, clock: &mut Clock, limits: &Limits, ask: Ask) -> Answer {
         let before = self.receiver.as_ref().map(Receiver::incarnation);
         let grant = self.grant(limits);
+        let free = self.receiver.as_ref().map_or(0, Receiver::free);
         let answer = Receiver::on_ask(&mut self.receiver, &mut self.bound, clock, ask, grant);
         let wants = answer == Answer::State;
         self.wants = (self.receiver.is_none() && wants).then_some(ask);
@@ -247,7 +248,8 @@ impl Inbound {
         self.stamped = ask.ts.is_some();
         self.note_stale();
         if wants {
-            self.owe_state(now);
+            // Who asks for few beside those that it has does not wait for them: a reply may take the STATE along.
+            self.owe_state(if ask.n > free / 2 { now } else { now + STATE_EVERY });
         }
         self.forget_below(ask.l);
         answer

@@ -85,7 +85,7 @@ fn what_the_system_refuses_is_not_tried_again() {
     mtu.on_probe_sent(3_852);
     assert!(!mtu.on_refused(at(600), 3_852));
     let next = mtu.probe(at(600)).unwrap();
-    assert!(next < 3_852, "one refusal is enough");
+    assert_eq!(next, 2_652, "one refusal is enough: halfway");
     mtu.on_probe_sent(next);
     (0..3).for_each(|_| mtu.on_probe_lost(at(600), next));
     assert_eq!(mtu.probe(at(601)), None, "the path carries less than the first link");
