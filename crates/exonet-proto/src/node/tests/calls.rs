@@ -31,6 +31,21 @@ fn is_replied(pair: &Pair, key: MessageKey, with: Bytes) -> bool {
 }
 
 #[test]
+fn what_is_said_of_a_call_goes_with_its_reply() {
+    let (mut pair, _, call) = taken();
+    assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
+    pair.pass(SECOND);
+    pair.call(0);
+    for (_, said) in pair.says(0) {
+        pair.deliver(1, 0, &said);
+    }
+    let call = pair.ends[1].take_any_call(pair.now).unwrap().call.unwrap();
+    assert_eq!(pair.says(1).len(), 0, "STATE and ACK wait");
+    assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
+    assert_eq!(pair.says(1).len(), 1);
+}
+
+#[test]
 fn giving_up_all_messages_to_a_caller_gives_up_no_reply() {
     let (mut pair, key, call) = taken();
     assert!(pair.ends[1].reply(pair.now, call, 0, long()));
