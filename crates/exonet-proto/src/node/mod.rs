@@ -19,6 +19,7 @@ mod config;
 mod deliveries;
 mod epoch;
 mod event;
+mod filling;
 mod frames;
 mod halfopen;
 mod handshake;

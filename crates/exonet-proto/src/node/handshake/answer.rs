@@ -8,8 +8,8 @@ use crate::crypto::{self, Opened, OpeningMac};
 use crate::node::Node;
 use crate::node::epoch::{Epoch, Held, Pending, Prefix};
 use crate::node::event::Arrival;
+use crate::node::filling::write_answer_state;
 use crate::node::link::MAX_PENDING;
-use crate::node::transmit::write_answer_state;
 use crate::time::Now;
 use crate::wire::{self, Bases, Params, Writer};
 
