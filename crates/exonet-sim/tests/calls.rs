@@ -52,6 +52,21 @@ fn a_first_call_takes_one_round_trip_and_three_datagrams() {
     settled(&mut world, SECOND, "quiet");
 }
 
+/// What follows is its farewell, 10 s later: a server whose STATE was read has nothing to remind it of.
+#[test]
+fn a_first_caller_that_stays_is_acknowledged_and_hears_no_more() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(50 * MS), Serving::default());
+    world.call(a, b, 100).unwrap();
+    world.run_for(9 * SECOND);
+    all_delivered(&world, "after one round trip");
+    let said = |world: &World| [a, b].map(|end| world.node(end).unwrap().stats().datagrams_out);
+    assert_eq!(said(&world), [2, 2], "the call, the reply, and an acknowledgement of each");
+    world.run_for(20 * SECOND);
+    assert_eq!(said(&world), [3, 3], "its farewell");
+    world.run_for(100 * SECOND);
+    settled(&mut world, SECOND, "quiet");
+}
+
 /// What is dropped on the way, by position among the datagrams that go there.
 fn deaf(world: &mut World, a: NodeIndex, b: NodeIndex, deaf: bool) {
     let loss = if deaf { 1.0 } else { 0.0 };

@@ -29,8 +29,8 @@ pub(super) enum Carried {
     Early,
     /// That our sender record has closed.
     Farewell,
-    /// Our claim.
-    State,
+    /// Our claim, the `nth` of this direction.
+    State { nth: u64 },
     /// What we have of a message.
     Have { s: Slot },
     /// How much was given up.
@@ -149,6 +149,8 @@ pub(super) struct Pending {
     pub(super) epoch: Epoch,
     /// Noise message 2 in its datagram: every copy of the opening gets the same.
     pub(super) answer: Box<[u8]>,
+    /// The number of the STATE in it: who has the keys has read it.
+    pub(super) state: Option<u64>,
     /// Of the opening.
     pub(super) mac1: [u8; 16],
     pub(super) prefix: Option<Prefix>,

@@ -42,7 +42,7 @@ impl Filling<'_, '_> {
         {
             inbound.claimed(up);
             inbound.state_left(self.now);
-            self.epoch.sent.carry(Carried::State);
+            self.epoch.sent.carry(Carried::State { nth: inbound.states() });
             // An idle record's reminder asks whether anybody is there.
             if inbound.reminds() {
                 self.eliciting |= self.writer.ping();

@@ -459,6 +459,9 @@ impl Node {
         // Only message 2 could give it the keys, and that went to one address alone: there it is.
         let proven = !pending.scattered && pending.answered == arrival.remote;
         self.install(now, place, pending.epoch, arrival, proven);
+        if let (Some(peer), Some(nth)) = (self.peers.get_mut(place), pending.state) {
+            peer.inbound.state_arrived(now.mono, nth, &self.config);
+        }
     }
 
     /// New keys are in use from now on. The old ones still open packets for a while.

@@ -26,6 +26,9 @@ pub(super) const MAX_HAVES: usize = 32;
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
 /// Who is to be given up is reminded at least four times before, but no more often than this.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
+/// Who has the last STATE learns nothing by a reminder, which only asks whether anybody is there: by then the sender's
+/// record has closed by itself, by default.
+const AT_REST: Duration = Duration::from_secs(15);
 
 /// What a message of which a part has come takes at least.
 const PARTIAL: u64 = 320;
@@ -144,6 +147,8 @@ pub(super) struct Inbound {
     state_at: Mono,
     /// None leaves before: in dense traffic one claim speaks for many messages.
     state_from: Mono,
+    /// STATEs that have left, or are not owed any more.
+    states: u64,
     /// HAVEs owed.
     pub(super) haves: VecDeque<Slot>,
     /// See [`Inbound::claim_from`].
@@ -191,6 +196,7 @@ impl Inbound {
             heard_at: now,
             remind_at: Mono::NEVER,
             remind_after: Duration::ZERO,
+            states: 0,
             reminding: false,
             promised: 0,
             waiting: 0,
@@ -602,6 +608,22 @@ impl Inbound {
 
     pub(super) fn state_sent(&mut self) {
         self.state_at = Mono::NEVER;
+        self.states += 1;
+    }
+
+    /// The number of the last STATE.
+    pub(super) const fn states(&self) -> u64 {
+        self.states
+    }
+
+    /// The peer has STATE `nth`. If that was the last, there is nothing to remind it of for a while.
+    pub(super) fn state_arrived(&mut self, now: Mono, nth: u64, config: &Config) {
+        if nth == self.states && !self.state_owed() {
+            let rest = AT_REST.min(self.slowest(config));
+            self.reminding = false;
+            self.remind_after = self.remind_after.max(rest);
+            self.remind_at = self.remind_at.max(now + self.remind_after);
+        }
     }
 
     pub(super) fn next_have(&mut self) -> Option<Held> {
@@ -669,17 +691,21 @@ impl Inbound {
         if self.is_callers() { caller_patience.min(dead_after) } else { dead_after }
     }
 
+    /// The longest time between two reminders.
+    fn slowest(&self, config: &Config) -> Duration {
+        (self.patience(config) / 4).clamp(MIN_BACKOFF, MAX_BACKOFF)
+    }
+
     /// What time alone brings about. True when the record died with its peer and was evicted.
     pub(super) fn on_timeout(&mut self, now: Mono, clock: &mut Clock, config: &Config) -> bool {
-        let patience = self.patience(config);
         if self.remind_at <= now {
             self.owe_state(now);
             self.reminding = true;
-            self.remind_after = (self.remind_after * 2).min((patience / 4).clamp(MIN_BACKOFF, MAX_BACKOFF));
+            self.remind_after = (self.remind_after * 2).min(self.slowest(config));
             self.remind_at = now + self.remind_after;
         }
         self.drop_if_passed();
-        let dead = self.receiver.is_some() && self.heard_at + patience <= now;
+        let dead = self.receiver.is_some() && self.heard_at + self.patience(config) <= now;
         dead && self.evict(clock)
     }
 

@@ -289,7 +289,8 @@ impl Node {
                 Carried::Early if fate == Fate::Lost => out.send_early_again(),
                 Carried::Farewell if fate == Fate::Lost => out.farewell_due |= out.sender.is_none(),
                 Carried::Abandoned if !arrived => out.abandoned_due = true,
-                Carried::State if fate == Fate::Lost => peer.inbound.owe_state(now.mono),
+                Carried::State { .. } if fate == Fate::Lost => peer.inbound.owe_state(now.mono),
+                Carried::State { nth } if arrived => peer.inbound.state_arrived(now.mono, nth, &self.config),
                 Carried::Have { s } if !arrived => peer.inbound.have_again(s),
                 Carried::Reply { s } if !arrived => peer.inbound.server.again(s),
                 _ => {}

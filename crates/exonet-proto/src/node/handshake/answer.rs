@@ -82,7 +82,7 @@ impl Node {
         let bases = Bases { sender: ours.base, receiver: theirs.base };
         let header = wire::answer_header(suite.as_u8(), remote, index);
         let mut frames = [0; ANSWER_ROOM];
-        let frames = self.answer_frames(now, place, &ours, bases, &mut frames);
+        let (frames, state) = self.answer_frames(now, place, &ours, bases, &mut frames);
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
         let (clear, noise) = datagram.split_at_mut(header.len());
         clear.copy_from_slice(&header);
@@ -111,7 +111,7 @@ impl Node {
         let expires = now.mono + HALF_OPEN_FOR;
         if let Some(peer) = self.peers.get_mut(place) {
             let answered = arrival.remote;
-            let pending = Pending { epoch, answer, mac1, prefix, expires, answered, scattered: false };
+            let pending = Pending { epoch, answer, state, mac1, prefix, expires, answered, scattered: false };
             peer.link.pending.push(pending);
             if peer.link.pending.len() > MAX_PENDING {
                 let oldest = peer.link.pending.remove(0);
@@ -121,7 +121,7 @@ impl Node {
         self.touch(now, place);
     }
 
-    /// PARAMS, the STATE that the opening's ASK is owed, and our own wish for slots.
+    /// PARAMS, the STATE that the opening's ASK is owed, and our own wish for slots. The number of the STATE, if any.
     fn answer_frames<'a>(
         &mut self,
         now: Now,
@@ -129,14 +129,16 @@ impl Node {
         ours: &Params,
         bases: Bases,
         room: &'a mut [u8; ANSWER_ROOM],
-    ) -> &'a [u8] {
+    ) -> (&'a [u8], Option<u64>) {
         let mut writer = Writer::new(room, bases);
         writer.params(ours);
+        let mut state = None;
         if let Some(peer) = self.peers.get_mut(place) {
             if peer.inbound.state_owed()
                 && write_answer_state(&mut writer, &peer.inbound, &self.clock, &self.config)
             {
                 peer.inbound.state_sent();
+                state = Some(peer.inbound.states());
             }
             let (window, pto) = (peer.link.recovery.congestion().window(), peer.link.pto());
             if peer.outbound.ask_due
@@ -154,6 +156,6 @@ impl Node {
             }
         }
         let len = writer.len();
-        room.get(..len).unwrap_or_default()
+        (room.get(..len).unwrap_or_default(), state)
     }
 }

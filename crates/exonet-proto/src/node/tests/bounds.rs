@@ -67,7 +67,7 @@ fn a_state_or_a_farewell_that_was_lost_is_owed_again() {
     pair.pass(SECOND);
     let now = pair.now;
     for (fate, again) in [(Fate::Acked, false), (Fate::Lost, true)] {
-        pair.ends[1].apply(now, 0, &mut vec![(Carried::State, fate)]);
+        pair.ends[1].apply(now, 0, &mut vec![(Carried::State { nth: 0 }, fate)]);
         assert_eq!(pair.peer(1).inbound.state_owed(), again);
         pair.ends[1].apply(now, 0, &mut vec![(Carried::Farewell, fate)]);
         assert_eq!(pair.peer(1).outbound.farewell_due, again, "there is no record");

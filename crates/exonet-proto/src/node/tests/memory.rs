@@ -61,7 +61,7 @@ fn one_peer_leaves_half_of_the_memory_to_others() {
 /// A record that an opening has made, and a packet confirmed that says nothing of it.
 #[test]
 fn who_has_slots_of_a_genuine_opening_is_reminded_of_them() {
-    let mut pair = Pair::open();
+    let mut pair = Pair::new([Config { sender_linger: 1_000 * SECOND, ..config() }, config()]);
     let key = pair.send(0, 100);
     for end in [0, 1] {
         let said = pair.says(end).remove(0).1;
@@ -73,8 +73,10 @@ fn who_has_slots_of_a_genuine_opening_is_reminded_of_them() {
     pair.pump();
     let inbound = &pair.peer(1).inbound;
     assert!(inbound.receiver.as_ref().unwrap().free() > 0 && !inbound.reminds());
-    pair.pass(5 * SECOND);
-    assert!(pair.peer(1).inbound.reminds());
+    pair.pass(14 * SECOND);
+    assert_eq!(pair.peer(1).inbound.states(), 1, "it has them: the keys were in the same answer");
+    pair.pass(2 * SECOND);
+    assert_eq!(pair.peer(1).inbound.states(), 2);
 }
 
 #[test]

@@ -95,6 +95,57 @@ fn acknowledgements_are_not_acknowledged() {
     assert!(said <= 6, "a few signs of life of a record with free slots: {said}");
 }
 
+/// A reminder comes soon, unless what it would say was acknowledged.
+#[test]
+fn who_has_the_last_state_is_not_reminded_of_it_soon() {
+    let config = config();
+    let soon = Mono(0) + 300 * MS;
+    let due = |number_of_the_acknowledged: u64, owed: bool, config: &Config| {
+        let (mut inbound, mut clock, _) = granted(9, &Limits::default());
+        inbound.engaged(Mono(0), 300 * MS);
+        inbound.state_sent();
+        if owed {
+            inbound.owe_state(Mono(0) + SECOND);
+        }
+        inbound.state_arrived(Mono(0), number_of_the_acknowledged, config);
+        let mut at = Mono(0);
+        while !inbound.reminds() {
+            at = inbound.deadline(config, false, Mono(0));
+            inbound.on_timeout(at, &mut clock, config);
+        }
+        at
+    };
+    assert_eq!(due(2, false, &config), Mono(0) + 15 * SECOND);
+    assert_eq!(due(1, false, &config), soon, "an earlier one");
+    assert_eq!(due(2, true, &config), soon, "there is more to say");
+    let impatient = Config { dead_after: 20 * SECOND, ..config };
+    assert_eq!(due(2, false, &impatient), Mono(0) + 5 * SECOND, "it is to be given up soon");
+}
+
+#[test]
+fn who_asks_or_sends_may_be_reminded_soon_again() {
+    let (mut inbound, mut clock, _) = granted(9, &Limits::default());
+    inbound.state_sent();
+    inbound.state_arrived(Mono(0), inbound.states(), &config());
+    inbound.engaged(Mono(0), 300 * MS);
+    inbound.on_timeout(Mono(0) + 300 * MS, &mut clock, &config());
+    assert!(inbound.reminds());
+}
+
+/// They are acknowledged.
+#[test]
+fn reminders_of_who_answers_grow_rare() {
+    let mut pair = Pair::new([Config { sender_linger: 10_000 * SECOND, ..config() }, config()]);
+    pair.talk(0);
+    let before = pair.peer(1).inbound.states();
+    pair.pass(100 * SECOND);
+    assert_eq!(
+        pair.peer(1).inbound.states() - before,
+        2,
+        "15 s after the one that was soon, and 30 s after that"
+    );
+}
+
 #[test]
 fn a_ping_is_answered_at_once() {
     let mut pair = Pair::open();
