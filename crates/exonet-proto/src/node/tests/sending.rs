@@ -42,9 +42,10 @@ fn a_probe_waits_for_two_probe_timeouts() {
     pair.send(0, 100);
     pair.pump();
     let now = pair.now.mono;
-    let wait = pair.peer(0).link.pto() * 2;
+    let (wait, said) = (pair.peer(0).link.pto() * 2, pair.ends[0].counts().datagrams_out);
     // Meanwhile the STATE for the ASK comes.
     pair.pass(2 * MS);
+    assert_eq!(pair.ends[0].counts().datagrams_out, said, "nothing is asked at once");
     let probe = pair.peer(0).outbound.deadline(10 * SECOND, true).min(now + SECOND);
     assert!((now + wait..now + wait + 2 * MS).contains(&probe), "{probe:?}");
 }

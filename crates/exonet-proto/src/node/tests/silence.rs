@@ -125,11 +125,32 @@ fn who_has_the_last_state_is_not_reminded_of_it_soon() {
 #[test]
 fn who_asks_or_sends_may_be_reminded_soon_again() {
     let (mut inbound, mut clock, _) = granted(9, &Limits::default());
-    inbound.state_sent();
+    inbound.engaged(Mono(0), 300 * MS);
     inbound.state_arrived(Mono(0), inbound.states(), &config());
     inbound.engaged(Mono(0), 300 * MS);
     inbound.on_timeout(Mono(0) + 300 * MS, &mut clock, &config());
     assert!(inbound.reminds());
+}
+
+#[test]
+fn reminders_back_off() {
+    let (mut inbound, mut clock, _) = granted(9, &Limits::default());
+    inbound.engaged(Mono(0), 300 * MS);
+    let mut at = Mono(0);
+    for after in [300_u32, 600, 1_200, 2_400] {
+        let last = core::mem::replace(&mut at, inbound.deadline(&config(), false, Mono(0)));
+        assert_eq!(at.since(last), MS * after);
+        inbound.on_timeout(at, &mut clock, &config());
+    }
+    for _ in 0..12 {
+        at = inbound.deadline(&config(), false, Mono(0));
+        inbound.on_timeout(at, &mut clock, &config());
+    }
+    assert_eq!(
+        inbound.deadline(&config(), false, Mono(0)).since(at),
+        600 * SECOND,
+        "no more seldom than this"
+    );
 }
 
 /// They are acknowledged.
