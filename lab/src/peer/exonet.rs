@@ -8,7 +8,7 @@ use exonet::{Allow, Builder, Limits, Message, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
 use super::contact;
-use super::tasks::{Shared, runtime};
+use super::tasks::{self, Shared};
 use super::{Peer, Setup, everything, nothing_missing, one_connection};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
 
@@ -39,7 +39,7 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::exonet::Exonet>(setup, meter);
     }
-    runtime()?.block_on(work(setup, meter))
+    tasks::run(setup, meter, |setup, meter| async move { work(&setup, &meter).await })
 }
 
 fn builder(setup: &Setup) -> Builder {

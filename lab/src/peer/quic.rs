@@ -9,7 +9,7 @@ use quinn::{ClientConfig, Connection, Endpoint, RecvStream, ServerConfig, Transp
 
 use super::contact::{self, Quic};
 use super::frames::Incoming;
-use super::tasks::{Shared, runtime};
+use super::tasks::{self, Shared};
 use super::{Peer, Setup, certificate, everything, nothing_missing, one_connection};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
 
@@ -60,7 +60,8 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<Quic>(setup, meter);
     }
-    runtime()?.block_on(async {
+    tasks::run(setup, meter, |setup, meter| async move {
+        let (setup, meter) = (&*setup, &meter);
         if let Work::Crowd { clients, per_second } = setup.work {
             let crowd = Crowd::new(Arc::clone(meter), setup.part, setup.bytes, per_second);
             return if setup.is_server() {

@@ -57,3 +57,16 @@ impl Shared {
 pub(super) fn runtime() -> std::io::Result<tokio::runtime::Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_all().build()
 }
+
+/// Runs one end as a task: what wakes a runtime's first future has it ask the system for events before that goes on.
+pub(super) fn run<F>(
+    setup: &Setup,
+    meter: &Arc<Meter>,
+    end: fn(Arc<Setup>, Arc<Meter>) -> F,
+) -> anyhow::Result<()>
+where
+    F: Future<Output = anyhow::Result<()>> + Send + 'static,
+{
+    let end = end(Arc::new(setup.clone()), Arc::clone(meter));
+    runtime()?.block_on(async { tokio::spawn(end).await? })
+}

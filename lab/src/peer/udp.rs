@@ -10,7 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 
 use super::contact;
-use super::tasks::{Shared, runtime};
+use super::tasks::{self, Shared};
 use super::{Peer, Setup, nothing_missing};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work, app};
 
@@ -108,20 +108,16 @@ fn echo(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::udp::Udp>(setup, meter);
     }
-    if let Work::Crowd { clients, per_second } = setup.work {
-        let crowd = Crowd::new(Arc::clone(meter), setup.part, setup.bytes, per_second);
-        return runtime()?.block_on(async {
+    tasks::run(setup, meter, |setup, meter| async move {
+        if let Work::Crowd { clients, per_second } = setup.work {
             if setup.is_server() {
-                echo_to_all(setup, meter).await
-            } else {
-                visit(setup, clients, crowd).await
+                return echo_to_all(&setup, &meter).await;
             }
-        });
-    }
-    let socket = bind(setup)?;
-    let shared = Shared::new(setup, meter);
-    runtime()?.block_on(async {
-        let socket = tokio::net::UdpSocket::from_std(socket)?;
+            let crowd = Crowd::new(meter, setup.part, setup.bytes, per_second);
+            return visit(&setup, clients, crowd).await;
+        }
+        let shared = Shared::new(&setup, &meter);
+        let socket = tokio::net::UdpSocket::from_std(bind(&setup)?)?;
         let mut buffer = vec![0; 1 << 16];
         if setup.is_server() {
             setup.hello(&socket.local_addr()?.to_string());
