@@ -166,10 +166,19 @@ impl Driver {
     /// Sends what there is to send, and has time for openings. The turn has begun at `begun`.
     fn speak(&mut self, begun: Mono) -> Flushed {
         let flushed = self.shared.flush(SEND_BURST);
+        self.busy |= flushed == Flushed::More;
         if self.busy {
             self.openings.earn(self.shared.clock().mono().since(begun));
         }
-        if flushed == Flushed::Empty { self.open() } else { flushed }
+        // However much there is to send, openings have their share.
+        match flushed {
+            Flushed::Blocked => Flushed::Blocked,
+            Flushed::Empty => self.open(),
+            Flushed::More => match self.open() {
+                Flushed::Empty => Flushed::More,
+                other => other,
+            },
+        }
     }
 
     /// What may have changed during the sleep: the socket, and the time of day.

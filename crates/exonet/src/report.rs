@@ -1,4 +1,4 @@
-//! What operators see: metrics ten times a second, figures in the event trace every second.
+//! What operators see: metrics, and figures in the event trace, every second.
 
 use core::time::Duration;
 use std::io;
@@ -7,8 +7,8 @@ use exonet_proto::Mono;
 use exonet_proto::node::Stats;
 use metrics::{Counter, Gauge, counter, gauge};
 
-const METRICS_EVERY: Duration = Duration::from_millis(100);
-const STATS_EVERY: Duration = Duration::from_secs(1);
+/// A look costs a turn of the driver, and time for each peer.
+const EVERY: Duration = Duration::from_secs(1);
 
 type Figure = fn(&Stats) -> u64;
 type Level = fn(&Stats) -> usize;
@@ -20,7 +20,6 @@ pub(crate) struct Report {
     sink: Option<Box<dyn io::Write + Send>>,
     last: Stats,
     next: Mono,
-    next_stats: Mono,
     quiet: bool,
 }
 
@@ -32,7 +31,6 @@ impl Report {
             sink,
             last: Stats::default(),
             next: Mono(0),
-            next_stats: Mono(0),
             quiet: true,
         }
     }
@@ -44,7 +42,7 @@ impl Report {
 
     /// Publishes. True: the figures belong into the event trace now, as they do at the end.
     pub(crate) fn publish(&mut self, now: Mono, stats: &Stats, end: bool) -> bool {
-        self.next = now + METRICS_EVERY;
+        self.next = now + EVERY;
         self.quiet = *stats == self.last;
         if self.quiet && !end {
             return false;
@@ -57,11 +55,7 @@ impl Report {
             gauge.set(level(stats) as f64);
         }
         self.last = *stats;
-        let due = self.sink.is_some() && (end || now >= self.next_stats);
-        if due {
-            self.next_stats = now + STATS_EVERY;
-        }
-        due
+        self.sink.is_some()
     }
 
     /// Something happened: figures may have changed. Returns when to look.

@@ -89,11 +89,14 @@ pub(crate) struct Sieve {
     /// What the socket does now.
     set: Option<[Mesh; 2]>,
     until: Mono,
+    /// Something has been counted in this period.
+    stirred: bool,
 }
 
 impl Sieve {
     /// An opening has come, and found a place or not.
     pub(crate) fn note(&mut self, from: IpAddr, proves: bool, placed: bool) {
+        self.stirred = true;
         let (bucket, [plain, proving]) = (bucket(from), &mut self.counts);
         let count = if proves { proving } else { plain };
         for (row, more) in [(&mut count.came, true), (&mut count.dropped, !placed)] {
@@ -105,9 +108,11 @@ impl Sieve {
 
     /// What the socket is to do from now on, if that is not what it does. Of openings without and with a mac2.
     pub(crate) fn review(&mut self, now: Mono) -> Option<[Mesh; 2]> {
-        if now < self.until {
+        let still = !self.stirred && self.set == Some([Mesh::OPEN; 2]);
+        if now < self.until || still {
             return None;
         }
+        self.stirred = false;
         self.until = Mono(now.0 + PERIOD);
         self.counts.iter_mut().for_each(Count::review);
         let wanted = self.counts.each_ref().map(|count| count.mesh);

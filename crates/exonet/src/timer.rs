@@ -4,25 +4,37 @@
 //! acknowledgements and probes need finer ones. On Linux this is a `timerfd` on the node's own clock, which
 //! also rings at once after a suspend.
 
+use core::time::Duration;
+
 use exonet_proto::Mono;
 
 pub(crate) use system::Alarm;
 
-/// An alarm that may ring early and is then set again. A deadline that moves back costs no system call: a node
-/// whose probe timeout moves with each message would pay one per message otherwise.
+/// A deadline that moves back moves the alarm this often at most.
+const PUT_OFF_EVERY: Duration = Duration::from_millis(10);
+
+/// An alarm that may ring early and is then set again. A deadline that moves back costs a system call only now and then: a
+/// node whose probe timeout moves with each message would pay one per message otherwise, and one that has little to say
+/// a turn of its driver for each alarm that rings in vain.
 pub(crate) struct Timer {
     alarm: Alarm,
     set_for: Mono,
+    /// When it was last put off.
+    put_off: Mono,
 }
 
 impl Timer {
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self { alarm: Alarm::new()?, set_for: Mono::NEVER })
+        Ok(Self { alarm: Alarm::new()?, set_for: Mono::NEVER, put_off: Mono(0) })
     }
 
     /// Sees to it that the alarm rings at `at` or before. Returns when it will.
     pub(crate) fn arm(&mut self, now: Mono, at: Mono) -> Mono {
-        if at < self.set_for {
+        let puts_off = at.since(self.set_for) >= PUT_OFF_EVERY && now.since(self.put_off) >= PUT_OFF_EVERY;
+        if puts_off {
+            self.put_off = now;
+        }
+        if at < self.set_for || puts_off {
             match self.alarm.set(now, at) {
                 Ok(()) => self.set_for = at,
                 Err(error) => tracing::warn!(%error, "cannot set the timer"),
@@ -96,6 +108,8 @@ mod system {
                 let read = ready.try_io(|fd| Ok(rustix::io::read(fd, &mut [0; 8])?));
                 // Err: the alarm was set anew between the two.
                 if read.is_ok() {
+                    // It has nothing more to say before it is set again: that need not be found out by a second read.
+                    ready.clear_ready();
                     return;
                 }
             }
@@ -147,14 +161,17 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn moves_forward_only() {
+    async fn moves_forward_at_once_and_back_now_and_then() {
         let (clock, mut timer) = (Clock::start(), Timer::new().unwrap());
-        let now = clock.mono();
+        let now = clock.mono() + PUT_OFF_EVERY;
         let hour = now + Duration::from_secs(3_600);
         timer.arm(now, hour);
         let soon = now + Duration::from_millis(1);
         assert_eq!(timer.arm(now, soon), soon);
-        assert_eq!(timer.arm(now, hour), soon, "it may ring early");
+        assert_eq!(timer.arm(now, soon + PUT_OFF_EVERY / 2), soon, "it may ring early");
+        assert_eq!(timer.arm(now, hour), hour);
+        assert_eq!(timer.arm(now, soon), soon);
+        assert_eq!(timer.arm(now + PUT_OFF_EVERY / 2, hour), soon, "it has just been put off");
         timer.ring().await;
     }
 }

@@ -210,8 +210,9 @@ impl Node {
         let taken = peer.inbound.take(run, id.r, len, role);
         if taken {
             self.stats.received += messages;
-            // Others that wait will be taken soon; their STATE covers this one. That of a call goes with the reply.
-            let soon = role == Role::Call || !self.inbox.is_empty();
+            // Others of this peer that wait will be taken soon; their STATE covers this one. That of a call goes with the
+            // reply.
+            let soon = role == Role::Call || peer.inbound.has_pending();
             let wait = if soon { self.config.max_ack_delay } else { Duration::ZERO };
             peer.inbound.owe_state(now.mono + wait);
             peer.inbound.retry(now.mono, &mut self.clock, &self.config.limits);

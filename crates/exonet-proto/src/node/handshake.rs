@@ -608,7 +608,7 @@ impl Node {
             link.probes = probe.packets;
             let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
             peer.outbound.probe(&mut self.store, packets, probe.packets);
-            link.reopen |= link.is_unanswered() && link.opening.is_none();
+            link.reopen |= link.is_unanswered(now.mono) && link.opening.is_none();
         }
         copy_lone(now, link, &mut peer.outbound, &mut self.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());

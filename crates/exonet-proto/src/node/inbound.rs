@@ -24,7 +24,8 @@ pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
 /// that vanished, and each try costs an opening.
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
-/// Who is to be given up is reminded at least four times before, but no more often than this.
+/// Who is to be given up is reminded at least four times before, but nobody more often than this: a sender that is silent
+/// for less may well be between two messages.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 /// Who has the last STATE learns nothing by a reminder, which only asks whether anybody is there: by then the sender's
 /// record has closed by itself, by default.
@@ -668,6 +669,7 @@ impl Inbound {
 
     /// The peer has asked or sent: the record is in use. `wait` is three probe timeouts.
     pub(super) fn engaged(&mut self, now: Mono, wait: Duration) {
+        let wait = wait.max(MIN_BACKOFF);
         self.reminding = false;
         self.remind_after = wait;
         self.remind_at = if self.receiver.is_some() { now + wait } else { Mono::NEVER };

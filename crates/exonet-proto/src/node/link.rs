@@ -27,8 +27,10 @@ const RIDE_SHARE: u32 = 4;
 pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
-/// Probe timeouts without any answer after which an opening goes out beside the probes.
+/// Probe timeouts without any answer after which an opening goes out beside the probes, and the least silence: on a short
+/// path a peer that is merely busy lets that many pass, and has no time for handshakes then.
 const REOPEN_AFTER: u32 = 3;
+const REOPEN_SILENCE: Duration = Duration::from_millis(250);
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
 const MIN_IDLE: Duration = Duration::from_secs(1);
 
@@ -261,8 +263,9 @@ impl Link {
     }
 
     /// Whether silence asks for a new opening beside the probes.
-    pub(super) fn is_unanswered(&self) -> bool {
-        self.recovery.pto_count() >= REOPEN_AFTER
+    pub(super) fn is_unanswered(&self, now: Mono) -> bool {
+        let silent = now.since(self.heard_at.max(self.asked_at));
+        self.recovery.pto_count() >= REOPEN_AFTER && silent >= REOPEN_SILENCE
     }
 
     /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no

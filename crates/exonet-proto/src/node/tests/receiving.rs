@@ -175,3 +175,30 @@ fn a_drained_record_goes_with_its_peer_and_nobody_feels_it() {
     assert!(!inbound.on_timeout(Mono(0) + 100 * SECOND, &mut clock, &config));
     assert!(inbound.receiver.is_none() && clock.b() == b);
 }
+
+#[test]
+fn what_was_taken_is_told_at_once_whoever_else_waits() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (id, now) = (pair.ends[1].id(), pair.now);
+    let mut third = Node::new(config(), SecretKey::from_bytes([7; 32]), Boot::Ephemeral, [7; 32], now);
+    pair.send(0, 100);
+    for (_, said) in pair.says(0) {
+        pair.deliver(1, 0, &said);
+    }
+    third.send(now, id, &[address(1)], Outgoing::default()).unwrap();
+    let mut buffer = Vec::new();
+    for _ in 0..4 {
+        while third.poll_transmit(now, 1, &mut buffer).is_some() {
+            pair.deliver(1, 2, &buffer);
+        }
+        for (to, mut said) in pair.says(1) {
+            if to == address(2) {
+                third.handle_datagram(now, arrival(1), &mut said);
+            }
+        }
+    }
+    assert_eq!(pair.ends[1].stats().waiting, 2);
+    assert!(pair.ends[1].recv(now).is_some());
+    assert!(pair.says(1).iter().any(|(to, _)| *to == address(0)));
+}

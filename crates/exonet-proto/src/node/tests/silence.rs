@@ -99,10 +99,10 @@ fn acknowledgements_are_not_acknowledged() {
 #[test]
 fn who_has_the_last_state_is_not_reminded_of_it_soon() {
     let config = config();
-    let soon = Mono(0) + 300 * MS;
+    let soon = Mono(0) + 3 * SECOND;
     let due = |number_of_the_acknowledged: u64, owed: bool, config: &Config| {
         let (mut inbound, mut clock, _) = granted(9, &Limits::default());
-        inbound.engaged(Mono(0), 300 * MS);
+        inbound.engaged(Mono(0), 3 * SECOND);
         inbound.state_sent();
         if owed {
             inbound.owe_state(Mono(0) + SECOND);
@@ -125,21 +125,48 @@ fn who_has_the_last_state_is_not_reminded_of_it_soon() {
 #[test]
 fn who_asks_or_sends_may_be_reminded_soon_again() {
     let (mut inbound, mut clock, _) = granted(9, &Limits::default());
-    inbound.engaged(Mono(0), 300 * MS);
+    inbound.engaged(Mono(0), 3 * SECOND);
     inbound.state_arrived(Mono(0), inbound.states(), &config());
-    inbound.engaged(Mono(0), 300 * MS);
-    inbound.on_timeout(Mono(0) + 300 * MS, &mut clock, &config());
+    inbound.engaged(Mono(0), 3 * SECOND);
+    inbound.on_timeout(Mono(0) + 3 * SECOND, &mut clock, &config());
     assert!(inbound.reminds());
+}
+
+#[test]
+fn who_pauses_between_two_messages_is_not_reminded() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    assert!(pair.peer(1).link.pto() * 3 < 100 * MS);
+    let before = pair.peer(1).inbound.states();
+    for _ in 0..5 {
+        pair.send(0, 100);
+        pair.pump();
+        assert!(pair.ends[1].recv(pair.now).is_some());
+        pair.pass(100 * MS);
+    }
+    assert_eq!(pair.peer(1).inbound.states() - before, 5);
+}
+
+#[test]
+fn a_peer_that_is_slow_for_a_moment_is_not_opened_to() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.cut(1);
+    pair.send(0, 100);
+    pair.pass(249 * MS);
+    assert!(pair.peer(0).link.recovery.pto_count() > 3 && pair.peer(0).link.opening.is_none());
+    pair.pass(400 * MS);
+    assert!(pair.peer(0).link.opening.is_some());
 }
 
 #[test]
 fn reminders_back_off() {
     let (mut inbound, mut clock, _) = granted(9, &Limits::default());
-    inbound.engaged(Mono(0), 300 * MS);
+    inbound.engaged(Mono(0), 3 * SECOND);
     let mut at = Mono(0);
-    for after in [300_u32, 600, 1_200, 2_400] {
+    for after in [3_u32, 6, 12, 24] {
         let last = core::mem::replace(&mut at, inbound.deadline(&config(), false, Mono(0)));
-        assert_eq!(at.since(last), MS * after);
+        assert_eq!(at.since(last), SECOND * after);
         inbound.on_timeout(at, &mut clock, &config());
     }
     for _ in 0..12 {
