@@ -128,6 +128,25 @@ fn a_bundle_of_which_packets_are_lost_is_sent_again_as_its_messages_would_be() {
 }
 
 #[test]
+fn what_is_acknowledged_of_a_bundle_is_what_the_packet_carried() {
+    let mut pair = joined();
+    let key = pair.bundle(120);
+    pair.cut(0);
+    pair.pump();
+    let first = pair.mend(0).swap_remove(0);
+    pair.deliver(1, 0, &first);
+    let arrived = u32::try_from(pair.taken().len()).unwrap();
+    assert!((10..60).contains(&arrived));
+    // The acknowledgement alone: a STATE would settle them. Nothing else is to come from here.
+    let now = pair.now.mono;
+    let (outbound, store) = (&mut pair.ends[0].peers.get_mut(0).unwrap().outbound, &mut pair.ends[0].store);
+    let (s, r) = store.get(key).unwrap().slot_of(key).unwrap();
+    outbound.on_acked(now, store, r, s, u64::from(arrived), SECOND);
+    let acked = |n: &u32| store.get(key.nth(*n)).is_some_and(|letter| letter.is_acked(key.nth(*n)));
+    assert_eq!((0..120).filter(acked).collect::<Vec<_>>(), (0..arrived).collect::<Vec<_>>());
+}
+
+#[test]
 fn one_can_be_cancelled_among_the_others_before_it_leaves() {
     let mut pair = joined();
     let key = pair.bundle(50);
