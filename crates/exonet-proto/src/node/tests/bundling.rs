@@ -147,6 +147,31 @@ fn what_is_acknowledged_of_a_bundle_is_what_the_packet_carried() {
 }
 
 #[test]
+fn bodies_alone_are_kept_together_as_messages_are() {
+    let lengths = [60, 60, 60, 60, 300, 10, 20, 20];
+    let bodies: Vec<_> = (0..8).zip(lengths).map(|(n, len)| vec![n; len]).collect();
+    // What may go with the opening is kept by itself.
+    for (mut pair, counts) in [(joined(), vec![4, 1, 1, 2]), (Pair::open(), vec![1; 8])] {
+        let (id, now, mut keys) = (pair.ends[1].id(), pair.now, Vec::new());
+        let mut all = bodies.iter();
+        let sent = pair.ends[0].send_bodies(now, id, &[address(1)], &mut all, |_, n| keys.push(n));
+        assert_eq!((sent, keys), (Ok(()), counts));
+        pair.pass(SECOND);
+        let now = pair.now;
+        let mut got: Vec<_> = core::iter::from_fn(|| pair.ends[1].recv(now))
+            .map(|incoming| match incoming.body {
+                IncomingBody::Whole(body) => (incoming.tag, incoming.priority, body.to_vec()),
+                body => panic!("{body:?}"),
+            })
+            .collect();
+        got.sort_by_key(|(.., body)| body[0]);
+        let wanted = bodies.iter().map(|body| (Bytes::new(), Priority::Normal, body.clone()));
+        assert_eq!(got, wanted.collect::<Vec<_>>());
+        assert!(pair.is_sound());
+    }
+}
+
+#[test]
 fn one_can_be_cancelled_among_the_others_before_it_leaves() {
     let mut pair = joined();
     let key = pair.bundle(50);
