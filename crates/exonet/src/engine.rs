@@ -1,5 +1,6 @@
 //! What the node's lock guards: the core, and whoever waits for it.
 
+use core::iter::{Peekable, Take};
 use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
@@ -204,9 +205,38 @@ impl Engine {
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        messages: &mut core::iter::Peekable<I>,
+        messages: &mut Peekable<I>,
         batch: SlotIndex,
         weight: &mut usize,
+    ) -> Result<(), CoreError> {
+        self.send_batch(peer, messages, |core, receipts, taken| {
+            let taken = taken.inspect(|message| *weight += message.weight());
+            let mut outgoing = taken.map(|message| message.into_outgoing(now.mono));
+            core.send_each(now, peer, hints, &mut outgoing, |key, n| receipts.add(batch, key, n))
+        })
+    }
+
+    /// As [`Engine::send_many`], of messages that are a body each.
+    pub(crate) fn send_bodies<I: Iterator<Item: AsRef<[u8]>>>(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        bodies: &mut Peekable<I>,
+        batch: SlotIndex,
+        weight: &mut usize,
+    ) -> Result<(), CoreError> {
+        self.send_batch(peer, bodies, |core, receipts, taken| {
+            let mut taken = taken.inspect(|body| *weight += crate::message::weight(body.as_ref().len()));
+            core.send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(batch, key, n))
+        })
+    }
+
+    fn send_batch<I: Iterator>(
+        &mut self,
+        peer: NodeId,
+        messages: &mut Peekable<I>,
+        send: impl FnOnce(&mut Core, &mut Receipts, Take<&mut Peekable<I>>) -> Result<(), CoreError>,
     ) -> Result<(), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
@@ -218,10 +248,7 @@ impl Engine {
         if room == 0 {
             return Err(CoreError::Full);
         }
-        let taken = messages.by_ref().take(room).inspect(|message| *weight += message.weight());
-        let mut outgoing = taken.map(|message| message.into_outgoing(now.mono));
-        let receipts = &mut self.receipts;
-        let sent = self.core.send_each(now, peer, hints, &mut outgoing, |key, n| receipts.add(batch, key, n));
+        let sent = send(&mut self.core, &mut self.receipts, messages.by_ref().take(room));
         self.room.serve(&mut self.core, &peer);
         match sent {
             Err(CoreError::Full) if messages.peek().is_none() => Ok(()),

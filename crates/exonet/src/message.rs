@@ -20,6 +20,11 @@ pub(crate) async fn take_turns(bytes: usize) {
     }
 }
 
+/// About what a message takes of its sender's turn, in bytes.
+pub(crate) const fn weight(body: usize) -> usize {
+    body + 64
+}
+
 /// A message to send: a body, and how it is to be treated.
 ///
 /// ```
@@ -71,9 +76,9 @@ impl Message {
         self
     }
 
-    /// About what it takes of its sender's turn, in bytes.
+    /// See [`weight`].
     pub(crate) const fn weight(&self) -> usize {
-        self.body.len() + 64
+        weight(self.body.len())
     }
 
     pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {

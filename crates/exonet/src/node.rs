@@ -1,24 +1,26 @@
 //! The node, as the application holds it.
 
 use core::fmt;
+use core::iter::Peekable;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
-use exonet_proto::NodeId;
-use exonet_proto::node::{OpenMessage, PeerStats, Stats};
+use exonet_proto::node::{OpenMessage, PeerStats, SendError as CoreError, Stats};
+use exonet_proto::{NodeId, Now};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
 use crate::allow::Allow;
 use crate::builder::Builder;
-use crate::engine::Phase;
+use crate::engine::{Engine, Phase};
 use crate::error::{Closed, Deadline, SendError, SendFromError};
 use crate::line::wait_for_room;
 use crate::message::{Message, take_turns};
 use crate::peer_addr::PeerAddr;
 use crate::receipt::{BatchReceipt, Receipt};
+use crate::receipts::SlotIndex;
 use crate::receive::{Batch, Delivery, Received};
 use crate::send::{BodyWriter, Permit};
 use crate::shared::Shared;
@@ -126,20 +128,52 @@ impl Node {
         to: &PeerAddr,
         messages: impl IntoIterator<Item = M>,
     ) -> Result<BatchReceipt, (BatchReceipt, SendError)> {
+        let messages = messages.into_iter().map(Into::into);
+        self.queue_batch(to, messages, Engine::send_many).await
+    }
+
+    /// As [`Self::send_batch`], of messages that have a body each and nothing else. Bodies are borrowed: small ones of one
+    /// length are copied straight to where they leave from, which spares an allocation for each and makes this the
+    /// fastest way to send many.
+    ///
+    /// # Errors
+    /// As [`Self::send_batch`].
+    pub async fn send_bodies<B: AsRef<[u8]>>(
+        &self,
+        to: &PeerAddr,
+        bodies: impl IntoIterator<Item = B>,
+    ) -> Result<BatchReceipt, (BatchReceipt, SendError)> {
+        self.queue_batch(to, bodies.into_iter(), Engine::send_bodies).await
+    }
+
+    /// `queue` takes messages while there is room, and adds to the last of its arguments what they weigh.
+    async fn queue_batch<I: Iterator>(
+        &self,
+        to: &PeerAddr,
+        messages: I,
+        queue: impl Fn(
+            &mut Engine,
+            Now,
+            NodeId,
+            &[SocketAddr],
+            &mut Peekable<I>,
+            SlotIndex,
+            &mut usize,
+        ) -> Result<(), CoreError>,
+    ) -> Result<BatchReceipt, (BatchReceipt, SendError)> {
         let shared = self.shared();
         let receipt = BatchReceipt::new(Arc::clone(shared));
         let hints = match shared.names.resolve(shared.clock(), to).await {
             Ok(hints) => hints,
             Err(error) => return Err((receipt, error)),
         };
-        let mut messages = messages.into_iter().map(Into::into).peekable();
-        let mut weight = 0;
-        let queue = || {
+        let (mut messages, mut weight) = (messages.peekable(), 0);
+        let attempt = || {
             shared.step(|engine, now| {
-                engine.send_many(now, to.id, &hints, &mut messages, receipt.slot(), &mut weight)
+                queue(engine, now, to.id, &hints, &mut messages, receipt.slot(), &mut weight)
             })
         };
-        let sent = wait_for_room(shared, to.id, queue).await;
+        let sent = wait_for_room(shared, to.id, attempt).await;
         take_turns(weight).await;
         match sent {
             Ok(()) => Ok(receipt),

@@ -220,6 +220,37 @@ async fn messages_that_come_together_wake_one_receiver_each() {
 }
 
 #[tokio::test]
+async fn bodies_are_borrowed_and_messages_are_looked_at_where_they_lie() {
+    let alice = builder().config(|config| config.limits.queued_messages = 16).build().await.unwrap();
+    let bob = node().await;
+    let to = bob.peer_addr();
+    let bodies: Vec<_> = (0..1_000_u32).map(u32::to_be_bytes).collect();
+    within(async {
+        let send = async {
+            let mut receipt = alice.send_bodies(&to, &bodies).await.unwrap();
+            assert_eq!(receipt.len(), 1_000);
+            assert_eq!(receipt.outcomes().await.delivered, 1_000);
+        };
+        let receive = async {
+            let mut got = BTreeSet::new();
+            while got.len() < 1_000 {
+                let mut batch = bob.recv_batch(64).await.unwrap();
+                let seen: Vec<_> = batch.views().map(|view| (view.id, view.body.unwrap().to_vec())).collect();
+                assert_eq!(batch.len(), seen.len(), "they are still there");
+                let first = batch.next().unwrap();
+                assert_eq!((first.id, first.body.as_whole().unwrap().to_vec()), seen[0]);
+                assert!(batch.views().map(|view| view.id).eq(seen[1..].iter().map(|(id, _)| *id)));
+                seen.into_iter().for_each(|(_, body)| assert!(got.insert(body), "twice"));
+            }
+            got
+        };
+        let ((), got) = tokio::join!(send, receive);
+        assert!(got.iter().eq(bodies.iter()), "all of them");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_waiting_receiver_that_gives_up_passes_its_turn_on() {
     let (alice, bob) = pair().await;
     within(async {

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use exonet::{Allow, Builder, Limits, Message, Node, NodeId, PeerAddr};
+use exonet::{Allow, Builder, Limits, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
 use super::contact;
@@ -16,7 +16,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "exonet",
         label: "Exonet",
-        tuning: "what is ready is sent and received in batches of up to 64",
+        tuning: "what is ready is sent and received in batches of up to 64, bodies borrowed both ways",
         reliable: true,
         does: everything,
         missing: nothing_missing,
@@ -79,14 +79,16 @@ async fn send(
     batch: usize,
 ) -> Result<()> {
     let to = other.wait_for(Option::is_some).await?.clone().context("nobody to send to")?;
+    let mut buffer = Vec::new();
     loop {
-        let mut messages = shared.next(batch).await;
         if batch == 1 {
-            let message = messages.pop().unwrap_or_default();
-            drop(node.send(&to, message).await?);
+            for message in shared.next(1).await {
+                drop(node.send(&to, message).await?);
+            }
         } else {
-            let messages = messages.into_iter().map(Message::from);
-            drop(node.send_batch(&to, messages).await.map_err(|(_, error)| anyhow!(error))?);
+            shared.fill(&mut buffer, batch).await;
+            let bodies = buffer.chunks(shared.bytes());
+            drop(node.send_bodies(&to, bodies).await.map_err(|(_, error)| anyhow!(error))?);
         }
     }
 }
@@ -99,12 +101,13 @@ async fn receive(
 ) -> Result<()> {
     let mut from: Option<NodeId> = None;
     loop {
-        let received: Vec<_> = node.recv_batch(batch).await?.collect();
-        if let (None, Some(first)) = (from, received.first()) {
-            from = Some(first.from);
-            heard.send_if_modified(|other| other.is_none() && other.replace(first.from.into()).is_none());
+        let received = node.recv_batch(batch).await?;
+        if let (None, Some(first)) = (from, received.views().next()) {
+            let sender = first.id.sender;
+            from = Some(sender);
+            heard.send_if_modified(|other| other.is_none() && other.replace(sender.into()).is_none());
         }
-        shared.take(received.iter().filter_map(|message| Some(&**message.body.as_whole()?)));
+        shared.take(received.views().filter_map(|message| message.body));
     }
 }
 

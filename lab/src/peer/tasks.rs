@@ -22,6 +22,11 @@ impl Shared {
         Self { app, changed: Arc::new(Notify::new()), bytes: setup.bytes }
     }
 
+    /// Of each message.
+    pub(super) const fn bytes(&self) -> usize {
+        self.bytes
+    }
+
     /// Messages that are to leave now, up to `most`; waits until there is one. For one task only.
     pub(super) async fn next(&self, most: usize) -> Vec<Vec<u8>> {
         loop {
@@ -38,6 +43,23 @@ impl Shared {
             }
             if !batch.is_empty() {
                 return batch;
+            }
+            self.changed.notified().await;
+        }
+    }
+
+    /// As [`Self::next`], one behind the other in `batch`.
+    pub(super) async fn fill(&self, batch: &mut Vec<u8>, most: usize) {
+        loop {
+            batch.resize(most * self.bytes, 0x5a);
+            let full = {
+                let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut messages = batch.chunks_mut(self.bytes);
+                messages.by_ref().map_while(|message| app.next(message).then_some(())).count()
+            };
+            batch.truncate(full * self.bytes);
+            if full > 0 {
+                return;
             }
             self.changed.notified().await;
         }

@@ -73,6 +73,11 @@ impl Bundle {
         self.count >= MOST || self.entries.len() >= FULL
     }
 
+    /// Bytes of memory that it takes.
+    pub(crate) const fn memory(&self) -> usize {
+        size_of::<Self>() + self.entries.capacity()
+    }
+
     /// Of each body.
     pub(crate) const fn body_len(&self) -> usize {
         self.body

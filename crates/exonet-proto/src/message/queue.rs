@@ -64,6 +64,18 @@ impl SendQueue {
         self.flows.get(flow.0)?.front().copied()
     }
 
+    /// The flows that are not empty, and what is at the front of each.
+    pub(crate) fn fronts(&self) -> impl Iterator<Item = (Flow, MessageKey)> {
+        let fronts = self.flows.iter().map(VecDeque::front).enumerate();
+        fronts.filter_map(|(i, front)| front.map(|key| (Flow(i), *key)))
+    }
+
+    /// The only flow that is not empty.
+    pub(crate) fn alone(&self) -> Option<Flow> {
+        let mut fronts = self.fronts();
+        fronts.next().filter(|_| fronts.next().is_none()).map(|(flow, _)| flow)
+    }
+
     /// There are others behind the front of a flow.
     pub(crate) fn has_more(&self, flow: Flow) -> bool {
         self.flows.get(flow.0).is_some_and(|queue| queue.len() > 1)
@@ -145,6 +157,14 @@ impl SendQueue {
         self.replenish(candidates)
     }
 
+    /// As [`SendQueue::turn`], where there is no other flow to choose.
+    pub(crate) fn go_on(&mut self, flow: Flow) -> Flow {
+        if !self.goes_on(flow) {
+            self.replenish(core::array::from_fn(|i| i == flow.0));
+        }
+        flow
+    }
+
     /// A new round, or as many as the least indebted flow needs: computed, not iterated.
     fn replenish(&mut self, candidates: [bool; FLOWS]) -> Option<Flow> {
         let flows = || self.deficits.iter().zip(WEIGHTS).zip(candidates).filter(|(_, eligible)| *eligible);
@@ -219,6 +239,23 @@ mod tests {
             flow == small
         });
         assert!(waited.is_some_and(|packets| packets <= 8), "{waited:?}");
+    }
+
+    #[test]
+    fn a_flow_alone_has_its_turn_as_among_others() {
+        let (mut chosen, mut alone) = (SendQueue::default(), SendQueue::default());
+        let low = Flow::of(Priority::Low, false);
+        chosen.push(low, key(1));
+        alone.push(low, key(1));
+        for bytes in [100, 5_000, 0, 60_000, 1, 70] {
+            assert_eq!(chosen.turn(|_| true), alone.alone().map(|flow| alone.go_on(flow)));
+            chosen.charge(low, bytes);
+            alone.charge(low, bytes);
+            assert_eq!(chosen.deficits, alone.deficits);
+        }
+        assert_eq!(SendQueue::default().alone(), None);
+        alone.push(Flow(0), key(2));
+        assert_eq!(alone.alone(), None);
     }
 
     #[test]

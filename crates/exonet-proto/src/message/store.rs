@@ -109,12 +109,17 @@ impl Letter {
         self.bundle().map_or(self.acked, |bundle| bundle.is_acked(key.at))
     }
 
-    /// So it is of `n` of its messages from `key` on.
-    pub(crate) fn note_acked(&mut self, key: MessageKey, n: u32) {
-        match self.bundle_mut() {
-            Some(bundle) => bundle.note_acked(key.at..key.at.saturating_add(n)),
-            None => self.acked = true,
-        }
+    /// So it is of the message of `key`, which is bound, and of those behind it that are bound one number after the other:
+    /// `most` in all. Gives how many.
+    pub(crate) fn note_acked(&mut self, key: MessageKey, most: u64) -> u32 {
+        let Some(bundle) = self.bundle_mut() else {
+            self.acked = true;
+            return 1;
+        };
+        let (_, bound) = bundle.bound(key.at);
+        let n = u32::try_from(most).unwrap_or(u32::MAX).min(bound).max(1);
+        bundle.note_acked(key.at..key.at.saturating_add(n));
+        n
     }
 
     /// It was not, in the end.
@@ -254,8 +259,8 @@ struct Place {
     letter: Option<Letter>,
 }
 
-/// Bundles that wait to be used again.
-const SPARE: usize = 64;
+/// Bytes of memory of bundles that wait to be used again: what one STATE settles of a fast path, mostly.
+const SPARE: usize = 2 << 20;
 
 /// A slab of letters: a dense index for tables beside it, a generation so that a stale key finds nothing.
 #[derive(Debug, Default)]
@@ -269,6 +274,8 @@ pub(crate) struct Store {
     /// Bundles that are over, for the next: their boxes too, as letters hold them.
     #[allow(clippy::vec_box)]
     spare: Vec<Box<Bundle>>,
+    /// Bytes of their memory.
+    spared: usize,
 }
 
 impl Store {
@@ -288,6 +295,7 @@ impl Store {
     /// A bundle, still without messages.
     pub(crate) fn bundle(&mut self, flags: u8, body: usize) -> Box<Bundle> {
         let mut bundle = self.spare.pop().unwrap_or_default();
+        self.spared = self.spared.saturating_sub(bundle.memory());
         bundle.begin(flags, body);
         bundle
     }
@@ -339,8 +347,9 @@ impl Store {
         self.len -= ended as usize;
         if over
             && let Some(Letter { source: Source::Bundle(bundle), .. }) = self.remove(key)
-            && self.spare.len() < SPARE
+            && self.spared + bundle.memory() <= SPARE
         {
+            self.spared += bundle.memory();
             self.spare.push(bundle);
         }
         over.then_some(held)
@@ -367,7 +376,7 @@ impl Store {
 
     /// Gives up what is only kept for speed.
     pub(crate) fn rest(&mut self) {
-        self.spare = Vec::new();
+        (self.spare, self.spared) = (Vec::new(), 0);
     }
 
     /// Messages that are open.

@@ -1,5 +1,7 @@
 //! Small messages that are queued together are kept together: see [`Bundle`].
 
+use bytes::Bytes;
+
 use super::Node;
 use super::event::{Early, MessageKey, Outcome, Outgoing, Priority, SendError};
 use crate::half::Sender;
@@ -7,23 +9,76 @@ use crate::message::{BUNDLED, Bundle, Ending, Letter, Source, Store};
 use crate::time::{Mono, Now};
 use crate::wire::Role;
 
+/// A message that may be kept together with others.
+pub(super) trait Gather {
+    fn body(&self) -> &[u8];
+    fn priority(&self) -> Priority;
+    /// It has nothing of its own but its body and its priority.
+    fn is_alike(&self) -> bool;
+    fn into_outgoing(self) -> Outgoing;
+}
+
+impl Gather for Outgoing {
+    fn body(&self) -> &[u8] {
+        &self.body
+    }
+
+    fn priority(&self) -> Priority {
+        self.priority
+    }
+
+    fn is_alike(&self) -> bool {
+        self.tag.is_empty() && self.deadline.is_none() && self.early == Early::AsNode
+    }
+
+    fn into_outgoing(self) -> Outgoing {
+        self
+    }
+}
+
+/// A message of a body alone, which is copied if it is not kept together with others.
+pub(super) struct Bare<B>(pub(super) B);
+
+impl<B: AsRef<[u8]>> Gather for Bare<B> {
+    fn body(&self) -> &[u8] {
+        self.0.as_ref()
+    }
+
+    fn priority(&self) -> Priority {
+        Priority::default()
+    }
+
+    fn is_alike(&self) -> bool {
+        true
+    }
+
+    fn into_outgoing(self) -> Outgoing {
+        Outgoing { body: Bytes::copy_from_slice(self.0.as_ref()), ..Outgoing::default() }
+    }
+}
+
 /// Messages that have been accepted one behind the other and are not yet queued: one, or a bundle.
-#[derive(Default)]
-struct Gathered {
-    first: Option<Outgoing>,
+struct Gathered<M> {
+    first: Option<M>,
     bundle: Option<Box<Bundle>>,
     priority: Priority,
     /// How many more like them there is room for.
     left: usize,
 }
 
+impl<M> Default for Gathered<M> {
+    fn default() -> Self {
+        Self { first: None, bundle: None, priority: Priority::default(), left: 0 }
+    }
+}
+
 impl Node {
     /// Queues messages while there is room, together where they are alike.
-    pub(super) fn gather(
+    pub(super) fn gather<M: Gather>(
         &mut self,
         now: Now,
         index: u32,
-        messages: &mut impl Iterator<Item = Outgoing>,
+        messages: &mut impl Iterator<Item = M>,
         mut queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
         let mut gathered = Gathered::default();
@@ -41,13 +96,14 @@ impl Node {
             if let Err(error) = self.queue(now, index, &mut gathered, &mut queued) {
                 break Err(error);
             }
-            if is_alike(&message) && self.bundles(index, message.body.len()) {
-                gathered.priority = message.priority;
-                gathered.left = self.room_for(index, message.body.len()).saturating_sub(1);
+            let len = message.body().len();
+            if message.is_alike() && self.bundles(index, len) {
+                gathered.priority = message.priority();
+                gathered.left = self.room_for(index, len).saturating_sub(1);
                 gathered.first = Some(message);
                 continue;
             }
-            match self.accept_one(now, index, message) {
+            match self.accept_one(now, index, message.into_outgoing()) {
                 Ok(key) => queued(key, 1),
                 Err(error) => break Err(error),
             }
@@ -61,16 +117,16 @@ impl Node {
     }
 
     /// Queues what was gathered.
-    fn queue(
+    fn queue<M: Gather>(
         &mut self,
         now: Now,
         index: u32,
-        gathered: &mut Gathered,
+        gathered: &mut Gathered<M>,
         queued: &mut impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
         let Gathered { first, bundle, priority, .. } = core::mem::take(gathered);
         if let Some(message) = first {
-            queued(self.accept_one(now, index, message)?, 1);
+            queued(self.accept_one(now, index, message.into_outgoing())?, 1);
         }
         if let Some(bundle) = bundle {
             let count = bundle.count();
@@ -137,29 +193,24 @@ impl Node {
     }
 }
 
-impl Gathered {
+impl<M: Gather> Gathered<M> {
     /// Takes the message if it is like those before; gives it back if not.
     #[inline]
-    fn join(&mut self, message: Outgoing, store: &mut Store) -> Option<Outgoing> {
-        if self.left == 0 || message.priority != self.priority || !is_alike(&message) {
+    fn join(&mut self, message: M, store: &mut Store) -> Option<M> {
+        if self.left == 0 || message.priority() != self.priority || !message.is_alike() {
             return Some(message);
         }
-        if let Some(first) = self.first.take_if(|first| first.body.len() == message.body.len()) {
-            let bundle = self.bundle.insert(store.bundle(self.priority as u8, first.body.len()));
-            bundle.push(&first.body);
+        if let Some(first) = self.first.take_if(|first| first.body().len() == message.body().len()) {
+            let bundle = self.bundle.insert(store.bundle(self.priority as u8, first.body().len()));
+            bundle.push(first.body());
         }
         let Some(bundle) = self.bundle.as_mut().filter(|_| self.first.is_none()) else {
             return Some(message);
         };
-        if !bundle.push(&message.body) {
+        if !bundle.push(message.body()) {
             return Some(message);
         }
         self.left = if bundle.is_full() { 0 } else { self.left - 1 };
         None
     }
-}
-
-/// It has nothing of its own but its body and its priority.
-fn is_alike(message: &Outgoing) -> bool {
-    message.tag.is_empty() && message.deadline.is_none() && message.early == Early::AsNode
 }

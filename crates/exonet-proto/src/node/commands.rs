@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 
 use bytes::Bytes;
 
+use super::bundling::{Bare, Gather};
 use super::event::{
     BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, SendError, Status,
 };
@@ -59,6 +60,33 @@ impl Node {
         peer: NodeId,
         hints: &[SocketAddr],
         messages: &mut impl Iterator<Item = Outgoing>,
+        queued: impl FnMut(MessageKey, u32),
+    ) -> Result<(), SendError> {
+        self.send_all(now, peer, hints, messages, queued)
+    }
+
+    /// As [`Node::send_each`], of messages that have a body and nothing else. A body is copied, and once: small ones of one
+    /// length to where they leave from, without an allocation of their own.
+    ///
+    /// # Errors
+    /// As [`Node::send_each`].
+    pub fn send_bodies(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        bodies: &mut impl Iterator<Item = impl AsRef<[u8]>>,
+        queued: impl FnMut(MessageKey, u32),
+    ) -> Result<(), SendError> {
+        self.send_all(now, peer, hints, &mut bodies.map(Bare), queued)
+    }
+
+    fn send_all<M: Gather>(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        messages: &mut impl Iterator<Item = M>,
         queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
         if self.closing || self.stopped {

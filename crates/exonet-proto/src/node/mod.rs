@@ -53,5 +53,5 @@ pub use event::{
     MessageKey, OpenMessage, Outcome, Outgoing, Priority, ReplyBody, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};
-pub use run::IncomingRun;
+pub use run::{IncomingRun, View};
 pub use stats::{PeerStats, Stats};

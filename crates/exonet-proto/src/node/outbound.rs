@@ -443,16 +443,18 @@ impl Outbound {
             // One that waits for an envelope does not hold up those of its flow that have theirs.
             queue.bring_forward(|key| store.get(key).is_none_or(|letter| letter.bound.is_some()));
         }
-        let new = |flow: Flow| queue.front(flow).and_then(|key| store.get(key)).filter(|l| l.bound.is_none());
-        let can_go: [bool; 8] =
-            core::array::from_fn(|i| Flow::at(i).is_some_and(|flow| envelopes || new(flow).is_none()));
-        let pooled: [Option<u64>; 8] = core::array::from_fn(|i| {
-            let letter = Flow::at(i).and_then(new).filter(|letter| !letter.is_large());
-            letter.map(Letter::wire_len)
-        });
+        let (mut can_go, mut pooled) = ([envelopes; 8], [None; 8]);
+        for (flow, key) in queue.fronts() {
+            let new = store.get(key).filter(|letter| letter.bound.is_none());
+            if let (Some(goes), Some(needs)) = (can_go.get_mut(flow.index()), pooled.get_mut(flow.index())) {
+                *goes |= new.is_none();
+                *needs = new.filter(|letter| !letter.is_large()).map(Letter::wire_len);
+            }
+        }
         let open = |flow: Flow| can_go.get(flow.index()).copied().unwrap_or_default();
         let needs = |flow: Flow| pooled.get(flow.index()).copied().flatten();
-        let flow = queue.turn(open)?;
+        let alone = queue.alone().filter(|flow| open(*flow));
+        let flow = alone.map(|flow| queue.go_on(flow)).or_else(|| queue.turn(open))?;
         if needs(flow).is_none_or(|len| len <= left) {
             return Some(flow);
         }

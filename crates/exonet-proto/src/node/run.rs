@@ -109,7 +109,21 @@ impl Run {
         Some(Self { peer: self.peer, id, left, bytes, entries: self.entries.split_to(end) })
     }
 
+    /// All, where they lie.
+    fn views(&self) -> impl Iterator<Item = View<'_>> {
+        let (mut rest, MessageId { sender, r, s }) = (&*self.entries, self.id);
+        (s.0..).take(self.left).map_while(move |s| {
+            let at = wire::split_entry(rest)?;
+            let (message, behind) = (rest.get(at.clone())?, rest.get(at.end..)?);
+            rest = behind;
+            let (head, at) = Head::parse(message).ok()?;
+            let id = MessageId { sender, r, s: Slot(s) };
+            Some(View { id, tag: head.tag, priority: head.priority.into(), body: message.get(at..) })
+        })
+    }
+
     /// The name and the wire form of the first.
+    #[inline]
     fn next(&mut self) -> Option<(MessageId, Bytes)> {
         self.left = self.left.checked_sub(1)?;
         let at = wire::split_entry(&self.entries)?;
@@ -153,9 +167,41 @@ impl IncomingRun {
     }
 }
 
+/// A message of an [`IncomingRun`], where it lies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct View<'a> {
+    /// Its name at both ends.
+    pub id: MessageId,
+    /// For dispatch.
+    pub tag: &'a [u8],
+    /// As the sender set it.
+    pub priority: Priority,
+    /// The content; None if it is streamed.
+    pub body: Option<&'a [u8]>,
+}
+
+impl IncomingRun {
+    /// The messages that are left, which stay: nothing is counted or copied for each.
+    pub fn views(&self) -> impl Iterator<Item = View<'_>> {
+        let (one, run) = match &self.0 {
+            Content::One(one) => (one.as_ref(), None),
+            Content::Run(run) => (None, Some(run)),
+        };
+        let one = one.map(|Incoming { id, tag, priority, body, .. }| {
+            let body = match body {
+                IncomingBody::Whole(body) => Some(&**body),
+                IncomingBody::Stream { .. } => None,
+            };
+            View { id: *id, tag, priority: *priority, body }
+        });
+        one.into_iter().chain(run.into_iter().flat_map(Run::views))
+    }
+}
+
 impl Iterator for IncomingRun {
     type Item = Incoming;
 
+    #[inline]
     fn next(&mut self) -> Option<Incoming> {
         match &mut self.0 {
             Content::One(one) => one.take(),
@@ -207,6 +253,9 @@ mod tests {
         let first = all.pop().unwrap();
         assert_eq!((first.id.s, first.wire_len, first.priority), (Slot(7), 2, Priority::Low));
         assert!(matches!(first.body, ArrivedBody::Whole(body) if body == "a"));
+        let seen: Vec<_> = all.views().map(|view| (view.id.s.0, view.body.unwrap())).collect();
+        assert_eq!(seen, [(8, &b""[..]), (9, b"ccc"), (10, b"dddd"), (11, b"e")], "where they lie");
+        assert!(all.views().all(|view| view.priority == Priority::Low && view.tag.is_empty()));
         let two = all.split_to(2).unwrap();
         assert_eq!((two.slots(), two.wire_len(), two.held()), (8..10, 5, 5 + 2 * ARRIVED));
         assert_eq!((all.slots(), all.wire_len(), all.front(1).slots), (10..12, 7, 10..11));

@@ -105,6 +105,7 @@ impl<'a> Entries<'a> {
 }
 
 /// Where the first message lies in what [`Entries::as_bytes`] gave.
+#[inline]
 pub fn split_entry(entries: &[u8]) -> Option<Range<usize>> {
     let mut rest = Take(entries);
     let message = rest.prefixed().ok()?;

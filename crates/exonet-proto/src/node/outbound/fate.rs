@@ -22,23 +22,17 @@ impl Outbound {
         n: u64,
         wait: Duration,
     ) {
-        let run = s.0..s.0.saturating_add(n);
+        let mut run = s.0..s.0.saturating_add(n);
         self.lost.remove_range(run.clone());
         // What a STATE has settled meanwhile, mostly all, is passed over at once.
         let Some(sender) = self.sender.as_ref() else { return };
         let mut waits = false;
-        let mut open = sender.tokens_in(run, r).map(|(_, key)| *key).peekable();
-        while let Some(key) = open.next() {
+        while let Some((s, key)) = sender.tokens_in(run.clone(), r).next() {
             waits = true;
-            let mut n = 1;
-            while open.next_if_eq(&key.nth(n)).is_some() {
-                n += 1;
-            }
-            if let Some(letter) = store.get_mut(key) {
-                letter.note_acked(key, n);
-            }
+            let letter = store.get_mut(*key);
+            let n = letter.map_or(1, |letter| letter.note_acked(*key, run.end - s.0));
+            run.start = s.0 + u64::from(n);
         }
-        drop(open);
         if waits {
             self.arm_probe(now, wait);
         }

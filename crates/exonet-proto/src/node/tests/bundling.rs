@@ -128,6 +128,50 @@ fn a_bundle_of_which_packets_are_lost_is_sent_again_as_its_messages_would_be() {
 }
 
 #[test]
+fn what_is_acknowledged_of_a_bundle_is_what_the_packet_carried() {
+    let mut pair = joined();
+    let key = pair.bundle(120);
+    pair.cut(0);
+    pair.pump();
+    let first = pair.mend(0).swap_remove(0);
+    pair.deliver(1, 0, &first);
+    let arrived = u32::try_from(pair.taken().len()).unwrap();
+    assert!((10..60).contains(&arrived));
+    // The acknowledgement alone: a STATE would settle them. Nothing else is to come from here.
+    let now = pair.now.mono;
+    let (outbound, store) = (&mut pair.ends[0].peers.get_mut(0).unwrap().outbound, &mut pair.ends[0].store);
+    let (s, r) = store.get(key).unwrap().slot_of(key).unwrap();
+    outbound.on_acked(now, store, r, s, u64::from(arrived), SECOND);
+    let acked = |n: &u32| store.get(key.nth(*n)).is_some_and(|letter| letter.is_acked(key.nth(*n)));
+    assert_eq!((0..120).filter(acked).collect::<Vec<_>>(), (0..arrived).collect::<Vec<_>>());
+}
+
+#[test]
+fn bodies_alone_are_kept_together_as_messages_are() {
+    let lengths = [60, 60, 60, 60, 300, 10, 20, 20];
+    let bodies: Vec<_> = (0..8).zip(lengths).map(|(n, len)| vec![n; len]).collect();
+    // What may go with the opening is kept by itself.
+    for (mut pair, counts) in [(joined(), vec![4, 1, 1, 2]), (Pair::open(), vec![1; 8])] {
+        let (id, now, mut keys) = (pair.ends[1].id(), pair.now, Vec::new());
+        let mut all = bodies.iter();
+        let sent = pair.ends[0].send_bodies(now, id, &[address(1)], &mut all, |_, n| keys.push(n));
+        assert_eq!((sent, keys), (Ok(()), counts));
+        pair.pass(SECOND);
+        let now = pair.now;
+        let mut got: Vec<_> = core::iter::from_fn(|| pair.ends[1].recv(now))
+            .map(|incoming| match incoming.body {
+                IncomingBody::Whole(body) => (incoming.tag, incoming.priority, body.to_vec()),
+                body => panic!("{body:?}"),
+            })
+            .collect();
+        got.sort_by_key(|(.., body)| body[0]);
+        let wanted = bodies.iter().map(|body| (Bytes::new(), Priority::Normal, body.clone()));
+        assert_eq!(got, wanted.collect::<Vec<_>>());
+        assert!(pair.is_sound());
+    }
+}
+
+#[test]
 fn one_can_be_cancelled_among_the_others_before_it_leaves() {
     let mut pair = joined();
     let key = pair.bundle(50);
