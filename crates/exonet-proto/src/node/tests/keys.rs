@@ -45,6 +45,20 @@ fn keys_are_renewed_when_they_have_sealed_half_of_what_they_may() {
 }
 
 #[test]
+fn no_number_is_used_twice_under_a_key() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.cut(0);
+    for _ in 0..4 {
+        pair.send(0, 100);
+        pair.pass(MS);
+    }
+    let said = pair.mend(0);
+    let numbers: BTreeSet<_> = said.iter().filter(|one| one[0] & 0xf == 4).map(|one| &one[5..9]).collect();
+    assert!(numbers.len() >= 4 && numbers.len() == said.len(), "{numbers:?} of {} packets", said.len());
+}
+
+#[test]
 fn who_acknowledges_nothing_is_not_talked_to_for_ever() {
     let mut pair = Pair::open();
     pair.talk(0);

@@ -27,6 +27,28 @@ fn what_a_claim_of_256_ranges_leaves_out_is_claimed_in_turn() {
     assert_eq!(pair.ends[0].counts().malformed, 0, "an opening with a claim that was cut");
 }
 
+/// Frames that were moved or cut leave bytes behind them, which are not to be read.
+#[test]
+fn behind_the_frames_of_an_opening_there_is_only_padding() {
+    for ranges in [2, 20, 60, 70, 300] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        for _ in 0..ranges * 14 {
+            pair.send(0, 10);
+        }
+        pair.pass(SECOND);
+        let now = pair.now;
+        let waiting: Vec<_> = core::iter::from_fn(|| pair.ends[1].accept(now)).collect();
+        for message in waiting.chunks(14).flat_map(|run| &run[..7]) {
+            assert!(pair.ends[1].done(pair.now, message.key));
+        }
+        pair.pass(20 * SECOND);
+        pair.renew(1);
+        assert_eq!(pair.ends[0].counts().malformed, 0, "{ranges}");
+        assert_eq!(pair.handshakes(0), 2, "{ranges}");
+    }
+}
+
 #[test]
 fn a_claim_begins_at_the_token_that_was_probed_else_where_the_last_one_ended() {
     let mut inbound = Inbound::new(Mono(0));
