@@ -141,6 +141,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         );
     }
     let _ = writeln!(text, "\n\n{}", medians.table());
+    for told in medians.reaches() {
+        let _ = writeln!(text, "{told}\n");
+    }
     if scenario.name == "one-way-loss" || scenario.name == "cable" || scenario.name == "crowd" {
         for cell in scenario
             .cells

@@ -156,6 +156,18 @@ impl<'a> Medians<'a> {
         text
     }
 
+    /// How far Exonet is from what its packets allow, in each cell where both were measured.
+    pub(super) fn reaches(&self) -> Vec<String> {
+        let tell = |cell: &Cell| {
+            let rate = |peer: &str| self.median(&cell.name, peer, |record| record.rate);
+            let (ours, limit) = (rate("exonet")?, rate("udp-sealed")?);
+            let percent = ours / limit.max(1e-9) * 100.0;
+            let loop_of = "a bare loop of seal + GSO/GRO + open";
+            Some(format!("{}: Exonet reaches {percent:.0} % of {loop_of}.", cell.name))
+        };
+        self.scenario.cells.iter().filter_map(tell).collect()
+    }
+
     /// Cells in which another is ahead of Exonet by more than the noise: who is first, with what, and Exonet's.
     pub(super) fn losses(&self) -> Vec<(String, String, f64, f64)> {
         const NOISE: f64 = 1.03;
