@@ -126,7 +126,7 @@ fn echo(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
             if setup.is_server() {
                 return echo_to_all(&setup, &meter).await;
             }
-            let crowd = Crowd::new(meter, setup.part, setup.bytes, per_second);
+            let crowd = Crowd::new(meter, setup.part, setup.bytes, (clients, per_second));
             return visit(&setup, clients, crowd).await;
         }
         let shared = Shared::new(&setup, &meter);
@@ -183,15 +183,12 @@ async fn visit(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
     for n in 0..clients {
         let socket = tokio::net::UdpSocket::bind((setup.client_address(n), 0)).await?;
         socket.connect(server).await?;
-        let crowd = crowd.clone();
+        let mut visitor = crowd.visitor(n);
         all.spawn(async move {
-            let (mut clock, mut buffer) = (tokio::time::interval(crowd.pause), [0; 2_048]);
+            let mut buffer = [0; 2_048];
             loop {
                 tokio::select! {
-                    _ = clock.tick() => {
-                        let Some(message) = crowd.message() else { return std::future::pending().await };
-                        socket.send(&message).await?;
-                    }
+                    message = visitor.message() => drop(socket.send(&message).await?),
                     echo = socket.recv(&mut buffer) => drop(echo?),
                 }
             }

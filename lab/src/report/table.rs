@@ -119,7 +119,17 @@ impl<'a> Medians<'a> {
             Work::BothWays => {
                 let _ = write!(text, " and {}", of(|r| r.rate_back));
             }
-            Work::OneWay | Work::Crowd { .. } | Work::Contact { .. } => (),
+            Work::Crowd { clients: all, .. } => {
+                #[allow(clippy::cast_precision_loss)] // clients
+                let heard =
+                    self.median(cell, peer, |r| r.gathered.map_or(0.0, |gathered| gathered.clients as f64));
+                let after = of(|r| r.gathered.map_or(0.0, |gathered| gathered.after));
+                if let Some(heard) = heard.filter(|heard| *heard > 0.0) {
+                    let all = figure(f64::from(all));
+                    let _ = write!(text, "; {} of {all} after {after} s", figure(heard));
+                }
+            }
+            Work::OneWay | Work::Contact { .. } => (),
         }
         if let Some(rival) = self.spread(cell, peer, 1, |record| record.rate) {
             let _ = write!(text, " : {}", figure(rival.median));
