@@ -117,7 +117,11 @@ pub(crate) fn summary(entry: &Entry) -> String {
             Work::BothWays => {
                 let _ = write!(line, " and {:>6.0}/s back", record.rate_back);
             }
-            Work::OneWay | Work::Crowd { .. } | Work::Contact { .. } => (),
+            Work::Crowd { .. } => {
+                let gathered = record.gathered.map(|gathered| gathered.tell()).unwrap_or_default();
+                let _ = write!(line, "  {gathered}");
+            }
+            Work::OneWay | Work::Contact { .. } => (),
         }
     }
     if let Some(record) = entry.records.first() {
@@ -211,7 +215,7 @@ impl Results {
     fn table(&self) -> String {
         let mut text = "cell\tpeer\trival\trepeat\trate_per_s\trate_back_per_s\tp50_ms\tp99_ms\tp999_ms\t\
                         cpu_s_per_million\tclient_rss\tserver_rss\twire_per_payload\tqueue_p50_ms\tqueue_p99_ms\t\
-                        dropped\tlost\tlate_p99_ms\tfault\n"
+                        dropped\tlost\tlate_p99_ms\tconnected\tconnected_s\tfault\n"
             .to_owned();
         for entry in &self.entries {
             let fault = entry.fault().unwrap_or_default();
@@ -223,7 +227,7 @@ impl Results {
                     entry.cell,
                     entry.peer,
                     entry.repeat,
-                    "\t".repeat(15)
+                    "\t".repeat(17)
                 );
             }
             for (record, rival) in entry.records.iter().zip(rivals) {
@@ -231,9 +235,11 @@ impl Results {
                 let (rival, latency) = (if alone { "" } else { &rival.peer }, record.latency);
                 let lane = record.lanes.as_ref().map(|[forward, _]| forward.clone()).unwrap_or_default();
                 let wire = record.wire_per_payload.map(|wire| format!("{wire:.4}")).unwrap_or_default();
+                let gathered = record.gathered.map(|all| format!("{}\t{:.2}", all.clients, all.after));
+                let gathered = gathered.unwrap_or_else(|| "\t".into());
                 let _ = writeln!(
                     text,
-                    "{}\t{}\t{rival}\t{}\t{:.1}\t{:.1}\t{:.3}\t{:.3}\t{:.3}\t{:.2}\t{}\t{}\t{wire}\t{:.3}\t{:.3}\t{}\t{}\t{:.3}\t{fault}",
+                    "{}\t{}\t{rival}\t{}\t{:.1}\t{:.1}\t{:.3}\t{:.3}\t{:.3}\t{:.2}\t{}\t{}\t{wire}\t{:.3}\t{:.3}\t{}\t{}\t{:.3}\t{gathered}\t{fault}",
                     entry.cell,
                     record.peer,
                     entry.repeat,
@@ -254,5 +260,36 @@ impl Results {
             }
         }
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::Gathered;
+
+    #[test]
+    fn every_line_of_a_table_has_its_columns() {
+        let gathered = Some(Gathered { clients: 9, of: 10, after: 60.0 });
+        let crowd = Entry {
+            scenario: "crowd".into(),
+            cell: "10 clients".into(),
+            work: Work::Crowd { clients: 10, per_second: 10 },
+            bytes: 64,
+            peer: "exonet".into(),
+            repeat: 0,
+            span: 2,
+            records: vec![Record { gathered, ..Record::default() }],
+            error: None,
+        };
+        assert!(summary(&crowd).contains("9 of 10 connected after 60.0 s"));
+        let failed = Entry { records: Vec::new(), error: Some("why".into()), ..crowd.clone() };
+        let other = Entry { work: Work::OneWay, records: vec![Record::default()], ..crowd.clone() };
+        let table = Results { entries: vec![crowd, failed, other] }.table();
+        let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split('\t').collect()).collect();
+        assert_eq!(lines.iter().map(Vec::len).collect::<Vec<_>>(), [21; 4]);
+        let at = |name: &str| lines[0].iter().position(|column| *column == name).unwrap();
+        assert_eq!((lines[1][at("connected")], lines[1][at("connected_s")]), ("9", "60.00"));
+        assert_eq!(lines[2][at("fault")], "why");
     }
 }

@@ -104,17 +104,13 @@ impl Wire {
     }
 
     /// Before figures mean anything.
-    pub(crate) fn warm_up(self, work: Work) -> Duration {
+    pub(crate) fn warm_up(self) -> Duration {
         let round_trips = match self {
             Self::Link { rtt, .. } => Duration::from_millis(rtt * 20),
             Self::Rough(_) => Duration::from_millis(200),
             Self::Cable => Duration::ZERO,
         };
-        let crowd = match work {
-            Work::Crowd { clients, .. } => Duration::from_millis(u64::from(clients)),
-            _ => Duration::ZERO,
-        };
-        Duration::from_secs(1) + round_trips + crowd
+        Duration::from_secs(1) + round_trips
     }
 }
 

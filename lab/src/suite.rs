@@ -70,7 +70,7 @@ fn once(
             work: cell.work,
             bytes: cell.bytes,
             flows: std::iter::once(peer).chain(rival).collect(),
-            warm_up: cell.wire.warm_up(cell.work),
+            warm_up: cell.wire.warm_up(),
             span: Duration::from_secs(span),
             seed: 1 + u64::from(repeat),
         };

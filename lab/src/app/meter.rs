@@ -8,14 +8,14 @@ use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
 use serde::{Deserialize, Serialize};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// Shared by the application, the peer and the line to who started the process.
 #[derive(Debug)]
 pub(crate) struct Meter {
     began: Instant,
     stop: AtomicBool,
-    start: Notify,
+    start: watch::Sender<bool>,
     stopped: Notify,
     /// Messages that the application has handed over.
     sent: AtomicU64,
@@ -82,7 +82,7 @@ impl Meter {
         Self {
             began: Instant::now(),
             stop: AtomicBool::new(false),
-            start: Notify::new(),
+            start: watch::Sender::new(false),
             stopped: Notify::new(),
             sent: AtomicU64::new(0),
             received: AtomicU64::new(0),
@@ -100,12 +100,13 @@ impl Meter {
 
     /// Lets what waits begin.
     pub(crate) fn start(&self) {
-        self.start.notify_one();
+        self.start.send_replace(true);
     }
 
-    /// Waits for [`Self::start`]; for one task only.
+    /// Waits for [`Self::start`].
     pub(crate) async fn started(&self) {
-        self.start.notified().await;
+        // Fails only where nobody could start anything any more.
+        let _ = self.start.subscribe().wait_for(|started| *started).await;
     }
 
     /// Waits for [`Self::stop`]; for one task only.

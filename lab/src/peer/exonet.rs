@@ -52,8 +52,8 @@ async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if let Work::Crowd { clients, per_second } = setup.work
         && !setup.is_server()
     {
-        return crowd(setup, clients, Crowd::new(Arc::clone(meter), setup.part, setup.bytes, per_second))
-            .await;
+        let of = (clients, per_second);
+        return crowd(setup, clients, Crowd::new(Arc::clone(meter), setup.part, setup.bytes, of)).await;
     }
     let node = if setup.is_server() {
         let node = builder(setup).bind(setup.listen).build().await?;
@@ -120,13 +120,10 @@ async fn crowd(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
             .bind(SocketAddr::from((setup.client_address(n), 0)))
             .build()
             .await?;
-        let (to, crowd) = (to.clone(), crowd.clone());
+        let (to, mut visitor) = (to.clone(), crowd.visitor(n));
         all.spawn(async move {
-            let mut clock = tokio::time::interval(crowd.pause);
             loop {
-                clock.tick().await;
-                let Some(message) = crowd.message() else { std::future::pending().await };
-                drop(node.send(&to, message).await?);
+                drop(node.send(&to, visitor.message().await).await?);
             }
         });
         tokio::time::sleep(NUMBERS_APART).await;

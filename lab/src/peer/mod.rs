@@ -5,6 +5,7 @@ mod blocking;
 mod certificate;
 mod contact;
 mod enet;
+mod envelope;
 mod exonet;
 mod frames;
 mod kcp;

@@ -63,7 +63,7 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     tasks::run(setup, meter, |setup, meter| async move {
         let (setup, meter) = (&*setup, &meter);
         if let Work::Crowd { clients, per_second } = setup.work {
-            let crowd = Crowd::new(Arc::clone(meter), setup.part, setup.bytes, per_second);
+            let crowd = Crowd::new(Arc::clone(meter), setup.part, setup.bytes, (clients, per_second));
             return if setup.is_server() {
                 serve_crowd(setup, meter).await
             } else {
@@ -184,14 +184,12 @@ async fn serve_crowd(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
 /// Each client has a socket of its own.
 async fn visit(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
     let mut all = tokio::task::JoinSet::new();
-    for _ in 0..clients {
-        let (setup, crowd) = (setup.clone(), crowd.clone());
+    for n in 0..clients {
+        let (setup, mut visitor) = (setup.clone(), crowd.visitor(n));
         all.spawn(async move {
             let (_endpoint, connection) = connect(&setup).await?;
-            let mut clock = tokio::time::interval(crowd.pause);
             loop {
-                clock.tick().await;
-                let Some(message) = crowd.message() else { std::future::pending().await };
+                let message = visitor.message().await;
                 let mut stream = connection.open_uni().await?;
                 stream.write_all(&message).await?;
                 stream.finish()?;

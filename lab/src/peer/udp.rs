@@ -1,4 +1,4 @@
-//! Bare UDP: what packets alone reach. Nothing is repeated, ordered or encrypted.
+//! Bare UDP: what packets alone reach, and what they reach sealed. Nothing is repeated or ordered.
 
 use std::io::{ErrorKind, IoSliceMut};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -10,6 +10,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 
 use super::contact;
+use super::envelope::Envelope;
 use super::tasks::{self, Shared};
 use super::{Peer, Setup, nothing_missing};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work, app};
@@ -22,7 +23,16 @@ pub(super) const PEERS: &[Peer] = &[
         reliable: false,
         does: |work| work == Work::OneWay,
         missing: nothing_missing,
-        run: segments,
+        run: |setup, meter| segments(setup, meter, Envelope::none()),
+    },
+    Peer {
+        name: "udp-sealed",
+        label: "UDP, sealed, GSO and GRO",
+        tuning: "as UDP, GSO and GRO, each message sealed in place with AES-128-GCM as Exonet's packets are; nothing is repeated: the limit of what is encrypted",
+        reliable: false,
+        does: |work| work == Work::OneWay,
+        missing: nothing_missing,
+        run: |setup, meter| segments(setup, meter, Envelope::sealed()?),
     },
     Peer {
         name: "udp-echo",
@@ -56,7 +66,7 @@ fn bind(setup: &Setup) -> Result<UdpSocket> {
     Ok(socket)
 }
 
-fn segments(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
+fn segments(setup: &Setup, meter: &Arc<Meter>, mut envelope: Envelope) -> Result<()> {
     let socket = bind(setup)?;
     let state = UdpSocketState::new((&socket).into())?;
     let mut app = app(setup.work, setup.role, meter);
@@ -76,25 +86,28 @@ fn segments(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
                 }
                 Err(error) => return Err(error.into()),
             };
-            for (buffer, meta) in buffers.iter().zip(&metas).take(received) {
-                let data = buffer.get(..meta.len).unwrap_or_default();
-                data.chunks(meta.stride.max(1)).for_each(|message| app.take(message));
+            for (buffer, meta) in buffers.iter_mut().zip(&metas).take(received) {
+                let data = buffer.get_mut(..meta.len).unwrap_or_default();
+                // One that does not open is empty, which the application takes for damaged.
+                let datagrams = data.chunks_mut(meta.stride.max(1));
+                datagrams.for_each(|datagram| app.take(envelope.open(datagram).unwrap_or_default()));
             }
         }
     }
     let destination = setup.server_address()?;
-    let most = state.max_gso_segments().min(SEGMENTS).min(LARGEST / setup.bytes.max(1)).max(1);
-    let mut batch = vec![0x5a; most * setup.bytes];
+    let size = envelope.datagram(setup.bytes);
+    let most = state.max_gso_segments().min(SEGMENTS).min(LARGEST / size.max(1)).max(1);
+    let mut batch = vec![0x5a; most * size];
+    let mut next =
+        |datagram: &mut [u8]| app.next(envelope.message(datagram)).then(|| envelope.seal(datagram))?;
     loop {
-        let mut messages = batch.chunks_mut(setup.bytes);
-        let full = messages.by_ref().map_while(|message| app.next(message).then_some(())).count();
+        let full = batch.chunks_mut(size).map_while(&mut next).count();
         if full == 0 {
             std::thread::park();
             continue;
         }
-        let contents = batch.get(..full * setup.bytes).unwrap_or_default();
-        let transmit =
-            Transmit { destination, ecn: None, contents, segment_size: Some(setup.bytes), src_ip: None };
+        let contents = batch.get(..full * size).unwrap_or_default();
+        let transmit = Transmit { destination, ecn: None, contents, segment_size: Some(size), src_ip: None };
         while let Err(error) = state.try_send((&socket).into(), &transmit) {
             if error.kind() != ErrorKind::WouldBlock {
                 return Err(error).context("cannot send");
@@ -113,7 +126,7 @@ fn echo(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
             if setup.is_server() {
                 return echo_to_all(&setup, &meter).await;
             }
-            let crowd = Crowd::new(meter, setup.part, setup.bytes, per_second);
+            let crowd = Crowd::new(meter, setup.part, setup.bytes, (clients, per_second));
             return visit(&setup, clients, crowd).await;
         }
         let shared = Shared::new(&setup, &meter);
@@ -170,15 +183,12 @@ async fn visit(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
     for n in 0..clients {
         let socket = tokio::net::UdpSocket::bind((setup.client_address(n), 0)).await?;
         socket.connect(server).await?;
-        let crowd = crowd.clone();
+        let mut visitor = crowd.visitor(n);
         all.spawn(async move {
-            let (mut clock, mut buffer) = (tokio::time::interval(crowd.pause), [0; 2_048]);
+            let mut buffer = [0; 2_048];
             loop {
                 tokio::select! {
-                    _ = clock.tick() => {
-                        let Some(message) = crowd.message() else { return std::future::pending().await };
-                        socket.send(&message).await?;
-                    }
+                    message = visitor.message() => drop(socket.send(&message).await?),
                     echo = socket.recv(&mut buffer) => drop(echo?),
                 }
             }

@@ -124,6 +124,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
     let what = match scenario.name {
         name if name.contains("call") => "Calls a second; median / 99th percentile of their latency in ms.",
         "asymmetric" => "Messages a second forward and back.",
+        "crowd" => {
+            "Messages a second; clients that the server had heard of when they were let send, and after how long."
+        }
         "share" => "Messages a second of the flow, and of the one beside it.",
         _ => "Messages a second.",
     };
@@ -141,6 +144,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         );
     }
     let _ = writeln!(text, "\n\n{}", medians.table());
+    for told in medians.reaches() {
+        let _ = writeln!(text, "{told}\n");
+    }
     if scenario.name == "one-way-loss" || scenario.name == "cable" || scenario.name == "crowd" {
         for cell in scenario
             .cells

@@ -119,7 +119,17 @@ impl<'a> Medians<'a> {
             Work::BothWays => {
                 let _ = write!(text, " and {}", of(|r| r.rate_back));
             }
-            Work::OneWay | Work::Crowd { .. } | Work::Contact { .. } => (),
+            Work::Crowd { clients: all, .. } => {
+                #[allow(clippy::cast_precision_loss)] // clients
+                let heard =
+                    self.median(cell, peer, |r| r.gathered.map_or(0.0, |gathered| gathered.clients as f64));
+                let after = of(|r| r.gathered.map_or(0.0, |gathered| gathered.after));
+                if let Some(heard) = heard.filter(|heard| *heard > 0.0) {
+                    let all = figure(f64::from(all));
+                    let _ = write!(text, "; {} of {all} after {after} s", figure(heard));
+                }
+            }
+            Work::OneWay | Work::Contact { .. } => (),
         }
         if let Some(rival) = self.spread(cell, peer, 1, |record| record.rate) {
             let _ = write!(text, " : {}", figure(rival.median));
@@ -154,6 +164,18 @@ impl<'a> Medians<'a> {
             );
         }
         text
+    }
+
+    /// How far Exonet is from what its packets allow, in each cell where both were measured.
+    pub(super) fn reaches(&self) -> Vec<String> {
+        let tell = |cell: &Cell| {
+            let rate = |peer: &str| self.median(&cell.name, peer, |record| record.rate);
+            let (ours, limit) = (rate("exonet")?, rate("udp-sealed")?);
+            let percent = ours / limit.max(1e-9) * 100.0;
+            let loop_of = "a bare loop of seal + GSO/GRO + open";
+            Some(format!("{}: Exonet reaches {percent:.0} % of {loop_of}.", cell.name))
+        };
+        self.scenario.cells.iter().filter_map(tell).collect()
     }
 
     /// Cells in which another is ahead of Exonet by more than the noise: who is first, with what, and Exonet's.

@@ -1,6 +1,7 @@
 //! One run: hosts, a link, peers, and what they did.
 
 mod contact;
+mod crowd;
 mod process;
 mod record;
 
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail};
 
 pub(crate) use self::contact::{Contact, Traffic};
+pub(crate) use self::crowd::Gathered;
 use self::process::Process;
 pub(crate) use self::record::{Lane, Record};
 use crate::app::{CROWD_PART, Mark, Role, Work};
@@ -64,9 +66,14 @@ impl Plan {
             return self.contact(u64::from(clients) * u64::from(calls));
         }
         let pair = Pair::new(self.link.clone(), self.seed)?;
+        let began = Instant::now();
         let mut flows = self.flows.iter().zip(PORT..).map(|(peer, port)| self.start(&pair, peer, port));
         let mut flows = flows.by_ref().collect::<Result<Vec<Flow>>>()?;
         await_first(&mut flows)?;
+        let gathered = match self.work {
+            Work::Crowd { clients, .. } => Some(crowd::gather(&mut flows, clients, began)?),
+            _ => None,
+        };
         std::thread::sleep(self.warm_up);
         let before = order(&mut flows, "reset")?;
         let take = || pair.link.as_ref().map(crate::link::Link::take_stats);
@@ -80,7 +87,9 @@ impl Plan {
         let records = flows.iter().zip(before).zip(after).zip(end);
         Ok(records
             .map(|(((flow, before), after), end)| {
-                Record::new(self, flow.peer, [before, after, end], lanes.clone(), at_interfaces, ended)
+                let marks = [before, after, end];
+                let record = Record::new(self, flow.peer, marks, lanes.clone(), at_interfaces, ended);
+                Record { gathered, ..record }
             })
             .collect())
     }

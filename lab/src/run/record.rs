@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Contact, Plan};
+use super::{Contact, Gathered, Plan};
 use crate::app::{Mark, Quantiles, Work};
 use crate::link::LaneStats;
 use crate::peer::Peer;
@@ -29,6 +29,9 @@ pub(crate) struct Record {
     /// Of runs of that kind.
     #[serde(default)]
     pub(crate) contact: Option<Contact>,
+    /// Of a crowd.
+    #[serde(default)]
+    pub(crate) gathered: Option<Gathered>,
     /// Packets that a host lost before the link saw them: the run measures the machine then.
     pub(crate) dropped_at_interfaces: u64,
     pub(crate) duplicates: u64,
@@ -134,6 +137,7 @@ impl Record {
             wire_per_payload: wire.filter(|_| payload > 0.0).map(|wire| wire / payload),
             lanes,
             contact: None,
+            gathered: None,
             dropped_at_interfaces,
             duplicates,
             damaged,
