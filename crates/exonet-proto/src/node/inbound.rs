@@ -693,9 +693,13 @@ impl Inbound {
         if self.is_callers() { caller_patience.min(dead_after) } else { dead_after }
     }
 
-    /// The longest time between two reminders.
+    /// The longest time between two reminders. Who has called may become a caller that is waited for no longer, before the
+    /// next.
     fn slowest(&self, config: &Config) -> Duration {
-        (self.patience(config) / 4).clamp(MIN_BACKOFF, MAX_BACKOFF)
+        let Config { dead_after, caller_patience, .. } = *config;
+        let called = self.delivered == Delivered::Calls;
+        let patience = if called { caller_patience.min(dead_after) } else { self.patience(config) };
+        (patience / 4).clamp(MIN_BACKOFF, MAX_BACKOFF)
     }
 
     /// What time alone brings about. True when the record died with its peer and was evicted.

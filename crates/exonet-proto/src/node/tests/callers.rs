@@ -46,6 +46,21 @@ fn a_record_of_calls_alone_is_a_callers() {
     }
 }
 
+/// Patience shrinks when the call is over, and what was read then is not read again.
+#[test]
+fn who_has_called_is_reminded_in_time_though_its_call_is_not_over() {
+    let (mut inbound, mut clock, r) = served(&[Role::Call]);
+    inbound.on_whole(1..2, r, 10, &Limits::default());
+    assert!(!inbound.is_callers(), "another waits");
+    let config = Config { caller_patience: 8 * SECOND, ..patient() };
+    inbound.engaged(Mono(0), SECOND);
+    inbound.state_sent();
+    inbound.state_arrived(Mono(0), inbound.states(), &config);
+    let at = inbound.deadline(&config, false, Mono(0));
+    inbound.on_timeout(at, &mut clock, &config);
+    assert!(inbound.reminds() && at == Mono(0) + 2 * SECOND, "{at:?}");
+}
+
 #[test]
 fn the_next_record_of_a_caller_is_judged_by_itself() {
     let (mut inbound, mut clock, _) = served(&[Role::Plain]);
