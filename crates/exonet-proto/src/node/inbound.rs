@@ -675,30 +675,31 @@ impl Inbound {
         self.remind_at = if self.receiver.is_some() { now + wait } else { Mono::NEVER };
     }
 
+    /// Nothing but calls may have come under the record, one at least: it may be a caller's when they are over.
+    fn may_be_callers(&self) -> bool {
+        match self.delivered {
+            Delivered::Nothing => !self.partial.is_empty() || !self.pending.is_empty(),
+            Delivered::Calls => true,
+            Delivered::Messages => false,
+        }
+    }
+
     /// The record is that of a caller who may be gone: nothing but calls has come under it, at least one, and each has
     /// ended here but for such as came in part. Who sends messages is waited for much longer.
     pub(super) fn is_callers(&self) -> bool {
-        let called = match self.delivered {
-            Delivered::Nothing => !self.partial.is_empty(),
-            Delivered::Calls => true,
-            Delivered::Messages => false,
-        };
         let calls = self.partial.len() == self.calls_in_part && self.pending.is_empty();
-        self.receiver.is_some() && called && calls && self.server.is_empty()
+        self.receiver.is_some() && self.may_be_callers() && calls && self.server.is_empty()
     }
 
     /// How long the peer may be silent before its record goes.
     fn patience(&self, config: &Config) -> Duration {
-        let Config { dead_after, caller_patience, .. } = *config;
-        if self.is_callers() { caller_patience.min(dead_after) } else { dead_after }
+        if self.is_callers() { config.caller_patience.min(config.dead_after) } else { config.dead_after }
     }
 
-    /// The longest time between two reminders. Who has called may become a caller that is waited for no longer, before the
-    /// next.
+    /// The longest time between two reminders. Patience may shrink before the next.
     fn slowest(&self, config: &Config) -> Duration {
         let Config { dead_after, caller_patience, .. } = *config;
-        let called = self.delivered == Delivered::Calls;
-        let patience = if called { caller_patience.min(dead_after) } else { self.patience(config) };
+        let patience = if self.may_be_callers() { caller_patience.min(dead_after) } else { dead_after };
         (patience / 4).clamp(MIN_BACKOFF, MAX_BACKOFF)
     }
 

@@ -46,19 +46,23 @@ fn a_record_of_calls_alone_is_a_callers() {
     }
 }
 
-/// Patience shrinks when the call is over, and what was read then is not read again.
+/// Patience shrinks when the calls are over.
 #[test]
 fn who_has_called_is_reminded_in_time_though_its_call_is_not_over() {
-    let (mut inbound, mut clock, r) = served(&[Role::Call]);
-    inbound.on_whole(1..2, r, 10, &Limits::default());
-    assert!(!inbound.is_callers(), "another waits");
+    let limits = Limits::default();
     let config = Config { caller_patience: 8 * SECOND, ..patient() };
-    inbound.engaged(Mono(0), SECOND);
-    inbound.state_sent();
-    inbound.state_arrived(Mono(0), inbound.states(), &config);
-    let at = inbound.deadline(&config, false, Mono(0));
-    inbound.on_timeout(at, &mut clock, &config);
-    assert!(inbound.reminds() && at == Mono(0) + 2 * SECOND, "{at:?}");
+    for (roles, after) in [(&[][..], 2), (&[Role::Call], 2), (&[Role::Plain], 15)] {
+        let (mut inbound, mut clock, r) = served(roles);
+        let s = roles.len() as u64;
+        inbound.on_whole(s..s + 1, r, 10, &limits);
+        assert!(!inbound.is_callers(), "one waits");
+        inbound.engaged(Mono(0), SECOND);
+        inbound.state_sent();
+        inbound.state_arrived(Mono(0), inbound.states(), &config);
+        let at = inbound.deadline(&config, false, Mono(0));
+        inbound.on_timeout(at, &mut clock, &config);
+        assert!(inbound.reminds() && at == Mono(0) + SECOND * after, "{roles:?}: {at:?}");
+    }
 }
 
 #[test]
