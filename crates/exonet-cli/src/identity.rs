@@ -73,7 +73,9 @@ impl Identity {
         match self {
             Self::Stored { name, path } if !exists(path) => {
                 let failure = Failure::new(format!("there is no identity {name} in {}", path.display()));
-                Err(failure.hint(format!("make it with: exon id {name} --new")))
+                let usual = StateDir::named(name).is_ok_and(|usual| usual == *path);
+                let place = if usual { String::new() } else { format!(" --state {}", path.display()) };
+                Err(failure.hint(format!("make it with: exon id {name} --new{place}")))
             }
             Self::Ephemeral | Self::Stored { .. } => Ok(()),
         }
