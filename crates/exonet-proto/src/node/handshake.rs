@@ -455,6 +455,10 @@ impl Node {
             return;
         };
         let pending = peer.link.pending.remove(at);
+        if peer.link.pending.is_empty() {
+            // There will be none for long.
+            peer.link.pending = Vec::new();
+        }
         self.half_open.leave(pending.prefix, &pending.mac1);
         // Only message 2 could give it the keys, and that went to one address alone: there it is.
         let proven = !pending.scattered && pending.answered == arrival.remote;

@@ -49,6 +49,7 @@ impl Node {
         let (since, until) = (now.mono, now.mono + HOLD_ANSWER);
         let held = Held { opened, arrival, theirs, index, remote, mac1, prefix, since, until };
         let full = self.peers.get_mut(place).and_then(|peer| {
+            peer.link.held.reserve_exact(1);
             peer.link.held.push(held);
             (peer.link.held.len() > MAX_PENDING).then(|| peer.link.held.remove(0))
         });
@@ -68,8 +69,9 @@ impl Node {
         let waits = peer.inbound.has_pending();
         let server = &peer.inbound.server;
         let may_wait = |held: &Held| waits || server.computes_since(held.since);
-        let due = peer.link.held.extract_if(.., |held| held.until <= now.mono || !may_wait(held));
-        let due: Vec<Held> = due.collect();
+        let (waiting, due) =
+            std::mem::take(&mut peer.link.held).into_iter().partition(|held| held.until > now.mono && may_wait(held));
+        peer.link.held = waiting;
         for held in due {
             self.answer(now, place, held);
         }
@@ -112,6 +114,8 @@ impl Node {
         if let Some(peer) = self.peers.get_mut(place) {
             let answered = arrival.remote;
             let pending = Pending { epoch, answer, state, mac1, prefix, expires, answered, scattered: false };
+            // There is one, but for who opens again: a Vec that grows would begin with four.
+            peer.link.pending.reserve_exact(1);
             peer.link.pending.push(pending);
             if peer.link.pending.len() > MAX_PENDING {
                 let oldest = peer.link.pending.remove(0);
