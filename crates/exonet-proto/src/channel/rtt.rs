@@ -20,6 +20,8 @@ pub struct Rtt {
     adjusted: Duration,
     smoothed: Duration,
     variance: Duration,
+    /// See [`Rtt::pto_base`]: asked for with every packet, and changed by a sample.
+    pto_base: Duration,
     /// The minimum of this bucket and of the one before: old minima die, as routes do.
     min: Duration,
     min_before: Duration,
@@ -41,6 +43,7 @@ impl Rtt {
             adjusted: initial,
             smoothed: initial,
             variance: initial / 2,
+            pto_base: pto_base(initial, initial / 2),
             min: Duration::MAX,
             min_before: Duration::MAX,
             bucket_since: Mono(0),
@@ -58,6 +61,7 @@ impl Rtt {
             self.sampled = true;
             self.smoothed = rtt;
             self.variance = rtt / 2;
+            self.pto_base = pto_base(self.smoothed, self.variance);
             return;
         }
         // RFC 9002, section 5.3: never below the minimum by the peer's word.
@@ -68,6 +72,7 @@ impl Rtt {
         self.adjusted = adjusted;
         self.variance = (self.variance * 3 + self.smoothed.abs_diff(adjusted)) / 4;
         self.smoothed = (self.smoothed * 7 + adjusted) / 8;
+        self.pto_base = pto_base(self.smoothed, self.variance);
     }
 
     fn note_min(&mut self, now: Mono, rtt: Duration) {
@@ -122,8 +127,12 @@ impl Rtt {
     /// The probe timeout without the peer's acknowledgement delay and without back-off (RFC 9002, section
     /// 6.2.1).
     pub fn pto_base(&self) -> Duration {
-        self.smoothed + (self.variance * 4).max(GRANULARITY)
+        self.pto_base
     }
+}
+
+fn pto_base(smoothed: Duration, variance: Duration) -> Duration {
+    smoothed + (variance * 4).max(GRANULARITY)
 }
 
 #[cfg(test)]

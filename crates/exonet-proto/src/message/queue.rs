@@ -47,17 +47,20 @@ impl Flow {
 pub(crate) struct SendQueue {
     flows: [VecDeque<MessageKey>; FLOWS],
     deficits: [i64; FLOWS],
+    /// A bit for each flow that is not empty.
+    busy: u8,
 }
 
 impl SendQueue {
     pub(crate) fn push(&mut self, flow: Flow, key: MessageKey) {
         if let Some(queue) = self.flows.get_mut(flow.0) {
             queue.push_back(key);
+            self.busy |= 1 << flow.0;
         }
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.flows.iter().all(VecDeque::is_empty)
+        self.busy == 0
     }
 
     pub(crate) fn front(&self, flow: Flow) -> Option<MessageKey> {
@@ -72,8 +75,7 @@ impl SendQueue {
 
     /// The only flow that is not empty.
     pub(crate) fn alone(&self) -> Option<Flow> {
-        let mut fronts = self.fronts();
-        fronts.next().filter(|_| fronts.next().is_none()).map(|(flow, _)| flow)
+        self.busy.is_power_of_two().then(|| Flow(self.busy.trailing_zeros() as usize))
     }
 
     /// There are others behind the front of a flow.
@@ -90,10 +92,11 @@ impl SendQueue {
             return;
         };
         queue.pop_front();
-        if queue.is_empty()
-            && let Some(deficit) = self.deficits.get_mut(flow.0)
-        {
-            *deficit = 0;
+        if queue.is_empty() {
+            self.busy &= !(1 << flow.0);
+            if let Some(deficit) = self.deficits.get_mut(flow.0) {
+                *deficit = 0;
+            }
         }
     }
 
@@ -119,6 +122,9 @@ impl SendQueue {
             && let Some(at) = queue.iter().position(|other| *other == key)
         {
             queue.remove(at);
+            if queue.is_empty() {
+                self.busy &= !(1 << flow.0);
+            }
         }
     }
 

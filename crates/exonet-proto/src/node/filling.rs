@@ -8,7 +8,7 @@ use super::config::Config;
 use super::epoch::{Carried, Epoch};
 use super::event::MessageKey;
 use super::inbound::Inbound;
-use super::outbound::Outbound;
+use super::outbound::{Followed, Outbound};
 use super::piece::{Cuts, Next, Piece, Room};
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
@@ -229,8 +229,9 @@ impl Filling<'_, '_> {
             let mut room = Room { left: frame.remaining(), open, slice, ..room };
             while let Some(flow) = flow {
                 let (added, n) = match outbound.follow_bundled(store, flow, room, frame.left()) {
-                    Some((entries, n)) => (frame.extend(entries, n), n),
-                    None => match outbound.follow(self.now, store, flow, room) {
+                    Followed::Entries(entries, n) => (frame.extend(entries, n), n),
+                    Followed::Full => break 'next Next::PacketFull,
+                    Followed::Nothing => match outbound.follow(self.now, store, flow, room) {
                         Some((key, letter)) => (push(&mut frame, key, letter), 1),
                         None => break,
                     },

@@ -9,6 +9,7 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
+pub(super) use bundled::Followed;
 pub(super) use fate::Had;
 use given_up::GivenUp;
 
@@ -439,6 +440,13 @@ impl Outbound {
         let envelopes = self.sender.as_ref().is_some_and(|sender| sender.envelopes() > 0);
         let left = self.credit_left();
         let Self { queue, .. } = self;
+        if envelopes && let Some(flow) = queue.alone() {
+            // Nothing is to be chosen.
+            let flow = queue.go_on(flow);
+            let front = queue.front(flow).and_then(|key| store.get(key));
+            let new = front.filter(|letter| letter.bound.is_none() && !letter.is_large());
+            return new.is_none_or(|letter| letter.wire_len() <= left).then_some(flow);
+        }
         if !envelopes {
             // One that waits for an envelope does not hold up those of its flow that have theirs.
             queue.bring_forward(|key| store.get(key).is_none_or(|letter| letter.bound.is_some()));

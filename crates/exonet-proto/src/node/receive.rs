@@ -10,6 +10,22 @@ use crate::channel::{EcnCounts, Fate};
 use crate::time::Now;
 use crate::wire::{self, ChannelIndex, Data, Datagram, Frame, Frames, Malformed};
 
+/// Adds what became of an item. Messages of one incarnation that were acknowledged packet by packet, the newest first, are told
+/// of together where their numbers follow each other.
+pub(super) fn join_fate(fates: &mut Vec<(Carried, Fate)>, item: Carried, fate: Fate) {
+    if let Carried::Messages { r, s, n } = item
+        && fate == Fate::Acked
+        && let Some((Carried::Messages { r: later, s: first, n: count }, Fate::Acked)) = fates.last_mut()
+        && *later == r
+        && s.0.checked_add(u64::from(n)) == Some(first.0)
+        && let Some(sum) = count.checked_add(n)
+    {
+        (*first, *count) = (s, sum);
+        return;
+    }
+    fates.push((item, fate));
+}
+
 impl Node {
     /// A datagram has arrived. It is decrypted in place.
     pub fn handle_datagram(&mut self, now: Now, arrival: Arrival, data: &mut [u8]) {
@@ -237,7 +253,7 @@ impl Node {
                 arrival: ack.arrival,
                 ecn: ack.ecn.map(|ecn| EcnCounts { ect0: ecn.ect0, ect1: ecn.ect1, ce: ecn.ce }),
             },
-            |fate, item| fates.push((item, fate)),
+            |fate, item| join_fate(&mut fates, item, fate),
         );
         let report = report.map_err(|_| Malformed::Number)?;
         link.packets_lost = (link.packets_lost + report.lost).saturating_sub(report.spurious);

@@ -7,6 +7,16 @@ use crate::message::{Flow, Letter, Store};
 use crate::node::event::MessageKey;
 use crate::node::piece::Room;
 
+/// What of a bundle goes on where a frame is open.
+pub(in crate::node) enum Followed<'a> {
+    /// These entries, and how many they are.
+    Entries(&'a [u8], u8),
+    /// The next does not fit, and there is nothing else to choose.
+    Full,
+    /// No bundle comes next, or not here.
+    Nothing,
+}
+
 impl Outbound {
     /// Binds the next `n` messages of a bundle, for which there are envelopes. Gives the first.
     pub(super) fn bind_bundled(
@@ -33,21 +43,38 @@ impl Outbound {
     }
 
     /// As [`Outbound::follow`], where messages that were queued together come next: as many as would follow one by one, at
-    /// most `most`, as they stand in a frame, and how many they are.
+    /// most `most`, as they stand in a frame.
     pub(in crate::node) fn follow_bundled<'a>(
         &mut self,
         store: &'a mut Store,
         flow: Flow,
         room: Room,
         most: u8,
-    ) -> Option<(&'a [u8], u8)> {
-        let open = room.open?;
+    ) -> Followed<'a> {
         if !self.lost.is_empty() {
-            return None;
+            return Followed::Nothing;
         }
-        let key = self.queue.front(flow)?;
-        let letter = store.get_mut(key)?;
-        let (len, bundle) = (letter.wire_len(), letter.bundle()?);
+        let Some(key) = self.queue.front(flow) else { return Followed::Nothing };
+        let Some(letter) = store.get_mut(key) else { return Followed::Nothing };
+        let len = letter.wire_len();
+        let Some(bundle) = letter.bundle() else { return Followed::Nothing };
+        let lacks = room.left < bundle.stride() && self.queue.alone().is_some();
+        if lacks && len <= self.credit_left() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0) {
+            return Followed::Full;
+        }
+        self.follow_in(flow, key, letter, len, room, most).unwrap_or(Followed::Nothing)
+    }
+
+    fn follow_in<'a>(
+        &mut self,
+        flow: Flow,
+        key: MessageKey,
+        letter: &'a mut Letter,
+        len: u64,
+        room: Room,
+        most: u8,
+    ) -> Option<Followed<'a>> {
+        let (open, bundle) = (room.open?, letter.bundle()?);
         let sender = self.sender.as_ref().filter(|sender| {
             let next: Option<(Slot, Incarnation)> = sender.next_envelope();
             next.is_some_and(|(s, r)| open == (r, s))
@@ -58,7 +85,7 @@ impl Outbound {
         let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready).min(u64::from(most));
         let n = u8::try_from(n).ok().filter(|n| *n > 0)?;
         let first = self.bind_bundled(flow, key, letter, u32::from(n))?;
-        Some((letter.bundle()?.entries(first.at..first.at + u32::from(n)), n))
+        Some(Followed::Entries(letter.bundle()?.entries(first.at..first.at + u32::from(n)), n))
     }
 
     /// `n` messages of a bundle from `key` on leave this direction, `bound` from the first on or not at all.

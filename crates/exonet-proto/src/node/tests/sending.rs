@@ -1,6 +1,9 @@
 //! The sending direction.
 
 use super::*;
+use crate::channel::Fate;
+use crate::node::epoch::Carried;
+use crate::node::receive::join_fate;
 use crate::wire::Role;
 
 #[test]
@@ -144,4 +147,24 @@ fn large_messages_take_turns_and_are_no_more_than_the_peer_takes() {
     pair.pump();
     assert_eq!(pair.peer(0).outbound.bodies, 2);
     assert_eq!(pair.peer(1).inbound.parts(), 2, "both have begun");
+}
+
+#[test]
+fn acknowledged_packets_in_a_row_are_told_of_together() {
+    let carried = |r, s, n| Carried::Messages { r: Incarnation(r), s: Slot(s), n };
+    let joined = |items: &[(Carried, Fate)]| {
+        let mut fates = Vec::new();
+        items.iter().for_each(|(item, fate)| join_fate(&mut fates, *item, *fate));
+        fates
+    };
+    let (late, lost) = (Fate::Late, Fate::Lost);
+    let row =
+        [(carried(3, 9, 2), Fate::Acked), (carried(3, 8, 1), Fate::Acked), (carried(3, 4, 4), Fate::Acked)];
+    assert_eq!(joined(&row), [(carried(3, 4, 7), Fate::Acked)]);
+    for apart in [(carried(3, 7, 1), Fate::Acked), (carried(2, 8, 1), Fate::Acked), (carried(3, 8, 1), lost)]
+    {
+        assert_eq!(joined(&[row[0], apart]), [row[0], apart]);
+    }
+    let late = [(carried(3, 9, 2), late), (carried(3, 8, 1), late)];
+    assert_eq!(joined(&late), late);
 }
