@@ -26,21 +26,23 @@ pub(super) struct Arena {
 
 impl Arena {
     pub(super) fn copy(&mut self, body: &[u8]) -> Bytes {
-        if body.len() >= LONE {
-            return Bytes::copy_from_slice(body);
-        }
-        if body.is_empty() {
-            return Bytes::new();
-        }
-        if self.block.capacity() < body.len() {
-            self.renew();
-        }
-        self.block.extend_from_slice(body);
-        self.block.split().freeze()
+        if body.is_empty() { Bytes::new() } else { self.copy_entries(body).freeze() }
     }
 
-    /// As [`Arena::copy`], of a message behind its length.
-    pub(super) fn copy_entry(&mut self, message: &[u8]) -> Bytes {
+    /// As [`Arena::copy`], of messages, each behind its length: what is copied next lies right behind them, mostly.
+    pub(super) fn copy_entries(&mut self, entries: &[u8]) -> BytesMut {
+        if entries.len() >= LONE {
+            return BytesMut::from(entries);
+        }
+        if self.block.capacity() < entries.len() {
+            self.renew();
+        }
+        self.block.extend_from_slice(entries);
+        self.block.split()
+    }
+
+    /// As [`Arena::copy_entries`], of one message that is not yet behind its length.
+    pub(super) fn copy_entry(&mut self, message: &[u8]) -> BytesMut {
         let mut room = [0; 8];
         let length = wire::entry_prefix(message.len() as u64, &mut room);
         if self.block.capacity() < length.len() + message.len() {
@@ -48,7 +50,7 @@ impl Arena {
         }
         self.block.extend_from_slice(length);
         self.block.extend_from_slice(message);
-        self.block.split().freeze()
+        self.block.split()
     }
 
     /// An empty buffer for a message of `len` bytes.

@@ -40,7 +40,7 @@ impl Node {
         }
     }
 
-    /// As [`Node::recv`], and with the next message up to `most` that came with it in one packet.
+    /// As [`Node::recv`], and with the next message up to `most` that came with it or right behind it.
     pub fn recv_run(&mut self, now: Now, most: usize) -> Option<IncomingRun> {
         let front = self.inbox.front(most)?;
         if front.whole

@@ -150,7 +150,7 @@ impl Node {
     /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
     pub(super) fn on_messages(&mut self, now: Now, index: u32, r: Incarnation, entries: wire::Entries<'_>) {
         let (mut rest, mut tight, mut replies) = (entries, false, Vec::new());
-        if entries.len() == 1 || self.enqueue(index, r, entries) != Taken::Whole {
+        if self.enqueue(index, r, entries) != Taken::Whole {
             while let Some(entry) = rest.split_first() {
                 match self.enqueue_one(index, r, entry, &mut replies) {
                     Taken::Ignored => self.stats.duplicates_suppressed += 1,
@@ -182,7 +182,7 @@ impl Node {
             self.hold(index, held(entries, len));
             if let Some(peer) = self.peers.get(index) {
                 let id = MessageId { sender: peer.id, r, s: Slot(entries.slots().start) };
-                let run = Run::new(index, id, entries, len, |bytes| self.arena.copy(bytes));
+                let run = Run::new(index, id, entries, len, |bytes| self.arena.copy_entries(bytes));
                 self.events.extend(self.inbox.push_run(run));
             }
         }

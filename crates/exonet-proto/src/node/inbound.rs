@@ -490,7 +490,9 @@ impl Inbound {
         };
         let taken = record.take_run(run.clone(), r);
         self.pending.remove_range(run.clone());
-        if len <= POOLED {
+        // A large message is taken by itself.
+        let pooled = len <= POOLED || run.end - run.start > 1;
+        if pooled {
             self.held = self.held.saturating_sub(len);
         }
         // One that was read as it came.
@@ -498,7 +500,7 @@ impl Inbound {
             partial.stream = None;
             self.release_partial(&partial);
         }
-        if taken && len <= POOLED {
+        if taken && pooled {
             self.taken = self.taken.saturating_add(len);
         }
         self.delivered = match (role, self.delivered) {

@@ -123,9 +123,19 @@ impl Inbox {
         self.enqueue(Waiting::One(arrived))
     }
 
-    /// As [`Inbox::push`], of messages that came together, none of them a call.
+    /// As [`Inbox::push`], of messages that came together, none of them a call. They wait together with those that came
+    /// right before them.
     pub(super) fn push_run(&mut self, run: Run) -> Option<Event> {
-        self.enqueue(Waiting::Run(run))
+        let messages = run.len();
+        let run = match self.ready.back_mut() {
+            Some(Waiting::Run(last)) => last.join(run),
+            _ => Some(run),
+        };
+        if let Some(run) = run {
+            return self.enqueue(Waiting::Run(run));
+        }
+        self.len += messages;
+        self.say()
     }
 
     fn enqueue(&mut self, waiting: Waiting) -> Option<Event> {

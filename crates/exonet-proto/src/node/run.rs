@@ -1,8 +1,8 @@
-//! Messages of consecutive slots that came in one frame: they wait, and are taken, together.
+//! Messages of consecutive slots that came one behind the other: they wait, and are taken, together.
 
 use core::ops::Range;
 
-use bytes::{Buf, Bytes};
+use bytes::{Buf, Bytes, BytesMut};
 
 use super::event::{DeliveryKey, Incoming, IncomingBody, Priority};
 use super::inbox::{ARRIVED, Arrived, ArrivedBody, Front};
@@ -20,13 +20,13 @@ pub(super) struct Run {
     /// Bytes of those left in wire form, their lengths aside.
     bytes: u64,
     /// Those left, each behind its length. Their heads are well-formed, and plain.
-    entries: Bytes,
+    entries: BytesMut,
 }
 
 impl Default for Run {
     fn default() -> Self {
         let id = MessageId { sender: NodeId([0; 32]), r: Default::default(), s: Default::default() };
-        Self { peer: 0, id, left: 0, bytes: 0, entries: Bytes::new() }
+        Self { peer: 0, id, left: 0, bytes: 0, entries: BytesMut::new() }
     }
 }
 
@@ -37,14 +37,28 @@ impl Run {
         id: MessageId,
         entries: Entries<'_>,
         bytes: u64,
-        copy: impl FnOnce(&[u8]) -> Bytes,
+        copy: impl FnOnce(&[u8]) -> BytesMut,
     ) -> Self {
         Self { peer, id, left: entries.len(), bytes, entries: copy(entries.as_bytes()) }
     }
 
     /// A message of `len` bytes, behind its length.
-    pub(super) const fn one(peer: u32, id: MessageId, len: u64, entry: Bytes) -> Self {
+    pub(super) const fn one(peer: u32, id: MessageId, len: u64, entry: BytesMut) -> Self {
         Self { peer, id, left: 1, bytes: len, entries: entry }
+    }
+
+    /// Takes in what goes on where this ends, in the order of slots and in memory; gives it back if it does not.
+    pub(super) fn join(&mut self, next: Self) -> Option<Self> {
+        let MessageId { sender, r, s } = next.id;
+        let same = (self.peer, self.id.sender, self.id.r) == (next.peer, sender, r);
+        let behind = self.entries.as_ptr_range().end == next.entries.as_ptr();
+        if !same || !behind || self.slots().end != s.0 || self.left == 0 {
+            return Some(next);
+        }
+        self.left += next.left;
+        self.bytes += next.bytes;
+        self.entries.unsplit(next.entries);
+        None
     }
 
     pub(super) const fn len(&self) -> usize {
@@ -133,9 +147,9 @@ impl Run {
         let mut message = if self.left == 0 {
             let mut last = std::mem::take(&mut self.entries);
             last.truncate(at.end);
-            last
+            last.freeze()
         } else {
-            self.entries.split_to(at.end)
+            self.entries.split_to(at.end).freeze()
         };
         message.advance(at.start);
         Some((id, message))
@@ -242,7 +256,30 @@ mod tests {
         let Frame::Messages(messages) = frame else { panic!("{frame:?}") };
         let id = MessageId { sender: NodeId([1; 32]), r: messages.r, s: messages.s };
         let bytes = messages.entries.map(|(_, message)| message.len() as u64).sum();
-        Run::new(9, id, messages.entries, bytes, Bytes::copy_from_slice)
+        Run::new(9, id, messages.entries, bytes, |bytes: &[u8]| bytes.into())
+    }
+
+    #[test]
+    fn runs_join_where_slots_and_memory_go_on() {
+        let mut block = BytesMut::from(&b"\x02\x02a\x02\x02b\x02\x02c"[..]);
+        let mut one = |s, r| {
+            let id = MessageId { sender: NodeId([1; 32]), r: Incarnation(r), s: Slot(s) };
+            Run::one(9, id, 2, block.split_to(3))
+        };
+        let (mut first, second, gap) = (one(7, 5), one(8, 5), one(10, 5));
+        assert!(first.join(second).is_none());
+        assert_eq!((first.slots(), first.wire_len()), (7..9, 4));
+        let gap = first.join(gap).expect("a slot is missing");
+        let next = |r| Run { id: MessageId { r: Incarnation(r), s: Slot(9), ..gap.id }, ..Run::default() };
+        let elsewhere =
+            Run { peer: 9, left: 1, bytes: 2, entries: BytesMut::from(&b"\x02\x02c"[..]), ..next(5) };
+        assert!(first.join(elsewhere).is_some());
+        let other = Run { peer: 9, left: 1, bytes: 2, entries: gap.entries.clone(), ..next(6) };
+        assert!(first.join(other).is_some());
+        let last = Run { peer: 9, left: 1, bytes: 2, id: next(5).id, entries: gap.entries };
+        assert!(first.join(last).is_none());
+        let bodies: Vec<_> = first.views().map(|view| view.body.unwrap().to_vec()).collect();
+        assert_eq!((first.slots(), bodies), (7..10, vec![b"a".to_vec(), b"b".to_vec(), b"c".to_vec()]));
     }
 
     #[test]

@@ -396,3 +396,17 @@ fn bundles_keep_to_what_the_peer_has_room_for() {
     );
     assert_eq!(pair.ends[0].stats().open_messages, 0);
 }
+
+#[test]
+fn messages_of_several_packets_are_taken_together_and_make_room_for_others() {
+    let mut pair = joined();
+    let before = pair.peer(1).inbound.credit(&Limits::default());
+    (0..100).for_each(|_| _ = pair.send(0, 1_000));
+    pair.pass(SECOND);
+    let now = pair.now;
+    assert_eq!(pair.ends[1].recv_run(now, 90).unwrap().len(), 90, "more than one pooled message may have");
+    assert_eq!(pair.peer(1).inbound.held, 10 * 1_001);
+    assert_eq!(pair.ends[1].recv_run(now, 90).unwrap().len(), 10);
+    assert_eq!(pair.peer(1).inbound.held, 0);
+    assert_eq!(pair.peer(1).inbound.credit(&Limits::default()), before + 100 * 1_001);
+}
