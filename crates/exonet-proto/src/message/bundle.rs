@@ -7,8 +7,10 @@ use crate::wire;
 
 /// Most messages of a bundle: as many bits are kept of them.
 const MOST: u32 = 256;
-/// Most bytes of a body. What is longer is worth a place of its own more than a copy.
+/// Most bytes of a body that is bundled whatever the path is like.
 pub(crate) const BUNDLED: usize = 256;
+/// Most bytes of a body that is bundled on a fast path, where nothing is cut: it fits any packet.
+pub(crate) const BUNDLED_WHOLE: usize = 1_100;
 /// A bundle takes no more once its messages have so many bytes: all are kept while one of them is open.
 const FULL: usize = 32 << 10;
 

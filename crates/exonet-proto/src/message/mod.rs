@@ -11,7 +11,7 @@ mod source;
 mod store;
 
 pub(crate) use assembly::{Assembly, Refused};
-pub(crate) use bundle::{BUNDLED, Bundle};
+pub(crate) use bundle::{BUNDLED, BUNDLED_WHOLE, Bundle};
 pub(crate) use fragments::{Fragments, Halves};
 pub(crate) use queue::{Flow, SendQueue};
 pub(crate) use source::Source;

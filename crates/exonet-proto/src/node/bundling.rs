@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 
-use super::Node;
 use super::event::{Early, MessageKey, Outcome, Outgoing, Priority, SendError};
+use super::{Node, Peer};
 use crate::half::Sender;
-use crate::message::{BUNDLED, Bundle, Ending, Letter, Source, Store};
+use crate::message::{BUNDLED, BUNDLED_WHOLE, Bundle, Ending, Letter, Source, Store};
 use crate::time::{Mono, Now};
 use crate::wire::Role;
 
@@ -142,10 +142,12 @@ impl Node {
     }
 
     /// Whether messages of this length to the peer are bundled. What may leave with an opening is not: each of it is chosen
-    /// by itself; nor what the node's patience is counted for, from the departure of each.
+    /// by itself; nor what the node's patience is counted for, from the departure of each; nor, but on a fast
+    /// path, what may be cut to fill a packet.
     fn bundles(&self, index: u32, body: usize) -> bool {
-        let Some(outbound) = self.peers.get(index).map(|peer| &peer.outbound) else { return false };
-        let fits = body <= BUNDLED && body as u64 <= outbound.limits.message.min(self.config.limits.message);
+        let Some(Peer { outbound, link, .. }) = self.peers.get(index) else { return false };
+        let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
+        let fits = body <= most && body as u64 <= outbound.limits.message.min(self.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
         fits && granted && self.config.give_up_after.is_none()
     }

@@ -157,10 +157,16 @@ impl Link {
     pub(super) fn cuts(&self, bytes: u64) -> Option<Cuts> {
         let long = self.recovery.congestion().window().saturating_mul(LONG_QUEUE);
         match self.recovery.is_lossy() {
-            _ if !self.held_up => None,
+            _ if !self.fills() => None,
             false => Some(Cuts::All),
             true => (bytes >= long).then_some(Cuts::Plain),
         }
+    }
+
+    /// What has to wait for the path may be cut to fill packets.
+    pub(super) fn fills(&self) -> bool {
+        let fast = self.recovery.is_fast();
+        self.held_up && !fast
     }
 
     fn largest_datagram(&self, config: &Config) -> u16 {

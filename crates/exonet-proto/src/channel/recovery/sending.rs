@@ -14,6 +14,9 @@ const SHRINK: u32 = 3;
 /// A datagram larger than what an Ethernet carries does not hold the link longer than this, as a train does not.
 const HOLDS: Duration = Duration::from_millis(1);
 
+/// Bytes per second: more than a gigabit link takes.
+const FAST: u64 = 130_000_000;
+
 /// Whether data may leave.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Allowance {
@@ -80,6 +83,11 @@ impl Recovery {
     /// The path loses packets at a rate that matters.
     pub fn is_lossy(&self) -> bool {
         self.hedge.is_lossy()
+    }
+
+    /// The path takes so much that the processor is the bound rather than the link.
+    pub fn is_fast(&self) -> bool {
+        self.congestion.bandwidth() >= FAST
     }
 
     /// Whether the window has room for a copy of `bytes`.

@@ -1,5 +1,6 @@
 //! Messages that are queued together are kept together; each has its slot and its outcome all the same.
 
+use super::filling::Gives;
 use super::*;
 
 const SMALL: usize = 60;
@@ -395,6 +396,21 @@ fn bundles_keep_to_what_the_peer_has_room_for() {
         (600, 0, 0)
     );
     assert_eq!(pair.ends[0].stats().open_messages, 0);
+}
+
+#[test]
+fn longer_ones_are_kept_together_where_nothing_is_cut() {
+    let mut pair = joined();
+    let ten =
+        || (0..10).map(|_| Outgoing { body: Bytes::from(vec![7; 1_000]), ..Outgoing::default() }).collect();
+    let counts = |keys: Vec<(MessageKey, u32)>| keys.into_iter().map(|(_, n)| n).collect::<Vec<_>>();
+    for (rate, together) in [(125_000_000, vec![1; 10]), (250_000_000, vec![10])] {
+        let now = pair.now.mono;
+        pair.peer(0).link.recovery.on_path_change(now, 1_452, Box::new(Gives(rate)));
+        assert_eq!(counts(pair.send_together(ten()).0), together);
+    }
+    pair.pass(SECOND);
+    assert_eq!(core::iter::from_fn(|| pair.ends[1].recv(pair.now)).count(), 20);
 }
 
 #[test]

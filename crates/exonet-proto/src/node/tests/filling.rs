@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::channel::Fate;
+use crate::channel::congestion::{AckInfo, Congestion, LossInfo};
 use crate::node::config::CongestionChoice;
 use crate::node::epoch::Carried;
 use crate::node::piece::{Cuts, Next, Piece, Room};
@@ -179,5 +180,40 @@ fn what_follows_a_message_that_just_fits_is_sent_again_if_it_was_lost() {
         pair.mend(0);
         pair.pass(5 * SECOND);
         assert_eq!(core::iter::from_fn(|| pair.ends[1].recv(pair.now)).count(), 6, "{short}");
+    }
+}
+
+/// A path that gives so many bytes per second.
+#[derive(Debug)]
+pub(super) struct Gives(pub(super) u64);
+
+impl Congestion for Gives {
+    fn on_ack(&mut self, _: AckInfo<'_>) {}
+
+    fn on_loss(&mut self, _: LossInfo) {}
+
+    fn on_persistent_congestion(&mut self, _: Mono) {}
+
+    fn on_mtu(&mut self, _: u16) {}
+
+    fn bandwidth(&self) -> u64 {
+        self.0
+    }
+
+    fn window(&self) -> u64 {
+        1 << 20
+    }
+}
+
+#[test]
+fn nothing_is_cut_where_the_path_takes_more_than_a_gigabit() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    for (rate, cuts) in [(125_000_000, Some(Cuts::All)), (250_000_000, None)] {
+        let now = pair.now.mono;
+        let link = &mut pair.peer(0).link;
+        link.recovery.on_path_change(now, 1_452, Box::new(Gives(rate)));
+        link.held_up = true;
+        assert_eq!(link.cuts(0), cuts);
     }
 }
