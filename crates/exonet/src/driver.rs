@@ -24,7 +24,7 @@ use tokio::task::JoinHandle;
 
 use crate::allow::Question;
 use crate::engine::{AWAKE, Engine, Phase};
-use crate::openings::Openings;
+use crate::openings::{Kind, Openings};
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
 use crate::socket::{Inbox, Socket};
@@ -170,15 +170,22 @@ impl Driver {
         if self.busy {
             self.openings.earn(self.shared.clock().mono().since(begun));
         }
-        // However much there is to send, openings have their share.
         match flushed {
-            Flushed::Blocked => Flushed::Blocked,
-            Flushed::Empty => self.open(),
-            Flushed::More => match self.open() {
-                Flushed::Empty => Flushed::More,
-                other => other,
-            },
+            Flushed::Blocked => {}
+            // However much there is to send, openings have their share. What is said to them leaves in the next turn, which
+            // comes at once: other data that left with it here would be counted as their time.
+            Flushed::More => {
+                self.open();
+            }
+            Flushed::Empty => {
+                if let Some((kind, since)) = self.open() {
+                    let flushed = self.shared.flush(SEND_BURST);
+                    self.openings.spend(kind, self.busy, self.shared.clock().mono().since(since));
+                    return flushed;
+                }
+            }
         }
+        flushed
     }
 
     /// What may have changed during the sleep: the socket, and the time of day.
@@ -246,10 +253,10 @@ impl Driver {
         true
     }
 
-    /// Works on openings for as long as they may take now, and sends what is said to them.
-    fn open(&mut self) -> Flushed {
+    /// Works on openings for as long as they may take now. The kind of the last, if any, and when that was over.
+    fn open(&mut self) -> Option<(Kind, Mono)> {
         if self.openings.is_empty() {
-            return Flushed::Empty;
+            return None;
         }
         let allowed = self.openings.allowance(self.busy);
         let clock = self.shared.clock();
@@ -268,11 +275,8 @@ impl Driver {
             self.openings.spend(kind, self.busy, now.since(since));
             (since, last) = (now, Some(kind));
         }
-        let Some(kind) = last else { return Flushed::Empty };
-        self.happened = true;
-        let flushed = self.shared.flush(SEND_BURST);
-        self.openings.spend(kind, self.busy, clock.mono().since(since));
-        flushed
+        self.happened |= last.is_some();
+        last.map(|kind| (kind, since))
     }
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
@@ -439,5 +443,33 @@ impl Writer {
             Ok(Err(error)) => Err(error.to_string()),
             Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Allow;
+    use exonet_proto::node::{Arrival, Outgoing};
+
+    #[tokio::test]
+    async fn openings_have_their_share_however_much_there_is_to_send() {
+        let node = crate::Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        // From here on nothing is waited for: the node's own driver does not run.
+        let shared = Arc::clone(node.shared());
+        let socket = shared.socket().unwrap();
+        let mut driver = Driver::new(Arc::clone(&shared), socket, None, None, None).unwrap();
+        let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+        shared.step_quietly(&mut Vec::new(), |engine, now| {
+            for peer in (2..).take(SEND_BURST * 3) {
+                engine.core.send(now, NodeId([peer; 32]), &[nobody], Outgoing::default()).unwrap();
+            }
+        });
+        let arrival = Arrival { remote: nobody, local_ip: None, ecn: 0 };
+        driver.openings.put(arrival, &[0x11; wire::MIN_OPENING]);
+        assert!(driver.speak(Mono(0)) == Flushed::More);
+        assert!(driver.openings.is_empty());
+        let sent = shared.sent_since.load(Ordering::Relaxed);
+        assert_eq!(sent as usize, SEND_BURST, "none in the time of openings");
     }
 }

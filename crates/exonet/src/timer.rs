@@ -161,6 +161,18 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn is_put_off_for_good_and_set_again() {
+        let (clock, mut timer) = (Clock::start(), Timer::new().unwrap());
+        let now = clock.mono() + PUT_OFF_EVERY;
+        let soon = now + Duration::from_millis(1);
+        timer.arm(now, soon);
+        assert_eq!(timer.arm(now, Mono::NEVER), Mono::NEVER);
+        assert_eq!(timer.arm(now, soon), soon);
+        timer.ring().await;
+        assert!(clock.mono() >= soon);
+    }
+
+    #[tokio::test]
     async fn moves_forward_at_once_and_back_now_and_then() {
         let (clock, mut timer) = (Clock::start(), Timer::new().unwrap());
         let now = clock.mono() + PUT_OFF_EVERY;

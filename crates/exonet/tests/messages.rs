@@ -331,6 +331,22 @@ async fn a_streamed_body_is_delivered_at_its_end_only() {
 }
 
 #[tokio::test]
+async fn a_batch_that_is_dropped_hands_out_again_what_streams() {
+    let (alice, bob) = pair().await;
+    let content = bytes(2 << 20);
+    within(async {
+        let receipt = alice.send(&bob.peer_addr(), content.clone()).await.unwrap();
+        let batch = bob.recv_batch(8).await.unwrap();
+        assert!(batch.len() == 1 && batch.views().all(|view| view.body.is_none()));
+        drop(batch);
+        let mut received = bob.recv().await.unwrap();
+        assert!(received.body.bytes(u64::MAX).await.unwrap() == content, "the body differs");
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn a_writer_that_is_dropped_early_withdraws_the_message() {
     let (alice, bob) = pair().await;
     within(async {

@@ -69,8 +69,9 @@ impl Node {
         let waits = peer.inbound.has_pending();
         let server = &peer.inbound.server;
         let may_wait = |held: &Held| waits || server.computes_since(held.since);
-        let (waiting, due) =
-            std::mem::take(&mut peer.link.held).into_iter().partition(|held| held.until > now.mono && may_wait(held));
+        let (waiting, due) = std::mem::take(&mut peer.link.held)
+            .into_iter()
+            .partition(|held| held.until > now.mono && may_wait(held));
         peer.link.held = waiting;
         for held in due {
             self.answer(now, place, held);
