@@ -60,14 +60,13 @@ const YIELD_EVERY: Duration = Duration::from_millis(1);
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
-    inbox: Inbox,
     openings: Openings,
     wakes: Vec<Waker>,
     asks: Vec<(NodeId, SocketAddr)>,
     lines: String,
     question: Option<Arc<Question>>,
     writer: Writer,
-    timer: Timer,
+    timer: Arc<Timer>,
     report: Report,
     suspended: Duration,
     /// When that was looked at.
@@ -88,20 +87,20 @@ impl Driver {
     pub(crate) fn new(
         shared: Arc<Shared>,
         socket: Arc<Socket>,
+        timer: Arc<Timer>,
         question: Option<Arc<Question>>,
         store: Option<Arc<StateDir>>,
         sink: Option<Box<dyn io::Write + Send>>,
-    ) -> io::Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             socket,
-            inbox: Inbox::new(),
             openings: Openings::default(),
             wakes: Vec::new(),
             asks: Vec::new(),
             lines: String::new(),
             question,
             writer: Writer { store, task: None },
-            timer: Timer::new()?,
+            timer,
             report: Report::new(&shared.id.short(), sink),
             suspended: shared.clock().suspended(),
             looked: Mono(0),
@@ -111,7 +110,7 @@ impl Driver {
             woke: false,
             patient: false,
             shared,
-        })
+        }
     }
 
     /// Until the node stops.
@@ -209,12 +208,19 @@ impl Driver {
 
     /// Takes what the socket has. True: it may have more.
     fn receive(&mut self) -> bool {
+        let mut inbox = Inbox::take();
+        let more = self.receive_into(&mut inbox);
+        inbox.give_back();
+        more
+    }
+
+    fn receive_into(&mut self, inbox: &mut Inbox) -> bool {
         let look = self.shared.sent_since.load(Ordering::Relaxed) >= LOOK_AFTER;
         if look {
             self.shared.sent_since.store(0, Ordering::Relaxed);
         }
         for round in 0..RECEIVE_BURST {
-            let more = match self.inbox.fill(&self.socket, look) {
+            let more = match inbox.fill(&self.socket, look) {
                 Ok(more) => more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) => {
@@ -227,7 +233,7 @@ impl Driver {
                 // What the round before brought about: under load nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
             }
-            let (inbox, openings, busy) = (&mut self.inbox, &mut self.openings, &mut self.busy);
+            let (openings, busy) = (&mut self.openings, &mut self.busy);
             self.woke |= pass(&self.shared, &mut self.wakes, |engine, now| {
                 for (arrival, datagram) in inbox.datagrams() {
                     if wire::is_strange(datagram) {
@@ -327,7 +333,7 @@ impl Driver {
     fn prepare_sleep(&mut self) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle, patient) =
-            (&mut self.timer, &mut self.report, self.writer.is_idle(), self.patient);
+            (&self.timer, &mut self.report, self.writer.is_idle(), self.patient);
         let sieve = self.openings.sieve.wake_at();
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             let patience = if patient { now.mono + PATIENCE } else { Mono::NEVER };
