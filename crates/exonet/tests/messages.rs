@@ -39,6 +39,43 @@ async fn two_nodes_talk() {
     .await;
 }
 
+#[tokio::test]
+async fn each_of_a_crowd_is_heard_and_answered() {
+    const ROUNDS: usize = 10;
+    const CROWD: usize = 48;
+    let server = node().await;
+    let to = server.peer_addr();
+    within(async {
+        let mut crowd = Vec::new();
+        for _ in 0..CROWD {
+            crowd.push(node().await);
+        }
+        let clients = async {
+            for round in 0..ROUNDS {
+                // All of them before the server gets to receive: its driver hears them in one turn.
+                let mut receipts = Vec::new();
+                for client in &crowd {
+                    receipts.push(client.send(&to, format!("{round}")).await.unwrap());
+                }
+                for receipt in receipts {
+                    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+                }
+            }
+        };
+        let listens = async {
+            let mut heard = BTreeSet::new();
+            while heard.len() < ROUNDS * CROWD {
+                for message in server.recv_batch(64).await.unwrap().views() {
+                    let body = message.body.unwrap().to_vec();
+                    assert!(heard.insert((message.id.sender, body)), "it came twice");
+                }
+            }
+        };
+        tokio::join!(clients, listens);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_of_many_messages_goes_to_one_of_many_receivers() {
     const SENDERS: usize = 4;
