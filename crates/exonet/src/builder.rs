@@ -23,6 +23,7 @@ use crate::node::Node;
 use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::state::StateDir;
+use crate::timer::Timer;
 use crate::trace::Trace;
 
 /// The largest datagram that is ever tried.
@@ -145,14 +146,14 @@ impl Builder {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }
         let core = Core::new(config, key, boot, seed, now);
-        let engine = Engine::new(core, queue_limit, trace);
+        let timer = Arc::new(Timer::new().map_err(BuildError::Timer)?);
+        let engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
         let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket)));
-        let driver = Driver::new(Arc::clone(&shared), socket, self.question, store, self.trace)
-            .map_err(BuildError::Timer)?;
+        let driver = Driver::new(Arc::clone(&shared), socket, timer, self.question, store, self.trace);
         runtime.spawn(driver.run());
         Ok(Node::new(shared))
     }

@@ -10,6 +10,10 @@
 //! what they say takes ACK and STATE along, in one datagram instead of two. The driver sleeps for that and does not
 //! yield: a runtime that has both a task that has yielded and one that has been woken wakes a thread for the other, which takes
 //! longer than a whole round trip on one.
+//!
+//! If many peers have been heard in a turn, each has said little, and waits for one ACK and one STATE: then nothing is sent before
+//! the application has had its turn, even if there is more to receive, and all of it when that is over. A few that say much get
+//! their acknowledgements in between.
 
 use core::net::SocketAddr;
 use core::task::{Poll, Waker};
@@ -24,10 +28,10 @@ use tokio::task::JoinHandle;
 
 use crate::allow::Question;
 use crate::engine::{AWAKE, Engine, Phase};
-use crate::openings::Openings;
+use crate::openings::{Kind, Openings};
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
-use crate::socket::{Inbox, Socket};
+use crate::socket::{BUFFERS, Inbox, Socket};
 use crate::state::{ClockRecord, StateDir, StateError};
 use crate::timer::Timer;
 
@@ -36,6 +40,12 @@ const RECEIVE_BURST: usize = 16;
 
 /// Batches that are sent at once, in one turn.
 const SEND_BURST: usize = 8;
+
+/// So many senders in a turn are a crowd, of whom each gets a batch of its own.
+const CROWD: usize = 16;
+
+/// Batches for a crowd that are sent at once: as many as a turn can have heard.
+const CROWD_BURST: usize = RECEIVE_BURST * BUFFERS;
 
 /// Batches sent after which the driver looks for what the peers say of them, whether or not the runtime has found time
 /// to ask the system: it does so only after many turns of tasks that always have something to do.
@@ -60,14 +70,13 @@ const YIELD_EVERY: Duration = Duration::from_millis(1);
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
-    inbox: Inbox,
     openings: Openings,
     wakes: Vec<Waker>,
     asks: Vec<(NodeId, SocketAddr)>,
     lines: String,
     question: Option<Arc<Question>>,
     writer: Writer,
-    timer: Timer,
+    timer: Arc<Timer>,
     report: Report,
     suspended: Duration,
     /// When that was looked at.
@@ -82,26 +91,28 @@ pub(crate) struct Driver {
     woke: bool,
     /// This turn sends nothing: whoever was woken goes first.
     patient: bool,
+    /// Who has been heard in this turn, the first [`CROWD`] of them.
+    heard: Vec<SocketAddr>,
 }
 
 impl Driver {
     pub(crate) fn new(
         shared: Arc<Shared>,
         socket: Arc<Socket>,
+        timer: Arc<Timer>,
         question: Option<Arc<Question>>,
         store: Option<Arc<StateDir>>,
         sink: Option<Box<dyn io::Write + Send>>,
-    ) -> io::Result<Self> {
-        Ok(Self {
+    ) -> Self {
+        Self {
             socket,
-            inbox: Inbox::new(),
             openings: Openings::default(),
             wakes: Vec::new(),
             asks: Vec::new(),
             lines: String::new(),
             question,
             writer: Writer { store, task: None },
-            timer: Timer::new()?,
+            timer,
             report: Report::new(&shared.id.short(), sink),
             suspended: shared.clock().suspended(),
             looked: Mono(0),
@@ -110,8 +121,9 @@ impl Driver {
             busy: false,
             woke: false,
             patient: false,
+            heard: Vec::new(),
             shared,
-        })
+        }
     }
 
     /// Until the node stops.
@@ -125,13 +137,19 @@ impl Driver {
         while !self.shared.look(|engine| engine.phase == Phase::Broken) {
             let begun = self.shared.clock().mono();
             self.look_around(begun);
+            // Whoever was woken has had the time.
+            let kept = self.patient && self.is_crowded();
+            let left = kept && self.shared.flush(CROWD_BURST) != Flushed::Empty;
             (self.busy, self.woke) = (false, false);
+            self.heard.clear();
             let more = self.receive();
             if let Some(meshes) = self.openings.sieve.review(begun) {
                 self.socket.sift(meshes);
             }
-            // Not twice in a row: there may be no end of what wakes those who say nothing.
-            self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
+            // Not twice in a row, unless what is left is sent in between: there may be no end of what wakes those who say
+            // nothing.
+            let patient = if self.is_crowded() { !left } else { !self.patient && !more };
+            self.patient = self.woke && patient && self.openings.is_empty();
             if self.tick() {
                 return;
             }
@@ -143,6 +161,10 @@ impl Driver {
                 self.sleep(flushed == Flushed::Blocked).await;
             }
         }
+    }
+
+    fn is_crowded(&self) -> bool {
+        self.heard.len() >= CROWD
     }
 
     /// Goes on after whoever is ready to run by now. The runtime looks what has become ready only now and then.
@@ -165,20 +187,27 @@ impl Driver {
 
     /// Sends what there is to send, and has time for openings. The turn has begun at `begun`.
     fn speak(&mut self, begun: Mono) -> Flushed {
-        let flushed = self.shared.flush(SEND_BURST);
+        let flushed = self.shared.flush(if self.is_crowded() { CROWD_BURST } else { SEND_BURST });
         self.busy |= flushed == Flushed::More;
         if self.busy {
             self.openings.earn(self.shared.clock().mono().since(begun));
         }
-        // However much there is to send, openings have their share.
         match flushed {
-            Flushed::Blocked => Flushed::Blocked,
-            Flushed::Empty => self.open(),
-            Flushed::More => match self.open() {
-                Flushed::Empty => Flushed::More,
-                other => other,
-            },
+            Flushed::Blocked => {}
+            // However much there is to send, openings have their share. What is said to them leaves in the next turn, which
+            // comes at once: other data that left with it here would be counted as their time.
+            Flushed::More => {
+                self.open();
+            }
+            Flushed::Empty => {
+                if let Some((kind, since)) = self.open() {
+                    let flushed = self.shared.flush(SEND_BURST);
+                    self.openings.spend(kind, self.busy, self.shared.clock().mono().since(since));
+                    return flushed;
+                }
+            }
         }
+        flushed
     }
 
     /// What may have changed during the sleep: the socket, and the time of day.
@@ -209,12 +238,19 @@ impl Driver {
 
     /// Takes what the socket has. True: it may have more.
     fn receive(&mut self) -> bool {
+        let mut inbox = Inbox::take();
+        let more = self.receive_into(&mut inbox);
+        inbox.give_back();
+        more
+    }
+
+    fn receive_into(&mut self, inbox: &mut Inbox) -> bool {
         let look = self.shared.sent_since.load(Ordering::Relaxed) >= LOOK_AFTER;
         if look {
             self.shared.sent_since.store(0, Ordering::Relaxed);
         }
         for round in 0..RECEIVE_BURST {
-            let more = match self.inbox.fill(&self.socket, look) {
+            let more = match inbox.fill(&self.socket, look) {
                 Ok(more) => more,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
                 Err(error) => {
@@ -223,17 +259,23 @@ impl Driver {
                     continue;
                 }
             };
-            if round > 0 && self.busy {
+            if round > 0 && self.busy && !self.is_crowded() {
                 // What the round before brought about: under load nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
             }
-            let (inbox, openings, busy) = (&mut self.inbox, &mut self.openings, &mut self.busy);
+            let (openings, busy, heard) = (&mut self.openings, &mut self.busy, &mut self.heard);
             self.woke |= pass(&self.shared, &mut self.wakes, |engine, now| {
                 for (arrival, datagram) in inbox.datagrams() {
                     if wire::is_strange(datagram) {
                         openings.put(arrival, datagram);
                     } else {
                         *busy = true;
+                        if heard.last() != Some(&arrival.remote)
+                            && heard.len() < CROWD
+                            && !heard.contains(&arrival.remote)
+                        {
+                            heard.push(arrival.remote);
+                        }
                         engine.core.handle_datagram(now, arrival, datagram);
                     }
                 }
@@ -246,10 +288,10 @@ impl Driver {
         true
     }
 
-    /// Works on openings for as long as they may take now, and sends what is said to them.
-    fn open(&mut self) -> Flushed {
+    /// Works on openings for as long as they may take now. The kind of the last, if any, and when that was over.
+    fn open(&mut self) -> Option<(Kind, Mono)> {
         if self.openings.is_empty() {
-            return Flushed::Empty;
+            return None;
         }
         let allowed = self.openings.allowance(self.busy);
         let clock = self.shared.clock();
@@ -268,11 +310,8 @@ impl Driver {
             self.openings.spend(kind, self.busy, now.since(since));
             (since, last) = (now, Some(kind));
         }
-        let Some(kind) = last else { return Flushed::Empty };
-        self.happened = true;
-        let flushed = self.shared.flush(SEND_BURST);
-        self.openings.spend(kind, self.busy, clock.mono().since(since));
-        flushed
+        self.happened |= last.is_some();
+        last.map(|kind| (kind, since))
     }
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
@@ -327,7 +366,7 @@ impl Driver {
     fn prepare_sleep(&mut self) {
         let happened = core::mem::take(&mut self.happened);
         let (timer, report, idle, patient) =
-            (&mut self.timer, &mut self.report, self.writer.is_idle(), self.patient);
+            (&self.timer, &mut self.report, self.writer.is_idle(), self.patient);
         let sieve = self.openings.sieve.wake_at();
         let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
             let patience = if patient { now.mono + PATIENCE } else { Mono::NEVER };
@@ -439,5 +478,33 @@ impl Writer {
             Ok(Err(error)) => Err(error.to_string()),
             Err(error) => Err(error.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Allow;
+    use exonet_proto::node::{Arrival, Outgoing};
+
+    #[tokio::test]
+    async fn openings_have_their_share_however_much_there_is_to_send() {
+        let node = crate::Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        // From here on nothing is waited for: the node's own driver does not run.
+        let shared = Arc::clone(node.shared());
+        let socket = shared.socket().unwrap();
+        let mut driver = Driver::new(Arc::clone(&shared), socket, None, None, None).unwrap();
+        let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
+        shared.step_quietly(&mut Vec::new(), |engine, now| {
+            for peer in (2..).take(SEND_BURST * 3) {
+                engine.core.send(now, NodeId([peer; 32]), &[nobody], Outgoing::default()).unwrap();
+            }
+        });
+        let arrival = Arrival { remote: nobody, local_ip: None, ecn: 0 };
+        driver.openings.put(arrival, &[0x11; wire::MIN_OPENING]);
+        assert!(driver.speak(Mono(0)) == Flushed::More);
+        assert!(driver.openings.is_empty());
+        let sent = shared.sent_since.load(Ordering::Relaxed);
+        assert_eq!(sent as usize, SEND_BURST, "none in the time of openings");
     }
 }

@@ -5,6 +5,7 @@ use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{
@@ -17,6 +18,7 @@ use tokio::sync::oneshot;
 use crate::calls::Calls;
 use crate::receipts::{Receipts, Settled, SlotIndex};
 use crate::room::Room;
+use crate::timer::Timer;
 use crate::trace::Trace;
 
 /// How far a node is in its life.
@@ -37,7 +39,7 @@ pub(crate) const AWAKE: Mono = Mono(0);
 /// What the caller of [`Engine::pump`] has to see to once the lock is free.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Todo {
-    /// The driver has work, or must sleep less long.
+    /// The driver has work.
     pub(crate) driver: bool,
     /// A flush may have ended, or the node may be quiet.
     pub(crate) settled: bool,
@@ -58,6 +60,8 @@ pub(crate) struct Engine {
     pub(crate) trace: Option<Trace>,
     /// The driver wakes at this time without being told to; or it is [`AWAKE`].
     pub(crate) armed: Mono,
+    /// By which it does.
+    pub(crate) timer: Arc<Timer>,
     /// There is work for the driver from after it last began to flush.
     pub(crate) left_to_driver: bool,
     /// The latest write that the core wants, for the driver.
@@ -74,10 +78,11 @@ pub(crate) struct Engine {
 }
 
 impl Engine {
-    pub(crate) fn new(core: Core, queue_limit: usize, trace: Option<Trace>) -> Self {
+    pub(crate) fn new(core: Core, queue_limit: usize, trace: Option<Trace>, timer: Arc<Timer>) -> Self {
         Self {
             name: core.id().short(),
             core,
+            timer,
             phase: Phase::Open,
             receipts: Receipts::default(),
             trace,
@@ -121,11 +126,16 @@ impl Engine {
         let oldest = self.receipts.oldest();
         todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && self.core.is_quiet());
         self.oldest = oldest;
-        let next = self.core.poll_timeout();
-        todo.driver |= self.batch.is_some()
-            || !self.asks.is_empty()
-            || self.phase >= Phase::Stopped
-            || next.is_some_and(|next| next < self.armed);
+        let next = self.core.poll_timeout().unwrap_or(Mono::NEVER);
+        let mut late = false;
+        if next < self.armed {
+            // The driver need not wake only to sleep less long.
+            if next > now.mono {
+                self.armed = self.timer.arm(now.mono, next);
+            }
+            late = next < self.armed;
+        }
+        todo.driver |= late || self.batch.is_some() || !self.asks.is_empty() || self.phase >= Phase::Stopped;
         todo
     }
 

@@ -121,6 +121,9 @@ impl Node {
     /// Not cancel-safe: dropped early, some may have been queued. If one is refused, those before it have been sent:
     /// their receipt comes back with the error.
     ///
+    /// `messages` is asked while the node is locked: it must not use the node, which would wait for itself, nor wait for
+    /// anything else; if it panics, the node stops.
+    ///
     /// # Errors
     /// What refused the first message that was not sent.
     pub async fn send_batch<M: Into<Message>>(

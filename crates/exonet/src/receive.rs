@@ -44,7 +44,8 @@ impl Received {
 /// Messages that were received together, in the order of each sender: all are delivered, unless a body is still
 /// coming.
 ///
-/// An iterator: each message is made as it is asked for.
+/// An iterator: each message is made as it is asked for. A streamed message that is still in it when it is dropped is
+/// handed out again.
 #[must_use = "these messages have been delivered"]
 pub struct Batch {
     shared: Arc<Shared>,
@@ -60,7 +61,7 @@ impl Batch {
     }
 
     /// A look at the messages that are left, where they lie: nothing is made for each, which is the fastest way to read
-    /// many small ones.
+    /// many small ones. A streamed message has no body to look at: it is read, and delivered, by way of the iterator.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
         self.current.iter().chain(self.runs.as_slice()).flat_map(IncomingRun::views)
     }
@@ -85,6 +86,19 @@ impl Iterator for Batch {
 }
 
 impl ExactSizeIterator for Batch {}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        let left = self.current.iter().chain(self.runs.as_slice());
+        let streamed: Vec<_> = left.filter_map(IncomingRun::handed_out).collect();
+        if !streamed.is_empty() {
+            self.shared.step_calmly(|engine, now| {
+                // Nobody has read of them, so nobody waits.
+                streamed.into_iter().for_each(|key| drop(engine.release(now, key)));
+            });
+        }
+    }
+}
 
 impl fmt::Debug for Batch {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -16,6 +16,7 @@
 //! So a message waits at most for a flush that is under way or for the driver's next turn, and one caller
 //! causes at most one system call per `LULL`.
 
+use core::cell::Cell;
 use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
@@ -52,7 +53,12 @@ pub(crate) enum Flushed {
     More,
 }
 
-/// The way out. `pending` says that `buffer` holds datagrams which the socket has not taken yet.
+thread_local! {
+    /// What the nodes of a thread write datagrams into: of many that have little to say each, none has memory for it.
+    static BUFFER: Cell<Vec<u8>> = const { Cell::new(Vec::new()) };
+}
+
+/// The way out. `pending` says that `buffer` holds datagrams which the socket has not taken yet; else that is empty.
 struct Outbox {
     /// None: the node has ended.
     socket: Option<Arc<Socket>>,
@@ -273,7 +279,17 @@ impl Shared {
 
     fn drain(&self, left: &mut usize) -> Flushed {
         let mut outbox = self.outbox();
-        let outbox = &mut *outbox;
+        if outbox.pending.is_none() {
+            outbox.buffer = BUFFER.take();
+        }
+        let flushed = self.drain_through(&mut outbox, left);
+        if outbox.pending.is_none() {
+            BUFFER.set(core::mem::take(&mut outbox.buffer));
+        }
+        flushed
+    }
+
+    fn drain_through(&self, outbox: &mut Outbox, left: &mut usize) -> Flushed {
         let Some(socket) = &outbox.socket else {
             return Flushed::Empty;
         };
@@ -325,6 +341,7 @@ impl Shared {
             outbox.local = socket.local_addr();
             outbox.socket = Some(Arc::new(socket));
             outbox.pending = None;
+            outbox.buffer = Vec::new();
         }
         self.rebound.store(true, Ordering::Release);
         self.step(|engine, now| engine.rebind(now));
@@ -336,6 +353,7 @@ impl Shared {
         let mut outbox = self.outbox();
         outbox.socket = None;
         outbox.pending = None;
+        outbox.buffer = Vec::new();
     }
 
     /// Ends the node. What is open is settled, and said to be lost if `why` is given.

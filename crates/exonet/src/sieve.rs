@@ -293,6 +293,17 @@ mod tests {
     }
 
     #[test]
+    fn nothing_is_reviewed_while_nothing_comes_and_a_flood_behind_it_is_sifted_at_once() {
+        let mut sieve = Sieve::default();
+        assert_eq!(sieve.review(Mono(0)), None);
+        let until = sieve.until;
+        assert_eq!((sieve.review(Mono(PERIOD * 9 + 1)), sieve.until), (None, until), "no period began");
+        (0..1_000).for_each(|_| sieve.note(network(3), false, false));
+        let [plain, _] = sieve.review(Mono(PERIOD * 9 + 2)).expect("that is no part of a period");
+        assert_eq!(plain.buckets, 1 << 3);
+    }
+
+    #[test]
     fn another_socket_is_told_again() {
         let mut sieve = Sieve::default();
         let before = periods(&mut sieve, 20, network(3), 1_000, 0);

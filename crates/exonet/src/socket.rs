@@ -248,12 +248,17 @@ fn from_socket(address: SocketAddr) -> SocketAddr {
 }
 
 /// Received at once: this many buffers, each of which may hold many datagrams of one sender.
-const BUFFERS: usize = 8;
+pub(crate) const BUFFERS: usize = 8;
 
 /// Room for what the system coalesces.
 const BUFFER_LEN: usize = 65_536;
 
-/// The memory that datagrams are received into, used again and again.
+thread_local! {
+    static INBOX: Cell<Option<Box<Inbox>>> = const { Cell::new(None) };
+}
+
+/// The memory that datagrams are received into, used again and again by all nodes of a thread: of many nodes that have
+/// little to say each, none has memory of its own for it, and what one has received into is at hand for the next.
 pub(crate) struct Inbox {
     memory: Box<[u8]>,
     metas: [RecvMeta; BUFFERS],
@@ -261,9 +266,18 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         let memory = vec![0; BUFFERS * BUFFER_LEN].into_boxed_slice();
         Self { memory, metas: [RecvMeta::default(); BUFFERS], filled: 0 }
+    }
+
+    /// That of this thread, until it is given back.
+    pub(crate) fn take() -> Box<Self> {
+        INBOX.take().unwrap_or_else(|| Box::new(Self::new()))
+    }
+
+    pub(crate) fn give_back(self: Box<Self>) {
+        INBOX.set(Some(self));
     }
 
     /// Receives what there is, up to its capacity; with `look` without waiting for the runtime to say so. True: there may be

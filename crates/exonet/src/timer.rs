@@ -4,11 +4,12 @@
 //! acknowledgements and probes need finer ones. On Linux this is a `timerfd` on the node's own clock, which
 //! also rings at once after a suspend.
 
+use core::sync::atomic::{AtomicU64, Ordering};
 use core::time::Duration;
 
 use exonet_proto::Mono;
 
-pub(crate) use system::Alarm;
+use self::system::Alarm;
 
 /// A deadline that moves back moves the alarm this often at most.
 const PUT_OFF_EVERY: Duration = Duration::from_millis(10);
@@ -16,45 +17,48 @@ const PUT_OFF_EVERY: Duration = Duration::from_millis(10);
 /// An alarm that may ring early and is then set again. A deadline that moves back costs a system call only now and then: a
 /// node whose probe timeout moves with each message would pay one per message otherwise, and one that has little to say
 /// a turn of its driver for each alarm that rings in vain.
+///
+/// Whoever holds the node's lock sets it, so that a caller need not wake the driver for that; the driver alone waits for it.
 pub(crate) struct Timer {
     alarm: Alarm,
-    set_for: Mono,
+    set_for: AtomicU64,
     /// When it was last put off.
-    put_off: Mono,
+    put_off: AtomicU64,
 }
 
 impl Timer {
     pub(crate) fn new() -> std::io::Result<Self> {
-        Ok(Self { alarm: Alarm::new()?, set_for: Mono::NEVER, put_off: Mono(0) })
+        Ok(Self { alarm: Alarm::new()?, set_for: AtomicU64::new(Mono::NEVER.0), put_off: AtomicU64::new(0) })
     }
 
-    /// Sees to it that the alarm rings at `at` or before. Returns when it will.
-    pub(crate) fn arm(&mut self, now: Mono, at: Mono) -> Mono {
-        let puts_off = at.since(self.set_for) >= PUT_OFF_EVERY && now.since(self.put_off) >= PUT_OFF_EVERY;
+    /// Sees to it that the alarm rings at `at` or before. Returns when it will. Under the node's lock only.
+    pub(crate) fn arm(&self, now: Mono, at: Mono) -> Mono {
+        let set_for = self.set_for();
+        let put_off = Mono(self.put_off.load(Ordering::Relaxed));
+        let puts_off = at.since(set_for) >= PUT_OFF_EVERY && now.since(put_off) >= PUT_OFF_EVERY;
         if puts_off {
-            self.put_off = now;
+            self.put_off.store(now.0, Ordering::Relaxed);
         }
-        if at < self.set_for || puts_off {
+        if at < set_for || puts_off {
             match self.alarm.set(now, at) {
-                Ok(()) => self.set_for = at,
+                Ok(()) => self.set_for.store(at.0, Ordering::Relaxed),
                 Err(error) => tracing::warn!(%error, "cannot set the timer"),
             }
         }
-        self.set_for
+        self.set_for()
     }
 
-    /// Waits for the alarm, if it is set. Cancel-safe.
-    pub(crate) async fn ring(&mut self) {
-        if self.set_for == Mono::NEVER {
-            core::future::pending::<()>().await;
-        }
+    /// Waits until the alarm rings, whoever sets it meanwhile. Cancel-safe.
+    ///
+    /// It may be set anew while this returns: then it counts as not set, and whoever has waited sets it again.
+    pub(crate) async fn ring(&self) {
         self.alarm.ring().await;
-        self.set_for = Mono::NEVER;
+        self.set_for.store(Mono::NEVER.0, Ordering::Relaxed);
     }
 
     /// When the alarm rings, or should have rung.
-    pub(crate) const fn set_for(&self) -> Mono {
-        self.set_for
+    pub(crate) fn set_for(&self) -> Mono {
+        Mono(self.set_for.load(Ordering::Relaxed))
     }
 }
 
@@ -71,7 +75,7 @@ mod system {
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    pub(crate) struct Alarm(AsyncFd<OwnedFd>);
+    pub(super) struct Alarm(AsyncFd<OwnedFd>);
 
     const NANOS: u64 = 1_000_000_000;
 
@@ -84,7 +88,7 @@ mod system {
             Ok(Self(AsyncFd::with_interest(fd, Interest::READABLE)?))
         }
 
-        pub(super) fn set(&mut self, _now: Mono, at: Mono) -> io::Result<()> {
+        pub(super) fn set(&self, _now: Mono, at: Mono) -> io::Result<()> {
             // Zero would disarm it.
             let at = at.0.max(1);
             let it_value = Timespec {
@@ -100,7 +104,7 @@ mod system {
             Ok(())
         }
 
-        pub(super) async fn ring(&mut self) {
+        pub(super) async fn ring(&self) {
             loop {
                 let Ok(mut ready) = self.0.readable().await else {
                     return;
@@ -119,26 +123,44 @@ mod system {
 
 #[cfg(not(target_os = "linux"))]
 mod system {
+    use core::future::{Future, poll_fn};
     use core::pin::Pin;
+    use core::task::{Context, Poll, ready};
+    use core::time::Duration;
     use std::io;
+    use std::sync::{Mutex, MutexGuard, PoisonError};
 
     use exonet_proto::Mono;
     use tokio::time::{Instant, Sleep, sleep_until};
 
-    pub(crate) struct Alarm(Pin<Box<Sleep>>);
+    const FAR: Duration = Duration::from_secs(1 << 30);
+
+    /// A sleep that is reset wakes whoever waits for it at its new time.
+    pub(super) struct Alarm(Mutex<Pin<Box<Sleep>>>);
 
     impl Alarm {
         pub(super) fn new() -> io::Result<Self> {
-            Ok(Self(Box::pin(sleep_until(Instant::now()))))
+            Ok(Self(Mutex::new(Box::pin(sleep_until(Instant::now() + FAR)))))
         }
 
-        pub(super) fn set(&mut self, now: Mono, at: Mono) -> io::Result<()> {
-            self.0.as_mut().reset(Instant::now() + at.since(now));
+        pub(super) fn set(&self, now: Mono, at: Mono) -> io::Result<()> {
+            self.sleep().as_mut().reset(Instant::now() + at.since(now));
             Ok(())
         }
 
-        pub(super) async fn ring(&mut self) {
-            self.0.as_mut().await;
+        pub(super) async fn ring(&self) {
+            let elapsed = |cx: &mut Context<'_>| {
+                let mut sleep = self.sleep();
+                ready!(sleep.as_mut().poll(cx));
+                // It has rung, and says so no more before it is set again.
+                sleep.as_mut().reset(Instant::now() + FAR);
+                Poll::Ready(())
+            };
+            poll_fn(elapsed).await;
+        }
+
+        fn sleep(&self) -> MutexGuard<'_, Pin<Box<Sleep>>> {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner)
         }
     }
 }
@@ -151,7 +173,7 @@ mod tests {
 
     #[tokio::test]
     async fn rings_when_due_and_not_before() {
-        let (clock, mut timer) = (Clock::start(), Timer::new().unwrap());
+        let (clock, timer) = (Clock::start(), Timer::new().unwrap());
         let start = clock.mono();
         let due = start + Duration::from_millis(2);
         assert_eq!(timer.arm(start, due), due);
@@ -161,8 +183,34 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn is_put_off_for_good_and_set_again() {
+        let (clock, timer) = (Clock::start(), Timer::new().unwrap());
+        let now = clock.mono() + PUT_OFF_EVERY;
+        let soon = now + Duration::from_millis(1);
+        timer.arm(now, soon);
+        assert_eq!(timer.arm(now, Mono::NEVER), Mono::NEVER);
+        assert_eq!(timer.arm(now, soon), soon);
+        timer.ring().await;
+        assert!(clock.mono() >= soon);
+    }
+
+    #[tokio::test]
+    async fn rings_for_who_waits_already_when_it_is_set() {
+        let (clock, timer) = (Clock::start(), Timer::new().unwrap());
+        let sets = async {
+            // The other waits by now.
+            tokio::task::yield_now().await;
+            let now = clock.mono();
+            timer.arm(now, now + Duration::from_millis(2))
+        };
+        let ((), due) = tokio::join!(timer.ring(), sets);
+        assert!(clock.mono() >= due);
+        assert_eq!(timer.set_for(), Mono::NEVER);
+    }
+
+    #[tokio::test]
     async fn moves_forward_at_once_and_back_now_and_then() {
-        let (clock, mut timer) = (Clock::start(), Timer::new().unwrap());
+        let (clock, timer) = (Clock::start(), Timer::new().unwrap());
         let now = clock.mono() + PUT_OFF_EVERY;
         let hour = now + Duration::from_secs(3_600);
         timer.arm(now, hour);

@@ -39,6 +39,43 @@ async fn two_nodes_talk() {
     .await;
 }
 
+#[tokio::test]
+async fn each_of_a_crowd_is_heard_and_answered() {
+    const ROUNDS: usize = 10;
+    const CROWD: usize = 48;
+    let server = node().await;
+    let to = server.peer_addr();
+    within(async {
+        let mut crowd = Vec::new();
+        for _ in 0..CROWD {
+            crowd.push(node().await);
+        }
+        let clients = async {
+            for round in 0..ROUNDS {
+                // All of them before the server gets to receive: its driver hears them in one turn.
+                let mut receipts = Vec::new();
+                for client in &crowd {
+                    receipts.push(client.send(&to, format!("{round}")).await.unwrap());
+                }
+                for receipt in receipts {
+                    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+                }
+            }
+        };
+        let listens = async {
+            let mut heard = BTreeSet::new();
+            while heard.len() < ROUNDS * CROWD {
+                for message in server.recv_batch(64).await.unwrap().views() {
+                    let body = message.body.unwrap().to_vec();
+                    assert!(heard.insert((message.id.sender, body)), "it came twice");
+                }
+            }
+        };
+        tokio::join!(clients, listens);
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn each_of_many_messages_goes_to_one_of_many_receivers() {
     const SENDERS: usize = 4;
@@ -326,6 +363,22 @@ async fn a_streamed_body_is_delivered_at_its_end_only() {
         assert_eq!(receipt.settled(), None, "read, not taken");
         delivery.done().unwrap();
         assert_eq!(receipt.outcome().await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_batch_that_is_dropped_hands_out_again_what_streams() {
+    let (alice, bob) = pair().await;
+    let content = bytes(2 << 20);
+    within(async {
+        let receipt = alice.send(&bob.peer_addr(), content.clone()).await.unwrap();
+        let batch = bob.recv_batch(8).await.unwrap();
+        assert!(batch.len() == 1 && batch.views().all(|view| view.body.is_none()));
+        drop(batch);
+        let mut received = bob.recv().await.unwrap();
+        assert!(received.body.bytes(u64::MAX).await.unwrap() == content, "the body differs");
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
     })
     .await;
 }

@@ -77,7 +77,8 @@ impl Bundle {
 
     /// Bytes of memory that it takes.
     pub(crate) const fn memory(&self) -> usize {
-        size_of::<Self>() + self.entries.capacity()
+        let stretches = self.stretches.capacity() * size_of::<Stretch>();
+        size_of::<Self>() + self.entries.capacity() + stretches
     }
 
     /// Of each body.
@@ -311,6 +312,14 @@ mod tests {
         assert_eq!((bundle.open(), bundle.unbound()), (2, 2));
         assert_eq!((bundle.end(4..9), bundle.open(), bundle.unbound()), (2, 0, 0));
         assert_eq!(bundle.iter().count(), 0);
+    }
+
+    #[test]
+    fn what_its_slots_take_is_memory_too() {
+        let mut bundle = bundle(100, 0);
+        let before = bundle.memory();
+        (0..100).for_each(|i| bundle.bind(1, Slot(i * 2), R));
+        assert!(bundle.memory() >= before + 100 * size_of::<Stretch>());
     }
 
     #[test]

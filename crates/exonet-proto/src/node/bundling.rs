@@ -62,13 +62,15 @@ struct Gathered<M> {
     first: Option<M>,
     bundle: Option<Box<Bundle>>,
     priority: Priority,
+    /// Of each body.
+    len: usize,
     /// How many more like them there is room for.
     left: usize,
 }
 
 impl<M> Default for Gathered<M> {
     fn default() -> Self {
-        Self { first: None, bundle: None, priority: Priority::default(), left: 0 }
+        Self { first: None, bundle: None, priority: Priority::default(), len: 0, left: 0 }
     }
 }
 
@@ -98,7 +100,7 @@ impl Node {
             }
             let len = message.body().len();
             if message.is_alike() && self.bundles(index, len) {
-                gathered.priority = message.priority();
+                (gathered.priority, gathered.len) = (message.priority(), len);
                 gathered.left = self.room_for(index, len).saturating_sub(1);
                 gathered.first = Some(message);
                 continue;
@@ -202,11 +204,16 @@ impl<M: Gather> Gathered<M> {
         if self.left == 0 || message.priority() != self.priority || !message.is_alike() {
             return Some(message);
         }
-        if let Some(first) = self.first.take_if(|first| first.body().len() == message.body().len()) {
-            let bundle = self.bundle.insert(store.bundle(self.priority as u8, first.body().len()));
-            bundle.push(first.body());
+        if let Some(first) = &self.first {
+            // Whose they are may give another body each time: what is looked at here is what is taken.
+            let body = first.body();
+            if body.len() != self.len || message.body().len() != self.len {
+                return Some(message);
+            }
+            self.bundle.insert(store.bundle(self.priority as u8, self.len)).push(body);
+            self.first = None;
         }
-        let Some(bundle) = self.bundle.as_mut().filter(|_| self.first.is_none()) else {
+        let Some(bundle) = self.bundle.as_mut() else {
             return Some(message);
         };
         if !bundle.push(message.body()) {

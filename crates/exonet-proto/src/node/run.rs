@@ -195,6 +195,15 @@ pub struct View<'a> {
 }
 
 impl IncomingRun {
+    /// The delivery of a streamed message that is left, which waits for [`super::Node::done`] or
+    /// [`super::Node::release`]. It has a run of its own.
+    pub fn handed_out(&self) -> Option<DeliveryKey> {
+        match &self.0 {
+            Content::One(one) => one.as_ref().map(|one| one.key).filter(|key| *key != DeliveryKey::NONE),
+            Content::Run(_) => None,
+        }
+    }
+
     /// The messages that are left, which stay: nothing is counted or copied for each.
     pub fn views(&self) -> impl Iterator<Item = View<'_>> {
         let (one, run) = match &self.0 {

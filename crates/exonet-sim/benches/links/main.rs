@@ -180,16 +180,19 @@ impl Bench {
     fn calls(&self) {
         for loss in [0.0, 0.01, 0.05] {
             for actors in [1, 10, 100, 400] {
-                self.call(&format!("calls {:.0} %, {actors} actors", loss * 100.0), loss, actors);
+                let way = Way::new(100.0, 10 * MS).losing(loss);
+                self.call(&format!("calls {:.0} %, {actors} actors", loss * 100.0), way, actors);
             }
+        }
+        for (rate, rtt) in [(1.0, 6), (10.0, 6), (10.0, 100)] {
+            self.call(&format!("calls {rate} Mbit/s {rtt} ms, 100 actors"), Way::new(rate, rtt * MS), 100);
         }
     }
 
-    fn call(&self, name: &str, loss: f64, actors: u64) {
+    fn call(&self, name: &str, way: Way, actors: u64) {
         if !self.wants(name) {
             return;
         }
-        let way = Way::new(100.0, 10 * MS).losing(loss);
         let mut course = Course::new(3, way.clone(), way);
         (course.drowsiness, course.slack) = (self.drowsiness, self.drowsiness);
         let pair = course.calls(&self.config, actors);

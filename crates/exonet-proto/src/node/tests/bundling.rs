@@ -172,6 +172,32 @@ fn bodies_alone_are_kept_together_as_messages_are() {
     }
 }
 
+/// A body that has another length from the look of this number on.
+struct Fickle(core::cell::Cell<u32>);
+
+impl AsRef<[u8]> for Fickle {
+    fn as_ref(&self) -> &[u8] {
+        let looks = self.0.get();
+        self.0.set(looks.saturating_sub(1));
+        if looks == 0 { &[7; 2_000] } else { &[7; 20] }
+    }
+}
+
+#[test]
+fn a_body_that_changes_while_it_is_queued_is_not_lost() {
+    for looks in 0..8 {
+        let mut pair = joined();
+        let (id, now, mut queued) = (pair.ends[1].id(), pair.now, 0);
+        let mut all = [looks, 9, looks, 9].into_iter().map(|looks| Fickle(looks.into()));
+        let sent = pair.ends[0].send_bodies(now, id, &[address(1)], &mut all, |_, n| queued += n);
+        assert_eq!((sent, queued), (Ok(()), 4), "{looks}");
+        pair.pass(SECOND);
+        let now = pair.now;
+        assert_eq!(core::iter::from_fn(|| pair.ends[1].recv(now)).count(), 4, "{looks}");
+        assert!(pair.is_sound());
+    }
+}
+
 #[test]
 fn one_can_be_cancelled_among_the_others_before_it_leaves() {
     let mut pair = joined();
