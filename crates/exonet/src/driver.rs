@@ -493,7 +493,8 @@ mod tests {
         // From here on nothing is waited for: the node's own driver does not run.
         let shared = Arc::clone(node.shared());
         let socket = shared.socket().unwrap();
-        let mut driver = Driver::new(Arc::clone(&shared), socket, None, None, None).unwrap();
+        let timer = Arc::new(Timer::new().unwrap());
+        let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None, None);
         let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
         shared.step_quietly(&mut Vec::new(), |engine, now| {
             for peer in (2..).take(SEND_BURST * 3) {
