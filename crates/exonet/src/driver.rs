@@ -10,10 +10,6 @@
 //! what they say takes ACK and STATE along, in one datagram instead of two. The driver sleeps for that and does not
 //! yield: a runtime that has both a task that has yielded and one that has been woken wakes a thread for the other, which takes
 //! longer than a whole round trip on one.
-//!
-//! If many peers have been heard in a turn, each has said little, and waits for one ACK and one STATE: then nothing is sent before
-//! the application has had its turn, even if there is more to receive, and all of it when that is over. A few that say much get
-//! their acknowledgements in between.
 
 use core::net::SocketAddr;
 use core::task::{Poll, Waker};
@@ -31,7 +27,7 @@ use crate::engine::{AWAKE, Engine, Phase};
 use crate::openings::Openings;
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
-use crate::socket::{BUFFERS, Inbox, Socket};
+use crate::socket::{Inbox, Socket};
 use crate::state::{ClockRecord, StateDir, StateError};
 use crate::timer::Timer;
 
@@ -40,12 +36,6 @@ const RECEIVE_BURST: usize = 16;
 
 /// Batches that are sent at once, in one turn.
 const SEND_BURST: usize = 8;
-
-/// So many senders in a turn are a crowd, of whom each gets a batch of its own.
-const CROWD: usize = 16;
-
-/// Batches for a crowd that are sent at once: as many as a turn can have heard.
-const CROWD_BURST: usize = RECEIVE_BURST * BUFFERS;
 
 /// Batches sent after which the driver looks for what the peers say of them, whether or not the runtime has found time
 /// to ask the system: it does so only after many turns of tasks that always have something to do.
@@ -91,8 +81,6 @@ pub(crate) struct Driver {
     woke: bool,
     /// This turn sends nothing: whoever was woken goes first.
     patient: bool,
-    /// Who has been heard in this turn, the first [`CROWD`] of them.
-    heard: Vec<SocketAddr>,
 }
 
 impl Driver {
@@ -121,7 +109,6 @@ impl Driver {
             busy: false,
             woke: false,
             patient: false,
-            heard: Vec::new(),
             shared,
         }
     }
@@ -137,19 +124,13 @@ impl Driver {
         while !self.shared.look(|engine| engine.phase == Phase::Broken) {
             let begun = self.shared.clock().mono();
             self.look_around(begun);
-            // Whoever was woken has had the time.
-            let kept = self.patient && self.is_crowded();
-            let left = kept && self.shared.flush(CROWD_BURST) != Flushed::Empty;
             (self.busy, self.woke) = (false, false);
-            self.heard.clear();
             let more = self.receive();
             if let Some(meshes) = self.openings.sieve.review(begun) {
                 self.socket.sift(meshes);
             }
-            // Not twice in a row, unless what is left is sent in between: there may be no end of what wakes those who say
-            // nothing.
-            let patient = if self.is_crowded() { !left } else { !self.patient && !more };
-            self.patient = self.woke && patient && self.openings.is_empty();
+            // Not twice in a row: there may be no end of what wakes those who say nothing.
+            self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
             if self.tick() {
                 return;
             }
@@ -161,10 +142,6 @@ impl Driver {
                 self.sleep(flushed == Flushed::Blocked).await;
             }
         }
-    }
-
-    fn is_crowded(&self) -> bool {
-        self.heard.len() >= CROWD
     }
 
     /// Goes on after whoever is ready to run by now. The runtime looks what has become ready only now and then.
@@ -187,7 +164,7 @@ impl Driver {
 
     /// Sends what there is to send, and has time for openings. The turn has begun at `begun`.
     fn speak(&mut self, begun: Mono) -> Flushed {
-        let flushed = self.shared.flush(if self.is_crowded() { CROWD_BURST } else { SEND_BURST });
+        let flushed = self.shared.flush(SEND_BURST);
         self.busy |= flushed == Flushed::More;
         if self.busy {
             self.openings.earn(self.shared.clock().mono().since(begun));
@@ -252,23 +229,17 @@ impl Driver {
                     continue;
                 }
             };
-            if round > 0 && self.busy && !self.is_crowded() {
+            if round > 0 && self.busy {
                 // What the round before brought about: under load nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
             }
-            let (openings, busy, heard) = (&mut self.openings, &mut self.busy, &mut self.heard);
+            let (openings, busy) = (&mut self.openings, &mut self.busy);
             self.woke |= pass(&self.shared, &mut self.wakes, |engine, now| {
                 for (arrival, datagram) in inbox.datagrams() {
                     if wire::is_strange(datagram) {
                         openings.put(arrival, datagram);
                     } else {
                         *busy = true;
-                        if heard.last() != Some(&arrival.remote)
-                            && heard.len() < CROWD
-                            && !heard.contains(&arrival.remote)
-                        {
-                            heard.push(arrival.remote);
-                        }
                         engine.core.handle_datagram(now, arrival, datagram);
                     }
                 }

@@ -248,7 +248,7 @@ fn from_socket(address: SocketAddr) -> SocketAddr {
 }
 
 /// Received at once: this many buffers, each of which may hold many datagrams of one sender.
-pub(crate) const BUFFERS: usize = 8;
+const BUFFERS: usize = 8;
 
 /// Room for what the system coalesces.
 const BUFFER_LEN: usize = 65_536;
