@@ -24,7 +24,7 @@ pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
 /// that vanished, and each try costs an opening.
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
-/// Who is to be given up is reminded at least four times before, but nobody more often than this: a sender that is silent
+/// Who is to be given up is reminded at least three times before, but nobody more often than this: a sender that is silent
 /// for less may well be between two messages.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
 /// Who has the last STATE learns nothing by a reminder, which only asks whether anybody is there: by then the sender's
