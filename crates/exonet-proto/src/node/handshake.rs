@@ -603,6 +603,7 @@ impl Node {
         let Some(peer) = self.peers.get_mut(place) else {
             return;
         };
+        let wants = peer.wants_channel(now.mono) || peer.link.is_kept(config);
         let link = &mut peer.link;
         if let Some(roaming) = link.roaming.as_mut() {
             roaming.on_timeout(now.mono);
@@ -612,7 +613,7 @@ impl Node {
             link.probes = probe.packets;
             let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
             peer.outbound.probe(&mut self.store, packets, probe.packets);
-            link.reopen |= link.is_unanswered(now.mono) && link.opening.is_none();
+            link.reopen |= wants && link.is_unanswered(now.mono) && link.opening.is_none();
         }
         copy_lone(now, link, &mut peer.outbound, &mut self.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());

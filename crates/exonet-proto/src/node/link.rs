@@ -28,9 +28,10 @@ pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
 /// Probe timeouts without any answer after which an opening goes out beside the probes, and the least silence: on a short
-/// path a peer that is merely busy lets that many pass, and has no time for handshakes then.
+/// path a peer that is merely busy lets that many pass, and has no time for handshakes then. Who has restarted was away
+/// for longer, as a rule, and then finds the opening that is repeated.
 const REOPEN_AFTER: u32 = 3;
-const REOPEN_SILENCE: Duration = Duration::from_millis(250);
+const REOPEN_SILENCE: Duration = Duration::from_secs(1);
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
 const MIN_IDLE: Duration = Duration::from_secs(1);
 
@@ -55,6 +56,8 @@ pub(super) struct Link {
     pub(super) boot_id: Option<[u8; 8]>,
     pub(super) former_boot_id: Option<[u8; 8]>,
     pub(super) pings: VecDeque<u64>,
+    /// PINGs of the application that left and are neither answered nor lost.
+    pub(super) pinging: u32,
     pub(super) responses: VecDeque<(PathAddr, [u8; 8])>,
     /// Packets to send whatever the window says.
     pub(super) probes: u32,
@@ -109,6 +112,7 @@ impl Link {
             boot_id: None,
             former_boot_id: None,
             pings: VecDeque::new(),
+            pinging: 0,
             responses: VecDeque::new(),
             probes: 0,
             burst: VecDeque::new(),
@@ -268,7 +272,7 @@ impl Link {
         }
     }
 
-    /// Whether silence asks for a new opening beside the probes.
+    /// Whether silence asks for a new opening beside the probes, of who needs the channel.
     pub(super) fn is_unanswered(&self, now: Mono) -> bool {
         let silent = now.since(self.heard_at.max(self.asked_at));
         self.recovery.pto_count() >= REOPEN_AFTER && silent >= REOPEN_SILENCE
@@ -300,9 +304,19 @@ impl Link {
         theirs.max(MIN_IDLE).min(config.idle_timeout)
     }
 
+    /// How often a sign of life is due where nothing else is said.
+    fn keepalive(&self, config: &Config) -> Option<Duration> {
+        self.keepalive.or(config.keepalive)
+    }
+
+    /// The channel is of use also while there is nothing to say.
+    pub(super) fn is_kept(&self, config: &Config) -> bool {
+        self.pinging > 0 || self.keepalive(config).is_some()
+    }
+
     /// When a sign of life is due.
     pub(super) fn keepalive_at(&self, config: &Config) -> Mono {
-        match self.keepalive.or(config.keepalive) {
+        match self.keepalive(config) {
             Some(every) if self.current.is_some() && !self.confirm => {
                 self.heard_at.max(self.spoke_at) + every
             }

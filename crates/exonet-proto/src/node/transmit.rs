@@ -349,6 +349,7 @@ impl Assembler<'_> {
                 fill.early(outbound, self.store);
                 while let Some(cookie) = link.pings.pop_front() {
                     fill.ping(Carried::Ping { cookie });
+                    link.pinging = link.pinging.saturating_add(1);
                 }
                 made.more = fill.replies(&mut inbound.server, pto);
                 made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);

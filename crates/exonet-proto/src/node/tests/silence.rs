@@ -153,10 +153,50 @@ fn a_peer_that_is_slow_for_a_moment_is_not_opened_to() {
     pair.talk(0);
     pair.cut(1);
     pair.send(0, 100);
-    pair.pass(249 * MS);
+    pair.pass(999 * MS);
     assert!(pair.peer(0).link.recovery.pto_count() > 3 && pair.peer(0).link.opening.is_none());
-    pair.pass(400 * MS);
+    pair.pass(SECOND);
     assert!(pair.peer(0).link.opening.is_some());
+}
+
+#[test]
+fn who_has_nothing_to_say_opens_to_no_silent_peer() {
+    for (keepalive, pings) in [(None, false), (None, true), (Some(20 * SECOND), false)] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        pair.cut(0);
+        let (id, now) = (pair.ends[0].id(), pair.now);
+        pair.ends[1].config.keepalive = keepalive;
+        pair.peer(1).link.confirm = true;
+        pair.touch(1);
+        if pings {
+            pair.ends[1].ping(now, id, &[], 5).unwrap();
+        }
+        pair.pass(3 * SECOND);
+        assert!(pair.peer(1).link.recovery.pto_count() > 3);
+        assert_eq!(pair.peer(1).link.opening.is_some(), keepalive.is_some() || pings, "{keepalive:?} {pings}");
+    }
+}
+
+#[test]
+fn a_ping_that_was_answered_or_lost_is_not_under_way() {
+    for answered in [true, false] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        if !answered {
+            pair.cut(1);
+        }
+        let (id, now) = (pair.ends[1].id(), pair.now);
+        pair.ends[0].ping(now, id, &[], 5).unwrap();
+        pair.pump();
+        if !answered {
+            assert_eq!(pair.peer(0).link.pinging, 1);
+            pair.ends[0].drop_channel(now, 0);
+        }
+        pair.pass(SECOND);
+        assert!(pair.events.iter().any(|event| matches!(event, Event::Pong { cookie: 5, .. })));
+        assert_eq!(pair.peer(0).link.pinging, 0);
+    }
 }
 
 #[test]
