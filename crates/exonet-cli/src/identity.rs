@@ -74,7 +74,7 @@ impl Identity {
             Self::Stored { name, path } if !exists(path) => {
                 let failure = Failure::new(format!("there is no identity {name} in {}", path.display()));
                 let usual = StateDir::named(name).is_ok_and(|usual| usual == *path);
-                let place = if usual { String::new() } else { format!(" --state {}", path.display()) };
+                let place = if usual { String::new() } else { format!(" --state {}", quoted(path)) };
                 Err(failure.hint(format!("make it with: exon id {name} --new{place}")))
             }
             Self::Ephemeral | Self::Stored { .. } => Ok(()),
@@ -109,6 +109,13 @@ impl fmt::Display for Identity {
             Self::Stored { name, .. } => f.write_str(name),
         }
     }
+}
+
+/// The path as a shell takes it for one word.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:=@%,".contains(c);
+    if text.chars().all(plain) { text } else { format!("'{}'", text.replace('\'', r"'\''")) }
 }
 
 /// Whether anything of an identity is in `path`. A damaged one is there: opening it will say so.

@@ -50,6 +50,7 @@ fn errors_name_the_thing() {
         (&["bench", "calls", "--actors", "0"], 2, "0"),
         (&["id", "nothere"], 1, "exon id nothere --new\n"),
         (&["call", &peer, "method", "--state", "nowhere"], 1, "exon id default --new --state nowhere\n"),
+        (&["call", &peer, "method", "--state", "it's no where"], 1, r"--new --state 'it'\''s no where'"),
         (&["id", "../up", "--new"], 1, "../up"),
         (&["id", "x", "--new", "--state", arg(&below_file)], 1, "below"),
         (&["listen", "--bind", "nowhere"], 1, "nowhere"),

@@ -311,8 +311,8 @@ impl Link {
 
     /// The channel is of use also while there is nothing to say.
     pub(super) fn is_kept(&self, config: &Config) -> bool {
-        let pinging = self.pinging > 0;
-        pinging || self.keepalive(config).is_some()
+        let (pinging, alive) = (self.pinging > 0, self.keepalive(config).is_some());
+        pinging || alive
     }
 
     /// When a sign of life is due.
