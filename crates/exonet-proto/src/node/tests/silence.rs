@@ -174,7 +174,11 @@ fn who_has_nothing_to_say_opens_to_no_silent_peer() {
         }
         pair.pass(3 * SECOND);
         assert!(pair.peer(1).link.recovery.pto_count() > 3);
-        assert_eq!(pair.peer(1).link.opening.is_some(), keepalive.is_some() || pings, "{keepalive:?} {pings}");
+        assert_eq!(
+            pair.peer(1).link.opening.is_some(),
+            keepalive.is_some() || pings,
+            "{keepalive:?} {pings}"
+        );
     }
 }
 
