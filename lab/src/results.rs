@@ -135,10 +135,11 @@ pub(crate) fn summary(entry: &Entry) -> String {
         if let Some([forward, back]) = &record.lanes {
             let _ = write!(
                 line,
-                "  queue {:.2}/{:.2} ms  dropped {}  late {:.2} ms",
+                "  queue {:.2}/{:.2} ms  dropped {}  marked {}  late {:.2} ms",
                 forward.queue_p50,
                 forward.queue_p99,
                 forward.dropped,
+                forward.marked,
                 forward.late_p99.max(back.late_p99)
             );
         }
@@ -215,7 +216,7 @@ impl Results {
     fn table(&self) -> String {
         let mut text = "cell\tpeer\trival\trepeat\trate_per_s\trate_back_per_s\tp50_ms\tp99_ms\tp999_ms\t\
                         cpu_s_per_million\tclient_rss\tserver_rss\twire_per_payload\tqueue_p50_ms\tqueue_p99_ms\t\
-                        dropped\tlost\tlate_p99_ms\tconnected\tconnected_s\tfault\n"
+                        dropped\tmarked\tlost\tlate_p99_ms\tconnected\tconnected_s\tfault\n"
             .to_owned();
         for entry in &self.entries {
             let fault = entry.fault().unwrap_or_default();
@@ -227,7 +228,7 @@ impl Results {
                     entry.cell,
                     entry.peer,
                     entry.repeat,
-                    "\t".repeat(17)
+                    "\t".repeat(18)
                 );
             }
             for (record, rival) in entry.records.iter().zip(rivals) {
@@ -239,7 +240,7 @@ impl Results {
                 let gathered = gathered.unwrap_or_else(|| "\t".into());
                 let _ = writeln!(
                     text,
-                    "{}\t{}\t{rival}\t{}\t{:.1}\t{:.1}\t{:.3}\t{:.3}\t{:.3}\t{:.2}\t{}\t{}\t{wire}\t{:.3}\t{:.3}\t{}\t{}\t{:.3}\t{gathered}\t{fault}",
+                    "{}\t{}\t{rival}\t{}\t{:.1}\t{:.1}\t{:.3}\t{:.3}\t{:.3}\t{:.2}\t{}\t{}\t{wire}\t{:.3}\t{:.3}\t{}\t{}\t{}\t{:.3}\t{gathered}\t{fault}",
                     entry.cell,
                     record.peer,
                     entry.repeat,
@@ -254,6 +255,7 @@ impl Results {
                     lane.queue_p50,
                     lane.queue_p99,
                     lane.dropped,
+                    lane.marked,
                     lane.lost,
                     lane.late_p99,
                 );
@@ -287,7 +289,7 @@ mod tests {
         let other = Entry { work: Work::OneWay, records: vec![Record::default()], ..crowd.clone() };
         let table = Results { entries: vec![crowd, failed, other] }.table();
         let lines: Vec<Vec<&str>> = table.lines().map(|line| line.split('\t').collect()).collect();
-        assert_eq!(lines.iter().map(Vec::len).collect::<Vec<_>>(), [21; 4]);
+        assert_eq!(lines.iter().map(Vec::len).collect::<Vec<_>>(), [22; 4]);
         let at = |name: &str| lines[0].iter().position(|column| *column == name).unwrap();
         assert_eq!((lines[1][at("connected")], lines[1][at("connected_s")]), ("9", "60.00"));
         assert_eq!(lines[2][at("fault")], "why");

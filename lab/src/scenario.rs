@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 
 use crate::app::{From, Leaves, Work};
-use crate::link::{Loss, Outages, Reorder, Shape};
+use crate::link::{Loss, Outages, Reorder, Shape, Signal};
 use crate::peer::{self, Peer};
 
 /// Rows of one table.
@@ -37,6 +37,9 @@ pub(crate) enum Wire {
     Link { mbit: [f64; 2], rtt: u64, loss: Loss },
     /// 100 Mbit/s and 10 ms, on which packets are held back, doubled, or come to nothing for a while.
     Rough(Trouble),
+    /// 100 Mbit/s, the round-trip time in ms, and CoDel, which signals so; the queue holds four bandwidth-delay products, so
+    /// that CoDel is what keeps it short.
+    Codel { rtt: u64, signal: Signal },
     /// A virtual cable.
     Cable,
 }
@@ -80,6 +83,11 @@ impl Wire {
                 Some(mbit.map(|mbit| Shape::new(mbit, Duration::from_millis(rtt), loss)))
             }
             Self::Rough(trouble) => Some([trouble.shape(), trouble.shape()]),
+            Self::Codel { rtt, signal } => {
+                let link = Shape::new(100.0, Duration::from_millis(rtt), Loss::None);
+                let shape = Shape { codel: Some(signal), queue: link.queue * 4, ..link };
+                Some([shape.clone(), shape])
+            }
             Self::Cable => None,
         }
     }
@@ -94,7 +102,11 @@ impl Wire {
         const HEADERS: usize = 20 + 8 + 9 + 16 + 8 + 2;
         /// What stands before the bytes of a message.
         const HEAD: usize = 3;
-        let Self::Link { mbit: [forward, _], loss, .. } = self else { return None };
+        let (forward, loss) = match self {
+            Self::Link { mbit: [forward, _], loss, .. } => (forward, loss),
+            Self::Codel { .. } => (100.0, Loss::None),
+            Self::Rough(_) | Self::Cable => return None,
+        };
         let lost = match loss {
             Loss::None => 0.0,
             Loss::Random(share) | Loss::Bursts { share, .. } => share,
@@ -106,7 +118,7 @@ impl Wire {
     /// Before figures mean anything.
     pub(crate) fn warm_up(self) -> Duration {
         let round_trips = match self {
-            Self::Link { rtt, .. } => Duration::from_millis(rtt * 20),
+            Self::Link { rtt, .. } | Self::Codel { rtt, .. } => Duration::from_millis(rtt * 20),
             Self::Rough(_) => Duration::from_millis(200),
             Self::Cable => Duration::ZERO,
         };
@@ -179,6 +191,7 @@ pub(crate) fn all() -> Vec<Scenario> {
             "calls of 100 actors, 100 Mbit/s, RTT 10 ms, trouble both ways",
             Work::Calls { actors: 100 },
         ),
+        codel(),
         share(),
         cable(),
         Scenario {
@@ -282,6 +295,21 @@ fn rough(name: &'static str, about: &'static str, work: Work) -> Scenario {
     ];
     let cells = cells.map(|(name, trouble)| cell(name, Wire::Rough(trouble), work));
     Scenario { name, about, cells: cells.into(), peers: &[] }
+}
+
+fn codel() -> Scenario {
+    let signals = [("drops", Signal::Drop), ("marks", Signal::Mark)];
+    let of = |rtt| {
+        signals.map(|(does, signal)| {
+            cell(format!("RTT {rtt} ms, CoDel {does}"), Wire::Codel { rtt, signal }, Work::OneWay)
+        })
+    };
+    Scenario {
+        name: "one-way-codel",
+        about: "one way, 100 Mbit/s, a queue that CoDel keeps short by drops or by marks",
+        cells: [of(10), of(40)].concat(),
+        peers: &["exonet", "tcp-cubic", "tcp-bbr", "quinn-cubic", "quinn-bbr"],
+    }
 }
 
 fn share() -> Scenario {

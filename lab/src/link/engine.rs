@@ -114,7 +114,7 @@ impl Engine {
                 let Ok(Some(length)) = tun.read(buffer) else { break };
                 busy = true;
                 let mut stats = stats.lock().unwrap_or_else(PoisonError::into_inner);
-                let packet = buffer.get(..length).unwrap_or_default();
+                let packet = buffer.get_mut(..length).unwrap_or_default();
                 if let (Some(lane), Some(stats)) = (self.lanes.get_mut(side), stats.get_mut(side)) {
                     lane.enter(now, packet, stats);
                 }

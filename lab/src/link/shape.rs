@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::Loss;
+use super::{Loss, Signal};
 
 /// The least that a queue holds by default: ten full packets.
 const LEAST_QUEUE: usize = 15_000;
@@ -32,8 +32,10 @@ pub(crate) struct Shape {
     pub(crate) rate: u64,
     /// One way.
     pub(crate) delay: Duration,
-    /// What the drop-tail queue holds, in bytes of IP packets.
+    /// What the queue holds, in bytes of IP packets: what comes when it is full is dropped.
     pub(crate) queue: usize,
+    /// Whether CoDel keeps the queue short, and how. None: only its end does.
+    pub(crate) codel: Option<Signal>,
     pub(crate) loss: Loss,
     /// The share of packets that arrive twice.
     pub(crate) duplicate: f64,
@@ -48,7 +50,7 @@ impl Shape {
         let rate = (mbit * 1e6) as u64;
         let product = u128::from(rate) * rtt.as_nanos() / 8 / 1_000_000_000;
         let queue = usize::try_from(product).unwrap_or(usize::MAX).max(LEAST_QUEUE);
-        Self { rate, delay: rtt / 2, queue, loss, duplicate: 0.0, reorder: None, outages: None }
+        Self { rate, delay: rtt / 2, queue, codel: None, loss, duplicate: 0.0, reorder: None, outages: None }
     }
 
     /// How long the line is busy with so many bytes, in ns.

@@ -12,15 +12,17 @@ pub(crate) struct LaneStats {
     pub(crate) packets: u64,
     /// IP bytes of these.
     pub(crate) bytes: u64,
-    /// Found the queue full.
+    /// Found the queue full, or were CoDel's signal.
     pub(crate) dropped: u64,
+    /// Were marked CE by CoDel, and went on.
+    pub(crate) marked: u64,
     /// Lost on the line, by the model of loss or in an outage.
     pub(crate) lost: u64,
     /// Arrived, copies included.
     pub(crate) arrived: u64,
     /// Refused by the host's kernel.
     pub(crate) refused: u64,
-    /// How long packets waited for the line, in ns.
+    /// How long packets waited that took the line, in ns.
     pub(crate) waited: Histogram<u64>,
     /// How much later than they should packets arrived, in ns: the emulator's own error.
     pub(crate) late: Histogram<u64>,
@@ -32,6 +34,7 @@ impl Default for LaneStats {
             packets: 0,
             bytes: 0,
             dropped: 0,
+            marked: 0,
             lost: 0,
             arrived: 0,
             refused: 0,

@@ -37,8 +37,13 @@ impl Namespace {
         )?;
         let namespace = Self { jobs: Some(jobs), thread: Some(thread), tid };
         namespace.ip("link set lo up")?;
-        namespace.enter(|| tuning.iter().try_for_each(|(key, value)| sysctl(key, value)))??;
+        tuning.iter().try_for_each(|(key, value)| namespace.set(key, value))?;
         Ok(namespace)
+    }
+
+    /// Sets a parameter of the kernel inside.
+    pub(crate) fn set(&self, key: &'static str, value: &'static str) -> Result<()> {
+        self.enter(|| sysctl(key, value))?
     }
 
     /// Runs `work` inside.

@@ -5,7 +5,7 @@ use std::net::Ipv4Addr;
 use anyhow::Result;
 
 use super::{Awake, Namespace, Tun};
-use crate::link::{Link, Shape};
+use crate::link::{Link, Shape, Signal};
 
 /// The host that opens connections.
 pub(crate) const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);
@@ -31,6 +31,7 @@ impl Pair {
     /// Hosts joined by a link of this shape, forward from the client to the server; or by a virtual cable.
     pub(crate) fn new(shapes: Option<[Shape; 2]>, seed: u64) -> Result<Self> {
         let (client, server) = (Namespace::new(TUNING)?, Namespace::new(TUNING)?);
+        let marks = shapes.iter().flatten().any(|shape| shape.codel == Some(Signal::Mark));
         let link = match shapes {
             Some(shapes) => {
                 let tuns = [client.enter(|| Tun::open(INTERFACE))??, server.enter(|| Tun::open(INTERFACE))??];
@@ -48,6 +49,10 @@ impl Pair {
             host.ip(&format!("address add {ip}/24 dev {INTERFACE}"))?;
             // Nothing may be lost between a host and the link: only the link's own queue drops.
             host.ip(&format!("link set {INTERFACE} mtu 1500 txqueuelen 20000 up"))?;
+            if marks {
+                // TCP asks for ECN only where it is told to.
+                host.set("net.ipv4.tcp_ecn", "1")?;
+            }
         }
         client.ip(&format!("route add local {ELSEWHERE}/9 dev lo"))?;
         // By way of one neighbour: a host that has to ask for each of ten thousand remembers a thousand.

@@ -127,6 +127,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         "crowd" => {
             "Messages a second; clients that the server had heard of when they were let send, and after how long."
         }
+        "one-way-codel" => {
+            "Messages a second; median / 99th percentile of the wait in the queue in ms; packets that it dropped / marked, in %."
+        }
         "share" => "Messages a second of the flow, and of the one beside it.",
         _ => "Messages a second.",
     };

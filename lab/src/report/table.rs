@@ -6,8 +6,8 @@ use std::fmt::Write as _;
 use crate::app::Work;
 use crate::peer;
 use crate::results::{Entry, Results};
-use crate::run::Record;
-use crate::scenario::{Cell, Scenario};
+use crate::run::{Lane, Record};
+use crate::scenario::{Cell, Scenario, Wire};
 use crate::stats::{Spread, figure};
 
 /// The results of a scenario, by cell and peer.
@@ -84,7 +84,7 @@ impl<'a> Medians<'a> {
         let mut text = format!("| | {} |\n|---|{}\n", cells.join(" | "), "---:|".repeat(cells.len()));
         for peer in self.peers() {
             let row: Vec<String> =
-                self.scenario.cells.iter().map(|cell| self.cell(cell.work, &cell.name, peer.name)).collect();
+                self.scenario.cells.iter().map(|cell| self.cell(cell, peer.name)).collect();
             let name =
                 if peer.name == "exonet" { format!("**{}**", peer.label) } else { peer.label.to_owned() };
             let _ = writeln!(text, "| {name} | {} |", row.join(" | "));
@@ -103,7 +103,8 @@ impl<'a> Medians<'a> {
         text
     }
 
-    fn cell(&self, work: Work, cell: &str, peer: &str) -> String {
+    fn cell(&self, cell: &Cell, peer: &str) -> String {
+        let (wire, work, cell) = (cell.wire, cell.work, cell.name.as_str());
         let Some(rate) = self.spread(cell, peer, 0, |record| record.rate) else { return "-".into() };
         let mut text = figure(rate.median);
         // A spread that is worth a word.
@@ -129,6 +130,13 @@ impl<'a> Medians<'a> {
                     let _ = write!(text, "; {} of {all} after {after} s", figure(heard));
                 }
             }
+            Work::OneWay if matches!(wire, Wire::Codel { .. }) => {
+                let wait =
+                    (of(|r| forward(r, |lane| lane.queue_p50)), of(|r| forward(r, |lane| lane.queue_p99)));
+                let dropped = of(|r| forward(r, |lane| percent(lane.dropped, lane.packets)));
+                let marked = of(|r| forward(r, |lane| percent(lane.marked, lane.packets)));
+                let _ = write!(text, "; {} / {}; {dropped} / {marked}", wait.0, wait.1);
+            }
             Work::OneWay | Work::Contact { .. } => (),
         }
         if let Some(rival) = self.spread(cell, peer, 1, |record| record.rate) {
@@ -144,12 +152,7 @@ impl<'a> Medians<'a> {
             let of = |value: fn(&Record) -> f64| {
                 self.median(cell, peer.name, value).map_or_else(|| "-".into(), figure)
             };
-            #[allow(clippy::cast_precision_loss)] // bytes and packets
-            let dropped = of(|r| {
-                r.lanes
-                    .as_ref()
-                    .map_or(0.0, |[lane, _]| lane.dropped as f64 / lane.packets.max(1) as f64 * 100.0)
-            });
+            let dropped = of(|r| forward(r, |lane| percent(lane.dropped, lane.packets)));
             let _ = writeln!(
                 text,
                 "| {} | {} | {} + {} | {} | {} / {} | {dropped} |",
@@ -159,8 +162,8 @@ impl<'a> Medians<'a> {
                 of(|r| megabytes(r.server_rss)),
                 self.median(cell, peer.name, |r| r.wire_per_payload.unwrap_or_default())
                     .map_or_else(|| "-".into(), |wire| format!("{wire:.3}")),
-                of(|r| r.lanes.as_ref().map_or(0.0, |[lane, _]| lane.queue_p50)),
-                of(|r| r.lanes.as_ref().map_or(0.0, |[lane, _]| lane.queue_p99)),
+                of(|r| forward(r, |lane| lane.queue_p50)),
+                of(|r| forward(r, |lane| lane.queue_p99)),
             );
         }
         text
@@ -198,6 +201,16 @@ impl<'a> Medians<'a> {
         }
         losses
     }
+}
+
+/// Something of the link forward; 0 where there is none.
+fn forward(record: &Record, of: fn(&Lane) -> f64) -> f64 {
+    record.lanes.as_ref().map_or(0.0, |[lane, _]| of(lane))
+}
+
+#[allow(clippy::cast_precision_loss)] // packets
+fn percent(part: u64, all: u64) -> f64 {
+    part as f64 / all.max(1) as f64 * 100.0
 }
 
 #[allow(clippy::cast_precision_loss)] // far below 2^53

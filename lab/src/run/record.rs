@@ -51,6 +51,9 @@ pub(crate) struct Lane {
     pub(crate) bytes: u64,
     /// By the queue.
     pub(crate) dropped: u64,
+    /// CE, by the queue.
+    #[serde(default)]
+    pub(crate) marked: u64,
     /// On the line.
     pub(crate) lost: u64,
     pub(crate) arrived: u64,
@@ -73,6 +76,7 @@ impl Lane {
             packets: stats.packets,
             bytes: stats.bytes,
             dropped: stats.dropped,
+            marked: stats.marked,
             lost: stats.lost,
             arrived: stats.arrived,
             refused: stats.refused,

@@ -1,0 +1,146 @@
+//! CoDel (RFC 8289): a queue that signals congestion when packets have waited too long for too long, however many it
+//! holds.
+
+/// The wait in ns that a standing queue may cost (RFC 8289, section 4.3).
+const TARGET: u64 = 5_000_000;
+/// For so long, in ns, packets wait longer before the first signal: a round trip of most paths (section 4.3).
+const INTERVAL: u64 = 100_000_000;
+/// So many intervals after the last signal the pace is still that of then (section 5.6).
+const RECENT: u64 = 16;
+
+/// How CoDel tells a sender of congestion.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Signal {
+    /// By the loss of a packet.
+    Drop,
+    /// By the mark CE (RFC 3168); by loss, if the packet's transport does not know marks.
+    Mark,
+}
+
+/// The state of the pseudo-code of RFC 8289, section 5, by its names. Times are ns since the link began.
+///
+/// Left out is that the last packet in a queue is spared, since who is behind it is not known yet: it matters on lines on
+/// which a full packet takes longer than [`TARGET`], those below 2.4 Mbit/s.
+#[derive(Debug, Default)]
+pub(super) struct Codel {
+    /// If packets still wait too long then, it is time to signal. None: they do not.
+    first_above_time: Option<u64>,
+    dropping: bool,
+    drop_next: u64,
+    /// Signals since this state of dropping began.
+    count: u64,
+    /// What `count` began with.
+    last_count: u64,
+}
+
+impl Codel {
+    /// A packet is dequeued after it has waited for `sojourn` ns: whether it is to bear the signal. If it is dropped for
+    /// that, the next is dequeued at the same time. An empty queue needs no word: whoever finds it so does not wait.
+    pub(super) fn dequeue(&mut self, now: u64, sojourn: u64) -> bool {
+        let ok_to_drop = self.is_standing(now, sojourn);
+        if !ok_to_drop {
+            self.dropping = false;
+            return false;
+        }
+        if !self.dropping {
+            self.begin(now);
+            return true;
+        }
+        let due = now >= self.drop_next;
+        if due {
+            self.count = self.count.saturating_add(1);
+            self.drop_next = control_law(self.drop_next, self.count);
+        }
+        due
+    }
+
+    /// Whether packets have waited longer than the target for an interval: `dodequeue` of the RFC.
+    fn is_standing(&mut self, now: u64, sojourn: u64) -> bool {
+        if sojourn < TARGET {
+            self.first_above_time = None;
+            return false;
+        }
+        now >= *self.first_above_time.get_or_insert(now.saturating_add(INTERVAL))
+    }
+
+    /// Enters the state of dropping, at the pace of the last one if that was recent.
+    fn begin(&mut self, now: u64) {
+        let signals = self.count.saturating_sub(self.last_count);
+        let recent = now.saturating_sub(self.drop_next) < RECENT * INTERVAL;
+        self.count = if recent { signals.max(1) } else { 1 };
+        self.last_count = self.count;
+        self.drop_next = control_law(now, self.count);
+        self.dropping = true;
+    }
+}
+
+/// The time of the next signal: after `INTERVAL / sqrt(count)`, so that the rate of one TCP falls linearly.
+fn control_law(time: u64, count: u64) -> u64 {
+    time.saturating_add((INTERVAL * INTERVAL / count.max(1)).isqrt())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+    const NONE: [u64; 0] = [];
+
+    /// The times in ms at which one of the packets bears the signal that are dequeued each ms from `from` to `to`, all
+    /// of which have waited for `sojourn`.
+    fn signals(codel: &mut Codel, from: u64, to: u64, sojourn: u64) -> Vec<u64> {
+        (from..to).filter(|ms| codel.dequeue(ms * MS, sojourn)).collect()
+    }
+
+    #[test]
+    fn a_wait_below_the_target_is_never_too_long() {
+        let mut codel = Codel::default();
+        assert_eq!(signals(&mut codel, 0, 10_000, TARGET - 1), NONE);
+    }
+
+    #[test]
+    fn the_first_signal_is_after_an_interval_and_the_next_follow_the_law() {
+        let mut codel = Codel::default();
+        // 100, then 100 / sqrt(1), 100 / sqrt(2), 100 / sqrt(3) ... later; each at the next whole ms.
+        assert_eq!(signals(&mut codel, 0, 430, TARGET), [100, 200, 271, 329, 379, 424]);
+    }
+
+    #[test]
+    fn a_packet_that_did_not_wait_begins_the_interval_anew() {
+        let mut codel = Codel::default();
+        assert_eq!(signals(&mut codel, 0, 99, TARGET), NONE);
+        assert!(!codel.dequeue(99 * MS, 0));
+        assert_eq!(signals(&mut codel, 100, 210, TARGET), [200]);
+    }
+
+    #[test]
+    fn a_short_wait_ends_the_signals_at_once() {
+        let mut codel = Codel::default();
+        assert_eq!(signals(&mut codel, 0, 201, TARGET), [100, 200]);
+        assert_eq!(signals(&mut codel, 201, 300, TARGET - 1), NONE);
+        assert_eq!(signals(&mut codel, 300, 400, TARGET), NONE, "a whole interval again");
+    }
+
+    #[test]
+    fn the_pace_is_remembered_for_sixteen_intervals() {
+        let again = |pause: u64| {
+            let mut codel = Codel::default();
+            // After the first signal five more: the law goes on from its fifth step.
+            assert_eq!(signals(&mut codel, 0, 430, TARGET).len(), 6);
+            assert!(!codel.dequeue(430 * MS, 0));
+            let from = 430 + pause;
+            signals(&mut codel, from, from + 201, TARGET).into_iter().map(|ms| ms - from).collect::<Vec<_>>()
+        };
+        assert_eq!(again(10), [100, 145, 186], "100 / sqrt(5), 100 / sqrt(6)");
+        assert_eq!(again(2_000), [100, 200], "forgotten");
+    }
+
+    #[test]
+    fn overdue_signals_come_together() {
+        let mut codel = Codel::default();
+        assert_eq!(signals(&mut codel, 0, 101, TARGET), [100]);
+        // Due at 200, 270.7, 328.4, 378.4; none was dequeued meanwhile.
+        let now = 350 * MS;
+        assert_eq!([(); 5].map(|()| codel.dequeue(now, TARGET)), [true, true, true, false, false]);
+    }
+}
