@@ -313,18 +313,22 @@ fn codel() -> Scenario {
 }
 
 fn share() -> Scenario {
-    let rival = |name: &str, rival| Cell {
+    let rival = |name: &str, rival, wire| Cell {
         rival: Some(rival),
         span: Some(30),
-        ..cell(name, Wire::link(100.0, 10, Loss::None), Work::OneWay)
+        ..cell(name, wire, Work::OneWay)
     };
+    let plain = || Wire::link(100.0, 10, Loss::None);
+    let codel = |signal| Wire::Codel { rtt: 40, signal };
     Scenario {
         name: "share",
-        about: "one way beside another flow, 100 Mbit/s, RTT 10 ms",
+        about: "one way beside another flow, 100 Mbit/s, RTT 10 ms; with CoDel 40 ms",
         cells: vec![
-            rival("beside TCP (CUBIC)", "tcp-cubic"),
-            rival("beside TCP (BBR)", "tcp-bbr"),
-            rival("beside Exonet", "exonet"),
+            rival("beside TCP (CUBIC)", "tcp-cubic", plain()),
+            rival("beside TCP (BBR)", "tcp-bbr", plain()),
+            rival("beside Exonet", "exonet", plain()),
+            rival("beside TCP (CUBIC), CoDel drops", "tcp-cubic", codel(Signal::Drop)),
+            rival("beside TCP (CUBIC), CoDel marks", "tcp-cubic", codel(Signal::Mark)),
         ],
         peers: &["exonet", "tcp-cubic", "tcp-bbr", "quinn-bbr"],
     }
