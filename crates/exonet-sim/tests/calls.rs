@@ -238,8 +238,8 @@ fn a_server_that_dies_while_computing_is_found_soon() {
         assert!(said < 600, "{said} datagrams in ten minutes");
         assert_eq!(world.ledger.outcome_of(call), None, "it takes its time");
         world.crash(b);
-        // The probe that is not answered, and a new channel.
-        settled(&mut world, 5_600 * MS, "after the crash");
+        // The probe that is not answered, what silence lasts at most before there is an opening, and a new channel.
+        settled(&mut world, 5_000 * MS + 2 * SECOND + 100 * MS, "after the crash");
         assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Unknown));
         // The next call is not bound to a slot of the process that is no more.
     }
