@@ -3,7 +3,7 @@
 use super::bars::{Bar, Bars};
 use super::chart::{Chart, Line, Panel};
 use super::svg::Drawing;
-use super::table::{Medians, label};
+use super::table::Medians;
 use crate::run::Record;
 use crate::stats::figure;
 
@@ -165,11 +165,11 @@ fn share(medians: &Medians<'_>) -> Drawing {
                 ),
             })
         };
-        (format!("Beside {}", label(rival)), medians.peers().into_iter().filter_map(bar).collect())
+        (cell.name.replacen("beside", "Beside", 1), medians.peers().into_iter().filter_map(bar).collect())
     };
     Bars {
         title: "Who gets how much of a link that two share".into(),
-        unit: "messages/s of 1,024 bytes: the flow on the left, then the one beside it; 100 Mbit/s, RTT 10 ms, no loss".into(),
+        unit: "messages/s of 1,024 bytes: the flow on the left, then the one beside it; 100 Mbit/s, RTT 10 ms, with CoDel 40 ms".into(),
         logarithmic: false,
         groups: medians.scenario.cells.iter().map(group).collect(),
     }

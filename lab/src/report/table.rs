@@ -219,6 +219,6 @@ fn megabytes(bytes: u64) -> f64 {
 }
 
 /// How a peer is called.
-pub(super) fn label(peer: &str) -> &str {
+fn label(peer: &str) -> &str {
     peer::find(peer).map_or(peer, |peer| peer.label)
 }
