@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 use core::time::Duration;
+use std::collections::VecDeque;
 
 use super::calls::Server;
 use super::config::Config;
@@ -155,11 +156,18 @@ impl Filling<'_, '_> {
         written
     }
 
-    pub(super) fn ping(&mut self, carried: Carried) {
-        if self.writer.ping() {
-            self.epoch.sent.carry(carried);
+    /// The PINGs of the application that fit; what does not waits. How many.
+    pub(super) fn pings(&mut self, pings: &mut VecDeque<u64>) -> u32 {
+        let mut left = 0;
+        while let Some(&cookie) = pings.front()
+            && self.writer.ping()
+        {
+            pings.pop_front();
+            self.epoch.sent.carry(Carried::Ping { cookie });
             self.eliciting = true;
+            left += 1;
         }
+        left
     }
 
     /// Messages, as many as fit. True when there is more.

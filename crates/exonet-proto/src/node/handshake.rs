@@ -603,18 +603,19 @@ impl Node {
         let Some(peer) = self.peers.get_mut(place) else {
             return;
         };
-        let wants = peer.wants_channel(now.mono) || peer.link.is_kept(config);
-        let link = &mut peer.link;
-        if let Some(roaming) = link.roaming.as_mut() {
+        if let Some(roaming) = peer.link.roaming.as_mut() {
             roaming.on_timeout(now.mono);
         }
-        if link.pto_at().is_some_and(|at| at <= now.mono) {
+        if peer.link.pto_at().is_some_and(|at| at <= now.mono) {
+            let wants = peer.wants_channel(now.mono) || peer.link.is_kept(config);
+            let link = &mut peer.link;
             let probe = link.recovery.on_pto(now.mono);
             link.probes = probe.packets;
             let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
             peer.outbound.probe(&mut self.store, packets, probe.packets);
             link.reopen |= wants && link.is_unanswered(now.mono) && link.opening.is_none();
         }
+        let link = &mut peer.link;
         copy_lone(now, link, &mut peer.outbound, &mut self.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
         if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {

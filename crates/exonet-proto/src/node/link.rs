@@ -28,8 +28,8 @@ pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
 /// Probe timeouts without any answer after which an opening goes out beside the probes, and the least silence: on a short
-/// path a peer that is merely busy lets that many pass, and has no time for handshakes then. Who has restarted was away
-/// for longer, as a rule, and then finds the opening that is repeated.
+/// path a peer that is merely busy lets that many pass, and has no time for handshakes then. Who restarts is away for longer, as
+/// a rule, and the opening, which is repeated, finds it.
 const REOPEN_AFTER: u32 = 3;
 const REOPEN_SILENCE: Duration = Duration::from_secs(1);
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.

@@ -347,11 +347,9 @@ impl Assembler<'_> {
                 let pto = link.recovery.pto_interval();
                 fill.requests(outbound, self.clock, window, pto);
                 fill.early(outbound, self.store);
-                while let Some(cookie) = link.pings.pop_front() {
-                    fill.ping(Carried::Ping { cookie });
-                    link.pinging = link.pinging.saturating_add(1);
-                }
-                made.more = fill.replies(&mut inbound.server, pto);
+                link.pinging = link.pinging.saturating_add(fill.pings(&mut link.pings));
+                made.more = !link.pings.is_empty();
+                made.more |= fill.replies(&mut inbound.server, pto);
                 made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
                 let before = fill.epoch.sent.carried();
                 let empty = full.unwrap_or(cap) - OVERHEAD;

@@ -204,6 +204,18 @@ fn a_ping_that_was_answered_or_lost_is_not_under_way() {
 }
 
 #[test]
+fn a_ping_that_finds_no_room_waits() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (id, now) = (pair.ends[1].id(), pair.now);
+    (0..2_000).for_each(|s| _ = pair.peer(0).outbound.caller.on_reply(Slot(s * 100), now.mono));
+    (0..64).for_each(|cookie| pair.ends[0].ping(now, id, &[], cookie).unwrap());
+    pair.pass(SECOND);
+    let ponged = |event: &&Event| matches!(event, Event::Pong { rtt: Some(_), .. });
+    assert_eq!(pair.events.iter().filter(ponged).count(), 64);
+}
+
+#[test]
 fn reminders_back_off() {
     let (mut inbound, mut clock, _) = granted(9, &Limits::default());
     inbound.engaged(Mono(0), 3 * SECOND);
