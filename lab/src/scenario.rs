@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use anyhow::{Result, bail};
+use exonet_sim::Signal;
 
 use crate::app::{From, Leaves, Work};
-use crate::link::{Loss, Outages, Reorder, Shape, Signal};
+use crate::link::{Loss, Outages, Reorder, Shape};
 use crate::peer::{self, Peer};
 
 /// Rows of one table.

@@ -10,6 +10,7 @@ mod body;
 mod calls;
 mod check;
 mod clock;
+mod codel;
 pub mod course;
 mod coverage;
 mod dice;
@@ -28,6 +29,7 @@ mod world;
 
 pub use check::{Breach, Violation};
 pub use clock::ClockConfig;
+pub use codel::{Codel, Signal};
 pub use coverage::Coverage;
 pub use dice::Dice;
 pub use disk::Disk;

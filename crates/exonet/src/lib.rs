@@ -114,8 +114,8 @@ pub use typed::{TypedCall, TypedError, TypedPending};
 
 pub use exonet_proto::crypto::SecretKey;
 pub use exonet_proto::node::{
-    CallId, CancelError, Config, CongestionChoice, Limits, OpenMessage, Outcome, PeerStats, Priority, Stats,
-    Status, View,
+    CallId, CancelError, Config, CongestionChoice, Hedging, Limits, OpenMessage, Outcome, PeerStats,
+    Priority, Stats, Status, View,
 };
 pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
 

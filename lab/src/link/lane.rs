@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
+use exonet_sim::{Codel, Signal};
 use fastrand::Rng;
 
-use super::codel::Codel;
 use super::loss::Losing;
-use super::{LaneStats, Shape, Signal, ecn};
+use super::{LaneStats, Shape, ecn};
 
 /// Bytes of a full packet.
 const FULL: usize = 1_500;

@@ -7,7 +7,6 @@
 //! ```
 //! A packet that is lost has used the line, as on a radio.
 
-mod codel;
 mod ecn;
 mod engine;
 mod lane;
@@ -15,7 +14,6 @@ mod loss;
 mod shape;
 mod stats;
 
-pub(crate) use codel::Signal;
 pub(crate) use engine::{Link, be_punctual};
 pub(crate) use loss::Loss;
 pub(crate) use shape::{Outages, Reorder, Shape};

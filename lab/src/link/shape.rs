@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use super::{Loss, Signal};
+use exonet_sim::Signal;
+
+use super::Loss;
 
 /// The least that a queue holds by default: ten full packets.
 const LEAST_QUEUE: usize = 15_000;

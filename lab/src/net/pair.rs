@@ -3,9 +3,10 @@
 use std::net::Ipv4Addr;
 
 use anyhow::Result;
+use exonet_sim::Signal;
 
 use super::{Awake, Namespace, Tun};
-use crate::link::{Link, Shape, Signal};
+use crate::link::{Link, Shape};
 
 /// The host that opens connections.
 pub(crate) const CLIENT_IP: Ipv4Addr = Ipv4Addr::new(10, 77, 0, 1);

@@ -6,12 +6,9 @@
 use core::time::Duration;
 
 use super::Rtt;
+use super::loss::Loss;
 use crate::Mono;
 
-/// The share of packets that a path must lose for copies to be worth anything.
-const LOSSY: f64 = 0.003;
-/// Packets over which the loss is averaged.
-const MEMORY: f64 = 200.0;
 /// Copies leave after this, or a sixteenth of a round trip if that is less: what loses one packet may last a while.
 const WAIT: Duration = Duration::from_millis(1);
 /// With more than this many packets under way, or more than this share of what the path holds, there are others behind.
@@ -45,6 +42,7 @@ impl Default for Hedging {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Room<'a> {
     pub(super) rtt: &'a Rtt,
+    pub(super) loss: Loss,
     /// Bytes per second that the path was seen to give; zero: unknown.
     pub(super) rate: f64,
     /// Bytes under way.
@@ -56,25 +54,11 @@ pub(super) struct Room<'a> {
 /// Decides which packets get a copy.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Hedge {
-    loss: f64,
     tokens: f64,
     filled: Mono,
 }
 
 impl Hedge {
-    /// Packets were acknowledged and lost.
-    pub(super) fn on_fates(&mut self, acked: u64, lost: u64) {
-        let packets = acked.saturating_add(lost) as f64;
-        if packets > 0.0 {
-            self.loss += (lost as f64 / packets - self.loss) * (packets / MEMORY).min(0.5);
-        }
-    }
-
-    /// The path loses packets at a rate that matters.
-    pub(super) fn is_lossy(&self) -> bool {
-        self.loss >= LOSSY
-    }
-
     /// How long to wait before a copy of the packet that leaves now; None: it gets none. `again`: it carries what was
     /// lost before.
     pub(super) fn copy(
@@ -85,7 +69,7 @@ impl Hedge {
         again: bool,
     ) -> Option<Duration> {
         let Hedging::Share(percent) = hedging else { return None };
-        if !self.is_lossy() || !room.rtt.is_measured() {
+        if !room.loss.is_random() || !room.rtt.is_measured() {
             return None;
         }
         let srtt = room.rtt.smoothed();
@@ -128,49 +112,55 @@ mod tests {
     }
 
     fn room(rtt: &Rtt) -> Room<'_> {
-        Room { rtt, rate: 100_000.0, in_flight: 1_200.0, datagram: 1_200.0 }
+        Room { rtt, loss: losing(99, 1), rate: 100_000.0, in_flight: 1_200.0, datagram: 1_200.0 }
     }
 
-    fn lossy() -> Hedge {
-        let mut hedge = Hedge::default();
-        hedge.on_fates(99, 1);
-        hedge
+    fn losing(acked: u64, lost: u64) -> Loss {
+        let mut loss = Loss::default();
+        loss.on_fates(acked, lost);
+        loss
     }
 
-    fn copies(hedge: &mut Hedge, hedging: Hedging, room: Room<'_>, again: bool) -> bool {
-        hedge.copy(Mono(1_000_000_000), hedging, room, again).is_some()
+    fn copies(hedging: Hedging, room: Room<'_>, again: bool) -> bool {
+        Hedge::default().copy(Mono(1_000_000_000), hedging, room, again).is_some()
     }
 
     #[test]
     fn a_lone_packet_on_a_lossy_path_is_copied_soon() {
         let rtt = rtt();
-        let wait = lossy().copy(Mono(1_000_000_000), Hedging::default(), room(&rtt), false);
+        let wait = Hedge::default().copy(Mono(1_000_000_000), Hedging::default(), room(&rtt), false);
         assert_eq!(wait, Some(10 * MS / 16));
     }
 
     #[test]
     fn there_is_none_without_loss_or_if_switched_off_or_before_the_first_round_trip() {
         let rtt = rtt();
-        assert!(!copies(&mut Hedge::default(), Hedging::default(), room(&rtt), false));
-        assert!(!copies(&mut lossy(), Hedging::Off, room(&rtt), false));
-        assert!(!copies(&mut lossy(), Hedging::default(), room(&Rtt::default()), false));
-        let mut healed = lossy();
-        (0..100).for_each(|_| healed.on_fates(10, 0));
-        assert!(!copies(&mut healed, Hedging::default(), room(&rtt), false));
+        assert!(!copies(Hedging::default(), Room { loss: losing(100, 0), ..room(&rtt) }, false));
+        assert!(!copies(Hedging::Off, room(&rtt), false));
+        assert!(!copies(Hedging::default(), room(&Rtt::default()), false));
+    }
+
+    #[test]
+    fn there_is_none_for_who_has_more_than_it_can_take() {
+        let rtt = rtt();
+        let mut loss = losing(99, 1);
+        (0..9).for_each(|_| loss.on_fates(0, 1));
+        let drowned = Room { loss, ..room(&rtt) };
+        assert!(!copies(Hedging::default(), drowned, false) && !copies(Hedging::default(), drowned, true));
     }
 
     #[test]
     fn there_is_none_with_others_behind_or_a_queue() {
         let mut waited = rtt();
         let crowd = Room { in_flight: 24.0 * 1_200.0, ..room(&waited) };
-        assert!(!copies(&mut lossy(), Hedging::default(), crowd, false));
+        assert!(!copies(Hedging::default(), crowd, false));
         for i in 0..20 {
             waited.on_sample(Mono(i), 20 * MS, Duration::ZERO);
         }
-        assert!(!copies(&mut lossy(), Hedging::default(), room(&waited), false));
-        assert!(copies(&mut lossy(), Hedging::default(), room(&waited), true), "it was lost before");
+        assert!(!copies(Hedging::default(), room(&waited), false));
+        assert!(copies(Hedging::default(), room(&waited), true), "it was lost before");
         let full = Room { in_flight: 20_000.0, ..room(&waited) };
-        assert!(!copies(&mut lossy(), Hedging::default(), full, true));
+        assert!(!copies(Hedging::default(), full, true));
     }
 
     #[test]
@@ -179,7 +169,7 @@ mod tests {
         // A quarter of ten megabytes per second is 2,083 packets per second.
         let wide = Room { rate: 10_000_000.0, ..room(&rtt) };
         for (percent, least, most) in [(25, 2_050, 2_120), (50, 4_100, 4_250)] {
-            let mut hedge = lossy();
+            let mut hedge = Hedge::default();
             let count = (0..100_000_u64)
                 .filter(|i| {
                     let now = Mono(1_000_000_000 + i * 10_000);

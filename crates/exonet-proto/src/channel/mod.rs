@@ -39,6 +39,7 @@ pub mod congestion;
 mod dispersion;
 pub mod ecn;
 mod hedge;
+mod loss;
 pub mod mtu;
 mod one_way;
 pub mod pacer;

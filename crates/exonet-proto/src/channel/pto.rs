@@ -1,12 +1,16 @@
-//! The probe timeout's back-off (RFC 9002, section 6.2), which is gentler: with random loss two or three in a row are
-//! likely, and each doubling would double the wait of whoever sends little.
+//! The probe timeout's back-off (RFC 9002, section 6.2), and a gentler one for paths that lose at random: there two or
+//! three in a row are likely, and each doubling would double the wait of whoever sends little.
 
 use core::time::Duration;
 
 use crate::Mono;
 
-/// Halves of a probe timeout between timeouts, from the first on.
-const BACK_OFF: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+/// Halves of a probe timeout between timeouts, from the first on, on a path that loses at random.
+const GENTLE: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
+
+/// The same elsewhere. A timeout there says that the round trip has grown, or that somebody has more than it can take: of
+/// ten thousand who all repeat themselves gently, each adds to it.
+const DOUBLING: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
 /// However long the round trip, probes come at least this often; but never before one probe timeout.
 const MAX_INTERVAL: Duration = Duration::from_secs(30);
@@ -43,12 +47,13 @@ impl Pto {
     }
 
     /// When the next timeout comes: the first after `tail`, the others after multiples of `pto`.
-    pub(super) fn deadline(&self, tail: Duration, pto: Duration) -> Mono {
+    pub(super) fn deadline(&self, tail: Duration, pto: Duration, gentle: bool) -> Mono {
         let Some(backed_off) = self.count.checked_sub(1) else {
             return self.since + tail;
         };
-        let at = usize::try_from(backed_off).unwrap_or(usize::MAX).min(BACK_OFF.len() - 1);
-        let halves = BACK_OFF.get(at).copied().unwrap_or(2);
+        let back_off: &[u32] = if gentle { &GENTLE } else { &DOUBLING };
+        let at = usize::try_from(backed_off).unwrap_or(usize::MAX).min(back_off.len() - 1);
+        let halves = back_off.get(at).copied().unwrap_or(2);
         self.since + (pto.saturating_mul(halves) / 2).min(MAX_INTERVAL.max(pto))
     }
 }

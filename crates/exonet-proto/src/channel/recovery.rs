@@ -12,6 +12,7 @@ use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
 use super::dispersion::Dispersion;
 use super::ecn::Marking;
 use super::hedge::{Hedge, Hedging};
+use super::loss::Loss;
 use super::mtu::{BASE, MtuSearch};
 use super::one_way::OneWay;
 use super::pto::Pto;
@@ -27,7 +28,8 @@ pub use sending::Allowance;
 /// Probe timeouts in a row that make persistent congestion. Two or three happen at random on lossy paths.
 const PERSISTENT: u32 = 5;
 
-/// Probes of the first timeouts in a row; later ones have as many as the last of these.
+/// Probes of the first timeouts in a row where loss is random; later ones have as many as the last of these. Elsewhere
+/// each has one.
 const PROBES: [u32; 6] = [1, 2, 2, 3, 3, 2];
 
 /// Probe timeouts for which a lost packet is remembered.
@@ -116,6 +118,7 @@ pub struct Recovery {
     mtu: MtuSearch,
     marking: Marking,
     reordering: Reordering,
+    loss: Loss,
     hedge: Hedge,
     pto: Pto,
     /// Counts path changes: packets of another path move no state of this one.
@@ -155,6 +158,7 @@ impl Recovery {
             mtu: MtuSearch::new(config.max_datagram),
             marking: Marking::default(),
             reordering: Reordering::default(),
+            loss: Loss::default(),
             hedge: Hedge::default(),
             pto: Pto::default(),
             path: 0,
@@ -256,7 +260,7 @@ impl Recovery {
         );
         self.detect_lost(now, sent, &mut tally.report, &mut fate);
         let Report { acked, lost, spurious, .. } = tally.report;
-        self.hedge.on_fates(acked.saturating_sub(spurious), lost);
+        self.loss.on_fates(acked.saturating_sub(spurious), lost);
         Ok(tally.report)
     }
 
@@ -354,7 +358,7 @@ impl Recovery {
     ) -> Report {
         let mut report = Report::default();
         self.detect_lost(now, sent, &mut report, &mut fate);
-        self.hedge.on_fates(0, report.lost);
+        self.loss.on_fates(0, report.lost);
         report
     }
 
@@ -466,9 +470,10 @@ impl Recovery {
     /// When a probe is due, if anything ack-eliciting is under way.
     pub fn pto_at(&self) -> Option<Mono> {
         let armed = self.eliciting > 0 && !self.config.reliable;
-        let early = self.awaited && self.rtt.is_measured();
+        let early = self.awaited && self.rtt.is_measured() && !self.loss.is_overloaded();
         let tail = if early { self.rtt.tail_base() } else { self.rtt.pto_base() };
-        armed.then(|| self.pto.deadline(tail.saturating_add(self.config.max_ack_delay), self.pto_interval()))
+        let tail = tail.saturating_add(self.config.max_ack_delay);
+        armed.then(|| self.pto.deadline(tail, self.pto_interval(), self.loss.is_random()))
     }
 
     /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.
@@ -478,7 +483,8 @@ impl Recovery {
             self.congestion.on_persistent_congestion(now);
         }
         let at = usize::try_from(count).unwrap_or(usize::MAX).clamp(1, PROBES.len()) - 1;
-        Probe { count, packets: PROBES.get(at).copied().unwrap_or(1) }
+        let packets = PROBES.get(at).copied().filter(|_| self.loss.is_random()).unwrap_or(1);
+        Probe { count, packets }
     }
 
     /// Probe timeouts in a row without an answer.

@@ -607,13 +607,15 @@ impl Node {
             roaming.on_timeout(now.mono);
         }
         if peer.link.pto_at().is_some_and(|at| at <= now.mono) {
-            let wants = peer.wants_channel(now.mono) || peer.link.is_kept(config);
             let link = &mut peer.link;
             let probe = link.recovery.on_pto(now.mono);
             link.probes = probe.packets;
             let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
             peer.outbound.probe(&mut self.store, packets, probe.packets);
-            link.reopen |= wants && link.is_unanswered(now.mono) && link.opening.is_none();
+            link.on_timeout();
+        }
+        if peer.link.is_unanswered(now.mono) {
+            peer.link.reopen |= peer.wants_channel(now.mono) || peer.link.is_kept(config);
         }
         let link = &mut peer.link;
         copy_lone(now, link, &mut peer.outbound, &mut self.store);

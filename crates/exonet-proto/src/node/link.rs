@@ -88,6 +88,8 @@ pub(super) struct Link {
     pub(super) spoke_at: Mono,
     /// When that was first done since the peer was heard.
     asked_at: Mono,
+    /// When it is to be looked whether the peer is silent for too long.
+    doubt_at: Mono,
     /// When the channel last served the halves, the application or a keepalive, at either end.
     pub(super) used_at: Mono,
     pub(super) packets_sent: u64,
@@ -128,6 +130,7 @@ impl Link {
             ride_until: Mono(0),
             heard_at: now,
             spoke_at: now,
+            doubt_at: Mono::NEVER,
             asked_at: now,
             used_at: now,
             packets_sent: 0,
@@ -272,10 +275,21 @@ impl Link {
         }
     }
 
-    /// Whether silence asks for a new opening beside the probes, of who needs the channel.
-    pub(super) fn is_unanswered(&self, now: Mono) -> bool {
+    /// A probe timeout: after some of them in a row silence is looked at, not with the next, which may be much later.
+    pub(super) fn on_timeout(&mut self) {
+        if self.recovery.pto_count() >= REOPEN_AFTER {
+            self.doubt_at = self.heard_at.max(self.asked_at) + REOPEN_SILENCE;
+        }
+    }
+
+    /// Whether silence now asks for a new opening beside the probes, of who needs the channel.
+    pub(super) fn is_unanswered(&mut self, now: Mono) -> bool {
+        if self.doubt_at > now {
+            return false;
+        }
+        self.doubt_at = Mono::NEVER;
         let silent = now.since(self.heard_at.max(self.asked_at));
-        self.recovery.pto_count() >= REOPEN_AFTER && silent >= REOPEN_SILENCE
+        self.recovery.pto_count() >= REOPEN_AFTER && silent >= REOPEN_SILENCE && self.opening.is_none()
     }
 
     /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no
@@ -339,6 +353,7 @@ impl Link {
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
+            .min(self.doubt_at)
             .min(self.hedges.front().map_or(Mono::NEVER, |(at, ..)| *at))
             .min(self.rekey_at(config))
             .min(self.idle_at(config))

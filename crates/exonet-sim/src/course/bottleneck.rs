@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use exonet_proto::Mono;
 
-use crate::{Bursts, Dice};
+use crate::{Bursts, Codel, Dice, Signal};
 
 /// What IPv4 and UDP add to a payload.
 const HEADERS: u64 = 28;
@@ -27,6 +27,8 @@ pub struct Way {
     pub bursts: Option<Bursts>,
     /// More bytes than these in the queue are told by marking datagrams CE, of those that leave marked ECT.
     pub marks_above: Option<u64>,
+    /// CoDel tells of a queue that stands, by drops or marks.
+    pub codel: Option<Signal>,
     /// What becomes of the marks that datagrams come with.
     pub marks: Marks,
 }
@@ -50,7 +52,7 @@ impl Way {
         let rate = whole(megabits * 125_000.0);
         let queue = whole(megabits * 125_000.0 * rtt.as_secs_f64()).max(15_000);
         let marks = Marks::Kept;
-        Self { rate, delay: rtt / 2, queue, loss: 0.0, bursts: None, marks_above: None, marks }
+        Self { rate, delay: rtt / 2, queue, loss: 0.0, bursts: None, marks_above: None, codel: None, marks }
     }
 
     /// The same, losing this share at random.
@@ -63,6 +65,12 @@ impl Way {
     #[must_use]
     pub fn marking_above(self, bytes: u64) -> Self {
         Self { marks_above: Some(bytes), ..self }
+    }
+
+    /// The same, with CoDel before a queue of four times as much.
+    #[must_use]
+    pub fn with_codel(self, signal: Signal) -> Self {
+        Self { codel: Some(signal), queue: 4 * self.queue, ..self }
     }
 
     /// The share that is not lost at random.
@@ -86,7 +94,7 @@ pub struct Traffic {
     pub datagrams: u64,
     /// Their bytes, with the headers of IP and UDP.
     pub bytes: u64,
-    /// Datagrams for which the queue had no room.
+    /// Datagrams for which the queue had no room, or that CoDel dropped.
     pub dropped: u64,
     /// Those that came marked ECT, and those that were marked CE.
     pub ect: u64,
@@ -118,12 +126,13 @@ pub(super) struct Bottleneck {
     dice: Dice,
     /// The last datagram of the queue has left by then.
     busy: Mono,
+    codel: Codel,
     bad: bool,
 }
 
 impl Bottleneck {
     pub(super) fn new(way: Way, dice: Dice) -> Self {
-        Self { way, traffic: Traffic::default(), dice, busy: Mono(0), bad: false }
+        Self { way, traffic: Traffic::default(), dice, busy: Mono(0), codel: Codel::default(), bad: false }
     }
 
     /// When a datagram of `len` bytes that comes at `now` with `ecn` arrives, and with which mark; None: never.
@@ -137,9 +146,26 @@ impl Bottleneck {
             self.traffic.dropped += 1;
             return None;
         }
-        self.busy = self.busy.max(now) + self.takes(bytes);
+        let begins = self.busy.max(now);
+        let Some(ecn) = self.signal(begins, wait, ecn) else {
+            self.traffic.dropped += 1;
+            return None;
+        };
+        self.busy = begins + self.takes(bytes);
         let ecn = self.mark(wait, ecn)?;
         (!self.loses()).then(|| (self.busy + self.way.delay, ecn))
+    }
+
+    /// What CoDel lets on the line, with which mark. None: it drops it.
+    fn signal(&mut self, begins: Mono, wait: Duration, ecn: u8) -> Option<u8> {
+        let Some(signal) = self.way.codel else { return Some(ecn) };
+        let sojourn = u64::try_from(wait.as_nanos()).unwrap_or(u64::MAX);
+        if !self.codel.dequeue(begins.0, sojourn) {
+            return Some(ecn);
+        }
+        let marks = signal == Signal::Mark && ecn != 0 && self.way.marks == Marks::Kept;
+        self.traffic.ce += u64::from(marks);
+        marks.then_some(CE)
     }
 
     fn mark(&mut self, wait: Duration, ecn: u8) -> Option<u8> {

@@ -73,6 +73,7 @@ impl Recovery {
         let rate = self.congestion.bandwidth();
         let room = Room {
             rtt: &self.rtt,
+            loss: self.loss,
             rate: rate as f64,
             in_flight: self.in_flight as f64,
             datagram: f64::from(self.mtu.current()),
@@ -82,7 +83,7 @@ impl Recovery {
 
     /// The path loses packets at a rate that matters.
     pub fn is_lossy(&self) -> bool {
-        self.hedge.is_lossy()
+        self.loss.is_lossy()
     }
 
     /// The path takes so much that the processor is the bound rather than the link.

@@ -299,12 +299,36 @@ fn probes_back_off_until_progress() {
     end.send(ms(100));
     assert_eq!(end.path.on_pto(ms(401)), Probe { count: 1, packets: 1 });
     assert_eq!(end.path.pto_at(), Some(ms(401 + 301)));
-    assert_eq!(end.path.on_pto(ms(1_003)), Probe { count: 2, packets: 2 });
+    assert_eq!(end.path.on_pto(ms(1_003)), Probe { count: 2, packets: 1 });
+    assert_eq!(end.path.pto_at(), Some(ms(1_003 + 602)));
     // An ACK of nothing new is no progress.
     end.ack(ms(1_010), &[0..1]);
     assert_eq!(end.path.pto_count(), 2);
     end.ack(ms(1_011), &[1..2]);
     assert_eq!(end.path.pto_count(), 0);
+}
+
+#[test]
+fn probes_are_more_and_sooner_where_loss_is_random() {
+    let mut end = End::measured();
+    end.path.loss.on_fates(99, 1);
+    end.send(ms(100));
+    end.path.on_pto(ms(401));
+    assert_eq!(end.path.on_pto(ms(702)), Probe { count: 2, packets: 2 });
+    assert_eq!(end.path.pto_at(), Some(ms(702) + millis(301) * 3 / 2));
+}
+
+#[test]
+fn who_has_more_than_it_can_take_gets_no_more_than_that() {
+    let mut end = End::measured();
+    (0..9).for_each(|_| end.path.loss.on_fates(0, 1));
+    end.send(ms(100));
+    end.path.set_awaited();
+    assert_eq!(end.path.pto_at(), Some(ms(401)), "the first probe is not early");
+    end.path.on_pto(ms(401));
+    assert_eq!(end.path.on_pto(ms(702)), Probe { count: 2, packets: 1 });
+    assert_eq!(end.path.pto_at(), Some(ms(702 + 602)));
+    assert_eq!(end.path.hedge(ms(702), true), None);
 }
 
 #[test]

@@ -10,19 +10,19 @@ const RECENT: u64 = 16;
 
 /// How CoDel tells a sender of congestion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Signal {
+pub enum Signal {
     /// By the loss of a packet.
     Drop,
     /// By the mark CE (RFC 3168); by loss, if the packet's transport does not know marks.
     Mark,
 }
 
-/// The state of the pseudo-code of RFC 8289, section 5, by its names. Times are ns since the link began.
+/// A queue's CoDel: the state of the pseudo-code of RFC 8289, section 5, by its names. Times are ns since the link began.
 ///
 /// Left out is that the last packet in a queue is spared, since who is behind it is not known yet: it matters on lines on
 /// which a full packet takes longer than [`TARGET`], those below 2.4 Mbit/s.
-#[derive(Debug, Default)]
-pub(super) struct Codel {
+#[derive(Clone, Debug, Default)]
+pub struct Codel {
     /// If packets still wait too long then, it is time to signal. None: they do not.
     first_above_time: Option<u64>,
     dropping: bool,
@@ -36,7 +36,7 @@ pub(super) struct Codel {
 impl Codel {
     /// A packet is dequeued after it has waited for `sojourn` ns: whether it is to bear the signal. If it is dropped for
     /// that, the next is dequeued at the same time. An empty queue needs no word: whoever finds it so does not wait.
-    pub(super) fn dequeue(&mut self, now: u64, sojourn: u64) -> bool {
+    pub fn dequeue(&mut self, now: u64, sojourn: u64) -> bool {
         let ok_to_drop = self.is_standing(now, sojourn);
         if !ok_to_drop {
             self.dropping = false;
