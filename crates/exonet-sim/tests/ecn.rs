@@ -1,4 +1,4 @@
-//! What marks do on links that make them, take them off, or drop what bears them.
+//! What marks do on links that make them, take them off, or drop what bears them; and what CoDel's drops do.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 #![allow(clippy::cast_precision_loss)]
@@ -6,6 +6,7 @@
 use core::time::Duration;
 
 use exonet_proto::node::{Config, CongestionChoice, Policy};
+use exonet_sim::Signal;
 use exonet_sim::course::{Course, Direction, Marks, PACKET, Traffic, Way};
 
 const MS: Duration = Duration::from_millis(1);
@@ -61,6 +62,42 @@ fn exo_shares_a_link_that_marks() {
         let [one, two] = [one, two].map(|pair| course.take_received(pair) as f64);
         let share = one / (one + two);
         assert!((0.35..0.65).contains(&share), "beside {other:?}: {share}");
+    }
+}
+
+/// 50 Mbit/s, 40 ms: one signal of CoDel comes in an interval, of more than 400 packets.
+fn kept_short(signal: Signal) -> Way {
+    Way::new(50.0, 40 * MS).with_codel(signal)
+}
+
+#[test]
+fn exo_makes_room_where_codel_keeps_the_queue_short() {
+    for (signal, exo_first) in
+        [(Signal::Drop, true), (Signal::Drop, false), (Signal::Mark, true), (Signal::Mark, false)]
+    {
+        let mut course = Course::new(7, kept_short(signal), Way::new(50.0, 40 * MS));
+        let config = |congestion| Config { congestion, ..Config::new(Policy::Anyone) };
+        let wait = |first| if first { Duration::ZERO } else { SECOND };
+        let exo = course.bulk(&config(CongestionChoice::Exo), Direction::There, wait(exo_first));
+        let cubic = course.bulk(&config(CongestionChoice::Cubic), Direction::There, wait(!exo_first));
+        course.run_for(5 * SECOND);
+        let _ = (course.take_received(exo), course.take_received(cubic));
+        course.run_for(30 * SECOND);
+        let [exo, cubic] = [exo, cubic].map(|pair| course.take_received(pair) as f64);
+        let (share, used) = (exo / (exo + cubic), (exo + cubic) * PACKET as f64 / (30.0 * way().rate as f64));
+        assert!((0.35..0.65).contains(&share), "{signal:?}, exo first {exo_first}: {share}");
+        assert!(used > 0.95, "{signal:?}, exo first {exo_first}: {used}");
+    }
+}
+
+#[test]
+fn exo_alone_makes_room_for_nobody() {
+    for signal in [Signal::Drop, Signal::Mark] {
+        for loss in [0.0, 0.05] {
+            let (used, traffic) = bulk(CongestionChoice::Exo, kept_short(signal).losing(loss));
+            assert!(used > 0.97 * (1.0 - loss), "{signal:?}, {loss}: {used}");
+            assert!(traffic.dropped + traffic.ce < 50, "{signal:?}, {loss}: {traffic:?}");
+        }
     }
 }
 

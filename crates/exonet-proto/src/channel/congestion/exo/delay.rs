@@ -11,6 +11,10 @@ const FADE: f64 = 0.8;
 const RISE: f64 = 0.05;
 const RISE_SECONDS: f64 = 0.0005;
 
+/// A queue of a little less than CoDel's target that has lasted for a little less than its interval (RFC 8289, section 4.3).
+const STANDING: f64 = 0.004;
+const STANDS_AFTER: f64 = 0.09;
+
 /// Delays of one path, in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct Delay {
@@ -35,6 +39,8 @@ pub(super) struct Delay {
     /// The deepest queue seen lately.
     pub(super) ceiling: f64,
     smoothed: Option<f64>,
+    /// Since when the queue has not been shorter than CoDel would have it.
+    standing: Option<f64>,
 }
 
 /// A round trip's delays.
@@ -64,6 +70,7 @@ impl Default for Delay {
             queue: 0.0,
             ceiling: 0.0,
             smoothed: None,
+            standing: None,
         }
     }
 }
@@ -90,6 +97,20 @@ impl Delay {
         self.queue = (self.recent.min(self.recent_before) - base).max(0.0);
         self.ceiling = self.ceiling.max(delay - base);
         self.smoothed = Some(self.smoothed.map_or(delay, |smoothed| smoothed + (delay - smoothed) / 8.0));
+    }
+
+    /// Takes note of whether the queue is longer than CoDel would have it, and than `least`.
+    pub(super) fn note_standing(&mut self, now: f64, least: f64) {
+        if self.latest - self.base() < STANDING.max(least) {
+            self.standing = None;
+        } else {
+            self.standing.get_or_insert(now);
+        }
+    }
+
+    /// Whether the queue has been so long for so long that CoDel would tell of it.
+    pub(super) fn stands(&self, now: f64) -> bool {
+        self.standing.is_some_and(|since| now - since > STANDS_AFTER)
     }
 
     /// Old minima go. `Err`: none of them was as low as the propagation time, by so much that the queue may be to blame;

@@ -13,6 +13,7 @@ mod competition;
 mod delay;
 mod filter;
 mod phase;
+mod yielding;
 
 use core::time::Duration;
 
@@ -24,6 +25,7 @@ use competition::{Competition, Rivals};
 use delay::Delay;
 use filter::{MaxFilter, Rounds};
 use phase::{Phase, Startup};
+use yielding::Yielding;
 
 /// Rounds over which the greatest rate counts, and those over which it is remembered for changes of route.
 const RATE_ROUNDS: u64 = 10;
@@ -72,8 +74,11 @@ pub struct Exo {
     fell: Option<u64>,
     /// The rate before it fell, for changes of route.
     rate_before: f64,
-    /// The round in which the path marked packets.
+    /// The round in which the path told of congestion.
     marked: Option<u64>,
+    /// Packets were lost in the round under way from a queue that stood.
+    told: bool,
+    yielding: Option<Yielding>,
     /// What follows from all that, in bytes and bytes per second: asked for with every packet, changed by what is heard.
     window: u64,
     pacing_rate: u64,
@@ -111,6 +116,8 @@ impl Exo {
             fell: None,
             rate_before: 0.0,
             marked: None,
+            told: false,
+            yielding: None,
             window: 0,
             pacing_rate: 0,
         };
@@ -191,6 +198,7 @@ impl Exo {
 
     fn take_delay(&mut self, forward: Duration) {
         self.delay.on_sample(self.now, forward.as_secs_f64(), self.srtt);
+        self.delay.note_standing(self.now, 3.0 * self.segment() / self.peak.max(1.0));
     }
 
     /// Forgets old minima of the delay, after a look with a short queue if that seems to be the reason.
@@ -210,6 +218,7 @@ impl Exo {
         let begun = Competition::begin(self.now, self.mtu, window, share, &self.rivals);
         self.competition = Some(Box::new(begun));
         self.high_rounds = 0;
+        self.yielding = None;
         self.enter(Phase::Down);
     }
 }
@@ -241,12 +250,16 @@ impl Congestion for Exo {
         if ack.ce > 0 && self.marked.is_none_or(|round| self.rounds.count() > round + 1) {
             self.on_marks(&ack);
         }
+        if let Some(yielding) = self.yielding.as_mut() {
+            yielding.on_ack(&ack);
+        }
         if round_ended {
             let limited = ack.rate.is_some_and(|sample| sample.app_limited);
             if self.delay.end_round() {
-                self.on_round(limited);
+                self.on_round(&ack, limited);
             }
             (self.acked, self.lost, self.packets, self.ce) = (0.0, 0.0, 0.0, 0.0);
+            self.told = false;
         }
         match self.competition.as_mut() {
             Some(competition) => competition.on_ack(&ack),
@@ -258,9 +271,14 @@ impl Congestion for Exo {
     fn on_loss(&mut self, loss: LossInfo) {
         self.lost += float(loss.bytes);
         self.baseline.on_lost(loss.tag);
-        if let Some(competition) = self.competition.as_mut().filter(|_| self.delay.is_near_ceiling()) {
-            competition.on_congestion(self.now, self.srtt, loss);
-            self.conclude();
+        if let Some(competition) = self.competition.as_mut() {
+            if self.delay.is_near_ceiling() {
+                competition.on_congestion(self.now, self.srtt, loss);
+                self.conclude();
+            }
+        } else if self.is_probing() && self.delay.stands(self.now) {
+            self.told = true;
+            self.marked = Some(self.rounds.count());
         }
     }
 

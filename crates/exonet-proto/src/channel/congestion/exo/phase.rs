@@ -1,5 +1,6 @@
 //! What Exo does when: start-up, then rounds at the rate of the path with a look upwards and one down in turn.
 
+use super::yielding::Yielding;
 use super::{Exo, float};
 use crate::channel::congestion::{AckInfo, LossInfo, initial_window};
 
@@ -128,12 +129,12 @@ impl Exo {
     // --- each round ---
 
     /// A round is over, and its delays are known.
-    pub(super) fn on_round(&mut self, app_limited: bool) {
+    pub(super) fn on_round(&mut self, ack: &AckInfo<'_>, app_limited: bool) {
         match self.phase {
             Phase::Startup(startup) => self.startup_round(startup, app_limited),
             _ if app_limited || !self.is_probing() => {}
             _ if self.competition.is_some() => self.competing_round(),
-            _ => self.probing_round(),
+            _ => self.probing_round(ack),
         }
     }
 
@@ -162,9 +163,10 @@ impl Exo {
         }
     }
 
-    fn probing_round(&mut self) {
+    fn probing_round(&mut self, ack: &AckInfo<'_>) {
         self.note_fall();
         self.heed_marks();
+        self.make_room(ack);
         self.high_rounds =
             if self.queue_is_long() { self.high_rounds + 1 } else { self.high_rounds.saturating_sub(3) };
         if let Phase::Alarm(alarm) = self.phase {
@@ -208,10 +210,28 @@ impl Exo {
 
     /// Marks of packets that left at the rate of the path: it is less, by as much as the share of them says.
     pub(super) fn heed_marks(&mut self) {
-        if self.ce > 0.0 && matches!(self.phase, Phase::Cruise { .. }) && self.lasted() >= 2 {
+        if self.ce > 0.0 && self.has_settled() {
             let share = (self.ce / self.packets.max(1.0)).min(1.0);
             self.rate.reset(self.busy_rounds, self.rate.get() * (1.0 - 0.5 * share).max(0.7));
         }
+    }
+
+    /// A queue that stands, though Exo sends at the rate of the path, told of it: there is somebody to make room for.
+    fn make_room(&mut self, ack: &AckInfo<'_>) {
+        if self.yielding.as_ref().is_some_and(Yielding::is_over) {
+            self.yielding = None;
+        }
+        if (self.told || self.ce > 0.0) && self.has_settled() && self.delay.stands(self.now) {
+            let (mtu, window) = (self.mtu, self.before);
+            let signal =
+                LossInfo { now: ack.now, bytes: 0, sent_at: ack.sent_at, tag: 0, in_flight: ack.in_flight };
+            self.yielding.get_or_insert_with(|| Yielding::begin(mtu, window)).on_signal(signal);
+        }
+    }
+
+    /// What is heard now left at the rate of the path.
+    fn has_settled(&self) -> bool {
+        matches!(self.phase, Phase::Cruise { .. }) && self.lasted() >= 2
     }
 
     /// The path delivers much less than it did, and the queue grows: believe it.
@@ -302,7 +322,8 @@ impl Exo {
             Phase::Alarm(alarm) => 0.6 * alarm.in_flight,
             Phase::Cruise { .. } | Phase::Down => (1.5 - self.over(0.1).clamp(0.0, 0.4)) * pipe + beside,
         };
-        if self.was_marked(1) { 0.85 * window } else { window }
+        let window = if self.was_marked(1) { 0.85 * window } else { window };
+        self.yielding.as_ref().map_or(window, |yielding| window.min(yielding.window()))
     }
 
     /// The path has marked packets in the last `rounds`.
@@ -332,6 +353,7 @@ impl Exo {
                 (1.0 - queue) * (1.0 - self.baseline.excess())
             }
         };
-        gain * rate
+        let most = self.yielding.as_ref().map(|it| 1.25 * it.window() / self.srtt.max(0.001));
+        most.unwrap_or(f64::INFINITY).min(gain * rate)
     }
 }

@@ -364,6 +364,37 @@ fn marks_of_what_left_at_the_rate_lower_it_by_their_share() {
     assert!((flow.exo.rate.get() / before - 0.8 * 0.7).abs() < 0.001, "never by more than three tenths");
 }
 
+/// Cruises for so many rounds with so long a queue, then hears of a loss; the window after one round more.
+fn signalled(rounds: u32, queue: f64) -> (f64, Flow) {
+    let mut flow = Flow::known();
+    while !matches!(flow.exo.phase, Phase::Cruise { .. }) || flow.exo.lasted() < 1 {
+        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+    }
+    for _ in 0..rounds {
+        flow.trip(Trip { queue, ..TRIP });
+    }
+    assert!(matches!(flow.exo.phase, Phase::Cruise { .. }), "{:?}", flow.exo.phase);
+    let now = Mono((flow.now * 1e9) as u64);
+    flow.exo.on_loss(LossInfo { now, bytes: 1_200, sent_at: now, tag: 0, in_flight: PIPE as u64 });
+    flow.trip(Trip { queue, ..TRIP });
+    flow.exo.marked = None;
+    (flow.exo.limit(), flow)
+}
+
+#[test]
+fn a_loss_from_a_queue_that_stands_makes_room_as_cubic_would() {
+    let (after, mut flow) = signalled(2, 0.008);
+    assert!((after / (0.7 * 2.0 * PIPE) - 1.0).abs() < 0.01, "{after}");
+    // Too short a queue, and one that has just begun.
+    for (rounds, queue) in [(2, 0.003), (1, 0.008)] {
+        let (after, _) = signalled(rounds, queue);
+        assert!(after > 1.45 * PIPE, "{rounds} rounds, {queue}: {after}");
+    }
+    // Nobody is left after some seconds.
+    (0..150).for_each(|_| flow.trip(TRIP));
+    assert!(flow.exo.yielding.is_none());
+}
+
 #[test]
 fn nothing_divides_by_a_path_of_no_length() {
     let mut exo = Exo::new(MTU);

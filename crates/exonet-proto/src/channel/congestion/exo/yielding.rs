@@ -1,0 +1,128 @@
+//! Beside others in a queue that is kept short by its own signals, as CoDel does (RFC 8289).
+//!
+//! Such a queue tells one packet an interval, of hundreds: as a share that is nothing. And it tells whoever has most
+//! packets in it most often, counting on each to make room. So who is told gets no larger a window than CUBIC would
+//! have after the same signals, until that has grown past the one that it was told at.
+
+use crate::channel::congestion::{AckInfo, Congestion, Cubic, LossInfo};
+
+/// How much larger than at the last signal CUBIC's window is when nobody is left to make room for.
+const PAST: f64 = 1.25;
+/// With less than this part of its window under way, CUBIC's does not grow.
+const USED: f64 = 0.6;
+
+/// A bound on the window.
+#[derive(Clone, Debug)]
+pub(super) struct Yielding {
+    cubic: Box<Cubic>,
+    /// The window at the last signal.
+    told_at: f64,
+}
+
+impl Yielding {
+    /// With `window` bytes under way.
+    pub(super) fn begin(mtu: u16, window: f64) -> Self {
+        Self { cubic: Box::new(Cubic::avoiding(mtu, window)), told_at: window }
+    }
+
+    /// Bytes.
+    pub(super) fn window(&self) -> f64 {
+        self.cubic.window() as f64
+    }
+
+    /// The queue has told of congestion.
+    pub(super) fn on_signal(&mut self, signal: LossInfo) {
+        self.told_at = self.window();
+        self.cubic.on_loss(signal);
+    }
+
+    pub(super) fn on_ack(&mut self, ack: &AckInfo<'_>) {
+        let before = self.window();
+        if ack.in_flight.saturating_add(ack.bytes) as f64 > USED * before {
+            self.cubic.on_ack(*ack);
+        }
+        if self.window() < before {
+            self.told_at = before;
+        }
+    }
+
+    /// There is nobody to make room for any more.
+    pub(super) fn is_over(&self) -> bool {
+        self.window() > PAST * self.told_at
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::time::Duration;
+
+    use super::super::bytes;
+    use super::*;
+    use crate::Mono;
+    use crate::channel::Rtt;
+
+    const MTU: u16 = 1_200;
+
+    fn at(seconds: f64) -> Mono {
+        Mono(0) + Duration::from_secs_f64(seconds)
+    }
+
+    fn signal(seconds: f64) -> LossInfo {
+        LossInfo { now: at(seconds), bytes: 0, sent_at: at(seconds), tag: 0, in_flight: 0 }
+    }
+
+    /// Acknowledges for so many seconds, with this part of the window under way; the time after.
+    fn acks(it: &mut Yielding, from: f64, seconds: f64, used: f64) -> f64 {
+        let mut path = Rtt::default();
+        path.on_sample(at(from), Duration::from_millis(100), Duration::ZERO);
+        let mut now = from;
+        while now < from + seconds {
+            now += 0.01;
+            it.on_ack(&AckInfo {
+                now: at(now),
+                bytes: 12_000,
+                packets: [10, 0, 0, 0],
+                in_flight: bytes(used * it.window()),
+                sent_at: at(now),
+                app_limited: false,
+                path: &path,
+                rtt: None,
+                ack_delay: Duration::ZERO,
+                forward: None,
+                capacity: None,
+                rate: None,
+                delivered: 0,
+                ce: 0,
+            });
+        }
+        now
+    }
+
+    #[test]
+    fn a_signal_costs_what_it_costs_cubic() {
+        let mut it = Yielding::begin(MTU, 120_000.0);
+        it.on_signal(signal(1.0));
+        assert!((it.window() - 0.7 * 120_000.0).abs() < 1.0);
+        it.on_signal(signal(1.0));
+        assert!((it.window() - 0.7 * 120_000.0).abs() < 1.0, "the same loss again");
+    }
+
+    #[test]
+    fn it_ends_when_the_window_has_grown_past_where_it_was_told() {
+        let mut it = Yielding::begin(MTU, 120_000.0);
+        it.on_signal(signal(1.0));
+        // CUBIC is back after cbrt(30 / 0.4) = 4.2 s.
+        let now = acks(&mut it, 1.0, 4.0, 1.0);
+        assert!(it.window() < 121_000.0 && !it.is_over(), "{}", it.window());
+        acks(&mut it, now, 6.0, 1.0);
+        assert!(it.is_over(), "{}", it.window());
+    }
+
+    #[test]
+    fn who_does_not_use_it_gets_no_more() {
+        let mut it = Yielding::begin(MTU, 120_000.0);
+        it.on_signal(signal(1.0));
+        acks(&mut it, 1.0, 10.0, 0.4);
+        assert!(it.window() < 85_000.0, "{}", it.window());
+    }
+}
