@@ -20,7 +20,7 @@ pub enum Signal {
 /// A queue's CoDel: the state of the pseudo-code of RFC 8289, section 5, by its names. Times are ns since the link began.
 ///
 /// Left out is that the last packet in a queue is spared, since who is behind it is not known yet: it matters on lines on
-/// which a full packet takes longer than [`TARGET`], those below 2.4 Mbit/s.
+/// which a full packet takes longer than the target, those below 2.4 Mbit/s.
 #[derive(Clone, Debug, Default)]
 pub struct Codel {
     /// If packets still wait too long then, it is time to signal. None: they do not.
