@@ -72,6 +72,26 @@ fn a_link_that_loses_is_kept_full_with_a_short_queue() {
 }
 
 #[test]
+fn a_long_link_that_loses_is_kept_full_also_when_it_widens() {
+    for (rate, rtt, loss) in [(50.0, 200, 0.01), (50.0, 200, 0.05), (100.0, 100, 0.05), (50.0, 200, 0.0002)] {
+        let way = |rate| Way::new(rate, rtt * MS).losing(loss);
+        let mut course = Course::new(7, way(rate), way(rate));
+        let pair = course.bulk(&config(), Direction::There, Duration::ZERO);
+        let used = |course: &mut Course, rate: f64, span: u32| {
+            course.run_for(3 * SECOND);
+            course.take_received(pair);
+            course.run_for(span * SECOND);
+            let bytes = course.take_received(pair) as f64 * PACKET as f64;
+            bytes / (f64::from(span) * way(rate).rate as f64 * (1.0 - loss))
+        };
+        let before = used(&mut course, rate, 12);
+        course.set_way(Direction::There, way(2.0 * rate));
+        let after = used(&mut course, 2.0 * rate, 3);
+        assert!(before > 0.97 && after > 0.97, "{rate} Mbit/s, {rtt} ms, {loss}: {before}, then {after}");
+    }
+}
+
+#[test]
 fn whatever_is_lost_in_start_up_the_rate_is_found() {
     for seed in 0..8 {
         let way = Way::new(100.0, 10 * MS).losing(0.2);

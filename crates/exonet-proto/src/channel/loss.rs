@@ -5,7 +5,7 @@ const LOSSY: f64 = 0.003;
 /// Packets over which that share is averaged.
 const MEMORY: f64 = 200.0;
 /// A greater share of about the last eight packets is no chance: five in a row, or 60 % for a dozen. One packet in five
-/// lost at random is that in one time of a hundred.
+/// lost at random is that in two times of a hundred.
 const OVERLOADED: f64 = 0.45;
 const RECENT: f64 = 8.0;
 

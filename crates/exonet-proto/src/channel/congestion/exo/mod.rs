@@ -31,6 +31,9 @@ use yielding::Yielding;
 const RATE_ROUNDS: u64 = 10;
 const LONG_ROUNDS: u64 = 30;
 
+/// A path that has lost a packet of a short queue, or of none, loses packets by chance for so many seconds.
+const CHANCE_MEMORY: f64 = 10.0;
+
 /// A round after start-up lasts at least this long, in seconds. On paths shorter than that, who runs when on the two
 /// machines delays packets by more than the path does: in a round of microseconds that would be a queue, and whose it is
 /// would be decided by what the machines do just then.
@@ -76,8 +79,9 @@ pub struct Exo {
     rate_before: f64,
     /// The round in which the path told of congestion.
     marked: Option<u64>,
-    /// Packets were lost in the round under way from a queue that stood.
+    /// Packets were lost in the round under way from a queue that stood, and when one was last lost from another.
     told: bool,
+    lost_by_chance: Option<f64>,
     yielding: Option<Yielding>,
     /// What follows from all that, in bytes and bytes per second: asked for with every packet, changed by what is heard.
     window: u64,
@@ -117,6 +121,7 @@ impl Exo {
             rate_before: 0.0,
             marked: None,
             told: false,
+            lost_by_chance: None,
             yielding: None,
             window: 0,
             pacing_rate: 0,
@@ -213,6 +218,17 @@ impl Exo {
         }
     }
 
+    /// A loss from a queue that stands may be what the queue tells, on a path that loses no others.
+    fn judge_loss(&mut self) {
+        if !self.delay.stands(self.now) {
+            self.lost_by_chance = Some(self.now);
+            self.yielding = self.yielding.take().filter(Yielding::is_marked);
+        } else if self.lost_by_chance.is_none_or(|at| self.now - at > CHANCE_MEMORY) {
+            self.told = true;
+            self.marked = Some(self.rounds.count());
+        }
+    }
+
     fn compete(&mut self, window: f64) {
         let share = self.sample / self.capacity().max(1.0);
         let begun = Competition::begin(self.now, self.mtu, window, share, &self.rivals);
@@ -276,9 +292,8 @@ impl Congestion for Exo {
                 competition.on_congestion(self.now, self.srtt, loss);
                 self.conclude();
             }
-        } else if self.is_probing() && self.delay.stands(self.now) {
-            self.told = true;
-            self.marked = Some(self.rounds.count());
+        } else if self.is_probing() {
+            self.judge_loss();
         }
     }
 

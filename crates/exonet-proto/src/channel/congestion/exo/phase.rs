@@ -225,7 +225,8 @@ impl Exo {
             let (mtu, window) = (self.mtu, self.before);
             let signal =
                 LossInfo { now: ack.now, bytes: 0, sent_at: ack.sent_at, tag: 0, in_flight: ack.in_flight };
-            self.yielding.get_or_insert_with(|| Yielding::begin(mtu, window)).on_signal(signal);
+            let marked = self.ce > 0.0;
+            self.yielding.get_or_insert_with(|| Yielding::begin(mtu, window)).on_signal(signal, marked);
         }
     }
 

@@ -364,35 +364,64 @@ fn marks_of_what_left_at_the_rate_lower_it_by_their_share() {
     assert!((flow.exo.rate.get() / before - 0.8 * 0.7).abs() < 0.001, "never by more than three tenths");
 }
 
-/// Cruises for so many rounds with so long a queue, then hears of a loss; the window after one round more.
-fn signalled(rounds: u32, queue: f64) -> (f64, Flow) {
-    let mut flow = Flow::known();
-    while !matches!(flow.exo.phase, Phase::Cruise { .. }) || flow.exo.lasted() < 1 {
-        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+impl Flow {
+    /// In the second round of cruising.
+    fn cruising() -> Self {
+        let mut flow = Self::known();
+        while !matches!(flow.exo.phase, Phase::Cruise { .. }) || flow.exo.lasted() < 1 {
+            flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+        }
+        flow
     }
-    for _ in 0..rounds {
-        flow.trip(Trip { queue, ..TRIP });
+
+    /// So many rounds with so long a queue, at the end of which a packet is lost; the window after one round more.
+    fn signal(&mut self, rounds: u32, queue: f64) -> f64 {
+        (0..rounds).for_each(|_| self.trip(Trip { queue, ..TRIP }));
+        assert!(matches!(self.exo.phase, Phase::Cruise { .. }), "{:?}", self.exo.phase);
+        self.lose(1, Tag::Cruise);
+        self.trip(Trip { queue, ..TRIP });
+        self.exo.marked = None;
+        self.exo.limit()
     }
-    assert!(matches!(flow.exo.phase, Phase::Cruise { .. }), "{:?}", flow.exo.phase);
-    let now = Mono((flow.now * 1e9) as u64);
-    flow.exo.on_loss(LossInfo { now, bytes: 1_200, sent_at: now, tag: 0, in_flight: PIPE as u64 });
-    flow.trip(Trip { queue, ..TRIP });
-    flow.exo.marked = None;
-    (flow.exo.limit(), flow)
 }
 
 #[test]
 fn a_loss_from_a_queue_that_stands_makes_room_as_cubic_would() {
-    let (after, mut flow) = signalled(2, 0.008);
+    let mut flow = Flow::cruising();
+    let after = flow.signal(2, 0.008);
     assert!((after / (0.7 * 2.0 * PIPE) - 1.0).abs() < 0.01, "{after}");
-    // Too short a queue, and one that has just begun.
-    for (rounds, queue) in [(2, 0.003), (1, 0.008)] {
-        let (after, _) = signalled(rounds, queue);
-        assert!(after > 1.45 * PIPE, "{rounds} rounds, {queue}: {after}");
-    }
     // Nobody is left after some seconds.
     (0..150).for_each(|_| flow.trip(TRIP));
     assert!(flow.exo.yielding.is_none());
+    // Too short a queue, and one that has just begun.
+    for (rounds, queue) in [(2, 0.003), (1, 0.008)] {
+        let after = Flow::cruising().signal(rounds, queue);
+        assert!(after > 1.45 * PIPE, "{rounds} rounds, {queue}: {after}");
+    }
+}
+
+#[test]
+fn on_a_path_that_loses_by_chance_a_loss_tells_nothing() {
+    let mut flow = Flow::cruising();
+    flow.lose(1, Tag::Cruise);
+    assert!(flow.signal(2, 0.008) > 1.45 * PIPE);
+    // One that comes later takes back what was believed.
+    let mut flow = Flow::cruising();
+    assert!(flow.signal(2, 0.008) < 1.45 * PIPE);
+    flow.trip(TRIP);
+    flow.lose(1, Tag::Cruise);
+    assert!(flow.exo.yielding.is_none());
+}
+
+#[test]
+fn a_mark_is_no_chance() {
+    let mut flow = Flow::cruising();
+    flow.lose(1, Tag::Cruise);
+    (0..2).for_each(|_| flow.trip(Trip { queue: 0.008, ..TRIP }));
+    flow.trip(Trip { queue: 0.008, ce: 1, ..TRIP });
+    flow.trip(TRIP);
+    flow.lose(1, Tag::Cruise);
+    assert!(flow.exo.yielding.is_some());
 }
 
 #[test]

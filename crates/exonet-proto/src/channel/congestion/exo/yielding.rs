@@ -17,12 +17,14 @@ pub(super) struct Yielding {
     cubic: Box<Cubic>,
     /// The window at the last signal.
     told_at: f64,
+    /// By a mark, which is no chance.
+    marked: bool,
 }
 
 impl Yielding {
     /// With `window` bytes under way.
     pub(super) fn begin(mtu: u16, window: f64) -> Self {
-        Self { cubic: Box::new(Cubic::avoiding(mtu, window)), told_at: window }
+        Self { cubic: Box::new(Cubic::avoiding(mtu, window)), told_at: window, marked: false }
     }
 
     /// Bytes.
@@ -30,9 +32,10 @@ impl Yielding {
         self.cubic.window() as f64
     }
 
-    /// The queue has told of congestion.
-    pub(super) fn on_signal(&mut self, signal: LossInfo) {
+    /// The queue has told of congestion, by a mark or by a loss.
+    pub(super) fn on_signal(&mut self, signal: LossInfo, marked: bool) {
         self.told_at = self.window();
+        self.marked |= marked;
         self.cubic.on_loss(signal);
     }
 
@@ -44,6 +47,11 @@ impl Yielding {
         if self.window() < before {
             self.told_at = before;
         }
+    }
+
+    /// A mark has told.
+    pub(super) fn is_marked(&self) -> bool {
+        self.marked
     }
 
     /// There is nobody to make room for any more.
@@ -101,16 +109,16 @@ mod tests {
     #[test]
     fn a_signal_costs_what_it_costs_cubic() {
         let mut it = Yielding::begin(MTU, 120_000.0);
-        it.on_signal(signal(1.0));
+        it.on_signal(signal(1.0), false);
         assert!((it.window() - 0.7 * 120_000.0).abs() < 1.0);
-        it.on_signal(signal(1.0));
+        it.on_signal(signal(1.0), false);
         assert!((it.window() - 0.7 * 120_000.0).abs() < 1.0, "the same loss again");
     }
 
     #[test]
     fn it_ends_when_the_window_has_grown_past_where_it_was_told() {
         let mut it = Yielding::begin(MTU, 120_000.0);
-        it.on_signal(signal(1.0));
+        it.on_signal(signal(1.0), false);
         // CUBIC is back after cbrt(30 / 0.4) = 4.2 s.
         let now = acks(&mut it, 1.0, 4.0, 1.0);
         assert!(it.window() < 121_000.0 && !it.is_over(), "{}", it.window());
@@ -121,7 +129,7 @@ mod tests {
     #[test]
     fn who_does_not_use_it_gets_no_more() {
         let mut it = Yielding::begin(MTU, 120_000.0);
-        it.on_signal(signal(1.0));
+        it.on_signal(signal(1.0), false);
         acks(&mut it, 1.0, 10.0, 0.4);
         assert!(it.window() < 85_000.0, "{}", it.window());
     }
