@@ -113,6 +113,16 @@ impl Builder {
     }
 
     /// Changes any setting of the core.
+    ///
+    /// ```
+    /// use exonet::{Allow, CongestionChoice, Hedging, Node};
+    ///
+    /// let builder = Node::builder(Allow::anyone()).config(|config| {
+    ///     config.hedging = Hedging::Off;
+    ///     config.congestion = CongestionChoice::Cubic;
+    /// });
+    /// # let _ = builder;
+    /// ```
     pub fn config(mut self, change: impl FnOnce(&mut Config)) -> Self {
         change(&mut self.config);
         self

@@ -27,7 +27,7 @@ const SAVED: f64 = 4.0;
 pub enum Hedging {
     /// Never.
     Off,
-    /// On paths that lose packets, up to so many percent of the rate that the path was seen to give, and on slow ones up
+    /// On paths that lose packets by chance, up to so many percent of the rate that the path was seen to give, and on slow ones up
     /// to ten packets per round trip or twice that rate, whatever is less.
     Share(u8),
 }

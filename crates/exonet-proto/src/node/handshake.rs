@@ -614,7 +614,7 @@ impl Node {
             peer.outbound.probe(&mut self.store, packets, probe.packets);
             link.on_timeout();
         }
-        if peer.link.is_unanswered(now.mono) {
+        if peer.link.take_doubt(now.mono) {
             peer.link.reopen |= peer.wants_channel(now.mono) || peer.link.is_kept(config);
         }
         let link = &mut peer.link;

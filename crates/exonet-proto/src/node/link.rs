@@ -282,8 +282,9 @@ impl Link {
         }
     }
 
-    /// Whether silence now asks for a new opening beside the probes, of who needs the channel.
-    pub(super) fn is_unanswered(&mut self, now: Mono) -> bool {
+    /// Whether silence asks for a new opening beside the probes, of who needs the channel. It is told once: the next probe
+    /// timeout raises the question again.
+    pub(super) fn take_doubt(&mut self, now: Mono) -> bool {
         if self.doubt_at > now {
             return false;
         }

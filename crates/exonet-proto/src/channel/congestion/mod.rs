@@ -146,3 +146,6 @@ pub trait Congestion: Debug + Send {
         0
     }
 }
+
+#[cfg(test)]
+mod tests;

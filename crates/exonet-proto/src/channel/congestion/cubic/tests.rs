@@ -2,7 +2,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::channel::Rtt;
-use crate::channel::congestion::TAGS;
+use crate::channel::congestion::tests::ack;
 
 const MTU: u16 = 1_200;
 const SEGMENT: f64 = 1_200.0;
@@ -35,20 +35,10 @@ impl Flow {
 
     fn ack_info(&self, now: u64, sent: u64, bytes: u64) -> AckInfo<'_> {
         AckInfo {
-            now: ms(now),
-            bytes,
-            packets: [0; TAGS],
             in_flight: self.cubic.window().saturating_sub(bytes),
             sent_at: ms(sent),
-            app_limited: false,
-            path: &self.path,
             rtt: Some(RTT),
-            ack_delay: Duration::ZERO,
-            forward: None,
-            capacity: None,
-            rate: None,
-            delivered: 0,
-            ce: 0,
+            ..ack(ms(now), bytes, &self.path)
         }
     }
 

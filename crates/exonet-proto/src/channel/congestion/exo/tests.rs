@@ -7,6 +7,7 @@ use super::bytes as bytes_of;
 use super::*;
 use crate::channel::Rtt;
 use crate::channel::congestion::TAGS;
+use crate::channel::congestion::tests::ack;
 
 const MTU: u16 = 1_200;
 /// The path gives so much, and takes so long.
@@ -63,17 +64,11 @@ impl Flow {
         let mut packets = [0; TAGS];
         packets[usize::from(self.exo.tag_for_next_packet())] = (bytes / u64::from(MTU)) as u32;
         self.exo.on_ack(AckInfo {
-            now,
-            bytes,
             packets,
             in_flight: trip.in_flight as u64,
-            sent_at: now,
             app_limited: trip.app_limited,
-            path: &self.path,
             rtt: Some(forward),
-            ack_delay: Duration::ZERO,
             forward: Some(forward),
-            capacity: None,
             rate: Some(Sample {
                 delivered: bytes,
                 interval,
@@ -84,6 +79,7 @@ impl Flow {
             }),
             delivered: self.delivered,
             ce: trip.ce,
+            ..ack(now, bytes, &self.path)
         });
         let (window, pace) = (bytes_of(self.exo.limit().max(self.exo.floor())), bytes_of(self.exo.pace()));
         assert_eq!(

@@ -68,6 +68,7 @@ mod tests {
     use super::*;
     use crate::Mono;
     use crate::channel::Rtt;
+    use crate::channel::congestion::tests::ack;
 
     const MTU: u16 = 1_200;
 
@@ -86,22 +87,8 @@ mod tests {
         let mut now = from;
         while now < from + seconds {
             now += 0.01;
-            it.on_ack(&AckInfo {
-                now: at(now),
-                bytes: 12_000,
-                packets: [10, 0, 0, 0],
-                in_flight: bytes(used * it.window()),
-                sent_at: at(now),
-                app_limited: false,
-                path: &path,
-                rtt: None,
-                ack_delay: Duration::ZERO,
-                forward: None,
-                capacity: None,
-                rate: None,
-                delivered: 0,
-                ce: 0,
-            });
+            let in_flight = bytes(used * it.window());
+            it.on_ack(&AckInfo { in_flight, ..ack(at(now), 12_000, &path) });
         }
         now
     }
