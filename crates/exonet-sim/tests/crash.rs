@@ -264,6 +264,30 @@ fn a_restart_is_found_soon() {
 }
 
 #[test]
+fn a_restart_is_found_soon_though_there_is_always_more_to_send() {
+    for seed in 0..10 {
+        let mut world = World::new(seed, LinkConfig::perfect(10 * MS));
+        let (a, b) = (world.add(open(), false), world.add(open(), true));
+        // What waits until the link is there makes a wide window, which a message every 2 ms does not fill for long.
+        let trickle = |world: &mut World, ms: u32| {
+            for _ in 0..ms / 2 {
+                world.send(a, b, 100).unwrap();
+                world.run_for(2 * MS);
+            }
+        };
+        for _ in 0..3_000 {
+            world.send(a, b, 1_000).unwrap();
+        }
+        trickle(&mut world, 2_000);
+        world.crash(b);
+        trickle(&mut world, 1_700);
+        let before = world.ledger.totals().unknown;
+        assert!(before > 0, "seed {seed}: not found in 1.7 s");
+        settled(&mut world, 60 * SECOND, "after the crash");
+    }
+}
+
+#[test]
 fn a_restart_under_full_traffic_is_found_soon() {
     for seed in 0..20 {
         let mut world = World::new(seed, LinkConfig::perfect(10 * MS));

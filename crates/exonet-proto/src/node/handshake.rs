@@ -612,7 +612,6 @@ impl Node {
             link.probes = probe.packets;
             let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
             peer.outbound.probe(&mut self.store, packets, probe.packets);
-            link.on_timeout();
         }
         if peer.link.take_doubt(now.mono) {
             peer.link.reopen |= peer.wants_channel(now.mono) || peer.link.is_kept(config);

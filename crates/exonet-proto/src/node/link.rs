@@ -27,10 +27,11 @@ const RIDE_SHARE: u32 = 4;
 pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
-/// Probe timeouts without any answer after which an opening goes out beside the probes, and the least silence: on a short
-/// path a peer that is merely busy lets that many pass, and has no time for handshakes then. Who restarts is away for longer, as
-/// a rule, and the opening, which is repeated, finds it.
-const REOPEN_AFTER: u32 = 3;
+/// The silence after which an opening goes out beside the probes: so many probe timeouts, since answers may be late, and no less
+/// than this. On a short path a peer that is merely busy is late by many timeouts, and has no time for handshakes then. Who
+/// restarts is away for longer, as a rule, and the opening, which is repeated, finds it. The timeouts that have passed tell
+/// nothing: each packet that leaves puts them off.
+const REOPEN_PTOS: u32 = 4;
 const REOPEN_SILENCE: Duration = Duration::from_secs(1);
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
 const MIN_IDLE: Duration = Duration::from_secs(1);
@@ -88,8 +89,8 @@ pub(super) struct Link {
     pub(super) spoke_at: Mono,
     /// When that was first done since the peer was heard.
     asked_at: Mono,
-    /// When it is to be looked whether the peer is silent for too long.
-    doubt_at: Mono,
+    /// When the peer was last found silent for too long.
+    doubted_at: Mono,
     /// When the channel last served the halves, the application or a keepalive, at either end.
     pub(super) used_at: Mono,
     pub(super) packets_sent: u64,
@@ -130,7 +131,7 @@ impl Link {
             ride_until: Mono(0),
             heard_at: now,
             spoke_at: now,
-            doubt_at: Mono::NEVER,
+            doubted_at: Mono(0),
             asked_at: now,
             used_at: now,
             packets_sent: 0,
@@ -275,22 +276,22 @@ impl Link {
         }
     }
 
-    /// A probe timeout: after some of them in a row silence is looked at, not with the next, which may be much later.
-    pub(super) fn on_timeout(&mut self) {
-        if self.recovery.pto_count() >= REOPEN_AFTER {
-            self.doubt_at = self.heard_at.max(self.asked_at) + REOPEN_SILENCE;
-        }
+    /// When the peer will have been silent for too long, if it answers nothing of what is under way.
+    fn doubt_at(&self) -> Mono {
+        let asked = self.opening.is_none() && self.pto_at().is_some();
+        let patience = REOPEN_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
+        let since = self.heard_at.max(self.asked_at).max(self.doubted_at);
+        if asked { since + patience } else { Mono::NEVER }
     }
 
-    /// Whether silence asks for a new opening beside the probes, of who needs the channel. It is told once: the next probe
-    /// timeout raises the question again.
+    /// Whether silence asks for a new opening beside the probes, of who needs the channel. It is told once, and after as much
+    /// silence again.
     pub(super) fn take_doubt(&mut self, now: Mono) -> bool {
-        if self.doubt_at > now {
-            return false;
+        let doubts = self.doubt_at() <= now;
+        if doubts {
+            self.doubted_at = now;
         }
-        self.doubt_at = Mono::NEVER;
-        let silent = now.since(self.heard_at.max(self.asked_at));
-        self.recovery.pto_count() >= REOPEN_AFTER && silent >= REOPEN_SILENCE && self.opening.is_none()
+        doubts
     }
 
     /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no
@@ -354,7 +355,7 @@ impl Link {
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
-            .min(self.doubt_at)
+            .min(self.doubt_at())
             .min(self.hedges.front().map_or(Mono::NEVER, |(at, ..)| *at))
             .min(self.rekey_at(config))
             .min(self.idle_at(config))

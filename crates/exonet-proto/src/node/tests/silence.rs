@@ -160,6 +160,19 @@ fn a_peer_that_is_slow_for_a_moment_is_not_opened_to() {
 }
 
 #[test]
+fn a_peer_whose_answers_take_long_is_not_opened_to() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.peer(0).link.recovery.set_max_ack_delay(SECOND);
+    pair.cut(1);
+    pair.send(0, 100);
+    pair.pass(4 * SECOND);
+    assert!(pair.peer(0).link.opening.is_none());
+    pair.pass(SECOND);
+    assert!(pair.peer(0).link.opening.is_some());
+}
+
+#[test]
 fn who_has_nothing_to_say_opens_to_no_silent_peer() {
     for (keepalive, pings) in [(None, false), (None, true), (Some(20 * SECOND), false)] {
         let mut pair = Pair::open();
