@@ -105,7 +105,10 @@ impl Pacer {
 
     fn fill(&mut self, now: Mono) {
         let elapsed = nanos(now.since(self.filled));
-        self.filled = self.filled.max(now);
+        if elapsed == 0 {
+            return;
+        }
+        self.filled = now;
         let depth = scaled(self.depth());
         if self.credit < depth {
             let earned = u128::from(self.rate) * u128::from(elapsed);
