@@ -172,13 +172,12 @@ impl Filling<'_, '_> {
 
     /// Messages, as many as fit. True when there is more.
     pub(super) fn messages(&mut self, outbound: &mut Outbound, store: &mut Store, room: Room) -> bool {
-        let mut carry = None;
+        let mut next = outbound.next(self.now, store, self.room(room));
         loop {
-            let next = carry.take().unwrap_or_else(|| outbound.next(self.now, store, self.room(room)));
             match next {
                 Next::Nothing => return false,
                 Next::PacketFull => return true,
-                Next::Piece(piece) => carry = Some(self.frame(outbound, store, room, piece)),
+                Next::Piece(piece) => next = self.frame(outbound, store, room, piece),
             }
         }
     }
