@@ -92,6 +92,20 @@ fn a_long_link_that_loses_is_kept_full_also_when_it_widens() {
 }
 
 #[test]
+fn a_link_whose_delay_jitters_is_kept_full() {
+    for (rtt, loss) in [(100, 0.0), (100, 0.000_3), (200, 0.000_1)] {
+        let way = || Way::new(50.0, rtt * MS).jittering(20 * MS).losing(loss);
+        let mut course = Course::new(7, way(), way());
+        let pair = course.bulk(&config(), Direction::There, Duration::ZERO);
+        course.run_for(3 * SECOND);
+        course.take_received(pair);
+        course.run_for(20 * SECOND);
+        let used = course.take_received(pair) as f64 * PACKET as f64 / (20.0 * way().rate as f64);
+        assert!(used > 0.95, "{rtt} ms, {loss}: {used}");
+    }
+}
+
+#[test]
 fn whatever_is_lost_in_start_up_the_rate_is_found() {
     for seed in 0..8 {
         let way = Way::new(100.0, 10 * MS).losing(0.2);

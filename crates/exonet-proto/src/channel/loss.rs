@@ -14,9 +14,28 @@ const RECENT: f64 = 8.0;
 pub(super) struct Loss {
     share: f64,
     recent: f64,
+    /// Packets acknowledged, and lost, that are not in these yet.
+    acked: u64,
+    lost: u64,
 }
 
 impl Loss {
+    /// A packet of the path was acknowledged.
+    pub(super) fn on_acked(&mut self) {
+        self.acked = self.acked.saturating_add(1);
+    }
+
+    /// A packet of the path was lost.
+    pub(super) fn on_lost(&mut self) {
+        self.lost = self.lost.saturating_add(1);
+    }
+
+    /// All that an ACK or a timeout tells has been taken.
+    pub(super) fn conclude(&mut self) {
+        let (acked, lost) = (core::mem::take(&mut self.acked), core::mem::take(&mut self.lost));
+        self.on_fates(acked, lost);
+    }
+
     /// Packets were acknowledged and lost.
     pub(super) fn on_fates(&mut self, acked: u64, lost: u64) {
         let packets = acked.saturating_add(lost) as f64;

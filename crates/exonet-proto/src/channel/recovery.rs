@@ -259,8 +259,7 @@ impl Recovery {
             advanced.then(|| sent.largest_acked()).flatten(),
         );
         self.detect_lost(now, sent, &mut tally.report, &mut fate);
-        let Report { acked, lost, spurious, .. } = tally.report;
-        self.loss.on_fates(acked.saturating_sub(spurious), lost);
+        self.loss.conclude();
         Ok(tally.report)
     }
 
@@ -273,6 +272,9 @@ impl Recovery {
         tally.eliciting |= packet.info.ack_eliciting;
         if !resolved.was_lost {
             self.settle(packet);
+            if here && !packet.info.mtu_probe {
+                self.loss.on_acked();
+            }
         } else if here {
             let distance = resolved.largest_acked.saturating_sub(resolved.number);
             self.reordering.on_spurious(now, distance, now.since(packet.sent_at), &self.rtt);
@@ -358,7 +360,7 @@ impl Recovery {
     ) -> Report {
         let mut report = Report::default();
         self.detect_lost(now, sent, &mut report, &mut fate);
-        self.loss.on_fates(0, report.lost);
+        self.loss.conclude();
         report
     }
 
@@ -388,11 +390,13 @@ impl Recovery {
         if packet.info.marked {
             self.marking.on_lost(packet.sent_at);
         }
-        if !packet.info.in_flight {
-            return;
-        }
+        // That of a probe for the MTU is the size's.
         if packet.info.mtu_probe {
             self.mtu.on_probe_lost(now, packet.info.bytes);
+            return;
+        }
+        self.loss.on_lost();
+        if !packet.info.in_flight {
             return;
         }
         self.congestion.on_loss(self.loss_info(now, packet));

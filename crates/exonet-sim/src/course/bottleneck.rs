@@ -9,6 +9,9 @@ use crate::{Bursts, Codel, Dice, Signal};
 /// What IPv4 and UDP add to a payload.
 const HEADERS: u64 = 28;
 
+/// How long a delay by jitter lasts.
+const WOBBLE: Duration = Duration::from_millis(10);
+
 /// The mark of a queue: both ECN bits.
 const CE: u8 = 0b11;
 
@@ -19,6 +22,8 @@ pub struct Way {
     pub rate: u64,
     /// From one side to the other, without queueing.
     pub delay: Duration,
+    /// At most so much more, in order, and other in each hundredth of a second.
+    pub jitter: Duration,
     /// Bytes that wait for the rate; what does not fit is dropped.
     pub queue: u64,
     /// Probability that what has passed the queue is lost.
@@ -51,8 +56,23 @@ impl Way {
     pub fn new(megabits: f64, rtt: Duration) -> Self {
         let rate = whole(megabits * 125_000.0);
         let queue = whole(megabits * 125_000.0 * rtt.as_secs_f64()).max(15_000);
-        let marks = Marks::Kept;
-        Self { rate, delay: rtt / 2, queue, loss: 0.0, bursts: None, marks_above: None, codel: None, marks }
+        Self {
+            rate,
+            delay: rtt / 2,
+            jitter: Duration::ZERO,
+            queue,
+            loss: 0.0,
+            bursts: None,
+            marks_above: None,
+            codel: None,
+            marks: Marks::Kept,
+        }
+    }
+
+    /// The same, with this jitter.
+    #[must_use]
+    pub fn jittering(self, jitter: Duration) -> Self {
+        Self { jitter, ..self }
     }
 
     /// The same, losing this share at random.
@@ -126,13 +146,25 @@ pub(super) struct Bottleneck {
     dice: Dice,
     /// The last datagram of the queue has left by then.
     busy: Mono,
+    /// The delay besides, and until when; the last datagram arrives by then.
+    wobble: (Duration, Mono),
+    arrived: Mono,
     codel: Codel,
     bad: bool,
 }
 
 impl Bottleneck {
     pub(super) fn new(way: Way, dice: Dice) -> Self {
-        Self { way, traffic: Traffic::default(), dice, busy: Mono(0), codel: Codel::default(), bad: false }
+        Self {
+            way,
+            traffic: Traffic::default(),
+            dice,
+            busy: Mono(0),
+            wobble: (Duration::ZERO, Mono(0)),
+            arrived: Mono(0),
+            codel: Codel::default(),
+            bad: false,
+        }
     }
 
     /// When a datagram of `len` bytes that comes at `now` with `ecn` arrives, and with which mark; None: never.
@@ -153,7 +185,15 @@ impl Bottleneck {
         };
         self.busy = begins + self.takes(bytes);
         let ecn = self.mark(wait, ecn)?;
-        (!self.loses()).then(|| (self.busy + self.way.delay, ecn))
+        (!self.loses()).then(|| (self.arrival(), ecn))
+    }
+
+    fn arrival(&mut self) -> Mono {
+        if !self.way.jitter.is_zero() && self.wobble.1 <= self.busy {
+            self.wobble = (self.dice.span(Duration::ZERO, self.way.jitter), self.busy + WOBBLE);
+        }
+        self.arrived = self.arrived.max(self.busy + self.way.delay + self.wobble.0);
+        self.arrived
     }
 
     /// What CoDel lets on the line, with which mark. None: it drops it.

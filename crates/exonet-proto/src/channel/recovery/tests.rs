@@ -432,6 +432,7 @@ fn packets_of_the_old_path_do_not_bear_on_the_new() {
     // A late acknowledgement of the old path's does not raise this one's thresholds.
     end.ack(ms(201), &[4..5, 1..2]);
     assert_eq!(scribe.told(), vec![]);
+    assert!(!end.path.is_lossy(), "nor does what it lost");
     assert_eq!(end.ack(ms(220), &[5..6]).rtt, Some(millis(100)));
     assert_eq!((end.path.in_flight(), scribe.told().len()), (0, 1));
 }
@@ -464,7 +465,7 @@ fn a_lost_mtu_probe_is_no_congestion() {
         assert_eq!(report.mtu_changed, report.lost == 0);
     }
     assert_eq!((end.path.datagram_size(), end.path.in_flight()), (1_300, 0));
-    assert!(refuted >= 3);
+    assert!(refuted >= 3 && !end.path.is_lossy());
     let told = end.scribe.told();
     assert!(!told.iter().any(|what| matches!(what, Told::Loss { .. })));
     assert_eq!(told.iter().rfind(|what| matches!(what, Told::Mtu(_))), Some(&Told::Mtu(1_300)));

@@ -187,6 +187,8 @@ fn who_has_nothing_to_say_opens_to_no_silent_peer() {
         }
         pair.pass(3 * SECOND);
         assert!(pair.peer(1).link.recovery.pto_count() > 3);
+        let next = pair.peer(1).link.deadline(&config());
+        assert!(next > pair.now.mono, "what was told is not told again at once");
         assert_eq!(
             pair.peer(1).link.opening.is_some(),
             keepalive.is_some() || pings,

@@ -1,9 +1,10 @@
 //! Exo: a model of the path, judged by delay.
 //!
-//! Loss alone is not congestion on the links that this is for, so it never cuts the window here. The rate is what was
+//! Loss alone is not congestion on the links that this is for, so it cuts no window here. The rate is what was
 //! delivered at most over ten rounds, with what the path loses at random added; the window holds the queue to a
 //! fraction of a round trip. Only where somebody else keeps the queue full, which half the rate for two rounds does not
-//! mend, it competes by a window (see [`competition`]). `docs/congestion.md` says why, and what was measured.
+//! mend, it competes by a window (see [`competition`]); and where a queue that stands tells, it makes room (see
+//! [`yielding`]). `docs/congestion.md` says why, and what was measured.
 //!
 //! Times are in seconds since the first acknowledgement, sizes in bytes. Only additions, multiplications, divisions and
 //! comparisons are used, which IEEE 754 makes the same on every machine.
@@ -77,10 +78,14 @@ pub struct Exo {
     fell: Option<u64>,
     /// The rate before it fell, for changes of route.
     rate_before: f64,
-    /// The round in which the path told of congestion.
+    /// The round in which marks were last heeded.
     marked: Option<u64>,
-    /// Packets were lost in the round under way from a queue that stood, and when one was last lost from another.
-    told: bool,
+    /// The round in which the path last told of congestion, by a mark or by a loss from a queue that stood.
+    warned: Option<u64>,
+    /// When the newest packet left, of those acknowledged or lost in the round under way, that a queue told by: it was
+    /// marked, or lost from a queue that stood.
+    told: Option<Mono>,
+    /// When a packet was last lost from no queue that stood.
     lost_by_chance: Option<f64>,
     yielding: Option<Yielding>,
     /// What follows from all that, in bytes and bytes per second: asked for with every packet, changed by what is heard.
@@ -120,7 +125,8 @@ impl Exo {
             fell: None,
             rate_before: 0.0,
             marked: None,
-            told: false,
+            warned: None,
+            told: None,
             lost_by_chance: None,
             yielding: None,
             window: 0,
@@ -219,13 +225,13 @@ impl Exo {
     }
 
     /// A loss from a queue that stands may be what the queue tells, on a path that loses no others.
-    fn judge_loss(&mut self) {
+    fn judge_loss(&mut self, loss: LossInfo) {
         if !self.delay.stands(self.now) {
             self.lost_by_chance = Some(self.now);
             self.yielding = self.yielding.take().filter(Yielding::is_marked);
         } else if self.lost_by_chance.is_none_or(|at| self.now - at > CHANCE_MEMORY) {
-            self.told = true;
-            self.marked = Some(self.rounds.count());
+            self.told = self.told.max(Some(loss.sent_at));
+            self.warned = Some(self.rounds.count());
         }
     }
 
@@ -263,6 +269,9 @@ impl Congestion for Exo {
         self.capacity = ack.capacity.map(float).or(self.capacity);
         self.packets += f64::from(ack.packets.iter().sum::<u32>());
         self.ce += float(ack.ce);
+        if ack.ce > 0 {
+            self.told = self.told.max(Some(ack.sent_at));
+        }
         if ack.ce > 0 && self.marked.is_none_or(|round| self.rounds.count() > round + 1) {
             self.on_marks(&ack);
         }
@@ -275,7 +284,7 @@ impl Congestion for Exo {
                 self.on_round(&ack, limited);
             }
             (self.acked, self.lost, self.packets, self.ce) = (0.0, 0.0, 0.0, 0.0);
-            self.told = false;
+            self.told = None;
         }
         match self.competition.as_mut() {
             Some(competition) => competition.on_ack(&ack),
@@ -293,7 +302,8 @@ impl Congestion for Exo {
                 self.conclude();
             }
         } else if self.is_probing() {
-            self.judge_loss();
+            self.judge_loss(loss);
+            self.conclude();
         }
     }
 

@@ -200,7 +200,7 @@ impl Exo {
             }
             Phase::Cruise { rounds } if self.lasted() >= rounds => {
                 let room = self.delay.round.queue < 0.2 * self.delay.base() + self.slack();
-                let gentle = self.baseline.hurts_to_probe() || self.was_marked(WARY_ROUNDS);
+                let gentle = self.baseline.hurts_to_probe() || self.within(WARY_ROUNDS, self.warned);
                 let gain = if gentle { 1.08 } else { 1.25 };
                 self.enter(if room { Phase::Up { gain, rate } } else { Phase::Down });
             }
@@ -221,11 +221,12 @@ impl Exo {
         if self.yielding.as_ref().is_some_and(Yielding::is_over) {
             self.yielding = None;
         }
-        if (self.told || self.ce > 0.0) && self.has_settled() && self.delay.stands(self.now) {
-            let (mtu, window) = (self.mtu, self.before);
-            let signal =
-                LossInfo { now: ack.now, bytes: 0, sent_at: ack.sent_at, tag: 0, in_flight: ack.in_flight };
-            let marked = self.ce > 0.0;
+        if let Some(sent_at) = self.told
+            && self.has_settled()
+            && self.delay.stands(self.now)
+        {
+            let (mtu, window, marked) = (self.mtu, self.before, self.ce > 0.0);
+            let signal = LossInfo { now: ack.now, bytes: 0, sent_at, tag: 0, in_flight: ack.in_flight };
             self.yielding.get_or_insert_with(|| Yielding::begin(mtu, window)).on_signal(signal, marked);
         }
     }
@@ -288,7 +289,7 @@ impl Exo {
 
     /// The path marks packets: as a loss at the top of the queue, whatever delays say.
     pub(super) fn on_marks(&mut self, ack: &AckInfo<'_>) {
-        self.marked = Some(self.rounds.count());
+        (self.marked, self.warned) = (Some(self.rounds.count()), Some(self.rounds.count()));
         let loss =
             LossInfo { now: ack.now, bytes: 0, sent_at: ack.sent_at, tag: 0, in_flight: ack.in_flight };
         if let Some(competition) = self.competition.as_mut() {
@@ -323,13 +324,13 @@ impl Exo {
             Phase::Alarm(alarm) => 0.6 * alarm.in_flight,
             Phase::Cruise { .. } | Phase::Down => (1.5 - self.over(0.1).clamp(0.0, 0.4)) * pipe + beside,
         };
-        let window = if self.was_marked(1) { 0.85 * window } else { window };
+        let window = if self.within(1, self.warned) { 0.85 * window } else { window };
         self.yielding.as_ref().map_or(window, |yielding| window.min(yielding.window()))
     }
 
-    /// The path has marked packets in the last `rounds`.
-    fn was_marked(&self, rounds: u64) -> bool {
-        self.marked.is_some_and(|round| self.rounds.count() <= round + rounds)
+    /// That round was one of the last `rounds`.
+    fn within(&self, rounds: u64, round: Option<u64>) -> bool {
+        round.is_some_and(|round| self.rounds.count() <= round + rounds)
     }
 
     /// Bytes per second.

@@ -140,6 +140,7 @@ fn start_up_ends_with_a_queue_even_if_the_application_limits_it() {
 fn losses_alone_take_nothing_away() {
     let mut flow = Flow::known();
     let (window, pace) = (flow.exo.window(), flow.exo.pacing_rate());
+    assert!(!flow.exo.delay.stands(flow.exo.now));
     flow.lose(1_000, Tag::Cruise);
     assert_eq!((flow.exo.window(), flow.exo.pacing_rate()), (window, pace));
     flow.exo.on_persistent_congestion(Mono(9_000_000_000));
@@ -326,7 +327,7 @@ fn marks_end_a_look_upwards_and_cost_a_part_of_the_window() {
     flow.trip(Trip { ce: 1, in_flight: 1.2 * PIPE, ..TRIP });
     assert!(matches!(flow.exo.phase, Phase::Down));
     let marked = flow.exo.limit();
-    flow.exo.marked = None;
+    flow.exo.warned = None;
     assert!(marked < 0.86 * flow.exo.limit());
 }
 
@@ -376,7 +377,7 @@ impl Flow {
         assert!(matches!(self.exo.phase, Phase::Cruise { .. }), "{:?}", self.exo.phase);
         self.lose(1, Tag::Cruise);
         self.trip(Trip { queue, ..TRIP });
-        self.exo.marked = None;
+        self.exo.warned = None;
         self.exo.limit()
     }
 }
@@ -406,6 +407,52 @@ fn on_a_path_that_loses_by_chance_a_loss_tells_nothing() {
     assert!(flow.signal(2, 0.008) < 1.45 * PIPE);
     flow.trip(TRIP);
     flow.lose(1, Tag::Cruise);
+    assert!(flow.exo.yielding.is_none());
+}
+
+#[test]
+fn signals_of_what_exo_does_itself_make_no_room() {
+    // Marks from a short queue, whatever they lower the rate by.
+    let mut flow = Flow::cruising();
+    flow.trips(2, Trip { queue: 0.003, ..TRIP });
+    flow.trip(Trip { queue: 0.003, ce: 1, ..TRIP });
+    assert!(flow.exo.yielding.is_none());
+    // A loss before what is heard left at the rate of the path; later rounds are not told by it.
+    let mut flow = Flow::known();
+    while !matches!(flow.exo.phase, Phase::Up { .. }) {
+        flow.trip(Trip { in_flight: 0.9 * PIPE, ..TRIP });
+    }
+    flow.trips(2, Trip { queue: 0.02, in_flight: 1.2 * PIPE, ..TRIP });
+    flow.lose(1, Tag::Up);
+    assert!(flow.exo.told.is_some());
+    for _ in 0..4 {
+        flow.trip(Trip { queue: 0.008, ..TRIP });
+        assert!(flow.exo.yielding.is_none() && flow.exo.told.is_none(), "{:?}", flow.exo.phase);
+    }
+}
+
+#[test]
+fn losses_of_what_left_before_room_was_made_are_one_signal() {
+    let mut flow = Flow::cruising();
+    flow.trips(2, Trip { queue: 0.008, ..TRIP });
+    let late = flow.now;
+    flow.lose(1, Tag::Cruise);
+    flow.trip(Trip { queue: 0.008, ..TRIP });
+    let once = flow.exo.yielding.as_ref().unwrap().window();
+    let [now, sent_at] = [flow.now + 0.5 * BASE, late].map(|at| Mono((at * 1e9) as u64));
+    flow.exo.on_loss(LossInfo { now, bytes: 1_200, sent_at, tag: Tag::Cruise as u8, in_flight: 0 });
+    flow.trip(Trip { queue: 0.008, ..TRIP });
+    let twice = flow.exo.yielding.as_ref().unwrap().window();
+    assert!(twice > 0.99 * once, "{once}, then {twice}");
+}
+
+#[test]
+fn who_makes_room_is_paced_by_it_and_who_competes_makes_none() {
+    let mut flow = Flow::cruising();
+    flow.signal(2, 0.008);
+    flow.exo.yielding = Some(Yielding::begin(MTU, 0.3 * PIPE));
+    assert!(flow.exo.pace() < 0.4 * flow.rate(), "{} of {}", flow.exo.pace(), flow.rate());
+    flow.exo.compete(PIPE);
     assert!(flow.exo.yielding.is_none());
 }
 

@@ -32,18 +32,22 @@ impl Yielding {
         self.cubic.window() as f64
     }
 
-    /// The queue has told of congestion, by a mark or by a loss.
+    /// The queue has told of congestion, by a mark or by a loss. Once for all packets that left before it last did.
     pub(super) fn on_signal(&mut self, signal: LossInfo, marked: bool) {
-        self.told_at = self.window();
-        self.marked |= marked;
+        let before = self.window();
         self.cubic.on_loss(signal);
+        self.note(before, marked);
     }
 
     pub(super) fn on_ack(&mut self, ack: &AckInfo<'_>) {
         let before = self.window();
-        if ack.in_flight.saturating_add(ack.bytes) as f64 > USED * before {
-            self.cubic.on_ack(*ack);
-        }
+        let unused = ack.in_flight.saturating_add(ack.bytes) as f64 <= USED * before;
+        self.cubic.on_ack(AckInfo { app_limited: ack.app_limited || unused, ..*ack });
+        self.note(before, ack.ce > 0);
+    }
+
+    fn note(&mut self, before: f64, marked: bool) {
+        self.marked |= marked;
         if self.window() < before {
             self.told_at = before;
         }
@@ -100,6 +104,26 @@ mod tests {
         assert!((it.window() - 0.7 * 120_000.0).abs() < 1.0);
         it.on_signal(signal(1.0), false);
         assert!((it.window() - 0.7 * 120_000.0).abs() < 1.0, "the same loss again");
+        let now = acks(&mut it, 1.0, 4.0, 1.0);
+        assert!(!it.is_over(), "the same loss counts where it counted first");
+        let before = it.window();
+        it.on_signal(signal(now), false);
+        assert!((it.window() - 0.7 * before).abs() < 1.0);
+        acks(&mut it, now, 4.0, 1.0);
+        assert!(!it.is_over(), "from the second on");
+    }
+
+    #[test]
+    fn a_mark_costs_the_same_and_once() {
+        let mut it = Yielding::begin(MTU, 120_000.0);
+        let mut path = Rtt::default();
+        path.on_sample(at(1.0), Duration::from_millis(100), Duration::ZERO);
+        let marked = AckInfo { ce: 1, in_flight: 120_000, sent_at: at(0.9), ..ack(at(1.0), 1_200, &path) };
+        it.on_ack(&marked);
+        it.on_signal(LossInfo { sent_at: at(0.9), ..signal(1.05) }, true);
+        assert!((it.window() - 0.7 * 120_000.0).abs() < 1.0 && it.is_marked());
+        acks(&mut it, 1.1, 4.0, 1.0);
+        assert!(!it.is_over(), "{}", it.window());
     }
 
     #[test]
@@ -117,7 +141,9 @@ mod tests {
     fn who_does_not_use_it_gets_no_more() {
         let mut it = Yielding::begin(MTU, 120_000.0);
         it.on_signal(signal(1.0), false);
-        acks(&mut it, 1.0, 10.0, 0.4);
+        let now = acks(&mut it, 1.0, 10.0, 0.4);
         assert!(it.window() < 85_000.0, "{}", it.window());
+        acks(&mut it, now, 1.0, 1.0);
+        assert!(it.window() < 115_000.0, "such time is none to grow in: {}", it.window());
     }
 }
