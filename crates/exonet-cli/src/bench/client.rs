@@ -19,8 +19,8 @@ use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{count, precise, rate, span, whole};
 
-/// Receipts that an actor waits for at most before it sends on.
-const OPEN: usize = 256;
+/// Messages that the actors have open together at most before they wait for their oldest: a quarter of what a queue takes.
+const OPEN: u64 = 16_384;
 /// What an actor's numbers have to themselves.
 const SHARE: u32 = 40;
 
@@ -59,6 +59,7 @@ pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit,
         peer: args.peer.clone(),
         size,
         batch: u64::from(args.batch),
+        open: OPEN / u64::from(args.actors).max(1),
         begun,
         until: args.messages.is_none().then(|| begun + args.seconds),
         left: AtomicU64::new(args.messages.unwrap_or(u64::MAX)),
@@ -143,6 +144,8 @@ struct Work {
     peer: PeerAddr,
     size: usize,
     batch: u64,
+    /// Of each actor.
+    open: u64,
     begun: Instant,
     until: Option<Instant>,
     left: AtomicU64,
@@ -227,7 +230,7 @@ impl Work {
                 done.sent += messages;
                 open.push_back((sent_at, receipt));
             }
-            while open.len() > if messages > 0 { OPEN } else { 0 }
+            while open.len() as u64 * self.batch > if messages > 0 { self.open } else { 0 }
                 && let Some((sent_at, receipt)) = open.pop_front()
             {
                 match receipt {
