@@ -406,8 +406,11 @@ fn on_a_path_that_loses_by_chance_a_loss_tells_nothing() {
     let mut flow = Flow::cruising();
     assert!(flow.signal(2, 0.008) < 1.45 * PIPE);
     flow.trip(TRIP);
+    let making_room = flow.exo.window();
+    flow.exo.warned = None;
     flow.lose(1, Tag::Cruise);
     assert!(flow.exo.yielding.is_none());
+    assert!(flow.exo.window() > making_room, "at once");
 }
 
 #[test]
