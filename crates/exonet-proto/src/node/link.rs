@@ -276,9 +276,10 @@ impl Link {
         }
     }
 
-    /// When the peer will have been silent for too long, if it answers nothing of what is under way.
-    fn doubt_at(&self) -> Mono {
-        let asked = self.opening.is_none() && self.pto_at().is_some();
+    /// When the peer will have been silent for too long, if it answers nothing of what is under way: there is something if
+    /// there is a probe timeout, `pto`.
+    fn doubt_at(&self, pto: Option<Mono>) -> Mono {
+        let asked = self.opening.is_none() && pto.is_some();
         let patience = REOPEN_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
         let since = self.heard_at.max(self.asked_at).max(self.doubted_at);
         if asked { since + patience } else { Mono::NEVER }
@@ -287,7 +288,7 @@ impl Link {
     /// Whether silence asks for a new opening beside the probes, of who needs the channel. It is told once, and after as much
     /// silence again.
     pub(super) fn take_doubt(&mut self, now: Mono) -> bool {
-        let doubts = self.doubt_at() <= now;
+        let doubts = self.doubt_at(self.pto_at()) <= now;
         if doubts {
             self.doubted_at = now;
         }
@@ -342,20 +343,20 @@ impl Link {
     }
 
     pub(super) fn deadline(&self, config: &Config) -> Mono {
+        let pto = self.pto_at();
         let opening = self.opening.as_ref().map(|opening| opening.next_at());
         let pending = self.pending.iter().map(|pending| pending.expires).min();
         let held = self.held.iter().map(|held| held.until).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
-        let timers =
-            [opening, pending, held, previous, roaming, self.pto_at(), self.tentative].into_iter().flatten();
+        let timers = [opening, pending, held, previous, roaming, pto, self.tentative].into_iter().flatten();
         let epochs = self.epochs().flat_map(|epoch| {
             [epoch.sent.loss_time(), epoch.received.ack_due().map(|at| at.max(self.ride_until))]
         });
         let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
         least
             .min(self.pace_at)
-            .min(self.doubt_at())
+            .min(self.doubt_at(pto))
             .min(self.hedges.front().map_or(Mono::NEVER, |(at, ..)| *at))
             .min(self.rekey_at(config))
             .min(self.idle_at(config))
