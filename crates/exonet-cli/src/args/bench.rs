@@ -131,7 +131,7 @@ pub(crate) struct ServerArgs {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// Messages one way, of which 16,384 are open at a time, of all actors
+    /// Messages one way, at most 16,384 open at a time, of all actors
     Oneway,
     /// A message there and its echo back, one of each actor at a time
     Rpc,
