@@ -161,4 +161,7 @@ pub(crate) struct ClientArgs {
     /// How many messages, however long that takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub(crate) messages: Option<u64>,
+    /// Give up when nothing has come from the server for so long
+    #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span)]
+    pub(crate) timeout: Duration,
 }

@@ -1,6 +1,8 @@
 //! `exon bench client`: sends to a server, and counts what became of every message.
 
 use std::collections::VecDeque;
+use std::mem;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -51,8 +53,32 @@ pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit,
         return Err(Failure::new(format!("a message of the bench has at least {HEAD} bytes")));
     }
     let node = node::toward(settings, &args.peer).await?;
+    let (summary, exit) = while_heard(&node, args, measure(&node, args, size)).await??;
+    node.close(GOODBYE).await;
+    tell(settings, &summary)?;
+    Ok(exit)
+}
+
+/// What `work` comes to, unless the server is silent for too long.
+async fn while_heard<T>(node: &Node, args: &ClientArgs, work: impl Future<Output = T>) -> Result<T, Failure> {
+    let mut work = pin!(work);
+    let mut heard = 0;
+    loop {
+        if let Ok(done) = tokio::time::timeout(args.timeout, &mut work).await {
+            return Ok(done);
+        }
+        let now = node.stats().datagrams_in;
+        if mem::replace(&mut heard, now) == now {
+            let (peer, silent) = (args.peer.id.short(), span(args.timeout));
+            let failure = Failure::new(format!("nothing came from {peer} for {silent}"));
+            return Err(failure.hint("see that `exon bench server` runs there, and can be reached"));
+        }
+    }
+}
+
+async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary, Exit), Failure> {
     // The channel stands before the clock starts.
-    let before = report(&node, &args.peer).await?;
+    let before = report(node, &args.peer).await?;
     let (cpu_before, begun) = (cpu(), Instant::now());
     let work = Arc::new(Work {
         node: node.clone(),
@@ -76,7 +102,7 @@ pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit,
     }
     let took = begun.elapsed();
     let cpu_s = (cpu() - cpu_before).as_secs_f64();
-    let told = report(&node, &args.peer).await?;
+    let told = report(node, &args.peer).await?;
     let millis = |quantile: f64| precise(done.times.value_at_quantile(quantile)) / 1e6;
     let summary = Summary {
         r#type: "summary",
@@ -94,9 +120,7 @@ pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit,
         seconds: took.as_secs_f64(),
         mtu: node.peer_stats(&args.peer.id).map(|stats| stats.mtu),
     };
-    node.close(GOODBYE).await;
-    tell(settings, &summary)?;
-    Ok(done.tally.exit())
+    Ok((summary, done.tally.exit()))
 }
 
 fn tell(settings: &Settings, summary: &Summary) -> Result<(), Failure> {

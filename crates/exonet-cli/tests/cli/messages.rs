@@ -5,6 +5,7 @@ use std::fs;
 use std::io::Write;
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::support::{Running, World, arg, entries, noise};
@@ -208,4 +209,26 @@ fn bench_measures_everything() {
     let stages = summary["memory"]["stages"].as_array().unwrap();
     let known: Vec<u64> = stages.iter().map(|stage| stage["known"].as_u64().unwrap()).collect();
     assert_eq!(known, [50, 50, 50, 0]);
+}
+
+#[test]
+fn bench_measures_between_hosts_and_gives_up_on_a_dead_one() {
+    let world = World::new();
+    let server = world.bench_server();
+    for work in [
+        &["--mode", "oneway", "--seconds", "200ms", "--size", "64"][..],
+        &["--mode", "oneway", "--messages", "1000", "--batch", "7", "--actors", "3"],
+        &["--mode", "rpc", "--messages", "100", "--actors", "3"],
+    ] {
+        let args = [&["bench", "client", &server.peer, "--json", "-q"], work].concat();
+        let summary = world.run(&args).expect(0).summary();
+        let count = |name: &str| summary[name].as_u64().unwrap();
+        assert!(count("sent") >= 100, "{summary}");
+        let met = (count("delivered"), count("received"), count("duplicates"), count("unknown"));
+        assert_eq!(met, (count("sent"), count("sent"), 0, 0), "{summary}");
+    }
+    let peer = server.peer.clone();
+    server.running.signal(Signal::KILL);
+    let ended = world.run(&["bench", "client", &peer, "--timeout", "300ms"]);
+    assert!(ended.code != Some(0) && ended.stderr.contains("nothing came from"), "{}", ended.stderr);
 }

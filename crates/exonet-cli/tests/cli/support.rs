@@ -61,7 +61,7 @@ impl World {
 
     /// A listener on a free port, and what it can be reached by.
     pub(crate) fn listen(&self, args: &[&str]) -> Listener {
-        self.listener(&[&["listen", "--json", "--bind", "127.0.0.1:0"], args].concat())
+        self.listener("listening", &[&["listen", "--json", "--bind", "127.0.0.1:0"], args].concat())
     }
 
     /// A server on a free port.
@@ -70,13 +70,18 @@ impl World {
     }
 
     pub(crate) fn serve_at(&self, bind: &str, args: &[&str]) -> Listener {
-        self.listener(&[&["serve", "--json", "--bind", bind], args].concat())
+        self.listener("listening", &[&["serve", "--json", "--bind", bind], args].concat())
     }
 
-    fn listener(&self, args: &[&str]) -> Listener {
+    /// What clients of the bench send to.
+    pub(crate) fn bench_server(&self) -> Listener {
+        self.listener("ready", &["bench", "server", "--json", "--bind", "127.0.0.1:0"])
+    }
+
+    fn listener(&self, says: &str, args: &[&str]) -> Listener {
         let mut running = Running::start(self.command(args));
         let first = running.line().expect("a listener says where it is");
-        assert_eq!(first["type"], "listening", "{first}");
+        assert_eq!(first["type"], says, "{first}");
         let peer = first["peer"].as_str().unwrap().to_owned();
         Listener { running, peer }
     }
