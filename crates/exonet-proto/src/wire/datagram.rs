@@ -29,8 +29,8 @@ const SEALED_COOKIE: usize = 16 + 8 + TAG;
 pub const MIN_OPENING: usize = 1200;
 /// Longest opening: what IPv6's smallest MTU of 1,280 carries.
 pub const MAX_OPENING: usize = 1232;
-/// Shortest answer.
-pub const MIN_ANSWER: usize = ANSWER_HEADER + EPHEMERAL + TAG + MAC;
+/// Shortest answer: its payload begins with a copy of the header.
+pub const MIN_ANSWER: usize = ANSWER_HEADER + EPHEMERAL + ANSWER_HEADER + TAG + MAC;
 /// Longest answer.
 pub const MAX_ANSWER: usize = 1232;
 /// Length of a RETRY.

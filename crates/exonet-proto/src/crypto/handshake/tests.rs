@@ -5,8 +5,8 @@ use rand_core::SeedableRng;
 use super::*;
 use crate::crypto::hex;
 
-const OPENING: [u8; 8] = [1, 1, 0, 0, 0xaa, 0xbb, 0xcc, 0xdd];
-const ANSWER: [u8; 12] = [2, 1, 0, 0, 0xaa, 0xbb, 0xcc, 0xdd, 0x11, 0x22, 0x33, 0x44];
+const OPENING: [u8; 8] = [0x11, 1, 0, 0, 0xaa, 0xbb, 0xcc, 0xdd];
+const ANSWER: [u8; 12] = [0x12, 1, 0, 0, 0xaa, 0xbb, 0xcc, 0xdd, 0x11, 0x22, 0x33, 0x44];
 const SEEDS: [[u8; 32]; 2] = [[0x51; 32], [0x52; 32]];
 
 fn alice() -> SecretKey {
@@ -97,20 +97,20 @@ fn the_same_seeds_give_the_bytes_fixed_by_the_protocol() {
     assert_eq!(
         hex::encode(&message1),
         "b26c4dc974add2f9c537af4dcaaf2b69918b24ed166421315f5660effd4f573135b2c76066ea644b0fcc6607\
-         8ccf57e27ac3efe506f6836679490644af5666ab0988cb88e682c1696eb940450a72a52fdd09048843c36a32\
-         a1b3c3f55bd203b856aac4cacd"
+         8ccf57e27ac3efe506f6836679490644af5666abd43548d561db0c7db87a4a97a085a179dd090488430cd787\
+         b3f09a235568a5d78979887675"
     );
     let (opened, _) = read(&OPENING, &message1).unwrap();
     let (bobs, message2) = answer(opened, b"state");
     assert_eq!(
         hex::encode(&message2),
-        "224db70d0e8f2a10b5ab2bcf44d1a88bfb7b7bf6e0b5ceec16c3343d3705cf0aaa0ca29123eb968ae77055fc\
-         8305136e6d51d2fbab0774dcae4ef9f2da0f489967"
+        "224db70d0e8f2a10b5ab2bcf44d1a88bfb7b7bf6e0b5ceec16c3343d3705cf0aba0ca29123eb968ae77055fc\
+         8305136e6da330839d530ea4e369e44c115f42ef15"
     );
     let (alices, _) = read_answer(&mut initiator, &ANSWER, &message2).unwrap();
     assert_eq!(
         hex::encode(&alices.binding),
-        "12ca333053cfd2035a7a5cf7747fc1fff694547c3a4cf7e173359ba4f1cce9d9"
+        "432f5909e6ed8c8bc9cb9781d623b51458e933777c0ab595b2726f1cdd225ff6"
     );
     let mut packet = [0; 16];
     alices.seal.seal_in_place(0, b"", &mut packet).unwrap();
