@@ -45,6 +45,8 @@ pub(crate) struct Tally {
     pub(crate) unknown: u64,
     pub(crate) expired: u64,
     pub(crate) cancelled: u64,
+    /// By the receiver, which said why.
+    pub(crate) refused: u64,
 }
 
 impl Tally {
@@ -63,7 +65,7 @@ impl Tally {
     pub(crate) fn exit(&self) -> Exit {
         if self.unknown > 0 {
             Exit::Unknown
-        } else if self.expired + self.cancelled > 0 {
+        } else if self.expired + self.cancelled + self.refused > 0 {
             Exit::Undelivered
         } else {
             Exit::Success
@@ -77,6 +79,7 @@ impl Tally {
             (self.unknown, "unknown"),
             (self.expired, "expired"),
             (self.cancelled, "cancelled"),
+            (self.refused, "refused"),
         ];
         let named: Vec<String> = parts
             .iter()

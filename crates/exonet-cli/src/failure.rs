@@ -35,6 +35,15 @@ impl Failure {
         }
     }
 
+    /// As [`Self::output`], of a command that has promised to print: a reader who has left is an error.
+    pub(crate) fn broken_output(mut self) -> Self {
+        if std::mem::take(&mut self.unheard) {
+            "standard output was closed".clone_into(&mut self.what);
+            self.why = None;
+        }
+        self
+    }
+
     /// Standard output that could not be written.
     pub(crate) fn output(error: &io::Error) -> Self {
         let unheard = error.kind() == io::ErrorKind::BrokenPipe;

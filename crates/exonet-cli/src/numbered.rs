@@ -3,7 +3,7 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use exonet::{Receipt, Settled};
+use exonet::{MessageId, Receipt, Settled};
 
 /// A receipt that gives the number of its message along with what became of it.
 #[derive(Debug)]
@@ -15,6 +15,16 @@ pub(crate) struct Numbered {
 impl Numbered {
     pub(crate) fn new(n: u64, receipt: Receipt) -> Self {
         Self { n, receipt }
+    }
+
+    /// The message's name, once it has one.
+    pub(crate) fn id(&self) -> Option<MessageId> {
+        self.receipt.id()
+    }
+
+    /// Gives the message up.
+    pub(crate) fn abandon(&self) {
+        self.receipt.abandon();
     }
 }
 

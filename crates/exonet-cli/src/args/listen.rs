@@ -1,11 +1,12 @@
 //! `exon listen`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use exonet::NodeId;
 
-use crate::units::Size;
+use crate::units::{Size, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -21,7 +22,18 @@ EXAMPLES
 A message is taken when it has been printed, or is on the disk: only then does its sender hear
 `delivered`. Files keep the name that the sender gave. A name that is taken already is refused,
 unless the file there has the very same content; so are names that are paths, hidden or
-reserved. Messages are stored under their id.";
+reserved. Messages are stored under their id.
+
+What does not fit any more (--max-store), and what may not be stored, is refused: `exon send` and
+`exon cp` end with exit code 4 and the reason. Room is taken by what has come of a file, not by the
+size that its sender announces. The bytes of a sender that has gone silent are removed after
+--patience, or after 10 s if others wait for their turn, and so are those that an earlier, killed
+`exon listen` left; the sender may go on later, from the start.
+
+A directory that cannot be written (a full disk, a directory that was removed or unmounted) leaves
+messages and files with their senders. Each is tried again, after 1 s at first and 1 min at most,
+and standard error says so. When standard output fails or is closed, the command ends with exit
+code 1: what was not printed was not taken, and its sender keeps it.";
 
 /// Take messages and files, as the stored identity `default` unless told otherwise
 #[derive(Args, Debug)]
@@ -36,9 +48,12 @@ pub(crate) struct ListenArgs {
     /// Take from this node only; may be given several times
     #[arg(long, value_name = "ID")]
     pub(crate) allow: Vec<NodeId>,
-    /// Store no more than this in all
+    /// Let the directory hold no more than this, what is there already included
     #[arg(long, value_name = "BYTES", default_value = "10GiB")]
     pub(crate) max_store: Size,
+    /// Drop what has come of a message or file when its sender has been silent for so long
+    #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_span)]
+    pub(crate) patience: Duration,
     /// Replace a file of the same name instead of refusing the new one
     #[arg(long, requires = "out")]
     pub(crate) overwrite: bool,

@@ -8,6 +8,7 @@ mod demo;
 mod id;
 mod listen;
 mod ping;
+mod refusals;
 mod send;
 mod serve;
 mod show;

@@ -12,6 +12,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 
+use super::refusals::Refusals;
 use super::show;
 use super::stop::{Stop, stop};
 use crate::args::SendArgs;
@@ -33,11 +34,12 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
         readable(file).await?;
     }
     let node = node::toward(settings, &args.peer).await?;
-    let mut book = Book::new(settings);
+    let refusals = Refusals::default();
+    let mut book = Book::new(settings, &refusals);
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
         let offer = Offer { node: &node, args, receipts };
-        book.keep(args, offer.all(), offered).await
+        book.keep(&node, args, offer.all(), offered).await
     };
     show::open_messages(settings, &node.close(GOODBYE).await)?;
     // With its last handle the node settles what is open: Cancelled if it never left, Unknown otherwise.
@@ -148,6 +150,8 @@ struct Line {
     r#type: &'static str,
     n: u64,
     outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<String>,
     id: Option<String>,
     late: bool,
 }
@@ -166,6 +170,7 @@ struct Summary {
 /// Keeps the receipts until each has its outcome.
 struct Book<'a> {
     settings: &'a Settings,
+    refusals: &'a Refusals,
     started: Instant,
     offered: u64,
     late: u64,
@@ -174,9 +179,10 @@ struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    fn new(settings: &'a Settings) -> Self {
+    fn new(settings: &'a Settings, refusals: &'a Refusals) -> Self {
         Self {
             settings,
+            refusals,
             started: Instant::now(),
             offered: 0,
             late: 0,
@@ -188,6 +194,7 @@ impl<'a> Book<'a> {
     /// Until all is offered and settled, or something ends it: then `Some` says what.
     async fn keep(
         &mut self,
+        node: &Node,
         args: &SendArgs,
         offer: impl Future<Output = Result<(), Failure>>,
         mut offered: mpsc::Receiver<Receipt>,
@@ -195,6 +202,8 @@ impl<'a> Book<'a> {
         let mut offer = pin!(offer);
         let mut stop = pin!(stop(args.timeout)?);
         let mut silence = pin!(tokio::time::sleep(SILENCE));
+        let mut listening = pin!(self.refusals.listen(node));
+        let mut refused = self.refusals.watch();
         let (mut all_offered, mut told) = (false, false);
         loop {
             if all_offered && offered.is_empty() && self.open.is_empty() {
@@ -213,6 +222,13 @@ impl<'a> Book<'a> {
                     }
                     return Ok(Some(stop));
                 }
+                never = &mut listening => return never.map(|never| match never {}),
+                _ = refused.changed() => self.open.iter().for_each(|open| {
+                    // What is left of its body is not wanted.
+                    if open.id().is_some_and(|id| self.refusals.of(id).is_some()) {
+                        open.abandon();
+                    }
+                }),
                 () = &mut silence, if !told => {
                     told = true;
                     if self.tally == Tally::default() && !self.open.is_empty() {
@@ -231,15 +247,26 @@ impl<'a> Book<'a> {
     }
 
     fn settle(&mut self, n: u64, settled: Settled) -> Result<(), Failure> {
-        self.tally.add(settled.outcome);
+        let reason = settled.id.and_then(|id| self.refusals.of(id));
+        let outcome = if reason.is_some() {
+            // The receiver takes a refused message only after we took the refusal.
+            self.tally.refused += 1;
+            "refused"
+        } else {
+            self.tally.add(settled.outcome);
+            outcome_name(settled.outcome)
+        };
         self.late += u64::from(settled.late);
-        let (outcome, id) = (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()));
+        let id = settled.id.map(|id| id.to_string());
         if self.settings.verbose {
             let late = if settled.late { ", late" } else { "" };
             let id = id.as_deref().unwrap_or("never left");
             self.settings.output.text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
         }
-        self.settings.output.line(&Line { r#type: "message", n, outcome, id, late: settled.late })
+        if let Some(reason) = &reason {
+            self.settings.note(format!("message {n} was refused: {reason}"));
+        }
+        self.settings.output.line(&Line { r#type: "message", n, outcome, reason, id, late: settled.late })
     }
 
     async fn settle_rest(&mut self) -> Result<(), Failure> {

@@ -2,8 +2,13 @@
 
 use std::fmt;
 
+use exonet::{MessageId, NodeId};
+
 /// The longest that common file systems take, in bytes.
 const LONGEST: usize = 255;
+
+/// How the name of a stored message ends.
+const MESSAGE: &str = ".msg";
 
 /// Names that mean a device on some system, with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
@@ -25,6 +30,8 @@ pub(crate) enum NameError {
     Hidden(String),
     #[error("its name begins with a dot: {0}")]
     Dot(String),
+    #[error("its name is one under which messages are stored")]
+    Message,
     #[error("its name means something else on some systems: {0}")]
     Reserved(String),
 }
@@ -53,6 +60,21 @@ impl SafeName {
             return Err(NameError::Reserved(shown()));
         }
         Ok(Self(name.to_owned()))
+    }
+
+    /// The name that a message is stored under.
+    pub(crate) fn of_message(id: MessageId) -> Result<Self, NameError> {
+        Self::new(&format!("{}-{}-{}{MESSAGE}", id.sender, id.r.0, id.s.0))
+    }
+
+    /// As [`Self::new`], for a name that a peer chose. Those of messages are not for files: a peer could take the place of
+    /// a message that another one is about to send.
+    pub(crate) fn of_file(name: &str) -> Result<Self, NameError> {
+        let mut parts = name.strip_suffix(MESSAGE).unwrap_or_default().splitn(2, '-');
+        if parts.next().is_some_and(|id| id.parse::<NodeId>().is_ok()) {
+            return Err(NameError::Message);
+        }
+        Self::new(name)
     }
 
     pub(crate) fn as_str(&self) -> &str {
@@ -142,6 +164,15 @@ mod tests {
         }
         assert!(SafeName::new(&"x".repeat(255)).is_ok());
         assert!(SafeName::new(&"x".repeat(256)).is_err());
+    }
+
+    #[test]
+    fn a_file_cannot_take_the_place_of_a_message() {
+        let id =
+            MessageId { sender: NodeId([7; 32]), r: exonet_proto::Incarnation(5), s: exonet_proto::Slot(6) };
+        let name = SafeName::of_message(id).unwrap();
+        assert_eq!(SafeName::of_file(name.as_str()), Err(NameError::Message));
+        assert!(SafeName::of_file("letter-5-6.msg").is_ok());
     }
 
     proptest! {

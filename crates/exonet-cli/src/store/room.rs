@@ -1,15 +1,21 @@
 //! How much may still be stored.
 
+use std::io;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, ready};
+
+use tokio::fs::File;
+use tokio::io::AsyncWrite;
 
 use crate::units::Size;
 
-/// Bytes that one run of a listener may store in all.
+/// The bytes that the directory of a listener may hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     limit: Size,
-    left: Arc<AtomicU64>,
+    used: Arc<AtomicU64>,
 }
 
 /// More than fits.
@@ -21,38 +27,111 @@ pub(crate) struct Full {
     left: Size,
 }
 
-/// Room that is held; it is free again unless [`Self::keep`] is called.
+/// The room that one growing file takes: as much as has been written of it, whatever size was announced. It is free again
+/// with the last handle, unless [`Self::keep`] was called.
 #[derive(Debug)]
 pub(crate) struct Space {
-    size: u64,
-    left: Arc<AtomicU64>,
+    room: Room,
+    /// The size that was announced, for the words of a refusal.
+    size: Size,
+    held: AtomicU64,
 }
 
 impl Room {
-    pub(crate) fn new(limit: Size) -> Self {
-        Self { limit, left: Arc::new(AtomicU64::new(limit.0)) }
+    /// Room for `limit` bytes, of which `used` are taken.
+    pub(crate) fn new(limit: Size, used: u64) -> Self {
+        Self { limit, used: Arc::new(AtomicU64::new(used)) }
     }
 
-    pub(super) fn reserve(&self, size: u64) -> Result<Space, Full> {
-        let taken =
-            self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(size));
-        match taken {
-            Ok(_) => Ok(Space { size, left: Arc::clone(&self.left) }),
-            Err(left) => Err(Full { size: Size(size), limit: self.limit, left: Size(left) }),
+    fn left(&self) -> u64 {
+        self.limit.0.saturating_sub(self.used.load(Ordering::Relaxed))
+    }
+
+    /// Room for a file of `size` bytes, if it fits now. Nothing is taken yet.
+    pub(super) fn begin(&self, size: u64) -> Result<Arc<Space>, Full> {
+        let left = self.left();
+        if size > left {
+            return Err(Full { size: Size(size), limit: self.limit, left: Size(left) });
         }
+        Ok(Arc::new(Space { room: self.clone(), size: Size(size), held: AtomicU64::new(0) }))
+    }
+
+    /// So many bytes of the directory are gone.
+    pub(super) fn give_back(&self, bytes: u64) {
+        let less = |used: u64| Some(used.saturating_sub(bytes));
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
     }
 }
 
 impl Space {
-    /// The bytes are stored.
-    pub(super) fn keep(mut self) {
-        self.size = 0;
+    fn claim(&self, bytes: u64) -> Result<(), Full> {
+        let Room { limit, used } = &self.room;
+        let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit.0);
+        match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
+            Ok(_) => {
+                self.held.fetch_add(bytes, Ordering::Relaxed);
+                Ok(())
+            }
+            Err(used) => {
+                let left = limit.0.saturating_sub(used);
+                Err(Full { size: self.size, limit: *limit, left: Size(left) })
+            }
+        }
+    }
+
+    fn unclaim(&self, bytes: u64) {
+        self.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.room.give_back(bytes);
+    }
+
+    /// The bytes are stored, in place of `replaced` others.
+    pub(super) fn keep(&self, replaced: u64) {
+        self.held.store(0, Ordering::Relaxed);
+        self.room.give_back(replaced);
     }
 }
 
 impl Drop for Space {
     fn drop(&mut self) {
-        self.left.fetch_add(self.size, Ordering::Relaxed);
+        self.room.give_back(*self.held.get_mut());
+    }
+}
+
+/// Writes to a file as much as there is room for.
+#[derive(Debug)]
+pub(crate) struct Growing {
+    file: File,
+    space: Arc<Space>,
+}
+
+impl Growing {
+    pub(super) fn new(file: File, space: Arc<Space>) -> Self {
+        Self { file, space }
+    }
+}
+
+impl AsyncWrite for Growing {
+    fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let Self { file, space } = self.get_mut();
+        let wanted = u64::try_from(bytes.len()).unwrap_or(u64::MAX);
+        if let Err(full) = space.claim(wanted) {
+            return Poll::Ready(Err(io::Error::other(full)));
+        }
+        let written = Pin::new(file).poll_write(cx, bytes);
+        let used = match &written {
+            Poll::Ready(Ok(written)) => u64::try_from(*written).unwrap_or(wanted),
+            _ => 0,
+        };
+        space.unclaim(wanted.saturating_sub(used));
+        Poll::Ready(ready!(written))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().file).poll_flush(cx)
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.get_mut().file).poll_shutdown(cx)
     }
 }
 
@@ -61,13 +140,30 @@ mod tests {
     use super::*;
 
     #[test]
+    fn room_is_taken_by_what_is_written_not_by_what_is_announced() {
+        let room = Room::new(Size(10), 0);
+        let announced = room.begin(10).unwrap();
+        room.begin(10).unwrap().claim(6).unwrap();
+        assert_eq!(room.left(), 10, "the file of six bytes is gone");
+        let other = room.begin(6).unwrap();
+        other.claim(6).unwrap();
+        announced.claim(4).unwrap();
+        assert_eq!(announced.claim(1).unwrap_err().left, Size(0));
+        drop(announced);
+        assert_eq!(room.left(), 4);
+    }
+
+    #[test]
     fn room_is_given_back_unless_kept() {
-        let room = Room::new(Size(10));
-        let held = room.reserve(6).unwrap();
-        assert_eq!(room.reserve(5).unwrap_err().left, Size(4));
-        drop(held);
-        room.reserve(10).unwrap().keep();
-        assert!(room.reserve(1).is_err());
-        assert!(room.reserve(0).is_ok());
+        let room = Room::new(Size(10), 3);
+        assert_eq!(room.begin(8).unwrap_err().left, Size(7));
+        let kept = room.begin(7).unwrap();
+        kept.claim(7).unwrap();
+        kept.keep(0);
+        drop(kept);
+        assert!(room.begin(1).is_err());
+        assert!(room.begin(0).is_ok());
+        room.give_back(1_000);
+        assert_eq!(room.left(), 10);
     }
 }

@@ -8,7 +8,7 @@ fn put(store: &Store, name: &str, content: &[u8]) -> Result<Landed, Refusal> {
         let mut writer = landing.writer()?;
         writer.write_all(content).await.map_err(Refusal::Disk)?;
         writer.flush().await.map_err(Refusal::Disk)?;
-        landing.finish(Some(blake3::hash(content))).await
+        landing.finish(blake3::hash(content)).await
     })
 }
 
@@ -22,7 +22,7 @@ fn entries(directory: &Path) -> Vec<String> {
 }
 
 fn store(directory: &Path, limit: u64, overwrite: bool) -> Store {
-    Store::open(directory, Size(limit), overwrite).unwrap()
+    Store::open(directory, Size(limit), overwrite, Duration::from_secs(600)).unwrap()
 }
 
 #[test]
@@ -104,6 +104,61 @@ fn a_place_that_is_no_directory_is_named() {
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("file");
     fs::write(&file, b"").unwrap();
-    let failure = Store::open(&file.join("below"), Size(1), false).unwrap_err().to_string();
+    let failure = Store::open(&file.join("below"), Size(1), false, Duration::ZERO).unwrap_err().to_string();
     assert!(failure.contains("below") && failure.contains("--out"), "{failure}");
+}
+
+#[test]
+fn what_the_directory_held_counts() {
+    let place = tempfile::tempdir().unwrap();
+    fs::create_dir(place.path().join("below")).unwrap();
+    fs::write(place.path().join("below").join("old"), [0; 60]).unwrap();
+    let store = store(place.path(), 100, true);
+    assert!(matches!(put(&store, "a", &[1; 41]), Err(Refusal::Full(_))));
+    put(&store, "a", &[1; 40]).unwrap();
+    assert!(matches!(put(&store, "b", &[1; 1]), Err(Refusal::Full(_))));
+}
+
+#[test]
+fn what_is_replaced_counts_no_more() {
+    let place = tempfile::tempdir().unwrap();
+    let store = store(place.path(), 100, true);
+    put(&store, "a", &[1; 50]).unwrap();
+    put(&store, "a", &[1; 20]).unwrap();
+    put(&store, "b", &[1; 80]).unwrap();
+    assert!(matches!(put(&store, "c", &[1; 1]), Err(Refusal::Full(_))));
+}
+
+#[test]
+fn an_announced_size_takes_no_room() {
+    let place = tempfile::tempdir().unwrap();
+    let store = store(place.path(), 10, false);
+    let announced = store.begin(SafeName::new("a").unwrap(), 10).unwrap();
+    put(&store, "b", b"ten bytes!").unwrap();
+    let written = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
+        let mut writer = announced.writer()?;
+        writer.write_all(b"x").await.map_err(|e| Refusal::from(PourError::Write(e)))
+    });
+    assert!(matches!(written, Err(Refusal::Full(_))));
+}
+
+#[test]
+fn unfinished_files_of_the_past_go_and_others_stay() {
+    let place = tempfile::tempdir().unwrap();
+    let part = place.path().join(".exon-1.part");
+    for name in [".exon-1.part", ".exon-config", "x.part"] {
+        fs::write(place.path().join(name), [0; 10]).unwrap();
+    }
+    // One that grows just now may belong to another process.
+    let young = store(place.path(), 40, false);
+    assert!(part.exists() && matches!(put(&young, "a", &[1; 11]), Err(Refusal::Full(_))));
+    fs::File::options().write(true).open(&part).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    young.sweep();
+    assert!(!part.exists());
+    put(&young, "a", &[1; 20]).unwrap();
+    fs::write(&part, [0; 10]).unwrap();
+    fs::File::options().write(true).open(&part).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
+    let later = store(place.path(), 50, false);
+    assert_eq!(entries(place.path()), [".exon-config", "a", "x.part"]);
+    put(&later, "b", &[1; 10]).unwrap();
 }

@@ -17,5 +17,7 @@ mod messages;
 #[cfg(unix)]
 mod relay;
 mod sim;
+#[cfg(unix)]
+mod strangers;
 mod support;
 mod usage;

@@ -79,7 +79,12 @@ impl World {
     }
 
     fn listener(&self, says: &str, args: &[&str]) -> Listener {
-        let mut running = Running::start(self.command(args));
+        self.listener_of(says, self.command(args))
+    }
+
+    /// What a command starts that ends in a listener: it says so by its first line.
+    pub(crate) fn listener_of(&self, says: &str, command: Command) -> Listener {
+        let mut running = Running::start(command);
         let first = running.line().expect("a listener says where it is");
         assert_eq!(first["type"], says, "{first}");
         let peer = first["peer"].as_str().unwrap().to_owned();
@@ -120,7 +125,8 @@ pub(crate) struct Ended {
 impl Running {
     pub(crate) fn start(mut command: Command) -> Self {
         let mut child = command.spawn().unwrap();
-        let stdout = lines_of(child.stdout.take().unwrap());
+        // Nothing comes of an output that somebody else has.
+        let stdout = child.stdout.take().map_or_else(|| mpsc::channel().1, lines_of);
         let stderr = lines_of(child.stderr.take().unwrap());
         Self { child: Reaped(child), stdout, stderr, seen: String::new() }
     }
@@ -148,6 +154,22 @@ impl Running {
                 return line;
             }
         }
+    }
+
+    /// Waits for a line on standard error that has these words.
+    pub(crate) fn says(&mut self, words: &str) -> String {
+        loop {
+            match self.stderr.recv_timeout(HANG) {
+                Ok(line) if line.contains(words) => return line,
+                Ok(_) => {}
+                Err(error) => panic!("{error}: nobody says {words:?}"),
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.0.id()
     }
 
     #[cfg(unix)]
@@ -277,6 +299,15 @@ impl Ended {
         let last = self.lines().pop().expect("a last line");
         assert_eq!(last["type"], "summary", "{last}");
         last
+    }
+}
+
+/// Waits until `it` is so.
+pub(crate) fn until(what: &str, mut it: impl FnMut() -> bool) {
+    let begun = std::time::Instant::now();
+    while !it() {
+        assert!(begun.elapsed() < HANG, "never: {what}");
+        std::thread::yield_now();
     }
 }
 

@@ -1,7 +1,6 @@
 //! `exon cp`: files to a node that listens.
 
 mod bars;
-mod refusals;
 
 use std::path::{Path, PathBuf};
 use std::pin::pin;
@@ -14,7 +13,7 @@ use tokio::fs::File;
 use tokio::sync::watch;
 
 use self::bars::Bars;
-use self::refusals::Refusals;
+use super::refusals::Refusals;
 use super::send::cannot_send;
 use super::stop::{Stop, stop};
 use crate::args::CpArgs;

@@ -1,15 +1,23 @@
 //! `exon listen`: takes messages and files.
 
+mod desk;
+mod patient;
+mod stuck;
 mod taking;
 mod totals;
 
 use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use tokio::task::{JoinError, JoinSet};
+use exonet::NodeId;
+use tokio::task::JoinSet;
 
+use self::desk::Desk;
+use self::patient::Patience;
+use self::stuck::Stuck;
 use self::taking::{Listener, Taken};
 use self::totals::Totals;
 use super::announce::{announce, be_somebody};
@@ -22,13 +30,15 @@ use crate::settings::Settings;
 use crate::store::Store;
 use crate::transfer;
 
-/// Large messages and files that are being taken at once.
+/// Deliveries that are being taken at once: large messages and files, and small ones.
 const ABREAST: usize = 256;
+/// Time between two looks for what killed processes left.
+const SWEEP: Duration = Duration::from_secs(10);
 /// How long the last answers may take at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, Failure> {
-    let open = |directory: &Path| Store::open(directory, args.max_store, args.overwrite);
+    let open = |directory: &Path| Store::open(directory, args.max_store, args.overwrite, args.patience);
     let store = args.out.as_deref().map(open).transpose()?;
     be_somebody(settings)?;
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |_| ()).await?;
@@ -38,49 +48,112 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         None => "shows messages and stores nothing; --out DIR stores, and takes files".to_owned(),
     };
     announce(settings, &node, &args.allow, "send", stores)?;
-    let listener = Arc::new(Listener { node: node.clone(), output: settings.output, raw: args.raw, store });
+    let patience = Patience { most: args.patience, crowded: Arc::default() };
+    let listener = Listener { node: node.clone(), output: settings.output, raw: args.raw, store, patience };
     let mut totals = Totals::default();
     let started = Instant::now();
-    let interrupted = serve(settings, &listener, (args.exit_after, stop), &mut totals).await;
+    let mut service = Service::new(settings, listener, args.exit_after);
+    let interrupted = service.run(stop, &mut totals).await;
+    drop(service);
     node.close(GOODBYE).await;
     let interrupted = interrupted?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
     Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
 }
 
-/// Takes what comes until told to stop (true) or until there was enough.
-async fn serve(
-    settings: &Settings,
-    listener: &Arc<Listener>,
-    (enough, stop): (Option<u64>, impl Future<Output = Stop>),
-    totals: &mut Totals,
-) -> Result<bool, Failure> {
-    let mut stop = pin!(stop);
-    let mut jobs: JoinSet<Result<Taken, Failure>> = JoinSet::new();
-    loop {
-        let under_way = u64::try_from(jobs.len()).unwrap_or(u64::MAX);
-        let wanted = enough.is_none_or(|enough| totals.taken().saturating_add(under_way) < enough);
-        if !wanted && jobs.is_empty() {
-            return Ok(false);
-        }
-        tokio::select! {
-            delivery = listener.node.accept(), if wanted && jobs.len() < ABREAST => {
-                let delivery = delivery.map_err(|e| Failure::new("the node has stopped").because(&e))?;
-                if delivery.tag() == transfer::TAG {
-                    jobs.spawn(Arc::clone(listener).file(delivery));
-                } else if delivery.body().is_stream() || listener.store.is_some() {
-                    jobs.spawn(Arc::clone(listener).message(delivery));
-                } else {
-                    // A small one that is only shown: at once, and in the order of arrival.
-                    totals.add(settings, Arc::clone(listener).message(delivery).await?);
-                }
-            }
-            Some(job) = jobs.join_next() => totals.add(settings, finished(job)?),
-            _ = &mut stop => return Ok(true),
-        }
-    }
+/// The work on what comes.
+struct Service<'a> {
+    settings: &'a Settings,
+    listener: Arc<Listener>,
+    enough: u64,
+    /// Large ones wait for their senders, small ones are here: neither holds the other up.
+    large: Desk,
+    small: Desk,
+    jobs: JoinSet<(NodeId, bool, Result<Taken, Failure>)>,
+    /// What could not be stored.
+    stuck: Stuck,
 }
 
-fn finished(job: Result<Result<Taken, Failure>, JoinError>) -> Result<Taken, Failure> {
-    job.map_err(|e| Failure::new("taking a message failed").because(&e))?
+impl<'a> Service<'a> {
+    fn new(settings: &'a Settings, listener: Listener, enough: Option<u64>) -> Self {
+        Self {
+            settings,
+            listener: Arc::new(listener),
+            enough: enough.unwrap_or(u64::MAX),
+            large: Desk::new(ABREAST),
+            small: Desk::new(ABREAST),
+            jobs: JoinSet::new(),
+            stuck: Stuck::default(),
+        }
+    }
+
+    /// Takes what comes until told to stop (true) or until there was enough.
+    async fn run(&mut self, stop: impl Future<Output = Stop>, totals: &mut Totals) -> Result<bool, Failure> {
+        let mut stop = pin!(stop);
+        let mut sweep = tokio::time::interval(SWEEP);
+        loop {
+            if totals.taken() >= self.enough {
+                return Ok(false);
+            }
+            self.begin(totals).await?;
+            tokio::select! {
+                delivery = self.listener.node.accept() => {
+                    let delivery = delivery.map_err(|e| Failure::new("the node has stopped").because(&e))?;
+                    let desk = if delivery.body().is_stream() { &mut self.large } else { &mut self.small };
+                    desk.put(delivery.from(), delivery);
+                }
+                Some(job) = self.jobs.join_next() => {
+                    let (from, large, taken) =
+                        job.map_err(|e| Failure::new("taking a message failed").because(&e))?;
+                    let desk = if large { &mut self.large } else { &mut self.small };
+                    desk.finished(from);
+                    self.add(taken?, totals);
+                }
+                () = self.stuck.over() => {}
+                _ = sweep.tick() => {
+                    let listener = Arc::clone(&self.listener);
+                    tokio::task::spawn_blocking(move || listener.store.as_ref().map(Store::sweep));
+                }
+                _ = &mut stop => return Ok(true),
+            }
+        }
+    }
+
+    /// Begins what there is a place for: no more than is wanted in all.
+    async fn begin(&mut self, totals: &mut Totals) -> Result<(), Failure> {
+        loop {
+            let wanted = usize::try_from(self.enough.saturating_sub(totals.taken())).unwrap_or(usize::MAX);
+            let (small, large) = (self.small.at_work(), self.large.at_work());
+            let (delivery, is_large) = if let Some(delivery) = self.small.next(wanted.saturating_sub(large)) {
+                (delivery, false)
+            } else if let Some(delivery) = self.large.next(wanted.saturating_sub(small)) {
+                (delivery, true)
+            } else {
+                let crowded = self.small.is_crowded() || self.large.is_crowded();
+                self.listener.patience.crowded.store(crowded, Ordering::Relaxed);
+                return Ok(());
+            };
+            let (from, listener) = (delivery.from(), Arc::clone(&self.listener));
+            if is_large || listener.store.is_some() || delivery.tag() == transfer::TAG {
+                self.jobs.spawn(async move { (from, is_large, listener.take(delivery).await) });
+            } else {
+                // A small one that is only shown: at once, and in the order of arrival.
+                let taken = listener.take(delivery).await;
+                self.small.finished(from);
+                self.add(taken?, totals);
+            }
+        }
+    }
+
+    fn add(&mut self, taken: Taken, totals: &mut Totals) {
+        match taken {
+            Taken::Stuck { delivery, error } => self.stuck.put(self.settings, delivery, &error),
+            taken => {
+                if matches!(taken, Taken::Message { .. } | Taken::File { .. }) {
+                    self.stuck.work_again(self.settings);
+                }
+                totals.add(self.settings, taken);
+            }
+        }
+    }
 }

@@ -1,12 +1,14 @@
 //! One delivery: shown, stored or refused, and only then taken.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exonet::{Delivery, Message, Node, NodeId, Outcome, PeerAddr, Priority};
+use exonet::{Body, Delivery, Message, Node, NodeId, Outcome, PeerAddr, Priority, Receipt};
 use serde::Serialize;
 use tokio::io::AsyncReadExt;
 
+use super::patient::{Patience, Patient};
 use crate::failure::Failure;
 use crate::output::Output;
 use crate::store::{Landed, Refusal, SafeName, Store};
@@ -29,11 +31,17 @@ pub(super) enum Taken {
     },
     Refused {
         from: NodeId,
+        what: &'static str,
         reason: String,
     },
     /// Its sender gave it up, or one of us forgot: not delivered.
     Nothing {
         reason: String,
+    },
+    /// This machine cannot store it now: not delivered, and to be tried again.
+    Stuck {
+        delivery: Delivery,
+        error: io::Error,
     },
 }
 
@@ -68,42 +76,59 @@ pub(super) struct Listener {
     pub(super) output: Output,
     pub(super) raw: bool,
     pub(super) store: Option<Store>,
+    pub(super) patience: Patience,
 }
 
 impl Listener {
-    /// Shows or stores a message, then takes it.
-    pub(super) async fn message(self: Arc<Self>, mut delivery: Delivery) -> Result<Taken, Failure> {
+    /// Shows, stores or refuses a message or file, and only then takes it. An error: standard output has failed.
+    pub(super) async fn take(self: Arc<Self>, mut delivery: Delivery) -> Result<Taken, Failure> {
+        let (id, is_file) = (delivery.id(), delivery.tag() == transfer::TAG);
         let size = delivery.body().len();
-        let shown = match &self.store {
-            Some(store) => self.keep(store, &mut delivery).await,
-            None => self.show(&mut delivery).await,
+        let told = match (&self.store, is_file) {
+            (_, true) => self.store_file(&mut delivery).await,
+            (Some(store), false) => self.keep(store, &mut delivery).await.map(|()| size),
+            (None, false) => self.show(&mut delivery).await.map(|()| size),
         };
-        let id = delivery.id();
-        match shown {
+        let nothing = |error| Taken::Nothing { reason: format!("{id}: {error}") };
+        match told {
             // What has been shown or stored is taken.
-            Ok(()) => Ok(match delivery.done() {
+            Ok(size) => Ok(match delivery.done() {
+                Ok(()) if is_file => Taken::File { size },
                 Ok(()) => Taken::Message { size },
-                Err(error) => Taken::Nothing { reason: format!("{id}: {error}") },
+                Err(error) => nothing(error.to_string()),
             }),
-            Err(Refusal::GivenUp(error)) => Ok(Taken::Nothing { reason: format!("{id}: {error}") }),
-            // A message cannot be refused with a word to its sender; not taking it is all that is left.
-            Err(refusal) => Err(Failure::new(format!("cannot take message {id}: {refusal}"))
-                .hint("its sender still has it, and delivers it when this listens again with --max-store or more room")),
+            Err(Refusal::GivenUp(error)) => Ok(nothing(error.to_string())),
+            Err(Refusal::Output(failure)) => {
+                Err(failure.broken_output().hint("what was not printed was not taken: its sender keeps it"))
+            }
+            Err(Refusal::Disk(error)) => Ok(Taken::Stuck { delivery, error }),
+            Err(refusal) => {
+                let what = if is_file { "file" } else { "message" };
+                Ok(self.refuse(delivery, what, refusal.to_string()).await)
+            }
         }
+    }
+
+    /// The body, which fails when its sender is silent for too long.
+    fn body<'a>(&self, delivery: &'a mut Delivery) -> Patient<&'a mut Body> {
+        Patient::new(delivery.body_mut(), self.patience.clone())
     }
 
     /// Stores a message under its id.
     async fn keep(&self, store: &Store, delivery: &mut Delivery) -> Result<(), Refusal> {
         let (id, size) = (delivery.id(), delivery.body().len());
-        let name = SafeName::new(&format!("{}-{}-{}.msg", id.sender, id.r.0, id.s.0))?;
-        let landing = store.begin(name, size)?;
+        let landing = store.begin(SafeName::of_message(id)?, size)?;
         let writer = landing.writer()?;
-        transfer::pour(delivery.body_mut(), writer, size, |_| ()).await?;
+        let mut hash = blake3::Hasher::new();
+        let mut body = self.body(delivery);
+        let seen = |piece: &[u8]| {
+            hash.update(piece);
+        };
+        transfer::pour(&mut body, writer, size, seen).await?;
         // Whole, and so that its end has been seen.
-        transfer::drain(delivery.body_mut()).await.map_err(Refusal::GivenUp)?;
+        transfer::drain(&mut body).await.map_err(Refusal::GivenUp)?;
         let name = landing.name().clone();
-        // One id, one content: a file of this name is this message, handed out a second time.
-        landing.finish(None).await?;
+        landing.finish(hash.finalize()).await?;
         let line = message_line(delivery, None, Some(name.to_string()));
         let text = format!("{}  {} in {name}", delivery.from().short(), Size(size));
         self.print(&line, &text)
@@ -116,10 +141,10 @@ impl Listener {
             return self.copy_out(delivery).await;
         }
         let mut content = Vec::new();
-        let body = delivery.body_mut();
+        let mut body = self.body(delivery);
         let given_up = Refusal::GivenUp;
-        body.take(LONGEST_SHOWN).read_to_end(&mut content).await.map_err(given_up)?;
-        transfer::drain(body).await.map_err(given_up)?;
+        (&mut body).take(LONGEST_SHOWN).read_to_end(&mut content).await.map_err(given_up)?;
+        transfer::drain(&mut body).await.map_err(given_up)?;
         let rest = size.saturating_sub(u64::try_from(content.len()).unwrap_or(size));
         let from = delivery.from().short();
         let mut line = if text::is_binary(&content) && self.output.is_terminal() {
@@ -137,38 +162,27 @@ impl Listener {
     async fn copy_out(&self, delivery: &mut Delivery) -> Result<(), Refusal> {
         let mut out = tokio::io::stdout();
         let size = delivery.body().len();
-        transfer::pour(delivery.body_mut(), &mut out, size, |_| ()).await?;
-        transfer::drain(delivery.body_mut()).await.map_err(Refusal::GivenUp)?;
-        transfer::pour(&b"\n"[..], out, 1, |_| ()).await.map_err(Refusal::from)
+        let mut body = self.body(delivery);
+        transfer::pour(&mut body, &mut out, size, |_| ()).await.map_err(Refusal::of_output)?;
+        transfer::drain(&mut body).await.map_err(Refusal::GivenUp)?;
+        transfer::pour(&b"\n"[..], out, 1, |_| ()).await.map_err(Refusal::of_output)
     }
 
     fn print(&self, line: &impl Serialize, text: &str) -> Result<(), Refusal> {
         let told = self.output.line(line).and_then(|()| self.output.text(text));
-        told.map_err(|failure| Refusal::Disk(std::io::Error::other(failure.to_string())))
-    }
-
-    /// Stores a file or refuses it, then takes its message.
-    pub(super) async fn file(self: Arc<Self>, mut delivery: Delivery) -> Result<Taken, Failure> {
-        let id = delivery.id();
-        match self.store_file(&mut delivery).await {
-            Ok(size) => Ok(match delivery.done() {
-                Ok(()) => Taken::File { size },
-                Err(error) => Taken::Nothing { reason: format!("{id}: {error}") },
-            }),
-            Err(Refusal::GivenUp(error)) => Ok(Taken::Nothing { reason: format!("{id}: {error}") }),
-            Err(refusal) => Ok(self.refuse(delivery, refusal.to_string()).await),
-        }
+        told.map_err(Refusal::Output)
     }
 
     async fn store_file(&self, delivery: &mut Delivery) -> Result<u64, Refusal> {
         let store = self.store.as_ref().ok_or(Refusal::NoStore)?;
         let total = delivery.body().len();
-        let header = Header::read(delivery.body_mut(), total).await?;
-        let name = SafeName::new(&header.name)?;
+        let mut body = self.body(delivery);
+        let header = Header::read(&mut body, total).await?;
+        let name = SafeName::of_file(&header.name)?;
         let landing = store.begin(name.clone(), header.size)?;
         let writer = landing.writer()?;
-        let hash = transfer::read_file(delivery.body_mut(), header.size, writer).await??;
-        let landed = landing.finish(Some(hash)).await?;
+        let hash = transfer::read_file(&mut body, header.size, writer).await??;
+        let landed = landing.finish(hash).await?;
         let already_there = landed == Landed::AlreadyThere;
         let line = FileLine {
             r#type: "file",
@@ -186,27 +200,37 @@ impl Listener {
 
     /// Tells the sender why, and only then takes the message, for nothing: a sender that hears `Delivered` has
     /// the refusal already.
-    async fn refuse(&self, mut delivery: Delivery, reason: String) -> Taken {
+    async fn refuse(&self, mut delivery: Delivery, what: &'static str, reason: String) -> Taken {
         let (from, id) = (delivery.from(), delivery.id());
         let message = Message::new(Refused::new(id, reason.clone()).encode())
             .tag(transfer::TAG_REFUSED)
             .priority(Priority::Urgent);
         let told = async {
             let receipt = self.node.send(&PeerAddr::from(from), message).await.ok()?;
-            (receipt.await.outcome == Outcome::Delivered).then_some(())
+            // Nobody waits for it once this wait is over.
+            let mut receipt = Abandoning(receipt);
+            (receipt.0.outcome().await.outcome == Outcome::Delivered).then_some(())
         };
-        let patience = tokio::time::sleep(REFUSAL_PATIENCE);
         tokio::select! {
             Some(()) = told => {
                 // It may have given the rest up, now that it knows.
-                if transfer::drain(delivery.body_mut()).await.is_ok() {
+                if transfer::drain(&mut self.body(&mut delivery)).await.is_ok() {
                     let _ = delivery.done();
                 }
             }
             // Not taken: it comes again, and then its sender may hear us.
-            () = patience => drop(delivery),
+            () = self.patience.at_most(REFUSAL_PATIENCE).end() => drop(delivery),
         }
-        Taken::Refused { from, reason }
+        Taken::Refused { from, what, reason }
+    }
+}
+
+/// A message that is withdrawn with its receipt.
+struct Abandoning(Receipt);
+
+impl Drop for Abandoning {
+    fn drop(&mut self) {
+        self.0.abandon();
     }
 }
 

@@ -32,11 +32,12 @@ impl Totals {
                 self.files += 1;
                 self.bytes = self.bytes.saturating_add(size);
             }
-            Taken::Refused { from, reason } => {
+            Taken::Refused { from, what, reason } => {
                 self.refused += 1;
-                settings.note(format!("refused a file of {}: {reason}", from.short()));
+                settings.note(format!("refused a {what} of {}: {reason}", from.short()));
             }
             Taken::Nothing { reason } => tracing::info!("not delivered: {reason}"),
+            Taken::Stuck { .. } => {}
         }
     }
 

@@ -13,7 +13,7 @@ type Reasons = BTreeMap<(u64, u64), String>;
 
 /// The refusals that have come, by incarnation and slot of the refused message.
 #[derive(Debug)]
-pub(super) struct Refusals(watch::Sender<Reasons>);
+pub(in crate::command) struct Refusals(watch::Sender<Reasons>);
 
 impl Default for Refusals {
     fn default() -> Self {
@@ -23,7 +23,7 @@ impl Default for Refusals {
 
 impl Refusals {
     /// Takes what the receiver says, for ever.
-    pub(super) async fn listen(&self, node: &Node) -> Result<Infallible, Failure> {
+    pub(in crate::command) async fn listen(&self, node: &Node) -> Result<Infallible, Failure> {
         // Something else from the receiver is not for us: we do not take it. Let go, it would come again at once.
         let mut aside = Vec::new();
         loop {
@@ -48,12 +48,12 @@ impl Refusals {
     }
 
     /// Why this message was refused, if it was.
-    pub(super) fn of(&self, id: MessageId) -> Option<String> {
+    pub(in crate::command) fn of(&self, id: MessageId) -> Option<String> {
         self.0.borrow().get(&(id.r.0, id.s.0)).cloned()
     }
 
     /// Tells of every new refusal.
-    pub(super) fn watch(&self) -> watch::Receiver<Reasons> {
+    pub(in crate::command) fn watch(&self) -> watch::Receiver<Reasons> {
         self.0.subscribe()
     }
 }
