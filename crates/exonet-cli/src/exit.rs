@@ -61,6 +61,15 @@ impl Tally {
         *count += 1;
     }
 
+    /// Adds what another has counted.
+    pub(crate) fn join(&mut self, other: &Self) {
+        self.delivered += other.delivered;
+        self.unknown += other.unknown;
+        self.expired += other.expired;
+        self.cancelled += other.cancelled;
+        self.refused += other.refused;
+    }
+
     /// An unknown outcome weighs more than a certain failure: that one may be sent again without a thought.
     pub(crate) fn exit(&self) -> Exit {
         if self.unknown > 0 {

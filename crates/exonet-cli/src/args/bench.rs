@@ -114,11 +114,24 @@ EXAMPLES
   How many messages of 1 KiB arrive a second, handed over 64 at a time:
       exon bench client ID@HOST:PORT --batch 64
 
-  A hundred thousand calls of eight callers, as one line of JSON:
+  A hundred thousand messages and their echoes, of eight actors, as one line of JSON:
       exon bench client ID@HOST:PORT --mode rpc --actors 8 --messages 100000 --json
 
-Every message bears a number, so that the server can tell duplicates; the outcome of each is
-waited for and counted. Times: from the call of send to the outcome, or to the reply.";
+  Calls in place of messages and echoes:
+      exon bench client ID@HOST:PORT --call --actors 100
+
+Every message bears a number, so that the server can tell duplicates. The client waits for the
+outcome of each, and counts it. Times run from the hand-over to the outcome of that very message, or
+to its reply; with --batch, to the last outcome of the batch. Nothing of the warm-up counts for rate
+and times; everything counts for what was sent, delivered and received.
+
+One way, the client keeps open what four congestion windows hold, at least 64 KiB and two messages of
+each actor, and at most 16,384 messages; --open sets another number.
+
+EXIT CODES
+  0  every message was delivered, and every reply came
+  1  an error: no server, wrong replies
+  3  of some message it is unknown whether it was delivered";
 
 /// The end that receives.
 #[derive(Args, Debug)]
@@ -131,7 +144,7 @@ pub(crate) struct ServerArgs {
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Mode {
-    /// Messages one way, at most 16,384 open at a time, of all actors
+    /// Messages one way
     Oneway,
     /// A message there and its echo back, one of each actor at a time
     Rpc,
@@ -146,7 +159,10 @@ pub(crate) struct ClientArgs {
     /// What to measure
     #[arg(long, value_enum, default_value = "oneway")]
     pub(crate) mode: Mode,
-    /// Bytes of each message: at least 16, for its number and its time
+    /// Calls and their replies, one of each actor at a time, in place of messages
+    #[arg(long, conflicts_with_all = ["mode", "batch"])]
+    pub(crate) call: bool,
+    /// Bytes of each message: from 16, for its number, to 1 GiB
     #[arg(long, value_name = "BYTES", default_value = "1KiB")]
     pub(crate) size: Size,
     /// Tasks that send side by side
@@ -155,9 +171,15 @@ pub(crate) struct ClientArgs {
     /// Messages handed over at a time, one way
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) batch: u32,
+    /// Messages open at a time, of all actors, one way
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub(crate) open: Option<u32>,
     /// For how long
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
     pub(crate) seconds: Duration,
+    /// What to send first without measuring: windows grow, caches fill
+    #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_span)]
+    pub(crate) warm_up: Duration,
     /// How many messages, however long that takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub(crate) messages: Option<u64>,

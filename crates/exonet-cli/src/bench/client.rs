@@ -1,19 +1,19 @@
 //! `exon bench client`: sends to a server, and counts what became of every message.
 
-use std::collections::VecDeque;
 use std::mem;
 use std::pin::pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use bytes::{BufMut, Bytes, BytesMut};
-use exonet::{BatchReceipt, Message, Node, PeerAddr, Receipt, SendError};
+use exonet::{Message, Node, PeerAddr, SendError};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use tokio::task::JoinSet;
 
-use super::work::{CALL, HEAD, REPORT, Report, cpu};
+use super::actor::{Actor, Work};
+use super::replies::Replies;
+use super::work::{HEAD, REPORT, Report, cpu};
 use crate::args::{ClientArgs, Mode};
 use crate::exit::{Exit, Tally};
 use crate::failure::Failure;
@@ -21,10 +21,16 @@ use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{count, precise, rate, span, whole};
 
-/// Messages that the actors have open together at most before they wait for their oldest: a quarter of what a queue takes.
-const OPEN: u64 = 16_384;
-/// What an actor's numbers have to themselves.
-const SHARE: u32 = 40;
+/// Messages that the actors have open together at most before they wait: a quarter of what a queue takes.
+const MOST_OPEN: u64 = 16_384;
+/// Bytes that are open at least, however small the congestion window.
+const LEAST_OPEN: u64 = 64 << 10;
+/// How often the window is looked at.
+const LOOK_EVERY: Duration = Duration::from_millis(5);
+/// The largest message: more says nothing new.
+const MOST: usize = 1 << 30;
+/// Actors share this many places to count in.
+const COUNTERS: usize = 8;
 
 /// The last line.
 #[derive(Debug, Serialize)]
@@ -34,23 +40,59 @@ struct Summary {
     p50_ms: f64,
     p99_ms: f64,
     p999_ms: f64,
+    max_ms: f64,
+    /// Messages that rate and times are of.
+    measured: u64,
     sent: u64,
-    /// As their receipts say.
+    /// As their receipts say, or with replies.
     delivered: u64,
     unknown: u64,
-    /// As the server counts.
-    received: u64,
-    duplicates: u64,
+    expired: u64,
+    cancelled: u64,
+    /// As the server counts; none of calls, which it does not count.
+    received: Option<u64>,
+    duplicates: Option<u64>,
     cpu_s: f64,
     server_cpu_s: f64,
     seconds: f64,
     mtu: Option<u16>,
 }
 
+/// What actors have done.
+pub(super) struct Done {
+    pub(super) sent: u64,
+    pub(super) tally: Tally,
+    times: Histogram<u64>,
+}
+
+impl Done {
+    fn new() -> Result<Self, Failure> {
+        let times = Histogram::new_with_max(3_600_000_000_000, 3);
+        let times = times.map_err(|e| Failure::new("cannot make a histogram").because(&e))?;
+        Ok(Self { sent: 0, tally: Tally::default(), times })
+    }
+
+    fn join(&mut self, other: &Self) -> Result<(), Failure> {
+        self.sent += other.sent;
+        self.tally.join(&other.tally);
+        self.times.add(&other.times).map_err(|e| Failure::new("cannot add histograms").because(&e))
+    }
+
+    /// `messages` have taken `nanos` nanoseconds each.
+    pub(super) fn time(&mut self, nanos: u64, messages: u64) {
+        self.times.saturating_record_n(nanos, messages);
+    }
+}
+
 pub(super) async fn send(settings: &Settings, args: &ClientArgs) -> Result<Exit, Failure> {
     let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
-    if size < HEAD {
-        return Err(Failure::new(format!("a message of the bench has at least {HEAD} bytes")));
+    if !(HEAD..=MOST).contains(&size) {
+        let failure = Failure::new(format!("the bench cannot send messages of {}", args.size));
+        return Err(failure.hint(format!("choose from {HEAD} bytes to 1 GiB")));
+    }
+    if args.mode == Mode::Rpc && args.batch > 1 {
+        let failure = Failure::new("--batch hands over messages one way, and --mode rpc waits for each echo");
+        return Err(failure.hint("leave one of them out; --actors N has N under way"));
     }
     let node = node::toward(settings, &args.peer).await?;
     let (summary, exit) = while_heard(&node, args, measure(&node, args, size)).await??;
@@ -77,66 +119,101 @@ async fn while_heard<T>(node: &Node, args: &ClientArgs, work: impl Future<Output
 }
 
 async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary, Exit), Failure> {
+    let mut replies = Replies::start(node, args.actors);
     // The channel stands before the clock starts.
-    let before = report(node, &args.peer).await?;
-    let (cpu_before, begun) = (cpu(), Instant::now());
+    report(node, &args.peer, &mut replies).await?;
+    let begin = Instant::now() + args.warm_up;
+    let counters = (0..COUNTERS).map(|_| Done::new().map(Mutex::new)).collect::<Result<_, _>>()?;
     let work = Arc::new(Work {
         node: node.clone(),
         peer: args.peer.clone(),
         size,
         batch: u64::from(args.batch),
-        open: OPEN / u64::from(args.actors).max(1),
-        begun,
-        until: args.messages.is_none().then(|| begun + args.seconds),
+        actors: u64::from(args.actors),
+        open: AtomicU64::new(u64::from(args.open.unwrap_or(1))),
+        begin,
+        until: args.messages.is_none().then(|| begin + args.seconds),
         left: AtomicU64::new(args.messages.unwrap_or(u64::MAX)),
+        counters,
     });
     let mut actors = JoinSet::new();
-    for actor in 0..u64::from(args.actors) {
-        let work = Arc::clone(&work);
-        let rpc = args.mode == Mode::Rpc;
-        actors.spawn(async move { if rpc { work.call(actor).await } else { work.post(actor).await } });
+    for number in 0..args.actors {
+        let actor = Actor::new(Arc::clone(&work), number, replies.of(number));
+        match (args.call, args.mode) {
+            (true, _) => actors.spawn(actor.call()),
+            (false, Mode::Rpc) => actors.spawn(actor.echo()),
+            (false, Mode::Oneway) => actors.spawn(actor.post()),
+        };
     }
-    let mut done = Done::new()?;
+    let watching = args.open.is_none().then(|| tokio::spawn(watch_window(Arc::clone(&work))));
+    tokio::time::sleep_until(begin.into()).await;
+    let (cpu_before, warm) = (cpu(), report(node, &args.peer, &mut replies).await?);
     while let Some(actor) = actors.join_next().await {
-        done.add(actor.map_err(|e| Failure::new("an actor of the bench has failed").because(&e))??)?;
+        actor.map_err(|e| Failure::new("an actor of the bench has failed").because(&e))??;
     }
-    let took = begun.elapsed();
-    let cpu_s = (cpu() - cpu_before).as_secs_f64();
-    let told = report(node, &args.peer).await?;
-    let millis = |quantile: f64| precise(done.times.value_at_quantile(quantile)) / 1e6;
+    let took = begin.elapsed();
+    let cpu_s = cpu().saturating_sub(cpu_before).as_secs_f64();
+    if let Some(watching) = watching {
+        watching.abort();
+    }
+    let told = report(node, &args.peer, &mut replies).await?;
+    let mut done = Done::new()?;
+    for counter in &work.counters {
+        done.join(&counter.lock().unwrap_or_else(PoisonError::into_inner))?;
+    }
+    let millis = |nanos: u64| precise(nanos) / 1e6;
+    let counted = |one: u64, other: u64| (!args.call).then(|| one + other);
     let summary = Summary {
         r#type: "summary",
-        msgs_per_s: rate(done.tally.delivered, took),
-        p50_ms: millis(0.5),
-        p99_ms: millis(0.99),
-        p999_ms: millis(0.999),
+        msgs_per_s: rate(done.times.len(), took),
+        p50_ms: millis(done.times.value_at_quantile(0.5)),
+        p99_ms: millis(done.times.value_at_quantile(0.99)),
+        p999_ms: millis(done.times.value_at_quantile(0.999)),
+        max_ms: millis(done.times.max()),
+        measured: done.times.len(),
         sent: done.sent,
         delivered: done.tally.delivered,
         unknown: done.tally.unknown,
-        received: told.received,
-        duplicates: told.duplicates,
+        expired: done.tally.expired,
+        cancelled: done.tally.cancelled,
+        received: counted(warm.received, told.received),
+        duplicates: counted(warm.duplicates, told.duplicates),
         cpu_s,
-        server_cpu_s: told.cpu_s - before.cpu_s,
+        server_cpu_s: told.cpu_s - warm.cpu_s,
         seconds: took.as_secs_f64(),
         mtu: node.peer_stats(&args.peer.id).map(|stats| stats.mtu),
     };
     Ok((summary, done.tally.exit()))
 }
 
+/// Keeps as much open as four congestion windows hold: more would only wait in the queue, and its times with it.
+async fn watch_window(work: Arc<Work>) {
+    let size = work.size as u64;
+    loop {
+        let window = work.node.peer_stats(&work.peer.id).map_or(0, |stats| stats.window);
+        let messages = window.saturating_mul(4).max(LEAST_OPEN) / size;
+        let least = work.actors.saturating_mul(2);
+        work.open.store(messages.min(MOST_OPEN).max(least), Ordering::Relaxed);
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
 fn tell(settings: &Settings, summary: &Summary) -> Result<(), Failure> {
     let time = |ms: f64| span(Duration::from_secs_f64(ms / 1e3));
+    let of_server = |what: Option<u64>, word: &str| what.map(|n| format!(", {} {word}", count(n)));
     settings.output.text(&format!(
-        "{} messages/s   p50 {}, p99 {}, p99.9 {}\n{} sent, {} delivered, {} received, {} twice, {} unknown\n\
+        "{} messages/s   p50 {}, p99 {}, p99.9 {}, most {}\n{} sent, {} delivered, {} unknown{}{}\n\
          processor time {:.2} s here, {:.2} s there, in {:.2} s",
         count(whole(summary.msgs_per_s).unwrap_or(0)),
         time(summary.p50_ms),
         time(summary.p99_ms),
         time(summary.p999_ms),
+        time(summary.max_ms),
         count(summary.sent),
         count(summary.delivered),
-        count(summary.received),
-        count(summary.duplicates),
         count(summary.unknown),
+        of_server(summary.received, "received").unwrap_or_default(),
+        of_server(summary.duplicates, "twice").unwrap_or_default(),
         summary.cpu_s,
         summary.server_cpu_s,
         summary.seconds,
@@ -145,154 +222,14 @@ fn tell(settings: &Settings, summary: &Summary) -> Result<(), Failure> {
 }
 
 /// What the server has counted since it was last asked.
-async fn report(node: &Node, peer: &PeerAddr) -> Result<Report, Failure> {
-    drop(node.send(peer, Message::default().tag(REPORT)).await.map_err(sending)?);
-    loop {
-        let received = node.recv().await.map_err(|e| Failure::new("the server is gone").because(&e))?;
-        if received.tag == REPORT {
-            let body = received.body.as_whole().cloned().unwrap_or_default();
-            return serde_json::from_slice(&body)
-                .map_err(|e| Failure::new("the server's report makes no sense").because(&e));
-        }
-    }
+async fn report(node: &Node, peer: &PeerAddr, replies: &mut Replies) -> Result<Report, Failure> {
+    let question = Message::default().tag(REPORT).priority(exonet::Priority::Urgent);
+    drop(node.send(peer, question).await.map_err(sending)?);
+    let body = replies.report().await?;
+    serde_json::from_slice(&body).map_err(|e| Failure::new("the server's report makes no sense").because(&e))
 }
 
 #[allow(clippy::needless_pass_by_value)] // as `map_err` wants it
-fn sending(error: SendError) -> Failure {
+pub(super) fn sending(error: SendError) -> Failure {
     Failure::new("cannot send to the bench's server").because(&error)
-}
-
-/// What actors have to do, together.
-struct Work {
-    node: Node,
-    peer: PeerAddr,
-    size: usize,
-    batch: u64,
-    /// Of each actor.
-    open: u64,
-    begun: Instant,
-    until: Option<Instant>,
-    left: AtomicU64,
-}
-
-/// What an actor has done.
-struct Done {
-    sent: u64,
-    tally: Tally,
-    times: Histogram<u64>,
-}
-
-impl Done {
-    fn new() -> Result<Self, Failure> {
-        let times = Histogram::new_with_max(3_600_000_000_000, 3);
-        let times = times.map_err(|e| Failure::new("cannot make a histogram").because(&e))?;
-        Ok(Self { sent: 0, tally: Tally::default(), times })
-    }
-
-    fn add(&mut self, other: Self) -> Result<(), Failure> {
-        self.sent += other.sent;
-        self.tally.delivered += other.tally.delivered;
-        self.tally.unknown += other.tally.unknown;
-        self.tally.expired += other.tally.expired;
-        self.tally.cancelled += other.tally.cancelled;
-        self.times.add(other.times).map_err(|e| Failure::new("cannot add histograms").because(&e))
-    }
-
-    /// `messages` have taken so long.
-    fn time(&mut self, took: Duration, messages: u64) {
-        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
-        self.times.saturating_record_n(nanos, messages);
-    }
-}
-
-enum Open {
-    One(Receipt),
-    Many(BatchReceipt),
-}
-
-impl Work {
-    /// How many messages to send now, at most `most`.
-    fn claim(&self, most: u64) -> u64 {
-        if self.until.is_some_and(|until| Instant::now() >= until) {
-            return 0;
-        }
-        if self.until.is_some() {
-            return most;
-        }
-        let take = |left: u64| Some(left.saturating_sub(most));
-        self.left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take).unwrap_or(0).min(most)
-    }
-
-    /// The body of message `number`, cut from `block`.
-    fn body(&self, block: &mut BytesMut, number: u64) -> Bytes {
-        if block.capacity() - block.len() < self.size {
-            block.reserve(self.size.max(1 << 20));
-        }
-        block.put_u64(number);
-        block.put_u64(u64::try_from(self.begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        block.put_bytes(0x5a, self.size - HEAD);
-        block.split().freeze()
-    }
-
-    /// One way: sends while there is room, and waits for what it sent long ago.
-    async fn post(&self, actor: u64) -> Result<Done, Failure> {
-        let (mut done, mut block, mut open) = (Done::new()?, BytesMut::new(), VecDeque::new());
-        let mut number = actor << SHARE;
-        loop {
-            let messages = self.claim(self.batch);
-            if messages > 0 {
-                let sent_at = Instant::now();
-                let receipt = if self.batch == 1 {
-                    let body = self.body(&mut block, number);
-                    Open::One(self.node.send(&self.peer, body).await.map_err(sending)?)
-                } else {
-                    let bodies = (number..number + messages).map(|number| self.body(&mut block, number));
-                    let sent = self.node.send_batch(&self.peer, bodies).await;
-                    Open::Many(sent.map_err(|(_, error)| sending(error))?)
-                };
-                number += messages;
-                done.sent += messages;
-                open.push_back((sent_at, receipt));
-            }
-            while open.len() as u64 * self.batch > if messages > 0 { self.open } else { 0 }
-                && let Some((sent_at, receipt)) = open.pop_front()
-            {
-                match receipt {
-                    Open::One(mut receipt) => done.tally.add(receipt.outcome().await.outcome),
-                    Open::Many(mut receipt) => {
-                        let tally = receipt.outcomes().await;
-                        done.tally.delivered += tally.delivered;
-                        done.tally.unknown += tally.unknown;
-                        done.tally.expired += tally.expired;
-                        done.tally.cancelled += tally.cancelled;
-                    }
-                }
-                done.time(sent_at.elapsed(), self.batch.min(messages.max(1)));
-            }
-            if messages == 0 {
-                return Ok(done);
-            }
-        }
-    }
-
-    /// There and back: sends one, and waits for a reply, its own or another actor's.
-    async fn call(&self, actor: u64) -> Result<Done, Failure> {
-        let (mut done, mut block) = (Done::new()?, BytesMut::new());
-        let mut number = actor << SHARE;
-        while self.claim(1) > 0 {
-            let call = Message::new(self.body(&mut block, number)).tag(CALL);
-            drop(self.node.send(&self.peer, call).await.map_err(sending)?);
-            number += 1;
-            done.sent += 1;
-            let reply = self.node.recv().await;
-            let reply = reply.map_err(|e| Failure::new("the server is gone").because(&e))?;
-            let body = reply.body.as_whole().map_or(&[][..], |body| body);
-            if let Some(sent_at) = body.get(8..HEAD).and_then(|at| at.try_into().ok()) {
-                let sent_at = Duration::from_nanos(u64::from_be_bytes(sent_at));
-                done.time(self.begun.elapsed().saturating_sub(sent_at), 1);
-                done.tally.delivered += 1;
-            }
-        }
-        Ok(done)
-    }
 }

@@ -1,5 +1,6 @@
 //! `exon bench`: what this machine does with it.
 
+mod actor;
 mod bare;
 mod calls;
 mod client;
@@ -7,7 +8,9 @@ mod crowd;
 mod frame;
 mod host;
 mod memory;
+mod open;
 mod pair;
+mod replies;
 mod server;
 mod work;
 

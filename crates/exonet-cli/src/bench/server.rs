@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use exonet::{Batch, Message, Node, NodeId, PeerAddr, Received};
+use bytes::Bytes;
+use exonet::{Message, Node, NodeId, PeerAddr, Priority, Received, Request};
 use serde::Serialize;
+use tokio::sync::mpsc;
 
-use super::work::{CALL, REPORT, Seen};
+use super::work::{ECHO, METHOD, REPORT, Seen};
 use crate::args::ServerArgs;
 use crate::command::stop::stop;
 use crate::exit::Exit;
@@ -25,6 +27,9 @@ struct Ready {
 pub(super) async fn serve(settings: &Settings, args: &ServerArgs) -> Result<Exit, Failure> {
     let stop = stop(None)?;
     let node = node::at(settings, Some(&args.bind), &[], |_| ()).await?;
+    let echo = |mut request: Request| async move { request.body.bytes(u64::MAX).await };
+    let calls = node.serve(METHOD, echo).concurrency(usize::MAX >> 4).start();
+    let _calls = calls.map_err(|e| Failure::new("cannot serve calls").because(&e))?;
     let peer = node.peer_addr().to_string();
     settings.output.text(&peer)?;
     settings.output.line(&Ready { r#type: "ready", peer })?;
@@ -37,12 +42,37 @@ pub(super) async fn serve(settings: &Settings, args: &ServerArgs) -> Result<Exit
     Ok(Exit::Success)
 }
 
+/// A message that has come whole.
+struct Taken {
+    from: NodeId,
+    tag: Bytes,
+    body: Bytes,
+}
+
 async fn take(node: Node) -> Result<(), Failure> {
     let mut seen: BTreeMap<NodeId, Seen> = BTreeMap::new();
     let mut replies: Vec<(NodeId, Message)> = Vec::new();
+    let (sink, mut streamed) = mpsc::unbounded_channel();
     loop {
-        let Ok(batch) = node.recv_batch(TAKEN).await else { return Ok(()) };
-        answer(batch, &mut seen, &mut replies);
+        tokio::select! {
+            batch = node.recv_batch(TAKEN) => {
+                let Ok(batch) = batch else { return Ok(()) };
+                for Received { from, tag, mut body, .. } in batch {
+                    if let Some(body) = body.as_whole() {
+                        answer(Taken { from, tag, body: body.clone() }, &mut seen, &mut replies);
+                        continue;
+                    }
+                    // A large one is read as it comes, beside all others; the node bounds how many there are.
+                    let sink = sink.clone();
+                    tokio::spawn(async move {
+                        if let Ok(body) = body.bytes(u64::MAX).await {
+                            let _ = sink.send(Taken { from, tag, body });
+                        }
+                    });
+                }
+            }
+            Some(taken) = streamed.recv() => answer(taken, &mut seen, &mut replies),
+        }
         while let Some((to, _)) = replies.first() {
             let to = *to;
             let (now, later) = replies.drain(..).partition::<Vec<_>, _>(|(other, _)| *other == to);
@@ -52,25 +82,18 @@ async fn take(node: Node) -> Result<(), Failure> {
     }
 }
 
-/// Counts what has come, and makes the replies.
-fn answer(batch: Batch, seen: &mut BTreeMap<NodeId, Seen>, replies: &mut Vec<(NodeId, Message)>) {
-    let mut known: Option<(NodeId, &mut Seen)> = None;
-    for Received { from, tag, body, .. } in batch {
-        let here = match known {
-            Some((id, here)) if id == from => here,
-            _ => seen.entry(from).or_default(),
-        };
-        let body = body.as_whole().cloned().unwrap_or_default();
-        if tag == REPORT {
-            let report = serde_json::to_vec(&here.report()).unwrap_or_default();
-            replies.push((from, Message::new(report).tag(REPORT)));
-        } else {
-            here.note(&body);
-            if tag == CALL {
-                replies.push((from, Message::new(body)));
-            }
-        }
-        known = Some((from, here));
+/// Counts what has come, and makes the reply.
+fn answer(taken: Taken, seen: &mut BTreeMap<NodeId, Seen>, replies: &mut Vec<(NodeId, Message)>) {
+    let Taken { from, tag, body } = taken;
+    let here = seen.entry(from).or_default();
+    if tag == REPORT {
+        let report = serde_json::to_vec(&here.report()).unwrap_or_default();
+        replies.push((from, Message::new(report).tag(REPORT).priority(Priority::Urgent)));
+        return;
+    }
+    here.note(&body);
+    if tag == ECHO {
+        replies.push((from, Message::new(body)));
     }
 }
 

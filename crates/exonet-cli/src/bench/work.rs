@@ -5,12 +5,14 @@ use std::time::Duration;
 use exonet_proto::half::IntervalSet;
 use serde::{Deserialize, Serialize};
 
-/// To be echoed.
-pub(super) const CALL: &[u8] = b"call";
+/// The tag of a message that is to be echoed.
+pub(super) const ECHO: &[u8] = b"echo";
+/// The method that answers with what it was called with.
+pub(super) const METHOD: &str = "bench";
 /// Asks for a [`Report`], and bears it back.
 pub(super) const REPORT: &[u8] = b"report";
 
-/// Bytes that every message begins with: its number, and when it was sent.
+/// Bytes that every message begins with: its number, and as much again that is reserved.
 pub(super) const HEAD: usize = 16;
 
 /// What a server has seen of one client since the last report.

@@ -218,14 +218,32 @@ fn bench_measures_between_hosts_and_gives_up_on_a_dead_one() {
     for work in [
         &["--mode", "oneway", "--seconds", "200ms", "--size", "64"][..],
         &["--mode", "oneway", "--messages", "1000", "--batch", "7", "--actors", "3"],
+        &["--mode", "oneway", "--messages", "200", "--actors", "100", "--open", "100"],
+        &["--mode", "oneway", "--messages", "3", "--size", "1100000"],
         &["--mode", "rpc", "--messages", "100", "--actors", "3"],
+        &["--mode", "rpc", "--messages", "3", "--size", "1100000"],
     ] {
-        let args = [&["bench", "client", &server.peer, "--json", "-q"], work].concat();
+        let args = [&["bench", "client", &server.peer, "--json", "-q", "--warm-up", "20ms"], work].concat();
         let summary = world.run(&args).expect(0).summary();
         let count = |name: &str| summary[name].as_u64().unwrap();
-        assert!(count("sent") >= 100, "{summary}");
+        assert!(count("measured") >= 3 && count("sent") >= count("measured"), "{summary}");
         let met = (count("delivered"), count("received"), count("duplicates"), count("unknown"));
         assert_eq!(met, (count("sent"), count("sent"), 0, 0), "{summary}");
+        if let Some(at) = work.iter().position(|arg| *arg == "--messages") {
+            assert_eq!(summary["measured"].to_string(), work[at + 1], "the warm-up does not count");
+        }
+    }
+    let args =
+        ["bench", "client", &server.peer, "--json", "-q", "--call", "--messages", "50", "--actors", "5"];
+    let summary = world.run(&args).expect(0).summary();
+    assert_eq!((summary["measured"].as_u64(), summary["received"].as_u64()), (Some(50), None), "{summary}");
+    for (wrong, why) in [
+        (&["--size", "2TiB"][..], "1 GiB"),
+        (&["--size", "8"], "16 bytes"),
+        (&["--mode", "rpc", "--batch", "2"], "--actors"),
+    ] {
+        let ended = world.run(&[&["bench", "client", &server.peer], wrong].concat());
+        assert!(ended.code == Some(1) && ended.stderr.contains(why), "{wrong:?}: {}", ended.stderr);
     }
     let peer = server.peer.clone();
     server.running.signal(Signal::KILL);

@@ -1,0 +1,139 @@
+//! What an actor of `exon bench client` has open: each message is timed at the moment its outcome is known.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Instant;
+
+use exonet::{BatchReceipt, Receipt};
+use tokio::sync::Notify;
+
+use super::client::Done;
+use crate::exit::Tally;
+
+/// Messages that were handed over and have no outcome yet.
+pub(super) struct Open {
+    sent: Vec<Sent>,
+    /// Messages of all of them.
+    messages: u64,
+    gate: Arc<Gate>,
+}
+
+/// One hand-over.
+struct Sent {
+    receipt: Handed,
+    messages: u64,
+    clock: Arc<Clock>,
+    measured: bool,
+}
+
+/// What was handed over at once. The time of a batch is that of its last outcome.
+pub(super) enum Handed {
+    One(Receipt),
+    Batch(BatchReceipt),
+}
+
+/// Wakes the actor once enough has been settled, and not for every message.
+#[derive(Default)]
+struct Gate {
+    settled: AtomicU64,
+    wanted: AtomicU64,
+    notify: Notify,
+}
+
+/// The library wakes whoever waits for an outcome; this notes the time.
+struct Clock {
+    began: Instant,
+    /// Nanoseconds from the hand-over to the outcome, and 1 more; 0 while there is none.
+    took: AtomicU64,
+    gate: Arc<Gate>,
+}
+
+impl Wake for Clock {
+    fn wake(self: Arc<Self>) {
+        let nanos = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX - 1);
+        self.took.store(nanos + 1, Ordering::Release);
+        let settled = self.gate.settled.fetch_add(1, Ordering::AcqRel) + 1;
+        if settled >= self.gate.wanted.load(Ordering::Acquire) {
+            self.gate.notify.notify_one();
+        }
+    }
+}
+
+impl Open {
+    pub(super) fn new() -> Self {
+        Self { sent: Vec::new(), messages: 0, gate: Arc::default() }
+    }
+
+    /// Messages that have no outcome yet, as far as this actor has looked.
+    pub(super) fn messages(&self) -> u64 {
+        self.messages
+    }
+
+    /// Messages were handed over, from `began` on. The time of those that are not `measured` does not count.
+    pub(super) fn push(&mut self, began: Instant, mut receipt: Handed, messages: u64, measured: bool) {
+        let clock = Arc::new(Clock { began, took: AtomicU64::new(0), gate: Arc::clone(&self.gate) });
+        let waker = Waker::from(Arc::clone(&clock));
+        if receipt.poll(&mut Context::from_waker(&waker)).is_ready() {
+            waker.wake();
+        }
+        self.messages += messages;
+        self.sent.push(Sent { receipt, messages, clock, measured });
+    }
+
+    /// Waits until half of what is open is settled, or all of it.
+    pub(super) async fn settled(&self, all: bool) {
+        let open = self.sent.len() as u64;
+        let enough = if all { open } else { open.div_ceil(2) };
+        let before = self.gate.settled.load(Ordering::Acquire);
+        let known =
+            self.sent.iter().filter(|sent| sent.clock.took.load(Ordering::Acquire) > 0).count() as u64;
+        if known < enough {
+            // What has been settled between the two looks is counted twice: then the actor looks early, and again.
+            self.gate.wanted.store(before + (enough - known), Ordering::Release);
+            if self.gate.settled.load(Ordering::Acquire) < before + (enough - known) {
+                self.gate.notify.notified().await;
+            }
+        }
+    }
+
+    /// Counts what is settled.
+    pub(super) fn collect(&mut self, done: &mut Done) {
+        let idle = Waker::noop();
+        let messages = &mut self.messages;
+        self.sent.retain_mut(|sent| {
+            let took = sent.clock.took.load(Ordering::Acquire);
+            if took == 0 {
+                return true;
+            }
+            let Poll::Ready(tally) = sent.receipt.poll(&mut Context::from_waker(idle)) else { return true };
+            done.tally.join(&tally);
+            *messages -= sent.messages;
+            if sent.measured {
+                done.time(took - 1, sent.messages);
+            }
+            false
+        });
+    }
+}
+
+impl Handed {
+    /// Ready when every outcome is known, any number of times.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Tally> {
+        match self {
+            Self::One(receipt) => Pin::new(receipt).poll(cx).map(|settled| {
+                let mut tally = Tally::default();
+                tally.add(settled.outcome);
+                tally
+            }),
+            Self::Batch(receipt) => Pin::new(receipt).poll(cx).map(|tally| Tally {
+                delivered: tally.delivered,
+                unknown: tally.unknown,
+                expired: tally.expired,
+                cancelled: tally.cancelled,
+                ..Tally::default()
+            }),
+        }
+    }
+}
