@@ -148,19 +148,18 @@ impl Stream {
             StreamState::Failed(error) => return Poll::Ready(Err(error)),
         }
         let (key, takes) = (self.key, self.whose != Whose::Guard);
-        let (read, replaced) = self.shared.step_calmly(|engine, now| {
+        // Cloned without the lock: that is the application's code.
+        let mut waker = Some(cx.waker().clone());
+        let read = self.shared.step_calmly(|engine, now| {
             if engine.phase >= Phase::Stopped {
-                return (Err(BodyError::Closed), None);
+                return Err(BodyError::Closed);
             }
-            let (read, replaced) = engine.read(now, key, cx.waker());
-            let read = match read {
+            match engine.read(now, key, &mut waker) {
                 BodyRead::Aborted => Err(BodyError::NotDelivered),
                 BodyRead::End if takes && !engine.done(now, key) => Err(BodyError::NotDelivered),
                 read => Ok(read),
-            };
-            (read, replaced)
+            }
         });
-        drop(replaced);
         match read {
             Ok(BodyRead::Data(data)) => Poll::Ready(Ok(Some(data))),
             Ok(BodyRead::Pending) => Poll::Pending,

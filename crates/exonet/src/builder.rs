@@ -20,6 +20,7 @@ use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::node::Node;
+use crate::resolve::Names;
 use crate::shared::Shared;
 use crate::socket::Socket;
 use crate::state::StateDir;
@@ -32,7 +33,6 @@ const LARGEST: u16 = 65_000;
 /// Where the node's key comes from.
 enum Identity {
     Ephemeral,
-    Key(SecretKey),
     Stored(PathBuf),
 }
 
@@ -44,6 +44,7 @@ pub struct Builder {
     identity: Identity,
     bind: Option<String>,
     trace: Option<Box<dyn io::Write + Send>>,
+    names: Names,
 }
 
 impl Builder {
@@ -51,19 +52,28 @@ impl Builder {
         let (policy, question) = allow.into_policy();
         // The system says what the first link does not carry; beyond, three datagrams in ten minutes find out.
         let config = Config { max_datagram: LARGEST, ..Config::new(policy) };
-        Self { config, question, identity: Identity::Ephemeral, bind: None, trace: None }
+        Self {
+            config,
+            question,
+            identity: Identity::Ephemeral,
+            bind: None,
+            trace: None,
+            names: Names::of_system(),
+        }
     }
 
-    /// A fresh key that dies with the process; nothing is kept on disk. The default.
+    /// A fresh key that dies with the node; nothing is kept on disk. The default.
+    ///
+    /// The key cannot be chosen, nor taken out: a second node under the same key would begin its numbers anew, and a peer
+    /// that remembers the first might then say Delivered of what it never got. An identity that lives on needs the numbers
+    /// of its former lives, which [`Self::state_dir`] keeps.
+    ///
+    /// ```compile_fail
+    /// # use exonet::{Allow, Node};
+    /// let builder = Node::builder(Allow::anyone()).key(exonet::SecretKey::from_bytes([1; 32]));
+    /// ```
     pub fn ephemeral(mut self) -> Self {
         self.identity = Identity::Ephemeral;
-        self
-    }
-
-    /// This key, with nothing kept on disk. The key must never have been used by a node that has ended: a second
-    /// life under one key needs the numbers of the first, which [`Self::state_dir`] keeps.
-    pub fn key(mut self, key: SecretKey) -> Self {
-        self.identity = Identity::Key(key);
         self
     }
 
@@ -135,6 +145,13 @@ impl Builder {
         self
     }
 
+    /// Looks names up otherwise than the system does.
+    #[cfg(test)]
+    pub(crate) fn names(mut self, names: Names) -> Self {
+        self.names = names;
+        self
+    }
+
     /// Makes the node, within a tokio runtime that has I/O and time enabled.
     ///
     /// # Errors
@@ -155,14 +172,16 @@ impl Builder {
         if socket.may_fragment() {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }
-        let core = Core::new(config, key, boot, seed, now);
+        let mut core = Core::new(config, key, boot, seed, now);
+        // Their destructors are the application's, and run without the lock.
+        core.keep_spent();
         let timer = Arc::new(Timer::new().map_err(BuildError::Timer)?);
         let engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
-        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket)));
+        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), self.names));
         let driver = Driver::new(Arc::clone(&shared), socket, timer, self.question, store, self.trace);
         runtime.spawn(driver.run());
         Ok(Node::new(shared))
@@ -176,7 +195,6 @@ impl Identity {
     async fn open(self) -> Result<Opened, BuildError> {
         match self {
             Self::Ephemeral => Ok((SecretKey::from_bytes(*random()?), Boot::Ephemeral, None)),
-            Self::Key(key) => Ok((key, Boot::Ephemeral, None)),
             Self::Stored(path) => {
                 let fresh = random()?;
                 let open = move || StateDir::open_or_create(path, || fresh);

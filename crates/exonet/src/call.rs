@@ -2,7 +2,6 @@
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
-use core::net::SocketAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
@@ -10,16 +9,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::Mono;
-use exonet_proto::node::{
-    CallId, CancelError, Early, MessageKey, Outcome, Outgoing, Priority, SendError as CoreError, Status,
-};
+use exonet_proto::node::{CallId, CancelError, Early, MessageKey, Outcome, Outgoing, Priority, Status};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
 use crate::body::Body;
-use crate::engine::Phase;
+use crate::engine::{Engine, Phase};
 use crate::error::{CallError, SendError, SendFromError, Why};
 use crate::line::wait_for_room;
+use crate::message::drop_empty;
 use crate::node::Node;
 use crate::peer_addr::PeerAddr;
 use crate::receipt::Receipt;
@@ -69,7 +67,8 @@ impl Options {
 
     fn head(self, body: Bytes, now: Mono) -> Outgoing {
         let deadline = self.deadline.map(|span| now + span);
-        Outgoing { tag: self.method, body, priority: self.priority, deadline, early: self.early }
+        let (tag, body) = (drop_empty(self.method), drop_empty(body));
+        Outgoing { tag, body, priority: self.priority, deadline, early: self.early }
     }
 }
 
@@ -156,10 +155,11 @@ impl Call<'_> {
         };
         let mut head = Some(options.head(body, began));
         let made = async {
-            let hints = shared.names.resolve(shared.clock(), to).await?;
+            shared.resolve(to).await?;
             // A tight loop of calls must let the driver run on the same thread.
             tokio::task::coop::consume_budget().await;
-            let queue = || shared.step(|engine, now| engine.call(now, to.id, &hints, &mut head, stream));
+            let hints = || shared.names.known(to);
+            let queue = || shared.step(|engine, now| engine.call(now, to.id, &hints(), &mut head, stream));
             wait_for_room(shared, to.id, queue).await
         };
         let (slot, key) = match patience {
@@ -194,12 +194,11 @@ impl Permit {
     }
 
     pub(crate) fn call_as(self, options: Options, body: Bytes) -> Result<PendingCall, SendError> {
-        let call = |hints: &[SocketAddr]| -> Result<(SlotIndex, MessageKey), CoreError> {
-            self.shared.step(|engine, now| {
-                engine.redeem_call(now, self.peer, hints, options.head(body, now.mono), None)
-            })
-        };
-        let (slot, key) = call(&self.hints)?;
+        let mut head = Some(options.head(body, self.shared.clock().mono()));
+        let hints = || self.shared.names.known(&self.to);
+        let redeem =
+            |engine: &mut Engine, now| engine.redeem_call(now, self.to.id, &hints(), &mut head, None);
+        let (slot, key) = self.shared.step(redeem)?;
         Ok(PendingCall::new(&self.shared, slot, key))
     }
 }

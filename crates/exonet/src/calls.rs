@@ -12,6 +12,7 @@ use exonet_proto::node::{
 use exonet_proto::{NodeId, Now};
 use tokio::sync::{Notify, Semaphore};
 
+use crate::after::{After, Chore};
 use crate::engine::{Engine, Phase};
 use crate::error::ServeError;
 use crate::receipts::SlotIndex;
@@ -37,8 +38,13 @@ pub(crate) struct Calls {
 
 impl Calls {
     /// No further call is to be taken of any method; what waits is refused by who serves it.
-    pub(crate) fn end(&self) {
-        self.lines.values().for_each(|line| line.ended.close());
+    pub(crate) fn end(&self, after: &mut After) {
+        after.chores.extend(self.lines.values().map(|line| Chore::Ended(Arc::clone(line))));
+    }
+
+    /// The method is served, by those who hold this.
+    fn is_current(&self, line: &Arc<Line>) -> bool {
+        self.lines.get(&line.method).is_some_and(|current| Arc::ptr_eq(current, line))
     }
 
     pub(crate) fn take_reply(&mut self, key: MessageKey) -> Option<Replied> {
@@ -61,22 +67,22 @@ impl Engine {
         if self.phase == Phase::Open && !self.room.has(&mut self.core, &peer) {
             return Err(CoreError::Full);
         }
-        let head = head.take().ok_or(CoreError::Closed)?;
         self.redeem_call(now, peer, hints, head, stream)
     }
 
-    /// Calls on a promise.
+    /// Calls on a promise. A call that is refused here stays with the caller, who drops it without the lock.
     pub(crate) fn redeem_call(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        head: Outgoing,
+        head: &mut Option<Outgoing>,
         stream: Option<u64>,
     ) -> Result<(SlotIndex, MessageKey), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
         }
+        let head = head.take().ok_or(CoreError::Closed)?;
         let key = match stream {
             None => self.core.call(now, peer, hints, head)?,
             Some(len) => self.core.call_stream(now, peer, hints, head, len)?,
@@ -112,7 +118,7 @@ impl Engine {
     // ---- serving
 
     /// Calls of this method wait from now on; before, they were refused.
-    pub(crate) fn serve(&mut self, method: Bytes) -> Result<Arc<Line>, ServeError> {
+    pub(crate) fn serve(&mut self, method: &Bytes) -> Result<Arc<Line>, ServeError> {
         if self.phase != Phase::Open {
             return Err(ServeError::Closed);
         }
@@ -120,9 +126,9 @@ impl Engine {
             return Err(ServeError::MethodTooLong(method.len()));
         }
         match self.calls.lines.entry(method.clone()) {
-            Entry::Occupied(_) => Err(ServeError::Served(String::from_utf8_lossy(&method).into_owned())),
+            Entry::Occupied(_) => Err(ServeError::Served(String::from_utf8_lossy(method).into_owned())),
             Entry::Vacant(place) => {
-                let line = Line { method, called: Notify::new(), ended: Semaphore::new(0) };
+                let line = Line { method: method.clone(), called: Notify::new(), ended: Semaphore::new(0) };
                 Ok(Arc::clone(place.insert(Arc::new(line))))
             }
         }
@@ -130,8 +136,8 @@ impl Engine {
 
     /// Calls of this method are refused from now on, those that wait as well.
     pub(crate) fn unserve(&mut self, now: Now, line: &Arc<Line>) {
-        line.ended.close();
-        if self.calls.lines.get(&line.method).is_some_and(|current| Arc::ptr_eq(current, line)) {
+        self.after.chores.push(Chore::Ended(Arc::clone(line)));
+        if self.calls.is_current(line) {
             self.calls.lines.remove(&line.method);
             if self.phase < Phase::Stopped {
                 self.core.refuse_calls(now, &line.method);
@@ -142,15 +148,15 @@ impl Engine {
     /// A call has come. True: somebody serves it.
     pub(crate) fn called(&mut self, now: Now, method: &Bytes) -> bool {
         match self.calls.lines.get(method) {
-            Some(line) => line.called.notify_one(),
+            Some(line) => self.after.chores.push(Chore::Called(Arc::clone(line))),
             None => self.core.refuse_calls(now, method),
         }
         self.calls.lines.contains_key(method)
     }
 
     /// The next call. None: nothing waits, or nothing more is to be taken.
-    pub(crate) fn take_call(&mut self, now: Now, line: &Line) -> Option<Incoming> {
-        let over = self.phase >= Phase::Stopped || line.ended.is_closed();
+    pub(crate) fn take_call(&mut self, now: Now, line: &Arc<Line>) -> Option<Incoming> {
+        let over = self.phase != Phase::Open || !self.calls.is_current(line);
         if over { None } else { self.core.take_call(now, &line.method) }
     }
 

@@ -12,7 +12,7 @@
 //! longer than a whole round trip on one.
 
 use core::net::SocketAddr;
-use core::task::{Poll, Waker};
+use core::task::Poll;
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
@@ -22,6 +22,7 @@ use exonet_proto::node::{Batch, Lsn};
 use exonet_proto::{Mono, NodeId, Now, wire};
 use tokio::task::JoinHandle;
 
+use crate::after::shielded;
 use crate::allow::Question;
 use crate::engine::{AWAKE, Engine, Phase};
 use crate::openings::Openings;
@@ -61,7 +62,6 @@ pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
     openings: Openings,
-    wakes: Vec<Waker>,
     asks: Vec<(NodeId, SocketAddr)>,
     lines: String,
     question: Option<Arc<Question>>,
@@ -95,7 +95,6 @@ impl Driver {
         Self {
             socket,
             openings: Openings::default(),
-            wakes: Vec::new(),
             asks: Vec::new(),
             lines: String::new(),
             question,
@@ -234,7 +233,7 @@ impl Driver {
                 self.shared.flush(SEND_BURST);
             }
             let (openings, busy) = (&mut self.openings, &mut self.busy);
-            self.woke |= pass(&self.shared, &mut self.wakes, |engine, now| {
+            self.woke |= pass(&self.shared, |engine, now| {
                 for (arrival, datagram) in inbox.datagrams() {
                     if wire::is_strange(datagram) {
                         openings.put(arrival, datagram);
@@ -266,7 +265,7 @@ impl Driver {
         {
             let (many, dropped) = (self.openings.are_many(), self.openings.take_dropped());
             // Who is woken runs when this turn ends; what it says can wait for that, as the answer does.
-            pass(&self.shared, &mut self.wakes, |engine, now| {
+            pass(&self.shared, |engine, now| {
                 engine.core.press(many, dropped);
                 engine.core.handle_datagram(now, opening.arrival, &mut opening.datagram);
             });
@@ -285,7 +284,7 @@ impl Driver {
     fn tick(&mut self) -> bool {
         let (asks, report, lines, idle, patient) =
             (&mut self.asks, &mut self.report, &mut self.lines, self.writer.is_idle(), self.patient);
-        let ((stopped, batch), _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
+        let ((stopped, batch, figures), _, mut after) = self.shared.step_quietly(|engine, now| {
             engine.armed = AWAKE;
             // It is flushed next, if this turn sends anything.
             engine.left_to_driver &= patient;
@@ -294,22 +293,24 @@ impl Driver {
             }
             asks.append(&mut engine.asks);
             let stopped = engine.phase >= Phase::Stopped;
-            if stopped || report.is_due(now.mono) {
-                let stats = engine.core.stats();
-                if report.publish(now.mono, &stats, stopped)
-                    && let Some(trace) = &mut engine.trace
-                {
-                    trace.stats(now, &stats);
-                }
+            let figures = if stopped || report.is_due(now.mono) {
+                report.look(now.mono, engine.core.stats(), stopped)
+            } else {
+                None
+            };
+            if let (Some(stats), Some(trace)) = (&figures, &mut engine.trace) {
+                trace.stats(now, stats);
             }
             if let Some(trace) = &mut engine.trace {
                 trace.take(now, lines);
             }
-            (stopped, engine.batch.take_if(|_| idle))
+            (stopped, engine.batch.take_if(|_| idle), figures)
         });
-        todo.driver = false;
-        self.shared.see_to(todo);
-        self.wakes.drain(..).for_each(Waker::wake);
+        after.todo.driver = false;
+        self.shared.finish(after);
+        if let Some(stats) = figures {
+            self.report.publish(&stats);
+        }
         self.report.write(&mut self.lines);
         if let Some(batch) = batch {
             self.writer.begin(&self.shared, batch);
@@ -318,10 +319,12 @@ impl Driver {
         stopped
     }
 
-    /// Asks the application, without the lock, and passes its answers on.
+    /// Asks the application, without the lock, and passes its answers on. A question that panics is a no.
     fn answer(&mut self) {
         for (id, remote) in self.asks.drain(..) {
-            let yes = self.question.as_ref().is_some_and(|question| question(id, remote));
+            let ask =
+                |question: &Arc<Question>| shielded("the question of `Allow::ask`", || question(id, remote));
+            let yes = self.question.as_ref().and_then(ask).unwrap_or(false);
             if !yes {
                 tracing::debug!(peer = %id.short(), %remote, "refused");
             }
@@ -335,7 +338,7 @@ impl Driver {
         let (timer, report, idle, patient) =
             (&self.timer, &mut self.report, self.writer.is_idle(), self.patient);
         let sieve = self.openings.sieve.wake_at();
-        let (work, _, mut todo) = self.shared.step_quietly(&mut self.wakes, |engine, now| {
+        let (work, _, mut after) = self.shared.step_quietly(|engine, now| {
             let patience = if patient { now.mono + PATIENCE } else { Mono::NEVER };
             let due = engine.core.poll_timeout().unwrap_or(Mono::NEVER);
             let next = due.min(report.wake_at(happened)).min(sieve).min(patience);
@@ -345,9 +348,8 @@ impl Driver {
             let left = core::mem::take(&mut engine.left_to_driver) && engine.core.has_ready();
             waits || left || engine.phase >= Phase::Stopped
         });
-        todo.driver = work;
-        self.shared.see_to(todo);
-        self.wakes.drain(..).for_each(Waker::wake);
+        after.todo.driver = work;
+        self.shared.finish(after);
     }
 
     async fn sleep(&mut self, blocked: bool) {
@@ -375,16 +377,15 @@ impl Driver {
 }
 
 /// Datagrams go in. True: that has woken someone.
-fn pass(shared: &Shared, wakes: &mut Vec<Waker>, f: impl FnOnce(&mut Engine, Now)) -> bool {
-    let ((), _, mut todo) = shared.step_quietly(wakes, |engine, now| {
+fn pass(shared: &Shared, f: impl FnOnce(&mut Engine, Now)) -> bool {
+    let ((), _, mut after) = shared.step_quietly(|engine, now| {
         engine.armed = AWAKE;
         f(engine, now);
     });
-    let woke = todo.readable || todo.called || !wakes.is_empty();
+    let woke = after.todo.readable || after.todo.called || after.wakes();
     // The driver is here.
-    todo.driver = false;
-    shared.see_to(todo);
-    wakes.drain(..).for_each(Waker::wake);
+    after.todo.driver = false;
+    shared.finish(after);
     woke
 }
 
@@ -463,7 +464,7 @@ mod tests {
         let timer = Arc::new(Timer::new().unwrap());
         let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None, None);
         let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
-        shared.step_quietly(&mut Vec::new(), |engine, now| {
+        shared.step_quietly(|engine, now| {
             for peer in (2..).take(SEND_BURST * 3) {
                 engine.core.send(now, NodeId([peer; 32]), &[nobody], Outgoing::default()).unwrap();
             }

@@ -1,6 +1,5 @@
 //! What the node's lock guards: the core, and whoever waits for it.
 
-use core::iter::{Peekable, Take};
 use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
@@ -15,6 +14,7 @@ use exonet_proto::node::{
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
 
+use crate::after::{After, Chore, Log};
 use crate::calls::Calls;
 use crate::receipts::{Receipts, Settled, SlotIndex};
 use crate::room::Room;
@@ -37,7 +37,7 @@ pub(crate) enum Phase {
 pub(crate) const AWAKE: Mono = Mono(0);
 
 /// What the caller of [`Engine::pump`] has to see to once the lock is free.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Todo {
     /// The driver has work.
     pub(crate) driver: bool,
@@ -47,8 +47,30 @@ pub(crate) struct Todo {
     pub(crate) readable: bool,
     /// Who serves calls has been woken.
     pub(crate) called: bool,
+    /// The node has ended: whoever waits for anything looks again.
+    pub(crate) ended: bool,
     /// Room was made that the core says nothing of.
     freed: bool,
+}
+
+impl Todo {
+    pub(crate) const NOTHING: Self =
+        Self { driver: false, settled: false, readable: false, called: false, ended: false, freed: false };
+
+    /// What either of the two says.
+    pub(crate) fn join(&mut self, other: Self) {
+        self.driver |= other.driver;
+        self.settled |= other.settled;
+        self.readable |= other.readable;
+        self.called |= other.called;
+        self.ended |= other.ended;
+    }
+}
+
+impl Default for Todo {
+    fn default() -> Self {
+        Self::NOTHING
+    }
 }
 
 pub(crate) struct Engine {
@@ -56,7 +78,9 @@ pub(crate) struct Engine {
     pub(crate) phase: Phase,
     pub(crate) receipts: Receipts,
     /// For logs.
-    pub(crate) name: String,
+    pub(crate) name: Arc<str>,
+    /// What is to be done without the lock.
+    pub(crate) after: After,
     pub(crate) trace: Option<Trace>,
     /// The driver wakes at this time without being told to; or it is [`AWAKE`].
     pub(crate) armed: Mono,
@@ -80,7 +104,8 @@ pub(crate) struct Engine {
 impl Engine {
     pub(crate) fn new(core: Core, queue_limit: usize, trace: Option<Trace>, timer: Arc<Timer>) -> Self {
         Self {
-            name: core.id().short(),
+            name: core.id().short().into(),
+            after: After::default(),
             core,
             timer,
             phase: Phase::Open,
@@ -106,8 +131,8 @@ impl Engine {
         core::mem::replace(&mut self.armed, AWAKE) != AWAKE
     }
 
-    /// Takes what the core has to say. `wakes` are woken by the caller when the lock is free again.
-    pub(crate) fn pump(&mut self, now: Now, wakes: &mut Vec<Waker>) -> Todo {
+    /// Takes what the core has to say. What follows from it is left in [`Engine::after`].
+    pub(crate) fn pump(&mut self, now: Now) {
         let mut todo = Todo::default();
         while let Some(batch) = self.core.poll_persist() {
             // Each write holds all that those before it held: only the last is needed.
@@ -117,11 +142,11 @@ impl Engine {
             if let Some(trace) = &mut self.trace {
                 trace.event(now, &event);
             }
-            self.on_event(now, event, &mut todo, wakes);
+            self.on_event(now, event, &mut todo);
         }
         if todo.freed {
             // The core tells of room that a STATE made, and only where it refused a message itself.
-            self.room.serve_all(&mut self.core);
+            self.room.serve_all(&mut self.core, &mut self.after);
         }
         let oldest = self.receipts.oldest();
         todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && self.core.is_quiet());
@@ -136,55 +161,51 @@ impl Engine {
             late = next < self.armed;
         }
         todo.driver |= late || self.batch.is_some() || !self.asks.is_empty() || self.phase >= Phase::Stopped;
-        todo
+        self.after.todo.join(todo);
     }
 
-    fn on_event(&mut self, now: Now, event: Event, todo: &mut Todo, wakes: &mut Vec<Waker>) {
+    fn on_event(&mut self, now: Now, event: Event, todo: &mut Todo) {
         match event {
             Event::Outcome { key, count, outcome, id, late } => {
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
-                wakes.extend(self.receipts.settle(key, count, Settled { outcome, id, late }));
+                self.after.wake(self.receipts.settle(key, count, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
-                    wakes.extend(self.writers.remove(&key).flatten());
+                    self.after.wake(self.writers.remove(&key).flatten());
                 }
             }
             Event::Reply { key, id, status, body } => {
                 todo.freed |= self.room.has_promises();
                 self.replied(now, key, status, body);
                 let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
-                wakes.extend(self.receipts.settle(key, 1, settled));
-                wakes.extend(self.leave_writable(key));
+                self.after.wake(self.receipts.settle(key, 1, settled));
+                self.after.wake(self.writers.remove(&key).flatten());
             }
             Event::Called { method } => todo.called |= self.called(now, &method),
             Event::Readable => todo.readable = true,
-            Event::Sendable { peer } => self.room.serve(&mut self.core, &peer),
+            Event::Sendable { peer } => self.room.serve(&mut self.core, &peer, &mut self.after),
             Event::BodyWritable { key } => {
-                wakes.extend(self.writers.get_mut(&key).and_then(Option::take));
+                self.after.wake(self.writers.get_mut(&key).and_then(Option::take));
             }
-            Event::BodyReadable { key } => wakes.extend(self.readers.remove(&key)),
+            Event::BodyReadable { key } => self.after.wake(self.readers.remove(&key)),
             Event::Authorize { id, remote } => self.asks.push((id, remote)),
-            Event::Connected { peer, remote } => {
-                tracing::debug!(node = %self.name, peer = %peer.short(), %remote, "connected");
-            }
-            Event::Forgotten { peer } => {
-                tracing::debug!(node = %self.name, peer = %peer.short(), "forgotten");
-            }
+            Event::Connected { peer, remote } => self.log(Log::Connected(peer, remote)),
+            Event::Forgotten { peer } => self.log(Log::Forgotten(peer)),
             Event::Pong { cookie, rtt, .. } => {
-                if let Some(asker) = self.pings.remove(&cookie) {
-                    // The asker may have given up waiting.
-                    let _ = asker.send(rtt);
-                }
+                let asker = self.pings.remove(&cookie);
+                self.after.chores.extend(asker.map(|asker| Chore::Pong(asker, Some(rtt))));
             }
-            Event::IdentityConflict { peer } => {
-                tracing::warn!(node = %self.name, %peer, "two processes use this peer's identity at once");
-            }
+            Event::IdentityConflict { peer } => self.log(Log::IdentityConflict(peer)),
             Event::Stopped => {
-                tracing::error!(node = %self.name, "a write failed: the node has stopped");
-                self.stop(Phase::Stopped, wakes);
+                self.log(Log::WriteFailed);
+                self.stop(Phase::Stopped);
                 todo.settled = true;
                 todo.readable = true;
             }
         }
+    }
+
+    pub(crate) fn log(&mut self, log: Log) {
+        self.after.chores.push(Chore::Log(Arc::clone(&self.name), log));
     }
 
     // ---- sending
@@ -209,62 +230,60 @@ impl Engine {
         self.queue(now, peer, hints, outgoing, stream)
     }
 
-    /// Queues messages of a batch while there is room, and adds theirs to `weight`.
-    pub(crate) fn send_many<I: Iterator<Item = crate::Message>>(
+    /// Queues messages of a batch while there is room. Gives how many it has taken, and Full if those are not all.
+    pub(crate) fn send_many(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        messages: &mut Peekable<I>,
+        messages: &mut [Outgoing],
         batch: SlotIndex,
-        weight: &mut usize,
-    ) -> Result<(), CoreError> {
-        self.send_batch(peer, messages, |core, receipts, taken| {
-            let taken = taken.inspect(|message| *weight += message.weight());
-            let mut outgoing = taken.map(|message| message.into_outgoing(now.mono));
-            core.send_each(now, peer, hints, &mut outgoing, |key, n| receipts.add(batch, key, n))
+    ) -> (usize, Result<(), CoreError>) {
+        self.send_batch(peer, messages.len(), |core, receipts, room| {
+            let mut taken = messages.iter_mut().take(room);
+            let sent = core.send_each(now, peer, hints, &mut taken, |key, n| receipts.add(batch, key, n));
+            (taken.len(), sent)
         })
     }
 
     /// As [`Engine::send_many`], of messages that are a body each.
-    pub(crate) fn send_bodies<I: Iterator<Item: AsRef<[u8]>>>(
+    pub(crate) fn send_bodies(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        bodies: &mut Peekable<I>,
+        bodies: &[&[u8]],
         batch: SlotIndex,
-        weight: &mut usize,
-    ) -> Result<(), CoreError> {
-        self.send_batch(peer, bodies, |core, receipts, taken| {
-            let mut taken = taken.inspect(|body| *weight += crate::message::weight(body.as_ref().len()));
-            core.send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(batch, key, n))
+    ) -> (usize, Result<(), CoreError>) {
+        self.send_batch(peer, bodies.len(), |core, receipts, room| {
+            let mut taken = bodies.iter().take(room);
+            let sent = core.send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(batch, key, n));
+            (taken.len(), sent)
         })
     }
 
-    fn send_batch<I: Iterator>(
+    /// `send` is told how many of the messages there is room for, and says how many of these are left.
+    fn send_batch(
         &mut self,
         peer: NodeId,
-        messages: &mut Peekable<I>,
-        send: impl FnOnce(&mut Core, &mut Receipts, Take<&mut Peekable<I>>) -> Result<(), CoreError>,
-    ) -> Result<(), CoreError> {
+        count: usize,
+        send: impl FnOnce(&mut Core, &mut Receipts, usize) -> (usize, Result<(), CoreError>),
+    ) -> (usize, Result<(), CoreError>) {
         if self.phase != Phase::Open {
-            return Err(CoreError::Closed);
+            return (0, Err(CoreError::Closed));
         }
-        if messages.peek().is_none() {
-            return Ok(());
-        }
-        let room = self.room.left(&mut self.core, &peer);
+        let room = self.room.left(&mut self.core, &peer).min(count);
         if room == 0 {
-            return Err(CoreError::Full);
+            return (0, if count == 0 { Ok(()) } else { Err(CoreError::Full) });
         }
-        let sent = send(&mut self.core, &mut self.receipts, messages.by_ref().take(room));
-        self.room.serve(&mut self.core, &peer);
+        let (left, sent) = send(&mut self.core, &mut self.receipts, room);
+        self.room.serve(&mut self.core, &peer, &mut self.after);
+        let taken = room - left;
         match sent {
-            Err(CoreError::Full) if messages.peek().is_none() => Ok(()),
+            Err(CoreError::Full) if taken == count => (taken, Ok(())),
             // What others have been promised is no room.
-            Ok(()) if messages.peek().is_some() => Err(CoreError::Full),
-            sent => sent,
+            Ok(()) if taken < count => (taken, Err(CoreError::Full)),
+            sent => (taken, sent),
         }
     }
 
@@ -289,7 +308,7 @@ impl Engine {
             self.writers.insert(key, None);
         }
         let slot = self.receipts.open(key);
-        self.room.serve(&mut self.core, peer);
+        self.room.serve(&mut self.core, peer, &mut self.after);
         slot
     }
 
@@ -302,7 +321,7 @@ impl Engine {
             return Err(CoreError::Full);
         }
         self.room.promise(peer);
-        self.room.serve(&mut self.core, &peer);
+        self.room.serve(&mut self.core, &peer, &mut self.after);
         Ok(())
     }
 
@@ -310,47 +329,48 @@ impl Engine {
     pub(crate) fn give_back(&mut self, peer: &NodeId) {
         self.room.end_promise(peer);
         if self.phase < Phase::Stopped {
-            self.room.serve(&mut self.core, peer);
+            self.room.serve(&mut self.core, peer, &mut self.after);
         }
     }
 
-    /// Sends on a promise.
+    /// Sends on a promise. A message that is refused here stays with the caller, who drops it without the lock.
     pub(crate) fn redeem(
         &mut self,
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        message: crate::Message,
+        message: &mut Option<crate::Message>,
     ) -> Result<(SlotIndex, MessageKey), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
         }
-        self.queue(now, peer, hints, message.into_outgoing(now.mono), None)
+        let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
+        self.queue(now, peer, hints, outgoing, None)
     }
 
     /// Leaves the line for `peer`. Its turn, if it had come, is the next one's.
     pub(crate) fn leave_line(&mut self, peer: &NodeId) {
         self.room.leave(peer);
         if self.phase < Phase::Stopped {
-            self.room.serve(&mut self.core, peer);
+            self.room.serve(&mut self.core, peer, &mut self.after);
         }
     }
 
-    /// Writes on in a streamed body, or leaves a waker.
-    pub(crate) fn write(
-        &mut self,
-        now: Now,
-        key: MessageKey,
-        data: &mut Bytes,
-        waker: &Waker,
-    ) -> (BodyWrite, Option<Waker>) {
+    /// Writes on in a streamed body, or leaves the waker.
+    pub(crate) fn write(&mut self, now: Now, key: MessageKey, data: &mut Bytes, waker: Waker) -> BodyWrite {
         let Some(place) = self.writers.get_mut(&key) else {
-            return (BodyWrite::Gone, None);
+            self.after.forget(Some(waker));
+            return BodyWrite::Gone;
         };
-        match self.core.body_write(now, key, data) {
-            BodyWrite::Taken(0) => (BodyWrite::Taken(0), place.replace(waker.clone())),
-            write => (write, place.take()),
-        }
+        let write = self.core.body_write(now, key, data);
+        let waits = if write == BodyWrite::Taken(0) {
+            Some(waker)
+        } else {
+            self.after.forget(Some(waker));
+            None
+        };
+        self.after.forget(core::mem::replace(place, waits));
+        write
     }
 
     /// Whether the writer's task is known to wait, and nothing has happened since.
@@ -372,14 +392,15 @@ impl Engine {
 
     // ---- receiving
 
-    /// Reads on in a streamed body, or leaves a waker.
-    pub(crate) fn read(&mut self, now: Now, key: DeliveryKey, waker: &Waker) -> (BodyRead, Option<Waker>) {
+    /// Reads on in a streamed body, or takes the waker.
+    pub(crate) fn read(&mut self, now: Now, key: DeliveryKey, waker: &mut Option<Waker>) -> BodyRead {
         let read = self.core.body_read(now, key);
-        let old = match read {
-            BodyRead::Pending => self.readers.insert(key, waker.clone()),
-            _ => self.readers.remove(&key),
+        let old = match waker.take_if(|_| read == BodyRead::Pending) {
+            Some(waker) => self.readers.insert(key, waker),
+            None => self.readers.remove(&key),
         };
-        (read, old)
+        self.after.forget(old);
+        read
     }
 
     pub(crate) fn done(&mut self, now: Now, key: DeliveryKey) -> bool {
@@ -447,7 +468,7 @@ impl Engine {
         if self.phase == Phase::Open {
             self.phase = Phase::Closing;
             self.core.close(now);
-            self.calls.end();
+            self.calls.end(&mut self.after);
         }
     }
 
@@ -457,12 +478,20 @@ impl Engine {
     }
 
     pub(crate) fn forget_ping(&mut self, cookie: u64) {
-        self.pings.remove(&cookie);
+        let asker = self.pings.remove(&cookie);
+        self.after.chores.extend(asker.map(|asker| Chore::Pong(asker, None)));
     }
 
     pub(crate) fn open_messages(&self) -> Vec<OpenMessage> {
         // Afterwards everything is settled, whatever the core still holds.
         if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
+    }
+
+    /// A name of a peer has led to an address. The core knows it only if something has been sent to it.
+    pub(crate) fn learn(&mut self, now: Now, peer: NodeId, hint: SocketAddr) {
+        if self.phase < Phase::Stopped {
+            self.core.suggest(now, &peer, hint);
+        }
     }
 
     /// The network under the node changed.
@@ -473,7 +502,7 @@ impl Engine {
     }
 
     /// Ends everything: receipts are settled, whoever waits is woken. True if this changed anything.
-    pub(crate) fn stop(&mut self, phase: Phase, wakes: &mut Vec<Waker>) -> bool {
+    pub(crate) fn stop(&mut self, phase: Phase) -> bool {
         if self.phase >= Phase::Stopped {
             return false;
         }
@@ -481,26 +510,30 @@ impl Engine {
         let open = self.receipts.open_keys();
         for key in &open {
             if let Some(settled) = self.last_word(*key) {
-                wakes.extend(self.receipts.settle(*key, 1, settled));
+                self.after.wake(self.receipts.settle(*key, 1, settled));
             }
         }
         // Of the rest nobody can tell: the core is not asked, or has settled it and was not heard.
         let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
         for key in open {
-            wakes.extend(self.receipts.settle(key, u32::MAX, unknown));
+            self.after.wake(self.receipts.settle(key, u32::MAX, unknown));
         }
-        wakes.extend(core::mem::take(&mut self.writers).into_values().flatten());
-        wakes.extend(core::mem::take(&mut self.readers).into_values());
-        self.pings.clear();
-        self.calls.end();
-        self.room.turn_away();
+        let writers = core::mem::take(&mut self.writers).into_values().flatten();
+        let readers = core::mem::take(&mut self.readers).into_values();
+        self.after.chores.extend(writers.chain(readers).map(Chore::Wake));
+        let askers = core::mem::take(&mut self.pings).into_values();
+        self.after.chores.extend(askers.map(|asker| Chore::Pong(asker, None)));
+        self.calls.end(&mut self.after);
+        self.room.turn_away(&mut self.after);
         true
     }
 
     /// Ends everything after a panic of the core, which is not asked any more.
-    pub(crate) fn break_down(&mut self, wakes: &mut Vec<Waker>) {
-        self.stop(Phase::Broken, wakes);
+    pub(crate) fn break_down(&mut self) {
+        self.log(Log::CorePanicked);
+        self.stop(Phase::Broken);
         self.phase = Phase::Broken;
+        self.after.todo.ended = true;
     }
 
     /// What a receipt is told when its node ends before its message is settled.

@@ -65,7 +65,7 @@ pub enum SendError {
     /// No address is known for the peer, and it has not been heard of.
     #[error("no address is known for node {0}: give one as id@host:port")]
     NoAddress(NodeId),
-    /// None of the peer's host names could be looked up, and it has no other hint.
+    /// None of the peer's host names could be looked up, now or less than two seconds ago, and no other way to it is known.
     #[error("cannot look up {hint:?}: {reason}")]
     Lookup {
         /// The hint in question.

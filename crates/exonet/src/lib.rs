@@ -56,6 +56,7 @@
 //! Nothing is queued without bound: senders wait for room, receivers grant as much as they hold.
 #![deny(missing_docs)]
 
+mod after;
 mod allow;
 mod body;
 mod builder;

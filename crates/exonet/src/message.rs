@@ -25,6 +25,12 @@ pub(crate) const fn weight(body: usize) -> usize {
     body + 64
 }
 
+/// Bytes without any may have an owner all the same, whose destructor is the application's: it runs here, not later under the
+/// node's lock.
+pub(crate) fn drop_empty(bytes: Bytes) -> Bytes {
+    if bytes.is_empty() { Bytes::new() } else { bytes }
+}
+
 /// A message to send: a body, and how it is to be treated.
 ///
 /// ```
@@ -43,13 +49,13 @@ pub struct Message {
 impl Message {
     /// A message with this body, an empty tag, normal priority and no deadline.
     pub fn new(body: impl Into<Bytes>) -> Self {
-        Self { body: body.into(), ..Self::default() }
+        Self { body: drop_empty(body.into()), ..Self::default() }
     }
 
     /// For dispatch at the receiver: at most 255 bytes.
     #[must_use]
     pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
-        self.tag = tag.into();
+        self.tag = drop_empty(tag.into());
         self
     }
 

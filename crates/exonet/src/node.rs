@@ -1,14 +1,13 @@
 //! The node, as the application holds it.
 
 use core::fmt;
-use core::iter::Peekable;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
-use exonet_proto::node::{OpenMessage, PeerStats, SendError as CoreError, Stats};
-use exonet_proto::{NodeId, Now};
+use exonet_proto::NodeId;
+use exonet_proto::node::{OpenMessage, Outgoing, PeerStats, SendError as CoreError, Stats};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
@@ -17,7 +16,7 @@ use crate::builder::Builder;
 use crate::engine::{Engine, Phase};
 use crate::error::{Closed, Deadline, SendError, SendFromError};
 use crate::line::wait_for_room;
-use crate::message::{Message, take_turns};
+use crate::message::{Message, take_turns, weight};
 use crate::peer_addr::PeerAddr;
 use crate::receipt::{BatchReceipt, Receipt};
 use crate::receipts::SlotIndex;
@@ -25,6 +24,9 @@ use crate::receive::{Batch, Delivery, Received};
 use crate::send::{BodyWriter, Permit};
 use crate::shared::Shared;
 use crate::socket::Socket;
+
+/// Messages of a batch that are made, and queued, at once.
+const LOT: usize = 256;
 
 /// A node: it sends and receives messages, each exactly once.
 ///
@@ -94,11 +96,12 @@ impl Node {
     /// [`SendError`]; nothing has been queued.
     pub async fn send(&self, to: &PeerAddr, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let shared = self.shared();
-        let hints = shared.names.resolve(shared.clock(), to).await?;
+        shared.resolve(to).await?;
         let message = message.into();
         take_turns(message.weight()).await;
         let mut message = Some(message);
-        let queue = || shared.step(|engine, now| engine.send(now, to.id, &hints, &mut message, None));
+        let hints = || shared.names.known(to);
+        let queue = || shared.step(|engine, now| engine.send(now, to.id, &hints(), &mut message, None));
         let (slot, _) = wait_for_room(shared, to.id, queue).await?;
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
@@ -109,20 +112,18 @@ impl Node {
     /// [`SendError::Full`] instead of waiting, and the others of [`SendError`].
     pub fn try_send(&self, to: &PeerAddr, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let shared = self.shared();
-        let hints = shared.names.known(to);
         let mut message = Some(message.into());
-        let (slot, _) = shared.step(|engine, now| engine.send(now, to.id, &hints, &mut message, None))?;
+        let queue =
+            |engine: &mut Engine, now| engine.send(now, to.id, &shared.names.known(to), &mut message, None);
+        let (slot, _) = shared.step(queue)?;
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
-    /// Sends several messages under one lock, in as few packets as they fit into and with one receipt, waiting for room
+    /// Sends several messages at once, in as few packets as they fit into and with one receipt, waiting for room
     /// as often as needed. Many times as fast as [`Self::send`] for small messages.
     ///
     /// Not cancel-safe: dropped early, some may have been queued. If one is refused, those before it have been sent:
-    /// their receipt comes back with the error.
-    ///
-    /// `messages` is asked while the node is locked: it must not use the node, which would wait for itself, nor wait for
-    /// anything else; if it panics, the node stops.
+    /// their receipt comes back with the error. `messages` is asked for up to 256 ahead of what is queued.
     ///
     /// # Errors
     /// What refused the first message that was not sent.
@@ -131,8 +132,20 @@ impl Node {
         to: &PeerAddr,
         messages: impl IntoIterator<Item = M>,
     ) -> Result<BatchReceipt, (BatchReceipt, SendError)> {
-        let messages = messages.into_iter().map(Into::into);
-        self.queue_batch(to, messages, Engine::send_many).await
+        let shared = self.shared();
+        let mut messages = messages.into_iter().map(Into::into);
+        let fill = |lot: &mut Vec<Outgoing>| {
+            let (now, mut weight) = (shared.clock().mono(), 0);
+            lot.extend(messages.by_ref().take(LOT).map(|message: Message| {
+                weight += message.weight();
+                message.into_outgoing(now)
+            }));
+            weight
+        };
+        self.queue_batch(to, fill, |lot, batch| {
+            shared.step(|engine, now| engine.send_many(now, to.id, &shared.names.known(to), lot, batch))
+        })
+        .await
     }
 
     /// As [`Self::send_batch`], of messages that have a body each and nothing else. Bodies are borrowed: small ones of one
@@ -146,37 +159,52 @@ impl Node {
         to: &PeerAddr,
         bodies: impl IntoIterator<Item = B>,
     ) -> Result<BatchReceipt, (BatchReceipt, SendError)> {
-        self.queue_batch(to, bodies.into_iter(), Engine::send_bodies).await
+        let shared = self.shared();
+        let mut bodies = bodies.into_iter();
+        let fill = |lot: &mut Vec<B>| {
+            lot.extend(bodies.by_ref().take(LOT));
+            lot.iter().map(|body| weight(body.as_ref().len())).sum()
+        };
+        self.queue_batch(to, fill, |lot, batch| {
+            let mut slices: [&[u8]; LOT] = [&[]; LOT];
+            slices.iter_mut().zip(lot.iter()).for_each(|(slice, body)| *slice = body.as_ref());
+            let slices = slices.get(..lot.len()).unwrap_or_default();
+            let hints = || shared.names.known(to);
+            shared.step(|engine, now| engine.send_bodies(now, to.id, &hints(), slices, batch))
+        })
+        .await
     }
 
-    /// `queue` takes messages while there is room, and adds to the last of its arguments what they weigh.
-    async fn queue_batch<I: Iterator>(
+    /// Queues lots of messages: `fill` makes one and says what it weighs, without the lock, and none at the end; `queue`
+    /// takes from its beginning while there is room, and says how many.
+    async fn queue_batch<T>(
         &self,
         to: &PeerAddr,
-        messages: I,
-        queue: impl Fn(
-            &mut Engine,
-            Now,
-            NodeId,
-            &[SocketAddr],
-            &mut Peekable<I>,
-            SlotIndex,
-            &mut usize,
-        ) -> Result<(), CoreError>,
+        mut fill: impl FnMut(&mut Vec<T>) -> usize,
+        mut queue: impl FnMut(&mut [T], SlotIndex) -> (usize, Result<(), CoreError>),
     ) -> Result<BatchReceipt, (BatchReceipt, SendError)> {
         let shared = self.shared();
         let receipt = BatchReceipt::new(Arc::clone(shared));
-        let hints = match shared.names.resolve(shared.clock(), to).await {
-            Ok(hints) => hints,
-            Err(error) => return Err((receipt, error)),
+        if let Err(error) = shared.resolve(to).await {
+            return Err((receipt, error));
+        }
+        let (mut lot, mut weight) = (Vec::new(), 0);
+        let sent = loop {
+            lot.clear();
+            weight += fill(&mut lot);
+            if lot.is_empty() {
+                break Ok(());
+            }
+            let mut done = 0;
+            let attempt = || {
+                let (taken, sent) = queue(lot.get_mut(done..).unwrap_or_default(), receipt.slot());
+                done += taken;
+                sent
+            };
+            if let Err(error) = wait_for_room(shared, to.id, attempt).await {
+                break Err(error);
+            }
         };
-        let (mut messages, mut weight) = (messages.peekable(), 0);
-        let attempt = || {
-            shared.step(|engine, now| {
-                queue(engine, now, to.id, &hints, &mut messages, receipt.slot(), &mut weight)
-            })
-        };
-        let sent = wait_for_room(shared, to.id, attempt).await;
         take_turns(weight).await;
         match sent {
             Ok(()) => Ok(receipt),
@@ -192,10 +220,10 @@ impl Node {
     /// [`SendError`].
     pub async fn reserve(&self, to: &PeerAddr) -> Result<Permit, SendError> {
         let shared = self.shared();
-        let hints = shared.names.resolve(shared.clock(), to).await?;
+        shared.resolve(to).await?;
         let promise = || shared.amend(|engine| engine.promise(to.id));
         wait_for_room(shared, to.id, promise).await?;
-        Ok(Permit::new(Arc::clone(shared), to.id, &hints))
+        Ok(Permit::new(Arc::clone(shared), to.clone()))
     }
 
     /// Sends a message of `len` bytes whose body is written as it goes, of any size and in bounded memory. The
@@ -210,9 +238,10 @@ impl Node {
         len: u64,
     ) -> Result<(Receipt, BodyWriter), SendError> {
         let shared = self.shared();
-        let hints = shared.names.resolve(shared.clock(), to).await?;
+        shared.resolve(to).await?;
         let mut head = Some(head.into());
-        let queue = || shared.step(|engine, now| engine.send(now, to.id, &hints, &mut head, Some(len)));
+        let hints = || shared.names.known(to);
+        let queue = || shared.step(|engine, now| engine.send(now, to.id, &hints(), &mut head, Some(len)));
         let (slot, key) = wait_for_room(shared, to.id, queue).await?;
         let writer = BodyWriter::new(Arc::clone(shared), key, len);
         Ok((Receipt::new(Arc::clone(shared), slot), writer))
@@ -330,7 +359,7 @@ impl Node {
         let shared = self.shared();
         shared.step(|engine, now| engine.close(now));
         shared.readable.notify_waiters();
-        shared.amend(|engine| engine.room.turn_away());
+        shared.amend(|engine| engine.room.turn_away(&mut engine.after));
         wait_until(shared, Some(deadline), || shared.look(|engine| engine.is_quiet())).await;
         let open = shared.look(|engine| engine.open_messages());
         shared.stop(None);
@@ -345,8 +374,8 @@ impl Node {
     /// [`SendError`], as for a message.
     pub async fn ping(&self, to: &PeerAddr, patience: Duration) -> Result<Option<Duration>, SendError> {
         let shared = self.shared();
-        let hints = shared.names.resolve(shared.clock(), to).await?;
-        let (cookie, answer) = shared.step(|engine, now| engine.ping(now, to.id, &hints))?;
+        shared.resolve(to).await?;
+        let (cookie, answer) = shared.step(|engine, now| engine.ping(now, to.id, &shared.names.known(to)))?;
         let question = Question { shared, cookie };
         let rtt = timeout(patience, answer).await;
         drop(question);

@@ -9,7 +9,8 @@ use exonet_proto::{NodeId, ParseNodeIdError};
 /// A peer as people write it: `id`, `id@host:port`, or `id@a:1,b:2`.
 ///
 /// The id decides who is reached; the addresses are hints, all of which are tried. Without hints, a peer is
-/// reached where it was last heard. Host names are looked up when a message is sent, and again a minute later.
+/// reached where it was last heard. Host names are looked up when a message is sent, and again a minute later; a name that
+/// cannot be looked up is not tried again for two seconds. A message waits for a name only if no other address is known.
 ///
 /// ```
 /// use exonet::{NodeId, PeerAddr};

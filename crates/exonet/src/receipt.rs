@@ -89,9 +89,9 @@ impl Receipt {
         if let Some(settled) = self.settled {
             return Poll::Ready(settled);
         }
-        let mut replaced = None;
-        let polled = self.shared.amend(|engine| engine.receipts.poll(self.slot, cx, &mut replaced));
-        drop(replaced);
+        // Cloned without the lock: that is the application's code.
+        let mut waker = Some(cx.waker().clone());
+        let polled = self.shared.amend(|engine| engine.receipts.poll(self.slot, &mut waker));
         polled.map(|settled| {
             // A slot that is not ours any more cannot be: it is given up only below and on drop.
             let settled = settled.unwrap_or(Settled { outcome: Outcome::Unknown, id: None, late: false });
@@ -186,10 +186,8 @@ impl BatchReceipt {
     }
 
     fn poll_tally(&mut self, cx: &Context<'_>) -> Poll<Tally> {
-        let mut replaced = None;
-        let polled = self.shared.amend(|engine| engine.receipts.poll_batch(self.slot, cx, &mut replaced));
-        drop(replaced);
-        polled
+        let mut waker = Some(cx.waker().clone());
+        self.shared.amend(|engine| engine.receipts.poll_batch(self.slot, &mut waker))
     }
 }
 

@@ -3,7 +3,7 @@
 //! The core's index of a settled message is reused at once, while its receipt may be read much later; so a
 //! receipt has a slot of its own. A slot is free again when it is settled and nobody holds it.
 
-use core::task::{Context, Poll, Waker};
+use core::task::{Poll, Waker};
 use std::collections::BTreeMap;
 
 use exonet_proto::MessageId;
@@ -204,17 +204,10 @@ impl Receipts {
     }
 
     /// Ready when no message of the batch is open; else as [`Receipts::poll`].
-    pub(crate) fn poll_batch(
-        &mut self,
-        index: SlotIndex,
-        cx: &Context<'_>,
-        replaced: &mut Option<Waker>,
-    ) -> Poll<Tally> {
+    pub(crate) fn poll_batch(&mut self, index: SlotIndex, waker: &mut Option<Waker>) -> Poll<Tally> {
         match self.slots.get_mut(index.0).map(|slot| &mut slot.state) {
             Some(State::Batch(batch)) if batch.open > 0 => {
-                if !batch.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                    *replaced = batch.waker.replace(cx.waker().clone());
-                }
+                core::mem::swap(&mut batch.waker, waker);
                 Poll::Pending
             }
             Some(State::Batch(batch)) => Poll::Ready(batch.tally),
@@ -243,14 +236,9 @@ impl Receipts {
         }
     }
 
-    /// Ready: the receipt is told and its slot is free. Otherwise `cx` is woken later; the waker that it
-    /// replaces is left in `replaced`, to be dropped without the lock.
-    pub(crate) fn poll(
-        &mut self,
-        index: SlotIndex,
-        cx: &Context<'_>,
-        replaced: &mut Option<Waker>,
-    ) -> Poll<Option<Settled>> {
+    /// Ready: the receipt is told and its slot is free. Otherwise `waker` is kept to be woken, and the one that it replaces
+    /// is left in its place, to be dropped without the lock.
+    pub(crate) fn poll(&mut self, index: SlotIndex, waker: &mut Option<Waker>) -> Poll<Option<Settled>> {
         let Some(slot) = self.slots.get_mut(index.0) else {
             return Poll::Ready(None);
         };
@@ -261,10 +249,8 @@ impl Receipts {
                 self.release(index.0);
                 Poll::Ready(Some(settled))
             }
-            State::Open { waker, .. } => {
-                if !waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                    *replaced = waker.replace(cx.waker().clone());
-                }
+            State::Open { waker: place, .. } => {
+                core::mem::swap(place, waker);
                 Poll::Pending
             }
         }

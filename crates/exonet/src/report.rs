@@ -7,6 +7,8 @@ use exonet_proto::Mono;
 use exonet_proto::node::Stats;
 use metrics::{Counter, Gauge, counter, gauge};
 
+use crate::after::shielded;
+
 /// A look costs a turn of the driver, and time for each peer.
 const EVERY: Duration = Duration::from_secs(1);
 
@@ -40,22 +42,26 @@ impl Report {
         now >= self.next
     }
 
-    /// Publishes. True: the figures belong into the event trace now, as they do at the end.
-    pub(crate) fn publish(&mut self, now: Mono, stats: &Stats, end: bool) -> bool {
+    /// Notes that it has looked. Gives the figures back if they are to be published: they have changed, or it is the end.
+    pub(crate) fn look(&mut self, now: Mono, stats: Stats, end: bool) -> Option<Stats> {
         self.next = now + EVERY;
-        self.quiet = *stats == self.last;
-        if self.quiet && !end {
-            return false;
-        }
-        for (counter, figure) in &self.counters {
-            counter.increment(figure(stats).saturating_sub(figure(&self.last)));
-        }
-        for (gauge, level) in &self.gauges {
-            // Exact up to 2^53.
-            gauge.set(level(stats) as f64);
-        }
+        self.quiet = stats == self.last;
+        (end || !self.quiet).then_some(stats)
+    }
+
+    /// Publishes, without the node's lock: what takes the figures is the application's.
+    pub(crate) fn publish(&mut self, stats: &Stats) {
+        let (counters, gauges, last) = (&self.counters, &self.gauges, &self.last);
+        shielded("the recorder of metrics", || {
+            for (counter, figure) in counters {
+                counter.increment(figure(stats).saturating_sub(figure(last)));
+            }
+            for (gauge, level) in gauges {
+                // Exact up to 2^53.
+                gauge.set(level(stats) as f64);
+            }
+        });
         self.last = *stats;
-        self.sink.is_some()
     }
 
     /// Something happened: figures may have changed. Returns when to look.
@@ -66,12 +72,13 @@ impl Report {
 
     /// Writes lines of the event trace. A sink that fails is given up.
     pub(crate) fn write(&mut self, lines: &mut String) {
-        if let Some(sink) = &mut self.sink
-            && !lines.is_empty()
-            && let Err(error) = sink.write_all(lines.as_bytes()).and_then(|()| sink.flush())
-        {
-            tracing::warn!(%error, "the event trace cannot be written and ends here");
-            self.sink = None;
+        if let Some(sink) = self.sink.as_mut().filter(|_| !lines.is_empty()) {
+            let write = || sink.write_all(lines.as_bytes()).and_then(|()| sink.flush());
+            let panicked = || Err(io::Error::other("it panicked"));
+            if let Err(error) = shielded("the event trace", write).unwrap_or_else(panicked) {
+                tracing::warn!(%error, "the event trace cannot be written and ends here");
+                self.sink = None;
+            }
         }
         lines.clear();
     }
@@ -186,7 +193,10 @@ mod tests {
             stamps_ahead: 7,
             ..Stats::default()
         };
-        report.publish(Mono(0), &stats, false);
+        let changed = report.look(Mono(0), stats, false).unwrap();
+        report.publish(&changed);
+        assert!(report.look(Mono(0), stats, false).is_none(), "nothing has changed");
+        assert!(report.look(Mono(0), stats, true).is_some(), "but it is the end");
         let named = |name: &str| recorder.of(&format!("exonet_{name}_total"));
         assert_eq!((named("early_sent"), named("early_received")), (Some(6), Some(5)));
         assert_eq!((named("early_slowed"), named("early_challenged")), (Some(4), Some(3)));

@@ -1,52 +1,74 @@
-//! Host names of hints, looked up when used and remembered for a while.
+//! Host names of hints: looked up beside each other while what is known already is used, and remembered for a while.
 
+use core::future::Future;
 use core::net::SocketAddr;
+use core::pin::Pin;
 use core::time::Duration;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::io;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use exonet_proto::Mono;
+use exonet_proto::{Mono, NodeId};
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
 
-use crate::clock::Clock;
 use crate::error::SendError;
 use crate::peer_addr::PeerAddr;
+use crate::shared::Shared;
 
-/// How long an answer is good for: names move when services do.
+/// How long an answer is good for: names move when services do. It is used for longer while there is no other.
 const FRESH: Duration = Duration::from_secs(60);
 
-/// Names remembered; when full, all are forgotten and looked up again.
+/// How long a name that could not be looked up is not looked up again.
+const FAILED: Duration = Duration::from_secs(2);
+
+/// Names remembered; when full, all are forgotten that nobody waits for, and looked up again.
 const CAPACITY: usize = 1_024;
 
-type Answers = BTreeMap<Box<str>, (Mono, Vec<SocketAddr>)>;
+/// A look-up under way.
+type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
 
+/// What is known of a name.
 #[derive(Default)]
-pub(crate) struct Names(Mutex<Answers>);
+struct Known {
+    addresses: Vec<SocketAddr>,
+    /// When the last look-up ended, and why it failed if it did.
+    asked: Option<(Mono, Option<String>)>,
+    /// A look-up is under way, and these peers are to be told of what it finds.
+    pending: Vec<NodeId>,
+}
+
+impl Known {
+    fn is_due(&self, now: Mono) -> bool {
+        let good = |(asked, failed): &(Mono, Option<String>)| {
+            now.since(*asked) < if failed.is_some() { FAILED } else { FRESH }
+        };
+        self.pending.is_empty() && !self.asked.as_ref().is_some_and(good)
+    }
+}
+
+/// The names that were looked up.
+pub(crate) struct Names {
+    known: Mutex<BTreeMap<Box<str>, Known>>,
+    lookup: Box<dyn Fn(Box<str>) -> Lookup + Send + Sync>,
+    /// A look-up has ended.
+    answered: Notify,
+}
 
 impl Names {
-    /// All addresses of `peer`, names looked up. Costs nothing for a peer without names.
-    pub(crate) async fn resolve<'a>(
-        &self,
-        clock: &Clock,
-        peer: &'a PeerAddr,
-    ) -> Result<Cow<'a, [SocketAddr]>, SendError> {
-        if peer.names().is_empty() {
-            return Ok(Cow::Borrowed(peer.literals()));
-        }
-        let mut addresses = peer.literals().to_vec();
-        let mut failed = None;
-        for name in peer.names() {
-            match self.lookup(clock, name).await {
-                Ok(found) => addresses.extend(found),
-                Err(reason) => {
-                    failed = Some(SendError::Lookup { hint: name.to_string(), reason });
-                }
-            }
-        }
-        match failed {
-            Some(error) if addresses.is_empty() => Err(error),
-            _ => Ok(Cow::Owned(addresses)),
-        }
+    /// Names that `lookup` looks up, each in a task of its own.
+    pub(crate) fn new<F>(lookup: impl Fn(Box<str>) -> F + Send + Sync + 'static) -> Self
+    where
+        F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+    {
+        let lookup = Box::new(move |name| Box::pin(lookup(name)) as Lookup);
+        Self { known: Mutex::default(), lookup, answered: Notify::new() }
+    }
+
+    /// As the system looks names up.
+    pub(crate) fn of_system() -> Self {
+        Self::new(|name| async move { Ok(tokio::net::lookup_host(&*name).await?.collect()) })
     }
 
     /// The addresses of `peer` that are known already, fresh or not.
@@ -54,32 +76,241 @@ impl Names {
         if peer.names().is_empty() {
             return Cow::Borrowed(peer.literals());
         }
-        let answers = self.answers();
-        let found = peer.names().iter().filter_map(|name| answers.get(name)).flat_map(|(_, found)| found);
+        let known = self.table();
+        let found = peer.names().iter().filter_map(|name| known.get(name)).flat_map(|known| &known.addresses);
         Cow::Owned(peer.literals().iter().chain(found).copied().collect())
     }
 
-    async fn lookup(&self, clock: &Clock, name: &str) -> Result<Vec<SocketAddr>, String> {
-        let now = clock.mono();
-        if let Some((asked, found)) = self.answers().get(name)
-            && now.since(*asked) < FRESH
-        {
-            return Ok(found.clone());
+    /// The names of `peer` that are to be looked up now, and are from here on.
+    fn begin(&self, now: Mono, peer: &PeerAddr) -> Vec<Box<str>> {
+        let mut known = self.table();
+        let mut due = Vec::new();
+        for name in peer.names() {
+            if known.len() >= CAPACITY && !known.contains_key(name) {
+                known.retain(|_, known| !known.pending.is_empty());
+            }
+            let known = known.entry(name.clone()).or_default();
+            if known.is_due(now) {
+                due.push(name.clone());
+                known.pending.push(peer.id);
+            } else if !known.pending.is_empty() && !known.pending.contains(&peer.id) {
+                known.pending.push(peer.id);
+            }
         }
-        let found = tokio::net::lookup_host(name).await.map_err(|error| error.to_string())?;
-        let found: Vec<SocketAddr> = found.collect();
-        if found.is_empty() {
-            return Err("the name has no address".to_owned());
-        }
-        let mut answers = self.answers();
-        if answers.len() >= CAPACITY {
-            answers.clear();
-        }
-        answers.insert(name.into(), (now, found.clone()));
-        Ok(found)
+        due
     }
 
-    fn answers(&self) -> MutexGuard<'_, Answers> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// A look-up has ended. Gives the peers that are to be told of the addresses.
+    fn end(
+        &self,
+        now: Mono,
+        name: &str,
+        answer: io::Result<Vec<SocketAddr>>,
+    ) -> (Vec<NodeId>, Vec<SocketAddr>) {
+        let mut table = self.table();
+        let Some(known) = table.get_mut(name) else { return Default::default() };
+        let failed = match answer {
+            Ok(found) if found.is_empty() => Some("the name has no address".to_owned()),
+            Ok(found) => {
+                known.addresses = found;
+                None
+            }
+            Err(error) => Some(error.to_string()),
+        };
+        let tell = if failed.is_none() { known.addresses.clone() } else { Vec::new() };
+        known.asked = Some((now, failed));
+        (core::mem::take(&mut known.pending), tell)
+    }
+
+    /// Why none of the peer's names can be used; None while one may be.
+    fn failure(&self, peer: &PeerAddr) -> Option<SendError> {
+        let known = self.table();
+        let mut last = None;
+        for name in peer.names() {
+            let (_, failed) = known.get(name).filter(|known| known.pending.is_empty())?.asked.as_ref()?;
+            last = Some(SendError::Lookup { hint: name.to_string(), reason: failed.clone()? });
+        }
+        last
+    }
+
+    fn table(&self) -> MutexGuard<'_, BTreeMap<Box<str>, Known>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Shared {
+    /// Looks the names of `peer` up, each beside the others. Waits only for the first that is found, and only if no other
+    /// way to the peer is known; the core is told of what is found later. Costs nothing for a peer without names.
+    pub(crate) async fn resolve(self: &Arc<Self>, peer: &PeerAddr) -> Result<(), SendError> {
+        if peer.names().is_empty() {
+            return Ok(());
+        }
+        for name in self.names.begin(self.clock().mono(), peer) {
+            self.look_up(name);
+        }
+        loop {
+            // Made before the look, so that no answer is missed between the look and the wait.
+            let answered = self.names.answered.notified();
+            let known = !self.names.known(peer).is_empty();
+            if known || self.look(|engine| engine.core.has_address(&peer.id)) {
+                return Ok(());
+            }
+            if let Some(error) = self.names.failure(peer) {
+                return Err(error);
+            }
+            answered.await;
+        }
+    }
+
+    /// Looks a name up, in a task: nobody who sends to other addresses waits for it.
+    fn look_up(self: &Arc<Self>, name: Box<str>) {
+        let runtime = match Handle::try_current() {
+            Ok(runtime) => runtime,
+            Err(error) => {
+                self.names.end(self.clock().mono(), &name, Err(io::Error::other(error)));
+                return;
+            }
+        };
+        let (shared, lookup) = (Arc::clone(self), (self.names.lookup)(name.clone()));
+        runtime.spawn(async move {
+            let answer = lookup.await;
+            let (peers, found) = shared.names.end(shared.clock().mono(), &name, answer);
+            if !found.is_empty() {
+                shared.step(|engine, now| {
+                    let hints = peers.iter().flat_map(|peer| found.iter().map(move |hint| (*peer, *hint)));
+                    hints.for_each(|(peer, hint)| engine.learn(now, peer, hint));
+                });
+            }
+            shared.names.answered.notify_waiters();
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::{pending, poll_fn};
+    use core::task::Poll;
+
+    use super::*;
+    use crate::{Allow, Node, Outcome};
+
+    /// A node that looks names up by `lookup`.
+    async fn node<F>(lookup: impl Fn(Box<str>) -> F + Send + Sync + 'static) -> Node
+    where
+        F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+    {
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0");
+        builder.names(Names::new(lookup)).build().await.unwrap()
+    }
+
+    fn peer(of: &Node, hints: &[&str]) -> PeerAddr {
+        PeerAddr::new(of.id(), hints.iter().map(ToString::to_string)).unwrap()
+    }
+
+    /// What `future` gives without waiting for anything.
+    async fn at_once<T>(future: impl Future<Output = T>) -> Option<T> {
+        let mut future = core::pin::pin!(future);
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(out) => Poll::Ready(Some(out)),
+            Poll::Pending => Poll::Ready(None),
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn an_address_is_used_at_once_while_names_are_looked_up() {
+        let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let alice = node(|_| pending()).await;
+        let literal = bob.local_addr().to_string();
+        let receipt =
+            alice.send(&peer(&bob, &["slow.example:1", &literal, "slower.example:2"]), "hello").await;
+        bob.recv().await.unwrap();
+        assert_eq!(receipt.unwrap().await.outcome, Outcome::Delivered);
+    }
+
+    #[tokio::test]
+    async fn names_are_looked_up_beside_each_other_and_the_first_answer_is_used() {
+        let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let address = bob.local_addr();
+        let alice = node(move |name| async move {
+            if name.starts_with("slow") { pending().await } else { Ok(vec![address]) }
+        })
+        .await;
+        let receipt = alice.send(&peer(&bob, &["slow.example:1", "quick.example:2"]), "hello").await;
+        bob.recv().await.unwrap();
+        assert_eq!(receipt.unwrap().await.outcome, Outcome::Delivered);
+    }
+
+    #[tokio::test]
+    async fn a_name_that_comes_late_is_told_to_the_core() {
+        let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let (address, gate) = (bob.local_addr(), Arc::new(Notify::new()));
+        let opened = Arc::clone(&gate);
+        let alice = node(move |_| {
+            let gate = Arc::clone(&opened);
+            async move {
+                gate.notified().await;
+                Ok(vec![address])
+            }
+        })
+        .await;
+        // Nobody listens at the address that is known.
+        let wrong = "127.0.0.1:9";
+        let receipt = alice.send(&peer(&bob, &[wrong, "late.example:1"]), "hello").await.unwrap();
+        gate.notify_one();
+        bob.recv().await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    }
+
+    #[tokio::test]
+    async fn a_failure_is_remembered_and_a_peer_that_is_connected_does_without_names() {
+        use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+        let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let (address, works, asked) =
+            (bob.local_addr(), Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+        let (of_lookup, count) = (Arc::clone(&works), Arc::clone(&asked));
+        let alice = node(move |_| {
+            count.fetch_add(1, Ordering::Relaxed);
+            let works = of_lookup.load(Ordering::Relaxed);
+            async move { if works { Ok(vec![address]) } else { Err(io::Error::other("no such name")) } }
+        })
+        .await;
+        let by_name = peer(&bob, &["bob.example:1"]);
+        for _ in 0..3 {
+            assert!(matches!(alice.send(&by_name, "x").await, Err(SendError::Lookup { .. })));
+        }
+        assert_eq!(asked.load(Ordering::Relaxed), 1, "a failure is good for a while");
+
+        works.store(true, Ordering::Relaxed);
+        alice.shared().names.table().clear();
+        let receipt = alice.send(&by_name, "hello").await.unwrap();
+        bob.recv().await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+
+        // The name is gone, and nothing of it is remembered: the peer is connected all the same.
+        works.store(false, Ordering::Relaxed);
+        alice.shared().names.table().clear();
+        let sent = at_once(alice.send(&by_name, "again")).await;
+        let receipt = sent.expect("nothing is waited for").unwrap();
+        bob.recv().await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    }
+
+    #[tokio::test]
+    async fn an_old_answer_is_used_while_a_new_one_is_looked_up() {
+        let alice = node(|_| pending()).await;
+        let to = PeerAddr::new(NodeId([3; 32]), ["old.example:1"]).unwrap();
+        let address = SocketAddr::from(([127, 0, 0, 1], 9));
+        let known = Known { addresses: vec![address], asked: Some((Mono(0), None)), pending: Vec::new() };
+        let later = Mono(0) + FRESH;
+        assert!(!known.is_due(Mono(later.0 - 1)) && known.is_due(later));
+        alice.shared().names.table().insert("old.example:1".into(), known);
+        assert_eq!(alice.shared().names.begin(later, &to), ["old.example:1".into()]);
+        assert_eq!(*alice.shared().names.known(&to), [address]);
+        assert!(at_once(alice.shared().resolve(&to)).await.is_some());
+        let nothing = (vec![to.id], Vec::new());
+        assert_eq!(alice.shared().names.end(later, "old.example:1", Err(io::Error::other("gone"))), nothing);
+        assert_eq!(*alice.shared().names.known(&to), [address], "a failure takes nothing away");
+        assert!(alice.shared().names.begin(Mono((later + FAILED).0 - 1), &to).is_empty());
     }
 }

@@ -7,6 +7,8 @@ use exonet_proto::NodeId;
 use exonet_proto::node::Node as Core;
 use tokio::sync::Notify;
 
+use crate::after::{After, Chore};
+
 /// Those who wait for room in one peer's queue, first come, first served.
 #[derive(Default)]
 struct Line {
@@ -63,18 +65,18 @@ impl Room {
     }
 
     /// Lets the first in line for `peer` try, if there is room.
-    pub(crate) fn serve(&self, core: &mut Core, peer: &NodeId) {
+    pub(crate) fn serve(&self, core: &mut Core, peer: &NodeId, after: &mut After) {
         if let Some(line) = self.lines.get(peer)
             && self.has(core, peer)
         {
-            line.notify.notify_one();
+            after.chores.push(Chore::Next(Arc::clone(&line.notify)));
         }
     }
 
     /// As [`Self::serve`], for every line.
-    pub(crate) fn serve_all(&self, core: &mut Core) {
+    pub(crate) fn serve_all(&self, core: &mut Core, after: &mut After) {
         for peer in self.lines.keys() {
-            self.serve(core, peer);
+            self.serve(core, peer, after);
         }
     }
 
@@ -94,9 +96,7 @@ impl Room {
     }
 
     /// Lets everybody see that there will be none.
-    pub(crate) fn turn_away(&self) {
-        for line in self.lines.values() {
-            line.notify.notify_waiters();
-        }
+    pub(crate) fn turn_away(&self, after: &mut After) {
+        after.chores.extend(self.lines.values().map(|line| Chore::All(Arc::clone(&line.notify))));
     }
 }

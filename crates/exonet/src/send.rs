@@ -1,19 +1,19 @@
 //! Sending: permits, and bodies that are written as they come.
 
 use core::fmt;
-use core::net::SocketAddr;
 use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::io;
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use exonet_proto::NodeId;
 use exonet_proto::node::{BodyWrite, MessageKey};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
+use crate::engine::Engine;
 use crate::error::{SendError, SendFromError};
 use crate::message::Message;
+use crate::peer_addr::PeerAddr;
 use crate::receipt::Receipt;
 use crate::shared::Shared;
 
@@ -21,13 +21,12 @@ use crate::shared::Shared;
 #[must_use = "a permit holds a place in the queue until it is used or dropped"]
 pub struct Permit {
     pub(crate) shared: Arc<Shared>,
-    pub(crate) peer: NodeId,
-    pub(crate) hints: Box<[SocketAddr]>,
+    pub(crate) to: PeerAddr,
 }
 
 impl Permit {
-    pub(crate) fn new(shared: Arc<Shared>, peer: NodeId, hints: &[SocketAddr]) -> Self {
-        Self { shared, peer, hints: hints.into() }
+    pub(crate) fn new(shared: Arc<Shared>, to: PeerAddr) -> Self {
+        Self { shared, to }
     }
 
     /// Queues the message at once.
@@ -36,22 +35,23 @@ impl Permit {
     /// As [`crate::Node::send`]. [`SendError::Full`] only if other messages have since used up the limit on
     /// *bytes*, of which a permit holds none.
     pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
-        let message = message.into();
-        let (slot, _) =
-            self.shared.step(|engine, now| engine.redeem(now, self.peer, &self.hints, message))?;
+        let mut message = Some(message.into());
+        let hints = || self.shared.names.known(&self.to);
+        let redeem = |engine: &mut Engine, now| engine.redeem(now, self.to.id, &hints(), &mut message);
+        let (slot, _) = self.shared.step(redeem)?;
         Ok(Receipt::new(Arc::clone(&self.shared), slot))
     }
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        self.shared.amend(|engine| engine.give_back(&self.peer));
+        self.shared.amend(|engine| engine.give_back(&self.to.id));
     }
 }
 
 impl fmt::Debug for Permit {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("peer", &self.peer).finish_non_exhaustive()
+        f.debug_struct("Permit").field("peer", &self.to.id).finish_non_exhaustive()
     }
 }
 
@@ -124,8 +124,9 @@ impl BodyWriter {
 
     fn poll_bytes(&mut self, cx: &Context<'_>, data: &mut Bytes) -> Poll<io::Result<usize>> {
         let key = self.key;
-        let (write, replaced) = self.shared.step(|engine, now| engine.write(now, key, data, cx.waker()));
-        drop(replaced);
+        // Cloned without the lock: that is the application's code.
+        let waker = cx.waker().clone();
+        let write = self.shared.step(|engine, now| engine.write(now, key, data, waker));
         match write {
             BodyWrite::Taken(0) => Poll::Pending,
             BodyWrite::Taken(taken) => {

@@ -17,6 +17,7 @@ use tokio::time::timeout;
 use crate::body::Body;
 use crate::calls::Line;
 use crate::error::ServeError;
+use crate::message::drop_empty;
 use crate::node::Node;
 use crate::shared::Shared;
 use crate::status::{Answer, Failure, ReplyStatus};
@@ -145,7 +146,7 @@ impl<W: Work> Serve<W> {
     pub fn start(self) -> Result<Serving, ServeError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| ServeError::NoRuntime)?;
         let Self { shared, method, work, concurrency, timeout } = self;
-        let line = shared.amend(|engine| engine.serve(method))?;
+        let line = shared.amend(|engine| engine.serve(&method))?;
         let (running, cut) = (Arc::default(), Arc::default());
         let desk =
             Desk { shared: Arc::clone(&shared), line: Arc::clone(&line), running: Arc::clone(&running) };
@@ -316,6 +317,7 @@ impl Unanswered {
             Ok(body) => (ReplyStatus::OK, body),
             Err(Failure { status, body }) => (ReplyStatus(status.0.max(1)), body),
         };
+        let body = drop_empty(body);
         self.shared.step(|engine, now| engine.answer(now, self.key, self.id, status.0, body));
     }
 }

@@ -18,7 +18,6 @@
 
 use core::cell::Cell;
 use core::net::SocketAddr;
-use core::task::Waker;
 use core::time::Duration;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -28,6 +27,7 @@ use exonet_proto::node::{Incoming, IncomingRun, Transmit};
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::{Notify, Semaphore};
 
+use crate::after::{After, Log};
 use crate::clock::Clock;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
@@ -92,12 +92,12 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>) -> Self {
+    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, names: Names) -> Self {
         let local = socket.local_addr();
         let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
             id: engine.core.id(),
-            names: Names::default(),
+            names,
             clock,
             engine: Mutex::new(engine),
             outbox: Mutex::new(outbox),
@@ -128,49 +128,61 @@ impl Shared {
         self.outbox.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Runs `f` under the lock. What it gives has to be [finished](Self::finish) without the lock: nothing of the
+    /// application runs under it.
+    fn locked<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> (T, After) {
+        let mut after = After::begin();
+        let mut engine = self.engine();
+        let out = f(&mut engine);
+        let Engine { core, after: left, .. } = &mut *engine;
+        core.take_spent(&mut left.spent);
+        core::mem::swap(left, &mut after);
+        (out, after)
+    }
+
     fn engine(&self) -> MutexGuard<'_, Engine> {
         match self.engine.lock() {
             Ok(engine) => engine,
             Err(poisoned) => {
                 let mut engine = poisoned.into_inner();
                 if engine.phase != Phase::Broken {
-                    tracing::error!(node = %engine.name, "the core panicked: the node has stopped");
-                    let mut wakes = Vec::new();
-                    engine.break_down(&mut wakes);
-                    wakes.into_iter().for_each(Waker::wake);
-                    self.settled.notify_waiters();
-                    self.readable.notify_waiters();
-                    self.work.notify_one();
+                    engine.break_down();
                 }
                 engine
             }
         }
     }
 
+    /// Does what a step has left. The caller holds no lock.
+    pub(crate) fn finish(&self, after: After) {
+        self.see_to(after.todo);
+        after.run();
+    }
+
     /// Changes what is not the core's, so that nothing follows.
     pub(crate) fn amend<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> T {
-        f(&mut self.engine())
+        let (out, after) = self.locked(f);
+        self.finish(after);
+        out
     }
 
     /// Looks at the engine without giving it anything to do.
     pub(crate) fn look<T>(&self, f: impl FnOnce(&Engine) -> T) -> T {
-        f(&self.engine())
+        self.amend(|engine| f(engine))
     }
 
     /// The next received message; None if none waits.
     pub(crate) fn take(&self, guarded: bool) -> Result<Option<Incoming>, Closed> {
-        let mut wakes = Vec::new();
         let take = |engine: &mut Engine, now| {
             let incoming = engine.take(now, guarded);
             let call = incoming.is_some() && engine.leave_to_driver();
             (incoming, engine.phase, engine.core.has_waiting(), call)
         };
-        let ((incoming, phase, more, call), _, mut todo) = self.step_quietly(&mut wakes, take);
-        todo.driver |= call;
+        let ((incoming, phase, more, call), _, mut after) = self.step_quietly(take);
+        after.todo.driver |= call;
         // One event wakes only one.
-        todo.readable |= more;
-        self.see_to(todo);
-        wakes.into_iter().for_each(Waker::wake);
+        after.todo.readable |= more;
+        self.finish(after);
         match incoming {
             Some(incoming) => Ok(Some(incoming)),
             None if phase == Phase::Open => Ok(None),
@@ -180,32 +192,28 @@ impl Shared {
 
     /// At most `most` received messages; none if none wait.
     pub(crate) fn take_many(&self, most: usize, runs: &mut Vec<IncomingRun>) -> Result<(), Closed> {
-        let mut wakes = Vec::new();
         let take = |engine: &mut Engine, now| {
             engine.take_many(now, most, runs);
             let call = !runs.is_empty() && engine.leave_to_driver();
             (engine.phase, engine.core.has_waiting(), call)
         };
-        let ((phase, more, call), _, mut todo) = self.step_quietly(&mut wakes, take);
-        todo.driver |= call;
-        todo.readable |= more;
-        self.see_to(todo);
-        wakes.into_iter().for_each(Waker::wake);
+        let ((phase, more, call), _, mut after) = self.step_quietly(take);
+        after.todo.driver |= call;
+        after.todo.readable |= more;
+        self.finish(after);
         if runs.is_empty() && phase != Phase::Open { Err(Closed) } else { Ok(()) }
     }
 
     /// One step of a caller: `f`, then whatever follows from it, flushing included.
     pub(crate) fn step<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
-        let mut wakes = Vec::new();
         let last_sent = Mono(self.last_sent.load(Ordering::Relaxed));
-        let ((out, lull, call), _, mut todo) = self.step_quietly(&mut wakes, |engine, now| {
+        let ((out, lull, call), _, mut after) = self.step_quietly(|engine, now| {
             let out = f(engine, now);
             let lull = now.mono.since(last_sent) >= LULL;
             (out, lull, !lull && engine.leave_to_driver())
         });
-        todo.driver |= call;
-        self.see_to(todo);
-        wakes.into_iter().for_each(Waker::wake);
+        after.todo.driver |= call;
+        self.finish(after);
         if lull && self.flush(CALLER_BURST) != Flushed::Empty {
             self.work.notify_one();
         }
@@ -221,34 +229,33 @@ impl Shared {
     /// One step after which nothing is urgent: what it makes the core say goes out with the next thing that
     /// does, or with the driver's next turn. A reply to what was just received so takes the STATE with it.
     pub(crate) fn step_calmly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> T {
-        let mut wakes = Vec::new();
-        let ((out, call), _, mut todo) =
-            self.step_quietly(&mut wakes, |engine, now| (f(engine, now), engine.leave_to_driver()));
-        todo.driver |= call;
-        self.see_to(todo);
-        wakes.into_iter().for_each(Waker::wake);
+        let ((out, call), _, mut after) =
+            self.step_quietly(|engine, now| (f(engine, now), engine.leave_to_driver()));
+        after.todo.driver |= call;
+        self.finish(after);
         out
     }
 
-    /// One step without what follows from it: that is left to the caller.
-    pub(crate) fn step_quietly<T>(
-        &self,
-        wakes: &mut Vec<Waker>,
-        f: impl FnOnce(&mut Engine, Now) -> T,
-    ) -> (T, Now, Todo) {
-        let mut engine = self.engine();
-        // Read under the lock, so that the core never sees time run back.
-        let now = self.clock.now();
-        if engine.phase == Phase::Broken {
-            return (f(&mut engine, now), now, Todo::default());
-        }
-        let out = f(&mut engine, now);
-        let todo = engine.pump(now, wakes);
-        (out, now, todo)
+    /// One step without what follows from it: that is left to the caller, who [finishes](Self::finish) it.
+    pub(crate) fn step_quietly<T>(&self, f: impl FnOnce(&mut Engine, Now) -> T) -> (T, Now, After) {
+        let ((out, now), after) = self.locked(|engine| {
+            // Read under the lock, so that the core never sees time run back.
+            let now = self.clock.now();
+            let out = f(engine, now);
+            if engine.phase != Phase::Broken {
+                engine.pump(now);
+            }
+            (out, now)
+        });
+        (out, now, after)
     }
 
-    pub(crate) fn see_to(&self, todo: Todo) {
-        if todo.driver {
+    fn see_to(&self, todo: Todo) {
+        if todo.ended {
+            self.settled.notify_waiters();
+            self.readable.notify_waiters();
+        }
+        if todo.driver || todo.ended {
             self.work.notify_one();
         }
         if todo.readable {
@@ -278,30 +285,33 @@ impl Shared {
     }
 
     fn drain(&self, left: &mut usize) -> Flushed {
+        let mut later = After::begin();
         let mut outbox = self.outbox();
         if outbox.pending.is_none() {
             outbox.buffer = BUFFER.take();
         }
-        let flushed = self.drain_through(&mut outbox, left);
+        let flushed = self.drain_through(&mut outbox, left, &mut later);
         if outbox.pending.is_none() {
             BUFFER.set(core::mem::take(&mut outbox.buffer));
         }
+        // Whoever is woken may run at once, and ask the node for its address.
+        drop(outbox);
+        self.finish(later);
         flushed
     }
 
-    fn drain_through(&self, outbox: &mut Outbox, left: &mut usize) -> Flushed {
+    /// What the steps leave to be done is added to `later`.
+    fn drain_through(&self, outbox: &mut Outbox, left: &mut usize, later: &mut After) -> Flushed {
         let Some(socket) = &outbox.socket else {
             return Flushed::Empty;
         };
         let segments = socket.max_segments();
         loop {
             if outbox.pending.is_none() {
-                let mut wakes = Vec::new();
                 let buffer = &mut outbox.buffer;
-                let (transmit, _, todo) =
-                    self.step_quietly(&mut wakes, |engine, now| engine.transmit(now, segments, buffer));
-                self.see_to(todo);
-                wakes.into_iter().for_each(Waker::wake);
+                let (transmit, _, after) =
+                    self.step_quietly(|engine, now| engine.transmit(now, segments, buffer));
+                later.join(after);
                 outbox.pending = transmit;
             }
             let Some(transmit) = &outbox.pending else {
@@ -315,11 +325,8 @@ impl Shared {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
                 Err(error) if is_too_large(&error) => {
                     outbox.pending = None;
-                    let mut wakes = Vec::new();
-                    let ((), _, todo) =
-                        self.step_quietly(&mut wakes, |engine, now| engine.core.handle_refused(now));
-                    self.see_to(todo);
-                    wakes.into_iter().for_each(Waker::wake);
+                    let ((), _, after) = self.step_quietly(|engine, now| engine.core.handle_refused(now));
+                    later.join(after);
                 }
                 // Whatever else went wrong is a lost datagram to the core.
                 Ok(()) | Err(_) => outbox.pending = None,
@@ -358,20 +365,54 @@ impl Shared {
 
     /// Ends the node. What is open is settled, and said to be lost if `why` is given.
     pub(crate) fn stop(&self, why: Option<&str>) {
-        let mut wakes = Vec::new();
-        {
-            let mut engine = self.engine();
+        self.amend(|engine| {
             let open = engine.receipts.open_count();
-            if engine.stop(Phase::Stopped, &mut wakes)
+            if engine.stop(Phase::Stopped)
                 && open > 0
                 && let Some(why) = why
             {
-                tracing::warn!(node = %engine.name, open, "{why} before all messages were settled");
+                engine.log(Log::Ended(why.to_owned(), open));
             }
+            engine.after.todo.ended = true;
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::task::{Context, Waker};
+    use std::task::Wake;
+
+    use super::*;
+    use crate::{Allow, Node, PeerAddr};
+
+    /// Asks the node for its address as soon as it is woken, where it is woken.
+    struct Asks {
+        node: Node,
+        woken: AtomicBool,
+    }
+
+    impl Wake for Asks {
+        fn wake(self: Arc<Self>) {
+            assert!(self.node.local_addr().port() > 0);
+            self.woken.store(true, Ordering::Relaxed);
         }
-        wakes.into_iter().for_each(Waker::wake);
-        self.settled.notify_waiters();
-        self.readable.notify_waiters();
-        self.work.notify_one();
+    }
+
+    #[tokio::test]
+    async fn whoever_is_woken_while_datagrams_leave_may_ask_the_node() {
+        let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
+        let nobody = PeerAddr::from((NodeId([2; 32]), SocketAddr::from(([127, 0, 0, 1], 9))));
+        let mut receipt = core::pin::pin!(node.try_send(&nobody, "x").unwrap());
+        let asks = Arc::new(Asks { node: node.clone(), woken: AtomicBool::new(false) });
+        let waker = Waker::from(Arc::clone(&asks));
+        assert!(receipt.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        // Its end is taken notice of by the flush.
+        let now = node.shared().clock().now();
+        node.shared().amend(|engine| {
+            engine.receipts.open_keys().iter().for_each(|key| engine.core.abandon(now, *key))
+        });
+        node.shared().flush(1);
+        assert!(asks.woken.load(Ordering::Relaxed));
     }
 }

@@ -34,16 +34,17 @@ pub(crate) struct Stream {
 }
 
 impl Source {
-    pub(crate) fn whole(body: Bytes) -> Self {
+    /// Gives what is not needed of `body` as well: all of it if it was copied.
+    pub(crate) fn whole(body: Bytes) -> (Self, Bytes) {
         match u8::try_from(body.len()) {
             Ok(len) if body.len() <= SMALL => {
                 let mut bytes = [0; SMALL];
                 if let Some(room) = bytes.get_mut(..body.len()) {
                     room.copy_from_slice(&body);
                 }
-                Self::Small { len, bytes }
+                (Self::Small { len, bytes }, body)
             }
-            _ => Self::Whole(body),
+            _ => (Self::Whole(body), Bytes::new()),
         }
     }
 
@@ -91,12 +92,13 @@ impl Source {
         }
     }
 
-    /// A streamed body that is complete, in one piece.
-    pub(crate) fn join(&mut self) {
-        if let Self::Stream(stream) = self {
-            let whole: Vec<u8> = stream.chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect();
-            *self = Self::Whole(whole.into());
-        }
+    /// A streamed body that is complete, in one piece. Gives the pieces, which are not needed any more.
+    pub(crate) fn join(&mut self) -> VecDeque<Bytes> {
+        let Self::Stream(stream) = self else { return VecDeque::new() };
+        let chunks = std::mem::take(&mut stream.chunks);
+        let whole: Vec<u8> = chunks.iter().flat_map(|chunk| chunk.iter().copied()).collect();
+        *self = Self::Whole(whole.into());
+        chunks
     }
 
     /// Takes what the application writes, while fewer than `room` bytes are kept. Gives how many were taken.
@@ -120,15 +122,22 @@ impl Source {
         }
     }
 
-    /// Nothing below `offset` is needed again.
-    pub(crate) fn release(&mut self, offset: u64) {
+    /// Nothing below `offset` is needed again. Gives the pieces that lie below it.
+    pub(crate) fn release(&mut self, offset: u64) -> Vec<Bytes> {
+        let mut passed = Vec::new();
         if let Self::Stream(stream) = self {
-            stream.release(offset);
+            stream.release(offset, &mut passed);
         }
+        passed
     }
 }
 
 impl Stream {
+    /// What is left of it.
+    pub(super) fn into_chunks(self) -> impl Iterator<Item = Bytes> {
+        self.chunks.into_iter()
+    }
+
     fn part(&self, range: Range<u64>) -> &[u8] {
         let mut at = self.base;
         for chunk in &self.chunks {
@@ -141,7 +150,7 @@ impl Stream {
         &[]
     }
 
-    fn release(&mut self, offset: u64) {
+    fn release(&mut self, offset: u64, passed: &mut Vec<Bytes>) {
         while let Some(chunk) = self.chunks.front_mut() {
             let end = self.base + chunk.len() as u64;
             if end > offset {
@@ -151,7 +160,7 @@ impl Stream {
                 return;
             }
             self.base = end;
-            self.chunks.pop_front();
+            passed.extend(self.chunks.pop_front());
         }
     }
 }
@@ -200,7 +209,7 @@ mod tests {
     fn a_small_body_is_copied_and_a_larger_one_is_not() {
         for len in [0, 1, SMALL, SMALL + 1] {
             let body: Bytes = (0..).take(len).collect::<Vec<u8>>().into();
-            let source = Source::whole(body.clone());
+            let (source, _) = Source::whole(body.clone());
             assert_eq!(
                 (source.part(0..u64::MAX), source.len(), source.kept()),
                 (&*body, len as u64, len as u64)

@@ -276,6 +276,9 @@ pub(crate) struct Store {
     spare: Vec<Box<Bundle>>,
     /// Bytes of their memory.
     spared: usize,
+    /// What the application gave and is not needed any more, if it is to be kept.
+    spent: Vec<Bytes>,
+    keeps: bool,
 }
 
 impl Store {
@@ -319,6 +322,43 @@ impl Store {
         self.get(key).filter(own)
     }
 
+    pub(crate) fn keep_spent(&mut self) {
+        self.keeps = true;
+    }
+
+    pub(crate) fn take_spent(&mut self, spent: &mut Vec<Bytes>) {
+        spent.append(&mut self.spent);
+    }
+
+    /// Bytes of the application's are not needed any more. Their destructor may be the application's too.
+    pub(crate) fn let_go(&mut self, bytes: Bytes) {
+        if self.keeps && !bytes.is_empty() {
+            self.spent.push(bytes);
+        }
+    }
+
+    /// A body is not needed any more.
+    pub(crate) fn let_go_body(&mut self, source: Source) {
+        match source {
+            Source::Whole(body) => self.let_go(body),
+            Source::Stream(stream) => stream.into_chunks().for_each(|chunk| self.let_go(chunk)),
+            Source::Small { .. } | Source::Bundle(_) => {}
+        }
+    }
+
+    /// The body of a message, as it is kept.
+    pub(crate) fn body(&mut self, body: Bytes) -> Source {
+        let (source, rest) = Source::whole(body);
+        self.let_go(rest);
+        source
+    }
+
+    /// A letter that has left the store ends.
+    pub(crate) fn bury(&mut self, letter: Letter) {
+        self.let_go(letter.tag);
+        self.let_go_body(letter.source);
+    }
+
     pub(crate) fn remove(&mut self, key: MessageKey) -> Option<Letter> {
         let letter =
             self.places.get_mut(key.index as usize).filter(|place| place.generation == key.generation);
@@ -331,10 +371,11 @@ impl Store {
     pub(crate) fn drop_after<T>(&mut self, key: MessageKey, look: impl FnOnce(&Letter) -> T) -> Option<T> {
         let letter = self.get(key)?;
         let (open, seen) = (letter.open(), look(letter));
-        if let Some(place) = self.places.get_mut(key.index as usize) {
-            place.letter = None;
-        }
+        let letter = self.places.get_mut(key.index as usize).and_then(|place| place.letter.take());
         self.vacate(key, open);
+        if let Some(letter) = letter {
+            self.bury(letter);
+        }
         Some(seen)
     }
 

@@ -1,5 +1,7 @@
 //! Small messages that are queued together are kept together: see [`Bundle`].
 
+use core::borrow::BorrowMut;
+
 use bytes::Bytes;
 
 use super::event::{Early, MessageKey, Outcome, Outgoing, Priority, SendError};
@@ -18,21 +20,25 @@ pub(super) trait Gather {
     fn into_outgoing(self) -> Outgoing;
 }
 
-impl Gather for Outgoing {
+/// A message of the caller's, or one that it lends.
+pub(super) struct Lent<M>(pub(super) M);
+
+impl<M: BorrowMut<Outgoing>> Gather for Lent<M> {
     fn body(&self) -> &[u8] {
-        &self.body
+        &self.0.borrow().body
     }
 
     fn priority(&self) -> Priority {
-        self.priority
+        self.0.borrow().priority
     }
 
     fn is_alike(&self) -> bool {
-        self.tag.is_empty() && self.deadline.is_none() && self.early == Early::AsNode
+        let message = self.0.borrow();
+        message.tag.is_empty() && message.deadline.is_none() && message.early == Early::AsNode
     }
 
-    fn into_outgoing(self) -> Outgoing {
-        self
+    fn into_outgoing(mut self) -> Outgoing {
+        core::mem::take(self.0.borrow_mut())
     }
 }
 
@@ -114,7 +120,7 @@ impl Node {
     }
 
     fn accept_one(&mut self, now: Now, index: u32, mut message: Outgoing) -> Result<MessageKey, SendError> {
-        let source = Source::whole(core::mem::take(&mut message.body));
+        let source = self.store.body(core::mem::take(&mut message.body));
         self.accept_from(now, index, message, source, Role::Plain)
     }
 

@@ -1,10 +1,12 @@
 //! What the application asks for: sending.
 
+use core::borrow::BorrowMut;
 use core::net::SocketAddr;
+use std::collections::VecDeque;
 
 use bytes::Bytes;
 
-use super::bundling::{Bare, Gather};
+use super::bundling::{Bare, Gather, Lent};
 use super::event::{
     BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, SendError, Status,
 };
@@ -28,7 +30,7 @@ impl Node {
         message: Outgoing,
     ) -> Result<MessageKey, SendError> {
         let mut message = message;
-        let source = Source::whole(core::mem::take(&mut message.body));
+        let source = self.store.body(core::mem::take(&mut message.body));
         self.submit(now, peer, hints, message, source, Role::Plain)
     }
 
@@ -44,10 +46,13 @@ impl Node {
         head: Outgoing,
         len: u64,
     ) -> Result<MessageKey, SendError> {
+        let mut head = head;
+        self.store.let_go(core::mem::take(&mut head.body));
         self.submit(now, peer, hints, head, Source::stream(len), Role::Plain)
     }
 
-    /// As [`Node::send`], for one message after the other. `messages` is asked only while there is room; what is accepted
+    /// As [`Node::send`], for one message after the other, which may be lent: what is taken of it is taken out of it, and the
+    /// rest is the caller's to drop. `messages` is asked only while there is room; what is accepted
     /// is reported to `queued`: a message, or so many that are kept together, whose keys are the first one's
     /// [`MessageKey::nth`]. Each has an outcome of its own all the same.
     ///
@@ -59,10 +64,10 @@ impl Node {
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        messages: &mut impl Iterator<Item = Outgoing>,
+        messages: &mut impl Iterator<Item = impl BorrowMut<Outgoing>>,
         queued: impl FnMut(MessageKey, u32),
     ) -> Result<(), SendError> {
-        self.send_all(now, peer, hints, messages, queued)
+        self.send_all(now, peer, hints, &mut messages.map(Lent), queued)
     }
 
     /// As [`Node::send_each`], of messages that have a body and nothing else. A body is copied, and once: small ones of one
@@ -107,11 +112,25 @@ impl Node {
         source: Source,
         role: Role,
     ) -> Result<MessageKey, SendError> {
-        self.check(&message, &source)?;
-        let index = self.peer_to(now, peer, hints)?;
-        let key = self.reserve(index).and_then(|()| self.accept_from(now, index, message, source, role))?;
+        let place = self.check(&message, &source).and_then(|()| self.peer_to(now, peer, hints));
+        let place = place.and_then(|index| self.reserve(index).map(|()| index));
+        let index = match place {
+            Ok(index) => index,
+            Err(error) => {
+                self.refuse(message, source);
+                return Err(error);
+            }
+        };
+        let key = self.accept_from(now, index, message, source, role)?;
         self.touch(now, index);
         Ok(key)
+    }
+
+    /// A message is not taken.
+    fn refuse(&mut self, message: Outgoing, source: Source) {
+        self.store.let_go(message.tag);
+        self.store.let_go(message.body);
+        self.store.let_go_body(source);
     }
 
     /// Whether there is room for one more message to the peer.
@@ -133,16 +152,19 @@ impl Node {
         source: Source,
         role: Role,
     ) -> Result<MessageKey, SendError> {
-        self.check(&message, &source)?;
-        let place = self.peers.get_mut(index).ok_or(SendError::Closed)?;
-        let largest = place.outbound.limits.message;
-        if source.len() > largest {
-            return Err(SendError::TooLarge { size: source.len(), limit: largest });
+        let largest = self.peers.get(index).map_or(0, |place| place.outbound.limits.message);
+        let fits = source.len() <= largest;
+        let too_large = SendError::TooLarge { size: source.len(), limit: largest };
+        if let Err(error) = self.check(&message, &source).and(if fits { Ok(()) } else { Err(too_large) }) {
+            self.refuse(message, source);
+            return Err(error);
         }
         let patience = self.config.give_up_after.map(|patience| now.mono + patience);
         let due = [message.deadline, patience].into_iter().flatten().min();
         let key = self.store.insert(Letter::new(index, message, source, role));
-        place.outbound.submit(&self.clock, &mut self.store, key);
+        if let Some(place) = self.peers.get_mut(index) {
+            place.outbound.submit(&self.clock, &mut self.store, key);
+        }
         if let Some(at) = due {
             self.look_again(key, at);
         }
@@ -184,12 +206,13 @@ impl Node {
         let Some(peer) = self.peers.get_mut(letter.peer) else {
             return BodyWrite::Gone;
         };
+        let mut pieces = VecDeque::new();
         let room = if letter.is_large() { window } else { letter.wire_len() };
         let taken = letter.source.write(data, room);
         letter.writer_waits = !data.is_empty();
         peer.outbound.bytes = peer.outbound.bytes.saturating_add(taken as u64);
         if !letter.is_large() && letter.available() == letter.wire_len() {
-            letter.source.join();
+            pieces = letter.source.join();
         }
         if letter.is_cut() {
             let wait = peer.link.pto() * 2;
@@ -197,6 +220,7 @@ impl Node {
         }
         peer.outbound.enqueue(key, letter);
         let index = letter.peer;
+        pieces.into_iter().for_each(|piece| self.store.let_go(piece));
         self.touch(now, index);
         BodyWrite::Taken(taken)
     }
@@ -250,7 +274,9 @@ impl Node {
             peer.outbound.admit_large(&mut self.store);
             peer.outbound.note_idle(now.mono);
         }
-        self.conclude(key, 1, letter.ending(), outcome);
+        let ending = letter.ending();
+        self.store.bury(letter);
+        self.conclude(key, 1, ending, outcome);
         self.say_sendable(index);
         self.touch(now, index);
     }

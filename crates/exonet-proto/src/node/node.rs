@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
+use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore, SeedableRng};
 
@@ -388,6 +389,35 @@ impl Node {
             self.forget_peer(now, index);
             return;
         }
+    }
+
+    /// Whether something can be sent to `peer` without a hint: its address is known, or it is connected.
+    pub fn has_address(&self, peer: &NodeId) -> bool {
+        let known = self.peers.find(peer).and_then(|index| self.peers.get(index));
+        known.is_some_and(|peer| peer.has_address() || peer.link.is_connected() || peer.link.is_answering())
+    }
+
+    /// An address at which `peer` may be found, if it is known at all: tried where nothing else works.
+    pub fn suggest(&mut self, now: Now, peer: &NodeId, address: SocketAddr) {
+        let Some(index) = self.peers.find(peer) else { return };
+        if let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.hints.contains(&address)) {
+            peer.add_hint(address);
+            if !peer.link.is_connected() {
+                peer.link.hurry(now.mono);
+            }
+        }
+        self.touch(now, index);
+    }
+
+    /// From now on what the application has given and the node needs no more is kept for [`Node::take_spent`], for an
+    /// application that cannot have its destructors run within the calls of the node. Bytes without content are not kept.
+    pub fn keep_spent(&mut self) {
+        self.store.keep_spent();
+    }
+
+    /// Adds to `spent` the bodies and tags that the node needs no more.
+    pub fn take_spent(&mut self, spent: &mut Vec<Bytes>) {
+        self.store.take_spent(spent);
     }
 
     /// Another address at which `peer` may be found.

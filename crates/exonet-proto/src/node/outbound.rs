@@ -521,13 +521,13 @@ impl Outbound {
         }
     }
 
-    /// A call was delivered: what was kept to send it again is not needed any more.
-    pub(super) fn served(&mut self, key: MessageKey, letter: &mut Letter) {
+    /// A call was delivered: what was kept to send it again, which is given back, is not needed any more.
+    pub(super) fn served(&mut self, key: MessageKey, letter: &mut Letter) -> Source {
         self.release(key, letter);
         letter.served = true;
-        letter.source = Source::Whole(bytes::Bytes::new());
         (letter.queued, letter.counted) = (false, false);
         (letter.halves, letter.fragments) = (None, None);
+        core::mem::replace(&mut letter.source, Source::Whole(bytes::Bytes::new()))
     }
 
     /// Nothing of a message is to be sent.

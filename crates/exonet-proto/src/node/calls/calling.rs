@@ -26,7 +26,7 @@ impl Node {
         message: Outgoing,
     ) -> Result<MessageKey, SendError> {
         let mut message = message;
-        let source = Source::whole(core::mem::take(&mut message.body));
+        let source = self.store.body(core::mem::take(&mut message.body));
         self.submit(now, peer, hints, message, source, Role::Call)
     }
 
@@ -42,6 +42,8 @@ impl Node {
         head: Outgoing,
         len: u64,
     ) -> Result<MessageKey, SendError> {
+        let mut head = head;
+        self.store.let_go(core::mem::take(&mut head.body));
         self.submit(now, peer, hints, head, Source::stream(len), Role::Call)
     }
 
@@ -55,7 +57,8 @@ impl Node {
         if core::mem::take(&mut letter.writer_waits) {
             self.events.push_back(Event::BodyWritable { key });
         }
-        peer.outbound.served(key, letter);
+        let body = peer.outbound.served(key, letter);
+        self.store.let_go_body(body);
         peer.outbound.caller.delivered(now, s, wait);
         true
     }
@@ -109,6 +112,7 @@ impl Node {
         peer.outbound.admit_large(&mut self.store);
         peer.outbound.note_idle(now.mono);
         self.deadlines.remove(&(letter.due, key));
+        self.store.bury(letter);
         self.stats.delivered += 1;
         self.stats.calls_replied += 1;
         let id = MessageId { sender: self.id, r, s };

@@ -7,7 +7,7 @@ use super::super::event::{MessageKey, Outcome, Outgoing};
 use super::server::Form;
 use super::{CallId, FAILED, IN_A_FRAME, NO_SUCH_METHOD, TOO_LARGE};
 use crate::id::Slot;
-use crate::message::{Letter, Source};
+use crate::message::Letter;
 use crate::time::Now;
 use crate::wire::Role;
 
@@ -19,9 +19,10 @@ impl Node {
     ///
     /// False: the call was not taken, or has been answered.
     pub fn reply(&mut self, now: Now, call: CallId, status: u32, body: Bytes) -> bool {
-        let Some(index) = self.peers.find(&call.caller) else { return false };
-        let Some(peer) = self.peers.get_mut(index).filter(|peer| peer.inbound.server.is_computing(call.s))
-        else {
+        let index = self.peers.find(&call.caller);
+        let peer = index.and_then(|index| Some((index, self.peers.get_mut(index)?)));
+        let Some((index, peer)) = peer.filter(|(_, peer)| peer.inbound.server.is_computing(call.s)) else {
+            self.store.let_go(body);
             return false;
         };
         let s = call.s;
@@ -30,6 +31,7 @@ impl Node {
         let form = if body.len() <= IN_A_FRAME {
             Form::Frame { status, body }
         } else if body.len() as u64 > limit {
+            self.store.let_go(body);
             Form::Frame { status: TOO_LARGE, body: Bytes::new() }
         } else {
             let key = self.send_reply(index, s, status, body.clone());
@@ -47,7 +49,8 @@ impl Node {
     /// A reply leaves as a message.
     fn send_reply(&mut self, index: u32, s: Slot, status: u32, body: Bytes) -> MessageKey {
         let role = Role::Reply { s, status };
-        let key = self.store.insert(Letter::new(index, Outgoing::default(), Source::whole(body), role));
+        let source = self.store.body(body);
+        let key = self.store.insert(Letter::new(index, Outgoing::default(), source, role));
         if let Some(peer) = self.peers.get_mut(index) {
             peer.outbound.submit(&self.clock, &mut self.store, key);
         }
@@ -96,20 +99,26 @@ impl Node {
     /// The caller has not said that it has the reply: should it ask, the call is unknown here.
     fn forget_reply(&mut self, now: Now, index: u32, s: Slot) {
         self.stats.replies_forgotten += 1;
-        if let Some(Form::Message { key, .. }) = self.end_reply(index, s) {
+        if let Some(key) = self.end_reply(index, s) {
             self.withdraw(now, key, Outcome::Unknown);
         }
     }
 
-    fn end_reply(&mut self, index: u32, s: Slot) -> Option<Form> {
+    /// Gives the message that the reply is, if it is one.
+    fn end_reply(&mut self, index: u32, s: Slot) -> Option<MessageKey> {
         let (form, age, bytes) = self.peers.get_mut(index)?.inbound.server.end(s)?;
         self.replies.leave(age, bytes);
-        Some(form)
+        let (key, body) = match form {
+            Form::Frame { body, .. } => (None, body),
+            Form::Message { key, body, .. } => (Some(key), body),
+        };
+        self.store.let_go(body);
+        key
     }
 
     /// RACK: the caller has the reply, or does not want it.
     pub(in crate::node) fn on_rack(&mut self, now: Now, index: u32, s: Slot) {
-        if let Some(Form::Message { key, .. }) = self.end_reply(index, s) {
+        if let Some(key) = self.end_reply(index, s) {
             self.withdraw(now, key, Outcome::Unknown);
         }
     }
@@ -135,10 +144,11 @@ impl Node {
             Form::Message { key: self.send_reply(index, s, status, body.clone()), status, body }
         };
         let Some(server) = self.peers.get_mut(index).map(|peer| &mut peer.inbound.server) else { return };
-        if let Some(old) = server.form(s) {
-            *old = form;
-        }
+        let old = server.form(s).map(|old| core::mem::replace(old, form));
         server.again(s);
+        if let Some(Form::Frame { body, .. } | Form::Message { body, .. }) = old {
+            self.store.let_go(body);
+        }
     }
 
     /// Replies are sent again, and forgotten in the end; one that is a message not while its caller is heard, for it may

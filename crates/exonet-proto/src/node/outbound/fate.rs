@@ -176,12 +176,12 @@ impl Outbound {
         let probed = letter.is_acked(key);
         letter.note_missed(key);
         let kept = letter.source.kept();
-        let mut again = false;
+        let (mut again, mut passed) = (false, Vec::new());
         match letter.fragments.as_mut() {
             Some(fragments) => {
                 fragments.window(prefix, limit);
                 again = probed && fragments.have_only(prefix, ranges);
-                letter.source.release(fragments.held().saturating_sub(head));
+                passed = letter.source.release(fragments.held().saturating_sub(head));
                 letter.acked = letter.is_spent();
             }
             None => again |= probed,
@@ -193,6 +193,7 @@ impl Outbound {
         if letter.fragments.is_some() {
             self.enqueue(key, letter);
         }
+        passed.into_iter().for_each(|chunk| store.let_go(chunk));
         Had::Progress(key)
     }
 

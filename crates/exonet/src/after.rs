@@ -1,0 +1,158 @@
+//! What a step under the node's lock leaves to be done when the lock is free: everything that runs code of the
+//! application. A waker, a subscriber of logs or the destructor of a body may call the node, which would wait for
+//! itself; and a panic in one of them is no panic of the core.
+
+use core::cell::Cell;
+use core::net::SocketAddr;
+use core::panic::AssertUnwindSafe;
+use core::task::Waker;
+use core::time::Duration;
+use std::panic::catch_unwind;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::NodeId;
+use tokio::sync::{Notify, oneshot};
+
+use crate::calls::Line;
+use crate::engine::Todo;
+
+/// Chores for which a thread keeps memory.
+const KEPT: usize = 1_024;
+
+/// One thing to be done.
+pub(crate) enum Chore {
+    Wake(Waker),
+    /// Drops a waker that nobody needs.
+    Forget(Waker),
+    /// Lets the next in a line try.
+    Next(Arc<Notify>),
+    /// Lets all of a line see what has changed.
+    All(Arc<Notify>),
+    /// A call of a method waits.
+    Called(Arc<Line>),
+    /// No further call of a method is to be taken.
+    Ended(Arc<Line>),
+    /// The answer to a ping; None: the node cannot say.
+    Pong(oneshot::Sender<Option<Duration>>, Option<Option<Duration>>),
+    Log(Arc<str>, Log),
+}
+
+/// What the node says to the log.
+pub(crate) enum Log {
+    Connected(NodeId, SocketAddr),
+    Forgotten(NodeId),
+    IdentityConflict(NodeId),
+    WriteFailed,
+    CorePanicked,
+    /// Why the node ended, and how many messages were open.
+    Ended(String, usize),
+}
+
+/// What is to be done after a step.
+#[derive(Default)]
+pub(crate) struct After {
+    pub(crate) todo: Todo,
+    pub(crate) chores: Vec<Chore>,
+    /// Bodies and tags that the core needs no more.
+    pub(crate) spent: Vec<Bytes>,
+}
+
+thread_local! {
+    /// Memory that is used again, so that a step allocates nothing.
+    static SPARE: Cell<After> = const {
+        Cell::new(After { todo: Todo::NOTHING, chores: Vec::new(), spent: Vec::new() })
+    };
+}
+
+impl After {
+    /// Nothing to be done yet.
+    pub(crate) fn begin() -> Self {
+        SPARE.try_with(Cell::take).unwrap_or_default()
+    }
+
+    pub(crate) fn wake(&mut self, waker: Option<Waker>) {
+        self.chores.extend(waker.map(Chore::Wake));
+    }
+
+    pub(crate) fn forget(&mut self, waker: Option<Waker>) {
+        self.chores.extend(waker.map(Chore::Forget));
+    }
+
+    /// Whether a task is woken.
+    pub(crate) fn wakes(&self) -> bool {
+        self.chores.iter().any(|chore| matches!(chore, Chore::Wake(_)))
+    }
+
+    /// Adds what another step has left.
+    pub(crate) fn join(&mut self, mut other: Self) {
+        self.todo.join(other.todo);
+        self.chores.append(&mut other.chores);
+        self.spent.append(&mut other.spent);
+        other.keep();
+    }
+
+    /// Does it all, [`Self::todo`] aside. The caller holds no lock.
+    pub(crate) fn run(mut self) {
+        for chore in self.chores.drain(..) {
+            shielded("a task's waker", || chore.run());
+        }
+        for bytes in self.spent.drain(..) {
+            shielded("the destructor of a body", || drop(bytes));
+        }
+        self.keep();
+    }
+
+    /// Keeps the memory for the next step of this thread.
+    fn keep(mut self) {
+        if self.chores.capacity() <= KEPT && self.spent.capacity() <= KEPT {
+            self.todo = Todo::default();
+            // A thread that ends keeps nothing.
+            let _ = SPARE.try_with(|spare| spare.set(self));
+        }
+    }
+}
+
+impl Chore {
+    fn run(self) {
+        match self {
+            Self::Wake(waker) => waker.wake(),
+            Self::Forget(waker) => drop(waker),
+            Self::Next(line) => line.notify_one(),
+            Self::All(line) => line.notify_waiters(),
+            Self::Called(line) => line.called.notify_one(),
+            Self::Ended(line) => line.ended.close(),
+            // The asker may have given up waiting.
+            Self::Pong(asker, Some(rtt)) => drop(asker.send(rtt)),
+            Self::Pong(asker, None) => drop(asker),
+            Self::Log(node, log) => log.write(&node),
+        }
+    }
+}
+
+impl Log {
+    fn write(self, node: &str) {
+        match self {
+            Self::Connected(peer, remote) => {
+                tracing::debug!(node, peer = %peer.short(), %remote, "connected");
+            }
+            Self::Forgotten(peer) => tracing::debug!(node, peer = %peer.short(), "forgotten"),
+            Self::IdentityConflict(peer) => {
+                tracing::warn!(node, %peer, "two processes use this peer's identity at once");
+            }
+            Self::WriteFailed => tracing::error!(node, "a write failed: the node has stopped"),
+            Self::CorePanicked => tracing::error!(node, "the core panicked: the node has stopped"),
+            Self::Ended(why, open) => tracing::warn!(node, open, "{why} before all messages were settled"),
+        }
+    }
+}
+
+/// Runs code of the application. None: it panicked, which is reported, and ends nothing else.
+pub(crate) fn shielded<T>(what: &str, f: impl FnOnce() -> T) -> Option<T> {
+    let ran = catch_unwind(AssertUnwindSafe(f));
+    if ran.is_err() {
+        // The log may be what panicked.
+        drop(catch_unwind(|| tracing::error!("{what} panicked: the node goes on")));
+    }
+    ran.ok()
+}
