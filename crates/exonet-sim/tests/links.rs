@@ -265,6 +265,33 @@ fn copies_of_lone_packets_are_what_makes_the_difference_and_are_counted() {
     assert_eq!(clean.hedged, 0, "nothing is lost, nothing copied");
 }
 
+/// So many messages at once to a peer never met: until all are settled, and what the queue dropped.
+fn cold(messages: u64, way: &Way) -> (Duration, u64) {
+    let mut course = Course::new(7, way.clone(), way.clone());
+    let pair = course.batch(&config(), messages, false);
+    let (_, settled) = course.run_until_settled(pair, 60 * SECOND).unwrap();
+    (settled, course.take_traffic(Direction::There).dropped)
+}
+
+#[test]
+fn a_peer_never_met_is_sent_at_once_what_the_link_takes() {
+    // Two round trips, the time that the link takes for them, and a half.
+    for (messages, rtt, most) in [(400, 10, 75), (4_000, 10, 390), (400, 200, 680), (4_000, 200, 1_400)] {
+        let (settled, dropped) = cold(messages, &Way::new(100.0, rtt * MS));
+        assert!(settled < most * MS && dropped <= 20, "{messages}, {rtt}: {settled:?}, {dropped}");
+    }
+}
+
+#[test]
+fn a_slow_link_is_not_flooded_at_the_start() {
+    for (rate, rtt, most, drops) in
+        [(1.0, 10, 3_550, 0), (1.0, 100, 3_800, 8), (10.0, 10, 380, 6), (10.0, 100, 680, 0)]
+    {
+        let (settled, dropped) = cold(400, &Way::new(rate, rtt * MS));
+        assert!(settled < most * MS && dropped <= drops, "{rate}, {rtt}: {settled:?}, {dropped}");
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_run() {
     let run = || {

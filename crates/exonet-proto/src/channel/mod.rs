@@ -52,6 +52,7 @@ mod reordering;
 pub mod roaming;
 pub mod rtt;
 pub mod sent;
+mod train;
 mod units;
 
 pub use congestion::Congestion;

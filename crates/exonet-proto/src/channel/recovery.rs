@@ -20,6 +20,7 @@ use super::rate::RateEstimator;
 use super::reordering::Reordering;
 use super::rtt::INITIAL_RTT;
 use super::sent::{AckOfUnsent, Fate, Packet, PacketInfo, Resolved, Sent};
+use super::train::Train;
 use super::{EcnCounts, Pacer, Rtt};
 use crate::Mono;
 
@@ -114,6 +115,7 @@ pub struct Recovery {
     rate: RateEstimator,
     one_way: OneWay,
     dispersion: Dispersion,
+    train: Train,
     pacer: Pacer,
     mtu: MtuSearch,
     marking: Marking,
@@ -154,6 +156,7 @@ impl Recovery {
             rate: RateEstimator::default(),
             one_way: OneWay::default(),
             dispersion: Dispersion::default(),
+            train: Train::default(),
             pacer: Pacer::new(now, BASE),
             mtu: MtuSearch::new(config.max_datagram),
             marking: Marking::default(),
@@ -178,6 +181,13 @@ impl Recovery {
         let (path, eliciting, awaited) = (self.path.wrapping_add(1), self.eliciting, self.awaited);
         *self = Self { path, eliciting, awaited, ..Self::new(now, config, congestion) };
         self.pto.on_sent(now);
+    }
+
+    /// The handshake took `rtt`: a better guess than what is assumed of every path, until a packet is acknowledged.
+    pub fn assume_rtt(&mut self, rtt: Duration) {
+        if !self.rtt.is_measured() {
+            self.rtt = Rtt::new(rtt);
+        }
     }
 
     /// Takes the peer's promise of how long an ACK waits at most.
@@ -298,6 +308,7 @@ impl Recovery {
         }
         self.rate.on_delivered(now, packet.sent_at, bytes, packet.snapshot);
         self.dispersion.on_delivered(resolved.number, packet.sent_at, bytes);
+        self.train.on_delivered(resolved.number, packet.sent_at, bytes);
         if packet.info.mtu_probe {
             tally.report.mtu_changed |= self.mtu.on_probe_acked(now, packet.info.bytes, packet.sent_at);
         } else {
@@ -327,6 +338,7 @@ impl Recovery {
         });
         if largest == Some(number) {
             self.dispersion.on_ack(number, newest.sent_at, arrival);
+            self.train.on_ack(number, newest.sent_at, arrival);
         }
         tally.report.rtt = rtt;
         let rate = self.rate.sample(now, self.rtt.min());
@@ -342,6 +354,7 @@ impl Recovery {
             ack_delay: delay,
             forward,
             capacity: self.dispersion.rate(),
+            train: self.train.rate(),
             rate,
             delivered: self.rate.delivered(),
             ce,

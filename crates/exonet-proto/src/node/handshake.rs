@@ -236,6 +236,7 @@ impl Node {
         let payload = payload.get(..len).unwrap_or_default();
         let (base, index) = (opening.base, opening.index);
         let target = opening.target_for(arrival.remote);
+        let round_trip = opening.round_trip(now.mono);
         let Ok(params) = params_of(payload) else {
             self.stats.malformed += 1;
             self.abort_opening(place);
@@ -263,6 +264,9 @@ impl Node {
         self.install(now, place, epoch, chosen, true);
         if let Some(peer) = self.peers.get_mut(place) {
             peer.link.confirm = true;
+            if let Some(rtt) = round_trip {
+                peer.link.recovery.assume_rtt(rtt);
+            }
         }
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
         self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);

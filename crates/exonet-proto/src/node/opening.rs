@@ -27,6 +27,8 @@ pub(super) struct Opening {
     /// The next copy leaves for a RETRY's sake.
     obeying: bool,
     next_at: Mono,
+    /// When the only copy left; None: there are several, and which of them was answered is not known.
+    only_at: Option<Mono>,
     /// Where copies have gone, the latest last.
     sent_to: Vec<SocketAddr>,
 }
@@ -54,6 +56,7 @@ impl Opening {
             retries: 0,
             obeying: false,
             next_at: now,
+            only_at: None,
             sent_to: Vec::new(),
         }
     }
@@ -68,6 +71,11 @@ impl Opening {
 
     pub(super) const fn next_at(&self) -> Mono {
         self.next_at
+    }
+
+    /// How long the answer that arrives at `now` took, as far as that is certain.
+    pub(super) fn round_trip(&self, now: Mono) -> Option<Duration> {
+        self.only_at.map(|left| now.since(left))
     }
 
     /// The address whose answer came from `remote`: that one if a copy went there, else the latest.
@@ -92,6 +100,7 @@ impl Opening {
         let target = targets.get((self.attempts % count) as usize)?;
         let round = (self.attempts / count).min(8);
         let wait = FIRST_RETRY.saturating_mul(1 << round).min(LAST_RETRY) / count;
+        self.only_at = self.sent_to.is_empty().then_some(now);
         self.attempts = self.attempts.saturating_add(1);
         if !std::mem::take(&mut self.obeying) {
             self.retries = 0;

@@ -12,6 +12,8 @@ use exonet_sim::course::{Course, Direction, PACKET, SIZE, Way};
 
 const MS: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
+/// Runs of a row whose figures hang on which packets are lost.
+const SEEDS: u64 = 20;
 
 struct Bench {
     part: String,
@@ -34,6 +36,7 @@ fn main() {
     bench.sizes();
     bench.shares();
     bench.calls();
+    bench.cold();
 }
 
 impl Bench {
@@ -210,6 +213,57 @@ impl Bench {
             latencies.quantile(0.99).as_secs_f64() * 1e3,
             latencies.quantile(0.999).as_secs_f64() * 1e3,
             traffic.bytes as f64 / (latencies.count() * SIZE) as f64,
+        );
+    }
+
+    fn cold(&self) {
+        for rtt in [10, 200] {
+            for loss in [0.0, 0.05, 0.2] {
+                let way = Way::new(100.0, rtt * MS).losing(loss);
+                let link = format!("{rtt} ms, {:.0} %", loss * 100.0);
+                self.batch(&format!("cold 400, {link}"), &way, 400, false);
+                self.batch(&format!("cold 4000, {link}"), &way, 4_000, false);
+                self.batch(&format!("cold 400 calls, {link}"), &way, 400, true);
+            }
+        }
+        for (rate, rtt) in [(1.0, 10), (1.0, 100), (10.0, 10), (10.0, 100), (1_000.0, 10)] {
+            self.batch(&format!("cold 400, {rate} Mbit/s {rtt} ms"), &Way::new(rate, rtt * MS), 400, false);
+        }
+    }
+
+    /// So many messages, or calls, at once to a peer never met: until the last has arrived, and is settled or answered.
+    fn batch(&self, name: &str, way: &Way, messages: u64, calls: bool) {
+        if !self.wants(name) {
+            return;
+        }
+        let (mut arrived, mut settled, mut dropped, mut longest) =
+            (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+        for seed in 0..SEEDS {
+            let mut course = Course::new(seed, way.clone(), way.clone());
+            (course.drowsiness, course.slack) = (self.drowsiness, self.drowsiness);
+            let pair = course.batch(&self.config, messages, calls);
+            let (last, all) =
+                course.run_until_settled(pair, 60 * SECOND).unwrap_or((60 * SECOND, 60 * SECOND));
+            arrived.push(last);
+            settled.push(all);
+            let traffic = course.take_traffic(Direction::There);
+            dropped.push(traffic.dropped);
+            longest.push(traffic.longest_wait());
+        }
+        for all in [&mut arrived, &mut settled, &mut longest] {
+            all.sort_unstable();
+        }
+        dropped.sort_unstable();
+        let ms =
+            |sorted: &[Duration], part: usize| sorted[(sorted.len() - 1) * part / 100].as_secs_f64() * 1e3;
+        println!(
+            "{name:38} arrived p50 {:7.1} ms  settled p50 {:7.1} p90 {:7.1} max {:7.1} ms  longest queue {:6.1} ms  dropped {:3}",
+            ms(&arrived, 50),
+            ms(&settled, 50),
+            ms(&settled, 90),
+            ms(&settled, 100),
+            ms(&longest, 50),
+            dropped[dropped.len() / 2],
         );
     }
 }

@@ -132,6 +132,11 @@ impl Traffic {
         Duration::from_nanos(waits.get(waits.len() / 2).copied().unwrap_or_default())
     }
 
+    /// The longest wait in the queue.
+    pub fn longest_wait(&self) -> Duration {
+        Duration::from_nanos(self.waits.iter().copied().max().unwrap_or_default())
+    }
+
     /// The share that the queue dropped.
     #[expect(clippy::cast_precision_loss, reason = "counts of a short run")]
     pub fn drop_rate(&self) -> f64 {

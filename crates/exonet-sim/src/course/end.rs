@@ -11,6 +11,9 @@ use exonet_proto::{Mono, NodeId, Now};
 /// Bytes of every message.
 pub const SIZE: usize = 1_024;
 
+/// What calls are for.
+static METHOD: Bytes = Bytes::from_static(b"echo");
+
 /// A datagram with one message and nothing else, with the headers of IPv4 and UDP.
 pub const PACKET: usize = SIZE + 61;
 
@@ -22,6 +25,8 @@ const BACKLOG: u64 = 12_288;
 pub(super) enum Work {
     /// Sends as fast as it may.
     Bulk { open: u64 },
+    /// Sends so many at once, or calls with so many, and no more.
+    Batch { left: u64, open: u64, calls: bool },
     /// Takes what comes.
     Sink,
     /// Each actor calls, and calls again when the reply is there.
@@ -74,6 +79,9 @@ pub(super) struct End {
     /// Datagrams that have come, and that it has not woken up for.
     pub(super) inbox: Vec<(Arrival, Vec<u8>)>,
     pub(super) received: u64,
+    /// When the last of a [`Work::Batch`] was settled, and when the last message was taken.
+    pub(super) settled: Option<Mono>,
+    pub(super) taken: Option<Mono>,
     work: Work,
     body: Bytes,
 }
@@ -99,6 +107,8 @@ impl End {
             timer: None,
             inbox: Vec::new(),
             received: 0,
+            settled: None,
+            taken: None,
             work,
             body,
         }
@@ -114,12 +124,31 @@ impl End {
     /// Takes what has arrived, and sends what there is to send.
     pub(super) fn work(&mut self, now: Now) {
         while let Some(event) = self.node.poll_event() {
-            if let (Event::Outcome { count, .. }, Work::Bulk { open }) = (event, &mut self.work) {
-                *open = open.saturating_sub(u64::from(count));
+            let count = match event {
+                Event::Outcome { count, .. } => count,
+                Event::Reply { .. } => 1,
+                _ => continue,
+            };
+            match &mut self.work {
+                Work::Bulk { open } => *open = open.saturating_sub(u64::from(count)),
+                Work::Batch { left, open, .. } => {
+                    *open = open.saturating_sub(u64::from(count));
+                    if *left == 0 && *open == 0 {
+                        self.settled.get_or_insert(now.mono);
+                    }
+                }
+                _ => {}
+            }
+        }
+        while let Some(incoming) = self.node.take_call(now, &METHOD) {
+            self.taken = Some(now.mono);
+            if let (Some(call), IncomingBody::Whole(body)) = (incoming.call, incoming.body) {
+                self.node.reply(now, call, 0, body);
             }
         }
         while let Some(incoming) = self.node.recv(now) {
             self.received += 1;
+            self.taken = Some(now.mono);
             self.take(now, &incoming);
         }
         let Some(peer) = self.peer_id else { return };
@@ -131,6 +160,12 @@ impl End {
                 }
                 while *open < BACKLOG && send(&mut self.node, now, peer, &self.body) {
                     *open += 1;
+                }
+            }
+            Work::Batch { left, open, calls } => {
+                let hand_over = if *calls { call } else { send };
+                while *left > 0 && hand_over(&mut self.node, now, peer, &self.body) {
+                    (*left, *open) = (*left - 1, *open + 1);
                 }
             }
             Work::Caller { since, idle, .. } => {
@@ -174,9 +209,14 @@ impl End {
                 let address = super::address(self.peer);
                 self.peer_id.get_or_insert((incoming.id.sender, address));
             }
-            Work::Sink => {}
+            Work::Batch { .. } | Work::Sink => {}
         }
     }
+}
+
+fn call(node: &mut Node, now: Now, (id, address): (NodeId, SocketAddr), body: &Bytes) -> bool {
+    let call = Outgoing { body: body.clone(), tag: METHOD.clone(), ..Outgoing::default() };
+    node.call(now, id, &[address], call).is_ok()
 }
 
 fn send(node: &mut Node, now: Now, (id, address): (NodeId, SocketAddr), body: &Bytes) -> bool {

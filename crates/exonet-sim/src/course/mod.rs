@@ -96,6 +96,25 @@ impl Course {
         self.pair(config, Direction::There, Duration::ZERO, Work::caller(actors), Work::Server)
     }
 
+    /// A pair whose sender hands over so many messages of [`SIZE`] bytes at once, to a peer that it has never met; or
+    /// `calls`, which are answered by as many bytes.
+    pub fn batch(&mut self, config: &Config, messages: u64, calls: bool) -> Pair {
+        let batch = Work::Batch { left: messages, open: 0, calls };
+        self.pair(config, Direction::There, Duration::ZERO, batch, Work::Sink)
+    }
+
+    /// Lets time pass until the sender of a [`batch`](Self::batch) has all its outcomes: `limit` at most. Returns when the
+    /// other end took the last message, and when the sender had the last outcome.
+    pub fn run_until_settled(&mut self, pair: Pair, limit: Duration) -> Option<(Duration, Duration)> {
+        let (begun, until) = (self.now, self.now + limit);
+        while self.now < until && self.ends.get(pair.0).is_some_and(|end| end.settled.is_none()) {
+            self.run_for(Duration::from_millis(1));
+        }
+        let settled = self.ends.get(pair.0)?.settled?;
+        let taken = self.ends.get(pair.0 + 1)?.taken?;
+        Some((taken.since(begun), settled.since(begun)))
+    }
+
     fn pair(
         &mut self,
         config: &Config,

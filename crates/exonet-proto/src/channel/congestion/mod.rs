@@ -69,6 +69,8 @@ pub struct AckInfo<'a> {
     pub forward: Option<Duration>,
     /// The rate of the narrowest link in bytes per second, as far as the gaps between arrivals tell.
     pub capacity: Option<u64>,
+    /// The same, as one train of packets has shown it: known after a round trip, and too low rather than too high.
+    pub train: Option<u64>,
     /// The delivery rate.
     pub rate: Option<Sample>,
     /// Bytes delivered on the path so far, these included: compare with [`Sample::prior_delivered`] to count

@@ -16,6 +16,7 @@ pub(super) fn ack(now: Mono, bytes: u64, path: &Rtt) -> AckInfo<'_> {
         ack_delay: Duration::ZERO,
         forward: None,
         capacity: None,
+        train: None,
         rate: None,
         delivered: 0,
         ce: 0,

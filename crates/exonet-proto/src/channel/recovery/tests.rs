@@ -273,6 +273,18 @@ fn a_lost_packet_is_remembered_for_two_probe_timeouts() {
 }
 
 #[test]
+fn what_the_handshake_took_is_assumed_until_something_is_measured() {
+    let mut end = End::new(Config::default());
+    let before = end.path.pto_interval();
+    end.path.assume_rtt(millis(20));
+    assert_eq!(end.path.pto_interval(), before - 3 * (INITIAL_RTT - millis(20)));
+    assert!(!end.path.rtt().is_measured());
+    end.path.rtt.on_sample(ms(50), millis(40), Duration::ZERO);
+    end.path.assume_rtt(millis(20));
+    assert_eq!(end.path.rtt().smoothed(), millis(40));
+}
+
+#[test]
 fn a_probe_is_due_only_while_an_answer_is() {
     let mut end = End::measured();
     assert_eq!(end.path.pto_at(), None);

@@ -23,6 +23,25 @@ fn a_handshake_message_with_a_wrong_mac1_is_as_good_as_none() {
 }
 
 #[test]
+fn the_answer_to_an_only_copy_tells_the_round_trip() {
+    for (copies, assumed) in [(1, 30 * MS), (2, config().initial_rtt)] {
+        let mut pair = Pair::open();
+        pair.send(0, 100);
+        let opening = pair.says(0).remove(0).1;
+        for _ in 1..copies {
+            pair.now.mono += SECOND;
+            pair.touch(0);
+            assert_eq!(pair.says(0).len(), 1, "it is repeated");
+        }
+        pair.now.mono += 30 * MS;
+        pair.deliver(1, 0, &opening);
+        let answer = pair.says(1).remove(0).1;
+        pair.deliver(0, 1, &answer);
+        assert_eq!(pair.peer(0).link.recovery.rtt().smoothed(), assumed, "{copies}");
+    }
+}
+
+#[test]
 fn half_open_places_and_public_key_work_are_bounded() {
     let now = Mono(1_000_000_000);
     let limits = Limits { half_open: 2, openings_per_second: 10, ..Limits::default() };

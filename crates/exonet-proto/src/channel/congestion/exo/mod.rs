@@ -57,6 +57,8 @@ pub struct Exo {
     sample: f64,
     peak: f64,
     capacity: Option<f64>,
+    /// The rate of the narrowest link that the best train of packets has shown; zero: none has.
+    train: f64,
     baseline: Baseline,
     /// Bytes acknowledged and lost in the round under way, and packets of it: all, and marked ones.
     acked: f64,
@@ -109,6 +111,7 @@ impl Exo {
             sample: 0.0,
             peak: 0.0,
             capacity: None,
+            train: 0.0,
             baseline: Baseline::default(),
             acked: 0.0,
             lost: 0.0,
@@ -267,6 +270,7 @@ impl Congestion for Exo {
             self.take_sample(sample, round_ended);
         }
         self.capacity = ack.capacity.map(float).or(self.capacity);
+        self.train = ack.train.map_or(self.train, float);
         self.packets += f64::from(ack.packets.iter().sum::<u32>());
         self.ce += float(ack.ce);
         if ack.ce > 0 {

@@ -6,6 +6,15 @@ use crate::channel::congestion::{AckInfo, LossInfo, initial_window};
 
 /// Gain of the pacing rate in start-up: 4 ln 2, doubling the rate in each round.
 const STARTUP_GAIN: f64 = 2.77;
+/// In start-up the rate of the narrowest link, where it is known, is exceeded by so much: enough to see whether it was
+/// measured too low, and little enough for the queue.
+pub(super) const STARTUP_EXCESS: f64 = 1.4;
+/// A path that delivers so much more than what its narrowest link was taken to give has refuted that.
+const REFUTED: f64 = 1.25;
+/// A path that delivers so much of what its narrowest link gives is full when there is a queue.
+const FULL: f64 = 0.9;
+/// The most bytes under way for no other reason than that the first packets have shown a fast link.
+pub(super) const LEAP: f64 = 512_000.0;
 /// Packets of a train: a millisecond's worth, at least one, at most these.
 const TRAIN: f64 = 0.001;
 const TRAIN_PACKETS: f64 = 45.0;
@@ -71,16 +80,7 @@ impl Exo {
     pub(super) fn advance(&mut self, acked: f64) {
         let pipe = self.pipe();
         match self.phase {
-            Phase::Startup(mut startup) => {
-                let target = 2.0 * pipe + 2.0 * self.segment() + self.rate.get() * 0.0005;
-                if startup.window < target || startup.reached == 0.0 {
-                    startup.window += acked;
-                }
-                if startup.reached > 0.0 {
-                    startup.window = startup.window.min(target.max(float(initial_window(self.mtu))));
-                }
-                self.phase = Phase::Startup(startup);
-            }
+            Phase::Startup(startup) => self.start_up(startup, acked),
             Phase::Drain => {
                 if self.in_flight <= pipe + 2.0 * self.segment() || self.lasted() > 5 {
                     self.cruise();
@@ -101,6 +101,23 @@ impl Exo {
             }
             Phase::ProbeRtt { until, risen } => self.probe_rtt(until, risen),
             Phase::Cruise { .. } | Phase::Alarm(_) => {}
+        }
+    }
+
+    fn start_up(&mut self, mut startup: Startup, acked: f64) {
+        let target = 2.0 * self.pipe() + 2.0 * self.segment() + self.rate.get() * 0.0005;
+        if startup.window < target || startup.reached == 0.0 {
+            startup.window += acked;
+        }
+        if startup.reached > 0.0 {
+            startup.window = startup.window.min(target.max(float(initial_window(self.mtu))));
+        }
+        // Without waiting to double up to it.
+        startup.window = startup.window.max((1.25 * self.train * self.delay.base()).min(LEAP));
+        self.phase = Phase::Startup(startup);
+        // The narrowest link is full: the end of the round would tell of it when the queue is full, too.
+        if self.train > 0.0 && self.rate.get() > FULL * self.train && self.over(0.25) > 0.0 {
+            self.enter(Phase::Drain);
         }
     }
 
@@ -333,6 +350,16 @@ impl Exo {
         round.is_some_and(|round| self.rounds.count() <= round + rounds)
     }
 
+    /// Doubling, but at once at the rate that the first trains have shown, and not much beyond what the link gives.
+    fn startup_pace(&self) -> f64 {
+        let (rate, link) = (self.rate.get(), self.train.max(self.capacity.unwrap_or(0.0)));
+        let doubling = STARTUP_GAIN * rate;
+        if self.train <= 0.0 || rate > REFUTED * link {
+            return doubling;
+        }
+        doubling.min(STARTUP_EXCESS * link).max(self.train)
+    }
+
     /// Bytes per second.
     pub(super) fn pace(&self) -> f64 {
         let rate = self.rate.get();
@@ -344,7 +371,7 @@ impl Exo {
             return 1.25 * competition.bytes() / self.srtt.max(0.001);
         }
         let gain = match self.phase {
-            Phase::Startup(_) => return (STARTUP_GAIN * rate).max(initial),
+            Phase::Startup(_) => return self.startup_pace().max(initial),
             Phase::Drain => 0.4,
             Phase::Up { gain, .. } => gain,
             Phase::Down => 0.75,

@@ -4,6 +4,7 @@
 #![allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
 
 use super::bytes as bytes_of;
+use super::phase::{LEAP, STARTUP_EXCESS};
 use super::*;
 use crate::channel::Rtt;
 use crate::channel::congestion::TAGS;
@@ -33,9 +34,12 @@ struct Trip {
     ce: u64,
     /// Seconds since the one before.
     span: f64,
+    /// What a train of packets has shown of the narrowest link.
+    train: Option<u64>,
 }
 
-const TRIP: Trip = Trip { rate: RATE, queue: 0.0, app_limited: false, in_flight: PIPE, ce: 0, span: BASE };
+const TRIP: Trip =
+    Trip { rate: RATE, queue: 0.0, app_limited: false, in_flight: PIPE, ce: 0, span: BASE, train: None };
 
 impl Flow {
     fn new() -> Self {
@@ -79,6 +83,7 @@ impl Flow {
             }),
             delivered: self.delivered,
             ce: trip.ce,
+            train: trip.train,
             ..ack(now, bytes, &self.path)
         });
         let (window, pace) = (bytes_of(self.exo.limit().max(self.exo.floor())), bytes_of(self.exo.pace()));
@@ -126,6 +131,46 @@ fn start_up_doubles_until_the_rate_grows_no_more() {
     flow.trips(2, Trip { rate: 170_000.0, in_flight: PIPE, ..TRIP });
     assert!(matches!(flow.exo.phase, Phase::Drain));
     assert!(flow.exo.pace() < 0.5 * flow.rate());
+}
+
+/// What a train has shown of the path; the path gives `rate`.
+const SHOWN: f64 = 0.7 * RATE;
+
+fn shown(rate: f64) -> Trip {
+    Trip { rate, train: Some(SHOWN as u64), ..TRIP }
+}
+
+#[test]
+fn start_up_leaps_to_what_a_train_has_shown() {
+    let mut flow = Flow::new();
+    flow.trip(shown(10_000.0));
+    assert!((flow.exo.pace() - SHOWN).abs() < 1.0, "{}", flow.exo.pace());
+    assert!(flow.exo.limit() > 1.2 * SHOWN * BASE);
+    let mut flow = Flow::new();
+    flow.trip(Trip { train: Some(1_000_000_000), ..shown(10_000.0) });
+    assert!(flow.exo.limit() < LEAP + 50_000.0, "whatever it shows: {}", flow.exo.limit());
+}
+
+#[test]
+fn start_up_exceeds_the_link_by_little_until_that_is_refuted() {
+    let mut flow = Flow::new();
+    flow.trip(shown(SHOWN));
+    assert!((flow.exo.pace() - STARTUP_EXCESS * SHOWN).abs() < 2.0, "{}", flow.exo.pace());
+    flow.trip(shown(1.3 * SHOWN));
+    assert!(flow.exo.pace() > 2.7 * flow.rate());
+    assert!(matches!(flow.exo.phase, Phase::Startup(_)));
+}
+
+#[test]
+fn start_up_on_a_known_link_ends_as_the_queue_begins() {
+    for (train, ended) in [(Some(RATE as u64), true), (None, false)] {
+        let mut flow = Flow::new();
+        flow.trip(Trip { rate: 0.3 * RATE, train, ..TRIP });
+        flow.trip(Trip { rate: 0.5 * RATE, train, queue: 0.035, ..TRIP });
+        assert!(matches!(flow.exo.phase, Phase::Startup(_)), "the link is not full yet");
+        flow.trip(Trip { train, queue: 0.035, in_flight: 4.0 * PIPE, ..TRIP });
+        assert_eq!(matches!(flow.exo.phase, Phase::Drain), ended, "{:?}", flow.exo.phase);
+    }
 }
 
 #[test]
