@@ -121,6 +121,10 @@ pub(crate) fn summary(entry: &Entry) -> String {
                 let gathered = record.gathered.map(|gathered| gathered.tell()).unwrap_or_default();
                 let _ = write!(line, "  {gathered}");
             }
+            Work::Cold { .. } => {
+                let cold = record.cold.unwrap_or_default();
+                let _ = write!(line, "  arrived {:>8.1}  settled {:>8.1} ms", cold.arrived, cold.settled);
+            }
             Work::OneWay | Work::Contact { .. } => (),
         }
     }
@@ -159,8 +163,13 @@ impl Results {
             std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))
         };
         write("json", serde_json::to_string_pretty(self)? + "\n")?;
-        let contact = self.entries.iter().any(|entry| entry.contact().is_some());
-        write("tsv", if contact { self.contact_table() } else { self.table() })
+        let any = |of: fn(&Entry) -> bool| self.entries.iter().any(of);
+        let table = match () {
+            () if any(|entry| entry.contact().is_some()) => self.contact_table(),
+            () if any(|entry| matches!(entry.work, Work::Cold { .. })) => self.cold_table(),
+            () => self.table(),
+        };
+        write("tsv", table)
     }
 
     /// What was written for a scenario, if anything was.
@@ -209,6 +218,31 @@ impl Results {
             let dropped: u64 = lanes.clone().map(|lane| lane.dropped).sum();
             let late = lanes.map(|lane| lane.late_p99).fold(0.0, f64::max);
             let _ = writeln!(text, "\t{dropped}\t{late:.3}\t{}", entry.fault().unwrap_or_default());
+        }
+        text
+    }
+
+    fn cold_table(&self) -> String {
+        let mut text =
+            "cell\tpeer\trepeat\tarrived_ms\tsettled_ms\tqueue_p99_ms\tdropped\tlate_p99_ms\tfault\n"
+                .to_owned();
+        for entry in &self.entries {
+            let record = entry.records.first().cloned().unwrap_or_default();
+            let cold = record.cold.unwrap_or_default();
+            let lane = record.lanes.map(|[forward, _]| forward).unwrap_or_default();
+            let _ = writeln!(
+                text,
+                "{}\t{}\t{}\t{:.2}\t{:.2}\t{:.3}\t{}\t{:.3}\t{}",
+                entry.cell,
+                entry.peer,
+                entry.repeat,
+                cold.arrived,
+                cold.settled,
+                lane.queue_p99,
+                lane.dropped,
+                lane.late_p99,
+                entry.fault().unwrap_or_default()
+            );
         }
         text
     }

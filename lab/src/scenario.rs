@@ -1,5 +1,7 @@
 //! What is measured, in one table.
 
+mod cold;
+
 use std::time::Duration;
 
 use anyhow::{Result, bail};
@@ -235,6 +237,7 @@ pub(crate) fn all() -> Vec<Scenario> {
                 .collect(),
             peers: &[],
         },
+        cold::cold_start(),
     ]
 }
 

@@ -55,11 +55,18 @@ pub(super) struct Answerer {
     meter: Arc<Meter>,
     ledger: Ledger,
     answers: VecDeque<Stamp>,
+    /// After so many requests there are no more. Zero: nobody knows.
+    last: u64,
 }
 
 impl Answerer {
     pub(super) fn new(meter: Arc<Meter>) -> Self {
-        Self { meter, ledger: Ledger::default(), answers: VecDeque::new() }
+        Self { meter, ledger: Ledger::default(), answers: VecDeque::new(), last: 0 }
+    }
+
+    /// One that gets so many requests, and no more.
+    pub(super) fn of(meter: Arc<Meter>, requests: u32) -> Self {
+        Self { last: u64::from(requests), ..Self::new(meter) }
     }
 }
 
@@ -77,6 +84,10 @@ impl App for Answerer {
             Seen::First => {
                 self.meter.receive();
                 self.answers.push_back(stamp);
+                self.last = self.last.saturating_sub(1);
+                if self.last == 0 {
+                    self.meter.finish();
+                }
             }
             Seen::Again => self.meter.duplicate(),
             Seen::Absurd => self.meter.damage(),

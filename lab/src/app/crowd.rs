@@ -38,6 +38,10 @@ impl Crowd {
         Self { meter, part, bytes, clients, pause: Duration::from_secs(1) / per_second.max(1) }
     }
 
+    pub(crate) fn meter(&self) -> Arc<Meter> {
+        Arc::clone(&self.meter)
+    }
+
     /// The n-th client.
     pub(crate) fn visitor(&self, n: u32) -> Visitor {
         Visitor { crowd: self.clone(), n, greeted: false, clock: None }

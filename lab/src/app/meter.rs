@@ -1,12 +1,13 @@
 //! What a process counts, and says when it is asked.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use hdrhistogram::Histogram;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeValLike;
+use nix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Notify, watch};
 
@@ -25,6 +26,9 @@ pub(crate) struct Meter {
     damaged: AtomicU64,
     /// Times from requests to answers, in ns.
     latency: Mutex<Histogram<u64>>,
+    /// Of work that ends: when it was handed over, and when it was done; by the clock of the machine, in s.
+    begun: OnceLock<f64>,
+    finished: OnceLock<f64>,
 }
 
 /// The state of a process at one time.
@@ -41,6 +45,11 @@ pub(crate) struct Mark {
     /// The most memory that it has had, in bytes.
     pub(crate) peak_rss: u64,
     pub(crate) latency: Quantiles,
+    /// Of work that ends, in s: processes of one machine agree on these.
+    #[serde(default)]
+    pub(crate) begun: Option<f64>,
+    #[serde(default)]
+    pub(crate) finished: Option<f64>,
 }
 
 impl std::iter::Sum for Mark {
@@ -75,6 +84,11 @@ fn peak_rss() -> Option<u64> {
     Some(line.split_whitespace().next()?.parse::<u64>().ok()? * 1024)
 }
 
+/// By a clock that all processes of the machine share, in s.
+fn machine_time() -> f64 {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(0.0, |time| std::time::Duration::from(time).as_secs_f64())
+}
+
 impl Meter {
     pub(crate) fn new() -> Self {
         #[allow(clippy::expect_used)] // the bounds are constants
@@ -89,6 +103,8 @@ impl Meter {
             duplicates: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
             latency: Mutex::new(latency),
+            begun: OnceLock::new(),
+            finished: OnceLock::new(),
         }
     }
 
@@ -116,6 +132,16 @@ impl Meter {
 
     pub(crate) fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
+    }
+
+    /// All that there is to do is handed over: from the first call on, time counts. To be called before connecting.
+    pub(crate) fn hand_over(&self) {
+        self.begun.get_or_init(machine_time);
+    }
+
+    /// It is done.
+    pub(crate) fn finish(&self) {
+        self.finished.get_or_init(machine_time);
     }
 
     /// A message leaves; returns its number.
@@ -169,6 +195,8 @@ impl Meter {
                 p999: ms(latency.value_at_quantile(0.999)),
                 max: ms(latency.max()),
             },
+            begun: self.begun.get().copied(),
+            finished: self.finished.get().copied(),
         }
     }
 }

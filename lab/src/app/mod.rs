@@ -4,6 +4,7 @@
 //! ([`App::take`]). Every message has a number of its own and a check, so what is lost, doubled or damaged is seen.
 
 mod calls;
+mod cold;
 mod contact;
 mod crowd;
 mod ledger;
@@ -40,6 +41,8 @@ pub(crate) enum Work {
     Calls { actors: u32 },
     /// So many clients with connections of their own, each of which sends so many messages a second.
     Crowd { clients: u32, per_second: u32 },
+    /// So many messages, or calls, handed over at once to a server that the client has never met, and no more.
+    Cold { messages: u32, calls: bool },
     /// So many clients that the server has never met, each of which makes so many calls, one after the other.
     Contact { clients: u32, calls: u32, leaves: Leaves, from: From },
 }
@@ -80,6 +83,11 @@ pub(crate) fn app(work: Work, role: Role, meter: &Arc<Meter>) -> Box<dyn App> {
         }
         (Work::BothWays, _) => Box::new(one_way::OneWay::new(meter, true)),
         (Work::Calls { actors }, Role::Client) => Box::new(calls::Caller::new(meter, actors)),
+        (Work::Cold { messages, calls }, Role::Client) => Box::new(cold::Source::new(meter, messages, calls)),
+        (Work::Cold { messages, calls: false }, Role::Server) => Box::new(cold::Sink::new(meter, messages)),
+        (Work::Cold { messages, calls: true }, Role::Server) => {
+            Box::new(calls::Answerer::of(meter, messages))
+        }
         (Work::Calls { .. }, Role::Server) => Box::new(calls::Answerer::new(meter)),
     }
 }

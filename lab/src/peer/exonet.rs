@@ -7,9 +7,9 @@ use anyhow::{Context, Result, anyhow};
 use exonet::{Allow, Builder, Limits, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
-use super::contact;
 use super::tasks::{self, Shared};
 use super::{Peer, Setup, everything, nothing_missing, one_connection};
+use super::{cold, contact};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
 
 pub(super) const PEERS: &[Peer] = &[
@@ -62,6 +62,9 @@ async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     } else {
         builder(setup).bind("0.0.0.0:0").build().await?
     };
+    if let Work::Cold { messages, calls } = setup.work {
+        return cold::run(&node, setup, meter, messages, calls).await;
+    }
     let shared = Shared::new(setup, meter);
     // The server answers whom it has heard of.
     let (heard, other) = watch::channel(None);

@@ -3,6 +3,7 @@
 
 mod blocking;
 mod certificate;
+mod cold;
 mod contact;
 mod enet;
 mod envelope;

@@ -75,7 +75,7 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
             let incoming = endpoint.accept().await.context("the endpoint has closed")?;
             (endpoint, incoming.await?)
         } else {
-            connect(setup).await?
+            connect(setup, meter).await?
         };
         let shared = Shared::new(setup, meter);
         if setup.peer.ends_with("-1") {
@@ -143,12 +143,13 @@ fn server(setup: &Setup) -> Result<Endpoint> {
 }
 
 /// A connection to the server, whose certificate is the only one that is believed.
-async fn connect(setup: &Setup) -> Result<(Endpoint, Connection)> {
+async fn connect(setup: &Setup, meter: &Meter) -> Result<(Endpoint, Connection)> {
     let (address, certificate) = certificate::told(&setup.server)?;
     let mut config = ClientConfig::with_root_certificates(certificate::roots(certificate)?)?;
     config.transport_config(transport(setup)?);
     let mut endpoint = Endpoint::client((Ipv4Addr::UNSPECIFIED, 0).into())?;
     endpoint.set_default_client_config(config);
+    meter.hand_over();
     let connection = endpoint.connect(address.parse()?, certificate::NAME)?.await?;
     Ok((endpoint, connection))
 }
@@ -185,9 +186,9 @@ async fn serve_crowd(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
 async fn visit(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
     let mut all = tokio::task::JoinSet::new();
     for n in 0..clients {
-        let (setup, mut visitor) = (setup.clone(), crowd.visitor(n));
+        let (setup, meter, mut visitor) = (setup.clone(), crowd.meter(), crowd.visitor(n));
         all.spawn(async move {
-            let (_endpoint, connection) = connect(&setup).await?;
+            let (_endpoint, connection) = connect(&setup, &meter).await?;
             loop {
                 let message = visitor.message().await;
                 let mut stream = connection.open_uni().await?;

@@ -49,7 +49,7 @@ fn run(setup: &Setup, meter: &Arc<Meter>, congestion: &str) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::stream::Tcp>(setup, meter);
     }
-    let mut stream = connect(setup)?;
+    let mut stream = connect(setup, meter)?;
     stream.set_nodelay(true)?;
     SockRef::from(&stream).set_tcp_congestion(congestion.as_bytes())?;
     stream.set_nonblocking(true)?;
@@ -86,11 +86,12 @@ fn run(setup: &Setup, meter: &Arc<Meter>, congestion: &str) -> Result<()> {
     }
 }
 
-fn connect(setup: &Setup) -> Result<TcpStream> {
+fn connect(setup: &Setup, meter: &Meter) -> Result<TcpStream> {
     if setup.is_server() {
         let listener = TcpListener::bind(setup.listen)?;
         setup.hello(&listener.local_addr()?.to_string());
         return Ok(listener.accept()?.0);
     }
+    meter.hand_over();
     TcpStream::connect(setup.server_address()?).context("cannot connect")
 }

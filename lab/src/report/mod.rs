@@ -123,6 +123,9 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
     }
     let what = match scenario.name {
         name if name.contains("call") => "Calls a second; median / 99th percentile of their latency in ms.",
+        "cold-start" => {
+            "Messages or calls a second from when they were handed over to the last outcome; until the last had arrived / was settled, in ms."
+        }
         "asymmetric" => "Messages a second forward and back.",
         "crowd" => {
             "Messages a second; clients that the server had heard of when they were let send, and after how long."

@@ -137,6 +137,10 @@ impl<'a> Medians<'a> {
                 let marked = of(|r| forward(r, |lane| percent(lane.marked, lane.packets)));
                 let _ = write!(text, "; {} / {}; {dropped} / {marked}", wait.0, wait.1);
             }
+            Work::Cold { .. } => {
+                let arrived = of(|r| r.cold.map_or(0.0, |cold| cold.arrived));
+                let _ = write!(text, "; {arrived} / {}", of(|r| r.cold.map_or(0.0, |cold| cold.settled)));
+            }
             Work::OneWay | Work::Contact { .. } => (),
         }
         if let Some(rival) = self.spread(cell, peer, 1, |record| record.rate) {

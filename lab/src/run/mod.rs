@@ -1,5 +1,6 @@
 //! One run: hosts, a link, peers, and what they did.
 
+mod cold;
 mod contact;
 mod crowd;
 mod process;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
 
+pub(crate) use self::cold::Cold;
 pub(crate) use self::contact::{Contact, Traffic};
 pub(crate) use self::crowd::Gathered;
 use self::process::Process;
@@ -64,6 +66,9 @@ impl Plan {
     pub(crate) fn run(&self) -> Result<Vec<Record>> {
         if let Work::Contact { clients, calls, .. } = self.work {
             return self.contact(u64::from(clients) * u64::from(calls));
+        }
+        if let Work::Cold { messages, .. } = self.work {
+            return self.cold(messages);
         }
         let pair = Pair::new(self.link.clone(), self.seed)?;
         let began = Instant::now();
@@ -160,9 +165,11 @@ impl Plan {
         }
         let there = client.sent.saturating_sub(server.received);
         match self.work {
-            Work::OneWay | Work::Crowd { .. } => there,
+            Work::OneWay | Work::Crowd { .. } | Work::Cold { calls: false, .. } => there,
             Work::BothWays => there + server.sent.saturating_sub(client.received),
-            Work::Calls { .. } | Work::Contact { .. } => client.sent.saturating_sub(client.received),
+            Work::Calls { .. } | Work::Contact { .. } | Work::Cold { .. } => {
+                client.sent.saturating_sub(client.received)
+            }
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Contact, Gathered, Plan};
+use super::{Cold, Contact, Gathered, Plan};
 use crate::app::{Mark, Quantiles, Work};
 use crate::link::LaneStats;
 use crate::peer::Peer;
@@ -29,6 +29,9 @@ pub(crate) struct Record {
     /// Of runs of that kind.
     #[serde(default)]
     pub(crate) contact: Option<Contact>,
+    /// Of a cold start.
+    #[serde(default)]
+    pub(crate) cold: Option<Cold>,
     /// Of a crowd.
     #[serde(default)]
     pub(crate) gathered: Option<Gathered>,
@@ -106,7 +109,7 @@ impl Record {
         let per_second =
             |from: &Mark, to: &Mark| (to.received - from.received) as f64 / (to.time - from.time).max(1e-9);
         let (rate, rate_back) = match plan.work {
-            Work::OneWay | Work::Crowd { .. } => (per_second(server0, server1), 0.0),
+            Work::OneWay | Work::Crowd { .. } | Work::Cold { .. } => (per_second(server0, server1), 0.0),
             Work::BothWays => (per_second(server0, server1), per_second(client0, client1)),
             Work::Calls { .. } | Work::Contact { .. } => (per_second(client0, client1), 0.0),
         };
@@ -141,6 +144,7 @@ impl Record {
             wire_per_payload: wire.filter(|_| payload > 0.0).map(|wire| wire / payload),
             lanes,
             contact: None,
+            cold: None,
             gathered: None,
             dropped_at_interfaces,
             duplicates,

@@ -1,0 +1,87 @@
+//! Exonet's part where much is handed over at once to a peer that was never met: receipts and calls are its own.
+
+use std::sync::Arc;
+
+use anyhow::{Result, anyhow, bail};
+use bytes::Bytes;
+use exonet::{Failure, Node, PeerAddr};
+use tokio::task::JoinSet;
+
+use super::Setup;
+use super::tasks::Shared;
+use crate::app::Meter;
+
+const METHOD: &str = "echo";
+const LONGEST: u64 = 1 << 16;
+/// Messages taken at a time.
+const BATCH: usize = 64;
+
+/// Does what the setup says, with so many messages or calls.
+pub(super) async fn run(
+    node: &Node,
+    setup: &Setup,
+    meter: &Arc<Meter>,
+    messages: u32,
+    calls: bool,
+) -> Result<()> {
+    let shared = Shared::new(setup, meter);
+    match (setup.is_server(), calls) {
+        (true, false) => receive(node, &shared).await,
+        (true, true) => answer(node, &shared).await,
+        (false, false) => send(node, setup, meter, &shared, messages).await,
+        (false, true) => call(node, setup, &shared, messages).await,
+    }
+}
+
+async fn receive(node: &Node, shared: &Shared) -> Result<()> {
+    loop {
+        let received = node.recv_batch(BATCH).await?;
+        shared.take(received.views().filter_map(|message| message.body));
+    }
+}
+
+async fn answer(node: &Node, shared: &Shared) -> Result<()> {
+    let shared = shared.clone();
+    let echo = move |mut request: exonet::Request| {
+        let shared = shared.clone();
+        async move {
+            let body = request.body.bytes(LONGEST).await.map_err(Failure::error)?;
+            shared.take([&*body]);
+            Ok::<Bytes, Failure>(body)
+        }
+    };
+    let _serving = node.serve(METHOD, echo).start()?;
+    std::future::pending().await
+}
+
+/// Done when each has its outcome.
+async fn send(node: &Node, setup: &Setup, meter: &Meter, shared: &Shared, messages: u32) -> Result<()> {
+    let to: PeerAddr = setup.server.parse()?;
+    let mut buffer = Vec::new();
+    shared.fill(&mut buffer, messages as usize).await;
+    let receipt =
+        node.send_bodies(&to, buffer.chunks(setup.bytes)).await.map_err(|(_, error)| anyhow!(error))?;
+    let tally = receipt.await;
+    if tally.delivered != u64::from(messages) {
+        bail!("of {messages} messages {} were delivered", tally.delivered);
+    }
+    meter.finish();
+    std::future::pending().await
+}
+
+async fn call(node: &Node, setup: &Setup, shared: &Shared, messages: u32) -> Result<()> {
+    let to: PeerAddr = setup.server.parse()?;
+    let mut all = JoinSet::new();
+    for request in shared.next(messages as usize).await {
+        let (node, to, shared) = (node.clone(), to.clone(), shared.clone());
+        all.spawn(async move {
+            let mut reply = node.call(&to, METHOD, Bytes::from(request)).await?;
+            shared.take([&*reply.body.bytes(LONGEST).await?]);
+            anyhow::Ok(())
+        });
+    }
+    while let Some(ended) = all.join_next().await {
+        ended??;
+    }
+    std::future::pending().await
+}
