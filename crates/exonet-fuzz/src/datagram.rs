@@ -2,8 +2,8 @@
 
 use exonet_proto::MAX_NUMBER;
 use exonet_proto::wire::{
-    Datagram, MAX_ANSWER, MAX_OPENING, MIN_OPENING, RETRY, answer_header, data_header, expand,
-    opening_header, retry, version_answer,
+    Datagram, MAX_ANSWER, MAX_OPENING, MIN_DATA, MIN_OPENING, RESET, RETRY, answer_header, data_header,
+    expand, opening_header, reset, retry, version_answer,
 };
 
 use crate::memory;
@@ -38,6 +38,12 @@ fn again(datagram: &Datagram<'_>) -> Vec<u8> {
         Datagram::Retry(r) => {
             let again = retry(r.to, r.nonce, r.sealed).to_vec();
             assert_eq!(again.len(), RETRY);
+            again
+        }
+        Datagram::Reset(r) => {
+            let again = reset(r.index, r.token).to_vec();
+            assert_eq!(again.len(), RESET);
+            assert!(again.len() < MIN_DATA, "it is shorter than any question");
             again
         }
         Datagram::Data(d) => {

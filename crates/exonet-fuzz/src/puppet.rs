@@ -154,7 +154,7 @@ impl Puppet {
                 self.lore.packet = channel.newest.unwrap_or(0);
                 self.lore.learn(payload, channel.bases.reversed());
             }
-            Datagram::Version(_) => {}
+            Datagram::Reset(_) | Datagram::Version(_) => {}
         }
     }
 

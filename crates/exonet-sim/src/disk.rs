@@ -15,6 +15,8 @@ use crate::{Coverage, Dice};
 pub struct Disk {
     /// `D`, as a boot would find it.
     pub clock: u64,
+    /// The life that wrote last.
+    pub life: u64,
     /// `latest`.
     pub latest: Stamp,
     /// Senders whose clocks are far ahead.
@@ -34,6 +36,7 @@ impl Disk {
     pub const fn slow(latency: Duration) -> Self {
         Self {
             clock: 0,
+            life: 0,
             latest: Stamp::NONE,
             strays: Vec::new(),
             latency,
@@ -44,11 +47,13 @@ impl Disk {
     }
 
     pub(crate) fn boot(&self) -> Boot {
-        Boot::Stored { clock: self.clock, latest: self.latest, strays: self.strays.clone() }
+        let Self { clock, life, latest, .. } = *self;
+        Boot::Stored { clock, life, latest, strays: self.strays.clone() }
     }
 
     fn keep(&mut self, batch: &Batch) {
         self.clock = batch.clock;
+        self.life = batch.life;
         self.latest = batch.latest;
         if let Some(strays) = &batch.strays {
             self.strays = strays.to_vec();

@@ -56,6 +56,7 @@ pub(crate) fn kind(data: &[u8]) -> &'static str {
         Some(2) => "answer",
         Some(3) => "retry",
         Some(4) => "data",
+        Some(5) => "reset",
         Some(0xf) => "version",
         _ => "garbage",
     }

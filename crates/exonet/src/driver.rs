@@ -421,7 +421,7 @@ impl Writer {
             None => shared.step(|engine, now| engine.core.handle_persisted(now, batch.lsn)),
             Some(store) => {
                 let store = Arc::clone(store);
-                let record = ClockRecord { d: batch.clock, latest: batch.latest.0 };
+                let record = ClockRecord { d: batch.clock, life: batch.life, latest: batch.latest.0 };
                 let lsn = batch.lsn;
                 let write = tokio::task::spawn_blocking(move || {
                     if let Some(strays) = &batch.strays {

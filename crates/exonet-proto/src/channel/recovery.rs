@@ -18,7 +18,7 @@ use super::one_way::OneWay;
 use super::pto::Pto;
 use super::rate::RateEstimator;
 use super::reordering::Reordering;
-use super::rtt::INITIAL_RTT;
+use super::rtt::{GRANULARITY, INITIAL_RTT};
 use super::sent::{AckOfUnsent, Fate, Packet, PacketInfo, Resolved, Sent};
 use super::train::Train;
 use super::{EcnCounts, Pacer, Rtt};
@@ -131,6 +131,8 @@ pub struct Recovery {
     last_sent: Option<Mono>,
     /// Ack-eliciting packets under way, of any path.
     eliciting: u64,
+    /// When something ack-eliciting was last newly acknowledged.
+    heard_at: Mono,
     /// Somebody waits for what they carry: the first probe comes early.
     awaited: bool,
 }
@@ -168,6 +170,7 @@ impl Recovery {
             in_flight: 0,
             last_sent: None,
             eliciting: 0,
+            heard_at: Mono(0),
             awaited: false,
             congestion,
             config,
@@ -248,6 +251,7 @@ impl Recovery {
         })?;
         if tally.eliciting {
             self.pto.on_progress();
+            self.heard_at = now;
         }
         let delay = ack.delay.min(self.config.max_ack_delay);
         let advanced = sent.largest_acked() > largest_before;
@@ -479,6 +483,11 @@ impl Recovery {
         });
     }
 
+    /// The silence was the peer's, not the path's: what is sent to it from now on is probed for as usual.
+    pub fn on_peer_restart(&mut self) {
+        self.pto.on_progress();
+    }
+
     /// Somebody waits for what is about to leave: until all that is under way is settled, the first probe comes early.
     pub fn set_awaited(&mut self) {
         self.awaited = true;
@@ -507,6 +516,16 @@ impl Recovery {
     /// Probe timeouts in a row without an answer.
     pub fn pto_count(&self) -> u32 {
         self.pto.count()
+    }
+
+    /// Whether an acknowledgement of what is under way in `sent` is overdue: none has come for `max(4 var, rtt / 4, 1 ms)` beyond
+    /// the round trip and the delay that the peer may add. Before the first sample nobody can tell.
+    pub fn is_unheard<C: Copy>(&self, now: Mono, sent: &Sent<C>) -> bool {
+        let (rtt, slack) = (&self.rtt, GRANULARITY.max(self.rtt.variance() * 4).max(self.rtt.smoothed() / 4));
+        let slack = slack.saturating_add(self.config.max_ack_delay);
+        let overdue = |first: Mono| self.heard_at.max(first + rtt.smoothed()) + slack <= now;
+        let counts = rtt.is_measured() && !self.config.reliable && self.heard_at + slack <= now;
+        counts && sent.first_unheard().is_some_and(overdue)
     }
 
     /// One probe timeout without back-off, the peer's acknowledgement delay included.

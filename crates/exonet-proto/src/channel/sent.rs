@@ -241,6 +241,20 @@ impl<C: Copy> Sent<C> {
             .map(|packet| self.items_of(packet))
     }
 
+    /// When the first packet left that should have been acknowledged next: ack-eliciting, and above all that were. Probes for the
+    /// MTU, and what went to another path, may well be lost.
+    pub fn first_unheard(&self) -> Option<Mono> {
+        let from = self.largest_acked.map_or(0, |largest| largest.saturating_add(1)).max(self.resolved_below);
+        let counts = |packet: &&Packet| {
+            let info = &packet.info;
+            packet.state == State::Outstanding && info.ack_eliciting && !info.mtu_probe && !info.off_path
+        };
+        self.packets
+            .range(self.index(from).min(self.packets.len())..)
+            .find(counts)
+            .map(|packet| packet.sent_at)
+    }
+
     /// What packet `number` carries, if it is outstanding, and its size.
     pub fn still_out(&self, number: u64) -> Option<(u16, impl Iterator<Item = C>)> {
         let packet = self.packets.get(self.index(number)).filter(|_| number >= self.base)?;

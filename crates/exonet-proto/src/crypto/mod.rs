@@ -12,6 +12,7 @@
 //! | [`Initiator`], [`Opened`], [`Keys`] | `handshake` | Noise IK, one round trip |
 //! | [`SealKey`], [`OpenKey`], [`Suite`] | `packet_key`, `suite` | packet protection, in place |
 //! | [`OpeningMac`] | `mac` | MACs on openings, checked before any public-key work |
+//! | [`ResetKey`], [`ResetTags`], [`Shuffle`] | `reset` | what a node that restarts says of channels that it has lost |
 //! | [`CookieJar`], [`RetryKey`] | `cookie` | stateless proof of address under load |
 //!
 //! What is wiped on drop: secret keys, split keys and packet keys, by either backend. What is not: the chaining
@@ -25,6 +26,7 @@ mod hash;
 mod hex;
 mod mac;
 mod packet_key;
+mod reset;
 mod resolver;
 mod secret;
 mod suite;
@@ -36,6 +38,7 @@ pub use handshake::{
 };
 pub use mac::{MAC_LEN, OpeningMac};
 pub use packet_key::{NoRoom, OpenKey, SealKey, TAG_LEN};
+pub use reset::{RESET_LEN, ResetKey, ResetTags, Shuffle};
 pub use secret::SecretKey;
 pub use suite::{Suite, UnknownSuite};
 

@@ -174,6 +174,12 @@ impl<T> Sender<T> {
         Some((s, r))
     }
 
+    /// *renounce*: the envelopes are given up, as if each had been bound and its message abandoned. Whoever granted them may be gone:
+    /// what is bound to them would end Unknown.
+    pub fn renounce(&mut self) {
+        self.e = self.e.max(self.sck);
+    }
+
     /// *ask*: wants envelopes for `queued` messages and `standby` more. None when nothing is to be asked.
     ///
     /// Asks for no number that the clock has not made durable.

@@ -155,6 +155,9 @@ impl Node {
         let kept_bytes = sum(|peer| peer.inbound.server.recount().2);
         let computed = sum(|peer| peer.inbound.server.recount().0 as u64);
         say("calls computed for all peers", self.replies.computing as u64, computed, true);
+        let tags = self.peers.iter().flat_map(|(_, peer)| peer.link.epochs());
+        let tags = tags.filter(|epoch| epoch.reset_tag.is_some()).count() as u64;
+        say("tokens of peers", self.resets.known() as u64, tags, false);
         say("replies", replies as u64, kept, true);
         say("bytes of replies counted", bytes, kept_bytes, true);
         say("bytes of replies", bytes, if replies > 1 { limits.reply_bytes as u64 } else { u64::MAX }, false);

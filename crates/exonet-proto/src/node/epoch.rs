@@ -8,7 +8,7 @@ use crate::channel::{Received, Sent};
 use crate::crypto::{Keys, Opened, Suite};
 use crate::id::{Incarnation, Slot};
 use crate::time::Mono;
-use crate::wire::{Bases, ChannelIndex, DATA_HEADER, Params, TAG, Writer, data_header};
+use crate::wire::{self, Bases, ChannelIndex, DATA_HEADER, Params, TAG, Writer, data_header};
 
 /// The largest datagram that a key may have to protect.
 const LARGEST: usize = 65_527;
@@ -56,7 +56,10 @@ pub(super) struct Epoch {
     pub(super) suite: Suite,
     /// As the sender of frames.
     pub(super) bases: Bases,
+    /// What the peer has declared; its token, if any, is kept as a tag only.
     pub(super) params: Params,
+    /// Stands for the token by which the peer would say that it has restarted.
+    pub(super) reset_tag: Option<[u8; wire::RESET_TOKEN]>,
     pub(super) sent: Sent<Carried>,
     pub(super) received: Received,
     pub(super) born: Mono,

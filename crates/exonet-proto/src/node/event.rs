@@ -224,6 +224,8 @@ pub struct Batch {
     pub lsn: Lsn,
     /// `D`.
     pub clock: u64,
+    /// Which life of the identity writes: one more with every start.
+    pub life: u64,
     /// `latest`.
     pub latest: Stamp,
     /// The senders whose clocks are too far ahead to let `latest` follow, with their bounds, if the list has changed:

@@ -46,9 +46,10 @@ impl Node {
     /// A channel index that no other channel here has. The peer's packets to us bear it.
     fn new_index(&mut self) -> ChannelIndex {
         loop {
-            let index = self.rng.next_u32();
-            if !self.routes.contains_key(&index) {
-                return ChannelIndex(index);
+            let random = self.rng.next_u32();
+            let index = self.life.as_mut().map_or(ChannelIndex(random), |life| life.index(random));
+            if !self.routes.contains_key(&index.0) {
+                return index;
             }
         }
     }
@@ -59,8 +60,8 @@ impl Node {
         seed
     }
 
-    /// What this node says of itself, with its base of numbers towards `place`.
-    fn params(&self, now: Now, place: u32) -> Params {
+    /// What this node says of itself, with its base of numbers towards `place`, in the handshake of the channel `index`.
+    fn params(&self, now: Now, place: u32, index: ChannelIndex) -> Params {
         let limits = &self.config.limits;
         let peer = self.peers.get(place);
         let s = peer.and_then(|peer| Some(peer.outbound.sender.as_ref()?.frontier().0));
@@ -76,6 +77,7 @@ impl Node {
             max_bodies: limits.bodies as u64,
             max_message: limits.message.saturating_add(crate::message::MAX_HEAD).min(crate::MAX_NUMBER),
             idle_timeout: self.config.idle_timeout,
+            reset: self.life.as_ref().and_then(|life| life.token(index)),
             ..Params::default()
         }
     }
@@ -97,7 +99,7 @@ impl Node {
 
     fn open(&mut self, now: Now, place: u32) -> Option<()> {
         let (index, seed) = (self.new_index(), self.seed());
-        let params = self.params(now, place);
+        let params = self.params(now, place, index);
         let early = self.may_send_early(place);
         let peer = self.peers.get_mut(place)?;
         peer.link.reopen = false;
@@ -252,6 +254,7 @@ impl Node {
             suite: SUITE,
             bases,
             params,
+            reset_tag: None,
             sent: Sent::new(),
             received: Received::new(self.config.max_ack_delay),
             born: now.mono,
@@ -476,8 +479,9 @@ impl Node {
     ///
     /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that
     /// stands is kept.
-    fn install(&mut self, now: Now, place: u32, epoch: Epoch, arrival: Arrival, proven: bool) {
+    fn install(&mut self, now: Now, place: u32, mut epoch: Epoch, arrival: Arrival, proven: bool) {
         self.stats.handshakes += 1;
+        epoch.reset_tag = epoch.params.reset.take().map(|token| self.resets.expect(&token, epoch.index));
         let id = self.id;
         let challenge = self.rng.next_u64().to_be_bytes();
         let config = &self.config;
@@ -552,6 +556,9 @@ impl Node {
     /// An epoch is over: what it carried has a fate that nobody will know.
     fn end_epoch(&mut self, now: Now, place: u32, mut epoch: Epoch) {
         self.routes.remove(&epoch.index.0);
+        if let Some(tag) = &epoch.reset_tag {
+            self.resets.forget(tag, epoch.index);
+        }
         let mut fates = std::mem::take(&mut self.scratch.fates);
         if let Some(peer) = self.peers.get_mut(place) {
             peer.link.recovery.on_gone(&mut epoch.sent, |fate, item| fates.push((item, fate)));

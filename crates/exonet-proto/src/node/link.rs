@@ -383,6 +383,11 @@ impl Link {
         now < self.ride_until && at <= self.ride_until
     }
 
+    /// Nothing of what is under way is acknowledged though it should be: the peer may be gone.
+    pub(super) fn is_unheard(&self, now: Mono) -> bool {
+        self.current.as_ref().is_some_and(|epoch| self.recovery.is_unheard(now, &epoch.sent))
+    }
+
     /// An acknowledgement is due on either epoch.
     pub(super) fn ack_due(&self, now: Mono) -> bool {
         self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))

@@ -25,6 +25,7 @@ mod halfopen;
 mod handshake;
 mod inbound;
 mod inbox;
+mod life;
 mod link;
 #[allow(clippy::module_inception)]
 mod node;
@@ -33,6 +34,7 @@ mod outbound;
 mod peer;
 mod piece;
 mod receive;
+mod resets;
 mod run;
 mod stamping;
 mod stats;

@@ -14,8 +14,10 @@ use super::config::Config;
 use super::event::{Arrival, Batch, Event, Lsn, MessageKey, Outcome, SendError};
 use super::halfopen::HalfOpen;
 use super::inbox::Inbox;
+use super::life::Life;
 use super::link::Link;
 use super::peer::{Peer, Peers};
+use super::resets::Resets;
 use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
@@ -36,6 +38,8 @@ pub enum Boot {
     Stored {
         /// `D`.
         clock: u64,
+        /// The life that wrote last; 0 before the first.
+        life: u64,
         /// `latest`.
         latest: Stamp,
         /// The strays of the last write that had any.
@@ -95,6 +99,8 @@ pub struct Node {
     pub(super) rng: ChaCha12Rng,
     pub(super) boot_id: [u8; 8],
     pub(super) clock: Clock,
+    /// Of a stored identity.
+    pub(super) life: Option<Life>,
     pub(super) stamping: Stamping,
     /// A peer has said that this node's clock is far ahead of its own, and none has since agreed with it.
     pub(super) clock_doubted: bool,
@@ -120,6 +126,7 @@ pub struct Node {
     pub(super) mac: OpeningMac,
     pub(super) retry_key: RetryKey,
     pub(super) cookies: CookieJar,
+    pub(super) resets: Resets,
     pub(super) stats: Stats,
     pub(super) closing: bool,
     pub(super) stopped: bool,
@@ -132,16 +139,17 @@ impl Node {
     /// A node with the identity `key`. `seed` is fresh randomness: all that the node ever draws follows from it.
     pub fn new(config: Config, key: SecretKey, boot: Boot, seed: [u8; 32], now: Now) -> Self {
         let mut rng = ChaCha12Rng::from_seed(seed);
-        let (clock, stamping) = match boot {
-            Boot::Ephemeral => (Clock::ephemeral(), Stamping::new(true, config.limits.strays, [])),
-            Boot::Stored { clock, latest, strays } => (
-                Clock::boot(clock, latest, config.clock_block),
-                Stamping::new(false, config.limits.strays, strays),
-            ),
-        };
         let (mut boot_id, mut jar) = ([0; 8], [0; 32]);
         rng.fill_bytes(&mut boot_id);
         rng.fill_bytes(&mut jar);
+        let (clock, life, stamping) = match boot {
+            Boot::Ephemeral => (Clock::ephemeral(), None, Stamping::new(true, config.limits.strays, [])),
+            Boot::Stored { clock, life, latest, strays } => (
+                Clock::boot(clock, latest, config.clock_block),
+                Some(Life::new(&key, life.saturating_add(1), &jar)),
+                Stamping::new(false, config.limits.strays, strays),
+            ),
+        };
         let id = key.node_id();
         Self {
             half_open: HalfOpen::new(now.mono, &config.limits),
@@ -151,6 +159,7 @@ impl Node {
             rng,
             boot_id,
             clock,
+            life,
             stamping,
             clock_doubted: false,
             persisting: None,
@@ -172,6 +181,7 @@ impl Node {
             mac: OpeningMac::new(&id),
             retry_key: RetryKey::new(&id),
             cookies: CookieJar::new(jar),
+            resets: Resets::new(&jar),
             stats: Stats::default(),
             closing: false,
             stopped: false,
@@ -199,7 +209,8 @@ impl Node {
         self.lsn = Lsn(self.lsn.0 + 1);
         let clock = wanted.unwrap_or(self.clock.limit().0);
         let (latest, strays) = self.stamping.write(self.clock.stamps());
-        self.persisting = Some(Batch { lsn: self.lsn, clock, latest, strays });
+        let life = self.life.as_ref().map_or(0, Life::number);
+        self.persisting = Some(Batch { lsn: self.lsn, clock, life, latest, strays });
         self.persisting.clone()
     }
 

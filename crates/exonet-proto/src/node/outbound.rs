@@ -26,6 +26,8 @@ use crate::wire::Role;
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// Tokens probed at once.
 const PROBES: usize = 32;
+/// Messages in doubt up to which silence of the peer holds nothing back: who has few behind a lost packet should not wait for it.
+const FEW: u64 = 16;
 /// Envelopes wanted on standby: at least, and at most.
 const STANDBY: Range<u64> = 16..16_384;
 
@@ -84,6 +86,8 @@ pub(super) struct Outbound {
     pub(super) early_due: bool,
     /// Pooled bytes that left early: part of what the first incarnation takes.
     early_bytes: u64,
+    /// The peer may be gone, and enough is in doubt: nothing new is bound.
+    holds: bool,
     pub(super) ask_due: bool,
     /// Messages were given up: the peer is to be told below which number nothing is open.
     frontier_due: bool,
@@ -126,6 +130,7 @@ impl Outbound {
             abandoned_due: false,
             early_due: false,
             early_bytes: 0,
+            holds: false,
             ask_due: false,
             frontier_due: false,
             gave_up: false,
@@ -209,8 +214,18 @@ impl Outbound {
             || self.abandoned_due
             || !self.lost.is_empty()
             || !self.probes.is_empty()
-            || (!self.queue.is_empty() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0))
+            || (!self.queue.is_empty() && self.may_bind())
             || self.has_bound_front()
+    }
+
+    /// Whether acknowledgements are overdue: then what is bound now would only be more in doubt if the peer has died.
+    pub(super) fn heed_silence(&mut self, unheard: bool) {
+        self.holds = unheard && self.sender.as_ref().is_some_and(|sender| sender.in_doubt() >= FEW);
+    }
+
+    /// There is an envelope, and it may be used.
+    fn may_bind(&self) -> bool {
+        !self.holds && self.sender.as_ref().is_some_and(|sender| sender.envelopes() > 0)
     }
 
     /// Bytes that all open messages and their frames could take in a packet.
@@ -366,7 +381,7 @@ impl Outbound {
         room: Room,
     ) -> Option<(MessageKey, &'a Letter)> {
         let (r, s) = room.open?;
-        if !self.lost.is_empty() || !self.queue.goes_on(flow) {
+        if self.holds || !self.lost.is_empty() || !self.queue.goes_on(flow) {
             return None;
         }
         let key = self.queue.front(flow)?;
@@ -437,7 +452,7 @@ impl Outbound {
 
     /// The flow whose turn it is: the front of one must be bound, or find an envelope and credit.
     fn turn(&mut self, store: &Store) -> Option<Flow> {
-        let envelopes = self.sender.as_ref().is_some_and(|sender| sender.envelopes() > 0);
+        let envelopes = self.may_bind();
         let left = self.credit_left();
         let Self { queue, .. } = self;
         if envelopes && let Some(flow) = queue.alone() {
@@ -633,9 +648,18 @@ impl Outbound {
         }
     }
 
-    /// The peer is another process now: what has become of the tokens is asked at once. Without any, its slots are not
-    /// worth keeping: what is bound to those of a process that is no more ends Unknown.
+    /// The peer is another process now, or says so: its slots are not worth keeping, for what is bound to those of a process that is
+    /// no more ends Unknown.
+    pub(super) fn renounce(&mut self) {
+        if let Some(sender) = self.sender.as_mut() {
+            sender.renounce();
+            self.ask_due |= self.unbound > 0;
+        }
+    }
+
+    /// The peer is another process now: what has become of the tokens is asked at once. Without any, the record ends.
     pub(super) fn on_restart(&mut self, now: Mono, clock: &mut Clock) {
+        self.renounce();
         self.ask_backoff = Duration::ZERO;
         self.probe_backoff = Duration::ZERO;
         self.caller.hurry(now);

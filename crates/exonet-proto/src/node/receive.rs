@@ -40,6 +40,7 @@ impl Node {
             Ok(Datagram::Opening(opening)) => self.on_opening(now, arrival, &opening),
             Ok(Datagram::Answer(answer)) => self.on_answer(now, arrival, &answer),
             Ok(Datagram::Retry(retry)) => self.on_retry(now, &retry),
+            Ok(Datagram::Reset(reset)) => self.on_reset(now, &reset),
             // A hint at best: this release speaks one version.
             Ok(Datagram::Version(_)) => self.stats.strays += 1,
             Err(malformed) => {
@@ -54,7 +55,7 @@ impl Node {
     fn on_data(&mut self, now: Now, arrival: Arrival, len: usize, packet: Data<'_>) {
         let index = packet.index;
         let Some(place) = self.routes.get(&index.0).copied() else {
-            self.stats.strays += 1;
+            self.on_stray(now, arrival, index);
             return;
         };
         let Some(epoch) = self.peers.get_mut(place).and_then(|peer| peer.link.epoch_mut(index)) else {

@@ -44,6 +44,10 @@ pub struct Stats {
     pub replayed: u64,
     /// Data packets for an unknown channel.
     pub strays: u64,
+    /// Of these, answered by a RESET: a former life of this node had the channel.
+    pub resets_sent: u64,
+    /// RESETs of peers that have restarted.
+    pub resets_heeded: u64,
     /// Openings refused: by policy, caps or rate, or dropped by the driver for lack of time.
     pub openings_refused: u64,
     /// Openings that could not be begun: the peer's id is no key that can be talked to.

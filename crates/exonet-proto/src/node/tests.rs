@@ -11,6 +11,7 @@ mod memory;
 mod openings;
 mod paths;
 mod receiving;
+mod resets;
 mod restart;
 mod sending;
 mod silence;
@@ -193,10 +194,12 @@ impl Pair {
     /// Another process with the key of `end`, whose clock is far on.
     fn restart(&mut self, end: usize, config: Config) {
         let key = SecretKey::from_bytes(self.ends[end].key.expose().to_owned());
+        let life = self.ends[end].life.as_ref().map_or(0, crate::node::life::Life::number);
+        let clock = if life == 0 { 1 << 40 } else { self.ends[end].clock.limit().0 };
         let mut node = Node::new(
             config,
             key,
-            Boot::Stored { clock: 1 << 40, latest: crate::id::Stamp::NONE, strays: Vec::new() },
+            Boot::Stored { clock, life, latest: crate::id::Stamp::NONE, strays: Vec::new() },
             [9; 32],
             self.now,
         );

@@ -418,6 +418,7 @@ impl Assembler<'_> {
     fn purpose(&mut self, peer: &mut Peer, cap: usize) -> Option<Purpose> {
         let link = &mut peer.link;
         link.pace_at = Mono::NEVER;
+        peer.outbound.heed_silence(link.is_unheard(self.now));
         if link.probes > 0 || link.confirm {
             return Some(Purpose::Probe);
         }

@@ -1,4 +1,4 @@
-//! Datagrams: five kinds, told apart by their first byte.
+//! Datagrams: six kinds, told apart by their first byte.
 
 use super::cursor::Take;
 use super::version::VersionAnswer;
@@ -35,6 +35,10 @@ pub const MIN_ANSWER: usize = ANSWER_HEADER + EPHEMERAL + ANSWER_HEADER + TAG + 
 pub const MAX_ANSWER: usize = 1232;
 /// Length of a RETRY.
 pub const RETRY: usize = 8 + NONCE + SEALED_COOKIE;
+/// Length of a RESET: less than the shortest data packet, which is all that it answers.
+pub const RESET: usize = 5 + RESET_TOKEN;
+/// Length of the token in a RESET.
+pub const RESET_TOKEN: usize = 16;
 /// Shortest data packet: one without frames.
 pub const MIN_DATA: usize = DATA_HEADER + TAG;
 
@@ -50,6 +54,7 @@ const OPENING_KIND: u8 = 0x11;
 const ANSWER_KIND: u8 = 0x12;
 const RETRY_KIND: u8 = 0x13;
 const DATA_KIND: u8 = 0x14;
+const RESET_KIND: u8 = 0x15;
 /// In the lower four bits, under any version.
 const VERSION_KIND: u8 = 0xf;
 
@@ -68,6 +73,8 @@ pub enum Datagram<'a> {
     Retry(Retry<'a>),
     /// Frames under a channel's keys.
     Data(Data<'a>),
+    /// Whoever chose a channel's index has restarted, and has lost its keys.
+    Reset(Reset<'a>),
     /// A hint at the versions that a node knows.
     Version(VersionAnswer<'a>),
 }
@@ -136,6 +143,15 @@ pub struct Data<'a> {
     pub sealed: &'a mut [u8],
 }
 
+/// The parts of a RESET.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reset<'a> {
+    /// The index that the data packet bore.
+    pub index: ChannelIndex,
+    /// What the node that chose this index announced for it in its handshake.
+    pub token: &'a [u8; RESET_TOKEN],
+}
+
 impl<'a> Datagram<'a> {
     /// Splits `datagram` into its parts. Nothing in it is authenticated yet.
     ///
@@ -149,6 +165,7 @@ impl<'a> Datagram<'a> {
             OPENING_KIND => Opening::parse(datagram).map(Self::Opening),
             ANSWER_KIND => Answer::parse(datagram).map(Self::Answer),
             RETRY_KIND => Retry::parse(datagram).map(Self::Retry),
+            RESET_KIND => Reset::parse(datagram).map(Self::Reset),
             kind if kind & 0xf == VERSION_KIND => version::parse(datagram).map(Self::Version),
             kind if kind >> 4 == VERSION => Err(Malformed::Kind(kind & 0xf)),
             kind => Err(Malformed::Version(kind >> 4)),
@@ -211,6 +228,17 @@ impl<'a> Retry<'a> {
     }
 }
 
+impl<'a> Reset<'a> {
+    fn parse(datagram: &'a [u8]) -> Result<Self, Malformed> {
+        if datagram.len() != RESET {
+            return Err(Malformed::Length);
+        }
+        let mut rest = Take(datagram);
+        let [_, index @ ..] = rest.array::<5>()?;
+        Ok(Self { index: ChannelIndex(u32::from_be_bytes(*index)), token: rest.array()? })
+    }
+}
+
 impl<'a> Data<'a> {
     #[inline]
     fn parse(datagram: &'a mut [u8]) -> Result<Self, Malformed> {
@@ -246,6 +274,13 @@ pub const fn data_header(index: ChannelIndex, number: u64) -> [u8; DATA_HEADER] 
     let [a, b, c, d] = index.0.to_be_bytes();
     let [.., e, f, g, h] = number.to_be_bytes();
     [DATA_KIND, a, b, c, d, e, f, g, h]
+}
+
+/// A whole RESET.
+pub fn reset(index: ChannelIndex, token: &[u8; RESET_TOKEN]) -> [u8; RESET] {
+    let [a, b, c, d] = index.0.to_be_bytes();
+    let mut bytes = [RESET_KIND, a, b, c, d].into_iter().chain(*token);
+    core::array::from_fn(|_| bytes.next().unwrap_or_default())
 }
 
 /// A whole RETRY.

@@ -53,8 +53,8 @@ pub use call::{Reply, Role};
 pub use datagram::{
     ANSWER_HEADER, Answer, ChannelIndex, DATA_HEADER, Data, Datagram, MAC, MAX_ANSWER, MAX_ANSWER_PAYLOAD,
     MAX_OPENING, MAX_OPENING_PAYLOAD, MIN_ANSWER, MIN_DATA, MIN_OPENING, MIN_OPENING_PAYLOAD, OPENING_HEADER,
-    Opening, RETRY, Retry, TAG, VERSION, answer_header, bears_cookie, data_header, is_strange,
-    opening_header, retry,
+    Opening, RESET, RESET_TOKEN, RETRY, Reset, Retry, TAG, VERSION, answer_header, bears_cookie, data_header,
+    is_strange, opening_header, reset, retry,
 };
 pub use error::Malformed;
 pub use frame::{Ask, Fragment, Frame, Frames};
@@ -65,7 +65,7 @@ pub use messages::{
     split_entry,
 };
 pub use number::expand;
-pub use params::Params;
+pub use params::{Params, ResetToken};
 pub use ranges::Ranges;
 pub use state::{Claim, Have, MAX_HAVE_RANGES, State};
 pub use tlv::{Tlv, Tlvs};

@@ -18,9 +18,20 @@ const MAX_BODIES: u8 = 8;
 const MAX_MESSAGE: u8 = 9;
 const IDLE_TIMEOUT: u8 = 10;
 const SUITES: u8 = 11;
+const RESET_TOKEN: u8 = 12;
 
 /// Messages up to this size share the pool: a smaller pool could never take one of them.
 const POOLED: u64 = 64 * 1024;
+
+/// What a RESET of this channel will bear, if its end restarts. Whoever has it can drop the channel.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct ResetToken(pub [u8; super::RESET_TOKEN]);
+
+impl core::fmt::Debug for ResetToken {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("ResetToken(..)")
+    }
+}
 
 /// What one end declares. The defaults are what a parameter means that was left out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +60,8 @@ pub struct Params {
     pub idle_timeout: Duration,
     /// The AEAD suites that this end knows: bit k stands for suite k. Default 0: it does not say.
     pub suites: u64,
+    /// What a RESET bears that says that this end has restarted. Default none: it will not say so.
+    pub reset: Option<ResetToken>,
 }
 
 impl Default for Params {
@@ -65,6 +78,7 @@ impl Default for Params {
             max_message: MAX_NUMBER,
             idle_timeout: Duration::ZERO,
             suites: 0,
+            reset: None,
         }
     }
 }
@@ -90,6 +104,10 @@ impl Params {
     fn set(&mut self, id: u8, value: &[u8]) -> Result<(), Malformed> {
         if id == BOOT_ID {
             self.boot_id = value.try_into().map_err(|_| Malformed::Length)?;
+            return Ok(());
+        }
+        if id == RESET_TOKEN {
+            self.reset = Some(ResetToken(value.try_into().map_err(|_| Malformed::Length)?));
             return Ok(());
         }
         let mut rest = Take(value);
@@ -159,7 +177,8 @@ impl Params {
 
     fn body_len(&self) -> usize {
         let boot_id = if self.boot_id == [0; 8] { 0 } else { 2 + self.boot_id.len() };
-        boot_id + self.said().map(|(_, value)| 2 + varint_len(value)).sum::<usize>()
+        let reset = self.reset.map_or(0, |ResetToken(token)| 2 + token.len());
+        boot_id + reset + self.said().map(|(_, value)| 2 + varint_len(value)).sum::<usize>()
     }
 
     pub(super) fn put(&self, out: &mut Put<'_>) -> Option<()> {
@@ -169,6 +188,11 @@ impl Params {
             out.byte(BOOT_ID)?;
             out.length(self.boot_id.len())?;
             out.bytes(&self.boot_id)?;
+        }
+        if let Some(ResetToken(token)) = &self.reset {
+            out.byte(RESET_TOKEN)?;
+            out.length(token.len())?;
+            out.bytes(token)?;
         }
         for (id, value) in self.said() {
             out.byte(id)?;
@@ -180,5 +204,5 @@ impl Params {
 }
 
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=SUITES)
+    matches!(id, BASE..=RESET_TOKEN)
 }

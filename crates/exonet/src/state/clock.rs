@@ -1,4 +1,4 @@
-//! The durable record `{D, latest}` and the file that holds it.
+//! The durable record `{D, life, latest}` and the file that holds it.
 
 use std::path::{Path, PathBuf};
 
@@ -8,24 +8,26 @@ use super::error::StateError;
 use super::{disk, line};
 
 pub(super) const FILE: &str = "clock";
-const LABEL: &str = "exonet-clock-1";
-/// Fingerprint of the key, D, latest.
-const PAYLOAD: usize = 4 + 8 + 8;
+const LABEL: &str = "exonet-clock-2";
+/// Fingerprint of the key, D, life, latest.
+const PAYLOAD: usize = 4 + 8 + 8 + 8;
 
 /// What a node must never forget: the bounds under which numbers and stamps may already be in use.
-/// Both only ever grow.
+/// They only ever grow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClockRecord {
     /// D: every number that this node has asked for or handed out is below it. A node goes on from here after
     /// a crash. At most [`MAX_NUMBER`].
     pub d: u64,
+    /// How often the node has started: 0 before the first time. It tells the channels of each life from those of the others.
+    pub life: u64,
     /// At least every stamp under which this node has granted or accepted anything; 0 before the first.
     pub latest: u64,
 }
 
 impl ClockRecord {
     fn is_below(self, other: Self) -> bool {
-        self.d < other.d || self.latest < other.latest
+        self.d < other.d || self.life < other.life || self.latest < other.latest
     }
 }
 
@@ -99,7 +101,8 @@ fn read(path: &Path) -> Result<([u8; 4], ClockRecord), StateError> {
 
 fn encode(key: [u8; 4], record: ClockRecord) -> zeroize::Zeroizing<Vec<u8>> {
     let mut payload = [0; PAYLOAD];
-    let fields = key.into_iter().chain(record.d.to_be_bytes()).chain(record.latest.to_be_bytes());
+    let numbers = [record.d, record.life, record.latest];
+    let fields = key.into_iter().chain(numbers.into_iter().flat_map(u64::to_be_bytes));
     payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
     line::encode(LABEL, &payload)
 }
@@ -107,6 +110,8 @@ fn encode(key: [u8; 4], record: ClockRecord) -> zeroize::Zeroizing<Vec<u8>> {
 fn split(payload: &[u8; PAYLOAD]) -> Option<([u8; 4], ClockRecord)> {
     let (key, rest) = payload.split_first_chunk::<4>()?;
     let (d, rest) = rest.split_first_chunk::<8>()?;
+    let (life, rest) = rest.split_first_chunk::<8>()?;
     let (latest, _) = rest.split_first_chunk::<8>()?;
-    Some((*key, ClockRecord { d: u64::from_be_bytes(*d), latest: u64::from_be_bytes(*latest) }))
+    let [d, life, latest] = [d, life, latest].map(|bytes| u64::from_be_bytes(*bytes));
+    Some((*key, ClockRecord { d, life, latest }))
 }

@@ -10,7 +10,7 @@ use super::*;
 const SECRET: [u8; 32] = *b"not a secret, but 32 bytes long.";
 
 fn record(d: u64) -> ClockRecord {
-    ClockRecord { d, latest: 0 }
+    ClockRecord { d, life: 0, latest: 0 }
 }
 
 /// An identity that has been used: its clock stands at `d`.

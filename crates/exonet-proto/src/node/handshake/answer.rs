@@ -81,7 +81,7 @@ impl Node {
     fn answer(&mut self, now: Now, place: u32, held: Held) {
         let Held { opened, arrival, theirs, index, remote, mac1, prefix, .. } = held;
         let (id, suite) = (opened.peer(), opened.suite());
-        let ours = self.params(now, place);
+        let ours = self.params(now, place, index);
         let bases = Bases { sender: ours.base, receiver: theirs.base };
         let header = wire::answer_header(suite.as_u8(), remote, index);
         let mut frames = [0; ANSWER_ROOM];
@@ -102,6 +102,7 @@ impl Node {
             suite,
             bases,
             params: theirs,
+            reset_tag: None,
             sent: Sent::new(),
             received: Received::new(self.config.max_ack_delay),
             born: now.mono,

@@ -51,7 +51,7 @@ impl Outbound {
         room: Room,
         most: u8,
     ) -> Followed<'a> {
-        if !self.lost.is_empty() {
+        if self.holds || !self.lost.is_empty() {
             return Followed::Nothing;
         }
         let Some(key) = self.queue.front(flow) else { return Followed::Nothing };

@@ -338,3 +338,34 @@ fn who_closes_and_knows_nobody_else_ends_the_channel_with_its_farewell() {
         assert_eq!(pair.ends[1].peer_count(), usize::from(knows_another), "it is forgotten at once");
     }
 }
+
+/// A channel with a round trip that was measured, and `n` messages that got nowhere a while ago.
+fn unheard(n: usize) -> Pair {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.cut(0);
+    for _ in 0..n {
+        pair.send(0, 100);
+    }
+    pair.pass(50 * MS);
+    pair
+}
+
+#[test]
+fn nothing_new_is_bound_while_acknowledgements_are_overdue() {
+    let mut pair = unheard(16);
+    let key = pair.send(0, 100);
+    pair.pass(50 * MS);
+    assert_eq!(pair.ends[0].status(key), Status::Queued);
+    pair.mend(0);
+    pair.pass(5 * SECOND);
+    assert!(matches!(pair.ends[0].status(key), Status::InDoubt { .. }), "the first answer ends the wait");
+}
+
+#[test]
+fn who_has_few_in_doubt_waits_for_nothing() {
+    let mut pair = unheard(14);
+    let key = pair.send(0, 100);
+    pair.pump();
+    assert!(matches!(pair.ends[0].status(key), Status::InDoubt { .. }));
+}

@@ -50,6 +50,13 @@ proptest! {
     }
 
     #[test]
+    fn resets_come_back(index: u32, token: [u8; 16]) {
+        let mut datagram = reset(ChannelIndex(index), &token);
+        let expected = Reset { index: ChannelIndex(index), token: &token };
+        prop_assert_eq!(Datagram::parse(&mut datagram), Ok(Datagram::Reset(expected)));
+    }
+
+    #[test]
     fn data_comes_back(index: u32, number in number(), sealed in vec(any::<u8>(), TAG..100)) {
         let header = data_header(ChannelIndex(index), number);
         let mut datagram = [&header[..], &sealed].concat();
@@ -109,6 +116,7 @@ fn lengths_have_bounds() {
         (&opening_header(1, INDEX)[..], 1200, 1232),
         (&answer_header(1, TO, INDEX)[..], 88, 1232),
         (&retry(TO, &[0; 24], &[0; 40])[..8], 72, 72),
+        (&reset(TO, &[0; 16])[..5], 21, 21),
     ] {
         for len in 1..1300 {
             let result = parse_error(&of_length(&head[..head.len().min(len)], len));
@@ -140,7 +148,8 @@ fn reserved_bytes_are_zero() {
 fn other_kinds_and_versions_are_named() {
     assert_eq!(parse_error(&[]), Some(Malformed::Empty));
     assert_eq!(parse_error(&[0x10; 100]), Some(Malformed::Kind(0)));
-    assert_eq!(parse_error(&[0x15; 100]), Some(Malformed::Kind(5)));
+    assert_eq!(parse_error(&[0x15; 100]), Some(Malformed::Length));
+    assert_eq!(parse_error(&[0x16; 100]), Some(Malformed::Kind(6)));
     assert_eq!(parse_error(&[0x01; 100]), Some(Malformed::Version(0)));
     assert_eq!(parse_error(&[0x24; 100]), Some(Malformed::Version(2)));
     assert_eq!(parse_error(&of_length(&[0x1f], 20)), Some(Malformed::Count), "no version");
@@ -156,14 +165,14 @@ fn a_version_is_answered_only_where_that_cannot_be_abused() {
 
     assert_eq!(version_answer(&question[..MIN_OPENING - 1]), None, "too short a question");
     assert_eq!(version_answer(&of_length(&[0x2f], MIN_OPENING)), None, "an answer is not answered");
-    assert_eq!(version_answer(&of_length(&[0x15], MIN_OPENING)), None, "a version that is known");
+    assert_eq!(version_answer(&of_length(&[0x16], MIN_OPENING)), None, "a version that is known");
     assert_eq!(version_answer(&[]), None);
 }
 
 #[test]
 fn the_sizes_are_those_of_the_document() {
     assert_eq!((MIN_OPENING_PAYLOAD, MAX_OPENING_PAYLOAD), (1064, 1096));
-    assert_eq!((MIN_ANSWER, MAX_ANSWER_PAYLOAD, RETRY, MIN_DATA), (88, 1144, 72, 25));
+    assert_eq!((MIN_ANSWER, MAX_ANSWER_PAYLOAD, RETRY, MIN_DATA, RESET), (88, 1144, 72, 25, 21));
 }
 
 #[test]

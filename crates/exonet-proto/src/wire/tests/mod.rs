@@ -277,10 +277,12 @@ fn have() -> impl Strategy<Value = Spec> {
 fn params() -> impl Strategy<Value = Params> {
     let windows = (0x1_0000..=MAX_NUMBER, number(), number(), number());
     let rest = (number(), 0_u64..1 << 24, any::<[u8; 8]>(), number(), 1200..=MAX_NUMBER, number(), number());
-    (windows, rest).prop_map(
+    let reset = proptest::option::of(any::<[u8; 16]>());
+    (windows, rest, reset).prop_map(
         |(
             (pool_window, body_window, max_bodies, max_message),
             (base, delay, boot_id, time, max_datagram, idle, suites),
+            reset,
         )| {
             Params {
                 base,
@@ -294,6 +296,7 @@ fn params() -> impl Strategy<Value = Params> {
                 max_message,
                 idle_timeout: Duration::from_millis(idle),
                 suites,
+                reset: reset.map(ResetToken),
             }
         },
     )

@@ -10,7 +10,7 @@ fn an_identity_survives_reopening() {
     let path = temp.path().join("state/exonet/default");
     let dir = StateDir::create(&path, &SECRET).unwrap();
     assert_eq!(dir.load(), ClockRecord::default());
-    let stored = ClockRecord { d: 1 << 32, latest: 77 };
+    let stored = ClockRecord { d: 1 << 32, life: 3, latest: 77 };
     dir.store(stored).unwrap();
     assert_eq!(dir.load(), stored);
     drop(dir);
@@ -51,17 +51,17 @@ fn open_or_create_creates_once() {
 fn the_clock_never_goes_back() {
     let temp = tempfile::tempdir().unwrap();
     let dir = StateDir::create(temp.path(), &SECRET).unwrap();
-    dir.store(ClockRecord { d: 10, latest: 20 }).unwrap();
-    for (d, latest) in [(9, 20), (10, 19), (11, 19), (9, 21), (0, 0)] {
-        let refused = dir.store(ClockRecord { d, latest });
-        assert!(matches!(refused, Err(StateError::Backwards { .. })), "{d} {latest}");
+    dir.store(ClockRecord { d: 10, life: 5, latest: 20 }).unwrap();
+    for (d, life, latest) in [(9, 5, 20), (10, 5, 19), (11, 6, 19), (9, 6, 21), (11, 4, 21), (0, 0, 0)] {
+        let refused = dir.store(ClockRecord { d, life, latest });
+        assert!(matches!(refused, Err(StateError::Backwards { .. })), "{d} {life} {latest}");
     }
-    for (d, latest) in [(10, 20), (11, 20), (11, 21)] {
-        dir.store(ClockRecord { d, latest }).unwrap();
+    for (d, life, latest) in [(10, 5, 20), (11, 5, 20), (11, 6, 20), (11, 6, 21)] {
+        dir.store(ClockRecord { d, life, latest }).unwrap();
     }
     drop(dir);
     let dir = StateDir::open(temp.path()).unwrap();
-    assert_eq!(dir.load(), ClockRecord { d: 11, latest: 21 });
+    assert_eq!(dir.load(), ClockRecord { d: 11, life: 6, latest: 21 });
     assert!(matches!(dir.store(record(11)), Err(StateError::Backwards { .. })));
 }
 
