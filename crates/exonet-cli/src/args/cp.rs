@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use clap::error::ErrorKind;
 use exonet::PeerAddr;
 
 use crate::units::parse_span;
@@ -14,24 +15,66 @@ EXAMPLES
       exon listen --out inbox
       exon cp photo.jpg notes.pdf ID@HOST:PORT
 
-  In a script:
+  A directory with all that is in it, and later what is new in it:
+      exon cp -r project ID@HOST:PORT
+
+  What a program writes, under a name:
+      tar c project | exon cp - --name project.tar ID@HOST:PORT
+
+  In a script; repeated, it goes on where it was:
       exon cp backup.tar ID@HOST:PORT --timeout 10m --json
 
 `stored` means: the receiver has the whole file, its BLAKE3 hash matches, and it is on the disk
-under its name. After exit code 3 the same command may be repeated without harm: a file that is
-there already, with the same content, is not stored again.";
+under its name. A copy that is interrupted, at either end, goes on when the same command is given
+again: what is there is not sent twice. While the command runs, it goes on by itself when the
+receiver restarts or the network comes back. A file is `there` if one of the same name, size and
+time is there (--checksum: of the same content).
 
-/// Copy files of any size to a node that listens with --out
+Modes and times are kept, owners are not. Links within a directory stay links, and are never
+followed; a link that is named itself is. Sockets and devices are not copied; a pipe that is named
+is read to its end.";
+
+/// Copy files and directories to a node that listens with --out
 #[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, override_usage = "exon cp [OPTIONS] <SRC>... <PEER>")]
 pub(crate) struct CpArgs {
-    /// What to copy
-    #[arg(value_name = "FILE", required = true, num_args = 1..)]
-    pub(crate) files: Vec<PathBuf>,
-    /// To whom
-    #[arg(value_name = "PEER", required = true)]
-    pub(crate) peer: PeerAddr,
+    /// What to copy (- is standard input), and last to whom
+    // Together, so that options may stand between them.
+    #[arg(value_names = ["SRC", "PEER"], required = true, num_args = 1..)]
+    words: Vec<PathBuf>,
+    /// Copy directories with all that is in them
+    #[arg(short, long)]
+    pub(crate) recursive: bool,
+    /// The name at the receiver, of the only SRC
+    #[arg(long, value_name = "NAME", alias = "as-name")]
+    pub(crate) name: Option<String>,
+    /// Compare the content of files that are there, not their times
+    #[arg(long)]
+    pub(crate) checksum: bool,
     /// Give up after this long, and say what is open
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
+}
+
+impl CpArgs {
+    /// What to copy, and to whom.
+    ///
+    /// # Errors
+    /// As the parser of the command line would say it.
+    pub(crate) fn words(&self) -> Result<(&[PathBuf], PeerAddr), clap::Error> {
+        let error = |kind, text: String| {
+            Self::augment_args(clap::Command::new("cp").bin_name("exon cp")).error(kind, text)
+        };
+        let Some((peer, sources)) = self.words.split_last().filter(|(_, sources)| !sources.is_empty()) else {
+            return Err(error(ErrorKind::TooFewValues, "a SRC and a PEER are wanted".to_owned()));
+        };
+        let word = peer.to_string_lossy();
+        match word.parse() {
+            Ok(peer) => Ok((sources, peer)),
+            Err(why) => {
+                let text = format!("invalid value '{word}' for '<PEER>', which is the last word: {why}");
+                Err(error(ErrorKind::ValueValidation, text))
+            }
+        }
+    }
 }

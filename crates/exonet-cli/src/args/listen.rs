@@ -20,15 +20,19 @@ EXAMPLES
       exon listen --bind 127.0.0.1:0 --exit-after 1 --json
 
 A message is taken when it has been printed, or is on the disk: only then does its sender hear
-`delivered`. Files keep the name that the sender gave. A name that is taken already is refused,
-unless the file there has the very same content; so are names that are paths, hidden or
-reserved. Messages are stored under their id.
+`delivered`. Messages are stored under their id.
+
+Files and directories keep the names that the sender gave, and their modes and times. A name that
+is taken already is refused, unless the file there has the very same content. No name leads out of
+the directory, and no link is followed. What is there of a file whose copy was interrupted is kept
+in the directory as .exon-*.part, and the next `exon cp` of it goes on from there.
 
 What does not fit any more (--max-store), and what may not be stored, is refused: `exon send` and
 `exon cp` end with exit code 4 and the reason. Room is taken by what has come of a file, not by the
-size that its sender announces. The bytes of a sender that has gone silent are removed after
---patience, or after 10 s if others wait for their turn, and so are those that an earlier, killed
-`exon listen` left; the sender may go on later, from the start.
+size that its sender announces. What has come of a message is removed when its sender has been
+silent for --patience, or for 10 s if others wait for their turn, and so is what an earlier, killed
+`exon listen` left of it; the sender may go on later, from the start. Of a file that is copied it
+is kept for --keep-parts.
 
 A directory that cannot be written (a full disk, a directory that was removed or unmounted) leaves
 messages and files with their senders. Each is tried again, after 1 s at first and 1 min at most,
@@ -51,12 +55,21 @@ pub(crate) struct ListenArgs {
     /// Let the directory hold no more than this, what is there already included
     #[arg(long, value_name = "BYTES", default_value = "10GiB")]
     pub(crate) max_store: Size,
-    /// Drop what has come of a message or file when its sender has been silent for so long
+    /// Drop what has come of a message when its sender has been silent for so long
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_span)]
     pub(crate) patience: Duration,
     /// Replace a file of the same name instead of refusing the new one
     #[arg(long, requires = "out")]
     pub(crate) overwrite: bool,
+    /// Take files and directories whose names begin with a dot
+    #[arg(long, requires = "out")]
+    pub(crate) hidden: bool,
+    /// Take only names that mean the same on every system, not just on this one
+    #[arg(long, requires = "out")]
+    pub(crate) portable_names: bool,
+    /// How long to keep what is there of a file after its copy was interrupted
+    #[arg(long, value_name = "TIME", default_value = "168h", value_parser = parse_span)]
+    pub(crate) keep_parts: Duration,
     /// Print messages as they are, each with a line feed after it
     #[arg(long, conflicts_with_all = ["json", "out"])]
     pub(crate) raw: bool,

@@ -1,4 +1,4 @@
-//! One file on its way to its name.
+//! A message on its way to its file.
 
 use std::fs;
 use std::io;
@@ -8,37 +8,29 @@ use std::sync::Arc;
 use tempfile::NamedTempFile;
 use tokio::fs::File;
 
+use super::name::OURS;
 use super::room::{Growing, Space};
-use super::{Refusal, SafeName};
+use super::tree::sync_directory;
+use super::{Refusal, SafePath};
 
-/// How the name of an unfinished file begins and ends.
-const PREFIX: &str = ".exon-";
+/// How the name of an unfinished file ends.
 const SUFFIX: &str = ".part";
 
-/// A file that is growing. Dropped unfinished, nothing of it stays.
+/// A message that is being stored. Dropped unfinished, nothing of it stays.
 #[derive(Debug)]
 pub(crate) struct Landing {
     temporary: NamedTempFile,
     directory: PathBuf,
-    name: SafeName,
+    name: SafePath,
     size: u64,
     overwrite: bool,
     space: Arc<Space>,
 }
 
-/// How a file came to be there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Landed {
-    /// By this.
-    Stored,
-    /// By an earlier copy of the same content.
-    AlreadyThere,
-}
-
 /// An unfinished file: of a name that was free, and not through a link.
 pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
     let mut builder = tempfile::Builder::new();
-    builder.prefix(PREFIX).suffix(SUFFIX);
+    builder.prefix(OURS).suffix(SUFFIX);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
@@ -50,13 +42,13 @@ pub(super) fn temporary(directory: &Path) -> io::Result<NamedTempFile> {
 
 /// Whether this is the name of an unfinished file.
 pub(super) fn is_unfinished(name: &std::ffi::OsStr) -> bool {
-    name.to_str().is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX))
+    name.to_str().is_some_and(|name| name.starts_with(OURS) && name.ends_with(SUFFIX))
 }
 
 impl Landing {
     pub(super) fn begin(
         directory: &Path,
-        name: SafeName,
+        name: SafePath,
         size: u64,
         overwrite: bool,
         space: Arc<Space>,
@@ -88,18 +80,19 @@ impl Landing {
     }
 
     /// The name it will have.
-    pub(crate) fn name(&self) -> &SafeName {
+    pub(crate) fn name(&self) -> &SafePath {
         &self.name
     }
 
-    /// Gives the complete file its name; on return it is on the disk. `hash` is that of the content.
-    pub(crate) async fn finish(self, hash: blake3::Hash) -> Result<Landed, Refusal> {
+    /// Gives the complete message its name; on return it is on the disk. `hash` is that of the content: a file that has
+    /// the name and the same content is this message, handed out a second time.
+    pub(crate) async fn finish(self, hash: blake3::Hash) -> Result<(), Refusal> {
         let blocking = tokio::task::spawn_blocking(move || self.finish_blocking(hash));
         let gone = |error: tokio::task::JoinError| Refusal::Disk(io::Error::other(error));
         blocking.await.map_err(gone)?
     }
 
-    fn finish_blocking(self, hash: blake3::Hash) -> Result<Landed, Refusal> {
+    fn finish_blocking(self, hash: blake3::Hash) -> Result<(), Refusal> {
         let target = self.directory.join(self.name.as_str());
         self.temporary.as_file().sync_all().map_err(Refusal::Disk)?;
         let mut replaced = 0;
@@ -113,12 +106,11 @@ impl Landing {
         match renamed {
             Ok(_) => {
                 self.space.keep(replaced);
-                sync_directory(&self.directory).map_err(Refusal::Disk)?;
-                Ok(Landed::Stored)
+                sync_directory(&self.directory).map_err(Refusal::Disk)
             }
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
                 if has_content(&target, self.size, hash).map_err(Refusal::Disk)? {
-                    Ok(Landed::AlreadyThere)
+                    Ok(())
                 } else {
                     Err(Refusal::Taken(self.name))
                 }
@@ -137,9 +129,4 @@ fn has_content(path: &Path, size: u64, hash: blake3::Hash) -> io::Result<bool> {
     let mut hasher = blake3::Hasher::new();
     hasher.update_reader(fs::File::open(path)?)?;
     Ok(hasher.finalize() == hash)
-}
-
-/// A new name is on the disk only with its directory.
-fn sync_directory(directory: &Path) -> io::Result<()> {
-    if cfg!(unix) { fs::File::open(directory)?.sync_all() } else { Ok(()) }
 }

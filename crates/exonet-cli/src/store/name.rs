@@ -1,91 +1,144 @@
 //! Names that a peer may give a file here.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 
 use exonet::{MessageId, NodeId};
 
 /// The longest that common file systems take, in bytes.
 const LONGEST: usize = 255;
+/// The longest path, in bytes, and the most components of it.
+const LONGEST_PATH: usize = 4_096;
+const DEEPEST: usize = 128;
 
 /// How the name of a stored message ends.
 const MESSAGE: &str = ".msg";
 
+/// Files of this prefix are ours: unfinished files, and what is known of them.
+pub(super) const OURS: &str = ".exon-";
+
 /// Names that mean a device on some system, with any extension.
 const DEVICES: [&str; 6] = ["con", "prn", "aux", "nul", "conin$", "conout$"];
 
-/// A single, visible, ordinary component of a path, on every system.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct SafeName(String);
+/// Which names are taken beyond those that are harmless everywhere.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Names {
+    /// Names at the top that begin with a dot. Below a directory they are always taken.
+    pub(crate) hidden: bool,
+    /// Only names that every system can have, not only this one.
+    pub(crate) portable: bool,
+}
 
-/// Why a name is refused.
+impl Default for Names {
+    fn default() -> Self {
+        Self { hidden: false, portable: cfg!(not(unix)) }
+    }
+}
+
+/// A path below the directory of the store, of ordinary components. As text, its components are separated by `/`.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct SafePath(String);
+
+/// Why a name is refused. Shown, the name is as it came: whoever prints this has to escape it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NameError {
-    #[error("the file has no name")]
+    #[error("it has no name")]
     Empty,
     #[error("its name has {0} bytes, more than {LONGEST}")]
     TooLong(usize),
-    #[error("its name is a path: {0}")]
+    #[error("its path has more than {LONGEST_PATH} bytes or {DEEPEST} components")]
+    PathTooLong,
+    #[error("its name leads out of the receiver's directory: {0}")]
     Path(String),
     #[error("its name contains characters that cannot be seen: {0}")]
     Hidden(String),
-    #[error("its name begins with a dot: {0}")]
+    #[error("its name begins with a dot: {0}; the receiver can allow that with --hidden")]
     Dot(String),
+    #[error("its name is kept for unfinished files: {0}")]
+    Ours(String),
     #[error("its name is one under which messages are stored")]
     Message,
     #[error("its name means something else on some systems: {0}")]
     Reserved(String),
 }
 
-impl SafeName {
-    /// Checks a name that came over the network.
-    pub(crate) fn new(name: &str) -> Result<Self, NameError> {
-        let shown = || crate::text::escape(name.as_bytes());
-        if name.is_empty() {
-            return Err(NameError::Empty);
+impl SafePath {
+    /// Checks a path that came over the network.
+    pub(crate) fn new(path: &str, names: Names) -> Result<Self, NameError> {
+        if path.len() > LONGEST_PATH || path.split('/').count() > DEEPEST {
+            return Err(NameError::PathTooLong);
         }
-        if name.len() > LONGEST {
-            return Err(NameError::TooLong(name.len()));
+        for (depth, name) in path.split('/').enumerate() {
+            check(name, names).map_err(|error| match error {
+                // A path with an empty component is absolute, or ends or is doubled in `/`.
+                NameError::Empty if path.len() > 1 => NameError::Path(path.to_owned()),
+                error => error,
+            })?;
+            if depth == 0 && name.to_ascii_lowercase().starts_with(OURS) {
+                return Err(NameError::Ours(name.to_owned()));
+            }
+            // A peer could take the place of a message that another one is about to send.
+            if depth == 0 && is_of_message(name) {
+                return Err(NameError::Message);
+            }
+            if depth == 0 && name.starts_with('.') && !names.hidden {
+                return Err(NameError::Dot(name.to_owned()));
+            }
         }
-        if name == "." || name == ".." || name.contains(['/', '\\']) {
-            return Err(NameError::Path(shown()));
-        }
-        if name.chars().any(crate::text::is_hidden) {
-            return Err(NameError::Hidden(shown()));
-        }
-        // Hidden files configure things, and our own unfinished files are among them.
-        if name.starts_with('.') {
-            return Err(NameError::Dot(shown()));
-        }
-        if is_reserved(name) {
-            return Err(NameError::Reserved(shown()));
-        }
-        Ok(Self(name.to_owned()))
+        Ok(Self(path.to_owned()))
     }
 
     /// The name that a message is stored under.
-    pub(crate) fn of_message(id: MessageId) -> Result<Self, NameError> {
-        Self::new(&format!("{}-{}-{}{MESSAGE}", id.sender, id.r.0, id.s.0))
-    }
-
-    /// As [`Self::new`], for a name that a peer chose. Those of messages are not for files: a peer could take the place of
-    /// a message that another one is about to send.
-    pub(crate) fn of_file(name: &str) -> Result<Self, NameError> {
-        let mut parts = name.strip_suffix(MESSAGE).unwrap_or_default().splitn(2, '-');
-        if parts.next().is_some_and(|id| id.parse::<NodeId>().is_ok()) {
-            return Err(NameError::Message);
-        }
-        Self::new(name)
+    pub(crate) fn of_message(id: MessageId) -> Self {
+        Self(format!("{}-{}-{}{MESSAGE}", id.sender, id.r.0, id.s.0))
     }
 
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }
+
+    /// Where it is below `directory`.
+    pub(super) fn below(&self, directory: &Path) -> PathBuf {
+        self.0.split('/').fold(directory.to_owned(), |path, name| path.join(name))
+    }
+
+    /// The directories that lead to it, outermost first.
+    pub(super) fn ancestors(&self) -> impl Iterator<Item = Self> + '_ {
+        self.0.match_indices('/').map(|(at, _)| Self(self.0.get(..at).unwrap_or_default().to_owned()))
+    }
 }
 
-impl fmt::Display for SafeName {
+impl fmt::Display for SafePath {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(&self.0)
     }
+}
+
+/// One component.
+fn check(name: &str, names: Names) -> Result<(), NameError> {
+    let shown = || name.to_owned();
+    if name.is_empty() {
+        return Err(NameError::Empty);
+    }
+    if name.len() > LONGEST {
+        return Err(NameError::TooLong(name.len()));
+    }
+    // On some systems a backslash separates components.
+    if name == "." || name == ".." || name.contains('/') || names.portable && name.contains('\\') {
+        return Err(NameError::Path(shown()));
+    }
+    if name.chars().any(crate::text::is_hidden) {
+        return Err(NameError::Hidden(shown()));
+    }
+    if names.portable && is_reserved(name) {
+        return Err(NameError::Reserved(shown()));
+    }
+    Ok(())
+}
+
+fn is_of_message(name: &str) -> bool {
+    let mut parts = name.strip_suffix(MESSAGE).unwrap_or_default().splitn(2, '-');
+    parts.next().is_some_and(|id| id.parse::<NodeId>().is_ok())
 }
 
 fn is_reserved(name: &str) -> bool {
@@ -108,7 +161,10 @@ fn is_reserved(name: &str) -> bool {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use std::path::{Component, Path};
+    use std::path::Component;
+
+    const EVERYWHERE: Names = Names { hidden: false, portable: true };
+    const HERE: Names = Names { hidden: false, portable: false };
 
     #[test]
     fn ordinary_names_pass() {
@@ -122,65 +178,100 @@ mod tests {
             "-rf",
             "a..b",
             "nullable",
+            "a/b",
+            "a/.gitignore",
         ] {
-            assert!(SafeName::new(name).is_ok(), "{name}");
+            assert!(SafePath::new(name, EVERYWHERE).is_ok(), "{name}");
         }
     }
 
     #[test]
     fn tricks_do_not() {
-        for name in [
+        let tricks = [
             "",
             ".",
             "..",
+            "/",
             "/etc/passwd",
             "../x",
-            "a/b",
-            "a\\b",
-            "..\\x",
-            "C:\\x",
+            "a/../b",
+            "a/..",
+            "a//b",
+            "a/",
+            "a/./b",
+            ".bashrc",
+            ".ssh/authorized_keys",
+            ".exon-1.part",
+            ".EXON-1.part",
+            "a\0b",
+            "a\nb",
+            "\u{1b}[2J",
+            "gnp.\u{202e}exe",
+        ];
+        for name in tricks {
+            assert!(SafePath::new(name, HERE).is_err(), "{name:?}");
+        }
+        let hidden = Names { hidden: true, portable: false };
+        for name in tricks.iter().filter(|name| ![".bashrc", ".ssh/authorized_keys"].contains(name)) {
+            assert!(SafePath::new(name, hidden).is_err(), "{name:?}");
+        }
+        assert!(SafePath::new(".bashrc", hidden).is_ok());
+        assert!(SafePath::new(&"x".repeat(255), HERE).is_ok());
+        assert!(SafePath::new(&"x".repeat(256), HERE).is_err());
+        assert!(SafePath::new(&["x"; 128].join("/"), HERE).is_ok());
+        assert!(SafePath::new(&["x"; 129].join("/"), HERE).is_err());
+        assert!(SafePath::new(&vec!["x".repeat(250); 17].join("/"), HERE).is_err());
+    }
+
+    #[test]
+    fn what_is_strange_elsewhere_can_be_taken_here() {
+        for name in [
             "C:x",
             "a:stream",
-            ".bashrc",
-            ".exon-1.part",
             "nul",
             "NUL.txt",
             "con",
             "com1",
             "LPT9.log",
             "com¹",
-            "a\0b",
-            "a\nb",
-            "\u{1b}[2J",
-            "gnp.\u{202e}exe",
             "trailing.",
             "trailing ",
             " leading",
             "what?",
             "*",
             "nul .txt",
+            "dir/nul",
+            "a\\b",
         ] {
-            assert!(SafeName::new(name).is_err(), "{name:?}");
+            assert!(SafePath::new(name, HERE).is_ok(), "{name:?}");
+            assert!(SafePath::new(name, EVERYWHERE).is_err(), "{name:?}");
         }
-        assert!(SafeName::new(&"x".repeat(255)).is_ok());
-        assert!(SafeName::new(&"x".repeat(256)).is_err());
     }
 
     #[test]
     fn a_file_cannot_take_the_place_of_a_message() {
         let id =
             MessageId { sender: NodeId([7; 32]), r: exonet_proto::Incarnation(5), s: exonet_proto::Slot(6) };
-        let name = SafeName::of_message(id).unwrap();
-        assert_eq!(SafeName::of_file(name.as_str()), Err(NameError::Message));
-        assert!(SafeName::of_file("letter-5-6.msg").is_ok());
+        let name = SafePath::of_message(id);
+        assert_eq!(SafePath::new(name.as_str(), HERE), Err(NameError::Message));
+        assert!(SafePath::new("letter-5-6.msg", HERE).is_ok());
+    }
+
+    #[test]
+    fn ancestors_come_outermost_first() {
+        let path = SafePath::new("a/b/c", HERE).unwrap();
+        let ancestors: Vec<_> = path.ancestors().map(|path| path.to_string()).collect();
+        assert_eq!(ancestors, ["a", "a/b"]);
     }
 
     proptest! {
         #[test]
-        fn what_passes_stays_in_its_directory(name in "\\PC{0,40}|[./\\\\a-c]{0,12}") {
-            if let Ok(name) = SafeName::new(&name) {
-                let parts: Vec<_> = Path::new(name.as_str()).components().collect();
-                prop_assert!(matches!(parts[..], [Component::Normal(part)] if part == name.as_str()));
+        fn what_passes_stays_in_its_directory(path in "\\PC{0,40}|[./\\\\a-c]{0,12}") {
+            if let Ok(path) = SafePath::new(&path, HERE) {
+                let below = path.below(Path::new("store"));
+                let rest = below.strip_prefix("store").unwrap();
+                prop_assert!(rest.components().all(|part| matches!(part, Component::Normal(_))));
+                prop_assert_eq!(rest.components().count(), path.as_str().split('/').count());
             }
         }
     }

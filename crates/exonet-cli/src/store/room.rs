@@ -56,6 +56,19 @@ impl Room {
         Ok(Arc::new(Space { room: self.clone(), size: Size(size), held: AtomicU64::new(0) }))
     }
 
+    /// Whether so much would fit now.
+    pub(super) fn fits(&self, size: u64) -> Result<(), Full> {
+        self.begin(size).map(drop)
+    }
+
+    /// Takes room for bytes that stay after the process.
+    pub(super) fn take(&self, bytes: u64) -> Result<(), Full> {
+        let space = self.begin(bytes)?;
+        space.claim(bytes)?;
+        space.keep(0);
+        Ok(())
+    }
+
     /// So many bytes of the directory are gone.
     pub(super) fn give_back(&self, bytes: u64) {
         let less = |used: u64| Some(used.saturating_sub(bytes));

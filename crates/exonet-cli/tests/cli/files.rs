@@ -59,18 +59,44 @@ fn overwriting_can_be_allowed() {
 
 #[cfg(unix)]
 #[test]
-fn names_that_are_tricks_are_refused() {
+fn strange_names_are_taken_and_dangerous_ones_refused() {
     let world = World::new();
     let out = world.path("out");
     let listener = world.listen(&["--out", arg(&out)]);
-    let names = ["..\\evil", ".profile", "con", "a:b", "new\nline", "C:evil", "tail."];
-    let files: Vec<_> = names.iter().map(|name| world.file(name, b"gotcha")).collect();
-    let mut args = vec!["cp", "--json"];
-    args.extend(files.iter().map(|file| arg(file)));
-    args.push(&listener.peer);
-    let copied = world.run(&args).expect(4);
-    assert_eq!(copied.summary()["refused"], names.len());
-    assert!(entries(&out).is_empty());
+    let copy = |names: &[&str], peer: &str, code| {
+        let files: Vec<_> = names.iter().map(|name| world.file(name, b"content")).collect();
+        let mut args = vec!["cp", "--json"];
+        args.extend(files.iter().map(|file| arg(file)));
+        args.push(peer);
+        world.run(&args).expect(code)
+    };
+    let strange = ["a:b", "con", "tail.", "what?", "back\\slash"];
+    assert_eq!(copy(&strange, &listener.peer, 0).summary()["stored"], strange.len());
+    assert_eq!(entries(&out).len(), strange.len());
+    let tricks = [".profile", ".exon-1.part", "new\nline", "esc\u{1b}[2J"];
+    let refused = copy(&tricks, &listener.peer, 4);
+    assert_eq!(refused.summary()["refused"], tricks.len());
+    assert!(refused.of_type("file")[0]["reason"].as_str().unwrap().contains("--hidden"));
+    assert_eq!(entries(&out).len(), strange.len());
+    // The receiver decides.
+    let elsewhere = world.path("elsewhere");
+    world.run(&["id", "other", "--new"]).expect(0);
+    let listener = world.listen(&["--as", "other", "--out", arg(&elsewhere), "--hidden", "--portable-names"]);
+    assert_eq!(copy(&[".profile"], &listener.peer, 0).summary()["stored"], 1);
+    assert_eq!(copy(&strange, &listener.peer, 4).summary()["refused"], strange.len());
+    assert_eq!(entries(&elsewhere), [".profile"]);
+}
+
+#[cfg(unix)]
+#[test]
+fn a_name_is_escaped_once() {
+    let world = World::new();
+    let out = world.path("out");
+    let listener = world.listen(&["--out", arg(&out)]);
+    let file = world.file("new\nline", b"content");
+    let copied = world.run(&["cp", arg(&file), &listener.peer]).expect(4);
+    assert!(copied.stdout.contains("refused    new\\nline"), "{}", copied.stdout);
+    assert!(copied.stdout.contains("cannot be seen: new\\nline"), "{}", copied.stdout);
 }
 
 #[test]

@@ -10,6 +10,8 @@
 #[cfg(unix)]
 mod calls;
 #[cfg(unix)]
+mod copies;
+#[cfg(unix)]
 mod crashes;
 mod demo;
 mod files;

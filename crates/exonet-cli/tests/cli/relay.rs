@@ -1,7 +1,7 @@
 //! A relay between callers and a server that can be told to lose what goes one way, and that says what it has seen.
 
 use std::net::{SocketAddr, UdpSocket};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -14,6 +14,8 @@ const HANG: Duration = Duration::from_secs(120);
 /// What passes, or does not, one way.
 struct Way {
     lossy: AtomicBool,
+    /// Bytes that passed.
+    passed: AtomicU64,
     seen: Mutex<Receiver<Seen>>,
 }
 
@@ -39,7 +41,7 @@ impl Drop for Relay {
 
 fn way() -> (Sender<Seen>, Arc<Way>) {
     let (tell, seen) = channel();
-    (tell, Arc::new(Way { lossy: AtomicBool::new(false), seen: Mutex::new(seen) }))
+    (tell, Arc::new(Way { lossy: AtomicBool::new(false), passed: AtomicU64::new(0), seen: Mutex::new(seen) }))
 }
 
 /// Hands on what comes from a socket, until all is over.
@@ -55,6 +57,7 @@ fn carry(
             let Ok((len, source)) = from.recv_from(&mut buffer) else { continue };
             let lost = way.lossy.load(Ordering::Relaxed);
             if !lost {
+                way.passed.fetch_add(len as u64, Ordering::Relaxed);
                 pass(&buffer[..len], source);
             }
             let _ = tell.send(Seen { len, lost });
@@ -93,6 +96,17 @@ impl Relay {
     /// The server's `ID@HOST:PORT`, through here.
     pub(crate) fn peer(&self, peer: &str) -> String {
         format!("{}@{}", peer.split_once('@').unwrap().0, self.front)
+    }
+
+    /// Bytes that have passed to the server.
+    pub(crate) fn passed_to_server(&self) -> u64 {
+        self.to_server.passed.load(Ordering::Relaxed)
+    }
+
+    /// Waits until so many bytes more have passed to the server.
+    pub(crate) fn await_bytes_to_server(&self, more: u64) {
+        let enough = self.passed_to_server() + more;
+        self.await_to_server(|_| self.passed_to_server() >= enough);
     }
 
     pub(crate) fn lose_to_server(&self, lose: bool) {

@@ -23,9 +23,9 @@ fn sparse(world: &World, name: &str, size: u64) -> std::path::PathBuf {
     path
 }
 
-/// Begins to copy what takes long, and is killed when the first of it has been written.
-fn abandoned_copy(world: &World, out: &Path, listener: &Listener, file: &Path) {
-    let mut copy = Running::start(world.command(&["cp", arg(file), &listener.peer]));
+/// Begins to send what takes long, and is killed when the first of it has been written.
+fn abandoned(world: &World, out: &Path, listener: &Listener, command: &[&str]) {
+    let mut copy = Running::start(world.command(&[command, &[listener.peer.as_str()]].concat()));
     until("a part is written", || bytes_below(out) > 0);
     copy.kill();
     copy.wait();
@@ -36,7 +36,9 @@ fn a_size_that_is_only_announced_takes_no_room() {
     let world = World::new();
     let out = world.path("out");
     let listener = world.listen(&["--out", arg(&out)]);
-    abandoned_copy(&world, &out, &listener, &sparse(&world, "x", 10 << 30));
+    let large = sparse(&world, "x", 10 << 30);
+    abandoned(&world, &out, &listener, &["send", "--file", arg(&large)]);
+    abandoned(&world, &out, &listener, &["cp", arg(&large)]);
     world.run(&["send", &listener.peer, "hi"]).expect(0);
     let file = world.file("f", &noise(2 << 20, 1));
     world.run(&["cp", arg(&file), &listener.peer]).expect(0);
@@ -81,7 +83,8 @@ fn the_bytes_of_a_silent_sender_go_after_its_time() {
     let world = World::new();
     let out = world.path("out");
     let mut listener = world.listen(&["--out", arg(&out), "--patience", "1s", "-vv"]);
-    abandoned_copy(&world, &out, &listener, &sparse(&world, "x", 5 << 30));
+    let large = sparse(&world, "x", 5 << 30);
+    abandoned(&world, &out, &listener, &["send", "--file", arg(&large)]);
     listener.running.says("its sender has been silent");
     until("the part is gone", || parts(&out).is_empty());
     world.run(&["send", &listener.peer, "hi"]).expect(0);
@@ -93,7 +96,7 @@ fn the_parts_of_a_killed_listener_go_at_its_next_start() {
     let out = world.path("out");
     let mut listener = world.listen(&["--out", arg(&out)]);
     let file = sparse(&world, "x", 5 << 30);
-    let mut copy = Running::start(world.command(&["cp", arg(&file), &listener.peer]));
+    let mut copy = Running::start(world.command(&["send", "--file", arg(&file), &listener.peer]));
     until("a part is written", || bytes_below(&out) > 0);
     listener.running.kill();
     listener.running.wait();

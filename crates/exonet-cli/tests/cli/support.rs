@@ -64,6 +64,11 @@ impl World {
         self.listener("listening", &[&["listen", "--json", "--bind", "127.0.0.1:0"], args].concat())
     }
 
+    /// A listener at this address.
+    pub(crate) fn listen_at(&self, bind: &str, args: &[&str]) -> Listener {
+        self.listener("listening", &[&["listen", "--json", "--bind", bind], args].concat())
+    }
+
     /// A server on a free port.
     pub(crate) fn serve(&self, args: &[&str]) -> Listener {
         self.serve_at("127.0.0.1:0", args)

@@ -30,7 +30,7 @@ fn errors_name_the_thing() {
         (&["send", &peer, "x", "--as", "typo"], 1, "exon id typo --new"),
         (&["cp", arg(&missing), &peer], 1, "missing"),
         (&["cp", arg(&directory), &peer], 1, "directory"),
-        (&["cp", &peer], 2, "FILE"),
+        (&["cp", &peer], 2, "SRC"),
         (&["ping", &peer, "-n", "0"], 2, "0"),
         (&["call", "nobody", "method"], 2, "nobody"),
         (&["call", &peer], 2, "METHOD"),

@@ -1,6 +1,7 @@
 //! `exon listen`: takes messages and files.
 
 mod desk;
+mod files;
 mod patient;
 mod stuck;
 mod taking;
@@ -13,6 +14,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use exonet::NodeId;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::desk::Desk;
@@ -23,25 +25,40 @@ use self::totals::Totals;
 use super::announce::{announce, be_somebody};
 use super::stop::{Stop, stop};
 use crate::args::ListenArgs;
+use crate::copy;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::node;
 use crate::settings::Settings;
-use crate::store::Store;
-use crate::transfer;
+use crate::store::{Names, Options, Store};
 
 /// Deliveries that are being taken at once: large messages and files, and small ones.
 const ABREAST: usize = 256;
 /// Time between two looks for what killed processes left.
 const SWEEP: Duration = Duration::from_secs(10);
+/// Time between two looks for copies that nobody goes on with.
+const TIDY: Duration = Duration::from_secs(600);
 /// How long the last answers may take at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
 
 pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, Failure> {
-    let open = |directory: &Path| Store::open(directory, args.max_store, args.overwrite, args.patience);
+    let options = Options {
+        limit: args.max_store,
+        overwrite: args.overwrite,
+        names: Names { hidden: args.hidden, portable: args.portable_names || Names::default().portable },
+        patience: args.patience,
+        keep_parts: args.keep_parts,
+    };
+    let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
     be_somebody(settings)?;
-    let node = node::at(settings, args.bind.as_deref(), &args.allow, |_| ()).await?;
+    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+        // A piece of a file is put together in memory.
+        config.limits.stream_above = copy::LONGEST_PIECE;
+    })
+    .await?;
+    let (tell, copied) = mpsc::unbounded_channel();
+    let servings = files::serve(&node, store.clone(), tell)?;
     let stop = stop(None)?;
     let stores = match &args.out {
         Some(directory) => format!("stores up to {} in {}", args.max_store, directory.display()),
@@ -53,9 +70,10 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let mut totals = Totals::default();
     let started = Instant::now();
     let mut service = Service::new(settings, listener, args.exit_after);
-    let interrupted = service.run(stop, &mut totals).await;
+    let interrupted = service.run(stop, copied, &mut totals).await;
     drop(service);
     node.close(GOODBYE).await;
+    drop(servings);
     let interrupted = interrupted?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
     Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
@@ -88,9 +106,15 @@ impl<'a> Service<'a> {
     }
 
     /// Takes what comes until told to stop (true) or until there was enough.
-    async fn run(&mut self, stop: impl Future<Output = Stop>, totals: &mut Totals) -> Result<bool, Failure> {
+    async fn run(
+        &mut self,
+        stop: impl Future<Output = Stop>,
+        mut copied: mpsc::UnboundedReceiver<Taken>,
+        totals: &mut Totals,
+    ) -> Result<bool, Failure> {
         let mut stop = pin!(stop);
         let mut sweep = tokio::time::interval(SWEEP);
+        let mut tidy = tokio::time::interval(TIDY);
         loop {
             if totals.taken() >= self.enough {
                 return Ok(false);
@@ -107,12 +131,17 @@ impl<'a> Service<'a> {
                         job.map_err(|e| Failure::new("taking a message failed").because(&e))?;
                     let desk = if large { &mut self.large } else { &mut self.small };
                     desk.finished(from);
-                    self.add(taken?, totals);
+                    self.add(taken?, totals)?;
                 }
+                Some(taken) = copied.recv() => self.add(taken, totals)?,
                 () = self.stuck.over() => {}
                 _ = sweep.tick() => {
                     let listener = Arc::clone(&self.listener);
-                    tokio::task::spawn_blocking(move || listener.store.as_ref().map(Store::sweep));
+                    tokio::task::spawn_blocking(move || listener.store.as_ref().map(|store| store.sweep()));
+                }
+                _ = tidy.tick() => {
+                    let listener = Arc::clone(&self.listener);
+                    tokio::task::spawn_blocking(move || listener.store.as_ref().map(|store| store.tidy()));
                 }
                 _ = &mut stop => return Ok(true),
             }
@@ -134,26 +163,31 @@ impl<'a> Service<'a> {
                 return Ok(());
             };
             let (from, listener) = (delivery.from(), Arc::clone(&self.listener));
-            if is_large || listener.store.is_some() || delivery.tag() == transfer::TAG {
+            if is_large || listener.store.is_some() {
                 self.jobs.spawn(async move { (from, is_large, listener.take(delivery).await) });
             } else {
                 // A small one that is only shown: at once, and in the order of arrival.
                 let taken = listener.take(delivery).await;
                 self.small.finished(from);
-                self.add(taken?, totals);
+                self.add(taken?, totals)?;
             }
         }
     }
 
-    fn add(&mut self, taken: Taken, totals: &mut Totals) {
+    fn add(&mut self, taken: Taken, totals: &mut Totals) -> Result<(), Failure> {
         match taken {
             Taken::Stuck { delivery, error } => self.stuck.put(self.settings, delivery, &error),
+            Taken::NotNow { from, error } => {
+                self.stuck.failed(self.settings, from, &error);
+            }
             taken => {
                 if matches!(taken, Taken::Message { .. } | Taken::File { .. }) {
                     self.stuck.work_again(self.settings);
                 }
-                totals.add(self.settings, taken);
+                // What is on the disk has been taken, whether that can be printed or not.
+                totals.add(self.settings, taken).map_err(Failure::broken_output)?;
             }
         }
+        Ok(())
     }
 }

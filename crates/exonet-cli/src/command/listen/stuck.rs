@@ -5,7 +5,7 @@ use std::future::pending;
 use std::io;
 use std::time::Duration;
 
-use exonet::Delivery;
+use exonet::{Delivery, NodeId};
 use tokio::time::Instant;
 
 use crate::settings::Settings;
@@ -28,18 +28,24 @@ pub(super) struct Stuck {
 
 impl Stuck {
     pub(super) fn put(&mut self, settings: &Settings, delivery: Delivery, error: &io::Error) {
+        let until = self.failed(settings, delivery.from(), error);
+        self.waiting.push_back((until, delivery));
+    }
+
+    /// Says that storing failed, if that is news. Gives when it is to be tried again.
+    pub(super) fn failed(&mut self, settings: &Settings, from: NodeId, error: &io::Error) -> Instant {
         let now = Instant::now();
         let pause = self.pause.unwrap_or(FIRST);
         if self.quiet_until.is_none_or(|until| now >= until) {
             let again = units::span(pause);
             settings.error(format!(
                 "cannot store what {} sends: {error}; it was not taken, and is tried again in {again}",
-                delivery.from().short()
+                from.short()
             ));
             self.pause = Some(pause.saturating_mul(2).min(LONGEST));
             self.quiet_until = Some(now + pause);
         }
-        self.waiting.push_back((now + pause, delivery));
+        now + pause
     }
 
     /// Something was stored.

@@ -1,4 +1,4 @@
-//! One delivery: shown, stored or refused, and only then taken.
+//! One message: shown, stored or refused, and only then taken.
 
 use std::io;
 use std::sync::Arc;
@@ -11,9 +11,9 @@ use tokio::io::AsyncReadExt;
 use super::patient::{Patience, Patient};
 use crate::failure::Failure;
 use crate::output::Output;
-use crate::store::{Landed, Refusal, SafeName, Store};
+use crate::store::{Refusal, SafePath, Store};
 use crate::text;
-use crate::transfer::{self, Header, Refused};
+use crate::transfer::{self, Refused};
 use crate::units::{Size, count};
 
 /// Of a message that is only shown, no more than this is held.
@@ -27,12 +27,20 @@ pub(super) enum Taken {
         size: u64,
     },
     File {
+        from: NodeId,
+        path: String,
         size: u64,
+        already_there: bool,
     },
     Refused {
         from: NodeId,
-        what: &'static str,
+        what: String,
         reason: String,
+    },
+    /// A file that this machine cannot store now: its sender tries again.
+    NotNow {
+        from: NodeId,
+        error: io::Error,
     },
     /// Its sender gave it up, or one of us forgot: not delivered.
     Nothing {
@@ -60,40 +68,27 @@ struct MessageLine {
     path: Option<String>,
 }
 
-#[derive(Serialize)]
-struct FileLine {
-    r#type: &'static str,
-    from: String,
-    id: String,
-    name: String,
-    size: u64,
-    already_there: bool,
-}
-
 /// What the taking of one delivery needs.
 pub(super) struct Listener {
     pub(super) node: Node,
     pub(super) output: Output,
     pub(super) raw: bool,
-    pub(super) store: Option<Store>,
+    pub(super) store: Option<Arc<Store>>,
     pub(super) patience: Patience,
 }
 
 impl Listener {
-    /// Shows, stores or refuses a message or file, and only then takes it. An error: standard output has failed.
+    /// Shows, stores or refuses a message, and only then takes it. An error: standard output has failed.
     pub(super) async fn take(self: Arc<Self>, mut delivery: Delivery) -> Result<Taken, Failure> {
-        let (id, is_file) = (delivery.id(), delivery.tag() == transfer::TAG);
-        let size = delivery.body().len();
-        let told = match (&self.store, is_file) {
-            (_, true) => self.store_file(&mut delivery).await,
-            (Some(store), false) => self.keep(store, &mut delivery).await.map(|()| size),
-            (None, false) => self.show(&mut delivery).await.map(|()| size),
+        let (id, size) = (delivery.id(), delivery.body().len());
+        let told = match &self.store {
+            Some(store) => self.keep(store, &mut delivery).await,
+            None => self.show(&mut delivery).await,
         };
         let nothing = |error| Taken::Nothing { reason: format!("{id}: {error}") };
         match told {
             // What has been shown or stored is taken.
-            Ok(size) => Ok(match delivery.done() {
-                Ok(()) if is_file => Taken::File { size },
+            Ok(()) => Ok(match delivery.done() {
                 Ok(()) => Taken::Message { size },
                 Err(error) => nothing(error.to_string()),
             }),
@@ -102,10 +97,7 @@ impl Listener {
                 Err(failure.broken_output().hint("what was not printed was not taken: its sender keeps it"))
             }
             Err(Refusal::Disk(error)) => Ok(Taken::Stuck { delivery, error }),
-            Err(refusal) => {
-                let what = if is_file { "file" } else { "message" };
-                Ok(self.refuse(delivery, what, refusal.to_string()).await)
-            }
+            Err(refusal) => Ok(self.refuse(delivery, refusal.to_string()).await),
         }
     }
 
@@ -117,7 +109,7 @@ impl Listener {
     /// Stores a message under its id.
     async fn keep(&self, store: &Store, delivery: &mut Delivery) -> Result<(), Refusal> {
         let (id, size) = (delivery.id(), delivery.body().len());
-        let landing = store.begin(SafeName::of_message(id)?, size)?;
+        let landing = store.begin(SafePath::of_message(id), size)?;
         let writer = landing.writer()?;
         let mut hash = blake3::Hasher::new();
         let mut body = self.body(delivery);
@@ -173,34 +165,9 @@ impl Listener {
         told.map_err(Refusal::Output)
     }
 
-    async fn store_file(&self, delivery: &mut Delivery) -> Result<u64, Refusal> {
-        let store = self.store.as_ref().ok_or(Refusal::NoStore)?;
-        let total = delivery.body().len();
-        let mut body = self.body(delivery);
-        let header = Header::read(&mut body, total).await?;
-        let name = SafeName::of_file(&header.name)?;
-        let landing = store.begin(name.clone(), header.size)?;
-        let writer = landing.writer()?;
-        let hash = transfer::read_file(&mut body, header.size, writer).await??;
-        let landed = landing.finish(hash).await?;
-        let already_there = landed == Landed::AlreadyThere;
-        let line = FileLine {
-            r#type: "file",
-            from: delivery.from().to_string(),
-            id: delivery.id().to_string(),
-            name: name.to_string(),
-            size: header.size,
-            already_there,
-        };
-        let remark = if already_there { ", was there already" } else { "" };
-        let text = format!("{}  {name}, {}{remark}", delivery.from().short(), Size(header.size));
-        self.print(&line, &text)?;
-        Ok(header.size)
-    }
-
     /// Tells the sender why, and only then takes the message, for nothing: a sender that hears `Delivered` has
     /// the refusal already.
-    async fn refuse(&self, mut delivery: Delivery, what: &'static str, reason: String) -> Taken {
+    async fn refuse(&self, mut delivery: Delivery, reason: String) -> Taken {
         let (from, id) = (delivery.from(), delivery.id());
         let message = Message::new(Refused::new(id, reason.clone()).encode())
             .tag(transfer::TAG_REFUSED)
@@ -221,7 +188,7 @@ impl Listener {
             // Not taken: it comes again, and then its sender may hear us.
             () = self.patience.at_most(REFUSAL_PATIENCE).end() => drop(delivery),
         }
-        Taken::Refused { from, what, reason }
+        Taken::Refused { from, what: "a message".to_owned(), reason }
     }
 }
 

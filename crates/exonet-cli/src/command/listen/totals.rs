@@ -7,7 +7,17 @@ use serde::Serialize;
 use super::taking::Taken;
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::text;
 use crate::units::{self, Size, count};
+
+#[derive(Serialize)]
+struct FileLine {
+    r#type: &'static str,
+    from: String,
+    name: String,
+    size: u64,
+    already_there: bool,
+}
 
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Totals {
@@ -22,23 +32,34 @@ impl Totals {
         self.messages.saturating_add(self.files)
     }
 
-    pub(super) fn add(&mut self, settings: &Settings, taken: Taken) {
+    pub(super) fn add(&mut self, settings: &Settings, taken: Taken) -> Result<(), Failure> {
         match taken {
             Taken::Message { size } => {
                 self.messages += 1;
                 self.bytes = self.bytes.saturating_add(size);
             }
-            Taken::File { size } => {
+            Taken::File { from, path, size, already_there } => {
                 self.files += 1;
-                self.bytes = self.bytes.saturating_add(size);
+                if !already_there {
+                    self.bytes = self.bytes.saturating_add(size);
+                }
+                let remark = if already_there { ", was there already" } else { "" };
+                let name = text::escape(path.as_bytes());
+                settings.output.text(&format!("{}  {name}, {}{remark}", from.short(), Size(size)))?;
+                let line =
+                    FileLine { r#type: "file", from: from.to_string(), name: path, size, already_there };
+                settings.output.line(&line)?;
             }
             Taken::Refused { from, what, reason } => {
                 self.refused += 1;
-                settings.note(format!("refused a {what} of {}: {reason}", from.short()));
+                let (what, reason) = (text::escape(what.as_bytes()), text::escape(reason.as_bytes()));
+                settings.note(format!("refused {what} of {}: {reason}", from.short()));
             }
             Taken::Nothing { reason } => tracing::info!("not delivered: {reason}"),
-            Taken::Stuck { .. } => {}
+            // Kept by who looks after what cannot be stored.
+            Taken::Stuck { .. } | Taken::NotNow { .. } => {}
         }
+        Ok(())
     }
 
     pub(super) fn sum_up(

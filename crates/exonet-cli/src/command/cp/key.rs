@@ -1,0 +1,81 @@
+//! The secret under which copies can be gone on with: of this user on this machine, another for each receiver.
+
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use exonet::NodeId;
+use exonet::state::StateDir;
+use zeroize::Zeroizing;
+
+use crate::copy::Hex32;
+use crate::failure::Failure;
+use crate::identity::fresh_secret;
+
+/// The key of this run, of copies that nobody can go on with later.
+pub(super) fn of_this_run() -> Result<Hex32, Failure> {
+    Ok(Hex32(*fresh_secret()?))
+}
+
+/// The key for copies to `peer`. Where none can be kept, one that this run alone knows.
+pub(super) fn lasting(peer: &NodeId) -> Result<Hex32, Failure> {
+    let secret = match place().map(|path| kept(&path)) {
+        Some(Ok(secret)) => secret,
+        Some(Err(error)) => {
+            tracing::warn!("copies cannot be gone on with by a later command: no key for that: {error}");
+            return of_this_run();
+        }
+        None => return of_this_run(),
+    };
+    Ok(Hex32(*blake3::keyed_hash(&secret, &peer.0).as_bytes()))
+}
+
+/// Beside the identities.
+fn place() -> Option<PathBuf> {
+    Some(StateDir::named("default").ok()?.parent()?.join("copy.key"))
+}
+
+/// Reads the secret, and makes it first if need be.
+fn kept(path: &Path) -> io::Result<Zeroizing<[u8; 32]>> {
+    match fs::read(path).map(Zeroizing::new) {
+        Ok(bytes) => {
+            let secret = <[u8; 32]>::try_from(bytes.as_slice());
+            let damaged = |_| io::Error::other(format!("{} is damaged: remove it", path.display()));
+            return secret.map(Zeroizing::new).map_err(damaged);
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+    }
+    let secret = fresh_secret().map_err(|failure| io::Error::other(failure.to_string()))?;
+    let directory = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(directory)?;
+    // Whole or not there: another command may read it at any moment.
+    let mut file = tempfile::NamedTempFile::new_in(directory)?;
+    file.write_all(secret.as_slice())?;
+    match file.persist_noclobber(path) {
+        Ok(_) => Ok(secret),
+        // Another command was faster.
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => kept(path),
+        Err(error) => Err(error.error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_stays_the_same_and_is_private() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join("a/copy.key");
+        let secret = kept(&path).unwrap();
+        assert_eq!(kept(&path).unwrap(), secret);
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o077, 0);
+        }
+        fs::write(&path, b"short").unwrap();
+        assert!(kept(&path).unwrap_err().to_string().contains("remove it"));
+    }
+}

@@ -1,0 +1,178 @@
+//! The receiver, as calls that are repeated until one is answered: each may come twice without harm.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use exonet::{CallError, Node, PeerAddr, ReplyStatus, Status, Why};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::watch;
+
+use crate::copy::LONGEST_OFFER;
+use crate::failure::Failure;
+
+/// How long to wait before a call is made again: doubled from the first to the last.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
+/// A receiver that stops, or is short of something, refuses calls for a moment. One that does so for this long is not
+/// waited for.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why there is no answer.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The receiver does not take it.
+    Refused(String),
+    /// The command was stopped. In doubt: the call may have had its effect.
+    Stopped {
+        in_doubt: bool,
+    },
+    Failed(Failure),
+}
+
+impl Fault {
+    /// The same, for another item.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::Refused(reason) => Self::Refused(reason.clone()),
+            Self::Stopped { in_doubt } => Self::Stopped { in_doubt: *in_doubt },
+            Self::Failed(failure) => Self::Failed(Failure::new(failure.to_string())),
+        }
+    }
+}
+
+impl From<std::io::Error> for Fault {
+    fn from(error: std::io::Error) -> Self {
+        Self::Failed(Failure::new("cannot make a call").because(&error))
+    }
+}
+
+pub(super) struct Peer<'a> {
+    node: &'a Node,
+    addr: &'a PeerAddr,
+    /// It has answered: it takes files, whatever it says for a moment while it stops.
+    met: AtomicBool,
+    stopped: watch::Receiver<bool>,
+}
+
+impl<'a> Peer<'a> {
+    pub(super) fn new(node: &'a Node, addr: &'a PeerAddr, stopped: watch::Receiver<bool>) -> Self {
+        Self { node, addr, met: AtomicBool::new(false), stopped }
+    }
+
+    /// Waits until the command is stopped.
+    pub(super) async fn stopped(&self) {
+        let mut stopped = self.stopped.clone();
+        // Who says so lives as long as the copy.
+        let _ = stopped.wait_for(|stopped| *stopped).await;
+    }
+
+    /// Asks in JSON, and gives what is answered.
+    pub(super) async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        question: &impl Serialize,
+    ) -> Result<T, Fault> {
+        let body = serde_json::to_vec(question).map_err(std::io::Error::from)?;
+        self.call(method, body.into()).await
+    }
+
+    /// Calls until there is an answer, through restarts of the receiver and outages.
+    pub(super) async fn call<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        body: Bytes,
+    ) -> Result<T, Fault> {
+        let (mut pause, mut in_doubt, mut since) = (AGAIN.0, false, None);
+        let mut too_long = || since.get_or_insert_with(Instant::now).elapsed() > PATIENCE;
+        loop {
+            match self.once(method, body.clone()).await {
+                Ok(reply) => {
+                    self.met.store(true, Ordering::Relaxed);
+                    return serde_json::from_slice(&reply).map_err(|error| {
+                        Fault::Failed(Failure::new("the receiver's answer makes no sense").because(&error))
+                    });
+                }
+                Err(Once::Stopped { in_doubt: now }) => {
+                    return Err(Fault::Stopped { in_doubt: in_doubt || now });
+                }
+                Err(Once::Fault(fault)) => return Err(fault),
+                Err(Once::Lost) => in_doubt = true,
+                Err(Once::Broken(status)) => {
+                    in_doubt = true;
+                    if too_long() {
+                        let what = format!("the receiver cannot take it now: {status}");
+                        return Err(Fault::Failed(
+                            Failure::new(what).hint("repeat the command: it goes on then"),
+                        ));
+                    }
+                }
+                Err(Once::NotNow) => {
+                    if !self.met.load(Ordering::Relaxed) || too_long() {
+                        let why = "it takes no files: it has to run `exon listen --out DIR`";
+                        return Err(Fault::Refused(why.to_owned()));
+                    }
+                }
+            }
+            tokio::select! {
+                () = tokio::time::sleep(pause) => pause = (pause * 2).min(AGAIN.1),
+                () = self.stopped() => return Err(Fault::Stopped { in_doubt }),
+            }
+        }
+    }
+
+    async fn once(&self, method: &'static str, body: Bytes) -> Result<Bytes, Once> {
+        let made = tokio::select! {
+            made = self.node.call(self.addr, method, body).start() => made,
+            () = self.stopped() => return Err(Once::Stopped { in_doubt: false }),
+        };
+        let mut call = match made {
+            Ok(call) => call,
+            Err(error) => return Err(self.judge(error).await),
+        };
+        let ended = tokio::select! {
+            ended = &mut call => ended,
+            () = self.stopped() => {
+                return Err(Once::Stopped { in_doubt: matches!(call.status(), Status::InDoubt { .. }) });
+            }
+        };
+        match ended {
+            Ok(mut reply) => reply.body.bytes(LONGEST_OFFER).await.map_err(|_| Once::Lost),
+            Err(error) => Err(self.judge(error).await),
+        }
+    }
+
+    async fn judge(&self, error: CallError) -> Once {
+        match error {
+            CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. } => Once::NotNow,
+            CallError::Failed { status: ReplyStatus::BAD_REQUEST, mut body, .. } => {
+                let why = body.bytes(LONGEST_OFFER).await.unwrap_or_default();
+                let why = format!("it does not understand: {}", String::from_utf8_lossy(&why));
+                Once::Fault(Fault::Refused(why))
+            }
+            CallError::Unknown { why: Why::Closed, .. } => Once::Stopped { in_doubt: true },
+            CallError::Failed { status, .. } => Once::Broken(status),
+            // A restart: it has had its effect or not, and may be made again either way.
+            CallError::Unknown { .. } => Once::Lost,
+            CallError::Expired | CallError::Cancelled => Once::NotNow,
+            error => {
+                let what = format!("cannot reach {}", self.addr.id.short());
+                Once::Fault(Fault::Failed(Failure::new(what).because(&error)))
+            }
+        }
+    }
+}
+
+/// How one attempt ended that has no answer.
+enum Once {
+    Stopped {
+        in_doubt: bool,
+    },
+    /// It may have had its effect.
+    Lost,
+    /// It may have had a part of its effect.
+    Broken(ReplyStatus),
+    /// It has certainly not.
+    NotNow,
+    Fault(Fault),
+}
