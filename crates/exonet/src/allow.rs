@@ -19,7 +19,7 @@ pub enum Allow {
     Anyone,
     /// These nodes only.
     Only(Vec<NodeId>),
-    /// The application decides on each. It is asked on the node's own task: answer at once, from memory.
+    /// The application decides on each. It is asked on the node's own task: answer at once, from memory. A panic is a no.
     Ask(Arc<Question>),
 }
 

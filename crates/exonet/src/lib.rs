@@ -81,6 +81,9 @@ mod send;
 mod serve;
 mod shared;
 mod sieve;
+#[cfg(test)]
+#[path = "../tests/common/skip.rs"]
+mod skip;
 mod socket;
 pub mod state;
 mod status;
@@ -113,7 +116,7 @@ pub use tower::{CallService, ServiceHandler};
 #[cfg(feature = "serde")]
 pub use typed::{TypedCall, TypedError, TypedPending};
 
-pub use exonet_proto::crypto::SecretKey;
+pub use exonet_proto::crypto::{SecretKey, Suite};
 pub use exonet_proto::node::{
     CallId, CancelError, Config, CongestionChoice, Hedging, Limits, OpenMessage, Outcome, PeerStats,
     Priority, Stats, Status, View,

@@ -410,7 +410,7 @@ mod tests {
         // Its end is taken notice of by the flush.
         let now = node.shared().clock().now();
         node.shared().amend(|engine| {
-            engine.receipts.open_keys().iter().for_each(|key| engine.core.abandon(now, *key))
+            engine.receipts.open_keys().iter().for_each(|key| engine.core.abandon(now, *key));
         });
         node.shared().flush(1);
         assert!(asks.woken.load(Ordering::Relaxed));

@@ -362,7 +362,7 @@ mod tests {
         if std::net::UdpSocket::bind("[::1]:0").is_ok() {
             assert_eq!(through([tight(0); 2], "[::1]:0", &all), all[2..4]);
         } else {
-            println!("SKIPPED: no IPv6 on this machine");
+            crate::skip::skipped("no IPv6 on this machine");
         }
     }
 }

@@ -368,7 +368,7 @@ mod tests {
     #[tokio::test]
     async fn a_socket_of_both_families_knows_each_by_its_own_address() {
         let Ok(both) = Socket::bind("[::]:0".parse().unwrap()) else {
-            println!("SKIPPED: no IPv6 on this machine");
+            crate::skip::skipped("no IPv6 on this machine");
             return;
         };
         let port = both.local_addr().port();

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use common::{builder, cautious, nobody, node, pair, within};
+use common::{builder, cautious, nobody, node, pair, skipped, within};
 use exonet::{Allow, BuildError, CancelError, Closed, Message, Node, Outcome, SendError, Status};
 
 const SOON: Duration = Duration::from_millis(50);
@@ -316,7 +316,7 @@ async fn an_unspecified_address_serves_both_families() {
         Ok(bob) => bob,
         Err(error) => {
             // No IPv6 on this machine: the default must still come up.
-            println!("SKIPPED: {error}");
+            skipped(error);
             Node::builder(Allow::anyone()).build().await.unwrap();
             return;
         }

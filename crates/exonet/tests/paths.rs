@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::mpsc;
 use std::thread::JoinHandle;
 
-use common::{bytes, within};
+use common::{bytes, skipped, within};
 use exonet::{Allow, Message, Node, Outcome};
 use nix::sched::{CloneFlags, unshare};
 
@@ -93,7 +93,7 @@ impl Drop for Host {
 fn hosts<const N: usize>() -> Option<[Host; N]> {
     let hosts = [(); N].map(|()| Host::new());
     if hosts.iter().any(Option::is_none) {
-        println!("SKIPPED: only root may make networks");
+        skipped("only root may make networks");
         return None;
     }
     Some(hosts.map(Option::unwrap))

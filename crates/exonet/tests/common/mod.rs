@@ -2,10 +2,15 @@
 #![allow(dead_code)] // each test file uses its own part
 #![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
 
+mod skip;
+
 use std::future::Future;
 use std::time::Duration;
 
 use exonet::{Allow, Builder, Node, PeerAddr};
+
+#[allow(unused_imports)] // each test file uses its own part
+pub(crate) use skip::skipped;
 
 /// Ends a test that hangs. No test depends on how long anything takes.
 pub(crate) async fn within<F: Future>(future: F) -> F::Output {
