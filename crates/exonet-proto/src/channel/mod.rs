@@ -14,10 +14,12 @@
 //! Time never runs backwards between calls. Nothing here reads a clock or allocates per packet once its rings
 //! have grown to the size of the window.
 //!
-//! *Receiving a packet.* [`Received::check`] before decryption; after the tag has been verified
-//! [`Received::is_newest`] and then [`Received::on_packet`], and the packet's frames are processed only if that
-//! says [`Fresh`](received::Arrival::Fresh). Then [`Roaming::on_packet_from`]: only a packet of the latest
-//! epoch that the peer has used can be the newest of all. After the last packet of a receive
+//! *Receiving a packet.* [`Received::check`] before decryption: a packet that is not
+//! [`Fresh`](received::Arrival::Fresh) is dropped there. After the tag has been verified
+//! [`Received::is_newest`], then [`Roaming::on_packet_from`]: only a packet of the latest
+//! epoch that the peer has used can be the newest of all. Then the packet's frames are processed, and
+//! [`Received::on_packet`] comes last, since only they say whether an acknowledgement is owed. Nothing else is received
+//! in between; if the frames are malformed, the channel ends and there is nothing left to note. After the last packet of a receive
 //! batch [`Received::ack_due`] tells when an ACK is owed; write it from [`Received::ranges`] and call
 //! [`Received::on_ack_sent`].
 //!

@@ -89,7 +89,8 @@ impl Node {
         match self.on_frames(now, place, index, from, Frames::new(payload, bases)) {
             Ok(eliciting) => {
                 if let Some(epoch) = self.epoch(place, index) {
-                    epoch.received.on_packet(now.mono, number, eliciting, arrival.ecn);
+                    let noted = epoch.received.on_packet(now.mono, number, eliciting, arrival.ecn);
+                    debug_assert_eq!(noted, received::Arrival::Fresh, "a packet is processed once");
                 }
             }
             Err(_) => {
