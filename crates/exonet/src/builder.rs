@@ -10,7 +10,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use exonet_proto::Stamp;
 use exonet_proto::channel::mtu::ETHERNET;
-use exonet_proto::crypto::SecretKey;
+use exonet_proto::crypto::{SecretKey, Suite};
 use exonet_proto::node::{Boot, Config, Limits, Node as Core};
 use zeroize::Zeroizing;
 
@@ -51,7 +51,8 @@ impl Builder {
     pub(crate) fn new(allow: Allow) -> Self {
         let (policy, question) = allow.into_policy();
         // The system says what the first link does not carry; beyond, three datagrams in ten minutes find out.
-        let config = Config { max_datagram: LARGEST, ..Config::new(policy) };
+        let suite = Suite::for_processor(has_aes());
+        let config = Config { max_datagram: LARGEST, suite, ..Config::new(policy) };
         Self {
             config,
             question,
@@ -215,6 +216,22 @@ fn former_life(boot: &Boot) -> Duration {
     let Boot::Stored { latest, .. } = boot else { return Duration::ZERO };
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Duration::from_nanos(latest.0).saturating_sub(since_1970).min(MOST)
+}
+
+/// Whether the processor has the instructions that make AES-GCM fast: for AES, and for carry-less multiplication.
+fn has_aes() -> bool {
+    #[cfg(any(target_arch = "x86", target_arch = "x86_64"))]
+    {
+        std::arch::is_x86_feature_detected!("aes") && std::arch::is_x86_feature_detected!("pclmulqdq")
+    }
+    #[cfg(target_arch = "aarch64")]
+    {
+        std::arch::is_aarch64_feature_detected!("aes")
+    }
+    #[cfg(not(any(target_arch = "x86", target_arch = "x86_64", target_arch = "aarch64")))]
+    {
+        false
+    }
 }
 
 fn random() -> Result<Zeroizing<[u8; 32]>, BuildError> {

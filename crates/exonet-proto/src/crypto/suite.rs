@@ -30,6 +30,12 @@ impl Suite {
         }
     }
 
+    /// The faster suite for a processor with or without instructions for AES. In software alone AES is many times slower, and
+    /// is hard to compute in constant time.
+    pub const fn for_processor(has_aes: bool) -> Self {
+        if has_aes { Self::Aes128Gcm } else { Self::ChaCha20Poly1305 }
+    }
+
     /// The byte that names this suite on the wire.
     pub const fn as_u8(self) -> u8 {
         self as u8

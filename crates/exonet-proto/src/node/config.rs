@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeSet;
 
 use crate::channel::Hedging;
+use crate::crypto::Suite;
 use crate::id::NodeId;
 use crate::message::POOLED;
 
@@ -166,6 +167,9 @@ pub struct Config {
     /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
     /// much silence of its caller. Default 5 min.
     pub reply_kept: Duration,
+    /// The AEAD of the channels that this node begins; the peer's choice is taken where the peer begins. Default AES-128-GCM;
+    /// ChaCha20-Poly1305 on wasm32, and in the library `exonet` wherever the processor has no AES instructions.
+    pub suite: Suite,
     /// The block in which `D` is reserved. Default 2^32; tiny in tests.
     pub clock_block: u64,
 }
@@ -203,6 +207,7 @@ impl Config {
             early: true,
             serves: false,
             reply_kept: Duration::from_secs(300),
+            suite: Suite::for_processor(!cfg!(target_arch = "wasm32")),
             clock_block: crate::half::DEFAULT_BLOCK,
         }
     }

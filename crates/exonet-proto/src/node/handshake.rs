@@ -19,7 +19,7 @@ use super::opening::Opening;
 use super::outbound::{Outbound, PeerLimits};
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Received, Roaming, Sent};
-use crate::crypto::{self, Initiator, Opened, OpeningMac, Suite};
+use crate::crypto::{self, Initiator, Opened, OpeningMac};
 use crate::id::NodeId;
 use crate::message::Store;
 use crate::time::Now;
@@ -28,8 +28,6 @@ use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
 /// A record that an opening has made and no data packet has confirmed is kept for this: the network may have gone
 /// down right behind the answer.
 const TENTATIVE_FOR: Duration = Duration::from_secs(3_600);
-/// What openings from here ask for.
-const SUITE: Suite = Suite::Aes128Gcm;
 /// A half-open epoch that no data packet confirms is forgotten after this.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
 /// Epochs that began within this of each other crossed: the smaller id's is used by both.
@@ -103,7 +101,7 @@ impl Node {
         let early = self.may_send_early(place);
         let peer = self.peers.get_mut(place)?;
         peer.link.reopen = false;
-        let header = wire::opening_header(SUITE.as_u8(), index);
+        let header = wire::opening_header(self.config.suite.as_u8(), index);
         let mut initiator = Initiator::new(&self.key, &peer.id, &header, seed).ok()?;
         let mut payload = [0; wire::MAX_OPENING_PAYLOAD];
         let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
@@ -251,7 +249,7 @@ impl Node {
             index,
             remote: answer.index,
             keys,
-            suite: SUITE,
+            suite: self.config.suite,
             bases,
             params,
             reset_tag: None,

@@ -157,3 +157,18 @@ fn a_packet_that_comes_twice_is_taken_once() {
     assert_eq!(after.replayed - before.replayed, 2);
     assert_eq!(after.duplicates_suppressed, before.duplicates_suppressed, "no frame of a copy is looked at");
 }
+
+#[test]
+fn each_end_begins_under_its_own_suite_and_takes_the_others() {
+    use crate::crypto::Suite::{Aes128Gcm, ChaCha20Poly1305};
+    let chacha = Config { suite: ChaCha20Poly1305, ..config() };
+    let aes = Config { suite: Aes128Gcm, ..config() };
+    for (from, suite) in [(0, ChaCha20Poly1305), (1, Aes128Gcm)] {
+        let mut pair = Pair::new([chacha.clone(), aes.clone()]);
+        pair.send(from, 100);
+        assert_eq!(pair.says(from)[0].1[1], suite.as_u8());
+        pair.pass(SECOND * 2);
+        assert!(pair.ends[1 - from].recv(pair.now).is_some());
+        assert_eq!([0, 1].map(|end| pair.epoch(end).suite), [suite; 2]);
+    }
+}
