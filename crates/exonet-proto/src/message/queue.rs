@@ -1,6 +1,6 @@
 //! Which message goes next: weighted classes by deficit round robin, small before large.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::node::{MessageKey, Priority};
 
@@ -9,6 +9,8 @@ use crate::node::{MessageKey, Priority};
 pub(crate) struct Flow(usize);
 
 const FLOWS: usize = 8;
+/// As many entries that were taken out are not worth a sweep.
+const FEW: usize = 16;
 /// Bytes a flow of weight one may send per round.
 const QUANTUM: i64 = 256;
 /// Urgent small, Urgent large, Normal small, and so on: small ones have four times the share of large ones.
@@ -46,6 +48,9 @@ impl Flow {
 #[derive(Debug, Default)]
 pub(crate) struct SendQueue {
     flows: [VecDeque<MessageKey>; FLOWS],
+    /// Entries of the flows that have been taken out; never the first or the last of a flow. So it costs the same to take
+    /// one out wherever it stands.
+    gone: BTreeSet<MessageKey>,
     deficits: [i64; FLOWS],
     /// A bit for each flow that is not empty.
     busy: u8,
@@ -53,6 +58,9 @@ pub(crate) struct SendQueue {
 
 impl SendQueue {
     pub(crate) fn push(&mut self, flow: Flow, key: MessageKey) {
+        if self.gone.contains(&key) {
+            self.sweep();
+        }
         if let Some(queue) = self.flows.get_mut(flow.0) {
             queue.push_back(key);
             self.busy |= 1 << flow.0;
@@ -84,7 +92,7 @@ impl SendQueue {
     }
 
     pub(crate) fn iter(&self, flow: Flow) -> impl Iterator<Item = MessageKey> {
-        self.flows.get(flow.0).into_iter().flatten().copied()
+        self.flows.get(flow.0).into_iter().flatten().copied().filter(|key| !self.gone.contains(key))
     }
 
     pub(crate) fn pop(&mut self, flow: Flow) {
@@ -92,6 +100,9 @@ impl SendQueue {
             return;
         };
         queue.pop_front();
+        if !self.gone.is_empty() {
+            trim(queue, &mut self.gone);
+        }
         if queue.is_empty() {
             self.busy &= !(1 << flow.0);
             if let Some(deficit) = self.deficits.get_mut(flow.0) {
@@ -110,28 +121,40 @@ impl SendQueue {
     /// In flows of large messages, the first that is `ready` comes to the front.
     pub(crate) fn bring_forward(&mut self, ready: impl Fn(MessageKey) -> bool) {
         for queue in self.flows.iter_mut().skip(1).step_by(2) {
-            if let Some(at) = queue.iter().position(|key| ready(*key)) {
+            let gone = &self.gone;
+            if let Some(at) = queue.iter().position(|key| !gone.contains(key) && ready(*key)) {
                 queue.rotate_left(at);
+                trim(queue, &mut self.gone);
             }
         }
     }
 
-    /// Takes a message out of its flow.
+    /// Takes a message, which stands in it, out of its flow.
     pub(crate) fn remove(&mut self, flow: Flow, key: MessageKey) {
-        if let Some(queue) = self.flows.get_mut(flow.0)
-            && let Some(at) = queue.iter().position(|other| *other == key)
-        {
-            queue.remove(at);
-            if queue.is_empty() {
-                self.busy &= !(1 << flow.0);
-            }
+        let Some(queue) = self.flows.get_mut(flow.0) else { return };
+        self.gone.insert(key);
+        trim(queue, &mut self.gone);
+        if queue.is_empty() {
+            self.busy &= !(1 << flow.0);
         }
+        let entries = self.flows.iter().map(VecDeque::len).sum::<usize>();
+        if self.gone.len() > FEW && self.gone.len() > entries / 2 {
+            self.sweep();
+        }
+    }
+
+    /// Gives the places back of what was taken out: as many entries are looked at as were taken out since the last time, and
+    /// as many again.
+    fn sweep(&mut self) {
+        let gone = core::mem::take(&mut self.gone);
+        self.flows.iter_mut().for_each(|queue| queue.retain(|key| !gone.contains(key)));
     }
 
     /// The front of a flow goes behind the others of that flow.
     pub(crate) fn rotate(&mut self, flow: Flow) {
         if let Some(queue) = self.flows.get_mut(flow.0).filter(|queue| queue.len() > 1) {
             queue.rotate_left(1);
+            trim(queue, &mut self.gone);
         }
     }
 
@@ -190,6 +213,16 @@ impl SendQueue {
         if let Some(deficit) = self.deficits.get_mut(flow.0) {
             *deficit -= i64::try_from(bytes).unwrap_or(i64::MAX);
         }
+    }
+}
+
+/// What was taken out goes, where it is the first or the last.
+fn trim(queue: &mut VecDeque<MessageKey>, gone: &mut BTreeSet<MessageKey>) {
+    while queue.front().is_some_and(|key| gone.remove(key)) {
+        queue.pop_front();
+    }
+    while queue.back().is_some_and(|key| gone.remove(key)) {
+        queue.pop_back();
     }
 }
 
@@ -262,6 +295,30 @@ mod tests {
         assert_eq!(SendQueue::default().alone(), None);
         alone.push(Flow(0), key(2));
         assert_eq!(alone.alone(), None);
+    }
+
+    #[test]
+    fn what_was_taken_out_does_not_come_and_takes_no_room() {
+        let flow = Flow::of(Priority::Normal, false);
+        let mut queue = SendQueue::default();
+        (0..1_000).for_each(|i| queue.push(flow, key(i)));
+        // Neither in order nor against it, and the first and the last among them.
+        for i in (0..1_000).map(|i| i * 387 % 1_000).filter(|i| i % 5 > 0) {
+            queue.remove(flow, key(i));
+            assert!(queue.gone.len() <= FEW.max(queue.flows[flow.0].len() / 2));
+        }
+        queue.remove(flow, key(0));
+        assert_eq!(queue.iter(flow).count(), 199);
+        for i in (5..1_000).step_by(5) {
+            assert_eq!(queue.front(flow), Some(key(i)));
+            assert_eq!(queue.has_more(flow), i < 995);
+            queue.pop(flow);
+        }
+        assert!(queue.is_empty() && queue.gone.is_empty());
+        [1, 2, 3].into_iter().for_each(|i| queue.push(flow, key(i)));
+        queue.remove(flow, key(2));
+        queue.push(flow, key(2));
+        assert_eq!(queue.iter(flow).collect::<Vec<_>>(), [1, 3, 2].map(key));
     }
 
     #[test]

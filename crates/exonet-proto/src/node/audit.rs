@@ -9,7 +9,7 @@ use super::event::MessageKey;
 use super::inbound::MAX_HAVES;
 use super::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
 use super::node::MAX_LOOSE;
-use super::peer::{MAX_HINTS, Peer};
+use super::peer::{Census, MAX_HINTS, Peer};
 use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
@@ -139,6 +139,11 @@ impl Node {
         // One message is always let in.
         let room = if messages > 1 { limits.received_bytes as u64 } else { u64::MAX };
         say("peers", self.peers.len() as u64, limits.peers as u64, false);
+        let mut census = Census::default();
+        self.peers.iter().for_each(|(_, peer)| census.enter(peer.standing()));
+        say("sender records counted", self.census.senders as u64, census.senders as u64, true);
+        say("receiver records counted", self.census.receivers as u64, census.receivers as u64, true);
+        say("peers counted that are busy", self.census.busy as u64, census.busy as u64, true);
         say("half-open channels", self.half_open.len() as u64, limits.half_open as u64, false);
         let (fullest, of_prefix) = (self.half_open.fullest(), limits.half_open_per_prefix);
         say("half-open channels of one prefix", fullest as u64, of_prefix as u64, false);

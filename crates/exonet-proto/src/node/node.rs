@@ -16,7 +16,7 @@ use super::halfopen::HalfOpen;
 use super::inbox::Inbox;
 use super::life::Life;
 use super::link::Link;
-use super::peer::{Peer, Peers};
+use super::peer::{Census, Peer, Peers};
 use super::resets::Resets;
 use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
@@ -107,6 +107,7 @@ pub struct Node {
     persisting: Option<Batch>,
     lsn: Lsn,
     pub(super) peers: Peers,
+    pub(super) census: Census,
     /// Channel index to the peer's place.
     pub(super) routes: BTreeMap<u32, u32>,
     pub(super) half_open: HalfOpen,
@@ -165,6 +166,7 @@ impl Node {
             persisting: None,
             lsn: Lsn(0),
             peers: Peers::default(),
+            census: Census::default(),
             routes: BTreeMap::new(),
             asking: Asking::default(),
             store: Store::default(),
@@ -478,9 +480,22 @@ impl Node {
 
     /// After anything that concerns a peer: the next poll looks at it.
     pub(super) fn touch(&mut self, _now: Now, index: u32) {
+        self.count(index);
         if let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.ready) {
             peer.ready = true;
             self.ready.push_back(index);
+        }
+    }
+
+    /// Counts a peer as it stands now.
+    fn count(&mut self, index: u32) {
+        if let Some(peer) = self.peers.get_mut(index) {
+            let standing = peer.standing();
+            if standing != peer.counted {
+                self.census.leave(peer.counted);
+                self.census.enter(standing);
+                peer.counted = standing;
+            }
         }
     }
 
@@ -521,6 +536,7 @@ impl Node {
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
     pub(super) fn rest(&mut self, now: Now, index: u32) {
+        self.count(index);
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };
@@ -555,6 +571,7 @@ impl Node {
             return;
         };
         self.timers.set(index, peer.deadline, Mono::NEVER);
+        self.census.leave(peer.counted);
         let memo = Memo { bound: peer.inbound.bound, told: peer.told };
         self.stamping.remember(now, self.clock.stamps_mut(), peer.id, memo);
         if peer.admitted {
@@ -589,14 +606,9 @@ impl Node {
         }
     }
 
-    /// Nothing is open to send, nothing owed to say.
+    /// Nothing is open to send, nothing owed to say: O(1).
     pub fn is_quiet(&self) -> bool {
-        self.store.len() == 0
-            && self.loose.is_empty()
-            && self.peers.iter().all(|(_, peer)| {
-                let Peer { outbound, inbound, .. } = peer;
-                outbound.is_silent() && !inbound.state_owed() && inbound.server.is_empty()
-            })
+        self.store.len() == 0 && self.loose.is_empty() && self.census.busy == 0
     }
 
     /// The peers known now.
@@ -609,10 +621,9 @@ impl Node {
         &self.stats
     }
 
-    /// Figures of the node. O(peers).
+    /// Figures of the node: O(1).
     pub fn stats(&self) -> Stats {
-        let senders = self.peers.iter().filter(|(_, peer)| peer.outbound.sender.is_some()).count();
-        let receivers = self.peers.iter().filter(|(_, peer)| peer.inbound.receiver.is_some()).count();
+        let Census { senders, receivers, .. } = self.census;
         Stats {
             peers: self.peers.len(),
             half_open: self.half_open.len(),

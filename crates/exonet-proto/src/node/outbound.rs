@@ -52,8 +52,11 @@ impl Default for PeerLimits {
 pub(super) struct Outbound {
     pub(super) sender: Option<Sender<MessageKey>>,
     queue: SendQueue,
-    /// Large messages that wait until fewer are under way.
+    /// Large messages that wait until fewer are under way. Those that are over are found out when it is their turn, or when
+    /// there are as many of them as of others.
     waiting: VecDeque<(Flow, MessageKey)>,
+    /// Of these, those that are over.
+    waiting_over: usize,
     /// Calls that have left.
     pub(super) caller: Caller,
     /// Large messages under way, and those given up of which the peer may still hold parts.
@@ -112,6 +115,7 @@ impl Outbound {
             sender: None,
             queue: SendQueue::default(),
             waiting: VecDeque::new(),
+            waiting_over: 0,
             caller: Caller::default(),
             bodies: 0,
             given_up: GivenUp::default(),
@@ -194,14 +198,19 @@ impl Outbound {
         self.pass_given_up();
         while self.bodies < self.limits.bodies.max(1) {
             let Some((flow, key)) = self.waiting.pop_front() else {
-                return;
+                break;
             };
             let Some(letter) = store.get_mut(key) else {
+                self.waiting_over = self.waiting_over.saturating_sub(1);
                 continue;
             };
             letter.counted = true;
             self.bodies += 1;
             self.queue.push(flow, key);
+        }
+        if self.waiting_over > self.waiting.len() / 2 {
+            self.waiting.retain(|(_, key)| store.get(*key).is_some());
+            self.waiting_over = 0;
         }
     }
 
@@ -548,8 +557,12 @@ impl Outbound {
     /// Nothing of a message is to be sent.
     fn release(&mut self, key: MessageKey, letter: &Letter) {
         if letter.queued {
-            self.queue.remove(Flow::of(letter.priority, letter.is_large()), key);
-            self.waiting.retain(|(_, other)| *other != key);
+            // What is large and not counted has not come as far as the queue.
+            if letter.is_large() && !letter.counted {
+                self.waiting_over += 1;
+            } else {
+                self.queue.remove(letter.flow(), key);
+            }
         }
         self.bytes = self.bytes.saturating_sub(letter.source.kept());
         if let Some((s, _)) = letter.bound {

@@ -35,6 +35,41 @@ pub(super) struct Peer {
     pub(super) looked_at: Mono,
     /// Its deadline in the timers.
     pub(super) deadline: Mono,
+    /// As it stands in the node's [`Census`].
+    pub(super) counted: Standing,
+}
+
+/// What a node counts its peers by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// It has a sender record.
+    sender: bool,
+    /// It has a receiver record.
+    receiver: bool,
+    /// There is something to say to it, or it is owed something.
+    busy: bool,
+}
+
+/// How many peers stand how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Census {
+    pub(super) senders: usize,
+    pub(super) receivers: usize,
+    pub(super) busy: usize,
+}
+
+impl Census {
+    pub(super) fn enter(&mut self, peer: Standing) {
+        self.senders += usize::from(peer.sender);
+        self.receivers += usize::from(peer.receiver);
+        self.busy += usize::from(peer.busy);
+    }
+
+    pub(super) fn leave(&mut self, peer: Standing) {
+        self.senders -= usize::from(peer.sender);
+        self.receivers -= usize::from(peer.receiver);
+        self.busy -= usize::from(peer.busy);
+    }
 }
 
 impl Peer {
@@ -51,6 +86,17 @@ impl Peer {
             stuck: 0,
             looked_at: Mono(0),
             deadline: Mono::NEVER,
+            counted: Standing::default(),
+        }
+    }
+
+    /// How it stands now.
+    pub(super) fn standing(&self) -> Standing {
+        let Self { outbound, inbound, .. } = self;
+        Standing {
+            sender: outbound.sender.is_some(),
+            receiver: inbound.receiver.is_some(),
+            busy: !outbound.is_silent() || inbound.state_owed() || !inbound.server.is_empty(),
         }
     }
 

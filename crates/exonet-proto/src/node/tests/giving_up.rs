@@ -120,3 +120,30 @@ fn whatever_is_given_up_the_rest_arrives() {
         assert_eq!(held.unwrap_or_default(), 0, "seed {seed}");
     }
 }
+
+#[test]
+fn a_peer_is_given_up_in_whatever_order_its_messages_stand() {
+    let mut pair = Pair::open();
+    // Places in the store are used again in the opposite order.
+    let first: Vec<_> = (0..500).map(|_| pair.send(0, 100)).collect();
+    let now = pair.now;
+    first.into_iter().for_each(|key| pair.ends[0].cancel(now, key).unwrap());
+    for i in 0..500 {
+        pair.send(0, if i % 5 == 0 { 100_000 } else { 100 });
+    }
+    let to = pair.ends[1].id();
+    pair.ends[0].abandon_peer(now, &to);
+    pair.events.extend(core::iter::from_fn(|| pair.ends[0].poll_event()));
+    assert_eq!(
+        pair.outcomes().iter().filter(|(_, outcome, _)| *outcome == Outcome::Cancelled).count(),
+        1_000
+    );
+    assert_eq!(pair.ends[0].stats().open_messages, 0);
+    // What is sent afterwards is not held up by what was.
+    pair.talk(0);
+    let large = pair.send(0, 100_000);
+    pair.pass(SECOND);
+    assert!(pair.ends[1].recv(pair.now).is_some());
+    pair.pass(SECOND);
+    assert!(pair.outcomes().contains(&(large, Outcome::Delivered, false)));
+}
