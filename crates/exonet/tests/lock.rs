@@ -1,5 +1,7 @@
 //! No code of the application runs under the node's lock: wherever it is called, it may ask the node.
 
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a failure of the helper is the failure of a test
+
 mod common;
 
 use std::pin::pin;
