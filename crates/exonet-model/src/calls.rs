@@ -249,7 +249,7 @@ impl World {
     pub(crate) fn push_calls(&self, at: usize, to: usize, out: &mut Out) {
         let Peer { caller, server, .. } = &self.nodes[at].peers[to];
         let (mut caller, mut server) = (caller.clone(), server.clone());
-        caller.on_timeout(LATER, Duration::from_secs(1));
+        caller.on_timeout(LATER, Duration::from_secs(1), Duration::from_secs(1));
         let over = server.on_timeout(LATER);
         debug_assert_eq!(over, None, "nothing is kept for so short a time");
         say(&mut caller, &mut server, |datagram| out.push(Packet { from: at, to, datagram }));

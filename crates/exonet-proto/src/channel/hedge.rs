@@ -144,6 +144,7 @@ mod tests {
     fn there_is_none_for_who_has_more_than_it_can_take() {
         let rtt = rtt();
         let mut loss = losing(99, 1);
+        (0..2).for_each(|_| loss.on_delay(50 * MS, 10 * MS));
         (0..9).for_each(|_| loss.on_fates(0, 1));
         let drowned = Room { loss, ..room(&rtt) };
         assert!(!copies(Hedging::default(), drowned, false) && !copies(Hedging::default(), drowned, true));

@@ -3,17 +3,25 @@
 
 use core::time::Duration;
 
+use super::loss::Cause;
 use crate::Mono;
 
-/// Halves of a probe timeout between timeouts, from the first on, on a path that loses at random.
+/// Halves of a probe timeout between timeouts, from the first on, on a path that loses by chance.
 const GENTLE: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// The same elsewhere. A timeout there says that the round trip has grown, or that somebody has more than it can take: of
 /// ten thousand who all repeat themselves gently, each adds to it.
 const DOUBLING: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// However long the round trip, probes come at least this often; but never before one probe timeout.
-const MAX_INTERVAL: Duration = Duration::from_secs(30);
+/// Where somebody waits, and there is no overload, probes come at least this often, or once in so many probe timeouts if these are longer: half a packet
+/// a round trip harms nobody, and where half is lost each way, one probe in four is answered.
+const SOON: Duration = Duration::from_millis(100);
+const SOON_PTOS: u32 = 4;
+/// After so many timeouts in a row, chance explains nothing any more: the path is down, or the peer is away.
+const CHANCES: u32 = 24;
+/// The longest wait then; and in overload, or where nobody waits. None is shorter than one probe timeout.
+const LATER: Duration = Duration::from_secs(1);
+const PATIENT: Duration = Duration::from_secs(30);
 
 /// Counts probe timeouts in a row.
 #[derive(Clone, Copy, Debug, Default)]
@@ -46,15 +54,23 @@ impl Pto {
         self.count
     }
 
-    /// When the next timeout comes: the first after `tail`, the others after multiples of `pto`.
-    pub(super) fn deadline(&self, tail: Duration, pto: Duration, gentle: bool) -> Mono {
+    /// When the next timeout comes: the first after `tail`, the others after multiples of `pto`. `awaited`: somebody waits for
+    /// what is under way.
+    pub(super) fn deadline(&self, tail: Duration, pto: Duration, cause: Cause, awaited: bool) -> Mono {
         let Some(backed_off) = self.count.checked_sub(1) else {
             return self.since + tail;
         };
-        let back_off: &[u32] = if gentle { &GENTLE } else { &DOUBLING };
+        let back_off: &[u32] = if cause == Cause::Chance { &GENTLE } else { &DOUBLING };
+        let most = if cause == Cause::Overload || !awaited {
+            PATIENT
+        } else if self.count > CHANCES {
+            LATER
+        } else {
+            SOON.max(pto.saturating_mul(SOON_PTOS)).min(LATER)
+        };
         let at = usize::try_from(backed_off).unwrap_or(usize::MAX).min(back_off.len() - 1);
         let halves = back_off.get(at).copied().unwrap_or(2);
-        self.since + (pto.saturating_mul(halves) / 2).min(MAX_INTERVAL.max(pto))
+        self.since + (pto.saturating_mul(halves) / 2).min(most.max(pto))
     }
 }
 

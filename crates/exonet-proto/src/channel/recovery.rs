@@ -189,7 +189,7 @@ impl Recovery {
     /// The handshake took `rtt`: a better guess than what is assumed of every path, until a packet is acknowledged.
     pub fn assume_rtt(&mut self, rtt: Duration) {
         if !self.rtt.is_measured() {
-            self.rtt = Rtt::new(rtt);
+            self.rtt = Rtt::new(rtt.max(GRANULARITY));
         }
     }
 
@@ -340,6 +340,9 @@ impl Recovery {
             self.rtt.on_sample(now, rtt, delay);
             self.one_way.on_sample(now, newest.sent_at, arrival, self.rtt.adjusted())
         });
+        if let Some(forward) = forward {
+            self.loss.on_delay(forward, self.rtt.min());
+        }
         if largest == Some(number) {
             self.dispersion.on_ack(number, newest.sent_at, arrival);
             self.train.on_ack(number, newest.sent_at, arrival);
@@ -499,7 +502,7 @@ impl Recovery {
         let early = self.awaited && self.rtt.is_measured() && !self.loss.is_overloaded();
         let tail = if early { self.rtt.tail_base() } else { self.rtt.pto_base() };
         let tail = tail.saturating_add(self.config.max_ack_delay);
-        armed.then(|| self.pto.deadline(tail, self.pto_interval(), self.loss.is_random()))
+        armed.then(|| self.pto.deadline(tail, self.pto_interval(), self.loss.cause(), self.awaited))
     }
 
     /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.

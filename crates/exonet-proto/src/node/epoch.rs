@@ -158,6 +158,9 @@ pub(super) struct Pending {
     pub(super) mac1: [u8; 16],
     pub(super) prefix: Option<Prefix>,
     pub(super) expires: Mono,
+    /// When the answer last left, and whether it had before.
+    pub(super) answered_at: Mono,
+    pub(super) again: bool,
     /// Where the answer went first.
     pub(super) answered: SocketAddr,
     /// It went elsewhere as well: who uses its keys may be at either address.

@@ -15,7 +15,7 @@ use super::epoch::{Carried, Epoch, Held, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::filling::{write_early, write_state};
 use super::link::{Link, MAX_PENDING};
-use super::opening::Opening;
+use super::opening::{Opening, round_trip};
 use super::outbound::{Outbound, PeerLimits};
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Received, Roaming, Sent};
@@ -163,7 +163,8 @@ impl Node {
         let active = peer.link.proven().map(|path| path.remote);
         let mut targets: Vec<SocketAddr> = active.into_iter().collect();
         targets.extend(peer.hints.iter().filter(|hint| Some(**hint) != active));
-        let (remote, data) = peer.link.opening.as_mut()?.emit(now.mono, &targets, jitter)?;
+        let eager = peer.link.opens_eagerly(peer.outbound.has_messages());
+        let (remote, data) = peer.link.opening.as_mut()?.emit(now.mono, &targets, eager, jitter)?;
         buf.extend_from_slice(data);
         peer.link.spoke(now.mono);
         Some(super::event::Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
@@ -265,9 +266,7 @@ impl Node {
         self.install(now, place, epoch, chosen, true);
         if let Some(peer) = self.peers.get_mut(place) {
             peer.link.confirm = true;
-            if let Some(rtt) = round_trip {
-                peer.link.recovery.assume_rtt(rtt);
-            }
+            peer.link.recovery.assume_rtt(round_trip);
         }
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
         self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);
@@ -308,7 +307,7 @@ impl Node {
             self.stats.unauthentic += 1;
             return;
         }
-        if self.answer_copy(arrival, opening) {
+        if self.answer_copy(now, arrival, opening) {
             return;
         }
         let prefix = Prefix::told(arrival.remote.ip());
@@ -368,14 +367,20 @@ impl Node {
     }
 
     /// A copy of an opening that has been answered gets the same answer again.
-    fn answer_copy(&mut self, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+    fn answer_copy(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let place = self.half_open.copies.get(opening.mac1).and_then(|index| self.routes.get(index));
         let Some(peer) = place.and_then(|place| self.peers.get_mut(*place)) else { return false };
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
         // Or it is about to be answered.
         let Some(pending) = pending else { return true };
         pending.scattered |= pending.answered != arrival.remote;
+        (pending.answered_at, pending.again) = (now.mono, true);
         let answer = pending.answer.clone();
+        // The first answer was lost, or is late: two are likelier to arrive. They are smaller than what has come.
+        let loaded = self.half_open.is_loaded(now.mono, Prefix::told(arrival.remote.ip()));
+        if !loaded && 2 * answer.len() <= wire::MIN_OPENING {
+            self.push_loose(arrival, answer.clone());
+        }
         self.push_loose(arrival, answer);
         true
     }
@@ -468,7 +473,10 @@ impl Node {
         // Only message 2 could give it the keys, and that went to one address alone: there it is.
         let proven = !pending.scattered && pending.answered == arrival.remote;
         self.install(now, place, pending.epoch, arrival, proven);
-        if let (Some(peer), Some(nth)) = (self.peers.get_mut(place), pending.state) {
+        let Some(peer) = self.peers.get_mut(place) else { return };
+        let waited = now.mono.since(pending.answered_at);
+        peer.link.recovery.assume_rtt(round_trip(waited, pending.again));
+        if let Some(nth) = pending.state {
             peer.inbound.state_arrived(now.mono, nth, &self.config);
         }
     }
@@ -621,6 +629,9 @@ impl Node {
             link.probes = probe.packets;
             let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
             peer.outbound.probe(&mut self.store, packets, probe.packets);
+            if link.recovery.is_random() {
+                peer.outbound.ask_again(now.mono);
+            }
         }
         if peer.link.take_doubt(now.mono) {
             peer.link.reopen |= peer.wants_channel(now.mono) || peer.link.is_kept(config);

@@ -33,6 +33,8 @@ pub(super) const MAX_PENDING: usize = 4;
 /// nothing: each packet that leaves puts them off.
 const REOPEN_PTOS: u32 = 4;
 const REOPEN_SILENCE: Duration = Duration::from_secs(1);
+/// On a path that loses by chance, what is asked again is asked after so many probe timeouts at the latest.
+const PATIENCE: u32 = 4;
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
 const MIN_IDLE: Duration = Duration::from_secs(1);
 
@@ -218,6 +220,19 @@ impl Link {
 
     pub(super) fn pto(&self) -> Duration {
         self.recovery.pto_interval()
+    }
+
+    /// The round trips in which copies of an opening leave, if there are `messages` that wait for a channel. Beside a channel,
+    /// copies are not hurried.
+    pub(super) fn opens_eagerly(&self, messages: bool) -> Option<Duration> {
+        let rtt = self.recovery.rtt();
+        let round = if rtt.is_measured() { self.pto() } else { rtt.smoothed() };
+        (messages && !self.is_connected()).then_some(round)
+    }
+
+    /// The most that repeated requests back off to, where that is less than usual.
+    pub(super) fn patience(&self) -> Duration {
+        if self.recovery.is_random() { self.pto() * PATIENCE } else { Duration::MAX }
     }
 
     /// The epoch that packets with this index belong to.

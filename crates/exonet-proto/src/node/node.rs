@@ -319,7 +319,7 @@ impl Node {
         };
         peer.looked_at = now.mono;
         let wait = peer.link.pto() * 2;
-        peer.outbound.on_timeout(now.mono, &self.store, wait);
+        peer.outbound.on_timeout(now.mono, &self.store, wait, peer.link.patience());
         self.close_if_idle(now, index);
         let Some(peer) = self.peers.get_mut(index) else {
             return;

@@ -7,11 +7,19 @@ use crate::crypto::{Cookie, Initiator, MAC_LEN, OpeningMac};
 use crate::time::Mono;
 use crate::wire::{self, ChannelIndex};
 
-/// An opening is repeated after this, doubling up to the other.
+/// An opening is repeated after this, doubling up to the other, where nobody waits for it or the receiver is loaded.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(4);
+/// Where messages wait for the answer: round trips after each copy. A responder knows a copy by its mac1, which costs it a
+/// look-up, so that copies may come soon, and on a path that loses much they have to.
+const EAGER: [u32; 20] = [1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 4, 4, 6, 8, 10, 15, 20, 30, 40, 80];
+/// A round trip is taken to be this at least: a peer on a short path may merely be busy.
+const LEAST_ROUND: Duration = Duration::from_millis(50);
 /// RETRYs obeyed at most for a copy that leaves in its time: some may be forged by who has seen the opening.
 const MAX_RETRIES: u8 = 3;
+
+/// The least round trip that an answer to one of several copies shows.
+const AMBIGUOUS: Duration = Duration::from_millis(25);
 
 /// Noise message 1, encrypted once: every copy is the same to the byte, but for mac2.
 #[derive(Debug)]
@@ -27,8 +35,12 @@ pub(super) struct Opening {
     /// The next copy leaves for a RETRY's sake.
     obeying: bool,
     next_at: Mono,
-    /// When the only copy left; None: there are several, and which of them was answered is not known.
-    only_at: Option<Mono>,
+    /// When the latest copy left.
+    sent_at: Mono,
+    /// It was not the first.
+    again: bool,
+    /// A RETRY came: the receiver has more openings than it can take.
+    loaded: bool,
     /// Where copies have gone, the latest last.
     sent_to: Vec<SocketAddr>,
 }
@@ -56,7 +68,9 @@ impl Opening {
             retries: 0,
             obeying: false,
             next_at: now,
-            only_at: None,
+            sent_at: now,
+            again: false,
+            loaded: false,
             sent_to: Vec::new(),
         }
     }
@@ -73,11 +87,6 @@ impl Opening {
         self.next_at
     }
 
-    /// How long the answer that arrives at `now` took, as far as that is certain.
-    pub(super) fn round_trip(&self, now: Mono) -> Option<Duration> {
-        self.only_at.map(|left| now.since(left))
-    }
-
     /// The address whose answer came from `remote`: that one if a copy went there, else the latest.
     pub(super) fn target_for(&self, remote: SocketAddr) -> Option<SocketAddr> {
         let known = self.sent_to.iter().find(|target| **target == remote);
@@ -89,18 +98,30 @@ impl Opening {
         self.attempts / u32::try_from(targets).unwrap_or(u32::MAX).max(1)
     }
 
-    /// A copy for the next of the `targets`, which are tried in turn. `jitter` is random.
+    /// How long the answer that arrives at `now` took.
+    pub(super) fn round_trip(&self, now: Mono) -> Duration {
+        round_trip(now.since(self.sent_at), self.again)
+    }
+
+    /// A copy for the next of the `targets`, which are tried in turn. `jitter` is random; `eager`: messages wait for the
+    /// answer, and a round trip is taken to be this.
     pub(super) fn emit(
         &mut self,
         now: Mono,
         targets: &[SocketAddr],
+        eager: Option<Duration>,
         jitter: u8,
     ) -> Option<(SocketAddr, &[u8])> {
         let count = u32::try_from(targets.len()).ok().filter(|count| *count > 0)?;
         let target = targets.get((self.attempts % count) as usize)?;
-        let round = (self.attempts / count).min(8);
-        let wait = FIRST_RETRY.saturating_mul(1 << round).min(LAST_RETRY) / count;
-        self.only_at = self.sent_to.is_empty().then_some(now);
+        let round = self.attempts / count;
+        let wait = match eager.filter(|_| !self.loaded) {
+            Some(rtt) => rtt.max(LEAST_ROUND).saturating_mul(eager_rounds(round)),
+            None => FIRST_RETRY.saturating_mul(1 << round.min(8)),
+        };
+        let wait = wait.min(LAST_RETRY) / count;
+        self.sent_at = now;
+        self.again = !self.sent_to.is_empty();
         self.attempts = self.attempts.saturating_add(1);
         if !std::mem::take(&mut self.obeying) {
             self.retries = 0;
@@ -117,6 +138,7 @@ impl Opening {
             return;
         }
         self.retries += 1;
+        self.loaded = true;
         self.obeying = true;
         let body = self.datagram.len().saturating_sub(MAC_LEN);
         let mac2 = OpeningMac::mac2(cookie, self.datagram.get(..body).unwrap_or_default());
@@ -131,6 +153,18 @@ impl Opening {
         self.attempts = 0;
         self.next_at = self.next_at.min(now);
     }
+}
+
+/// The round trip of a handshake message, the latest copy of which left `since` then, and its answer. If it left more than once
+/// (`again`), the answer may be that to an earlier copy: it is taken to be long enough not to probe at once in vain.
+pub(super) fn round_trip(since: Duration, again: bool) -> Duration {
+    if again { since.max(AMBIGUOUS) } else { since }
+}
+
+/// Round trips to wait after the copy of this round.
+fn eager_rounds(round: u32) -> u32 {
+    let at = usize::try_from(round).unwrap_or(usize::MAX).min(EAGER.len() - 1);
+    EAGER.get(at).copied().unwrap_or(1)
 }
 
 /// The payload is padded so that the datagram has the least length of an opening.

@@ -100,6 +100,8 @@ pub(super) struct Outbound {
     ask_backoff: Duration,
     probe_at: Mono,
     probe_backoff: Duration,
+    /// The most that either backs off to, as the path is.
+    most: Duration,
     /// Tokens to probe, in the next packet.
     pub(super) probes: VecDeque<(Slot, Incarnation)>,
     probe_from: Slot,
@@ -142,6 +144,7 @@ impl Outbound {
             ask_backoff: Duration::ZERO,
             probe_at: Mono::NEVER,
             probe_backoff: Duration::ZERO,
+            most: MAX_BACKOFF,
             probes: VecDeque::new(),
             probe_from: Slot(0),
             idle_since: now,
@@ -623,9 +626,9 @@ impl Outbound {
         }
         self.frontier_due = false;
         if ask.is_some() {
-            self.ask_backoff = self.ask_backoff.max(pto).min(MAX_BACKOFF);
+            self.ask_backoff = self.ask_backoff.max(pto).min(self.most);
             self.ask_at = now + self.ask_backoff;
-            self.ask_backoff = (self.ask_backoff * 2).min(MAX_BACKOFF);
+            self.ask_backoff = (self.ask_backoff * 2).min(self.most);
         } else {
             self.ask_at = Mono::NEVER;
         }
@@ -691,8 +694,9 @@ impl Outbound {
     }
 
     /// Everything that time alone brings about. `wait` is two probe timeouts.
-    pub(super) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration) {
-        self.caller.on_timeout(now, wait);
+    pub(super) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration, most: Duration) {
+        self.most = most.min(MAX_BACKOFF);
+        self.caller.on_timeout(now, wait, self.most);
         if self.ask_at <= now {
             self.ask_at = Mono::NEVER;
             self.ask_due = true;
@@ -701,10 +705,17 @@ impl Outbound {
             self.probe_at = Mono::NEVER;
             self.choose_probes(store);
             if !self.probes.is_empty() {
-                self.probe_backoff = self.probe_backoff.max(wait).min(MAX_BACKOFF);
+                self.probe_backoff = self.probe_backoff.max(wait).min(self.most);
                 self.probe_at = now + self.probe_backoff;
-                self.probe_backoff = (self.probe_backoff * 2).min(MAX_BACKOFF);
+                self.probe_backoff = (self.probe_backoff * 2).min(self.most);
             }
+        }
+    }
+
+    /// What was asked, or its answer, may be lost: what is acknowledged and not claimed is asked for now.
+    pub(super) fn ask_again(&mut self, now: Mono) {
+        if self.probe_at != Mono::NEVER {
+            self.probe_at = now;
         }
     }
 

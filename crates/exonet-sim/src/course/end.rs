@@ -27,6 +27,8 @@ pub(super) enum Work {
     Bulk { open: u64 },
     /// Sends so many at once, or calls with so many, and no more.
     Batch { left: u64, open: u64, calls: bool },
+    /// Sends one message at a time, at fixed intervals, whatever has become of those before.
+    Visitor { every: Duration, next: Mono },
     /// Takes what comes.
     Sink,
     /// Each actor calls, and calls again when the reply is there.
@@ -114,6 +116,11 @@ impl End {
         }
     }
 
+    /// When the application next does something of itself.
+    pub(super) fn next_work(&self) -> Option<Mono> {
+        if let Work::Visitor { next, .. } = &self.work { Some(*next) } else { None }
+    }
+
     pub(super) fn take_latencies(&mut self) -> Latencies {
         match &mut self.work {
             Work::Caller { latencies, .. } => std::mem::take(latencies),
@@ -182,6 +189,13 @@ impl End {
                     }
                 }
             }
+            Work::Visitor { every, next } => {
+                if *next <= now.mono {
+                    *next = now.mono + *every;
+                    // One that finds no room is left out, as by a sensor that goes on.
+                    let _ = send(&mut self.node, now, peer, &self.body);
+                }
+            }
             Work::Sink | Work::Server => {}
         }
     }
@@ -209,7 +223,7 @@ impl End {
                 let address = super::address(self.peer);
                 self.peer_id.get_or_insert((incoming.id.sender, address));
             }
-            Work::Batch { .. } | Work::Sink => {}
+            Work::Batch { .. } | Work::Sink | Work::Visitor { .. } => {}
         }
     }
 }

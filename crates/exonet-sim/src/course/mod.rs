@@ -115,6 +115,12 @@ impl Course {
         Some((taken.since(begun), settled.since(begun)))
     }
 
+    /// A pair whose sender has one message of [`SIZE`] bytes at each multiple of `every`, the first after `wait`.
+    pub fn visits(&mut self, config: &Config, wait: Duration, every: Duration) -> Pair {
+        let visitor = Work::Visitor { every, next: self.now + wait };
+        self.pair(config, Direction::There, wait, visitor, Work::Sink)
+    }
+
     fn pair(
         &mut self,
         config: &Config,
@@ -243,7 +249,8 @@ impl Course {
                 }
             }
         }
-        let wake = end.node.poll_timeout().map(|due| due.max(now.mono) + self.slack);
+        let due = end.node.poll_timeout().into_iter().chain(end.next_work()).min();
+        let wake = due.map(|due| due.max(now.mono) + self.slack);
         self.set_timer(at, wake);
     }
 
@@ -260,5 +267,6 @@ impl Course {
 }
 
 fn address(end: usize) -> SocketAddr {
-    SocketAddr::from((Ipv4Addr::new(10, 1, 0, u8::try_from(end).unwrap_or(u8::MAX)), 7_000))
+    let [_, _, high, low] = u32::try_from(end).unwrap_or(u32::MAX).to_be_bytes();
+    SocketAddr::from((Ipv4Addr::new(10, 1, high, low), 7_000))
 }

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, unreachable_pub)]
 
+pub mod heavy;
 pub mod siege;
 
 use core::time::Duration;

@@ -7,31 +7,50 @@ fn ms(ms: u64) -> Mono {
 const PTO: Duration = Duration::from_millis(100);
 const TAIL: Duration = Duration::from_millis(60);
 
-/// Milliseconds between timeouts.
-fn waits(gentle: bool) -> Vec<u128> {
+/// Milliseconds between so many timeouts.
+fn waits(cause: Cause, awaited: bool, count: usize) -> Vec<u128> {
     let mut pto = Pto::default();
     pto.on_sent(ms(0));
     let mut now = ms(0);
     let wait = |_| {
-        let next = pto.deadline(TAIL, PTO, gentle);
+        let next = pto.deadline(TAIL, PTO, cause, awaited);
         let wait = next.since(now).as_millis();
         now = next;
         pto.on_timeout(now);
         wait
     };
-    (0..15).map(wait).collect()
+    (0..count).map(wait).collect()
 }
 
 #[test]
-fn it_grows_gently_up_to_a_limit_where_loss_is_random() {
-    let expected = [60, 100, 150, 200, 300, 400, 600, 800, 1_200, 1_600, 2_400, 3_200, 4_800, 6_400, 6_400];
-    assert_eq!(waits(true), expected);
+fn it_grows_gently_to_four_timeouts_where_loss_is_chance_until_that_explains_nothing() {
+    let gentle = [60, 100, 150, 200, 300, 400];
+    assert_eq!(waits(Cause::Chance, true, 27), [&gentle[..], &[400; 19], &[1_000; 2]].concat());
 }
 
 #[test]
-fn it_doubles_elsewhere() {
+fn it_doubles_as_far_where_nothing_is_known() {
+    let doubled = [60, 100, 200, 400];
+    assert_eq!(waits(Cause::Unknown, true, 27), [&doubled[..], &[400; 21], &[1_000; 2]].concat());
+}
+
+#[test]
+fn it_doubles_further_in_overload_and_where_nobody_waits() {
     let doubled = [60, 100, 200, 400, 800, 1_600, 3_200];
-    assert_eq!(waits(false), [&doubled[..], &[6_400; 8]].concat());
+    for (cause, awaited) in [(Cause::Overload, true), (Cause::Unknown, false)] {
+        assert_eq!(waits(cause, awaited, 15), [&doubled[..], &[6_400; 8]].concat());
+    }
+}
+
+#[test]
+fn four_short_timeouts_are_a_tenth_of_a_second() {
+    let mut pto = Pto::default();
+    for _ in 0..20 {
+        pto.on_timeout(ms(0));
+    }
+    for cause in [Cause::Chance, Cause::Unknown] {
+        assert_eq!(pto.deadline(TAIL, PTO / 50, cause, true), ms(100));
+    }
 }
 
 #[test]
@@ -40,8 +59,10 @@ fn it_is_never_longer_than_thirty_seconds_unless_the_path_is() {
     for _ in 0..9 {
         pto.on_timeout(ms(0));
     }
-    assert_eq!(pto.deadline(TAIL, Duration::from_secs(2), true), ms(30_000));
-    assert_eq!(pto.deadline(TAIL, Duration::from_secs(40), true), ms(40_000));
+    for (cause, long) in [(Cause::Overload, 30_000), (Cause::Chance, 2_000), (Cause::Unknown, 2_000)] {
+        assert_eq!(pto.deadline(TAIL, Duration::from_secs(2), cause, true), ms(long));
+        assert_eq!(pto.deadline(TAIL, Duration::from_secs(40), cause, true), ms(40_000));
+    }
 }
 
 #[test]
@@ -49,12 +70,12 @@ fn it_restarts_with_every_packet_and_resets_with_progress() {
     let mut pto = Pto::default();
     pto.on_sent(ms(0));
     pto.on_sent(ms(60));
-    assert_eq!(pto.deadline(TAIL, PTO, true), ms(120));
+    assert_eq!(pto.deadline(TAIL, PTO, Cause::Chance, true), ms(120));
     assert_eq!((pto.on_timeout(ms(160)), pto.count()), (1, 1));
     // Even if no probe could leave: no second timeout at once.
-    assert_eq!(pto.deadline(TAIL, PTO, true), ms(260));
+    assert_eq!(pto.deadline(TAIL, PTO, Cause::Chance, true), ms(260));
     pto.on_sent(ms(170));
-    assert_eq!(pto.deadline(TAIL, PTO, true), ms(270));
+    assert_eq!(pto.deadline(TAIL, PTO, Cause::Chance, true), ms(270));
     pto.on_progress();
-    assert_eq!(pto.deadline(TAIL, PTO, true), ms(230));
+    assert_eq!(pto.deadline(TAIL, PTO, Cause::Chance, true), ms(230));
 }

@@ -86,6 +86,11 @@ impl Recovery {
         self.loss.is_lossy()
     }
 
+    /// It loses them by chance, so that what is sent again soon is likely to arrive.
+    pub fn is_random(&self) -> bool {
+        self.loss.is_random()
+    }
+
     /// The path takes so much that the processor is the bound rather than the link.
     pub fn is_fast(&self) -> bool {
         self.congestion.bandwidth() >= FAST

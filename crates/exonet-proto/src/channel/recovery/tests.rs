@@ -333,6 +333,7 @@ fn probes_are_more_and_sooner_where_loss_is_random() {
 #[test]
 fn who_has_more_than_it_can_take_gets_no_more_than_that() {
     let mut end = End::measured();
+    (0..2).for_each(|_| end.path.loss.on_delay(millis(200), millis(100)));
     (0..9).for_each(|_| end.path.loss.on_fates(0, 1));
     end.send(ms(100));
     end.path.set_awaited();
@@ -341,6 +342,36 @@ fn who_has_more_than_it_can_take_gets_no_more_than_that() {
     assert_eq!(end.path.on_pto(ms(702)), Probe { count: 2, packets: 1 });
     assert_eq!(end.path.pto_at(), Some(ms(702 + 602)));
     assert_eq!(end.path.hedge(ms(702), true), None);
+}
+
+#[test]
+fn delays_of_packets_tell_overload_from_chance() {
+    for late in [false, true] {
+        let mut end = End::new(Config::default());
+        for round in 0..20 {
+            let now = ms(1_000 * (round + 1));
+            let first = (0..10).map(|_| end.send(now)).min().unwrap();
+            // Of ten the last arrives.
+            let there = millis(if late && round > 0 { 150 } else { 50 });
+            let arrival = Duration::from_nanos((now + there).0);
+            end.ack_with(now + there + millis(50), &[first + 9..first + 10], Duration::ZERO, arrival);
+            end.loss_timeout(now + millis(500));
+        }
+        assert_eq!(end.path.is_random(), !late);
+    }
+}
+
+#[test]
+fn what_a_handshake_took_is_assumed_until_a_packet_was_acknowledged() {
+    let mut end = End::new(Config::default());
+    end.path.assume_rtt(millis(20));
+    assert_eq!((end.path.rtt().smoothed(), end.path.rtt().is_measured()), (millis(20), false));
+    end.path.assume_rtt(Duration::ZERO);
+    assert_eq!(end.path.rtt().smoothed(), millis(1));
+    end.send(ms(0));
+    end.ack(ms(100), &[0..1]);
+    end.path.assume_rtt(millis(20));
+    assert_eq!(end.path.rtt().smoothed(), millis(100));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::super::event::MessageKey;
-use super::{COMPUTING_BACKOFF, MAX_BACKOFF};
+use super::COMPUTING_BACKOFF;
 use crate::id::Slot;
 use crate::time::Mono;
 
@@ -80,11 +80,11 @@ impl Caller {
     }
 
     /// `least` is what a first wait takes.
-    pub(in crate::node) fn on_timeout(&mut self, now: Mono, least: Duration) {
+    pub(in crate::node) fn on_timeout(&mut self, now: Mono, least: Duration, most: Duration) {
         while let Some((_, s)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.probes.insert(s);
             let before = self.pends.get(&s).map_or(Duration::ZERO, |pend| pend.wait);
-            let wait = (before * 2).max(least).min(before.max(MAX_BACKOFF));
+            let wait = (before * 2).max(least).min(before.max(most));
             self.probe_at(s, now + wait, wait);
         }
     }

@@ -114,8 +114,20 @@ impl Node {
         self.push_loose(arrival, answer.clone());
         let expires = now.mono + HALF_OPEN_FOR;
         if let Some(peer) = self.peers.get_mut(place) {
-            let answered = arrival.remote;
-            let pending = Pending { epoch, answer, state, mac1, prefix, expires, answered, scattered: false };
+            let (answered, answered_at) = (arrival.remote, now.mono);
+            let (again, scattered) = (false, false);
+            let pending = Pending {
+                epoch,
+                answer,
+                state,
+                mac1,
+                prefix,
+                expires,
+                answered_at,
+                again,
+                answered,
+                scattered,
+            };
             // There is one, but for who opens again: a Vec that grows would begin with four.
             peer.link.pending.reserve_exact(1);
             peer.link.pending.push(pending);

@@ -81,10 +81,28 @@ fn an_ask_is_repeated_and_backs_off_to_a_second() {
         let next = out.deadline(100 * SECOND, true);
         gaps.push(next.since(now));
         now = next;
-        out.on_timeout(now, &store, 100 * MS);
+        out.on_timeout(now, &store, 100 * MS, Duration::MAX);
     }
     assert_eq!(gaps[..3], [50 * MS, 100 * MS, 200 * MS]);
     assert_eq!(gaps[5..], [SECOND; 3]);
+}
+
+#[test]
+fn an_ask_backs_off_no_further_than_a_path_that_loses_by_chance_lets_it() {
+    let mut clock = crate::half::Clock::ephemeral();
+    let mut store = crate::message::Store::default();
+    let mut out = outbound::Outbound::new(Mono(0));
+    let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
+    let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Plain));
+    out.submit(&clock, &mut store, key);
+    let mut now = Mono(0);
+    for gap in [50, 100, 120, 120] {
+        assert!(out.ask(now, &mut clock, 12_000, 50 * MS).is_some());
+        let next = out.deadline(100 * SECOND, true);
+        assert_eq!(next.since(now), gap * MS);
+        now = next;
+        out.on_timeout(now, &store, 100 * MS, 120 * MS);
+    }
 }
 
 #[test]
