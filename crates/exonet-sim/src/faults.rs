@@ -197,7 +197,6 @@ impl World {
         let now = host.life.clock.read(self.now);
         self.checks.leaves(&host.node.id());
         host.boots += 1;
-        host.refused_stamps |= host.node.counts().stamps_ahead > 0;
         host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
         self.checks.settles(host.node.id(), node.0);
         self.checks.touched.all = true;

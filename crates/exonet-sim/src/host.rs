@@ -60,8 +60,6 @@ pub(crate) struct Host {
     pub(crate) persisting: Option<(Mono, Batch)>,
     /// How often it has died.
     pub(crate) boots: u32,
-    /// Before it died last, it had refused stamps.
-    pub(crate) refused_stamps: bool,
     /// Inputs that its node has until what it holds is counted afresh.
     pub(crate) audit_in: usize,
     /// A write has failed: its node does nothing any more.
@@ -111,7 +109,6 @@ impl Host {
             disk,
             persisting: None,
             boots: 0,
-            refused_stamps: false,
             audit_in: 0,
             stopped: false,
             evictions: 0,

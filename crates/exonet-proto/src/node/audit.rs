@@ -13,7 +13,7 @@ use super::peer::{Census, MAX_HINTS, Peer};
 use super::transmit::MAX_REMEMBERED;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
-use crate::id::NodeId;
+use crate::id::{NodeId, Stamp};
 use crate::message::Bundle;
 use crate::time::Mono;
 use crate::wire::Role;
@@ -27,6 +27,8 @@ pub struct Records<'a> {
     pub receiver: Option<&'a Receiver>,
     /// `T`: what is known of its stamps.
     pub bound: Bound,
+    /// The last of its stamps that was refused.
+    pub challenged: Stamp,
     /// When something authentic came from it last, or its record was made; later by the time that this node has not
     /// been there itself.
     pub heard: Mono,
@@ -218,6 +220,7 @@ impl Peer {
             sender: outbound.sender.as_ref(),
             receiver: inbound.receiver.as_ref(),
             bound: inbound.bound,
+            challenged: inbound.challenged,
             heard: inbound.heard_at(),
             tentative: link.tentative.is_some(),
         }

@@ -39,6 +39,7 @@ impl Node {
         if answer == Answer::Challenge {
             self.stats.stamps_ahead += 1;
             peer.inbound.challenge = Some((ask.ts, now.wall));
+            peer.inbound.challenged = ask.ts;
         }
         self.inbox.note_stale(peer.inbound.take_stale());
         self.sweep();

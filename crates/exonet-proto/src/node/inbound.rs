@@ -127,6 +127,8 @@ pub(super) struct Inbound {
     pub(super) forgotten_ahead: bool,
     /// A stamp to be refused, and what this node's clock showed then.
     pub(super) challenge: Option<(Stamp, Wall)>,
+    /// The last stamp that was refused.
+    pub(super) challenged: Stamp,
     /// Slots whose message is complete and has not been taken: copies are suppressed.
     pending: IntervalSet,
     partial: BTreeMap<Slot, Partial>,
@@ -181,6 +183,7 @@ impl Inbound {
             stamped: false,
             forgotten_ahead: false,
             challenge: None,
+            challenged: Stamp::NONE,
             pending: IntervalSet::new(),
             partial: BTreeMap::new(),
             large: 0,

@@ -2,7 +2,7 @@
 //! node, on every step.
 
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use exonet_proto::half::{Bound, IntervalSet, Receiver, Sender};
 use exonet_proto::node::{Config, MessageKey, Records};
@@ -43,6 +43,8 @@ struct Pair {
     heard: Option<Mono>,
     /// The stamps of the numbers that were sent early.
     early: BTreeMap<Slot, Stamp>,
+    /// Those of its stamps that the receiver has refused.
+    refused: BTreeSet<Stamp>,
 }
 
 /// A receiver record.
@@ -78,6 +80,7 @@ impl Pairs {
         let (receiver, bound) =
             records.map_or((None, Bound::Unknown), |records| (records.receiver, records.bound));
         let pair = self.pairs.entry((id, to)).or_default();
+        pair.refused.extend(records.map(|records| records.challenged).filter(|ts| ts.is_some()));
         if sender.is_none() && receiver.is_none() && pair.seen.is_none() {
             return;
         }
@@ -99,16 +102,17 @@ impl Pairs {
     /// * The record was evicted.
     /// * The record was dropped with all of its slots used up, which takes that the message had been delivered; then
     ///   another was evicted, and the one amnesia frontier passed both.
-    /// * It was early, and its stamp was refused, or is one of those under which things were forgotten.
+    /// * It was early, and its own stamp was refused, or is one of those under which things were forgotten.
     ///
     /// That a record goes that its sender might miss is checked by itself: see `Look::hasty`.
     pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, delivered: bool) -> bool {
         if id.r == Incarnation::UNNAMED {
             let pair = self.pairs.get(&(id.sender, host.node.id()));
-            let ts = pair.and_then(|pair| pair.early.get(&id.s));
+            let Some((pair, ts)) = pair.and_then(|pair| Some((pair, *pair.early.get(&id.s)?))) else {
+                return false;
+            };
             let tb = host.node.clock().stamps().amnesia(host.node.bound(&id.sender));
-            let refused = host.refused_stamps || host.node.counts().stamps_ahead > 0;
-            return refused || ts.is_some_and(|ts| *ts <= tb);
+            return ts <= tb || pair.refused.contains(&ts);
         }
         let Some(record) = self.records.get(&(host.node.id(), id.r)) else {
             return false;
