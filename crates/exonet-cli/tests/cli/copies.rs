@@ -310,9 +310,10 @@ fn what_has_no_size_is_read_to_its_end() {
 fn a_pipe_that_nobody_writes_to_ends_with_the_timeout() {
     let inbox = Inbox::new(&[]);
     let pipe = inbox.world.pipe("pipe");
+    inbox.copy(&[arg(&pipe), "--timeout", "300ms"]).end().expect(4);
     // Open for writing, so that only its content is missing.
     let _writer = fs::OpenOptions::new().read(true).write(true).open(&pipe).unwrap();
-    inbox.copy(&[arg(&pipe), "--timeout", "500ms"]).end().expect(4);
+    inbox.copy(&[arg(&pipe), "--timeout", "300ms"]).end().expect(4);
 }
 
 #[test]

@@ -350,7 +350,11 @@ impl Copying<'_> {
 
     /// Sends what comes to its end.
     async fn stream(&self, item: &Item, file: FileInfo, progress: &mut Progress<'_>) -> Result<End, Fault> {
-        let mut source = Stream::open(&item.path).await?;
+        // Nobody may ever open the other end of a pipe.
+        let mut source = tokio::select! {
+            source = Stream::open(&item.path) => source?,
+            () = self.peer.stopped() => return Ok(End::Cancelled { held: 0 }),
+        };
         let piece = match self.offer(self.of_this_run, &file, None).await? {
             Answer::Missing { piece, .. } => piece,
             Answer::Refused { reason } => return Ok(End::Refused(reason)),
