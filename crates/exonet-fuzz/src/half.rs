@@ -250,11 +250,15 @@ impl Pair {
         };
         let truth = &mut self.truth;
         sender.on_state(state, |_, r, m, verdict| {
+            assert!(
+                verdict != Verdict::NotTaken,
+                "message {m} is said not to be taken, and no record was closed"
+            );
             let truth = &mut truth[m];
             assert!(!std::mem::replace(&mut truth.settled, true), "message {m} was settled twice");
             match verdict {
                 Verdict::Delivered => assert!(truth.delivered, "message {m} is said to be delivered"),
-                Verdict::Unknown => {
+                Verdict::NotTaken | Verdict::Unknown => {
                     assert!(r.is_some_and(|r| r.0 < forgotten), "message {m} is unknown for no reason");
                 }
             }

@@ -182,7 +182,14 @@ impl Node {
                 free.insert(at..at + u64::from(len));
             }
             let slot = |number: Number| Slot(number.wide(frontier));
-            Claim { hi: slot(said.hi), lo: slot(said.lo), up: slot(said.up), free, credit: said.credit }
+            Claim {
+                hi: slot(said.hi),
+                lo: slot(said.lo),
+                up: slot(said.up),
+                free,
+                credit: said.credit,
+                closed: false,
+            }
         });
         let state = State { b: Incarnation(b.wide(known)), r: Incarnation(r.wide(known)), live, tb: None };
         let (envelopes, ungranted) = (sender.envelopes(), sender.ungranted());

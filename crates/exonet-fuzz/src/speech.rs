@@ -204,12 +204,14 @@ impl Say<'_> {
                     lo: Slot(lo),
                     up: Slot(up),
                     credit: credit.at(1 << 16),
+                    closed: false,
                 };
                 out.state_live(our_r(b), our_r(r), None, claim, ascending(lo, free), 256);
             }
             Self::Grant { free } => {
                 let (lo, up) = lore.asked;
-                let claim = Claim { hi: Slot(up), lo: Slot(lo), up: Slot(up), credit: 1 << 20 };
+                let claim =
+                    Claim { hi: Slot(up), lo: Slot(lo), up: Slot(up), credit: 1 << 20, closed: false };
                 let free = free.then_some(lo..up);
                 out.state_live(Incarnation(0), Incarnation(OUR_R), None, claim, free, 256);
             }

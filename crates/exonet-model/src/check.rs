@@ -59,7 +59,11 @@ impl World {
         ensure(ordered, Kind::Reserve, || {
             format!("{pair}: e {} sck {} hi {} durable {}", e.0, sck.0, asked.0, node.disk)
         })?;
-        let holds = |s, r| record.is_some_and(|record| record.accepts(s, r)) || other.has_forgotten(at, r);
+        let free = |s: Slot, r| {
+            let of = |record: &&Receiver| record.incarnation() == r && record.parts().2.contains(s.0);
+            record.as_ref().is_some_and(of)
+        };
+        let holds = |s, r| free(s, r) || other.has_forgotten(at, r);
         for s in (e.0..sck.0).map(Slot) {
             let r = sender.incarnation().unwrap_or(Incarnation(u64::MAX));
             ensure(holds(s, r), Kind::B, || format!("{pair}: no slot behind envelope {} of {}", s.0, r.0))?;
@@ -114,7 +118,9 @@ impl World {
     fn check_unmet(&self, at: usize, from: usize) -> Checked {
         let Node { clock, peers, .. } = &self.nodes[at];
         let (end, l) = peers[from].heard;
-        let Some(record) = &peers[from].record else { return Ok(()) };
+        let Some(record) = peers[from].record.as_ref().filter(|record| !record.is_closed()) else {
+            return Ok(());
+        };
         let waits = end > record.parts().0.max(l);
         ensure(record.wants_room() == waits, Kind::Unmet, || {
             format!("up to {} asked, {} granted, {} passed: waits {waits}", end.0, record.parts().0.0, l.0)

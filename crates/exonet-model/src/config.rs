@@ -79,6 +79,8 @@ pub struct Config {
     pub crashes: [u8; 3],
     /// Evictions at each node.
     pub evictions: [u8; 3],
+    /// Records closed at each node.
+    pub ends: [u8; 3],
     /// Messages given up, in all.
     pub abandons: u8,
     /// Messages cancelled, in all.
@@ -151,6 +153,7 @@ const TWO: Config = Config {
     drop: Drop::Drained,
     crashes: [0; 3],
     evictions: [0; 3],
+    ends: [0; 3],
     abandons: 0,
     cancels: 0,
     parts: 1,
@@ -428,7 +431,106 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             abandons: pick(0, 1),
             ..EARLY
         },
+        Config {
+            name: "final",
+            about: "records are closed, and then the sender cancels",
+            messages: ab(pick(2, 3)),
+            limit: limit(4, 5),
+            ends: [0, 1, 0],
+            cancels: 1,
+            ..TWO
+        },
+        Config {
+            name: "final-partial",
+            about: "as partial, and records are closed",
+            messages: ab(2),
+            limit: limit(4, 5),
+            standby: &[0, 2],
+            grants: Grants::Any,
+            drop: Drop::Passed,
+            ends: [0, pick(1, 2), 0],
+            ..TWO
+        },
+        Config {
+            name: "final-cuts",
+            about: "records are closed and evicted; a STATE claims any part of what it knows",
+            messages: ab(2),
+            limit: limit(4, 5),
+            evictions: [0, 1, 0],
+            ends: [0, 1, 0],
+            cuts: true,
+            ..TWO
+        },
+        Config {
+            name: "final-three",
+            about: "B receives from A and C and sends to A, and closes records",
+            nodes: 3,
+            messages: [[0, 1, 0], [pick(0, 1), 0, 0], [0, 1, 0]],
+            limit: limit(3, 3),
+            ends: [0, 2, 0],
+            ..TWO
+        },
+        Config {
+            name: "final-crash",
+            about: "a receiver without a journal closes a record, and crashes before or after",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 3),
+            block: 1,
+            crashes: [0, 1, 0],
+            ends: [0, pick(1, 2), 0],
+            ..TWO
+        },
+        Config {
+            name: "final-journal",
+            about: "records are closed, and a sender with a journal crashes and cancels",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 0, 0],
+            ends: [0, 1, 0],
+            cancels: 1,
+            ..TWO
+        },
+        Config {
+            name: "early-final",
+            about: "as early, and records are closed and evicted; a sender cancels",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 3),
+            evictions: [0, 1, 0],
+            ends: [0, 1, 0],
+            cancels: 1,
+            ..EARLY
+        },
+        Config {
+            name: "early-final-cuts",
+            about: "as early-cuts, and records are closed",
+            limit: limit(2, 3),
+            early: pick(1, 2),
+            evictions: [0, 1, 0],
+            ends: [0, 1, 0],
+            cuts: true,
+            silent: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-final-crash",
+            about: "as early-stray; records are closed, and a receiver without a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
+            block: 1,
+            crashes: [0, 1, 0],
+            ends: [0, 1, 0],
+            strays: true,
+            ..EARLY
+        },
         Config { limit: limit(3, 4), ..CALLS },
+        Config {
+            name: "calls-final",
+            about: "as calls, and records are closed",
+            ends: [0, pick(1, 2), 0],
+            ..CALLS
+        },
         Config {
             name: "calls-both",
             about: "both nodes call each other",

@@ -125,6 +125,9 @@ impl fmt::Display for Datagram {
                         let (hi, lo, up) = (claim.hi.0, claim.lo.0, claim.up.0);
                         let free: Vec<_> = claim.free.iter().flatten().collect();
                         write!(f, " hi={hi} of {lo}..{up} free {free:?}")?;
+                        if claim.closed {
+                            write!(f, " final")?;
+                        }
                     }
                 }
                 match tb {

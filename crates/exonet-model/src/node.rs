@@ -33,6 +33,8 @@ pub(crate) struct Node {
     /// Crashes and evictions that may still happen here.
     pub(crate) crashes: u8,
     pub(crate) evictions: u8,
+    /// Records that may still be closed here.
+    pub(crate) ends: u8,
 }
 
 /// What a node holds about one other.
@@ -81,6 +83,7 @@ impl Node {
             journal: journaled.then(|| Journal::new(config.nodes)),
             crashes,
             evictions: config.evictions[at],
+            ends: config.ends[at],
         }
     }
 
@@ -132,6 +135,9 @@ impl fmt::Display for Node {
                     hi.0,
                     lo.0
                 )?;
+                if record.is_closed() {
+                    write!(f, " closed")?;
+                }
                 if record.stamp().is_some() {
                     write!(f, " named {}", record.stamp().0)?;
                 }

@@ -296,6 +296,10 @@ impl Space {
         if drops {
             steps.push(Step::Drop { at, from: to });
         }
+        let closes = peer.record.as_ref().is_some_and(|record| !record.is_closed());
+        if closes && node.ends > 0 {
+            steps.push(Step::End { at, from: to });
+        }
         if peer.record.is_some() && node.evictions > 0 {
             steps.push(Step::Evict { at, from: to });
         }
@@ -341,6 +345,7 @@ impl Space {
             }
             Step::Expire { at, from } => world.expire(at.into(), from.into())?,
             Step::Drop { at, from } => world.drop_record(at.into(), from.into()),
+            Step::End { at, from } => world.end_record(at.into(), from.into()),
             Step::Evict { at, from } => world.evict(at.into(), from.into()),
             Step::Forget { at, from } => world.nodes[usize::from(at)].peers[usize::from(from)].parts.clear(),
             Step::Reserve(at) => world.reserve(at.into()),

@@ -89,6 +89,13 @@ pub enum Step {
         /// Of whose messages.
         from: u8,
     },
+    /// A record is closed: its STATEs are final.
+    End {
+        /// Where.
+        at: u8,
+        /// Of whose messages.
+        from: u8,
+    },
     /// A record is evicted.
     Evict {
         /// Where.
@@ -149,6 +156,7 @@ impl Step {
             | Self::Answer { at, .. }
             | Self::Expire { at, .. }
             | Self::Drop { at, .. }
+            | Self::End { at, .. }
             | Self::Evict { at, .. }
             | Self::Forget { at, .. }
             | Self::Reserve(at)
@@ -186,6 +194,7 @@ impl fmt::Display for Step {
             Self::Answer { at, from, s } => write!(f, "{} answers call {s} of {}", name(at), name(from)),
             Self::Expire { at, from } => write!(f, "{} forgets a reply to {}", name(at), name(from)),
             Self::Drop { at, from } => write!(f, "{} drops its record of {}", name(at), name(from)),
+            Self::End { at, from } => write!(f, "{} closes its record of {}", name(at), name(from)),
             Self::Evict { at, from } => write!(f, "{} evicts its record of {}", name(at), name(from)),
             Self::Forget { at, from } => write!(f, "{} forgets the fragments of {}", name(at), name(from)),
             Self::Reserve(at) => write!(f, "{} has its next block of numbers", name(at)),

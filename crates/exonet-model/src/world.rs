@@ -162,8 +162,16 @@ impl World {
         ensure(unbound.is_none(), Kind::Waste, || format!("the early {unbound:?} has met {}", state.r.0))?;
         let thrown_away = sender.e() > e;
         // A live record with `r < b` outlives a frontier that another record has raised.
-        let dead = state.live.as_ref().map_or(state.b, |_| state.b.min(state.r));
+        let dead = state.live.as_ref().map_or(state.b, |claim| match claim.closed {
+            true => Incarnation(state.r.0 + 1),
+            false => state.b.min(state.r),
+        });
         peers[from].dead = peers[from].dead.max(dead);
+        let returned = |(.., verdict): &&(_, _, _, Verdict)| *verdict == Verdict::NotTaken;
+        let returned: Vec<_> =
+            settled.iter().filter(returned).map(|(s, _, letter, _)| (*s, *letter)).collect();
+        self.take_back((at, from), returned)?;
+        settled.retain(|(.., verdict)| *verdict != Verdict::NotTaken);
         for (s, r, letter, verdict) in settled {
             let claimed =
                 state.live.as_ref().is_some_and(|claim| claim.covers(s) && !claim.free.contains(s.0));
@@ -175,8 +183,9 @@ impl World {
         if !active(site::OUTCOME_NOT_DURABLE) {
             self.journal_sending(at, from);
         }
-        let live = self.nodes[from].peers[at].record.as_ref().map(Receiver::incarnation);
-        ensure(!thrown_away || live != r, Kind::Waste, || {
+        let record = self.nodes[from].peers[at].record.as_ref().filter(|record| !record.is_closed());
+        let live = record.map(Receiver::incarnation);
+        ensure(!thrown_away || r.is_none() || live != r, Kind::Waste, || {
             format!("envelopes from {} of {r:?}, which lives", e.0)
         })?;
         self.pump(config, at, from, out)
@@ -193,6 +202,7 @@ impl World {
         let outcome = match verdict {
             Verdict::Delivered => Outcome::Delivered,
             Verdict::Unknown => Outcome::Unknown,
+            Verdict::NotTaken => return Ok(()),
         };
         let receiver = &self.nodes[from];
         let forgotten = r.map_or_else(|| receiver.has_forgotten_stamp(ts), |r| receiver.has_forgotten(at, r));
@@ -208,6 +218,20 @@ impl World {
         } else {
             Ok(())
         }
+    }
+
+    /// What a closed record has not taken goes back to the head of the queue, and may be cancelled again.
+    fn take_back(&mut self, (at, from): (usize, usize), mut returned: Vec<(Slot, Letter)>) -> Checked {
+        let peer = &mut self.nodes[at].peers[from];
+        returned.sort_unstable();
+        for (s, letter) in returned.into_iter().rev() {
+            peer.caller.ended(s);
+            peer.queue.push_front(letter);
+            ensure(!self.ledger.is_delivered(letter), Kind::F, || {
+                format!("m{letter} at {} counts as not taken, which is not so", s.0)
+            })?;
+        }
+        Ok(())
     }
 
     fn on_challenge(&mut self, (at, from): (usize, usize), ts: Stamp) -> Checked {
@@ -414,6 +438,14 @@ impl World {
         }
         self.write_frontiers(at);
         self.write_stamps(at);
+    }
+
+    /// The node ends in good order, as far as this record is concerned.
+    pub(crate) fn end_record(&mut self, at: usize, from: usize) {
+        let node = &mut self.nodes[at];
+        node.ends = node.ends.saturating_sub(1);
+        node.peers[from].parts.clear();
+        node.peers[from].record.iter_mut().for_each(Receiver::close);
     }
 
     /// `b` and `tb` are on the disk before what they speak of is forgotten.

@@ -111,6 +111,11 @@ impl Ledger {
         let now = self.now;
         let Some(entry) = self.entries.get_mut(&message) else { return };
         entry.since = now;
+        // What came back from a record that was closed, untaken, is bound anew.
+        let anew = entry.bound.is_some_and(|(_, s)| s < to.1);
+        if anew && entry.taken == 0 {
+            entry.bound = Some(to);
+        }
         self.called(message, to);
     }
 

@@ -377,7 +377,7 @@ fn calls_wait_apart_by_method_and_are_refused_without_running() {
     called.sort_by_key(|event| format!("{event:?}"));
     assert_eq!(called, ["none", "one", "two"].map(|method| Event::Called { method: method.into() }));
     world.with(b, |node, now| {
-        node.refuse_calls(now, &"none".into());
+        node.refuse_calls(now, &"none".into(), NO_SUCH_METHOD);
         assert_eq!(node.stats().computing, 0, "refused");
         let message = node.recv(now).unwrap();
         assert_eq!((message.call, node.recv(now)), (None, None));

@@ -288,7 +288,13 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
             intruder.say(world, |writer| {
                 if let Some(ask) = asked {
                     let hi = Slot(ask.s.0 + ask.n);
-                    let claim = exonet_proto::wire::Claim { hi, lo: ask.s, up: ask.s, credit: MAX_NUMBER };
+                    let claim = exonet_proto::wire::Claim {
+                        hi,
+                        lo: ask.s,
+                        up: ask.s,
+                        credit: MAX_NUMBER,
+                        closed: false,
+                    };
                     writer.state_live(Incarnation(0), Incarnation(1), None, claim, [], 0);
                 }
                 for ((r, s), prefix, limit) in lies {

@@ -47,7 +47,7 @@ fn a_victim_named_in_the_first_packet_gets_no_openings() {
     world.run_for(20 * MS);
     intruder.hear(&mut world);
     assert!(intruder.it.is_connected());
-    let slots = Claim { hi: Slot(100), lo: Slot(0), up: Slot(100), credit: MAX_NUMBER };
+    let slots = Claim { hi: Slot(100), lo: Slot(0), up: Slot(100), credit: MAX_NUMBER, closed: false };
     let packet = intruder.it.packet(|writer| {
         writer.ping();
         writer.state_live(Incarnation(0), Incarnation(1), None, slots, [], 0);

@@ -16,6 +16,7 @@ use crate::after::{After, Chore};
 use crate::engine::{Engine, Phase};
 use crate::error::ServeError;
 use crate::receipts::SlotIndex;
+use crate::status::ReplyStatus;
 
 /// The calls of one method, between the core and who serves it.
 pub(crate) struct Line {
@@ -34,6 +35,8 @@ pub(crate) struct Calls {
     /// Calls whose caller waits, and the replies that it has not taken yet.
     pending: BTreeMap<MessageKey, Option<Replied>>,
     lines: BTreeMap<Bytes, Arc<Line>>,
+    /// The node takes no further call: whoever calls is to try again.
+    pub(crate) draining: bool,
 }
 
 impl Calls {
@@ -45,6 +48,12 @@ impl Calls {
     /// The method is served, by those who hold this.
     fn is_current(&self, line: &Arc<Line>) -> bool {
         self.lines.get(&line.method).is_some_and(|current| Arc::ptr_eq(current, line))
+    }
+
+    /// What calls that nobody takes are answered with.
+    fn refusal(&self) -> u32 {
+        let refusal = if self.draining { ReplyStatus::DRAINING } else { ReplyStatus::NO_SUCH_METHOD };
+        refusal.0
     }
 
     pub(crate) fn take_reply(&mut self, key: MessageKey) -> Option<Replied> {
@@ -140,7 +149,7 @@ impl Engine {
         if self.calls.is_current(line) {
             self.calls.lines.remove(&line.method);
             if self.phase < Phase::Stopped {
-                self.core.refuse_calls(now, &line.method);
+                self.core.refuse_calls(now, &line.method, self.calls.refusal());
             }
         }
     }
@@ -149,7 +158,7 @@ impl Engine {
     pub(crate) fn called(&mut self, now: Now, method: &Bytes) -> bool {
         match self.calls.lines.get(method) {
             Some(line) => self.after.chores.push(Chore::Called(Arc::clone(line))),
-            None => self.core.refuse_calls(now, method),
+            None => self.core.refuse_calls(now, method, self.calls.refusal()),
         }
         self.calls.lines.contains_key(method)
     }

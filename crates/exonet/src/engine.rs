@@ -149,7 +149,8 @@ impl Engine {
             self.room.serve_all(&mut self.core, &mut self.after);
         }
         let oldest = self.receipts.oldest();
-        todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && self.core.is_quiet());
+        let ends = || self.core.is_quiet() || self.core.is_finished();
+        todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && ends());
         self.oldest = oldest;
         let next = self.core.poll_timeout().unwrap_or(Mono::NEVER);
         let mut late = false;
@@ -468,7 +469,32 @@ impl Engine {
         if self.phase == Phase::Open {
             self.phase = Phase::Closing;
             self.core.close(now);
+            self.calls.draining = true;
             self.calls.end(&mut self.after);
+        }
+    }
+
+    /// No further call is taken: those that come are told to try again.
+    pub(crate) fn drain(&mut self) {
+        self.calls.draining = true;
+    }
+
+    /// Nothing more is taken of anybody, and peers are told what was not.
+    pub(crate) fn finish(&mut self, now: Now) {
+        if self.phase < Phase::Stopped {
+            self.core.finish(now);
+        }
+    }
+
+    /// Every peer that can be told has heard that.
+    pub(crate) fn is_finished(&self) -> bool {
+        self.phase >= Phase::Stopped || self.core.is_finished()
+    }
+
+    /// Says goodbye to everybody.
+    pub(crate) fn leave_all(&mut self, now: Now) {
+        if self.phase < Phase::Stopped {
+            self.core.leave_all(now);
         }
     }
 

@@ -35,7 +35,7 @@
 //! | Outcome | Means |
 //! |---|---|
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
-//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left |
+//! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, or the receiver has said that it did not take it |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
 //!
 //! A call ends with its [`Reply`], or with a [`CallError`] of the same kinds; [`CallError::has_not_run`] says whether it
@@ -47,6 +47,8 @@
 //! A crash of a node with [`Builder::state_dir`]: at most once, and what was in doubt is Unknown. The
 //! [`MessageId`], the same at both ends, is then the key under which an application finds out what happened.
 //! An [ephemeral](Builder::ephemeral) node that crashes is gone; another takes its place.
+//! A node that is [closed](Node::close) tells its peers what it has not taken: that is queued again where it came from, and
+//! waits for the next life of the same identity.
 //!
 //! # Contract of the async calls
 //!

@@ -38,6 +38,9 @@ pub struct Node {
     handle: Arc<Handle>,
 }
 
+/// How long a node that ends tells its peers what it has not taken.
+const FAREWELL: Duration = Duration::from_millis(500);
+
 /// Shared by the clones of one [`Node`], and by nothing else: it tells when the last is gone.
 struct Handle {
     shared: Arc<Shared>,
@@ -46,7 +49,10 @@ struct Handle {
 impl Drop for Handle {
     fn drop(&mut self) {
         // What can still be said is said: a goodbye, if nothing is open.
-        self.shared.step_last(|engine, now| engine.close(now));
+        self.shared.step_last(|engine, now| {
+            engine.close(now);
+            engine.finish(now);
+        });
         self.shared.stop(Some("the last handle was dropped"));
     }
 }
@@ -353,19 +359,33 @@ impl Node {
     /// Ends the node: refuses new work, waits until all is settled and peers have been told, for `deadline` at
     /// most, then stops. Returns what is still open; its receipts then say Cancelled or Unknown.
     ///
-    /// Received messages that wait can still be taken; then `recv` says [`Closed`]. No further call is taken: those that
-    /// wait are refused, and those that run are waited for as well.
+    /// No further call is taken: those that come get [`ReplyStatus::DRAINING`](crate::ReplyStatus::DRAINING), and those
+    /// that run are waited for as well. Received messages that wait can be taken meanwhile. What was not taken by then is
+    /// certainly not delivered, and the node tells its peers so for up to 500 ms more: their messages are queued again, for
+    /// the next life of this identity. `recv` says [`Closed`] from then on, and a message that was handed out and not
+    /// [taken](crate::Delivery::done) is not delivered.
     pub async fn close(&self, deadline: Duration) -> Vec<OpenMessage> {
         let shared = self.shared();
         shared.step(|engine, now| engine.close(now));
         shared.readable.notify_waiters();
         shared.amend(|engine| engine.room.turn_away(&mut engine.after));
+        // Whoever is about to take what waits has its turn.
+        tokio::task::yield_now().await;
         wait_until(shared, Some(deadline), || shared.look(|engine| engine.is_quiet())).await;
+        shared.step(|engine, now| engine.finish(now));
+        wait_until(shared, Some(FAREWELL), || shared.look(|engine| engine.is_finished())).await;
+        shared.step_last(|engine, now| engine.leave_all(now));
         let open = shared.look(|engine| engine.open_messages());
         shared.stop(None);
         // An error is what the end of the driver looks like.
         let _ = shared.ended.acquire().await;
         open
+    }
+
+    /// Takes no further call, without ending anything else: those that come get
+    /// [`ReplyStatus::DRAINING`](crate::ReplyStatus::DRAINING) once their method is not served any more.
+    pub fn drain(&self) {
+        self.shared().amend(|engine| engine.drain());
     }
 
     /// A round trip to the peer and back, opening a channel if there is none. None: no answer came in time.

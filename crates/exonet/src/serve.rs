@@ -165,7 +165,8 @@ impl<W: Work> IntoFuture for Serve<W> {
 }
 
 /// A method that is served. Dropped, no new call is taken, those that wait are refused with
-/// [`ReplyStatus::NO_SUCH_METHOD`], and those that run go on to their end.
+/// [`ReplyStatus::NO_SUCH_METHOD`] ([`ReplyStatus::DRAINING`] after [`Node::drain`](crate::Node::drain)), and those that
+/// run go on to their end.
 #[must_use = "a method is served until this is dropped"]
 pub struct Serving {
     shared: Arc<Shared>,

@@ -32,10 +32,12 @@ impl ReplyStatus {
     pub const TIMED_OUT: Self = Self(u32::MAX - 4);
     /// The body is not what the method takes. The call has certainly not run.
     pub const BAD_REQUEST: Self = Self(u32::MAX - 5);
+    /// The server is ending, and takes no new call. The call has certainly not run: try again, there or elsewhere.
+    pub const DRAINING: Self = Self(u32::MAX - 6);
 
     /// Whether the call has certainly not run, so that it may be made again.
     pub const fn has_not_run(self) -> bool {
-        matches!(self, Self::NO_SUCH_METHOD | Self::BAD_REQUEST)
+        matches!(self, Self::NO_SUCH_METHOD | Self::BAD_REQUEST | Self::DRAINING)
     }
 }
 
@@ -56,6 +58,7 @@ impl fmt::Display for ReplyStatus {
             Self::PANICKED => "panicked",
             Self::TIMED_OUT => "timed out",
             Self::BAD_REQUEST => "bad request",
+            Self::DRAINING => "server is ending",
             Self(other) => return write!(f, "status {other}"),
         };
         f.write_str(name)

@@ -435,7 +435,7 @@ async fn a_server_that_stops_answers_all_that_it_has() {
         third.begun.recv().await.unwrap();
         until(|| bob.stats().waiting == 1).await;
         let (left, ()) = tokio::join!(bob.close(10 * SECOND), async {
-            assert_eq!(status(waits.await), ReplyStatus::NO_SUCH_METHOD);
+            assert_eq!(status(waits.await), ReplyStatus::DRAINING);
             assert_eq!(bob.serve("x", |_: Request| async {}).start().unwrap_err(), ServeError::Closed);
             third.open.add_permits(1);
             assert_eq!(text(call.await).await, "let in");

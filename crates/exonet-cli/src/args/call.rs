@@ -25,7 +25,7 @@ EXIT CODES
     0  the reply is on standard output
     1  an error; the call was not accepted, or its body could not be read
     3  unknown: it ran once or not at all; its id, told on standard error, is the same at the server
-    4  expired or withdrawn before it left: it certainly did not run
+    4  expired or withdrawn before it left, or the server is ending: it certainly did not run
     5  it was answered by a failure, whose status and body are told on standard error
 
 A call is never run twice, so what ended with 4 may be called again freely. What ended with 3 is

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use exonet::{Body, BodyError, Call, CallError, CallId, Node, PendingCall, ReplyStatus};
+use exonet::{Body, BodyError, Call, CallError, CallId, Node, PendingCall, ReplyStatus, Why};
 use serde::Serialize;
 use tempfile::{SpooledData, SpooledTempFile};
 use tokio::io::AsyncWriteExt;
@@ -192,9 +192,15 @@ impl<'a> Report<'a> {
                 self.id = Some(id);
                 self.failed(status, body).await
             }
-            Err(error @ CallError::Unknown { id, .. }) => {
+            Err(error @ CallError::Unknown { id, why }) => {
                 self.id = id.or(self.id);
-                self.broken(&error.to_string(), None)
+                let ended = self.broken(&error.to_string(), None);
+                if why == Why::Lost && !args.no_early {
+                    self.settings.error("  if this comes again: correct this machine's clock and the server's (exon ping shows");
+                    self.settings
+                        .error("  the difference), or call with --no-early, which does not depend on clocks");
+                }
+                ended
             }
             Err(error @ CallError::Expired) => self.has_not_run("expired", &error.to_string()),
             Err(CallError::Cancelled) if self.end == "interrupted" => {
@@ -227,6 +233,9 @@ impl<'a> Report<'a> {
     }
 
     async fn failed(&self, status: ReplyStatus, mut body: Body) -> Result<Exit, Failure> {
+        if status == ReplyStatus::DRAINING {
+            return self.has_not_run("draining", "the server is ending and takes no new call: try again");
+        }
         if self.settings.output.is_json()
             && let Err(error) = self.in_a_line("failed", status, &mut body, LONGEST_LINE).await?
         {

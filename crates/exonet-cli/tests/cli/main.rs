@@ -14,6 +14,8 @@ mod copies;
 #[cfg(unix)]
 mod crashes;
 mod demo;
+#[cfg(unix)]
+mod ends;
 mod files;
 mod messages;
 #[cfg(unix)]

@@ -69,6 +69,8 @@ impl<T> Early<T> {
                 settle(s, message, Verdict::Delivered);
             } else if state.tb.is_some_and(|tb| tb >= self.ts) {
                 settle(s, message, Verdict::Unknown);
+            } else if claim.is_some_and(|claim| claim.closed) && state.tb.is_some() {
+                settle(s, message, Verdict::NotTaken);
             } else if claim.is_some() && state.tb.is_some() {
                 let kept = convert(s, message).err();
                 self.tokens.extend(kept.map(|message| (s, message)));

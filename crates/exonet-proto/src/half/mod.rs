@@ -85,6 +85,8 @@ pub struct Claim {
     pub free: IntervalSet,
     /// Distinct body bytes that the sender may ever have sent under `r`.
     pub credit: u64,
+    /// The record is closed, and the STATE is *final*: no free slot of the claim will ever be consumed.
+    pub closed: bool,
 }
 
 impl Claim {
@@ -101,4 +103,6 @@ pub enum Verdict {
     Delivered,
     /// The receiver no longer knows: it happened once or not at all.
     Unknown,
+    /// The application does not have it, and will never have it from this slot: the message may take another.
+    NotTaken,
 }

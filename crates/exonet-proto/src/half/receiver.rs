@@ -18,6 +18,8 @@ pub struct Receiver {
     l: Slot,
     /// A recovered record never grows; it drains.
     frozen: bool,
+    /// It consumes no slot and grants none, for good. It goes once the sender has passed it.
+    closed: bool,
     /// The furthest ASK that was not met in full.
     unmet: Option<Ask>,
     /// The stamp under which messages are accepted: a second name of `r`.
@@ -54,8 +56,12 @@ impl Receiver {
                 *record = None;
             }
         }
+        record.take_if(|this| this.closed && this.l >= this.hi);
         if ask.n == 0 {
             return Answer::Nothing;
+        }
+        if record.as_ref().is_some_and(|this| this.closed) {
+            return Answer::State;
         }
         let is_new = ask.ts > clock.stamps().bound(*bound);
         if is_new && ask.ts > clock.stamps().latest() {
@@ -78,13 +84,30 @@ impl Receiver {
     /// A record as the journal has it. Its removal may have been claimed before a crash, so it never grows again:
     /// it drains, and the next incarnation follows.
     pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet, ets: Stamp) -> Self {
-        Self { r, hi, free, l, frozen: true, unmet: None, ets }
+        Self { r, hi, free, l, frozen: true, closed: false, unmet: None, ets }
     }
 
     /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
     fn new(r: Incarnation, ask: Ask) -> Self {
         let (hi, free) = (ask.s, IntervalSet::new());
-        Self { r, hi, free, l: ask.l, frozen: false, unmet: None, ets: Stamp::NONE }
+        Self { r, hi, free, l: ask.l, frozen: false, closed: false, unmet: None, ets: Stamp::NONE }
+    }
+
+    /// *close*: from here on no slot is consumed and none is granted. What was not taken is certainly not delivered
+    /// under this record, and its STATEs say so, until the sender has passed all of its slots.
+    pub fn close(&mut self) {
+        self.closed = true;
+        self.unmet = None;
+    }
+
+    /// Whether the record was closed.
+    pub fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Whether tokens of `r` may consume slots here.
+    fn consumes(&self, r: Incarnation) -> bool {
+        self.r == r && !self.closed
     }
 
     /// The sender has nothing open below `l`: those slots serve nobody, and nobody waits for them.
@@ -135,7 +158,7 @@ impl Receiver {
     /// *on EARLY*: the name under which the message that was sent early to `s` under `ts` may be delivered. From
     /// here on it is a token like any other: its slot decides.
     pub fn name(&self, s: Slot, ts: Stamp) -> Option<Incarnation> {
-        (ts.is_some() && self.ets == ts && self.free.contains(s.0)).then_some(self.r)
+        (ts.is_some() && self.ets == ts && self.accepts(s, self.r)).then_some(self.r)
     }
 
     /// The stamp under which messages are accepted, for the journal.
@@ -145,18 +168,18 @@ impl Receiver {
 
     /// True when the token `(s, r)` may be delivered: its slot is free, under this very incarnation.
     pub fn accepts(&self, s: Slot, r: Incarnation) -> bool {
-        self.r == r && self.free.contains(s.0)
+        self.consumes(r) && self.free.contains(s.0)
     }
 
     /// *on TOKEN*: consumes the slot. True at most once for any `s`: then, and only then, the message is
     /// delivered.
     pub fn take(&mut self, s: Slot, r: Incarnation) -> bool {
-        self.r == r && self.free.remove(s.0)
+        self.consumes(r) && self.free.remove(s.0)
     }
 
     /// As [`Receiver::accepts`], of every number of `run`.
     pub fn accepts_run(&self, run: Range<u64>, r: Incarnation) -> bool {
-        self.r == r && self.free.covers(run)
+        self.consumes(r) && self.free.covers(run)
     }
 
     /// As [`Receiver::take`], of every number of `run`, or of none.
@@ -191,7 +214,8 @@ impl Receiver {
 
     /// The claim of this record about every slot from `l` to its grant frontier. `credit` is the byte credit.
     pub fn claim(&self, credit: u64) -> Claim {
-        Claim { hi: self.hi, lo: self.l.min(self.hi), up: self.hi, free: self.free.clone(), credit }
+        let closed = self.closed;
+        Claim { hi: self.hi, lo: self.l.min(self.hi), up: self.hi, free: self.free.clone(), credit, closed }
     }
 
     /// As [`Receiver::claim`], without a copy: `(hi, lo, free slots)`; `up` is `hi`.

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::early::Early;
 use super::tokens::Tokens;
-use super::{Ask, Clock, State, Verdict};
+use super::{Ask, Claim, Clock, State, Verdict};
 use crate::id::{Incarnation, Slot, Stamp};
 
 /// What one node holds to send to one peer: the numbers it asked for, the envelopes it holds, the messages it
@@ -252,6 +252,10 @@ impl<T> Sender<T> {
             let (lo, up) = (claim.lo.0.max(open.start), claim.hi.min(claim.up).0.min(open.end));
             let taken = claim.free.gaps(lo..up);
             self.tokens.take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
+            if claim.closed {
+                let free = claim.free.overlaps(lo..up);
+                self.tokens.take_ranges(state.r, free, |s, m| settle(s, state.r, m, Verdict::NotTaken));
+            }
         }
         self.tokens.take_below(state.b.max(state.r), live, |s, r, m| {
             let verdict = if r < state.b { Verdict::Unknown } else { Verdict::Delivered };
@@ -264,6 +268,10 @@ impl<T> Sender<T> {
         // A live record below `b` has outlived its rise, which another peer's record has caused.
         let gone = live.map_or(state.b, |_| state.b.min(state.r));
         self.dead = self.dead.max(gone);
+        if let Some(claim) = live.filter(|claim| claim.closed) {
+            self.dead = self.dead.max(Incarnation(state.r.0.saturating_add(1)));
+            self.pass_closed(state.r, claim);
+        }
         if self.r.is_some_and(|r| r < self.dead) {
             self.e = self.e.max(self.sck); // envelopes of a dead incarnation
         }
@@ -272,9 +280,7 @@ impl<T> Sender<T> {
         let Some(claim) = live.filter(|_| state.r >= newest) else {
             return false;
         };
-        // An ASK begins at `sck`, so never above an early message that is open: a record that began there would be
-        // taken to have delivered it.
-        let granted = claim.hi.min(self.hi).min(self.early.first().unwrap_or(self.hi));
+        let granted = self.within_asked(claim);
         if granted <= self.sck {
             return false;
         }
@@ -284,5 +290,20 @@ impl<T> Sender<T> {
         self.r = Some(state.r);
         self.sck = granted;
         true
+    }
+
+    /// How far the numbers of a claim count. An ASK begins at `sck`, so never above an early message that is open: a
+    /// record that began there would be taken to have delivered it.
+    fn within_asked(&self, claim: &Claim) -> Slot {
+        claim.hi.min(self.hi).min(self.early.first().unwrap_or(self.hi))
+    }
+
+    /// The numbers of a closed record are used up: what the sender asks for next lies above them, and the frontier
+    /// passes the record, which waits for that.
+    fn pass_closed(&mut self, r: Incarnation, claim: &Claim) {
+        if self.r.is_none_or(|newest| newest <= r) {
+            self.sck = self.sck.max(self.within_asked(claim));
+            self.e = self.e.max(self.sck);
+        }
     }
 }

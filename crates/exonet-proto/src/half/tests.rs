@@ -3,6 +3,7 @@
 
 #![allow(clippy::cast_possible_truncation, clippy::single_range_in_vec_init)]
 
+mod closing;
 mod early;
 mod ledger;
 mod published;
@@ -73,6 +74,7 @@ fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> Sta
             up: Slot(within.end),
             free: set(free),
             credit: 0,
+            closed: false,
         }),
         tb: None,
     }

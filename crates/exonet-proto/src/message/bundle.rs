@@ -32,7 +32,7 @@ pub(crate) struct Bundle {
     over: Bits,
     /// Those of which the channel reported every byte as acknowledged.
     acked: Bits,
-    /// Where those that have left are bound, in rising order.
+    /// Where those that have left are bound, in the order of the messages.
     stretches: Vec<Stretch>,
 }
 
@@ -121,7 +121,11 @@ impl Bundle {
 
     /// The next that leave, as many as go one behind the other.
     pub(crate) fn ready(&self) -> Range<u32> {
-        self.next..self.over.first_from(self.next).map_or(self.count, |over| over.min(self.count))
+        let over = self.over.first_from(self.next).map_or(self.count, |over| over.min(self.count));
+        // Behind what has come back there may be others that are bound.
+        let behind = self.stretches.last().is_some_and(|last| last.at > self.next);
+        let end = if behind { over.min(self.next + self.bound(self.next).1) } else { over };
+        self.next..end
     }
 
     /// Messages in wire form, each behind its length.
@@ -140,11 +144,12 @@ impl Bundle {
         let Range { start: at, end } = self.ready();
         let end = at.saturating_add(n).min(end);
         self.unbound -= end - at;
-        match self.stretches.last_mut() {
+        let place = self.stretches.partition_point(|stretch| stretch.end <= at);
+        match place.checked_sub(1).and_then(|before| self.stretches.get_mut(before)) {
             Some(last) if last.end == at && last.r == r && last.s.0 + u64::from(at - last.at) == s.0 => {
                 last.end = end;
             }
-            _ => self.stretches.push(Stretch { at, end, s, r }),
+            _ => self.stretches.insert(place, Stretch { at, end, s, r }),
         }
         self.next = end;
         self.skip();
@@ -174,11 +179,30 @@ impl Bundle {
         ended
     }
 
-    /// Passes what was withdrawn before it could leave.
+    /// Passes what was withdrawn before it could leave, and what is bound behind something that has come back.
     fn skip(&mut self) {
-        while self.next < self.count && self.over.get(self.next) {
+        let bound = self.stretches.last().map_or(0, |last| last.end);
+        while self.next < self.count
+            && (self.over.get(self.next) || (self.next < bound && self.bound(self.next).0.is_some()))
+        {
             self.next += 1;
         }
+    }
+
+    /// A message that is open and bound is bound no longer: it leaves again, as if for the first time. False if there is
+    /// no such message.
+    pub(crate) fn unbind(&mut self, at: u32) -> bool {
+        let place = self.stretches.partition_point(|stretch| stretch.end <= at);
+        let Some(on) = self.stretches.get(place).copied().filter(|on| on.at <= at && self.is_open(at)) else {
+            return false;
+        };
+        let behind = Stretch { at: at + 1, s: Slot(on.s.0 + u64::from(at + 1 - on.at)), ..on };
+        let parts = [Stretch { end: at, ..on }, behind];
+        self.stretches.splice(place..=place, parts.into_iter().filter(|part| part.at < part.end));
+        self.acked.clear(at);
+        self.unbound += 1;
+        self.next = self.next.min(at);
+        true
     }
 
     pub(crate) fn is_acked(&self, at: u32) -> bool {
@@ -302,6 +326,26 @@ mod tests {
         assert_eq!(bound(3), (Some((Slot(103), R)), 1));
         assert_eq!(bound(4), (None, 2));
         assert_eq!(bound(7), (Some((Slot(105), R)), 3));
+    }
+
+    #[test]
+    fn what_comes_back_leaves_again_and_nothing_else_does() {
+        let mut bundle = bundle(8, 1);
+        bundle.bind(6, Slot(100), R);
+        assert_eq!(bundle.end(1..2), 1);
+        assert!(!bundle.unbind(1), "settled");
+        assert!(!bundle.unbind(7), "never bound");
+        assert!([4, 2, 3].into_iter().all(|at| bundle.unbind(at)));
+        assert!(!bundle.unbind(3));
+        assert_eq!((bundle.ready(), bundle.unbound(), bundle.open()), (2..5, 5, 7));
+        assert_eq!(bundle.bound(0), (Some((Slot(100), R)), 2));
+        assert_eq!(bundle.bound(5), (Some((Slot(105), R)), 1));
+        bundle.bind(2, Slot(200), R);
+        assert_eq!((bundle.bound(3), bundle.ready()), ((Some((Slot(201), R)), 1), 4..5));
+        bundle.bind(9, Slot(300), R);
+        assert_eq!((bundle.bound(4).0, bundle.ready()), (Some((Slot(300), R)), 6..8), "5 is bound");
+        bundle.bind(2, Slot(400), R);
+        assert_eq!((bundle.bound(7).0, bundle.unbound()), (Some((Slot(401), R)), 0));
     }
 
     #[test]

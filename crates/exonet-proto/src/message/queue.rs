@@ -67,6 +67,14 @@ impl SendQueue {
         }
     }
 
+    /// Puts a message before all others of its flow.
+    pub(crate) fn push_front(&mut self, flow: Flow, key: MessageKey) {
+        self.push(flow, key);
+        if let Some(queue) = self.flows.get_mut(flow.0) {
+            queue.rotate_right(1);
+        }
+    }
+
     pub(crate) fn is_empty(&self) -> bool {
         self.busy == 0
     }

@@ -178,7 +178,8 @@ impl Node {
         let (limits, link) = (&self.config.limits, &peer.link);
         let (inbound, outbound) = (&peer.inbound, &peer.outbound);
         let in_doubt = outbound.sender.as_ref().map_or(0, Sender::in_doubt);
-        let free = inbound.receiver.as_ref().map_or(0, Receiver::free);
+        // Those of a closed record are granted to nobody.
+        let free = inbound.receiver.as_ref().filter(|record| !record.is_closed()).map_or(0, Receiver::free);
         let remembered = link.epochs().map(|epoch| epoch.sent.remembered()).max().unwrap_or(0);
         let ranges = link.epochs().map(|epoch| epoch.received.ranges().count()).max().unwrap_or(0);
         say("ranges to acknowledge", ranges as u64, MAX_RANGES as u64, false);

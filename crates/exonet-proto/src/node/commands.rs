@@ -12,7 +12,7 @@ use super::event::{
 };
 use super::node::Settled;
 use super::{Node, Peer};
-use crate::id::{MessageId, NodeId};
+use crate::id::{MessageId, NodeId, Slot};
 use crate::message::{Ending, Letter, Source};
 use crate::time::{Mono, Now};
 use crate::wire::Role;
@@ -368,6 +368,24 @@ impl Node {
                 if let Some(next) = [deadline, given_up].into_iter().flatten().min() {
                     self.look_again(key, next);
                 }
+            }
+        }
+    }
+
+    /// A final STATE has shown that these messages, which were bound, were not taken: they go back to the heads of their
+    /// queues.
+    pub(super) fn take_back(&mut self, now: Now, index: u32, mut returned: Vec<(Slot, MessageKey)>) {
+        returned.sort_unstable_by_key(|(s, _)| *s);
+        self.stats.taken_back += returned.len() as u64;
+        for (s, key) in returned.into_iter().rev() {
+            let Some(peer) = self.peers.get_mut(index) else { return };
+            peer.outbound.take_back_letter(&mut self.store, s, key);
+            let letter = self.store.get(key);
+            if letter.is_some_and(|letter| letter.late) {
+                self.withdraw(now, key, Outcome::Expired);
+            } else if letter.is_some_and(|letter| !letter.source.is_intact()) {
+                // What the peer has acknowledged of it is not here any more.
+                self.withdraw(now, key, Outcome::Cancelled);
             }
         }
     }

@@ -107,7 +107,8 @@ pub enum Outcome {
     Delivered,
     /// Its deadline came first: certainly never delivered.
     Expired,
-    /// Cancelled before it left, or longer than the peer turned out to take: certainly never delivered.
+    /// Cancelled while it had not left or had come back from a peer that has ended, longer than the peer turned out to take,
+    /// or come back without its beginning: certainly never delivered.
     Cancelled,
     /// One of the two sides no longer knows: it happened once or not at all.
     Unknown,

@@ -355,7 +355,8 @@ fn state_with(
     let (hi, l, free) = record.parts();
     let lo =
         if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
-    let claim = wire::Claim { hi, lo, up: hi, credit: inbound.credit(&config.limits) };
+    let (credit, closed) = (inbound.credit(&config.limits), record.is_closed());
+    let claim = wire::Claim { hi, lo, up: hi, credit, closed };
     let free = free.overlaps(lo.0..hi.0);
     writer.state_live(clock.b(), record.incarnation(), tb, claim, free, MAX_STATE_RANGES)
 }

@@ -106,14 +106,17 @@ impl Node {
             let mut free = std::mem::take(&mut self.scratch.free);
             free.clear();
             frame.free.for_each(|range| free.insert(range));
-            state.live = Some(Claim { hi: claim.hi, lo: claim.lo, up: claim.up, free, credit: claim.credit });
+            let wire::Claim { hi, lo, up, credit, closed } = claim;
+            state.live = Some(Claim { hi, lo, up, free, credit, closed });
         }
         peer.told.tb = peer.told.tb.max(frame.tb.unwrap_or_default());
+        peer.told.ended |= frame.live.is_some_and(|claim| claim.closed);
         let Some(sender) = peer.outbound.sender.as_mut() else {
             peer.outbound.farewell_due |= state.live.is_some();
             return;
         };
         let mut settled = std::mem::take(&mut self.scratch.settled);
+        let mut returned = Vec::new();
         let (mut met, mut forgotten) = (false, false);
         let store = &mut self.store;
         let progress = sender.on_state(&state, |s, named, key, verdict| {
@@ -128,19 +131,25 @@ impl Node {
             let outcome = match verdict {
                 Verdict::Delivered => Outcome::Delivered,
                 Verdict::Unknown => Outcome::Unknown,
+                Verdict::NotTaken => return returned.push((s, key)),
             };
             Settled::push(&mut settled, key, outcome);
         });
         if let Some(claim) = state.live {
+            if claim.closed {
+                peer.outbound.pass_closed();
+            }
             peer.outbound.on_credit(state.r, claim.credit);
             self.scratch.free = claim.free;
         }
         self.stats.early_slowed += progress.converted.len() as u64;
         self.clock_doubted &= !met;
         self.clock_doubted |= forgotten && peer.told.is_apart();
+        peer.told.ended &= !progress.granted;
         peer.outbound.on_converted(&mut self.store, &progress.converted);
         let wait = peer.link.pto() * 2;
-        let any = !settled.is_empty();
+        let any = !settled.is_empty() || !returned.is_empty();
+        self.take_back(now, index, returned);
         self.settle(now.mono, index, &mut settled);
         self.scratch.settled = settled;
         if let Some(peer) = self.peers.get_mut(index) {

@@ -139,7 +139,7 @@ impl Node {
     /// Whether first messages may go beside the opening: nothing else can carry them, and this node's clock is not
     /// known to be far from the peer's without being known how far.
     fn may_send_early(&self, place: u32) -> bool {
-        let Some(peer) = self.peers.get(place) else { return false };
+        let Some(peer) = self.peers.get(place).filter(|peer| !peer.told.ended) else { return false };
         !peer.link.is_connected() && (peer.told.ahead.is_some() || !self.clock_doubted)
     }
 
@@ -656,7 +656,7 @@ impl Node {
     }
 
     /// An idle channel is dropped, and the peer is told so that it drops it too.
-    fn leave(&mut self, now: Now, place: u32) {
+    pub(super) fn leave(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get_mut(place) else { return };
         let to = peer.link.proven();
         let mut datagram = Vec::new();

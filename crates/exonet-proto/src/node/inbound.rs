@@ -160,6 +160,8 @@ pub(super) struct Inbound {
     heard_at: Mono,
     remind_at: Mono,
     remind_after: Duration,
+    /// Time between two STATEs of a record that is closed.
+    closed_again: Duration,
     reminding: bool,
     /// Bytes of memory set aside for partial messages.
     promised: u64,
@@ -200,6 +202,7 @@ impl Inbound {
             heard_at: now,
             remind_at: Mono::NEVER,
             remind_after: Duration::ZERO,
+            closed_again: Duration::ZERO,
             states: 0,
             reminding: false,
             promised: 0,
@@ -289,6 +292,23 @@ impl Inbound {
         if grant >= limits.slots / 4 && Receiver::retry(&mut self.receiver, &mut self.bound, clock, grant) {
             self.owe_state(now);
         }
+    }
+
+    /// *close*: nothing more is taken of the peer in this life. What waits for the application and what has come in
+    /// part is forgotten. The peer is told, each time that `wait` has passed, until it has passed every slot that it had
+    /// here; where there is no `wait`, only if it asks.
+    pub(super) fn close(&mut self, now: Mono, wait: Option<Duration>) {
+        self.wants = None;
+        let Some(record) = self.receiver.as_mut() else { return };
+        record.close();
+        self.clear();
+        self.closed_again = wait.unwrap_or_default();
+        self.remind_at = if wait.is_some() { now } else { Mono::NEVER };
+    }
+
+    /// Whether the peer is still to be told that nothing more is taken.
+    pub(super) fn is_closing(&self) -> bool {
+        self.receiver.as_ref().is_some_and(Receiver::is_closed)
     }
 
     /// Everything soft belongs to one incarnation.
@@ -714,6 +734,9 @@ impl Inbound {
             self.owe_state(now);
             self.reminding = true;
             self.remind_after = (self.remind_after * 2).min(self.slowest(config));
+            if self.is_closing() {
+                self.remind_after = self.closed_again.max(STATE_EVERY);
+            }
             self.remind_at = now + self.remind_after;
         }
         self.drop_if_passed();

@@ -606,6 +606,37 @@ impl Node {
         }
     }
 
+    /// The node ends for good: nothing more is taken or granted. What came and was not taken is certainly not delivered,
+    /// and peers are told so that can be told at once.
+    pub fn finish(&mut self, now: Now) {
+        self.close(now);
+        self.config.limits.slots = 0;
+        let all: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
+        for index in all {
+            if let Some(peer) = self.peers.get_mut(index) {
+                let wait = peer.link.is_connected().then(|| peer.link.pto() * 2);
+                peer.inbound.close(now.mono, wait);
+                self.inbox.note_stale(peer.inbound.take_stale());
+                self.on_peer_timeout(now, index);
+            }
+            self.account(index);
+            self.touch(now, index);
+        }
+        self.sweep();
+    }
+
+    /// After [`Node::finish`]: every peer that can be told has heard what was not taken.
+    pub fn is_finished(&self) -> bool {
+        let told = |peer: &Peer| !peer.inbound.is_closing() || !peer.link.is_connected();
+        self.config.limits.slots == 0 && self.peers.iter().all(|(_, peer)| told(peer))
+    }
+
+    /// Ends every channel, with a word to the peer.
+    pub fn leave_all(&mut self, now: Now) {
+        let all: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
+        all.into_iter().for_each(|index| self.leave(now, index));
+    }
+
     /// Nothing is open to send, nothing owed to say: O(1).
     pub fn is_quiet(&self) -> bool {
         self.store.len() == 0 && self.loose.is_empty() && self.census.busy == 0

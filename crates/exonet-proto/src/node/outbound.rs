@@ -4,6 +4,7 @@ mod bundled;
 mod early;
 mod fate;
 mod given_up;
+mod returned;
 
 use core::ops::Range;
 use core::time::Duration;

@@ -34,6 +34,8 @@ pub(super) struct Told {
     pub(super) ahead: Option<i64>,
     /// Its `tb`.
     pub(super) tb: Stamp,
+    /// It has ended, and has granted nothing since: its next life would not accept the stamps of now.
+    pub(super) ended: bool,
 }
 
 impl Told {

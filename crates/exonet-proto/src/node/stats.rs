@@ -14,6 +14,8 @@ pub struct Stats {
     pub unknown: u64,
     /// Outcomes Expired and Cancelled.
     pub withdrawn: u64,
+    /// Messages that came back because a peer that has ended had not taken them.
+    pub taken_back: u64,
     /// Messages that the application has taken.
     pub received: u64,
     /// Copies of messages that were suppressed.

@@ -4,6 +4,7 @@ mod bounds;
 mod bundling;
 mod callers;
 mod calls;
+mod ending;
 mod filling;
 mod giving_up;
 mod keys;

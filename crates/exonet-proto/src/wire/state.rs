@@ -13,6 +13,7 @@ pub const MAX_HAVE_RANGES: usize = 32;
 
 const LIVE: u8 = 1;
 const STAMPED: u8 = 2;
+const FINAL: u8 = 4;
 
 /// What a live record claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Claim {
     pub up: Slot,
     /// Distinct body bytes that the sender may ever have sent under this incarnation.
     pub credit: u64,
+    /// The STATE is final: the record is closed, and its free slots are never consumed.
+    pub closed: bool,
 }
 
 /// `STATE(b, r, live, hi, lo, up, free, credit, tb)`.
@@ -45,7 +48,7 @@ pub struct State<'a> {
 impl<'a> State<'a> {
     pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
         let flags = input.byte()?;
-        if flags & !(LIVE | STAMPED) != 0 {
+        if flags & !(LIVE | STAMPED | FINAL) != 0 || flags & (LIVE | FINAL) == FINAL {
             return Err(Malformed::Reserved);
         }
         let b = base::incarnation(input.varint()?, bases.sender);
@@ -60,7 +63,7 @@ impl<'a> State<'a> {
         let up = Slot(up.ok_or(Malformed::Number)?);
         let credit = input.varint()?;
         let free = Ranges::take(input, lo.0..up.0)?;
-        Ok(Self { b, r, tb, live: Some(Claim { hi, lo, up, credit }), free })
+        Ok(Self { b, r, tb, live: Some(Claim { hi, lo, up, credit, closed: flags & FINAL != 0 }), free })
     }
 }
 
@@ -72,9 +75,9 @@ pub(super) fn put_gone(out: &mut Put<'_>, bases: Bases, of: Named) -> Option<()>
 /// `b`, `r`, `tb`.
 type Named = (Incarnation, Incarnation, Option<Stamp>);
 
-fn put_names(out: &mut Put<'_>, bases: Bases, live: u8, (b, r, tb): Named) -> Option<()> {
+fn put_names(out: &mut Put<'_>, bases: Bases, flags: u8, (b, r, tb): Named) -> Option<()> {
     out.byte(kind::STATE)?;
-    out.byte(live | if tb.is_some() { STAMPED } else { 0 })?;
+    out.byte(flags | if tb.is_some() { STAMPED } else { 0 })?;
     out.varint(relative(b.0, bases.sender))?;
     out.varint(relative(r.0, bases.sender))?;
     tb.map_or(Some(()), |tb| out.varint(tb.0))
@@ -89,7 +92,7 @@ pub(super) fn put_live(
     free: impl Iterator<Item = Range<u64>>,
     max_ranges: u16,
 ) -> Option<Slot> {
-    put_names(out, bases, LIVE, of)?;
+    put_names(out, bases, LIVE | if claim.closed { FINAL } else { 0 }, of)?;
     out.varint(relative(claim.hi.0, bases.receiver))?;
     out.varint(relative(claim.lo.0, bases.receiver))?;
 

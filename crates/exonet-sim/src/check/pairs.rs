@@ -149,8 +149,9 @@ impl Look<'_> {
         for s in (pair.next.max(first(sender)).0..e.0).map(Slot) {
             if let Some((r, number)) = sender.token(s).and_then(|(r, key)| Some((r, self.number(*key)?))) {
                 ledger.bound(number, (r, s));
-                let accepted = self.receiver.is_some_and(|record| record.accepts(s, r));
-                let backed = accepted || self.b.is_none_or(|b| r < b) || ledger.is_taken(number);
+                let holds = |record: &&Receiver| record.incarnation() == r && record.parts().2.contains(s.0);
+                let held = self.receiver.as_ref().is_some_and(holds);
+                let backed = held || self.b.is_none_or(|b| r < b) || ledger.is_taken(number);
                 self.ensure(ledger, "B", backed, || format!("{s:?} of {r:?} is bound without a slot"));
             }
         }

@@ -95,6 +95,7 @@ async fn drain(
     (span, mut requests): (Duration, watch::Receiver<u32>),
     (cut, tell): (&watch::Sender<bool>, mpsc::UnboundedSender<Event>),
 ) {
+    node.drain();
     let running = servings.iter().map(Serving::running).sum();
     let mut enough = pin!(async {
         tokio::select! {

@@ -70,6 +70,14 @@ impl Ledger {
         ensure(outcome != Outcome::Delivered || letter.delivered, || format!("F: {m} was never delivered"))
     }
 
+    /// What a closed record has not taken has no outcome yet, and was not delivered.
+    pub(super) fn take_back(&self, m: usize) -> Checked {
+        let letter = &self.letters[m];
+        ensure(letter.outcome.is_none() && !letter.delivered, || {
+            format!("F: {m} comes back, and was delivered")
+        })
+    }
+
     pub(super) fn is_open(&self, m: usize) -> bool {
         self.letters[m].outcome.is_none()
     }

@@ -42,6 +42,7 @@ enum Step {
     Close(usize, usize),
     Abandon(usize, usize),
     Drop { at: usize, from: usize, journal: bool },
+    End(usize, usize),
     Evict(usize, usize),
     Persist(usize),
     Persisted(usize),
@@ -119,6 +120,10 @@ impl World {
             Step::Close(at, to) => self.close(at, to),
             Step::Abandon(at, to) => self.abandon(at, to),
             Step::Drop { at, from, journal } => self.drop_drained(at, from, journal),
+            Step::End(at, from) => {
+                self.nodes[at].peers[from].record.iter_mut().for_each(Receiver::close);
+                Ok(())
+            }
             Step::Evict(at, from) => self.evict(at, from),
             Step::Persist(at) => self.nodes[at].persist(),
             Step::Persisted(at) => self.nodes[at].persisted(),
@@ -321,7 +326,16 @@ impl World {
         };
         let mut settled = Vec::new();
         let ts = sender.stamp();
-        let progress = sender.on_state(state, |_, r, m, verdict| settled.push((r, m, verdict)));
+        let mut returned = Vec::new();
+        let progress = sender.on_state(state, |s, r, m, verdict| match verdict {
+            Verdict::NotTaken => returned.push((s, m)),
+            _ => settled.push((r, m, verdict)),
+        });
+        returned.sort_unstable();
+        for (_, m) in returned.into_iter().rev() {
+            self.ledger.take_back(m)?;
+            node.peers[from].queue.push_front(m);
+        }
         for (r, m, verdict) in settled {
             let unknown = verdict == Verdict::Unknown;
             let peer = &self.nodes[from];

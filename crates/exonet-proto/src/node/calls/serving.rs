@@ -4,8 +4,10 @@ use bytes::Bytes;
 
 use super::super::Node;
 use super::super::event::{MessageKey, Outcome, Outgoing};
+#[cfg(doc)]
+use super::NO_SUCH_METHOD;
 use super::server::Form;
-use super::{CallId, FAILED, IN_A_FRAME, NO_SUCH_METHOD, TOO_LARGE};
+use super::{CallId, FAILED, IN_A_FRAME, TOO_LARGE};
 use crate::id::Slot;
 use crate::message::Letter;
 use crate::time::Now;
@@ -62,12 +64,13 @@ impl Node {
         self.reply(now, call, FAILED, Bytes::new())
     }
 
-    /// Answers every call of a method that waits by [`NO_SUCH_METHOD`].
-    pub fn refuse_calls(&mut self, now: Now, method: &Bytes) {
+    /// Answers every call of a method that waits by `status`, which says that it has not run: [`NO_SUCH_METHOD`], where
+    /// nobody serves it.
+    pub fn refuse_calls(&mut self, now: Now, method: &Bytes, status: u32) {
         while let Some(incoming) = self.take_call(now, method) {
             self.cut(now, incoming.key);
             if let Some(call) = incoming.call {
-                self.reply(now, call, NO_SUCH_METHOD, Bytes::new());
+                self.reply(now, call, status, Bytes::new());
             }
         }
     }

@@ -82,7 +82,9 @@ fn strays_make_room_once_latest_has_passed_them() {
 fn no_stamp_is_chosen_that_proves_nothing() {
     const S: i64 = 1_000_000_000;
     let year = 2_000_000_000;
-    let choose = |now, ahead, tb| Stamping::default().choose(at(now).wall, Told { ahead, tb: stamp(tb) });
+    let choose = |now, ahead, tb| {
+        Stamping::default().choose(at(now).wall, Told { ahead, tb: stamp(tb), ended: false })
+    };
     assert_eq!(choose(year, None, 0), Some(stamp(year)));
     assert_eq!(choose(10, None, 0), None, "1970");
     assert_eq!(choose(10, Some(0), 0), Some(stamp(10)), "both of them");
@@ -98,7 +100,7 @@ fn no_stamp_is_chosen_that_proves_nothing() {
 #[test]
 fn what_a_peer_has_forgotten_of_the_future_outlives_its_memo() {
     let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
-    let told = |tb| Told { ahead: Some(0), tb: stamp(tb) };
+    let told = |tb| Told { ahead: Some(0), tb: stamp(tb), ended: false };
     let peer = |n: u16| {
         let mut bytes = [0; 32];
         bytes[..2].copy_from_slice(&n.to_be_bytes());

@@ -226,13 +226,12 @@ fn ack() -> impl Strategy<Value = Spec> {
 }
 
 fn live() -> impl Strategy<Value = Spec> {
-    (incarnation(), incarnation(), tb(), slot(), slot(), number(), gaps(40), 0_u64..100).prop_map(
-        |(b, r, tb, hi, lo, credit, gaps, tail)| {
+    (incarnation(), incarnation(), tb(), slot(), slot(), number(), gaps(40), 0_u64..100, any::<bool>())
+        .prop_map(|(b, r, tb, hi, lo, credit, gaps, tail, closed)| {
             let (free, end) = ranges(lo.0, &gaps);
             let up = Slot(end.saturating_add(tail).min(MAX_NUMBER));
-            Spec::Live { b, r, tb, claim: Claim { hi, lo, up, credit }, free }
-        },
-    )
+            Spec::Live { b, r, tb, claim: Claim { hi, lo, up, credit, closed }, free }
+        })
 }
 
 fn tb() -> impl Strategy<Value = Option<Stamp>> {

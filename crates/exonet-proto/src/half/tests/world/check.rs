@@ -58,7 +58,8 @@ impl World {
                 format!("{s:?} was delivered, and nobody knows")
             })?;
         }
-        let holds = |s, r| record.is_some_and(|record| record.accepts(s, r)) || other.has_forgotten(i, r);
+        let of = |record: &Receiver, s: Slot, r| record.incarnation() == r && record.parts().2.contains(s.0);
+        let holds = |s, r| record.is_some_and(|record| of(record, s, r)) || other.has_forgotten(i, r);
         for s in (e.0..sck.0).map(Slot) {
             let r = sender.incarnation().unwrap_or_default();
             ensure(holds(s, r), || format!("B: envelope {s:?} of {r:?}"))?;

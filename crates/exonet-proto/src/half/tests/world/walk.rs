@@ -49,6 +49,8 @@ impl World {
             }
             39 => Step::Raise(at),
             40..42 => Step::Forget(at, to),
+            // What a journal recovers would not be closed any more.
+            42 if !self.nodes[at].journaled => Step::End(at, to),
             _ if self.network.is_empty() => Step::Send(at, to),
             _ => {
                 let recent = if random.chance(3) { self.network.len() } else { self.network.len().min(6) };

@@ -1,0 +1,94 @@
+//! A node that ends for good says what it has not taken.
+
+use super::*;
+
+/// `ends[1]` has ended, and has told.
+fn end(pair: &mut Pair) {
+    let now = pair.now;
+    pair.ends[1].finish(now);
+    pair.pass(SECOND);
+    assert!(pair.ends[1].is_finished());
+}
+
+#[test]
+fn what_was_not_taken_is_queued_again_and_taken_by_the_next_life() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let small: Vec<_> = (0..40).map(|_| pair.send(0, 100)).collect();
+    let mut bodies = (0..40).map(|_| [7; 30]);
+    let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
+    let mut together = Vec::new();
+    let queued = |key: MessageKey, n| together.extend((0..n).map(|i| key.nth(i)));
+    pair.ends[0].send_bodies(now, id, &[at], &mut bodies, queued).unwrap();
+    let large = pair.send(0, 200_000);
+    pair.pass(SECOND);
+    (0..10).for_each(|_| assert!(pair.ends[1].recv(pair.now).is_some()));
+    pair.pass(10 * MS);
+    assert!(matches!(pair.ends[0].status(small[39]), Status::InDoubt { .. }));
+    let before = pair.outcomes().len();
+    end(&mut pair);
+    assert_eq!(pair.outcomes().len(), before, "none of it has an outcome");
+    let all: Vec<_> = small.iter().chain(&together).copied().chain([large]).collect();
+    let open = all.iter().filter(|key| pair.ends[0].status(**key) != Status::Settled);
+    assert!(open.clone().all(|key| pair.ends[0].status(*key) == Status::Queued));
+    let open: Vec<_> = open.copied().collect();
+    assert_eq!((open.len(), pair.ends[0].counts().taken_back), (71, 71));
+    assert_eq!(pair.ends[0].cancel(pair.now, open[0]), Ok(()), "it can be cancelled again");
+    pair.restart(1, config());
+    let mut taken = 0;
+    for _ in 0..40 {
+        pair.pass(SECOND);
+        taken += core::iter::from_fn(|| pair.ends[1].recv(pair.now)).count();
+    }
+    assert_eq!(taken, 70);
+    let outcomes = pair.outcomes();
+    let of = |key: &MessageKey| outcomes.iter().find(|(of, ..)| of == key).map(|(_, outcome, _)| *outcome);
+    assert_eq!(of(&open[0]), Some(Outcome::Cancelled));
+    assert!(outcomes.iter().all(|(_, outcome, _)| *outcome != Outcome::Unknown), "{outcomes:?}");
+}
+
+#[test]
+fn what_comes_back_after_its_deadline_expires() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
+    let deadline = Some(now.mono + 100 * MS);
+    let message = Outgoing { body: Bytes::from_static(b"x"), deadline, ..Outgoing::default() };
+    let key = pair.ends[0].send(now, id, &[at], message).unwrap();
+    pair.pass(SECOND);
+    assert!(matches!(pair.ends[0].status(key), Status::InDoubt { late: true, .. }));
+    end(&mut pair);
+    assert!(pair.outcomes().contains(&(key, Outcome::Expired, true)), "{:?}", pair.outcomes());
+}
+
+#[test]
+fn nothing_leaves_early_to_a_peer_that_has_ended_until_it_grants_again() {
+    let mut pair = Pair::new([Config { early: true, ..config() }, config()]);
+    pair.talk(0);
+    let early = pair.ends[0].counts().early_sent;
+    end(&mut pair);
+    let now = pair.now;
+    pair.ends[1].leave_all(now);
+    pair.pump();
+    let key = pair.send(0, 100);
+    pair.restart(1, config());
+    pair.pass(20 * SECOND);
+    assert!(pair.ends[1].recv(pair.now).is_some());
+    pair.pass(SECOND);
+    assert_eq!((pair.ends[0].status(key), pair.ends[0].counts().early_sent), (Status::Settled, early));
+    assert!(pair.outcomes().contains(&(key, Outcome::Delivered, false)));
+}
+
+#[test]
+fn a_node_that_has_ended_takes_and_grants_nothing() {
+    let mut pair = Pair::open();
+    pair.talk(1);
+    pair.send(0, 100);
+    pair.pass(SECOND);
+    end(&mut pair);
+    assert!(pair.ends[1].recv(pair.now).is_none());
+    let key = pair.send(0, 100);
+    pair.pass(SECOND);
+    assert_eq!((pair.ends[0].status(key), pair.ends[1].recv(pair.now)), (Status::Queued, None));
+    assert_eq!(pair.ends[1].stats().receiver_records, 0);
+}

@@ -1,0 +1,86 @@
+//! Nodes that end in good order, again and again, under traffic: what they have not taken waits for their next life.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use common::{MS, SECOND, all_delivered, bad_link, open, settled};
+use core::time::Duration;
+use exonet_proto::node::Config;
+use exonet_sim::{LinkConfig, NodeIndex, World};
+
+/// How long a node tells what it has not taken.
+const FAREWELL: Duration = Duration::from_millis(500);
+
+/// `node` ends as the library ends it, and starts again after `down`.
+fn end(world: &mut World, node: NodeIndex, down: Duration) {
+    world.with(node, |node, now| node.finish(now));
+    for _ in 0..FAREWELL.as_millis() {
+        if world.node(node).unwrap().is_finished() {
+            break;
+        }
+        world.run_for(MS);
+    }
+    world.with(node, |node, now| node.leave_all(now));
+    world.run_for(MS);
+    world.kill(node);
+    world.run_for(down);
+    world.boot(node);
+}
+
+/// Bursts from the first node to the second, which ends now and then; and the other way, to one that stays. How often it ended.
+fn traffic(world: &mut World, [a, b]: [NodeIndex; 2]) -> u32 {
+    let mut ends = 0;
+    for _ in 0..40 {
+        for _ in 0..1 + world.dice().below(30) {
+            let size = [0, 50, 50, 1_000, 20_000, 90_000][world.dice().below(6) as usize];
+            world.send(a, b, size).unwrap();
+        }
+        world.send(b, a, 100).unwrap();
+        let pause = Duration::from_micros(world.dice().below(40_000));
+        world.run_for(pause);
+        if world.dice().chance(0.2) {
+            // What it has sent itself is settled first.
+            settled(world, 60 * SECOND, "before the end");
+            for size in [0, 50, 50, 1_000, 70_000] {
+                (0..20).for_each(|_| drop(world.send(a, b, size).unwrap()));
+            }
+            let pause = Duration::from_micros(world.dice().below(60_000));
+            world.run_for(pause);
+            let down = Duration::from_millis(world.dice().below(300));
+            end(world, b, down);
+            ends += 1;
+        }
+    }
+    ends
+}
+
+#[test]
+fn ends_in_good_order_make_nothing_unknown() {
+    let mut ends = 0;
+    for seed in 0..40 {
+        let mut world = World::new(seed, LinkConfig::perfect(10 * MS));
+        let config = Config { early: false, ..open() };
+        let nodes = [world.add(config.clone(), true), world.add(config, true)];
+        ends += traffic(&mut world, nodes);
+        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        all_delivered(&world, &format!("seed {seed}"));
+    }
+    assert!(ends > 100, "{ends}");
+}
+
+#[test]
+fn ends_on_bad_links_make_unknown_what_was_not_heard_in_time_and_nothing_else() {
+    let (mut unknown, mut sent) = (0, 0);
+    for seed in 100..130 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let nodes = [world.add(open(), true), world.add(open(), true)];
+        traffic(&mut world, nodes);
+        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        let totals = world.ledger.totals();
+        assert_eq!(totals.delivered + totals.unknown, totals.sent, "seed {seed}");
+        (unknown, sent) = (unknown + totals.unknown, sent + totals.sent);
+    }
+    println!("{unknown} of {sent} are Unknown");
+    assert!(unknown * 200 < sent, "{unknown} of {sent}");
+}
