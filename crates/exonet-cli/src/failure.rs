@@ -4,6 +4,7 @@ use std::error::Error;
 use std::fmt::{self, Write as _};
 use std::io;
 use std::path::Path;
+use std::process::ExitCode;
 
 /// An error for the person in front of the terminal: it names the thing, why, and what to do.
 #[derive(Debug)]
@@ -106,6 +107,27 @@ impl fmt::Display for Failure {
             None => Ok(()),
         }
     }
+}
+
+/// Wrong usage, in the same words as all errors; or the help, which comes the same way.
+pub(crate) fn usage(error: &clap::Error) -> ExitCode {
+    let code = u8::try_from(error.exit_code()).unwrap_or(2);
+    if !error.use_stderr() {
+        // Whoever read it has left, if that fails.
+        let _ = error.print();
+        return code.into();
+    }
+    if std::env::args_os().any(|arg| arg == "--json") {
+        let text = error.render().to_string();
+        let text = text.trim_start_matches("error: ");
+        let (what, todo) = text.split_once("\n\n").unwrap_or((text, ""));
+        let line = serde_json::json!({ "type": "error", "error": what.trim(), "hint": todo.trim() });
+        let _ = crate::output::Output::new(true).line(&line);
+    }
+    let told = error.render();
+    let text = if console::colors_enabled_stderr() { told.ansi().to_string() } else { told.to_string() };
+    eprint!("{}", text.replacen("error:", "exon:", 1));
+    code.into()
 }
 
 #[cfg(test)]

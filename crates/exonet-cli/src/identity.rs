@@ -10,6 +10,7 @@ use rand::rngs::OsRng;
 use zeroize::Zeroizing;
 
 use crate::failure::Failure;
+use crate::peers;
 
 /// Who a node is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,10 @@ impl Identity {
         let (name, path) = match (name, directory) {
             (None, None) => return Ok(Self::Ephemeral),
             (name, Some(path)) => (name.unwrap_or("default"), path.to_owned()),
+            (Some(peers::FILE), None) => {
+                let failure = Failure::new(format!("no identity can be called {:?}", peers::FILE));
+                return Err(failure.hint("the file of names for peers is; choose another name"));
+            }
             (Some(name), None) => {
                 let path = StateDir::named(name)
                     .map_err(|e| Failure::new(format!("no place for identity {name:?}")).because(&e))?;
@@ -51,6 +56,10 @@ impl Identity {
     /// Makes a new stored identity; fails where one is already.
     pub(crate) fn create(&self) -> Result<NodeId, Failure> {
         let path = self.path()?;
+        if exists(path) {
+            // Its key alone may be gone.
+            self.require()?;
+        }
         let secret = fresh_secret()?;
         StateDir::create(path, &secret).map_err(|e| self.failure("make", &e))?;
         Ok(SecretKey::from_bytes(*secret).node_id())
@@ -68,6 +77,17 @@ impl Identity {
         Ok(SecretKey::from_bytes(*secret).node_id())
     }
 
+    /// The id of a stored identity, whatever else is wrong with it: nothing is locked, and nothing is mended.
+    pub(crate) fn look(&self) -> Result<NodeId, Failure> {
+        let secret = StateDir::peek(self.path()?).map_err(|e| self.failure("open", &e))?;
+        Ok(SecretKey::from_bytes(*secret).node_id())
+    }
+
+    /// Whether anything of it is stored.
+    pub(crate) fn is_there(&self) -> bool {
+        matches!(self, Self::Stored { path, .. } if exists(path))
+    }
+
     /// Fails where there is none: a mistyped name must not quietly become somebody new.
     pub(crate) fn require(&self) -> Result<(), Failure> {
         match self {
@@ -76,6 +96,12 @@ impl Identity {
                 let usual = StateDir::named(name).is_ok_and(|usual| usual == *path);
                 let place = if usual { String::new() } else { format!(" --state {}", quoted(path)) };
                 Err(failure.hint(format!("make it with: exon id {name} --new{place}")))
+            }
+            // A node that starts would make a new key here, and be somebody else.
+            Self::Stored { name, path } if !is_present(path, "key") => {
+                let failure =
+                    Failure::new(format!("the key of identity {name} is missing in {}", path.display()));
+                Err(failure.hint("put it back from a backup; or move the directory away, and make a new identity with an id of its own"))
             }
             Self::Ephemeral | Self::Stored { .. } => Ok(()),
         }
@@ -120,7 +146,11 @@ fn quoted(path: &Path) -> String {
 
 /// Whether anything of an identity is in `path`. A damaged one is there: opening it will say so.
 fn exists(path: &Path) -> bool {
-    ["key", "clock"].iter().any(|file| path.join(file).symlink_metadata().is_ok())
+    ["key", "clock"].iter().any(|file| is_present(path, file))
+}
+
+fn is_present(path: &Path, file: &str) -> bool {
+    path.join(file).symlink_metadata().is_ok()
 }
 
 /// A secret from the system's generator.

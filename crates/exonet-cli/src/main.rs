@@ -15,6 +15,7 @@ mod log;
 mod node;
 mod numbered;
 mod output;
+mod peers;
 mod settings;
 mod sim;
 mod store;
@@ -38,7 +39,10 @@ use crate::failure::Failure;
 static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 fn main() -> ExitCode {
-    let cli = Cli::parse();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return failure::usage(&error),
+    };
     let json = cli.common.json;
     let exit = run(cli).unwrap_or_else(|failure| {
         failure.report(json);
@@ -48,6 +52,10 @@ fn main() -> ExitCode {
 }
 
 fn run(cli: Cli) -> Result<Exit, Failure> {
+    #[cfg(unix)]
+    if matches!(cli.command, args::Command::ServeReaper) {
+        return Ok(command::serve::reaper::reap());
+    }
     log::start(&cli.common);
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()

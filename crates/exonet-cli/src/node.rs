@@ -1,5 +1,7 @@
 //! The node behind a command.
 
+use std::io;
+use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use exonet::{Allow, BuildError, Config, Node, NodeId, PeerAddr};
@@ -46,20 +48,43 @@ pub(crate) async fn at(
         let builder = settings.identity.apply(Node::builder(allow))?.bind(bind).config(&change);
         Ok(builder.build().await)
     };
-    let built = match bind {
-        Some(bind) => build(bind).await?,
-        None => match build(EVERYWHERE).await? {
-            // Machines without IPv6 are common enough.
-            Err(BuildError::Bind { .. }) => build(EVERYWHERE_V4).await?,
-            built => built,
-        },
-    };
-    built.map_err(|error| match error {
-        BuildError::AddressInUse(_) => failed(settings, &error).hint("for a free port: --bind [::]:0"),
-        error => failed(settings, &error),
+    somewhere(bind, build).await?.map_err(|error| failed(settings, &error))
+}
+
+/// Fails where no node could be at `bind`: asked before an identity is made for one.
+pub(crate) async fn can_bind(bind: Option<&str>) -> Result<(), Failure> {
+    let tried = somewhere(bind, async |bind: &str| Ok(try_bind(bind))).await?;
+    tried.map_err(|error| Failure::new("cannot start the node").because(&error))
+}
+
+fn try_bind(text: &str) -> Result<(), BuildError> {
+    let address: SocketAddr = text.parse().map_err(|_| BuildError::Address(text.to_owned()))?;
+    // Free again at once, for the node that is to have it.
+    UdpSocket::bind(address).map(drop).map_err(|source| match source.kind() {
+        io::ErrorKind::AddrInUse => BuildError::AddressInUse(address),
+        _ => BuildError::Bind { address, source },
     })
 }
 
+/// Builds at `bind`, or where listeners are when nothing is said.
+async fn somewhere<T>(
+    bind: Option<&str>,
+    build: impl AsyncFn(&str) -> Result<Result<T, BuildError>, Failure>,
+) -> Result<Result<T, BuildError>, Failure> {
+    match bind {
+        Some(bind) => build(bind).await,
+        None => match build(EVERYWHERE).await? {
+            // Machines without IPv6 are common enough.
+            Err(BuildError::Bind { .. }) => build(EVERYWHERE_V4).await,
+            built => Ok(built),
+        },
+    }
+}
+
 fn failed(settings: &Settings, error: &BuildError) -> Failure {
-    Failure::new(format!("cannot start the node ({})", settings.identity)).because(error)
+    let failure = Failure::new(format!("cannot start the node ({})", settings.identity)).because(error);
+    match error {
+        BuildError::AddressInUse(_) => failure.hint("for a free port: --bind [::]:0"),
+        _ => failure,
+    }
 }

@@ -181,7 +181,7 @@ pub enum Why {
     Closed,
     /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned, or
     /// this node's patience has ended.
-    #[error("one of the two sides no longer knows")]
+    #[error("the server has restarted or forgotten it, or this side gave up waiting")]
     Lost,
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::{Args, Subcommand, ValueEnum};
 use exonet::PeerAddr;
 
+use crate::peers::parse_peer;
 use crate::units::{Size, parse_span};
 
 const AFTER_HELP: &str = "\
@@ -154,7 +155,7 @@ pub(crate) enum Mode {
 #[derive(Args, Debug)]
 pub(crate) struct ClientArgs {
     /// The server, as it prints itself
-    #[arg(value_name = "PEER")]
+    #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
     /// What to measure
     #[arg(long, value_enum, default_value = "oneway")]

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use exonet::PeerAddr;
 
+use crate::peers::parse_peer;
 use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
@@ -35,8 +36,8 @@ found out by its id: `exon serve` gives it to the process as EXON_CALL_ID.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CallArgs {
-    /// Whom
-    #[arg(value_name = "PEER")]
+    /// Whom: a name (see `exon peer`), or ID@HOST:PORT
+    #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
     /// What to call, at most 255 bytes
     #[arg(value_name = "METHOD")]

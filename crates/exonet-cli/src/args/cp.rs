@@ -7,6 +7,7 @@ use clap::Args;
 use clap::error::ErrorKind;
 use exonet::PeerAddr;
 
+use crate::peers::parse_peer;
 use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
@@ -69,7 +70,7 @@ impl CpArgs {
             return Err(error(ErrorKind::TooFewValues, "a SRC and a PEER are wanted".to_owned()));
         };
         let word = peer.to_string_lossy();
-        match word.parse() {
+        match parse_peer(&word) {
             Ok(peer) => Ok((sources, peer)),
             Err(why) => {
                 let text = format!("invalid value '{word}' for '<PEER>', which is the last word: {why}");

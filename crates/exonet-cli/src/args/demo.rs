@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use clap::Args;
+use clap::{Args, Parser};
 
-use crate::units::{Size, parse_share, parse_span};
+use crate::units::{ParseError, Size, parse_share, parse_span};
 
 const AFTER_HELP: &str = "\
 EXAMPLES
@@ -23,7 +23,16 @@ middle. Beside it, the same messages go through an equal relay, by resending unt
 as most programs do.
 
 The last line of --json has: sent, delivered, duplicates, lost, unknown, seconds, msgs_per_s,
-records_left, seed. Exit code 1 if anything was lost or came twice.";
+records_left, seed. Exit code 1 if anything was lost or came twice, or if it took too long to end.";
+
+/// Room for a number, and no more than fits a datagram of the sides that it is compared with.
+fn parse_size(text: &str) -> Result<Size, String> {
+    let size: Size = text.parse().map_err(|e: ParseError| e.to_string())?;
+    match size.0 {
+        8..=1_200 => Ok(size),
+        _ => Err("a message of the demo has 8 to 1200 bytes".to_owned()),
+    }
+}
 
 /// See it at work over a network that loses, doubles, garbles, moves and dies
 #[derive(Args, Clone, Debug)]
@@ -32,8 +41,8 @@ pub(crate) struct DemoArgs {
     /// How many messages
     #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) messages: u64,
-    /// Bytes of each, at least 8
-    #[arg(long, value_name = "BYTES", default_value = "100")]
+    /// Bytes of each, from 8 to 1200
+    #[arg(long, value_name = "BYTES", default_value = "100", value_parser = parse_size)]
     pub(crate) size: Size,
     /// Share of datagrams lost, each way
     #[arg(long, value_name = "P", default_value = "5%", value_parser = parse_share)]
@@ -59,6 +68,42 @@ pub(crate) struct DemoArgs {
     /// Do not kill the receiver
     #[arg(long)]
     pub(crate) no_crash: bool,
+}
+
+impl DemoArgs {
+    /// The command that plays the same again, with this seed.
+    pub(crate) fn again(&self, seed: u64) -> String {
+        #[derive(Parser)]
+        struct Usual {
+            #[command(flatten)]
+            demo: DemoArgs,
+        }
+        let usual = Usual::try_parse_from(["demo"]).ok().map(|usual| usual.demo);
+        let mut again = format!("exon demo --seed {seed}");
+        let mut add = |flag: &str, value: String, usual: Option<String>| {
+            if usual.as_ref() != Some(&value) {
+                again.push_str(&format!(" --{flag} {value}"));
+            }
+        };
+        let usual = |f: &dyn Fn(&Self) -> String| usual.as_ref().map(f);
+        let values: [(&str, &dyn Fn(&Self) -> String); 8] = [
+            ("messages", &|args| args.messages.to_string()),
+            ("size", &|args| args.size.0.to_string()),
+            ("loss", &|args| args.loss.to_string()),
+            ("dup", &|args| args.dup.to_string()),
+            ("reorder", &|args| args.reorder.to_string()),
+            ("corrupt", &|args| args.corrupt.to_string()),
+            ("delay", &|args| args.delay.to_string()),
+            ("outage", &|args| format!("{}ms", args.outage.as_millis())),
+        ];
+        for (flag, value) in values {
+            add(flag, value(self), usual(value));
+        }
+        if self.no_crash {
+            again.push_str(" --no-crash");
+        }
+        again
+    }
 }
 
 /// The receiver's process.

@@ -7,6 +7,9 @@ EXAMPLES
   Who am I when I listen?
       exon id
 
+  Which identities are there?
+      exon id --list
+
   Make an identity for one purpose, and send as it:
       exon id sensor-7 --new
       exon send --as sensor-7 ID@HOST:PORT 'it is 21 degrees'
@@ -15,7 +18,7 @@ An identity is a key and one integer in a directory of its own. Move it, but nev
 nodes with one key cannot keep the promise of exactly once. The same holds for a directory
 restored from a backup.";
 
-/// Show or make a stored identity
+/// Show or make a stored identity; without a name, `default`, made where there is none yet
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct IdArgs {
@@ -25,4 +28,7 @@ pub(crate) struct IdArgs {
     /// Make it; an error if it is there already
     #[arg(long)]
     pub(crate) new: bool,
+    /// Show all identities
+    #[arg(long, conflicts_with_all = ["name", "new", "identity", "state"])]
+    pub(crate) list: bool,
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use exonet::NodeId;
 
+use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
 const AFTER_HELP: &str = "\
@@ -49,8 +50,8 @@ pub(crate) struct ListenArgs {
     /// Store what comes in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Take from this node only; may be given several times
-    #[arg(long, value_name = "ID")]
+    /// Take from this node only, an id or a name; may be given several times
+    #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
     /// Let the directory hold no more than this, what is there already included
     #[arg(long, value_name = "BYTES", default_value = "10GiB")]

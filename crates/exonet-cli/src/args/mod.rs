@@ -6,9 +6,11 @@ mod cp;
 mod demo;
 mod id;
 mod listen;
+mod peer;
 mod ping;
 mod send;
 mod serve;
+mod shell;
 mod sim;
 
 use std::path::PathBuf;
@@ -22,9 +24,11 @@ pub(crate) use cp::CpArgs;
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use listen::ListenArgs;
+pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
 pub(crate) use send::SendArgs;
 pub(crate) use serve::ServeArgs;
+pub(crate) use shell::{CompletionsArgs, ManArgs, ServiceArgs};
 pub(crate) use sim::{Profiles, SimArgs};
 
 const STYLES: Styles = Styles::styled()
@@ -56,7 +60,7 @@ EXIT CODES
   130  interrupted
 
 A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and
-several may be given: ID@HOST:PORT,HOST:PORT.";
+several may be given: ID@HOST:PORT,HOST:PORT. `exon peer add lab ID@HOST:PORT` gives it a name.";
 
 /// Messages and files between machines, exactly once, encrypted, with no server in between.
 #[derive(Debug, Parser)]
@@ -92,6 +96,7 @@ pub(crate) struct Common {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     Id(IdArgs),
+    Peer(PeerArgs),
     Listen(ListenArgs),
     Send(SendArgs),
     Cp(CpArgs),
@@ -101,8 +106,13 @@ pub(crate) enum Command {
     Demo(DemoArgs),
     Bench(BenchArgs),
     Sim(SimArgs),
+    Completions(CompletionsArgs),
+    Man(ManArgs),
+    Service(ServiceArgs),
     #[command(hide = true)]
     DemoReceiver(DemoReceiverArgs),
+    #[command(hide = true)]
+    ServeReaper,
     #[command(hide = true)]
     BenchCrowd(CrowdArgs),
 }

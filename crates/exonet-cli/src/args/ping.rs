@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use exonet::PeerAddr;
 
+use crate::peers::parse_peer;
 use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
@@ -22,8 +23,8 @@ came.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PingArgs {
-    /// Whom
-    #[arg(value_name = "PEER")]
+    /// Whom: a name (see `exon peer`), or ID@HOST:PORT
+    #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
     /// How many
     #[arg(short = 'n', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]

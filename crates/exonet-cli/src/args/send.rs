@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, ValueEnum};
 use exonet::{PeerAddr, Priority};
 
+use crate::peers::parse_peer;
 use crate::units::parse_span;
 
 const AFTER_HELP: &str = "\
@@ -30,8 +31,8 @@ delivered: send it again freely.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SendArgs {
-    /// To whom
-    #[arg(value_name = "PEER")]
+    /// To whom: a name (see `exon peer`), or ID@HOST:PORT
+    #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
     /// Each argument is a message
     #[arg(value_name = "TEXT")]
@@ -54,6 +55,13 @@ pub(crate) struct SendArgs {
     /// Stop waiting for outcomes after this long, and say what is open
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
+}
+
+impl SendArgs {
+    /// Whether lines of standard input are messages.
+    pub(crate) fn reads_input(&self) -> bool {
+        self.stdin_lines || (self.texts.is_empty() && self.files.is_empty())
+    }
 }
 
 /// The classes of priority, as arguments.

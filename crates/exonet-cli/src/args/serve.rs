@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use exonet::NodeId;
 
+use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
 const AFTER_HELP: &str = "\
@@ -29,8 +30,9 @@ and N: ended by signal N; 126, 127: could not be started. What it writes to stan
 here. A body that breaks off ends its process before that sees the end of its input.
 
 Everything that a process started and did not put into a group of its own ends with it when it is
-ended: by --timeout, --end-orphans or the end of this command. Interrupted, this takes no further
-call, and lets those that run finish, for --drain at most; interrupted again, it ends them at once.";
+ended: by --timeout, --end-orphans or the end of this command, kill -9 included. The reply is what
+the process itself wrote before it ended. Interrupted, this takes no further call, and lets those
+that run finish, for --drain at most; interrupted again, it ends them at once.";
 
 /// Answer calls, as the stored identity `default` unless told otherwise
 #[derive(Args, Debug)]
@@ -48,8 +50,8 @@ pub(crate) struct ServeArgs {
     /// Answer with what was asked, as the method `echo` unless --method says otherwise
     #[arg(long, conflicts_with = "exec")]
     pub(crate) echo: bool,
-    /// Answer this node only; may be given several times
-    #[arg(long, value_name = "ID")]
+    /// Answer this node only, an id or a name; may be given several times
+    #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
     /// So many calls of a method at once; more wait at their callers
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]

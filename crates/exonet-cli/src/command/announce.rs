@@ -18,14 +18,13 @@ struct Listening {
     identity: String,
 }
 
-/// Makes the stored identity of a node that others come to, where it is not there yet, and says so.
-pub(super) fn be_somebody(settings: &Settings) -> Result<(), Failure> {
-    if settings.identity.ensure()?
-        && let Identity::Stored { name, path } = &settings.identity
-    {
+/// Makes the stored identity of a node that others come to, where it is not there yet, and says so. True if it did.
+pub(super) fn be_somebody(settings: &Settings) -> Result<bool, Failure> {
+    let new = settings.identity.ensure()?;
+    if new && let Identity::Stored { name, path } = &settings.identity {
         settings.note(format!("made identity {name} in {}", path.display()));
     }
-    Ok(())
+    Ok(new)
 }
 
 /// Says where `node` is, who may do what (`verb`) there, and what it does with it (`remark`).

@@ -242,7 +242,11 @@ impl<'a> Report<'a> {
             return self.broken(&format!("the failure broke off: {error}"), Some(status));
         }
         let surely = if status.has_not_run() { "; it certainly did not run" } else { "" };
-        self.settings.error(format!("the call {} failed: {status}{surely}", self.name()));
+        let how = match status {
+            ReplyStatus::FAILED => "at the server".to_owned(),
+            status => format!("with `{status}`"),
+        };
+        self.settings.error(format!("the call {} failed {how}{surely}", self.name()));
         // What more it says is a courtesy; in JSON it has been said.
         if let Ok(reason) = body.bytes(LONGEST_REASON).await {
             for line in reason.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

@@ -1,11 +1,15 @@
-//! `exon id`: show or make a stored identity.
+//! `exon id`: show or make stored identities.
+
+use std::path::Path;
 
 use serde::Serialize;
 
+use super::announce::be_somebody;
 use crate::args::IdArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::identity::Identity;
+use crate::peers;
 use crate::settings::Settings;
 
 #[derive(Serialize)]
@@ -17,26 +21,77 @@ struct Shown<'a> {
     new: bool,
 }
 
-pub(super) fn run(settings: &Settings, args: &IdArgs) -> Result<Exit, Failure> {
+/// `named`: somebody wants this one, and not whichever is usual.
+pub(super) fn run(settings: &Settings, args: &IdArgs, named: bool) -> Result<Exit, Failure> {
+    if args.list {
+        return list(settings);
+    }
     let Identity::Stored { name, path } = &settings.identity else {
         return Err(Failure::new("no identity was named"));
     };
-    let id = if args.new {
-        settings.identity.create()?
+    let (id, new) = if args.new {
+        let id = settings.identity.create()?;
+        settings.note(format!("made identity {name} in {}", path.display()));
+        (id, true)
     } else {
+        // A name that is mistyped must not become somebody new.
+        let new = !named && be_somebody(settings)?;
         settings.identity.require()?;
-        settings.identity.load()?
+        (settings.identity.load()?, new)
     };
     settings.output.text(&id.to_string())?;
-    settings.output.line(&Shown {
-        r#type: "identity",
-        id: id.to_string(),
-        name,
-        path: path.display().to_string(),
-        new: args.new,
-    })?;
-    if args.new {
-        settings.note(format!("made identity {name} in {}", path.display()));
+    let path = path.display().to_string();
+    settings.output.line(&Shown { r#type: "identity", id: id.to_string(), name, path, new })?;
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct Listed<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    id: Option<String>,
+    path: String,
+    /// Why there is no id.
+    error: Option<String>,
+}
+
+fn list(settings: &Settings) -> Result<Exit, Failure> {
+    let root = peers::directory()?;
+    let names = names_in(&root)?;
+    let width = names.iter().map(String::len).max().unwrap_or(0);
+    for name in &names {
+        let identity = Identity::new(Some(name), None)?;
+        let id = identity.look();
+        let told = id.as_ref().map_or_else(ToString::to_string, ToString::to_string);
+        settings.output.text(&format!("{name:<width$}  {told}"))?;
+        let (id, error) = match id {
+            Ok(id) => (Some(id.to_string()), None),
+            Err(failure) => (None, Some(failure.to_string())),
+        };
+        let path = root.join(name).display().to_string();
+        settings.output.line(&Listed { r#type: "identity", name, id, path, error })?;
+    }
+    if names.is_empty() {
+        settings.note(format!("there is no identity in {} yet: exon id makes one", root.display()));
     }
     Ok(Exit::Success)
+}
+
+/// The names of what may be identities, in order.
+fn names_in(root: &Path) -> Result<Vec<String>, Failure> {
+    let entries = match std::fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(Failure::path("read", root, &error)),
+    };
+    let mut names = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(|e| Failure::path("read", root, &e))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if Identity::new(Some(&name), None).is_ok_and(|identity| identity.is_there()) {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
 }

@@ -7,10 +7,13 @@ mod cp;
 mod demo;
 mod id;
 mod listen;
+mod peer;
 mod ping;
 mod refusals;
 mod send;
-mod serve;
+pub(crate) mod serve;
+mod service;
+mod shell;
 mod show;
 mod sim;
 pub(crate) mod stop;
@@ -29,8 +32,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
     match cli.command {
         Command::Id(args) => {
             let name = args.name.as_deref().unwrap_or(DEFAULT_IDENTITY);
-            id::run(&Settings::new(common, Some(name))?, &args)
+            let named = args.name.is_some() || common.identity.is_some();
+            id::run(&Settings::new(common, Some(name))?, &args, named)
         }
+        Command::Peer(args) => peer::run(&Settings::new(common, None)?, &args),
         Command::Listen(args) => listen::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Send(args) => send::run(&Settings::new(common, None)?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
@@ -40,7 +45,12 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
         Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,
         Command::Sim(args) => sim::run(&Settings::new(common, None)?, &args).await,
+        Command::Completions(args) => shell::completions(&Settings::new(common, None)?, &args),
+        Command::Man(args) => shell::man(&Settings::new(common, None)?, &args),
+        Command::Service(args) => service::run(&Settings::new(common, None)?, &args),
         Command::DemoReceiver(args) => crate::demo::receive(common.state.as_deref(), args.size).await,
+        // Done before there is a runtime: see `main`.
+        Command::ServeReaper => Ok(Exit::Success),
         Command::BenchCrowd(args) => crate::bench::crowd(args.size),
     }
 }

@@ -1,5 +1,6 @@
 //! `exon send`: texts, files and lines as messages.
 
+use std::io::IsTerminal;
 use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -32,6 +33,9 @@ const SILENCE: Duration = Duration::from_secs(4);
 pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Failure> {
     for file in &args.files {
         readable(file).await?;
+    }
+    if args.reads_input() && std::io::stdin().is_terminal() {
+        settings.note("each line is a message; Ctrl-D ends, Ctrl-C stops");
     }
     let node = node::toward(settings, &args.peer).await?;
     let refusals = Refusals::default();
@@ -73,8 +77,7 @@ impl Offer<'_> {
         for file in &self.args.files {
             self.file(file).await?;
         }
-        let nothing_named = self.args.texts.is_empty() && self.args.files.is_empty();
-        if self.args.stdin_lines || nothing_named {
+        if self.args.reads_input() {
             self.lines(tokio::io::stdin()).await?;
         }
         Ok(())
@@ -289,6 +292,12 @@ impl<'a> Book<'a> {
         let took = self.started.elapsed();
         let cut = if end == "timed out" { ", timed out" } else { "" };
         self.settings.note(format!("{} in {}{cut}", self.tally.describe(), units::span(took)));
+        if self.tally.unknown > 0 {
+            self.settings.note(
+                "unknown: it arrived once or not at all. The receiver has restarted or forgotten it, or this stopped waiting; \
+                 its id (-v, --json) is the same there",
+            );
+        }
         self.settings.output.line(&Summary {
             r#type: "summary",
             end,

@@ -24,11 +24,11 @@ pub(super) fn open_messages(settings: &Settings, open: &[OpenMessage]) -> Result
         return Ok(());
     }
     let number = count(u64::try_from(open.len()).unwrap_or(u64::MAX));
-    settings.note(format!("{number} open:"));
+    settings.note(format!("{number} without an outcome:"));
     for (at, message) in open.iter().enumerate() {
         let (state, id) = match message.status {
             Status::Queued => ("queued", None),
-            Status::InDoubt { id, .. } => ("in doubt", Some(id.to_string())),
+            Status::InDoubt { id, .. } => ("unknown", Some(id.to_string())),
             Status::Settled => ("settled", None),
         };
         if at < SHOWN {

@@ -57,6 +57,8 @@ pub(crate) struct Course {
     outage: Duration,
     crash: bool,
     seed: u64,
+    /// The command that plays it again.
+    again: String,
 }
 
 /// The demo.
@@ -75,10 +77,11 @@ struct Performance {
 impl<'a> Demo<'a> {
     pub(crate) fn new(settings: &'a Settings, args: &DemoArgs) -> Self {
         let size = usize::try_from(args.size.0).unwrap_or(usize::MAX);
+        // Short enough to be typed again.
+        let seed = args.seed.unwrap_or_else(|| rand::random_range(1..=999_999));
         let course = Course {
             messages: args.messages,
-            // More would not fit a datagram of the plain sides.
-            size: size.clamp(payload::SHORTEST, 1_200),
+            size,
             odds: Odds {
                 loss: args.loss,
                 duplication: args.dup,
@@ -88,8 +91,8 @@ impl<'a> Demo<'a> {
             },
             outage: args.outage,
             crash: !args.no_crash,
-            // Short enough to be typed again.
-            seed: args.seed.unwrap_or_else(|| rand::random_range(1..=999_999)),
+            seed,
+            again: args.again(seed),
         };
         Self { settings, course }
     }
@@ -216,6 +219,7 @@ impl<'a> Demo<'a> {
             account: outcomes.account(stage.offered(), &ledger),
             unknown_but_there: outcomes.unknown_but_there(&ledger),
             plain,
+            unsent: self.course.messages.saturating_sub(stage.offered()),
             took: performance.took,
             records,
             seed: self.course.seed,

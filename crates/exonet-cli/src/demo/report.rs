@@ -31,6 +31,8 @@ pub(super) struct Report {
     pub(super) account: Account,
     pub(super) unknown_but_there: u64,
     pub(super) plain: [Row; 2],
+    /// Messages that the time, or the user, left no room for.
+    pub(super) unsent: u64,
     pub(super) took: Duration,
     pub(super) records: usize,
     pub(super) seed: u64,
@@ -67,10 +69,14 @@ struct Summary {
 }
 
 impl Report {
-    /// Anything lost or doubled is a failure; so is anything unknown where nobody was killed.
+    /// Anything lost, doubled or never sent is a failure; so is anything unknown where nobody was killed.
     pub(super) fn exit(&self, crash: bool) -> Exit {
         let Account { duplicates, lost, unknown, .. } = self.account;
-        if duplicates + lost > 0 || (unknown > 0 && !crash) { Exit::Error } else { Exit::Success }
+        if duplicates + lost + self.unsent > 0 || (unknown > 0 && !crash) {
+            Exit::Error
+        } else {
+            Exit::Success
+        }
     }
 
     pub(super) fn tell(&self, output: Output, course: &Course) -> Result<(), Failure> {
@@ -126,10 +132,11 @@ impl Report {
                 n => format!("{n} records"),
             },
         ));
-        let crash = if course.crash { "" } else { " --no-crash" };
-        lines.push(
-            style(format!("  seed {}: exon demo --seed {}{crash}", self.seed, self.seed)).dim().to_string(),
-        );
+        if self.unsent > 0 {
+            let text = format!("  ended with {} messages not sent", count(self.unsent));
+            lines.push(style(text).red().to_string());
+        }
+        lines.push(style(format!("  again: {}", course.again)).dim().to_string());
         lines.join("\n")
     }
 }
@@ -165,6 +172,7 @@ mod tests {
             account,
             unknown_but_there: 0,
             plain: [row(Side::Remembering), row(Side::Plain)],
+            unsent: 0,
             took: Duration::from_secs(2),
             records: 0,
             seed: 5,
@@ -193,6 +201,7 @@ mod tests {
         assert_eq!(report(good).exit(true), Exit::Success);
         assert_eq!(report(Account { duplicates: 1, ..good }).exit(true), Exit::Error);
         assert_eq!(report(Account { lost: 1, ..good }).exit(true), Exit::Error);
+        assert_eq!(Report { unsent: 1, ..report(good) }.exit(true), Exit::Error);
         let doubtful = Account { unknown: 1, ..good };
         assert_eq!(report(doubtful).exit(true), Exit::Success);
         assert_eq!(report(doubtful).exit(false), Exit::Error);

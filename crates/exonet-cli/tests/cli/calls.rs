@@ -145,7 +145,8 @@ fn a_process_is_ended_when_its_caller_is_gone_if_that_is_wanted() {
 #[test]
 fn a_deadline_that_comes_after_the_call_has_left_ends_it_unknown() {
     let world = World::new();
-    let script = for_ever(&world);
+    // Its input ends when the server has seen to it that it is not left behind.
+    let script = format!("cat; ({}) & wait", for_ever(&world));
     let voice = world.voice("voice");
     let mut server = world.serve(&["--method", "m", "--exec", "sh", "-c", &script]);
     let caller = world.run(&["call", &server.peer, "m", "--deadline", "3s", "--json"]).expect(3);
@@ -254,4 +255,30 @@ fn bench_measures_calls() {
             assert!(!first_contact || figure("datagrams") >= 3.0, "{row}");
         }
     }
+}
+
+/// Not even kill -9 leaves anything of what a call started.
+#[test]
+fn a_killed_server_takes_its_processes_along() {
+    let world = World::new();
+    let script = for_ever(&world);
+    let voice = world.voice("voice");
+    let mut server = world.serve(&["--method", "m", "--exec", "sh", "-c", &script]);
+    let caller = Running::start(world.command(&["call", &server.peer, "m"]));
+    assert_eq!(voice.line().as_deref(), Some("begun"));
+    server.running.kill();
+    assert_eq!(voice.line(), None);
+    drop(caller);
+}
+
+/// What a process leaves behind, with its output open, does not hold the reply back.
+#[test]
+fn a_reply_does_not_wait_for_what_a_process_started() {
+    let world = World::new();
+    let mut gate = world.gate("gate");
+    let script = format!("(read line < {}) & echo done; exit 7", arg(&world.path("gate")));
+    let server = world.serve(&["--method", "m", "--exec", "sh", "-c", &script]);
+    let ended = world.run(&["call", &server.peer, "m", "--json"]).expect(5);
+    assert_eq!((&ended.summary()["status"], &ended.summary()["text"]), (&7.into(), &"done\n".into()));
+    gate.open();
 }

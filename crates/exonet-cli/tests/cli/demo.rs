@@ -60,5 +60,9 @@ fn where_nobody_watches_it_speaks_in_lines() {
     let args = ["demo", "--no-crash", "--messages", "500", "--outage", "0", "--seed", "13"];
     let ended = World::new().run(&args).expect(0);
     assert!(!ended.stdout.contains('\u{1b}'), "no escape sequences in a pipe");
-    assert!(ended.stdout.contains("--seed 13"), "{}", ended.stdout);
+    assert!(
+        ended.stdout.contains("exon demo --seed 13 --messages 500 --outage 0ms --no-crash"),
+        "{}",
+        ended.stdout
+    );
 }

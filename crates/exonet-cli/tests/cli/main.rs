@@ -18,8 +18,10 @@ mod demo;
 mod ends;
 mod files;
 mod messages;
+mod names;
 #[cfg(unix)]
 mod relay;
+mod shell;
 mod sim;
 #[cfg(unix)]
 mod strangers;

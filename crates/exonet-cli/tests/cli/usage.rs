@@ -22,6 +22,7 @@ fn errors_name_the_thing() {
         (&["send", "nobody", "x"], 2, "nobody"),
         (&["send", &mistyped, "x"], 2, "~"),
         (&["send", &no_port, "x"], 2, "host:port"),
+        (&["peer"], 2, "Usage"),
         (&["send", &id, "x"], 1, "ID@HOST:PORT"),
         (&["send", &peer, "--file", arg(&missing)], 1, "missing"),
         (&["send", &peer, "--file", arg(&directory)], 1, "directory"),
@@ -91,7 +92,22 @@ fn help_has_examples_and_exit_codes() {
     let world = World::new();
     let help = world.run(&["--help"]).expect(0).stdout;
     assert!(help.contains("EXAMPLES") && help.contains("EXIT CODES"), "{help}");
-    for command in ["id", "listen", "send", "cp", "call", "serve", "ping", "demo", "bench", "sim"] {
+    for command in [
+        "id",
+        "listen",
+        "send",
+        "cp",
+        "call",
+        "serve",
+        "ping",
+        "demo",
+        "bench",
+        "sim",
+        "peer",
+        "completions",
+        "man",
+        "service",
+    ] {
         assert!(help.contains(&format!("\n  {command}")), "{command}: {help}");
         let own = world.run(&[command, "--help"]).expect(0).stdout;
         assert!(own.contains("EXAMPLES"), "{own}");

@@ -51,6 +51,9 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     };
     let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
+    if !settings.identity.is_there() {
+        node::can_bind(args.bind.as_deref()).await?;
+    }
     be_somebody(settings)?;
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
         // A piece of a file is put together in memory.

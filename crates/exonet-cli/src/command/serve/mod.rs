@@ -2,6 +2,8 @@
 
 mod desk;
 mod process;
+#[cfg(unix)]
+pub(crate) mod reaper;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,6 +33,9 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, Failure> {
     let answers =
         if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec, args.max_reply)?) };
+    if !settings.identity.is_there() {
+        node::can_bind(args.bind.as_deref()).await?;
+    }
     be_somebody(settings)?;
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
         config.limits.message = args.max_body.0.max(args.max_reply.0);

@@ -4,18 +4,24 @@ use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{ExitStatus, Stdio};
+use std::time::Duration;
 
 use bytes::Bytes;
 use exonet::{BodyError, Failure as Answer, ReplyStatus, Request};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::time::timeout;
 
+#[cfg(unix)]
+use super::reaper::Reaper;
 use crate::failure::Failure;
 use crate::text::escape;
 use crate::units::Size;
 
 /// A longer line of standard error is logged in pieces.
 const LONGEST_LINE: u64 = 4 << 10;
+/// Its output was left open by a process that has ended: what that wrote is read within this.
+const LEFT_OPEN: Duration = Duration::from_millis(500);
 /// What shells say of a command that cannot be started, and of one that is not there.
 const NOT_STARTED: u32 = 126;
 const NOT_FOUND: u32 = 127;
@@ -29,6 +35,8 @@ pub(super) struct Program {
     path: PathBuf,
     args: Vec<OsString>,
     max_reply: Size,
+    #[cfg(unix)]
+    reaper: Reaper,
 }
 
 impl Program {
@@ -39,7 +47,13 @@ impl Program {
             Failure::new(format!("there is no command {}", Path::new(name).display()))
                 .hint("write its path, or put it into one of the directories of PATH")
         })?;
-        Ok(Self { path, args: args.to_vec(), max_reply })
+        Ok(Self {
+            path,
+            args: args.to_vec(),
+            max_reply,
+            #[cfg(unix)]
+            reaper: Reaper::start()?,
+        })
     }
 
     /// Answers a call. Dropped early, the process and what it started are ended.
@@ -62,44 +76,67 @@ impl Program {
             Answer::new(status, format!("cannot start the command: {error}"))
         })?;
         let mut process = Process(child);
-        let (stdout, stderr) = (process.0.stdout.take(), process.0.stderr.take());
+        #[cfg(unix)]
+        let _reaped = process.group().map(|group| self.reaper.group(group));
+        let (mut stdout, stderr) = (process.0.stdout.take(), process.0.stderr.take());
         let mut stdin = process.0.stdin.take();
         let call = request.id.to_string();
+        let mut reply = Vec::new();
         let output = async {
             let logged = async {
                 if let Some(stderr) = stderr {
                     log(stderr, &call).await;
                 }
+                Ok::<(), Answer>(())
             };
-            tokio::join!(self.read(stdout), logged).0
+            tokio::try_join!(self.read(&mut stdout, &mut reply), logged).map(drop)
         };
-        let read = tokio::select! {
-            read = output => read,
+        let (read, ended) = tokio::select! {
+            read = output => (read, None),
+            // What it started may hold its output open for longer than it lives: the reply is what it wrote itself.
+            ended = process.0.wait() => (Ok(()), Some(ended)),
             // The end of its input is seen by a process only if the body came whole.
             error = feed(&mut request, &mut stdin) => {
                 drop(process);
                 return Err(error.into());
             }
         };
-        let reply = read?;
-        // Only now, so that its id, by which it would be ended, is still its own.
-        let ended = process.0.wait().await.map_err(Answer::error)?;
-        match status(ended) {
-            0 => Ok(reply),
+        read?;
+        let ended = match ended {
+            Some(ended) => {
+                // All that it wrote is in the pipe.
+                if let Ok(read) = timeout(LEFT_OPEN, self.read(&mut stdout, &mut reply)).await {
+                    read?;
+                }
+                ended
+            }
+            // Only now, so that its id, by which it would be ended, is still its own.
+            None => process.0.wait().await,
+        };
+        match status(ended.map_err(Answer::error)?) {
+            0 => Ok(reply.into()),
             status => Err(Answer::new(status, reply)),
         }
     }
 
-    async fn read(&self, stdout: Option<impl AsyncRead + Unpin>) -> Result<Bytes, Answer> {
-        let mut reply = Vec::new();
-        let Some(stdout) = stdout else { return Ok(Bytes::new()) };
-        let read = stdout.take(self.max_reply.0.saturating_add(1)).read_to_end(&mut reply).await;
-        read.map_err(Answer::error)?;
-        if u64::try_from(reply.len()).is_ok_and(|len| len > self.max_reply.0) {
-            let why = format!("the reply has more than {} bytes", self.max_reply.0);
-            return Err(Answer::new(ReplyStatus::FAILED, why));
+    /// Reads to the end. Given up, what was read stays in `reply`.
+    async fn read(
+        &self,
+        stdout: &mut Option<impl AsyncRead + Unpin>,
+        reply: &mut Vec<u8>,
+    ) -> Result<(), Answer> {
+        loop {
+            let Some(pipe) = stdout else { return Ok(()) };
+            if pipe.read_buf(reply).await.map_err(Answer::error)? == 0 {
+                return Ok(());
+            }
+            if u64::try_from(reply.len()).is_ok_and(|len| len > self.max_reply.0) {
+                // A process that writes on ends by that.
+                *stdout = None;
+                let why = format!("the reply has more than {} bytes", self.max_reply.0);
+                return Err(Answer::new(ReplyStatus::FAILED, why));
+            }
         }
-        Ok(reply.into())
     }
 }
 
@@ -139,13 +176,18 @@ fn status(ended: ExitStatus) -> u32 {
 /// A process that does not outlive this, with what it started and did not put into a group of its own.
 struct Process(Child);
 
+#[cfg(unix)]
+impl Process {
+    /// Has an id until it has been waited for: no other process can have it.
+    fn group(&self) -> Option<rustix::process::Pid> {
+        self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+    }
+}
+
 impl Drop for Process {
     fn drop(&mut self) {
-        // Has an id until it has been waited for: no other process can have it.
         #[cfg(unix)]
-        if let Some(group) =
-            self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
-        {
+        if let Some(group) = self.group() {
             // An error says that nobody is left.
             let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
         }

@@ -1,0 +1,66 @@
+//! `exon peer`.
+
+use clap::{Args, Subcommand};
+use exonet::PeerAddr;
+
+use crate::peers::{address, parse_name};
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  Give a node a name, once, and use that from then on:
+      exon peer add lab ID@HOST:PORT
+      exon send lab 'hello'
+      exon listen --allow lab
+
+  What there is:
+      exon peer list
+      exon peer show lab
+
+  Gone:
+      exon peer remove lab
+
+The names are lines NAME ID@HOST:PORT of the file `peers`, in the directory where identities
+are: $EXONET_STATE if that is set, else ~/.local/state/exonet. It may be edited; # begins a
+remark. A name has at most 32 characters and an id has 56: neither can be taken for the other.";
+
+/// Name peers, and use the names wherever a peer is wanted
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct PeerArgs {
+    #[command(subcommand)]
+    pub(crate) command: PeerCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum PeerCommand {
+    /// Give a peer a name
+    #[command(after_help = "EXAMPLES\n  exon peer add lab ID@HOST:PORT")]
+    Add {
+        /// How it is to be called
+        #[arg(value_name = "NAME", value_parser = parse_name)]
+        name: String,
+        /// As `exon listen` prints it: ID@HOST:PORT
+        #[arg(value_name = "ID@HOST:PORT", value_parser = address)]
+        peer: PeerAddr,
+        /// In place of the peer that has the name
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Show all names
+    #[command(after_help = "EXAMPLES\n  exon peer list --json", visible_alias = "ls")]
+    List,
+    /// Print the peer of a name, as ID@HOST:PORT
+    #[command(after_help = "EXAMPLES\n  exon peer show lab")]
+    Show {
+        /// Which
+        #[arg(value_name = "NAME", value_parser = parse_name)]
+        name: String,
+    },
+    /// Forget a name
+    #[command(after_help = "EXAMPLES\n  exon peer remove lab", visible_alias = "rm")]
+    Remove {
+        /// Which
+        #[arg(value_name = "NAME", value_parser = parse_name)]
+        name: String,
+    },
+}

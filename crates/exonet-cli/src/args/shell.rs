@@ -1,0 +1,71 @@
+//! What packagers and shells want: `exon completions`, `exon man`, `exon service`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use clap_complete::Shell;
+
+const COMPLETIONS_HELP: &str = "\
+EXAMPLES
+  For this shell, now:
+      source <(exon completions bash)
+
+  For all to come:
+      exon completions bash > ~/.local/share/bash-completion/completions/exon
+      exon completions zsh > ~/.local/share/zsh/site-functions/_exon
+      exon completions fish > ~/.config/fish/completions/exon.fish";
+
+/// Print a completion script for a shell
+#[derive(Args, Debug)]
+#[command(after_help = COMPLETIONS_HELP)]
+pub(crate) struct CompletionsArgs {
+    /// For which
+    #[arg(value_name = "SHELL")]
+    pub(crate) shell: Shell,
+}
+
+const MAN_HELP: &str = "\
+EXAMPLES
+  Read the page of one command:
+      exon man listen | man -l -
+
+  Write all of them, for `man exon` and `man exon-listen`:
+      exon man --dir ~/.local/share/man/man1";
+
+/// Print the manual page, or write the pages of all commands
+#[derive(Args, Debug)]
+#[command(after_help = MAN_HELP)]
+pub(crate) struct ManArgs {
+    /// Of which command; without one, of `exon` itself
+    #[arg(value_name = "COMMAND")]
+    pub(crate) command: Option<String>,
+    /// Write the pages of all commands into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    pub(crate) dir: Option<PathBuf>,
+}
+
+const SERVICE_HELP: &str = "\
+EXAMPLES
+  A listener of your own that starts with you, and stores what comes in ~/inbox:
+      exon service listen --out ~/inbox > ~/.config/systemd/user/exon-listen.service
+      systemctl --user enable --now exon-listen
+      journalctl --user -u exon-listen
+
+  A server for the whole machine, as the user `exon`:
+      exon service --system serve --method sort --exec sort > exon-serve.service
+      install -m 644 exon-serve.service /etc/systemd/system
+      systemctl enable --now exon-serve
+
+The path of --out is made absolute. The unit goes to standard output; nothing is installed.";
+
+/// Print a systemd unit that runs `exon listen` or `exon serve`
+#[derive(Args, Debug)]
+#[command(after_help = SERVICE_HELP)]
+pub(crate) struct ServiceArgs {
+    /// For the machine and not for a user: with a user `exon` and /var/lib/exonet of its own
+    #[arg(long)]
+    pub(crate) system: bool,
+    /// The command that is to run, with its options
+    #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
+    pub(crate) command: Vec<String>,
+}

@@ -1,0 +1,113 @@
+//! `exon service`: a systemd unit.
+
+use std::path::{Path, absolute};
+
+use clap::Parser;
+
+use crate::args::{Cli, Command, ServiceArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failure> {
+    let line = || std::iter::once("exon".to_owned()).chain(args.command.iter().cloned());
+    // The very same rules: a unit that cannot start is of no use.
+    let cli = Cli::try_parse_from(line()).map_err(|error| {
+        let why = error.to_string();
+        let why = why.trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned();
+        Failure::new(format!("exon {}: {why}", args.command.join(" ")))
+    })?;
+    let what = match &cli.command {
+        Command::Listen(_) => "listen",
+        Command::Serve(_) => "serve",
+        _ => {
+            return Err(Failure::new("a service runs `exon listen` or `exon serve`")
+                .hint("exon service listen --out DIR"));
+        }
+    };
+    let binary =
+        std::env::current_exe().map_err(|e| Failure::new("cannot tell where exon is").because(&e))?;
+    let mut words = vec![binary.display().to_string()];
+    words.extend(args.command.iter().cloned());
+    if let Command::Listen(listen) = &cli.command
+        && let Some(out) = &listen.out
+    {
+        let path = absolute(out).map_err(|e| Failure::path("find", out, &e))?;
+        make_absolute(&mut words, out, &path);
+    }
+    let start: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+    settings.output.bytes(unit(what, &start.join(" "), args.system).as_bytes())?;
+    Ok(Exit::Success)
+}
+
+/// A unit does not start where it was written.
+fn make_absolute(words: &mut [String], given: &Path, path: &Path) {
+    for word in words {
+        if Path::new(&*word) == given {
+            *word = path.display().to_string();
+        } else if word.strip_prefix("--out=").is_some_and(|value| Path::new(value) == given) {
+            *word = format!("--out={}", path.display());
+        }
+    }
+}
+
+/// One word of ExecStart, as systemd.service(5) has it.
+fn quoted(word: &str) -> String {
+    let word = word.replace('%', "%%").replace('$', "$$");
+    let plain = |c: char| c.is_alphanumeric() || "/._-+:=@%,$".contains(c);
+    if !word.is_empty() && word.chars().all(plain) {
+        return word;
+    }
+    format!("\"{}\"", word.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+fn unit(what: &str, start: &str, system: bool) -> String {
+    let whose = if system {
+        "User=exon\nStateDirectory=exonet\nEnvironment=EXONET_STATE=/var/lib/exonet\nProtectHome=true\n"
+    } else {
+        ""
+    };
+    let target = if system { "multi-user.target" } else { "default.target" };
+    format!(
+        "\
+[Unit]
+Description=exon {what}: messages exactly once
+Documentation=man:exon-{what}(1)
+After=network-online.target
+Wants=network-online.target
+
+[Service]
+ExecStart={start}
+{whose}# Interrupted is how it ends.
+SuccessExitStatus=130
+KillMode=mixed
+TimeoutStopSec=30
+Restart=on-failure
+RestartSec=1
+NoNewPrivileges=true
+LimitNOFILE=65536
+
+[Install]
+WantedBy={target}
+"
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_as_systemd_wants() {
+        for (word, wanted) in [
+            ("--out=/a/b", "--out=/a/b"),
+            ("two words", "\"two words\""),
+            ("50%", "50%%"),
+            ("$HOME", "$$HOME"),
+            ("a\"b\\c", "\"a\\\"b\\\\c\""),
+            ("", "\"\""),
+        ] {
+            assert_eq!(quoted(word), wanted, "{word:?}");
+        }
+    }
+}

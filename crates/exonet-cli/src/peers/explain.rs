@@ -1,0 +1,96 @@
+//! What is wrong with a peer that was typed or copied by hand, and where.
+
+use exonet::{NodeId, PeerAddrError};
+use exonet_proto::ParseNodeIdError;
+
+const DIGITS: &str = "abcdefghijklmnopqrstuvwxyz234567";
+const LEN: usize = 56;
+
+/// The error in words, with the place of the slip where that can be found.
+pub(super) fn address(text: &str, error: &PeerAddrError) -> String {
+    match error {
+        PeerAddrError::Id { id, source } => {
+            format!(
+                "the id, {id:?}, is wrong: {}",
+                self::id(id, source).unwrap_or_else(|| source.to_string())
+            )
+        }
+        PeerAddrError::Hint(hint) => format!(
+            "the address, {hint:?} of {text:?}, is wrong: host:port is wanted, as in example.org:3966, 192.0.2.7:3966 or [::1]:3966"
+        ),
+    }
+}
+
+fn id(text: &str, error: &ParseNodeIdError) -> Option<String> {
+    let chars: Vec<char> = text.chars().collect();
+    Some(match error {
+        ParseNodeIdError::Length(len) => {
+            let lacks = if *len < LEN { "some are missing" } else { "some are too many" };
+            format!(
+                "it has {len} characters, and an id has {LEN}: {lacks}; copy it whole, or `exon peer add` a name once"
+            )
+        }
+        ParseNodeIdError::Character(bad) => {
+            let at = chars.iter().position(|c| c == bad)? + 1;
+            let hint = match bad {
+                '0' => "; is it an o?",
+                '1' => "; is it an l or an i?",
+                '8' => "; is it a b?",
+                'A'..='Z' => "; ids are written in small letters",
+                _ => "",
+            };
+            format!("character {at} is {bad:?}, and ids consist of a-z and 2-7{hint}")
+        }
+        ParseNodeIdError::Checksum => match slips(&chars).as_slice() {
+            // A wrong id fits by chance once in some forty times: so this is said, and never done.
+            [(at, right)] => format!(
+                "its checksum does not fit; it would if character {} were {right:?} and not {:?}: compare it with the original",
+                at + 1,
+                chars.get(*at)?
+            ),
+            _ => "its checksum does not fit, and more than one character differs: copy it again".to_owned(),
+        },
+        ParseNodeIdError::Version(_) => return None,
+    })
+}
+
+/// The changes of one character after which the checksum fits.
+fn slips(chars: &[char]) -> Vec<(usize, char)> {
+    let mut found = Vec::new();
+    for at in 0..chars.len() {
+        for digit in DIGITS.chars() {
+            let mut tried = chars.to_vec();
+            if let Some(place) = tried.get_mut(at) {
+                *place = digit;
+            }
+            if tried != chars && tried.iter().collect::<String>().parse::<NodeId>().is_ok() {
+                found.push((at, digit));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use exonet::PeerAddr;
+
+    fn told(text: &str) -> String {
+        address(text, &text.parse::<PeerAddr>().unwrap_err())
+    }
+
+    #[test]
+    fn a_slip_in_an_id_is_found() {
+        let right = NodeId([42; 32]).to_string();
+        let mut wrong = right.clone().into_bytes();
+        let was = char::from(wrong[16]);
+        wrong[16] = if wrong[16] == b'q' { b'g' } else { b'q' };
+        let text = told(&String::from_utf8(wrong).unwrap());
+        assert!(text.contains("character 17 were") && text.contains(&format!("{was:?} and not")), "{text}");
+        assert!(told(&format!("{}@h:1", &right[1..])).contains("has 55 characters"));
+        assert!(told(&right.replacen(&right[4..5], "1", 1)).contains("is it an l"));
+        assert!(told(&right.to_uppercase()).contains("small letters"));
+        assert!(told(&format!("{right}@host")).contains("host:port"));
+    }
+}

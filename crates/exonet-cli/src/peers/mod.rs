@@ -1,0 +1,345 @@
+//! Names for peers: a file of lines beside the identities.
+//!
+//! ```text
+//! # what stands behind a number sign is a remark
+//! lab  wyh5...@192.0.2.7:3966,lab.example:3966
+//! ```
+//!
+//! People may edit it. `exon peer` changes only the line of the peer in question, and puts the new file in place of the
+//! old one when it is whole and on the disk.
+
+mod explain;
+
+use std::fs::File;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use exonet::state::StateDir;
+use exonet::{NodeId, PeerAddr};
+
+use crate::failure::Failure;
+
+/// The file, in the directory where identities are. No identity has this name.
+pub(crate) const FILE: &str = "peers";
+/// The longest name. An id has 56 characters, so none can be taken for a name.
+const LONGEST_NAME: usize = 32;
+/// No such file is longer.
+const LONGEST_FILE: u64 = 16 << 20;
+
+/// Why a text is not a peer.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum PeerError {
+    #[error("no peer is called {name:?}{}: `exon peer list` shows the names, `exon peer add {name} ID@HOST:PORT` adds one", there_is(.similar.as_deref()))]
+    NoSuchName { name: String, similar: Option<String> },
+    #[error("{0}")]
+    Book(String),
+    #[error("{0}")]
+    Address(String),
+}
+
+fn there_is(name: Option<&str>) -> String {
+    name.map(|name| format!(" (there is {name:?})")).unwrap_or_default()
+}
+
+/// A peer as an argument: a name, or `ID@HOST:PORT`.
+pub(crate) fn parse_peer(text: &str) -> Result<PeerAddr, PeerError> {
+    if !is_name(text) {
+        return address(text);
+    }
+    let book = Book::open().map_err(|failure| PeerError::Book(failure.to_string()))?;
+    match book.get(text) {
+        Some(peer) => Ok(peer.clone()),
+        None => Err(PeerError::NoSuchName { name: text.to_owned(), similar: book.similar(text) }),
+    }
+}
+
+/// A node as an argument: a name, an id, or `ID@HOST:PORT`, of which the id counts.
+pub(crate) fn parse_id(text: &str) -> Result<NodeId, PeerError> {
+    parse_peer(text).map(|peer| peer.id)
+}
+
+/// `ID@HOST:PORT`, or the id alone.
+pub(crate) fn address(text: &str) -> Result<PeerAddr, PeerError> {
+    text.parse().map_err(|error| PeerError::Address(explain::address(text, &error)))
+}
+
+/// A name of a peer, as an argument that gives one.
+pub(crate) fn parse_name(text: &str) -> Result<String, String> {
+    if is_name(text) {
+        return Ok(text.to_owned());
+    }
+    Err(format!("a name has 1 to {LONGEST_NAME} of A-Z a-z 0-9 . _ - and begins with a letter or digit"))
+}
+
+/// Names are shorter than ids and have no `@`: a text is one or the other.
+fn is_name(text: &str) -> bool {
+    text.len() <= LONGEST_NAME
+        && text.starts_with(|c: char| c.is_ascii_alphanumeric())
+        && text.bytes().all(|c| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-'))
+}
+
+/// A line of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Line {
+    Peer {
+        name: String,
+        peer: PeerAddr,
+        text: String,
+    },
+    /// A remark, or nothing.
+    Other(String),
+}
+
+/// The names as they are in the file.
+#[derive(Debug)]
+pub(crate) struct Book {
+    path: PathBuf,
+    lines: Vec<Line>,
+}
+
+impl Book {
+    /// The user's own. Without a file, there are no names yet.
+    pub(crate) fn open() -> Result<Self, Failure> {
+        Self::read(directory()?.join(FILE))
+    }
+
+    fn read(path: PathBuf) -> Result<Self, Failure> {
+        let unreadable = |e: &io::Error| Failure::path("read the names of peers in", &path, e);
+        let text = match std::fs::metadata(&path) {
+            Ok(about) if about.len() > LONGEST_FILE => {
+                return Err(Failure::new(format!("{} is no file of names: it is too long", path.display())));
+            }
+            Ok(_) => std::fs::read_to_string(&path).map_err(|e| unreadable(&e))?,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
+            Err(error) => return Err(unreadable(&error)),
+        };
+        let mut lines = Vec::new();
+        for (at, line) in text.lines().enumerate() {
+            let line = parse_line(line).map_err(|why| {
+                Failure::new(format!("{}:{}: {why}", path.display(), at + 1))
+                    .hint("mend the line, or remove it: NAME ID@HOST:PORT, or # and a remark")
+            })?;
+            lines.push(line);
+        }
+        let book = Self { path, lines };
+        if let Some(name) = book.doubled() {
+            let failure = Failure::new(format!("{} has two lines for {name}", book.path.display()));
+            return Err(failure.hint("remove one of them"));
+        }
+        Ok(book)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// In the order of the names.
+    pub(crate) fn peers(&self) -> Vec<(&str, &PeerAddr)> {
+        let mut peers: Vec<_> = self.entries().collect();
+        peers.sort_by_key(|(name, _)| *name);
+        peers
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<&PeerAddr> {
+        self.entries().find(|(known, _)| *known == name).map(|(_, peer)| peer)
+    }
+
+    fn entries(&self) -> impl Iterator<Item = (&str, &PeerAddr)> {
+        self.lines.iter().filter_map(|line| match line {
+            Line::Peer { name, peer, .. } => Some((name.as_str(), peer)),
+            Line::Other(_) => None,
+        })
+    }
+
+    fn doubled(&self) -> Option<String> {
+        let mut seen = std::collections::BTreeSet::new();
+        self.entries().find(|(name, _)| !seen.insert(*name)).map(|(name, _)| name.to_owned())
+    }
+
+    /// A name that is one slip of the finger away.
+    fn similar(&self, text: &str) -> Option<String> {
+        self.entries().map(|(name, _)| name).find(|name| is_one_slip(text, name)).map(str::to_owned)
+    }
+
+    /// Changes the user's names. Nobody else does so meanwhile, and a reader sees the old file or the new one.
+    pub(crate) fn change<T>(change: impl FnOnce(&mut Self) -> Result<T, Failure>) -> Result<T, Failure> {
+        let directory = directory()?;
+        make(&directory)?;
+        let _alone = alone(&directory)?;
+        let mut book = Self::open()?;
+        let done = change(&mut book)?;
+        book.write()?;
+        Ok(done)
+    }
+
+    /// Gives the peer this name, in place of the one that has it. Returns that one.
+    pub(crate) fn put(&mut self, name: &str, peer: PeerAddr) -> Option<PeerAddr> {
+        let text = format!("{name}  {peer}");
+        let new = Line::Peer { name: name.to_owned(), peer, text };
+        for line in &mut self.lines {
+            if matches!(line, Line::Peer { name: known, .. } if known == name) {
+                let Line::Peer { peer, .. } = std::mem::replace(line, new) else { return None };
+                return Some(peer);
+            }
+        }
+        self.lines.push(new);
+        None
+    }
+
+    /// Whether there was one of this name.
+    pub(crate) fn remove(&mut self, name: &str) -> bool {
+        let before = self.lines.len();
+        self.lines.retain(|line| !matches!(line, Line::Peer { name: known, .. } if known == name));
+        self.lines.len() < before
+    }
+
+    fn write(&self) -> Result<(), Failure> {
+        let failed = |e: &io::Error| Failure::path("write", &self.path, e);
+        let directory = self.path.parent().unwrap_or(Path::new("."));
+        let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| failed(&e))?;
+        for line in &self.lines {
+            let (Line::Peer { text, .. } | Line::Other(text)) = line;
+            writeln!(file, "{text}").map_err(|e| failed(&e))?;
+        }
+        file.as_file().sync_all().map_err(|e| failed(&e))?;
+        file.persist(&self.path).map_err(|e| failed(&e.error))?;
+        sync(directory).map_err(|e| failed(&e))
+    }
+}
+
+fn parse_line(text: &str) -> Result<Line, String> {
+    let content = text.split('#').next().unwrap_or_default();
+    let mut words = content.split_whitespace();
+    let (name, peer, rest) = (words.next(), words.next(), words.next());
+    match (name, peer, rest) {
+        (None, ..) => Ok(Line::Other(text.to_owned())),
+        (Some(name), Some(peer), None) => {
+            let name = parse_name(name).map_err(|why| format!("{name:?}: {why}"))?;
+            let peer = address(peer).map_err(|e| e.to_string())?;
+            Ok(Line::Peer { name, peer, text: text.to_owned() })
+        }
+        _ => Err("a line is a name and a peer".to_owned()),
+    }
+}
+
+/// One character more, less, other, or two that changed places.
+fn is_one_slip(a: &str, b: &str) -> bool {
+    let (a, b) = (a.as_bytes(), b.as_bytes());
+    let before = a.iter().zip(b).take_while(|(x, y)| x == y).count();
+    let (a, b) = (a.get(before..).unwrap_or_default(), b.get(before..).unwrap_or_default());
+    let behind = |text: &[u8], n: usize| text.get(n..).unwrap_or_default().to_vec();
+    let swapped = matches!((a, b), ([x, y, ..], [v, w, ..]) if x == w && y == v);
+    behind(a, 1) == b
+        || a == behind(b, 1)
+        || behind(a, 1) == behind(b, 1)
+        || (swapped && behind(a, 2) == behind(b, 2))
+}
+
+/// Where identities are, and the file of names with them.
+pub(crate) fn directory() -> Result<PathBuf, Failure> {
+    let any = StateDir::named("default").map_err(|e| Failure::new("no place for identities").because(&e))?;
+    Ok(any.parent().map(Path::to_owned).unwrap_or(any))
+}
+
+fn make(directory: &Path) -> Result<(), Failure> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(directory).map_err(|e| Failure::path("make", directory, &e))
+}
+
+/// Waits until nobody else changes the file, and keeps others from it for as long as what this returns lives.
+#[cfg(unix)]
+fn alone(directory: &Path) -> Result<File, Failure> {
+    let failed = |e: &io::Error| Failure::path("lock", directory, e);
+    let file = File::open(directory).map_err(|e| failed(&e))?;
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).map_err(|e| failed(&e.into()))?;
+    Ok(file)
+}
+
+/// Elsewhere a directory cannot be locked: the last one to write wins.
+#[cfg(not(unix))]
+fn alone(_: &Path) -> Result<(), Failure> {
+    Ok(())
+}
+
+#[cfg(unix)]
+fn sync(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+#[cfg(not(unix))]
+fn sync(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn peer(n: u8) -> PeerAddr {
+        format!("{}@127.0.0.1:7", NodeId([n; 32])).parse().unwrap()
+    }
+
+    fn book(text: &str) -> Result<Book, Failure> {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(FILE);
+        std::fs::write(&path, text).unwrap();
+        Book::read(path)
+    }
+
+    #[test]
+    fn what_people_wrote_stays() {
+        let place = tempfile::tempdir().unwrap();
+        let path = place.path().join(FILE);
+        let text = format!("# mine\n\nlab   {}  # in the cellar\n", peer(1));
+        std::fs::write(&path, &text).unwrap();
+        let mut book = Book::read(path.clone()).unwrap();
+        assert_eq!(book.put("hut", peer(2)), None);
+        book.write().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("{text}hut  {}\n", peer(2)));
+        let mut book = Book::read(path.clone()).unwrap();
+        assert_eq!(book.put("lab", peer(3)), Some(peer(1)));
+        assert!(book.remove("hut") && !book.remove("hut"));
+        book.write().unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), format!("# mine\n\nlab  {}\n", peer(3)));
+    }
+
+    #[test]
+    fn a_line_that_is_wrong_is_named() {
+        for (text, named) in [
+            ("lab\n", "peers:1: a line is"),
+            (&*format!("\n-x {}\n", peer(1)), "peers:2: \"-x\""),
+            (&*format!("lab {} more\n", peer(1)), "peers:1"),
+            (&*format!("a {}\na {}\n", peer(1), peer(2)), "two lines for a"),
+        ] {
+            let told = book(text).unwrap_err().to_string();
+            assert!(told.contains(named), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_slip_of_the_finger_is_recognised() {
+        for (typed, close) in
+            [("lba", true), ("la", true), ("labb", true), ("lob", true), ("hut", false), ("l", false)]
+        {
+            assert_eq!(is_one_slip(typed, "lab"), close, "{typed}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_id_is_a_name(key: [u8; 32]) {
+            let id = NodeId(key).to_string();
+            prop_assert!(!is_name(&id));
+            prop_assert!(parse_id(&id).is_ok());
+        }
+
+        #[test]
+        fn nothing_in_the_file_upsets_its_reader(text: String) {
+            let _ = parse_line(&text);
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! Names for peers, and identities as people come by them.
+
+use std::fs;
+
+use crate::support::{World, arg};
+
+#[test]
+fn a_name_stands_wherever_a_peer_is_wanted() {
+    let world = World::new();
+    let id = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
+    world.run(&["peer", "add", "friend", &id]).expect(0);
+    let listener = world.listen(&["--exit-after", "1", "--allow", "friend"]);
+    world.run(&["peer", "add", "lab", &listener.peer]).expect(0);
+    world.run(&["ping", "lab", "-n", "1", "--as", "friend"]).expect(0);
+    world.run(&["send", "lab", "hello", "--as", "friend"]).expect(0);
+    listener.running.end().expect(0);
+    let server = world.serve(&["--as", "friend", "--echo"]);
+    world.run(&["peer", "add", "friend", &server.peer, "--replace"]).expect(0);
+    assert_eq!(world.run(&["call", "friend", "echo", "x"]).expect(0).stdout, "x");
+    assert_eq!(world.run(&["peer", "show", "friend"]).expect(0).stdout.trim(), server.peer);
+    let listed = world.run(&["peer", "list", "--json"]).expect(0).of_type("peer");
+    let names: Vec<_> = listed.iter().map(|line| line["name"].as_str().unwrap()).collect();
+    assert_eq!(names, ["friend", "lab"]);
+    assert_eq!(listed[1]["peer"], listener.peer.as_str());
+}
+
+#[test]
+fn a_name_is_never_taken_from_another_peer_in_passing() {
+    let world = World::new();
+    let peer = |n| format!("{}@127.0.0.1:9", exonet_proto::NodeId([n; 32]));
+    world.run(&["peer", "add", "lab", &peer(1)]).expect(0);
+    world.run(&["peer", "add", "lab", &peer(1)]).expect(0);
+    let refused = world.run(&["peer", "add", "lab", &peer(2)]).expect(1);
+    assert!(refused.stderr.contains("--replace"), "{}", refused.stderr);
+    assert_eq!(world.run(&["peer", "show", "lab"]).expect(0).stdout.trim(), peer(1));
+    let typo = world.run(&["send", "lav", "x"]).expect(2).stderr;
+    assert!(typo.starts_with("exon: ") && typo.contains("there is \"lab\""), "{typo}");
+    world.run(&["peer", "remove", "lab"]).expect(0);
+    world.run(&["peer", "remove", "lab"]).expect(1);
+    world.run(&["send", "lab", "x"]).expect(2);
+    for bad in ["-x", "a b", "", &"n".repeat(33), &exonet_proto::NodeId([1; 32]).to_string()] {
+        world.run(&["peer", "add", bad, &peer(1)]).expect(2);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn names_that_are_added_at_once_are_all_there() {
+    let world = World::new();
+    let peer = format!("{}@127.0.0.1:9", exonet_proto::NodeId([1; 32]));
+    let names: Vec<String> = (10..20).map(|n| format!("p{n}")).collect();
+    let running: Vec<_> = names
+        .iter()
+        .map(|name| crate::support::Running::start(world.command(&["peer", "add", name, &peer])))
+        .collect();
+    running.into_iter().for_each(|one| drop(one.end().expect(0)));
+    let listed = world.run(&["peer", "list", "--json"]).expect(0).of_type("peer");
+    assert_eq!(listed.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(), names);
+}
+
+#[test]
+fn a_file_of_names_that_is_damaged_is_left_alone() {
+    let world = World::new();
+    fs::create_dir(world.path("state")).unwrap();
+    let file = world.file("state/peers", b"lab\n");
+    let peer = format!("{}@127.0.0.1:9", exonet_proto::NodeId([1; 32]));
+    for args in [&["peer", "add", "x", &peer][..], &["peer", "list"], &["peer", "remove", "lab"]] {
+        let ended = world.run(args).expect(1);
+        assert!(ended.stderr.contains("peers:1:"), "{}", ended.stderr);
+    }
+    assert_eq!(fs::read(file).unwrap(), b"lab\n");
+}
+
+#[test]
+fn a_slip_in_an_id_is_shown() {
+    let id = exonet_proto::NodeId([7; 32]).to_string();
+    let other = if id.as_bytes()[9] == b'q' { "r" } else { "q" };
+    let wrong = format!("{}{other}{}@127.0.0.1:9", &id[..9], &id[10..]);
+    let told = World::new().run(&["send", &wrong, "x"]).expect(2).stderr;
+    assert!(told.contains("character 10"), "{told}");
+}
+
+#[test]
+fn the_first_question_makes_an_identity_and_says_so() {
+    let world = World::new();
+    let first = world.run(&["id"]).expect(0);
+    assert!(first.stderr.contains("made identity default"), "{}", first.stderr);
+    let again = world.run(&["id", "--json"]).expect(0);
+    assert_eq!(again.lines()[0]["id"], first.stdout.trim());
+    assert_eq!(again.lines()[0]["new"], false);
+    world.run(&["id", "sensor", "--new"]).expect(0);
+    let listed = world.run(&["id", "--list", "--json"]).expect(0).of_type("identity");
+    assert_eq!(
+        listed.iter().map(|line| line["name"].as_str().unwrap()).collect::<Vec<_>>(),
+        ["default", "sensor"]
+    );
+    assert_eq!(listed[0]["id"], first.stdout.trim());
+    world.run(&["id", "peers", "--new"]).expect(1);
+}
+
+#[test]
+fn nobody_becomes_somebody_else_without_a_word() {
+    let world = World::new();
+    world.run(&["id", "one", "--new"]).expect(0);
+    fs::remove_file(world.path("state/one/key")).unwrap();
+    for args in
+        [&["listen", "--as", "one", "--bind", "127.0.0.1:0"][..], &["id", "one"], &["id", "one", "--new"]]
+    {
+        let ended = world.run(args).expect(1);
+        assert!(ended.stderr.contains("key"), "{}", ended.stderr);
+    }
+    assert!(!world.path("state/one/key").exists());
+    let listed = world.run(&["id", "--list", "--json"]).expect(0).of_type("identity");
+    assert!(listed[0]["error"].as_str().unwrap().contains("one"), "{}", listed[0]);
+}
+
+#[test]
+fn what_cannot_start_makes_no_identity() {
+    let world = World::new();
+    let taken = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+    let taken = taken.local_addr().unwrap().to_string();
+    for bind in ["nowhere", "192.0.2.1:4000", &taken] {
+        let ended = world.run(&["listen", "--bind", bind]).expect(1);
+        assert!(ended.stderr.contains(bind), "{}", ended.stderr);
+        world.run(&["serve", "--echo", "--bind", bind]).expect(1);
+    }
+    assert!(!world.path("state").exists(), "{}", arg(&world.path("state")));
+}
