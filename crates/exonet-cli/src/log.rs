@@ -2,7 +2,10 @@
 
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
+use tracing_subscriber::{fmt, registry};
 
 use crate::args::Common;
 
@@ -15,11 +18,11 @@ pub(crate) fn start(common: &Common) {
         (false, 3) => "exonet=debug,exonet_proto=debug,exon=debug,info",
         (false, _) => "trace",
     };
-    let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+    let chosen = std::env::var("RUST_LOG").ok().and_then(|filter| filter.parse().ok());
+    let filter: Targets = chosen.or_else(|| level.parse().ok()).unwrap_or_default();
+    let lines = fmt::layer()
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal() && console::colors_enabled_stderr())
-        .with_target(false)
-        .init();
+        .with_target(false);
+    registry().with(lines).with(filter).init();
 }
