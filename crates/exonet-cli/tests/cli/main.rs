@@ -20,6 +20,7 @@ mod files;
 mod messages;
 mod names;
 #[cfg(unix)]
+mod readme;
 mod relay;
 mod shell;
 mod sim;
