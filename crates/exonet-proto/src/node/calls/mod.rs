@@ -40,8 +40,9 @@ pub const TOO_LARGE: u32 = u32::MAX - 1;
 /// Status of a reply: nobody serves this method, and the call has certainly not run.
 pub const NO_SUCH_METHOD: u32 = u32::MAX - 2;
 
-/// Replies up to this travel as a frame; longer ones as messages back.
-const IN_A_FRAME: usize = 1_000;
+/// Replies up to this travel as a frame; longer ones as messages back, for which a server that has sent nothing yet must ask:
+/// a round trip. A kilobyte and what types add to it fit in the smallest datagram, beside an ACK.
+const IN_A_FRAME: usize = 1_040;
 /// REPLY and PROBE are repeated at least this often; PROBE of a call that is known to be computed, this often.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 const COMPUTING_BACKOFF: Duration = Duration::from_secs(5);

@@ -46,6 +46,18 @@ fn what_is_said_of_a_call_goes_with_its_reply() {
 }
 
 #[test]
+fn a_reply_of_a_kilobyte_waits_for_no_slot() {
+    let (mut pair, key, call) = taken();
+    let body = Bytes::from(vec![7; 1_024]);
+    assert!(pair.ends[1].reply(pair.now, call, 0, body.clone()));
+    let said = pair.says(1);
+    pair.cut(1);
+    said.iter().for_each(|(_, datagram)| pair.deliver(0, 1, datagram));
+    pair.pump();
+    assert!(is_replied(&pair, key, body));
+}
+
+#[test]
 fn giving_up_all_messages_to_a_caller_gives_up_no_reply() {
     let (mut pair, key, call) = taken();
     assert!(pair.ends[1].reply(pair.now, call, 0, long()));
