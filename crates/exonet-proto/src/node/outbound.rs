@@ -716,7 +716,7 @@ impl Outbound {
     /// What was asked, or its answer, may be lost: what is acknowledged and not claimed is asked for now.
     pub(super) fn ask_again(&mut self, now: Mono) {
         if self.probe_at != Mono::NEVER {
-            self.probe_at = now;
+            self.probe_at = self.probe_at.min(now);
         }
     }
 
