@@ -43,7 +43,9 @@ fn traffic(world: &mut World, [a, b]: [NodeIndex; 2]) -> u32 {
             // What it has sent itself is settled first.
             settled(world, 60 * SECOND, "before the end");
             for size in [0, 50, 50, 1_000, 70_000] {
-                (0..20).for_each(|_| drop(world.send(a, b, size).unwrap()));
+                for _ in 0..20 {
+                    world.send(a, b, size).unwrap();
+                }
             }
             let pause = Duration::from_micros(world.dice().below(60_000));
             world.run_for(pause);

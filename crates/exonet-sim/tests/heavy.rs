@@ -46,11 +46,17 @@ fn a_long_queue_has_no_stuck_tail_though_a_third_is_lost() {
 fn a_crowd_that_had_too_much_does_not_go_on_repeating_itself() {
     for (rtt, queue) in [(1, 200_000), (1, 10_000), (20, 200_000), (20, 10_000)] {
         let mut crowd = Crowd::new(1, 250, rtt * MS, queue);
-        (0..2).for_each(|_| drop(crowd.second()));
+        for _ in 0..2 {
+            crowd.second();
+        }
         crowd.slow(4);
-        (0..2).for_each(|_| drop(crowd.second()));
+        for _ in 0..2 {
+            crowd.second();
+        }
         crowd.slow(1);
-        (0..3).for_each(|_| drop(crowd.second()));
+        for _ in 0..3 {
+            crowd.second();
+        }
         for second in 3..6 {
             let it = crowd.second();
             let calm = it.taken > 0.95 && it.copies < 1.3 && it.dropped < 0.01;

@@ -73,6 +73,7 @@ pub(crate) struct DemoArgs {
 impl DemoArgs {
     /// The command that plays the same again, with this seed.
     pub(crate) fn again(&self, seed: u64) -> String {
+        type Shown = fn(&DemoArgs) -> String;
         #[derive(Parser)]
         struct Usual {
             #[command(flatten)]
@@ -85,19 +86,18 @@ impl DemoArgs {
                 again.push_str(&format!(" --{flag} {value}"));
             }
         };
-        let usual = |f: &dyn Fn(&Self) -> String| usual.as_ref().map(f);
-        let values: [(&str, &dyn Fn(&Self) -> String); 8] = [
-            ("messages", &|args| args.messages.to_string()),
-            ("size", &|args| args.size.0.to_string()),
-            ("loss", &|args| args.loss.to_string()),
-            ("dup", &|args| args.dup.to_string()),
-            ("reorder", &|args| args.reorder.to_string()),
-            ("corrupt", &|args| args.corrupt.to_string()),
-            ("delay", &|args| args.delay.to_string()),
-            ("outage", &|args| format!("{}ms", args.outage.as_millis())),
+        let values: [(&str, Shown); 8] = [
+            ("messages", |args| args.messages.to_string()),
+            ("size", |args| args.size.0.to_string()),
+            ("loss", |args| args.loss.to_string()),
+            ("dup", |args| args.dup.to_string()),
+            ("reorder", |args| args.reorder.to_string()),
+            ("corrupt", |args| args.corrupt.to_string()),
+            ("delay", |args| args.delay.to_string()),
+            ("outage", |args| format!("{}ms", args.outage.as_millis())),
         ];
         for (flag, value) in values {
-            add(flag, value(self), usual(value));
+            add(flag, value(self), usual.as_ref().map(value));
         }
         if self.no_crash {
             again.push_str(" --no-crash");

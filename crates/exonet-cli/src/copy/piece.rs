@@ -101,7 +101,7 @@ impl Piece {
             return Err(FormatError::PieceSize(self.piece));
         }
         let (len, full) = (data.len() as u64, u64::from(self.piece));
-        let end = self.at.checked_add(len).filter(|_| self.at % full == 0 && len <= full);
+        let end = self.at.checked_add(len).filter(|_| self.at.is_multiple_of(full) && len <= full);
         let fits = end.is_some_and(|end| match self.file.size {
             // Full, or the last; without data only if the file has none.
             Some(size) => end <= size && (len == full || end == size) && (len > 0 || size == 0),
@@ -123,9 +123,9 @@ mod tests {
         let piece = Piece::new(Hex32([1; 32]), file, PIECE, at, end);
         let head = serde_json::to_vec(&piece).unwrap();
         // Only of what may be a piece there is a chaining value.
-        let proper = at % u64::from(PIECE) == 0 && data.len() <= PIECE as usize;
+        let proper = at.is_multiple_of(u64::from(PIECE)) && data.len() <= PIECE as usize;
         let hash = if proper { chaining_value(at, data) } else { [0; 32] };
-        [&(head.len() as u16).to_be_bytes(), head.as_slice(), data, &hash].concat().into()
+        [&u16::try_from(head.len()).unwrap().to_be_bytes(), head.as_slice(), data, &hash].concat().into()
     }
 
     #[test]

@@ -76,6 +76,7 @@ impl Store {
 
     fn offer_file(&self, key: &Hex32, file: &FileInfo, hash: Option<&Hex32>) -> Result<Answer, Refusal> {
         let path = SafePath::new(&file.path, self.options.names)?;
+        let mut looks_the_same = false;
         match (self.find(&path, file)?, hash) {
             (Found::Nothing, _) => {}
             (Found::Same, None) => return Ok(Answer::There),
@@ -83,7 +84,7 @@ impl Store {
             (Found::Same | Found::Like, Some(hash)) if self.has_content(&path, hash)? => {
                 return Ok(Answer::There);
             }
-            _ if self.options.overwrite => {}
+            (found, _) if self.options.overwrite => looks_the_same = matches!(found, Found::Same),
             _ => return Err(Refusal::Taken(path)),
         }
         let id = PartId::new(key, &file.path);
@@ -101,6 +102,10 @@ impl Store {
             }
         }
         self.room.fits(file.size.unwrap_or(0).saturating_sub(held))?;
+        if looks_the_same {
+            // Without a part, its pieces would be taken for repetitions of those that were stored.
+            self.begin_part(id, file, piece)?;
+        }
         Ok(Answer::Missing { piece, have, anew })
     }
 
@@ -190,7 +195,7 @@ impl Store {
                 if at == 0 && end == Some(len) {
                     return self.whole(&path, &whole, data);
                 }
-                self.begin_part(id, piece)?
+                self.begin_part(id, &piece.file, piece.piece)?
             }
         };
         let file = {
@@ -346,15 +351,15 @@ impl Store {
     }
 
     /// Begins one, in place of another version of the file.
-    fn begin_part(&self, id: PartId, piece: &Piece) -> Result<Arc<Mutex<Part>>, Refusal> {
+    fn begin_part(&self, id: PartId, file: &FileInfo, piece: u32) -> Result<Arc<Mutex<Part>>, Refusal> {
         let mut open = self.table();
-        if let Some(part) = open.get(&id).filter(|part| lock(part).is_of(&piece.file)) {
+        if let Some(part) = open.get(&id).filter(|part| lock(part).is_of(file)) {
             return Ok(Arc::clone(part));
         }
         if let Some(part) = open.remove(&id) {
             self.room.give_back(lock(&part).held());
         }
-        let part = Part::create(self.tree.root(), id, piece.file.clone(), piece.piece);
+        let part = Part::create(self.tree.root(), id, file.clone(), piece);
         Ok(keep(&mut open, id, part.map_err(Refusal::Disk)?))
     }
 

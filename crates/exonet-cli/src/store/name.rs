@@ -29,12 +29,6 @@ pub(crate) struct Names {
     pub(crate) portable: bool,
 }
 
-impl Default for Names {
-    fn default() -> Self {
-        Self { hidden: false, portable: cfg!(not(unix)) }
-    }
-}
-
 /// A path below the directory of the store, of ordinary components. As text, its components are separated by `/`.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SafePath(String);

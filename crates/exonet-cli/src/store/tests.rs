@@ -1,3 +1,5 @@
+#![allow(clippy::cast_possible_truncation)] // sizes of a few pieces
+
 use super::*;
 use crate::copy::{self, Answer, Entry, FileInfo, Hex32, Piece, PieceAnswer};
 use std::path::PathBuf;

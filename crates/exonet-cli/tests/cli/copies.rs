@@ -237,7 +237,7 @@ fn directories_come_with_modes_times_and_links() {
     for (n, name) in ["run.sh", "sub/data", "sub/deep/.hidden", "locked/in", "sub/nothing"].iter().enumerate()
     {
         fs::write(tree.join(name), noise(n * 1_000, n as u64)).unwrap();
-        old(&tree.join(name), 0o640 + (n as u32 & 1) * 0o111, 1_000_000 + n as u64);
+        old(&tree.join(name), if n % 2 == 0 { 0o640 } else { 0o751 }, 1_000_000 + n as u64);
     }
     symlink("sub/data", tree.join("link")).unwrap();
     symlink("../run.sh", tree.join("sub/up")).unwrap();

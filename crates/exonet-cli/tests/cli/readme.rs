@@ -40,7 +40,7 @@ fn the_lines_of_the_readme_do_what_it_says() {
     }
     std::fs::create_dir(world.path("project")).unwrap();
     world.file("project/plan", b"one\ntwo\n");
-    let (mut listener, mut server): (Option<Listener>, Option<Listener>) = (None, None);
+    let mut here: Option<Listener> = None;
     let (mut ran, mut left) = (0, Vec::new());
     for line in commands() {
         if let Some(args) = line.strip_prefix("cargo run --release -- ") {
@@ -53,12 +53,16 @@ fn the_lines_of_the_readme_do_what_it_says() {
             left.push(line);
             continue;
         } else if line.contains("exon listen") || line.contains("exon serve") {
-            let place = if line.contains("exon listen") { &mut listener } else { &mut server };
-            let command = shell(&world, &format!("exec {line} --bind 127.0.0.1:0 --json"));
-            *place = Some(world.listener_of("listening", command));
+            // Both use the identity of this machine, one after the other.
+            drop(here.take());
+            let at_a_free_port = |command: &str| format!("{command} --bind 127.0.0.1:0 --json");
+            let line = ["exon listen", "exon serve"].iter().fold(format!("exec {line}"), |line, command| {
+                line.replace(command, &at_a_free_port(command))
+            });
+            let command = shell(&world, &line);
+            here = Some(world.listener_of("listening", command));
         } else {
-            let place = if line.contains("exon call") { &server } else { &listener };
-            let peer = place.as_ref().map_or("", |listener| &listener.peer);
+            let peer = here.as_ref().map_or("", |listener| &listener.peer);
             let line = line.replace("ID@HOST:PORT", peer).replace("tail -f", "tail -n +1");
             Running::start(shell(&world, &line)).end().expect(0);
         }

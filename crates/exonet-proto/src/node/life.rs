@@ -6,7 +6,10 @@ use crate::wire::{ChannelIndex, RESET_TOKEN, ResetToken};
 
 /// Bits of an index that say in which life it was chosen.
 const LIFE_BITS: u32 = 2;
-const LIVES: u64 = 1 << LIFE_BITS;
+/// Lives that these bits tell apart.
+const LIVES: u32 = 1 << LIFE_BITS;
+/// Of these, lives before the present one.
+const FORMER: usize = (1 << LIFE_BITS) - 1;
 
 /// This life of a node, and the three before it.
 #[derive(Debug)]
@@ -14,7 +17,7 @@ pub(super) struct Life {
     number: u64,
     key: ResetKey,
     /// Of the life before this one, of the one before that, and so on, as far as there were any.
-    former: [Option<ResetKey>; LIVES as usize - 1],
+    former: [Option<ResetKey>; FORMER],
     shuffle: Shuffle,
     /// Indices chosen so far.
     chosen: u32,
@@ -24,7 +27,7 @@ impl Life {
     /// Life `number`, which is above that of every start before it.
     pub(super) fn new(secret: &SecretKey, number: u64, seed: &[u8; 32]) -> Self {
         let mut back = 0;
-        let former = [(); LIVES as usize - 1].map(|()| {
+        let former = [(); FORMER].map(|()| {
             back += 1;
             number.checked_sub(back).filter(|former| *former > 0).map(|former| ResetKey::new(secret, former))
         });
@@ -52,7 +55,7 @@ impl Life {
     /// The same, of an index that a former life has chosen. None where this life may have done so: a token of its own is never
     /// shown, and nobody learns which of its indices are in use.
     pub(super) fn former_token(&self, index: ChannelIndex) -> Option<[u8; RESET_TOKEN]> {
-        let back = bits(self.number).wrapping_sub(index.0) & (LIVES as u32 - 1);
+        let back = bits(self.number).wrapping_sub(index.0) & (LIVES - 1);
         let key = self.former.get(usize::try_from(back.checked_sub(1)?).ok()?)?.as_ref()?;
         Some(key.token(index.0))
     }
@@ -64,7 +67,7 @@ impl Life {
 
 /// The life as an index shows it.
 fn bits(life: u64) -> u32 {
-    u32::try_from(life % LIVES).unwrap_or_default()
+    u32::try_from(life % u64::from(LIVES)).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use exonet_sim::{Bursts, LinkConfig, NodeIndex, Serving, World};
 use super::{MS, SECOND, open};
 
 /// The share of `sorted` times that this one exceeds.
+#[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // a share of a length
 pub fn quantile(sorted: &[Duration], share: f64) -> Duration {
     let at = ((sorted.len().saturating_sub(1)) as f64 * share).round() as usize;
     sorted.get(at).copied().unwrap_or_default()

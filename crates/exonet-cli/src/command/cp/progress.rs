@@ -176,7 +176,7 @@ impl View {
     fn text(&self, width: usize, name: Option<&str>) -> String {
         let bytes = match self.total {
             Some(total) => {
-                let share = if total == 0 { 100 } else { self.done.saturating_mul(100) / total };
+                let share = self.done.saturating_mul(100).checked_div(total).unwrap_or(100);
                 format!("{:>3} %  {} of {}", share.min(100), Size(self.done), Size(total))
             }
             None => Size(self.done).to_string(),
@@ -196,8 +196,7 @@ impl View {
         if files > 1 && room(&text, 24) {
             text = format!("{text}  {} of {} files", count(done), count(files));
         }
-        if width >= WIDE
-            && width < usize::MAX
+        if (WIDE..usize::MAX).contains(&width)
             && room(&text, BAR + 2)
             && let Some(total) = self.total
         {
@@ -228,7 +227,7 @@ impl View {
 
 fn bar(done: u64, total: u64) -> String {
     let columns = BAR as u64;
-    let full = if total == 0 { columns } else { (done.saturating_mul(columns) / total).min(columns) };
+    let full = done.saturating_mul(columns).checked_div(total).unwrap_or(columns).min(columns);
     let full = usize::try_from(full).unwrap_or(BAR);
     let (full, rest) = ("━".repeat(full), "─".repeat(BAR - full));
     format!("{}{}", console::style(full).cyan().for_stderr(), console::style(rest).dim().for_stderr())

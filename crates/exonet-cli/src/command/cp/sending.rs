@@ -335,7 +335,6 @@ impl Copying<'_> {
                 PieceAnswer::Refused { reason } => return Ok(End::Refused(reason)),
             }
         }
-        drop(sent);
         let (answer, len) = send(last, true).await?;
         match answer {
             PieceAnswer::Stored { hash } => {

@@ -45,7 +45,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let options = Options {
         limit: args.max_store,
         overwrite: args.overwrite,
-        names: Names { hidden: args.hidden, portable: args.portable_names || Names::default().portable },
+        names: Names { hidden: args.hidden, portable: args.portable_names || cfg!(not(unix)) },
         patience: args.patience,
         keep_parts: args.keep_parts,
     };

@@ -13,7 +13,7 @@ use tokio::process::{Child, Command};
 use tokio::time::timeout;
 
 #[cfg(unix)]
-use super::reaper::Reaper;
+use super::reaper::{self, Reaper};
 use crate::failure::Failure;
 use crate::text::escape;
 use crate::units::Size;
@@ -69,7 +69,7 @@ impl Program {
             .stderr(Stdio::piped())
             .kill_on_drop(true);
         #[cfg(unix)]
-        command.process_group(0);
+        command.process_group(0).env(reaper::MARK, self.reaper.mark());
         let child = command.spawn().map_err(|error| {
             let status = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
             tracing::error!("cannot start {}: {error}", self.path.display());

@@ -4,20 +4,32 @@
 //! nothing but read the groups of processes that run, from a pipe. When the pipe ends, whoever wrote into it is gone:
 //! then the groups that are left are killed. It has a group of its own, which an interrupt at the terminal does not
 //! reach.
+//!
+//! A process may have begun, and its group not be written yet, when `exon serve` is killed. So each process also bears a
+//! mark in its environment, and where the system shows that (Linux), all that bear it are killed too.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{self, BufRead, Write};
 use std::process::{ChildStdin, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::exit::Exit;
 use crate::failure::Failure;
 
+/// The variable that marks the processes of calls.
+pub(super) const MARK: &str = "EXON_SERVE";
+/// How often processes with the mark are looked for: one may start another meanwhile.
+const ROUNDS: usize = 10;
+
 /// The pipe to the second process.
 #[derive(Debug)]
-pub(super) struct Reaper(Mutex<ChildStdin>);
+pub(super) struct Reaper {
+    pipe: Mutex<ChildStdin>,
+    mark: String,
+}
 
 impl Reaper {
     pub(super) fn start() -> Result<Self, Failure> {
@@ -27,9 +39,16 @@ impl Reaper {
         command.arg("serve-reaper").stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let mut child = command.spawn().map_err(|e| failed(&e))?;
-        let pipe =
+        let mut pipe =
             child.stdin.take().ok_or_else(|| Failure::new("the process that ends calls has no input"))?;
-        Ok(Self(Mutex::new(pipe)))
+        let mark = format!("{:032x}", rand::random::<u128>());
+        pipe.write_all(format!("={mark}\n").as_bytes()).map_err(|e| failed(&e))?;
+        Ok(Self { pipe: Mutex::new(pipe), mark })
+    }
+
+    /// The value of [`MARK`] in the environment of each process of a call.
+    pub(super) fn mark(&self) -> &str {
+        &self.mark
     }
 
     /// The group is alive from now on, until what this returns is dropped.
@@ -39,7 +58,7 @@ impl Reaper {
     }
 
     fn say(&self, what: char, group: Pid) {
-        let mut pipe = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut pipe = self.pipe.lock().unwrap_or_else(PoisonError::into_inner);
         if let Err(error) = pipe.write_all(format!("{what}{}\n", group.as_raw_nonzero()).as_bytes()) {
             tracing::error!("nobody would end the processes of calls if this one were killed: {error}");
         }
@@ -60,16 +79,37 @@ impl Drop for Group<'_> {
 
 /// The second process: kills what is left when its input ends.
 pub(crate) fn reap() -> Exit {
-    for group in left(io::stdin().lock()).into_iter().filter_map(Pid::from_raw) {
+    let (groups, mark) = left(io::stdin().lock());
+    for group in groups.into_iter().filter_map(Pid::from_raw) {
         // An error says that nobody is left.
         let _ = kill_process_group(group, Signal::KILL);
+    }
+    if let Some(mark) = mark {
+        (0..ROUNDS).take_while(|_| kill_marked(&mark)).for_each(drop);
     }
     Exit::Success
 }
 
-/// The groups that were alive when `input` ended.
-fn left(input: impl BufRead) -> BTreeSet<i32> {
-    let mut alive = BTreeSet::new();
+/// Kills the processes that bear the mark. False: there was none.
+fn kill_marked(mark: &str) -> bool {
+    let marked = format!("{MARK}={mark}");
+    let mut found = false;
+    for process in fs::read_dir("/proc").into_iter().flatten().flatten() {
+        let name = process.file_name();
+        let Some(pid) = name.to_str().and_then(|name| name.parse().ok()).and_then(Pid::from_raw) else {
+            continue;
+        };
+        let environment = fs::read(process.path().join("environ")).unwrap_or_default();
+        if environment.split(|byte| *byte == 0).any(|variable| variable == marked.as_bytes()) {
+            found |= kill_process(pid, Signal::KILL).is_ok();
+        }
+    }
+    found
+}
+
+/// The groups that were alive when `input` ended, and the mark of all processes of calls.
+fn left(input: impl BufRead) -> (BTreeSet<i32>, Option<String>) {
+    let (mut alive, mut mark) = (BTreeSet::new(), None);
     for line in input.lines().map_while(Result::ok) {
         let Some((what, number)) = line.split_at_checked(1) else { continue };
         // Group 1, and what is not positive, would be everybody.
@@ -77,10 +117,11 @@ fn left(input: impl BufRead) -> BTreeSet<i32> {
         match (what, group) {
             ("+", Some(group)) => drop(alive.insert(group)),
             ("-", Some(group)) => drop(alive.remove(&group)),
+            ("=", _) => mark = Some(number.to_owned()),
             _ => {}
         }
     }
-    alive
+    (alive, mark)
 }
 
 #[cfg(test)]
@@ -89,7 +130,8 @@ mod tests {
 
     #[test]
     fn what_ended_is_left_alone() {
-        let groups = left(&b"+20\n+30\n-20\n+-1\n+0\n+1\nnonsense\n+\n+40"[..]);
+        let (groups, mark) = left(&b"=abc\n+20\n+30\n-20\n+-1\n+0\n+1\nnonsense\n+\n+40"[..]);
         assert_eq!(groups.into_iter().collect::<Vec<_>>(), [30, 40]);
+        assert_eq!(mark.as_deref(), Some("abc"));
     }
 }

@@ -140,7 +140,7 @@ fn a_node_says_nothing_of_indices_of_this_life() {
     let index = pair.epoch(1).index.0;
     for other in (0..4_000).map(|n| index.wrapping_add(4 * n)) {
         pair.deliver(1, 0, &stray(ChannelIndex(other)));
-        pair.now.mono = pair.now.mono + MS;
+        pair.now.mono += MS;
     }
     assert_eq!((pair.says(1), pair.ends[1].counts().resets_sent), (Vec::new(), 0));
 }
@@ -152,7 +152,7 @@ fn a_node_answers_of_other_lives_whether_or_not_they_had_the_index() {
     let mut answered = 0;
     for n in 0..400_u32 {
         pair.deliver(1, 0, &stray(ChannelIndex(n.wrapping_mul(0x9e37_79b9))));
-        pair.now.mono = pair.now.mono + MS;
+        pair.now.mono += MS;
         answered += pair.says(1).len();
     }
     // The third life speaks for the first two. There was none before these.
