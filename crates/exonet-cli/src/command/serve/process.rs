@@ -10,6 +10,7 @@ use bytes::Bytes;
 use exonet::{BodyError, Failure as Answer, ReplyStatus, Request};
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 #[cfg(unix)]
@@ -82,17 +83,12 @@ impl Program {
         let mut stdin = process.0.stdin.take();
         let call = request.id.to_string();
         let mut reply = Vec::new();
-        let output = async {
-            let logged = async {
-                if let Some(stderr) = stderr {
-                    log(stderr, &call).await;
-                }
-                Ok::<(), Answer>(())
-            };
-            tokio::try_join!(self.read(&mut stdout, &mut reply), logged).map(drop)
-        };
+        let mut logging = JoinSet::new();
+        if let Some(stderr) = stderr {
+            logging.spawn(async move { log(stderr, &call).await });
+        }
         let (read, ended) = tokio::select! {
-            read = output => (read, None),
+            read = self.outputs(&mut stdout, &mut reply, &mut logging) => (read, None),
             // What it started may hold its output open for longer than it lives: the reply is what it wrote itself.
             ended = process.0.wait() => (Ok(()), Some(ended)),
             // The end of its input is seen by a process only if the body came whole.
@@ -105,7 +101,8 @@ impl Program {
         let ended = match ended {
             Some(ended) => {
                 // All that it wrote is in the pipe.
-                if let Ok(read) = timeout(LEFT_OPEN, self.read(&mut stdout, &mut reply)).await {
+                let rest = self.outputs(&mut stdout, &mut reply, &mut logging);
+                if let Ok(read) = timeout(LEFT_OPEN, rest).await {
                     read?;
                 }
                 ended
@@ -117,6 +114,20 @@ impl Program {
             0 => Ok(reply.into()),
             status => Err(Answer::new(status, reply)),
         }
+    }
+
+    /// Reads and logs to the end of both outputs. Given up, it may be called again.
+    async fn outputs(
+        &self,
+        stdout: &mut Option<impl AsyncRead + Unpin>,
+        reply: &mut Vec<u8>,
+        logging: &mut JoinSet<()>,
+    ) -> Result<(), Answer> {
+        let logged = async {
+            logging.join_next().await;
+            Ok(())
+        };
+        tokio::try_join!(self.read(stdout, reply), logged).map(drop)
     }
 
     /// Reads to the end. Given up, what was read stays in `reply`.
