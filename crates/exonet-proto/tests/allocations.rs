@@ -29,7 +29,9 @@ fn allocated() -> Allocated {
 fn hot_pieces_allocate_what_was_accepted() {
     for mut piece in Piece::all() {
         piece.warm_up();
-        let allocated = piece.allocated(allocated);
+        // A thread of the test harness allocates now and then; a piece that allocates does so each time.
+        let runs = (0..3).map(|_| piece.allocated(allocated));
+        let allocated = runs.min_by_key(|allocated| (allocated.calls, allocated.bytes)).unwrap();
         let accepted = Counts::accepted(piece.name).unwrap();
         assert_eq!(Counts::of(&piece, allocated, None).worse_than(&accepted), [""; 0], "{}", piece.name);
         // Only a message of many datagrams has a buffer of its own.
