@@ -79,7 +79,7 @@ impl Engine {
         self.redeem_call(now, peer, hints, head, stream)
     }
 
-    /// Calls on a promise. A call that is refused here stays with the caller, who drops it without the lock.
+    /// Calls on a promise. A refused call stays with the caller, which drops it after it has released the lock.
     pub(crate) fn redeem_call(
         &mut self,
         now: Now,

@@ -334,7 +334,7 @@ impl Engine {
         }
     }
 
-    /// Sends on a promise. A message that is refused here stays with the caller, who drops it without the lock.
+    /// Sends on a promise. A refused message stays with the caller, which drops it after it has released the lock.
     pub(crate) fn redeem(
         &mut self,
         now: Now,

@@ -96,8 +96,8 @@ impl Course {
         self.pair(config, Direction::There, Duration::ZERO, Work::caller(actors), Work::Server)
     }
 
-    /// A pair whose sender hands over so many messages of [`SIZE`] bytes at once, to a peer that it has never met; or
-    /// `calls`, which are answered by as many bytes.
+    /// A pair whose sender hands over this number of messages at once, of [`SIZE`] bytes each, to a peer that it has never
+    /// met. With `calls` they are calls, and each reply has the same size.
     pub fn batch(&mut self, config: &Config, messages: u64, calls: bool) -> Pair {
         let batch = Work::Batch { left: messages, open: 0, calls };
         self.pair(config, Direction::There, Duration::ZERO, batch, Work::Sink)
