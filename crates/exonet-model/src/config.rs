@@ -97,6 +97,8 @@ pub struct Config {
     pub strays: bool,
     /// Whether a STATE may be silent about `tb`.
     pub silent: bool,
+    /// Whether nodes refuse openings that bear a stamp, at times.
+    pub refuses: bool,
     /// Whether bounds of senders outside this world are forgotten, and records of them evicted.
     pub outsiders: bool,
     /// Which messages are calls.
@@ -162,6 +164,7 @@ const TWO: Config = Config {
     early: 2,
     strays: false,
     silent: false,
+    refuses: false,
     outsiders: false,
     calls: Calls::None,
     expires: false,
@@ -522,6 +525,60 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             crashes: [0, 1, 0],
             ends: [0, 1, 0],
             strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "refuse",
+            about: "as early; an opening is refused, or is not, each time that it comes; a record may be evicted",
+            limit: limit(3, 4),
+            early: pick(1, 2),
+            evictions: [0, pick(0, 1), 0],
+            refuses: true,
+            ..EARLY
+        },
+        Config {
+            name: "refuse-crash",
+            about: "as refuse, and a receiver without a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
+            block: 1,
+            crashes: [0, 1, 0],
+            strays: true,
+            refuses: true,
+            ..EARLY
+        },
+        Config {
+            name: "refuse-crash-sender",
+            about: "as refuse, and a sender without a journal crashes",
+            messages: ab(2),
+            limit: limit(2, 3),
+            early: 1,
+            block: 1,
+            crashes: [1, 0, 0],
+            refuses: true,
+            ..EARLY
+        },
+        Config {
+            name: "refuse-journal",
+            about: "as refuse; nodes have journals, and crash; a sender cancels",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 1, 0],
+            refuses: true,
+            ..EARLY
+        },
+        Config {
+            name: "refuse-final",
+            about: "as refuse, and records are closed and evicted; a STATE claims any part",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 3),
+            evictions: [0, 1, 0],
+            ends: [0, 1, 0],
+            cuts: true,
+            silent: true,
+            refuses: true,
             ..EARLY
         },
         Config { limit: limit(3, 4), ..CALLS },

@@ -46,6 +46,8 @@ pub enum Datagram {
     State(Claimed),
     /// CHALLENGE of a stamp.
     Challenge(u64),
+    /// CLOSE that refuses: nothing was accepted under this stamp, and nothing will be.
+    Refused(u64),
     /// REPLY to the call `s`.
     Reply {
         /// The call.
@@ -117,6 +119,7 @@ impl fmt::Display for Datagram {
             Self::NoCall(s) => write!(f, "NOCALL(s={s})"),
             Self::Computing(s) => write!(f, "COMPUTING(s={s})"),
             Self::Challenge(ts) => write!(f, "CHALLENGE(ts={ts})"),
+            Self::Refused(ts) => write!(f, "REFUSED(ts={ts})"),
             Self::State(Claimed(State { b, r, live, tb })) => {
                 write!(f, "STATE(b={} r={}", b.0, r.0)?;
                 match live {

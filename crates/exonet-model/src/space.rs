@@ -168,9 +168,11 @@ impl Space {
         let node = &self.known[nodes as usize].world.nodes[*to];
         let ahead =
             matches!(datagram, Datagram::Ask { ts, .. } if self.config.strays && node.is_ahead(*from, *ts));
+        let refused = matches!(datagram, Datagram::Ask { ts, .. } if self.config.refuses && *ts > 0);
         let ways = grants.flat_map(|grant| [(grant, false), (grant, true)]);
-        for (grant, astray) in ways.filter(|(_, astray)| !astray || ahead) {
-            let step = Step::Hear { packet, grant, astray };
+        let ways = ways.map(|(grant, astray)| (grant, astray, false)).chain([(0, false, true)]);
+        for (grant, astray, refused) in ways.filter(|(_, stray, no)| (!stray || ahead) && (!no || refused)) {
+            let step = Step::Hear { packet, grant, astray, refused };
             let edge = self.edge(nodes, step);
             let known = &mut self.known[nodes as usize];
             match edge {
@@ -326,12 +328,16 @@ impl Space {
             Step::Open { at, to, count, ts } => {
                 world.open(config, (at.into(), to.into()), count, Stamp(ts.into()));
             }
-            Step::Hear { packet, grant, astray } => {
+            Step::Hear { packet, grant, astray, refused } => {
                 let packet = &self.packets.all[packet as usize];
-                if let Datagram::Ask { ts, .. } = packet.datagram
-                    && astray
-                {
-                    world.let_astray(packet.to, packet.from, Stamp(ts));
+                if let Datagram::Ask { ts, .. } = packet.datagram {
+                    if refused {
+                        world.refuse(packet.to, packet.from, Stamp(ts), out);
+                        return Ok(());
+                    }
+                    if astray {
+                        world.let_astray(packet.to, packet.from, Stamp(ts));
+                    }
                 }
                 world.hear(config, packet, grant.into(), out)?;
             }
@@ -379,13 +385,14 @@ impl Space {
 
     /// One line: what `step` is in `state`.
     pub fn describe(&self, step: Step) -> String {
-        let Step::Hear { packet, grant, astray } = step else {
+        let Step::Hear { packet, grant, astray, refused } = step else {
             return step.to_string();
         };
         let Packet { from, to, datagram } = &self.packets.all[packet as usize];
         let astray = if astray { ", whom it lets in as a stray" } else { "" };
         let heard = format!("{} hears {datagram} of {}{astray}", name(*to), name(*from));
         match (datagram, self.config.grants) {
+            _ if refused => format!("{heard}, and refuses it"),
             (Datagram::Ask { n: 1.., .. }, Grants::Any) => format!("{heard}, willing to grant {grant}"),
             _ => heard,
         }

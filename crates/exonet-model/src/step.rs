@@ -49,6 +49,8 @@ pub enum Step {
         grant: u8,
         /// Whether its sender is let in as a stray before.
         astray: bool,
+        /// Whether it is refused, if it is an ASK with a stamp.
+        refused: bool,
     },
     /// The sender closes.
     Close {

@@ -249,7 +249,28 @@ impl World {
         Ok(())
     }
 
+    fn on_refused(&mut self, (at, from): (usize, usize), ts: Stamp) -> Checked {
+        let Some(sender) = &mut self.nodes[at].peers[from].sender else { return Ok(()) };
+        let mut refused = Vec::new();
+        sender.on_refused(ts, |s, letter| refused.push((s, letter)));
+        self.journal_sending(at, from);
+        for (s, letter) in refused {
+            self.nodes[at].peers[from].caller.ended(s);
+            self.ledger.tell(letter, Outcome::Cancelled)?;
+        }
+        Ok(())
+    }
+
     // --- the receiver ---
+
+    /// An opening is refused: policy does not let its sender in, now.
+    pub(crate) fn refuse(&mut self, at: usize, from: usize, ts: Stamp, out: &mut Out) {
+        let Node { clock, peers, .. } = &mut self.nodes[at];
+        if Receiver::refuse(&mut peers[from].bound, clock, ts) {
+            out.push(Packet { from: at, to: from, datagram: Datagram::Refused(ts.0) });
+        }
+        self.write_stamps(at);
+    }
 
     fn on_ask(
         &mut self,
@@ -546,6 +567,7 @@ impl World {
             Datagram::State(Claimed(state)) => self.on_state(config, pair, state, out),
             Datagram::Challenge(_) if active(site::CHALLENGE_UNHEARD) => Ok(()),
             Datagram::Challenge(ts) => self.on_challenge(pair, Stamp(*ts)),
+            Datagram::Refused(ts) => self.on_refused(pair, Stamp(*ts)),
             call => self.hear_of_call(pair, call, out),
         }
     }

@@ -1,6 +1,7 @@
-//! The pseudo-code of PROTOCOL.md "Half-connection" and "Early messages", transcribed line by line from the text and not from
-//! the code, and searched. The text once had two mistakes that a second implementation would have copied; the search finds
-//! both when they are put back.
+//! The pseudo-code of PROTOCOL.md "Half-connection", "A node that ends", "Early messages" and "Refusals", transcribed line by
+//! line from the text and not from the code, and searched. The text once had two mistakes that a second implementation would
+//! have copied; the search finds both when they are put back. So it finds what would follow from leaving out a condition of the
+//! rules about ends and refusals.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing)]
 
@@ -12,6 +13,19 @@ const PROTOCOL: &str = include_str!("../../../PROTOCOL.md");
 /// The lines of the text whose earlier wording lost messages.
 const STEP_2: &str = "if the record's r < dead:   e = max(e, sck)";
 const STEP_3_H: &str = "h = min(hi, the record's hi, the least open early number)";
+const STEP_1_FINAL: &str =
+    "lo <= s < min(hi, up) and final          ->  back to the head of the queue, unbound";
+const STEP_2_FINAL: &str = "if final:  dead = max(dead, r + 1);   if r >= the record's r (or it has none):";
+const STEP_2_PASSES: &str =
+    "sck = max(sck, min(hi, the record's hi, the least open early number));   e = max(e, sck)";
+const EARLY_FINAL: &str =
+    "else claimed, final          back to the head of the queue, unbound, if tb is said; else it stays";
+const CLOSED_GOES: &str = "if closed and l >= hi:        the record goes";
+const CLOSED_GRANTS: &str = "if the record is closed:  answer STATE;  stop";
+const CLOSED_TAKES: &str =
+    "if there is a record, not closed, its r = r, and s in free:   free -= s;   m is delivered";
+const REFUSE: &str = "refuse(i, ts)   if T[i] < ts <= latest:   T[i] = ts;   CLOSE(1)     else:   CLOSE(2)";
+const ON_REFUSED: &str = "on CLOSE(1) in answer to an opening that bore ts:   each early message of the stamp ts ends NotDelivered";
 const STEP_3_E: &str = "if h > sck:   if r differs:  e = max(e, sck).     record's r = r;  sck = h";
 
 /// The text as it is, or with one of the mistakes that it once had.
@@ -22,19 +36,50 @@ enum Text {
     EnvelopesFallBack,
     /// Step 3 said `h = min(hi, the record's hi)`.
     GrantPassesEarly,
+    /// A closed record goes on delivering.
+    ClosedTakes,
+    /// A final STATE gives back what is claimed, taken or not.
+    FinalGivesBackAll,
+    /// Refused with certainty, though the stamp was not new.
+    RefusesTheKnown,
+    /// A stamp that was refused may be new again.
+    RefusedStaysNew,
 }
 
 /// What was looked at: numbers are small.
 const MESSAGES: u8 = 3;
 const NUMBERS: u8 = 5;
-const STAMP: u8 = 1;
+/// The first sender record that leaves early bears the first of these, the next the next.
+const STAMPS: u8 = 2;
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Datagram {
-    Ask { s: u8, n: u8, l: u8, ts: u8 },
-    Early { ts: u8, s: u8, m: u8 },
-    Token { s: u8, r: u8, m: u8 },
-    State { b: u8, r: u8, live: Option<Claim>, tb: Option<u8> },
+    Ask {
+        s: u8,
+        n: u8,
+        l: u8,
+        ts: u8,
+    },
+    Early {
+        ts: u8,
+        s: u8,
+        m: u8,
+    },
+    Token {
+        s: u8,
+        r: u8,
+        m: u8,
+    },
+    State {
+        b: u8,
+        r: u8,
+        live: Option<Claim>,
+        tb: Option<u8>,
+    },
+    /// CLOSE with code 1, in answer to an opening that bore `ts`. Code 2 says nothing.
+    Refused {
+        ts: u8,
+    },
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -42,6 +87,7 @@ struct Claim {
     hi: u8,
     lo: u8,
     free: BTreeSet<u8>,
+    closed: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
@@ -52,6 +98,7 @@ struct Sender {
     r: Option<u8>,
     dead: u8,
     tokens: BTreeMap<u8, (u8, u8)>,
+    ts: u8,
     early: BTreeMap<u8, u8>,
 }
 
@@ -62,6 +109,7 @@ struct Receiver {
     free: BTreeSet<u8>,
     l: u8,
     ets: u8,
+    closed: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -69,15 +117,18 @@ enum Fate {
     Queued,
     Open,
     Delivered,
+    NotDelivered,
     Unknown,
 }
 
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct World {
-    /// The sender's clock, its record, and the next message of its queue.
+    /// The sender's clock, its record, and its queue.
     ck: u8,
     sender: Option<Sender>,
-    next: u8,
+    queue: VecDeque<u8>,
+    /// The stamp of the latest record that left early.
+    stamped: u8,
     fates: [Fate; MESSAGES as usize],
     /// The receiver's clock, frontiers, bound of this sender, and record.
     receiver_ck: u8,
@@ -87,6 +138,7 @@ struct World {
     receiver: Option<Receiver>,
     taken: [u8; MESSAGES as usize],
     evictions: u8,
+    closings: u8,
     network: BTreeSet<Datagram>,
 }
 
@@ -95,7 +147,8 @@ impl World {
         Self {
             ck: 0,
             sender: None,
-            next: 0,
+            queue: (0..MESSAGES).collect(),
+            stamped: 0,
             fates: [Fate::Queued; MESSAGES as usize],
             receiver_ck: 0,
             b: 0,
@@ -104,36 +157,39 @@ impl World {
             receiver: None,
             taken: [0; MESSAGES as usize],
             evictions: 0,
+            closings: 0,
             network: BTreeSet::new(),
         }
     }
 
     /// `open early`, with `k` messages; `open`, with none.
     fn open(&mut self, k: u8) {
-        let (ck, early) = (self.ck, (0..k).map(|i| (self.ck + i, self.next + i)).collect());
-        (0..k).for_each(|i| self.fates[usize::from(self.next + i)] = Fate::Open);
-        self.next += k;
-        self.sender =
-            Some(Sender { sck: ck, hi: ck + k, e: ck + k, r: None, dead: 0, tokens: BTreeMap::new(), early });
+        let (ck, tokens) = (self.ck, BTreeMap::new());
+        let early: BTreeMap<_, _> = (ck..).zip(self.queue.drain(..usize::from(k))).collect();
+        early.values().for_each(|m| self.fates[usize::from(*m)] = Fate::Open);
+        self.stamped += u8::from(k > 0);
+        let ts = self.stamped;
+        self.sender = Some(Sender { sck: ck, hi: ck + k, e: ck + k, r: None, dead: 0, tokens, ts, early });
     }
 
     /// `bind(m)`.
     fn bind(&mut self) {
         let Some(sender) = self.sender.as_mut() else { return };
-        if let Some(r) = sender.r.filter(|_| sender.e < sender.sck && self.next < MESSAGES) {
-            let (s, m) = (sender.e, self.next);
+        if let Some(r) = sender.r.filter(|_| sender.e < sender.sck)
+            && let Some(m) = self.queue.pop_front()
+        {
+            sender.tokens.insert(sender.e, (r, m));
             sender.e += 1;
-            sender.tokens.insert(s, (r, m));
             self.fates[usize::from(m)] = Fate::Open;
-            self.next += 1;
         }
     }
 
     /// `ask`, and what a timer sends again.
     fn send_again(&mut self) {
         let Some(sender) = self.sender.as_mut() else { return };
-        sender.hi = sender.hi.max((sender.e + MESSAGES - self.next).min(NUMBERS));
-        let ts = if sender.early.is_empty() { 0 } else { STAMP };
+        let queued = u8::try_from(self.queue.len()).unwrap();
+        sender.hi = sender.hi.max((sender.e + queued).min(NUMBERS));
+        let ts = if sender.early.is_empty() { 0 } else { sender.ts };
         if sender.sck < sender.hi {
             let l = sender.tokens.keys().chain(sender.early.keys()).copied().min();
             let l = l.unwrap_or(sender.e).min(sender.e).min(sender.sck);
@@ -150,7 +206,7 @@ impl World {
     /// `close`.
     fn close(&mut self) {
         let idle = |sender: &mut Sender| sender.tokens.is_empty() && sender.early.is_empty();
-        if self.next == MESSAGES
+        if self.queue.is_empty()
             && let Some(sender) = self.sender.take_if(idle)
         {
             self.ck = self.ck.max(sender.hi);
@@ -167,9 +223,17 @@ impl World {
             return;
         };
         let claimed = |s: u8| live.filter(|claim| claim.lo <= s && s < claim.hi);
+        let is_final = live.is_some_and(|claim| claim.closed);
+        let mut returned = BTreeMap::new();
         // 1.
         for (s, (r1, m)) in sender.tokens.clone() {
-            let used = claimed(s).is_some_and(|claim| !claim.free.contains(&s));
+            let all = text == Text::FinalGivesBackAll && is_final;
+            let used = claimed(s).is_some_and(|claim| !claim.free.contains(&s) && !all);
+            if r1 == r && !used && is_final && claimed(s).is_some() {
+                sender.tokens.remove(&s);
+                returned.insert(s, m);
+                continue;
+            }
             let fate = match live {
                 Some(_) if r1 == r => used.then_some(Fate::Delivered),
                 _ if r1 < b => Some(Fate::Unknown),
@@ -185,8 +249,13 @@ impl World {
         for (s, m) in sender.early.clone() {
             if claimed(s).is_some_and(|claim| !claim.free.contains(&s)) {
                 self.fates[usize::from(m)] = Fate::Delivered;
-            } else if tb.is_some_and(|tb| tb >= STAMP) {
+            } else if tb.is_some_and(|tb| tb >= sender.ts) {
                 self.fates[usize::from(m)] = Fate::Unknown;
+            } else if claimed(s).is_some() && is_final {
+                if tb.is_none() {
+                    continue;
+                }
+                returned.insert(s, m);
             } else if claimed(s).is_some() && tb.is_some() {
                 sender.tokens.insert(s, (r, m));
             } else {
@@ -194,12 +263,24 @@ impl World {
             }
             sender.early.remove(&s);
         }
+        for (_, m) in returned.into_iter().rev() {
+            self.fates[usize::from(m)] = Fate::Queued;
+            self.queue.push_front(m);
+        }
         // 2.
         let fallen = |sender: &Sender| match text {
             Text::EnvelopesFallBack => sender.sck,
             _ => sender.e.max(sender.sck),
         };
         sender.dead = sender.dead.max(if live.is_some() { b.min(r) } else { b });
+        if let Some(claim) = live.filter(|claim| claim.closed) {
+            sender.dead = sender.dead.max(r + 1);
+            if sender.r.is_none_or(|own| r >= own) {
+                let h = claim.hi.min(sender.hi);
+                sender.sck = sender.sck.max(sender.early.keys().next().map_or(h, |first| h.min(*first)));
+                sender.e = sender.e.max(sender.sck);
+            }
+        }
         if sender.r.is_some_and(|own| own < sender.dead) {
             sender.e = fallen(sender);
         }
@@ -228,12 +309,20 @@ impl World {
                 record.ets = 0;
             }
         }
-        if n == 0 {
+        self.receiver.take_if(|record| record.closed && l >= record.hi);
+        if n == 0 || self.receiver.as_ref().is_some_and(|record| record.closed) {
             return;
         }
         let new = ts > self.bound;
         if self.receiver.is_none() && g > 0 {
-            self.receiver = Some(Receiver { r: self.receiver_ck, hi: s, free: BTreeSet::new(), l, ets: 0 });
+            self.receiver = Some(Receiver {
+                r: self.receiver_ck,
+                hi: s,
+                free: BTreeSet::new(),
+                l,
+                ets: 0,
+                closed: false,
+            });
             self.receiver_ck += 1;
         }
         if let Some(record) = &mut self.receiver {
@@ -254,6 +343,7 @@ impl World {
             hi: record.hi,
             lo: record.l.min(record.hi),
             free: record.free.clone(),
+            closed: record.closed,
         });
         let r = self.receiver.as_ref().map_or(self.receiver_ck, |record| record.r);
         // It says `tb` whenever it likes.
@@ -262,8 +352,9 @@ impl World {
         }
     }
 
-    fn take(&mut self, s: u8, r: u8, m: u8) {
-        if let Some(record) = self.receiver.as_mut().filter(|record| record.r == r)
+    fn take(&mut self, text: Text, s: u8, r: u8, m: u8) {
+        let takes = |record: &&mut Receiver| record.r == r && (!record.closed || text == Text::ClosedTakes);
+        if let Some(record) = self.receiver.as_mut().filter(takes)
             && record.free.remove(&s)
         {
             self.taken[usize::from(m)] += 1;
@@ -272,6 +363,34 @@ impl World {
 
     fn drop_record(&mut self) {
         self.receiver.take_if(|record| record.free.is_empty() && record.ets == 0);
+    }
+
+    /// `close` of a record.
+    fn end(&mut self) {
+        if let Some(record) = self.receiver.as_mut().filter(|record| self.closings == 0 && !record.closed) {
+            record.closed = true;
+            self.closings = 1;
+        }
+    }
+
+    /// `refuse`. `latest` is above all stamps.
+    fn refuse(&mut self, text: Text, ts: u8) {
+        if self.bound < ts || text == Text::RefusesTheKnown {
+            if text != Text::RefusedStaysNew {
+                self.bound = self.bound.max(ts);
+            }
+            self.network.insert(Datagram::Refused { ts });
+        }
+    }
+
+    /// `on CLOSE(1)`.
+    fn on_refused(&mut self, ts: u8) {
+        let Some(sender) = self.sender.as_mut() else { return };
+        if sender.ts == ts {
+            for m in std::mem::take(&mut sender.early).into_values() {
+                self.fates[usize::from(m)] = Fate::NotDelivered;
+            }
+        }
     }
 
     /// `evict`.
@@ -295,24 +414,32 @@ impl World {
                 reached.push(world);
             }
         };
-        if self.sender.is_none() && self.next < MESSAGES {
-            let most = if self.ck == 0 { 2 } else { 0 }; // one stamp, which no other record may bear
-            (0..=most.min(MESSAGES - self.next)).for_each(|k| step(&move |world| world.open(k)));
+        let queued = u8::try_from(self.queue.len()).unwrap();
+        if self.sender.is_none() && queued > 0 {
+            let most = if self.stamped < STAMPS && self.ck + 2 <= NUMBERS { 2 } else { 0 };
+            (0..=most.min(queued)).for_each(|k| step(&move |world| world.open(k)));
         }
         step(&Self::bind);
+        step(&Self::end);
         step(&Self::close);
         step(&Self::drop_record);
         step(&Self::evict);
         for datagram in &self.network {
             match datagram.clone() {
-                Datagram::Ask { s, n, l, ts } => [1, NUMBERS].into_iter().for_each(|g| {
-                    step(&move |world| world.on_ask((s, n, l, ts), g));
-                }),
-                Datagram::Token { s, r, m } => step(&move |world| world.take(s, r, m)),
+                Datagram::Ask { s, n, l, ts } => {
+                    [1, NUMBERS].into_iter().for_each(|g| {
+                        step(&move |world| world.on_ask((s, n, l, ts), g));
+                    });
+                    if ts > 0 {
+                        step(&move |world| world.refuse(text, ts));
+                    }
+                }
+                Datagram::Refused { ts } => step(&move |world| world.on_refused(ts)),
+                Datagram::Token { s, r, m } => step(&move |world| world.take(text, s, r, m)),
                 Datagram::Early { ts, s, m } => {
                     let named =
                         self.receiver.as_ref().filter(|record| record.ets == ts).map(|record| record.r);
-                    step(&move |world| world.take(s, named.unwrap_or(u8::MAX), m));
+                    step(&move |world| world.take(text, s, named.unwrap_or(u8::MAX), m));
                 }
                 Datagram::State { b, r, live, tb } => {
                     step(&move |world| world.on_state(text, b, r, live.as_ref(), tb));
@@ -327,6 +454,9 @@ impl World {
         for m in 0..usize::from(MESSAGES) {
             match (self.fates[m], self.taken[m]) {
                 (_, 2..) => return Some(format!("message {m} was delivered twice")),
+                (Fate::NotDelivered | Fate::Queued, 1..) => {
+                    return Some(format!("message {m} was delivered, and is not called so"));
+                }
                 (Fate::Delivered, 0) => return Some(format!("message {m} is called Delivered and was not")),
                 (Fate::Unknown, _) if self.evictions == 0 => return Some(format!("message {m} is Unknown")),
                 _ => {}
@@ -380,7 +510,10 @@ fn walk(text: Text, walks: u64) -> Result<(), String> {
 
 #[test]
 fn the_transcribed_lines_are_those_of_the_text() {
-    for line in [STEP_2, STEP_3_H, STEP_3_E] {
+    let of_ends =
+        [STEP_1_FINAL, STEP_2_FINAL, STEP_2_PASSES, EARLY_FINAL, CLOSED_GOES, CLOSED_GRANTS, CLOSED_TAKES];
+    let of_refusals = [REFUSE, ON_REFUSED];
+    for line in [STEP_2, STEP_3_H, STEP_3_E].into_iter().chain(of_ends).chain(of_refusals) {
         assert!(PROTOCOL.contains(line), "PROTOCOL.md does not say any more: {line}");
     }
 }
@@ -390,6 +523,15 @@ fn nothing_is_found_in_the_text() {
     let seen = search(Text::AsWritten, 30_000).unwrap_or_else(|broken| panic!("{broken}"));
     assert_eq!(seen, 30_000);
     walk(Text::AsWritten, 2_000).unwrap_or_else(|broken| panic!("{broken}"));
+}
+
+#[test]
+fn each_condition_of_ends_and_refusals_is_needed() {
+    let texts = [Text::ClosedTakes, Text::FinalGivesBackAll, Text::RefusesTheKnown, Text::RefusedStaysNew];
+    for text in texts {
+        let broken = search(text, 30_000).and_then(|_| walk(text, 2_000)).unwrap_err();
+        println!("{broken}");
+    }
 }
 
 #[test]

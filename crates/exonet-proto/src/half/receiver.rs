@@ -81,6 +81,18 @@ impl Receiver {
         Answer::State
     }
 
+    /// *refuse*: the opening of a sender whose early messages are open under `ts` is not taken. True: it may be told that
+    /// nothing was accepted under `ts`, and that nothing ever will be. False: nothing is said of `ts`.
+    pub fn refuse(bound: &mut Bound, clock: &mut Clock, ts: Stamp) -> bool {
+        let is_new = ts > clock.stamps().bound(*bound);
+        // What is not durable might be new again in the next life.
+        let is_durable = ts <= clock.stamps().latest();
+        if is_new && is_durable {
+            clock.stamps_mut().raise(bound, ts);
+        }
+        is_new && is_durable
+    }
+
     /// A record as the journal has it. Its removal may have been claimed before a crash, so it never grows again:
     /// it drains, and the next incarnation follows.
     pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet, ets: Stamp) -> Self {

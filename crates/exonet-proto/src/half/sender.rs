@@ -229,6 +229,14 @@ impl<T> Sender<T> {
         }
     }
 
+    /// *on REFUSED*: nothing was accepted under `ts`, and nothing ever will be. What was sent early under it, and has met
+    /// no record, is certainly not delivered.
+    pub fn on_refused(&mut self, ts: Stamp, mut settle: impl FnMut(Slot, T)) {
+        if self.early.stamp() == ts {
+            self.early.drain().for_each(|(s, message)| settle(s, message));
+        }
+    }
+
     fn judge_early(
         &mut self,
         state: &State,
