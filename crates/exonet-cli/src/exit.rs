@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use exonet::Outcome;
+use exonet::{NodeId, Outcome, Refusal};
 use serde::Serialize;
 
 /// What shells expect of a process that ended by an interrupt: 128 + SIGINT.
@@ -45,7 +45,7 @@ pub(crate) struct Tally {
     pub(crate) unknown: u64,
     pub(crate) expired: u64,
     pub(crate) cancelled: u64,
-    /// By the receiver, which said why.
+    /// By the receiver or its node, which said why.
     pub(crate) refused: u64,
 }
 
@@ -57,6 +57,7 @@ impl Tally {
             Outcome::Unknown => &mut self.unknown,
             Outcome::Expired => &mut self.expired,
             Outcome::Cancelled => &mut self.cancelled,
+            Outcome::Refused(_) => &mut self.refused,
         };
         *count += 1;
     }
@@ -106,7 +107,18 @@ pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Delivered => "delivered",
         Outcome::Expired => "expired",
         Outcome::Cancelled => "cancelled",
+        Outcome::Refused(_) => "refused",
         Outcome::Unknown => "unknown",
+    }
+}
+
+/// What to do about a refusal, at the node `own`.
+pub(crate) fn remedy(why: Refusal, own: NodeId) -> String {
+    match why {
+        Refusal::Policy => format!(
+            "its owner lets this node in with `--allow {own}`; with --as NAME a command has the same id each time"
+        ),
+        _ => "ask its owner what it takes".to_owned(),
     }
 }
 

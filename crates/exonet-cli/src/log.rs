@@ -13,7 +13,8 @@ use crate::args::Common;
 pub(crate) fn start(common: &Common) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => "error",
-        (false, 0 | 1) => "warn",
+        (false, 0) => "warn",
+        (false, 1) => "exonet::refused=info,warn",
         (false, 2) => "exonet=info,exonet_proto=info,exon=info,warn",
         (false, 3) => "exonet=debug,exonet_proto=debug,exon=debug,info",
         (false, _) => "trace",

@@ -149,7 +149,7 @@ impl Ledger {
         if taken > 1 {
             self.report(Breach::Duplicate(message));
         }
-        if let Some(outcome @ (Outcome::Expired | Outcome::Cancelled)) = outcome {
+        if let Some(outcome @ (Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_))) = outcome {
             self.report(Breach::FalseWithdrawn(message, outcome));
         }
         self.called(message, (id.r, id.s));
@@ -199,6 +199,8 @@ impl Ledger {
         }
         match outcome {
             Outcome::Delivered if taken == 0 => self.report(Breach::FalseDelivered(message)),
+            // What has left may be refused with certainty: see PROTOCOL.md "Refusals".
+            Outcome::Refused(_) if taken > 0 => self.report(Breach::FalseWithdrawn(message, outcome)),
             Outcome::Expired | Outcome::Cancelled if taken > 0 || id.is_some() => {
                 self.report(Breach::FalseWithdrawn(message, outcome));
             }
@@ -299,7 +301,7 @@ impl Ledger {
             match entry.outcome {
                 Some(Outcome::Delivered) => totals.delivered += 1,
                 Some(Outcome::Unknown) => totals.unknown += 1,
-                Some(Outcome::Expired | Outcome::Cancelled) => totals.withdrawn += 1,
+                Some(Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_)) => totals.withdrawn += 1,
                 None => {}
             }
         }

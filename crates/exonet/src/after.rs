@@ -40,6 +40,8 @@ pub(crate) enum Chore {
 
 /// What the node says to the log.
 pub(crate) enum Log {
+    /// Policy does not let it in.
+    Refused(NodeId, SocketAddr),
     Connected(NodeId, SocketAddr),
     Forgotten(NodeId),
     IdentityConflict(NodeId),
@@ -133,6 +135,9 @@ impl Chore {
 impl Log {
     fn write(self, node: &str) {
         match self {
+            Self::Refused(peer, remote) => {
+                tracing::info!(target: "exonet::refused", node, %peer, %remote, "refused: `Allow` does not let this node in");
+            }
             Self::Connected(peer, remote) => {
                 tracing::debug!(node, peer = %peer.short(), %remote, "connected");
             }

@@ -91,6 +91,13 @@ impl Builder {
         self
     }
 
+    /// Whether a node that [`Allow`] does not let in is told so: its messages end [`Outcome::Refused`](crate::Outcome) at once.
+    /// If not, it hears nothing, and goes on trying. Default: true.
+    pub fn tell_refused(mut self, tell: bool) -> Self {
+        self.config.tell_refused = tell;
+        self
+    }
+
     /// Caps on what the node holds.
     pub fn limits(mut self, limits: Limits) -> Self {
         self.config.limits = limits;

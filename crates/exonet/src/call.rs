@@ -264,6 +264,7 @@ impl PendingCall {
             }
             (Outcome::Expired, ..) => Err(CallError::Expired),
             (Outcome::Cancelled, ..) => Err(CallError::Cancelled),
+            (Outcome::Refused(why), ..) => Err(CallError::NotTaken(why)),
             _ => {
                 let why = match (settled.late, self.given_up, over) {
                     (true, ..) => Why::Deadline,

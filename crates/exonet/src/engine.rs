@@ -189,6 +189,7 @@ impl Engine {
             }
             Event::BodyReadable { key } => self.after.wake(self.readers.remove(&key)),
             Event::Authorize { id, remote } => self.asks.push((id, remote)),
+            Event::Refused { peer, remote } => self.log(Log::Refused(peer, remote)),
             Event::Connected { peer, remote } => self.log(Log::Connected(peer, remote)),
             Event::Forgotten { peer } => self.log(Log::Forgotten(peer)),
             Event::Pong { cookie, rtt, .. } => {

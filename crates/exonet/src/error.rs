@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::io;
 
 use exonet_proto::NodeId;
-use exonet_proto::node::{CallId, SendError as CoreError};
+use exonet_proto::node::{CallId, Refusal, SendError as CoreError};
 
 use crate::body::Body;
 use crate::state::StateError;
@@ -141,6 +141,9 @@ pub enum CallError {
     /// It was withdrawn before it left, or is larger than the peer turned out to take: it certainly does not run.
     #[error("the call was cancelled before it left")]
     Cancelled,
+    /// The peer does not take it: it certainly does not run.
+    #[error("the call was not taken: {0}")]
+    NotTaken(Refusal),
     /// It runs once or not at all, and nobody here will know which.
     #[error("the call{} has no known end: {why}", Named(id.as_ref()))]
     Unknown {
@@ -159,7 +162,7 @@ impl CallError {
     /// Whether the call has certainly not run, so that it may be made again.
     pub const fn has_not_run(&self) -> bool {
         match self {
-            Self::Refused(_) | Self::Expired | Self::Cancelled => true,
+            Self::Refused(_) | Self::NotTaken(_) | Self::Expired | Self::Cancelled => true,
             Self::Failed { status, .. } => status.has_not_run(),
             Self::Unknown { .. } | Self::Body(_) => false,
         }

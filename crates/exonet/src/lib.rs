@@ -36,6 +36,7 @@
 //! |---|---|
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
 //! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, or the receiver has said that it did not take it |
+//! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
 //!
 //! A call ends with its [`Reply`], or with a [`CallError`] of the same kinds; [`CallError::has_not_run`] says whether it
@@ -121,7 +122,7 @@ pub use typed::{TypedCall, TypedError, TypedPending};
 pub use exonet_proto::crypto::{SecretKey, Suite};
 pub use exonet_proto::node::{
     CallId, CancelError, Config, CongestionChoice, Hedging, Limits, OpenMessage, Outcome, PeerStats,
-    Priority, Stats, Status, View,
+    Priority, Refusal, Stats, Status, View,
 };
 pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
 

@@ -30,6 +30,8 @@ pub struct Tally {
     pub expired: u64,
     /// [`Outcome::Cancelled`].
     pub cancelled: u64,
+    /// [`Outcome::Refused`].
+    pub refused: u64,
     /// [`Outcome::Unknown`].
     pub unknown: u64,
     /// Of all these, those whose deadline passed before.
@@ -39,7 +41,7 @@ pub struct Tally {
 impl Tally {
     /// Messages that are settled.
     pub const fn settled(&self) -> u64 {
-        self.delivered + self.expired + self.cancelled + self.unknown
+        self.delivered + self.expired + self.cancelled + self.refused + self.unknown
     }
 
     fn count(&mut self, settled: &Settled, messages: u64) {
@@ -47,6 +49,7 @@ impl Tally {
             Outcome::Delivered => &mut self.delivered,
             Outcome::Expired => &mut self.expired,
             Outcome::Cancelled => &mut self.cancelled,
+            Outcome::Refused(_) => &mut self.refused,
             Outcome::Unknown => &mut self.unknown,
         } += messages;
         self.late += if settled.late { messages } else { 0 };

@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use exonet::{Body, BodyError, Call, CallError, CallId, Node, PendingCall, ReplyStatus, Why};
+use exonet::{Body, BodyError, Call, CallError, CallId, Node, NodeId, PendingCall, ReplyStatus, Why};
 use serde::Serialize;
 use tempfile::{SpooledData, SpooledTempFile};
 use tokio::io::AsyncWriteExt;
 
 use super::stop::{Stop, stop};
 use crate::args::CallArgs;
-use crate::exit::Exit;
+use crate::exit::{Exit, remedy};
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
@@ -54,7 +54,7 @@ pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Fa
         Err(error) => Err(error),
     };
     let exit = tokio::select! {
-        exit = report.tell(args, ended) => exit?,
+        exit = report.tell(args, node.id(), ended) => exit?,
         _ = &mut stop, if report.end == "done" => {
             report.end = "interrupted";
             report.broken("the reply was not read to its end", None)?
@@ -180,6 +180,7 @@ impl<'a> Report<'a> {
     async fn tell(
         &mut self,
         args: &CallArgs,
+        own: NodeId,
         ended: Result<exonet::Reply, CallError>,
     ) -> Result<Exit, Failure> {
         let whom = args.peer.id.short();
@@ -208,6 +209,11 @@ impl<'a> Report<'a> {
             }
             Err(CallError::Cancelled) => {
                 self.has_not_run("cancelled", "the call is larger than the node takes: it was withdrawn")
+            }
+            Err(CallError::NotTaken(why)) => {
+                let ended = self.has_not_run("refused", &why.to_string());
+                self.settings.error(format!("  {}", remedy(why, own)));
+                ended
             }
             Err(error) => Err(Failure::new(format!("cannot call {whom}")).because(&error)),
         }

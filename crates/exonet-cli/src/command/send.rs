@@ -5,7 +5,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use exonet::{Message, Node, PeerAddr, Receipt, SendError, Settled};
+use exonet::{Message, Node, NodeId, Outcome, PeerAddr, Receipt, Refusal, SendError, Settled};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
@@ -17,7 +17,7 @@ use super::refusals::Refusals;
 use super::show;
 use super::stop::{Stop, stop};
 use crate::args::SendArgs;
-use crate::exit::{Exit, Tally, outcome_name};
+use crate::exit::{Exit, Tally, outcome_name, remedy};
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::numbered::Numbered;
@@ -39,7 +39,7 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
     }
     let node = node::toward(settings, &args.peer).await?;
     let refusals = Refusals::default();
-    let mut book = Book::new(settings, &refusals);
+    let mut book = Book::new(settings, &refusals, node.id());
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
         let offer = Offer { node: &node, args, receipts };
@@ -174,6 +174,9 @@ struct Summary {
 struct Book<'a> {
     settings: &'a Settings,
     refusals: &'a Refusals,
+    own: NodeId,
+    /// Why the node at the other end takes nothing, once it has said so.
+    turned_away: Option<Refusal>,
     started: Instant,
     offered: u64,
     late: u64,
@@ -182,10 +185,12 @@ struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    fn new(settings: &'a Settings, refusals: &'a Refusals) -> Self {
+    fn new(settings: &'a Settings, refusals: &'a Refusals, own: NodeId) -> Self {
         Self {
             settings,
             refusals,
+            own,
+            turned_away: None,
             started: Instant::now(),
             offered: 0,
             late: 0,
@@ -250,8 +255,18 @@ impl<'a> Book<'a> {
     }
 
     fn settle(&mut self, n: u64, settled: Settled) -> Result<(), Failure> {
-        let reason = settled.id.and_then(|id| self.refusals.of(id));
-        let outcome = if reason.is_some() {
+        if let Outcome::Refused(why) = settled.outcome
+            && self.turned_away.replace(why) != Some(why)
+        {
+            self.settings.error(format!("refused: {why}"));
+            self.settings.error(format!("  {}", remedy(why, self.own)));
+        }
+        let turned_away =
+            |outcome| if let Outcome::Refused(why) = outcome { Some(why.to_string()) } else { None };
+        let told = settled.id.and_then(|id| self.refusals.of(id));
+        let refused = told.is_some();
+        let reason = told.clone().or_else(|| turned_away(settled.outcome));
+        let outcome = if refused {
             // The receiver takes a refused message only after we took the refusal.
             self.tally.refused += 1;
             "refused"
@@ -266,7 +281,7 @@ impl<'a> Book<'a> {
             let id = id.as_deref().unwrap_or("never left");
             self.settings.output.text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
         }
-        if let Some(reason) = &reason {
+        if let Some(reason) = &told {
             self.settings.note(format!("message {n} was refused: {reason}"));
         }
         self.settings.output.line(&Line { r#type: "message", n, outcome, reason, id, late: settled.late })

@@ -49,9 +49,11 @@ impl Outcomes {
                 (Some(Outcome::Unknown), _) => &mut account.unknown,
                 (Some(Outcome::Delivered), true) => &mut account.delivered,
                 // Nothing here has a deadline or is cancelled: such an outcome breaks the promise too.
-                (Some(Outcome::Delivered | Outcome::Expired | Outcome::Cancelled) | None, _) => {
-                    &mut account.lost
-                }
+                (
+                    Some(Outcome::Delivered | Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_))
+                    | None,
+                    _,
+                ) => &mut account.lost,
             };
             *count += 1;
         }

@@ -176,11 +176,29 @@ fn a_ping_is_answered_by_the_node_itself() {
 fn only_those_allowed_get_through() {
     let world = World::new();
     let friend = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
-    let listener = world.listen(&["--allow", &friend, "--exit-after", "1"]);
-    let stranger = world.run(&["send", &listener.peer, "let me in", "--timeout", "2s"]);
-    assert!(matches!(stranger.code, Some(3 | 4)), "{}", stranger.stderr);
+    let listener = world.listen(&["--allow", &friend, "--exit-after", "1", "-v"]);
+    let stranger = world.run(&["send", &listener.peer, "let me in", "let me in again", "--json"]).expect(4);
+    assert_eq!(stranger.summary()["refused"], 2);
+    assert_eq!(stranger.of_type("message")[0]["reason"], "the peer does not let this node in");
+    assert!(stranger.stderr.contains("lets this node in with `--allow "), "{}", stranger.stderr);
+    let file = world.file("f", b"content");
+    let copied = world.run(&["cp", file.to_str().unwrap(), &listener.peer]).expect(4);
+    assert!(copied.stdout.contains("does not let this node in"), "{}", copied.stdout);
+    let called = world.run(&["call", &listener.peer, "anything", "--json"]).expect(4);
+    assert_eq!(
+        (&called.summary()["outcome"], &called.summary()["has_not_run"]),
+        (&"refused".into(), &true.into())
+    );
     world.run(&["send", &listener.peer, "hello", "--as", "friend"]).expect(0);
-    assert_eq!(texts(&listener.running.end().expect(0).of_type("message")), ["hello"]);
+    let heard = listener.running.end().expect(0);
+    assert_eq!(texts(&heard.of_type("message")), ["hello"]);
+    // Each command was somebody else.
+    assert_eq!(
+        heard.stderr.matches("refused: `Allow` does not let this node in").count(),
+        3,
+        "{}",
+        heard.stderr
+    );
 }
 
 #[test]

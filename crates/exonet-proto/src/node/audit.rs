@@ -157,6 +157,7 @@ impl Node {
         say("received bytes counted", self.received, promised + self.inbox.held(), true);
         say("received bytes", self.received, room, false);
         self.stamping.audit(&mut say);
+        self.refusals.audit(&mut say);
         let (replies, bytes) = self.replies.counts();
         let kept = sum(|peer| peer.inbound.server.recount().1 as u64);
         let kept_bytes = sum(|peer| peer.inbound.server.recount().2);

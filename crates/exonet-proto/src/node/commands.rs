@@ -17,6 +17,14 @@ use crate::message::{Ending, Letter, Source};
 use crate::time::{Mono, Now};
 use crate::wire::Role;
 
+/// How the messages to a peer end that takes nothing more.
+pub(super) struct Fates {
+    /// What was never bound, or was given back.
+    pub(super) unbound: Outcome,
+    /// What is in doubt; None: it stays so.
+    pub(super) bound: Option<Outcome>,
+}
+
 impl Node {
     /// Queues a message to `peer`, which may be found at `hints` or where it was last heard.
     ///
@@ -293,6 +301,28 @@ impl Node {
         }
     }
 
+    /// The peer takes nothing more: what is for it ends as `fates` say, and what only asked for a channel is let go.
+    pub(super) fn turn_away(&mut self, now: Now, index: u32, fates: &Fates) {
+        let own = self.store.messages().filter(|(_, letter)| !letter.is_reply() && letter.peer == index);
+        let ends: Vec<_> = own
+            .filter_map(|(key, letter)| {
+                let outcome = if letter.slot_of(key).is_some() { fates.bound } else { Some(fates.unbound) };
+                Some((key, outcome?))
+            })
+            .collect();
+        for (key, outcome) in ends {
+            self.withdraw(now, key, outcome);
+        }
+        let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.outbound.has_messages()) else {
+            return;
+        };
+        peer.outbound.drop_record(&mut self.clock);
+        peer.inbound.state_sent();
+        let id = peer.id;
+        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
+        self.events.extend(lost);
+    }
+
     /// Says what became of a message, or of so many bound one behind the other or not at all, that has left the store.
     pub(super) fn conclude(&mut self, key: MessageKey, count: u32, letter: Ending, outcome: Outcome) {
         if letter.due != Mono::NEVER {
@@ -307,7 +337,9 @@ impl Node {
                 self.stats.unknown += u64::from(count);
                 self.stats.calls_unknown += u64::from(letter.role == Role::Call);
             }
-            Outcome::Expired | Outcome::Cancelled => self.stats.withdrawn += u64::from(count),
+            Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) => {
+                self.stats.withdrawn += u64::from(count)
+            }
         }
         let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
         self.events.push_back(Event::Outcome { key, count, outcome, id, late: letter.late });

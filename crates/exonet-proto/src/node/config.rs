@@ -120,6 +120,9 @@ pub enum CongestionChoice {
 pub struct Config {
     /// Who may talk to this node.
     pub policy: Policy,
+    /// Whether who is refused by policy is told: its messages end Refused at once. If not, it is not answered at all, and
+    /// goes on trying. Default true.
+    pub tell_refused: bool,
     /// Caps.
     pub limits: Limits,
     /// A pair that is quiet for this long forgets its channel. Default 30 s.
@@ -189,6 +192,7 @@ impl Config {
     pub fn new(policy: Policy) -> Self {
         Self {
             policy,
+            tell_refused: true,
             limits: Limits::default(),
             idle_timeout: Duration::from_secs(30),
             sender_linger: Duration::from_secs(10),

@@ -110,8 +110,19 @@ pub enum Outcome {
     /// Cancelled while it had not left or had come back from a peer that has ended, longer than the peer turned out to take,
     /// or come back without its beginning: certainly never delivered.
     Cancelled,
+    /// The peer does not take it: certainly never delivered.
+    Refused(Refusal),
     /// One of the two sides no longer knows: it happened once or not at all.
     Unknown,
+}
+
+/// Why a peer does not take a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Its policy does not let this node in.
+    #[error("the peer does not let this node in")]
+    Policy,
 }
 
 /// Where a message stands.
@@ -185,6 +196,13 @@ pub enum Event {
     Authorize {
         /// Who.
         id: NodeId,
+        /// Where from.
+        remote: SocketAddr,
+    },
+    /// Policy has refused who proved to be `peer`; said once a minute of each, and of 1,024 at most.
+    Refused {
+        /// Who.
+        peer: NodeId,
         /// Where from.
         remote: SocketAddr,
     },

@@ -20,10 +20,10 @@ use super::outbound::{Outbound, PeerLimits};
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Received, Roaming, Sent};
 use crate::crypto::{self, Initiator, Opened, OpeningMac};
-use crate::id::NodeId;
+use crate::id::{NodeId, Stamp};
 use crate::message::Store;
-use crate::time::Now;
-use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer};
+use crate::time::{Mono, Now};
+use crate::wire::{self, Bases, ChannelIndex, Frame, Frames, Params, Writer, close};
 
 /// A record that an opening has made and no data packet has confirmed is kept for this: the network may have gone
 /// down right behind the answer.
@@ -38,7 +38,17 @@ const REMINDERS: u32 = 2;
 /// Room for the ASK and the head of an EARLY frame.
 const EARLY_OVERHEAD: usize = 37 + 18;
 /// Largest number of bytes that the frames of an answer may have.
-const ANSWER_ROOM: usize = wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
+pub(super) const ANSWER_ROOM: usize =
+    wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
+
+/// What policy says of who sent an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Welcome {
+    Yes,
+    No,
+    /// Nothing yet: the opening waits for the application's word, or has to come again.
+    Later,
+}
 
 impl Node {
     /// A channel index that no other channel here has. The peer's packets to us bear it.
@@ -52,7 +62,7 @@ impl Node {
         }
     }
 
-    fn seed(&mut self) -> [u8; 32] {
+    pub(super) fn seed(&mut self) -> [u8; 32] {
         let mut seed = [0; 32];
         self.rng.fill_bytes(&mut seed);
         seed
@@ -89,6 +99,10 @@ impl Node {
         if !wanted || peer.link.opening.is_some() || !peer.has_address() {
             return;
         }
+        // What was refused is not asked again at once, unless the application asks.
+        if peer.link.refused_until > now.mono {
+            return;
+        }
         if self.open(now, place).is_none() {
             // The id is no key that can be talked to: what is for it stays, and says so when asked.
             self.stats.unreachable += 1;
@@ -117,7 +131,9 @@ impl Node {
         }
         let pto = peer.link.pto();
         let window = peer.link.recovery.congestion().window();
+        let mut stamp = Stamp::NONE;
         if let Some(ask) = peer.outbound.ask(now.mono, &mut self.clock, window, pto) {
+            stamp = ask.ts;
             writer.ask(ask.into());
             write_early(&mut writer, &peer.outbound, &self.store);
         }
@@ -130,7 +146,7 @@ impl Node {
         let noise = datagram.get_mut(header.len()..)?;
         initiator.write_opening(payload, noise).ok()?;
         let mac = OpeningMac::new(&peer.id);
-        let opening = Opening::new(now.mono, initiator, index, params.base, datagram, &mac);
+        let opening = Opening::new(now.mono, initiator, index, (params.base, stamp), datagram, &mac);
         peer.link.opening = Some(Box::new(opening));
         self.routes.insert(index.0, place);
         Some(())
@@ -191,7 +207,7 @@ impl Node {
         self.abort_opening(place);
     }
 
-    fn abort_opening(&mut self, place: u32) {
+    pub(super) fn abort_opening(&mut self, place: u32) {
         if let Some(opening) = self.peers.get_mut(place).and_then(|peer| peer.link.opening.take()) {
             self.routes.remove(&opening.index.0);
         }
@@ -243,6 +259,13 @@ impl Node {
             self.abort_opening(place);
             return;
         };
+        if let Some(code) = close_of(payload) {
+            let ts = opening.stamp;
+            self.abort_opening(place);
+            self.on_refused(now, place, ts, code);
+            self.touch(now, place);
+            return;
+        }
         peer.link.opening = None;
         peer.note_time(now.wall, params.time);
         let bases = Bases { sender: base, receiver: params.base };
@@ -327,9 +350,13 @@ impl Node {
             return;
         };
         let payload = payload.get(..opened.payload_len()).unwrap_or_default();
-        if !self.is_welcome(now, opened.peer(), arrival, opening) {
-            self.stats.openings_refused += 1;
-            return;
+        match self.welcome(now, opened.peer(), arrival, opening) {
+            Welcome::Yes => {}
+            Welcome::Later => {
+                self.stats.openings_refused += 1;
+                return;
+            }
+            Welcome::No => return self.refuse_opening(now, arrival, opening, opened, payload),
         }
         // Recorded openings must not push out the one that is under way.
         let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
@@ -395,29 +422,30 @@ impl Node {
     }
 
     /// Whether policy lets this peer talk. If the application has to say, the opening waits for its word.
-    fn is_welcome(&mut self, now: Now, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+    fn welcome(&mut self, now: Now, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> Welcome {
         let known = self.peers.find(&id).and_then(|place| self.peers.get(place));
         if id == self.id {
-            return false;
+            return Welcome::No;
         }
         match &self.config.policy {
-            Policy::Anyone => true,
-            _ if known.is_some_and(|peer| peer.admitted) => true,
-            Policy::Only(ids) => ids.contains(&id),
+            Policy::Anyone => Welcome::Yes,
+            _ if known.is_some_and(|peer| peer.admitted) => Welcome::Yes,
+            Policy::Only(ids) if ids.contains(&id) => Welcome::Yes,
+            Policy::Only(_) => Welcome::No,
             Policy::Ask => {
                 if self.asking.is_asked(now.mono, &id) {
-                    return false;
+                    return Welcome::Later;
                 }
                 if self.asking.is_loaded() && !self.is_proven(now, arrival, opening) {
                     self.retry(now, arrival, opening);
-                    return false;
+                    return Welcome::Later;
                 }
                 let datagram = [opening.mac2_input, opening.mac2].concat().into_boxed_slice();
                 let prefix = Prefix::told(arrival.remote.ip());
                 if self.asking.put(id, Waiting { since: now.mono, prefix, arrival, datagram }) {
                     self.events.push_back(Event::Authorize { id, remote: arrival.remote });
                 }
-                false
+                Welcome::Later
             }
         }
     }
@@ -428,6 +456,9 @@ impl Node {
         if !yes {
             if let Some(peer) = self.peers.find(&id).and_then(|place| self.peers.get_mut(place)) {
                 peer.admitted = false;
+            }
+            if let Some(mut asking) = asked {
+                self.refuse_waiting(now, asking.arrival, &mut asking.datagram);
             }
             return;
         }
@@ -646,6 +677,9 @@ impl Node {
             link.confirm = true;
             link.used_at = now.mono;
         }
+        if link.refused_until <= now.mono {
+            link.refused_until = Mono(0);
+        }
         let idle = link.idle_at(config) <= now.mono;
         if link.previous.as_ref().is_some_and(|(_, until)| *until <= now.mono) {
             self.end_previous(now, place);
@@ -758,6 +792,12 @@ pub(super) fn params_of(payload: &[u8]) -> Result<Params, wire::Malformed> {
         Some(Err(malformed)) => Err(malformed),
         _ => Err(wire::Malformed::Truncated),
     }
+}
+
+/// Why the answer begins no channel, if it does not.
+fn close_of(payload: &[u8]) -> Option<u64> {
+    let code = |frame| if let Frame::Close { code } = frame { Some(code) } else { None };
+    Frames::new(payload, Bases::default()).map_while(Result::ok).find_map(code)
 }
 
 impl PeerLimits {

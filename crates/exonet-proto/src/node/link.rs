@@ -77,6 +77,8 @@ pub(super) struct Link {
     pub(super) closed: bool,
     /// A new epoch is wanted though there is one.
     pub(super) reopen: bool,
+    /// The peer's policy has refused an opening: what is in doubt waits so long for the next.
+    pub(super) refused_until: Mono,
     /// What was last acknowledged and claimed goes to the address on trial too.
     pub(super) mirror_due: bool,
     /// Of this peer, in place of the node's.
@@ -126,6 +128,7 @@ impl Link {
             confirm: false,
             closed: false,
             reopen: false,
+            refused_until: Mono(0),
             mirror_due: false,
             keepalive: None,
             pace_at: Mono::NEVER,
@@ -376,6 +379,7 @@ impl Link {
             .min(self.rekey_at(config))
             .min(self.idle_at(config))
             .min(self.keepalive_at(config))
+            .min(if self.refused_until > Mono(0) { self.refused_until } else { Mono::NEVER })
     }
 
     pub(super) fn pto_at(&self) -> Option<Mono> {

@@ -34,6 +34,7 @@ mod outbound;
 mod peer;
 mod piece;
 mod receive;
+mod refusals;
 mod resets;
 mod run;
 mod stamping;
@@ -52,7 +53,7 @@ pub use config::{Config, CongestionChoice, Limits, Policy};
 pub use epoch::Prefix;
 pub use event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,
-    MessageKey, OpenMessage, Outcome, Outgoing, Priority, ReplyBody, SendError, Status, Transmit,
+    MessageKey, OpenMessage, Outcome, Outgoing, Priority, Refusal, ReplyBody, SendError, Status, Transmit,
 };
 pub use node::{Boot, Node};
 pub use run::{IncomingRun, View};

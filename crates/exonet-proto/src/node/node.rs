@@ -17,6 +17,7 @@ use super::inbox::Inbox;
 use super::life::Life;
 use super::link::Link;
 use super::peer::{Census, Peer, Peers};
+use super::refusals::Refusals;
 use super::resets::Resets;
 use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
@@ -127,6 +128,7 @@ pub struct Node {
     pub(super) mac: OpeningMac,
     pub(super) retry_key: RetryKey,
     pub(super) cookies: CookieJar,
+    pub(super) refusals: Refusals,
     pub(super) resets: Resets,
     pub(super) stats: Stats,
     pub(super) closing: bool,
@@ -183,6 +185,7 @@ impl Node {
             mac: OpeningMac::new(&id),
             retry_key: RetryKey::new(&id),
             cookies: CookieJar::new(jar),
+            refusals: Refusals::default(),
             resets: Resets::new(&jar),
             stats: Stats::default(),
             closing: false,
@@ -353,6 +356,7 @@ impl Node {
         if let Some(index) = self.peers.find(&id) {
             if let Some(peer) = self.peers.get_mut(index) {
                 peer.admitted = true;
+                peer.link.refused_until = Mono(0);
                 hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
                 // What an opening has brought can be answered under the channel that it has begun.
                 if peer.hints.is_empty() && !peer.link.is_connected() && !peer.link.is_answering() {

@@ -4,6 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 
 use crate::crypto::{Cookie, Initiator, MAC_LEN, OpeningMac};
+use crate::id::Stamp;
 use crate::time::Mono;
 use crate::wire::{self, ChannelIndex};
 
@@ -28,6 +29,8 @@ pub(super) struct Opening {
     pub(super) index: ChannelIndex,
     /// Our base of numbers in this epoch.
     pub(super) base: u64,
+    /// Of the early messages that it carries, or none.
+    pub(super) stamp: Stamp,
     datagram: Vec<u8>,
     mac1: [u8; MAC_LEN],
     attempts: u32,
@@ -51,7 +54,7 @@ impl Opening {
         now: Mono,
         initiator: Initiator,
         index: ChannelIndex,
-        base: u64,
+        (base, stamp): (u64, Stamp),
         mut datagram: Vec<u8>,
         mac: &OpeningMac,
     ) -> Self {
@@ -62,6 +65,7 @@ impl Opening {
             initiator,
             index,
             base,
+            stamp,
             datagram,
             mac1,
             attempts: 0,

@@ -175,6 +175,11 @@ impl Stamping {
         Admission::Later
     }
 
+    /// Whether a stamp is no further ahead than `latest` is written.
+    pub(super) fn is_near(&self, now: Now, ts: Stamp) -> bool {
+        ts.0 <= now.wall.0.saturating_add(nanos(STEP)).min(MAX_NUMBER)
+    }
+
     /// An opening comes again when the disk has what it waits for.
     pub(super) fn defer(&mut self, arrival: Arrival, datagram: Box<[u8]>) {
         if self.deferred.len() < MAX_DEFERRED {
@@ -234,6 +239,11 @@ impl Stamping {
 
     pub(super) fn memo_of(&self, id: &NodeId) -> Bound {
         self.memos.get(id).map(|(_, memo)| memo.bound).unwrap_or_default()
+    }
+
+    /// What a peer that is not known now has said.
+    pub(super) fn told_of(&self, id: &NodeId) -> Told {
+        self.memos.get(id).map(|(_, memo)| memo.told).unwrap_or_default()
     }
 
     /// Of a peer that is not known now.

@@ -12,7 +12,7 @@ pub struct Stats {
     pub delivered: u64,
     /// Outcomes Unknown.
     pub unknown: u64,
-    /// Outcomes Expired and Cancelled.
+    /// Outcomes Expired, Cancelled and Refused.
     pub withdrawn: u64,
     /// Messages that came back because a peer that has ended had not taken them.
     pub taken_back: u64,
@@ -52,6 +52,10 @@ pub struct Stats {
     pub resets_heeded: u64,
     /// Openings refused: by policy, caps or rate, or dropped by the driver for lack of time.
     pub openings_refused: u64,
+    /// Of those that policy refused, answered: their senders know.
+    pub refusals_told: u64,
+    /// Openings of this node that a peer's policy refused.
+    pub refused: u64,
     /// Openings that could not be begun: the peer's id is no key that can be talked to.
     pub unreachable: u64,
     /// Handshakes completed, either way.

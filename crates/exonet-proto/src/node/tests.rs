@@ -12,6 +12,7 @@ mod memory;
 mod openings;
 mod paths;
 mod receiving;
+mod refusals;
 mod resets;
 mod restart;
 mod sending;

@@ -28,6 +28,7 @@
 mod ack;
 mod base;
 mod call;
+pub mod close;
 mod cursor;
 mod datagram;
 mod error;

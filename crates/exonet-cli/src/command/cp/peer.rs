@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
 use crate::copy::LONGEST_OFFER;
+use crate::exit::remedy;
 use crate::failure::Failure;
 
 /// How long to wait before a call is made again: doubled from the first to the last.
@@ -155,6 +156,10 @@ impl<'a> Peer<'a> {
             // A restart: it has had its effect or not, and may be made again either way.
             CallError::Unknown { .. } => Once::Lost,
             CallError::Expired | CallError::Cancelled => Once::NotNow,
+            CallError::NotTaken(why) => {
+                let what = format!("{why}; {}", remedy(why, self.node.id()));
+                Once::Fault(Fault::Refused(what))
+            }
             error => {
                 let what = format!("cannot reach {}", self.addr.id.short());
                 Once::Fault(Fault::Failed(Failure::new(what).because(&error)))

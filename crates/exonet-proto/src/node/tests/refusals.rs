@@ -1,0 +1,178 @@
+//! Openings that policy does not take, and what their senders make of it.
+
+use super::*;
+use crate::half::Bound;
+use crate::node::Refusal;
+
+const REFUSED: Outcome = Outcome::Refused(Refusal::Policy);
+
+fn only(ids: impl IntoIterator<Item = crate::NodeId>) -> Config {
+    Config { early: true, ..Config { policy: Policy::Only(ids.into_iter().collect()), ..config() } }
+}
+
+/// Two nodes whose clocks show now, and the second lets nobody in.
+fn closed() -> Pair {
+    let mut pair = Pair::new([Config { early: true, ..config() }, only([])]);
+    pair.now.wall = Wall(1_800_000_000_000_000_000);
+    pair
+}
+
+fn refusals_seen(pair: &mut Pair) -> usize {
+    core::iter::from_fn(|| pair.ends[1].poll_event())
+        .filter(|event| matches!(event, Event::Refused { .. }))
+        .count()
+}
+
+#[test]
+fn who_is_refused_knows_it_at_once_whether_a_message_has_left_or_not() {
+    let mut pair = closed();
+    let early = pair.send(0, 100);
+    let large = pair.send(0, 100_000);
+    pair.pump();
+    assert_eq!(pair.ends[0].counts().early_sent, 1);
+    assert_eq!(pair.outcomes(), [(early, REFUSED, false), (large, REFUSED, false)]);
+    assert_eq!(pair.ends[1].peers(), [], "nothing is held for who is refused");
+    assert!(pair.ends[1].recv(pair.now).is_none());
+    pair.pass(60 * SECOND);
+    assert_eq!(pair.ends[1].counts().refusals_told, 1, "and nothing more is asked");
+    assert_eq!(pair.ends[0].peers(), []);
+}
+
+#[test]
+fn nothing_is_said_where_the_owner_does_not_want_it() {
+    let mut pair = closed();
+    pair.ends[1].config.tell_refused = false;
+    pair.send(0, 100);
+    pair.pass(60 * SECOND);
+    assert_eq!((pair.outcomes().len(), pair.ends[1].counts().datagrams_out), (0, 0));
+    assert!(pair.ends[1].counts().openings_refused > 10);
+}
+
+/// A refusal says nothing of messages that were taken before the policy changed.
+#[test]
+fn what_may_have_been_taken_stays_in_doubt() {
+    let mut pair = closed();
+    pair.ends[1].config.policy = Policy::Anyone;
+    pair.cut(1);
+    pair.send(0, 100);
+    pair.pump();
+    assert!(pair.ends[1].recv(pair.now).is_some(), "it was delivered, and its sender does not know");
+    pair.ends[1].config.policy = only([]).policy;
+    // The answer under way is forgotten.
+    pair.pass(12 * SECOND);
+    pair.mend(1);
+    pair.pass(6 * SECOND);
+    assert!(pair.ends[1].counts().refusals_told > 0);
+    assert_eq!(pair.outcomes(), []);
+    let told = pair.ends[1].counts().refusals_told;
+    pair.pass(20 * SECOND);
+    assert!(pair.ends[1].counts().refusals_told <= told + 6, "and it is asked for seldom");
+    // What is sent now does not wait for that.
+    let new = pair.send(0, 100);
+    pair.pump();
+    assert_eq!(pair.outcomes(), [(new, REFUSED, false)]);
+    pair.ends[1].config.policy = Policy::Anyone;
+    pair.pass(6 * SECOND);
+    assert!(matches!(pair.outcomes()[..], [_, (_, Outcome::Delivered, _)]), "{:?}", pair.outcomes());
+}
+
+/// The first answer was lost: the second says the same, since it is remembered that nothing was taken.
+#[test]
+fn a_refusal_is_as_certain_when_it_is_repeated() {
+    let mut pair = closed();
+    pair.cut(1);
+    let key = pair.send(0, 100);
+    pair.pump();
+    assert_eq!(pair.mend(1).len(), 1);
+    pair.pass(SECOND);
+    assert_eq!(pair.outcomes(), [(key, REFUSED, false)]);
+}
+
+/// A stamp that was refused is old for good: its messages are not taken, though their sender is let in a moment later.
+#[test]
+fn a_copy_of_what_was_refused_is_not_taken_later() {
+    let mut pair = closed();
+    pair.cut(0);
+    let key = pair.send(0, 100);
+    pair.pump();
+    let opening = pair.mend(0).remove(0);
+    pair.deliver(1, 0, &opening);
+    pair.pump();
+    assert_eq!(pair.outcomes(), [(key, REFUSED, false)]);
+    let id = pair.ends[0].id();
+    assert!(matches!(pair.ends[1].bound(&id), Bound::Known(_)));
+    pair.ends[1].config.policy = Policy::Anyone;
+    pair.deliver(1, 0, &opening);
+    pair.pass(SECOND);
+    assert!(pair.ends[1].recv(pair.now).is_none());
+}
+
+/// Of a clock far ahead nothing is written for strangers, and nothing is said of what left early.
+#[test]
+fn a_stamp_far_ahead_is_refused_in_doubt_and_drags_nothing_along() {
+    let mut pair = closed();
+    let ahead = Now { wall: Wall(pair.now.wall.0 + 5_000_000_000), ..pair.now };
+    let (id, at) = (pair.ends[1].id(), address(1));
+    let message = Outgoing { body: Bytes::from_static(b"early"), ..Outgoing::default() };
+    pair.ends[0].send(ahead, id, &[at], message).unwrap();
+    let mut buffer = Vec::new();
+    pair.ends[0].poll_transmit(ahead, 16, &mut buffer).unwrap();
+    pair.deliver(1, 0, &buffer);
+    pair.pump();
+    assert_eq!((pair.ends[1].counts().refusals_told, pair.outcomes().len()), (1, 0));
+    assert!(pair.ends[1].clock().stamps().latest().0 <= pair.now.wall.0);
+    // Once the clock has come so far, it is certain.
+    pair.now.wall = Wall(ahead.wall.0 + 1);
+    pair.pass(6 * SECOND);
+    assert!(matches!(pair.outcomes()[..], [(_, REFUSED, _)]), "{:?}", pair.outcomes());
+}
+
+#[test]
+fn a_no_of_the_application_is_told_too() {
+    let mut pair = closed();
+    pair.ends[1].config.policy = Policy::Ask;
+    let key = pair.send(0, 100);
+    pair.pump();
+    assert_eq!(pair.outcomes(), []);
+    let (id, now) = (pair.ends[0].id(), pair.now);
+    pair.ends[1].admit(now, id, false);
+    pair.pump();
+    assert_eq!(pair.outcomes(), [(key, REFUSED, false)]);
+}
+
+#[test]
+fn the_application_hears_of_a_refused_peer_once_a_minute() {
+    let mut pair = closed();
+    for seen in [1, 0, 0] {
+        pair.send(0, 100);
+        pair.pump();
+        assert_eq!(refusals_seen(&mut pair), seen);
+    }
+    pair.pass(60 * SECOND);
+    pair.send(0, 100);
+    pair.pump();
+    assert_eq!(refusals_seen(&mut pair), 1);
+}
+
+/// Each is less than a twelfth of what asked for it, and one network gets so many.
+#[test]
+fn refusals_are_rationed_and_small() {
+    let mut pair = closed();
+    let far = |n: u16| Arrival { remote: ([192, 0, 2, 7], n).into(), local_ip: None, ecn: 0 };
+    for n in 0..40 {
+        let mut stranger = Node::new(
+            Config { early: true, ..config() },
+            SecretKey::from_bytes([40 + u8::try_from(n).unwrap(); 32]),
+            Boot::Ephemeral,
+            [n as u8; 32],
+            pair.now,
+        );
+        let mut buffer = Vec::new();
+        stranger.send(pair.now, pair.ends[1].id(), &[address(1)], Outgoing::default()).unwrap();
+        stranger.poll_transmit(pair.now, 16, &mut buffer).unwrap();
+        pair.ends[1].handle_datagram(pair.now, far(n), &mut buffer);
+    }
+    let said = pair.says(1);
+    assert_eq!(said.len(), 16);
+    assert!(said.iter().all(|(_, datagram)| datagram.len() * 12 <= crate::wire::MIN_OPENING));
+}
