@@ -8,7 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{builder, cautious, nobody, node, pair, skipped, within};
-use exonet::{Allow, BuildError, CancelError, Closed, Message, Node, Outcome, SendError, Status};
+use exonet::{
+    Allow, BuildError, CallError, CancelError, Closed, Message, Node, Outcome, Refusal, SendError, Status,
+};
 
 const SOON: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_secs(30);
@@ -365,6 +367,36 @@ async fn the_event_trace_tells_the_story() {
             assert!(text.contains(&format!(r#""name":"exonet:{name}""#)), "no {name} in:\n{text}");
         }
         assert!(text.lines().all(|line| line.starts_with('{') && line.ends_with("}}")), "{text}");
+    })
+    .await;
+}
+
+/// An ephemeral identity ends with its node: nobody will ever take what waits for it.
+#[tokio::test]
+async fn what_waits_for_an_ephemeral_node_that_ends_is_certainly_not_delivered() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = bob.peer_addr();
+        let first = alice.send(&to, "taken").await.unwrap();
+        bob.recv().await.unwrap();
+        assert_eq!(first.await.outcome, Outcome::Delivered);
+        let waiting = alice.send(&to, "not taken").await.unwrap();
+        bob.close(SOON).await;
+        assert_eq!(waiting.await.outcome, Outcome::Refused(Refusal::Ended));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn who_is_not_let_in_is_told() {
+    let alice = node().await;
+    let bob = Node::builder(Allow::only([])).bind("127.0.0.1:0").build().await.unwrap();
+    within(async {
+        let sent = alice.send(&bob.peer_addr(), "let me in").await.unwrap();
+        assert_eq!(sent.await.outcome, Outcome::Refused(Refusal::Policy));
+        let called = alice.call(&bob.peer_addr(), "anything", "").await;
+        assert!(matches!(&called, Err(CallError::NotTaken(Refusal::Policy))), "{called:?}");
+        assert_eq!((bob.stats().peers, bob.stats().refusals_told), (0, 2));
     })
     .await;
 }

@@ -20,6 +20,7 @@ use super::outbound::{Outbound, PeerLimits};
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Received, Roaming, Sent};
 use crate::crypto::{self, Initiator, Opened, OpeningMac};
+use crate::half::Receiver;
 use crate::id::{NodeId, Stamp};
 use crate::message::Store;
 use crate::time::{Mono, Now};
@@ -35,6 +36,8 @@ const CROSSING: Duration = Duration::from_secs(5);
 /// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
 const FAREWELLS: u32 = 6;
 const REMINDERS: u32 = 2;
+/// Free ranges of a record up to which its last STATE goes with the CLOSE.
+const LAST_RANGES: usize = 32;
 /// Room for the ASK and the head of an EARLY frame.
 const EARLY_OVERHEAD: usize = 37 + 18;
 /// Largest number of bytes that the frames of an answer may have.
@@ -691,12 +694,20 @@ impl Node {
 
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     pub(super) fn leave(&mut self, now: Now, place: u32) {
+        let ends_for_good = self.ends_for_good();
         let Some(peer) = self.peers.get_mut(place) else { return };
         let to = peer.link.proven();
         let mut datagram = Vec::new();
         if let Some(epoch) = peer.link.current.as_deref_mut() {
-            epoch.seal(&mut datagram, 64, |_, writer| {
-                writer.close(0);
+            let (inbound, clock, config) = (&peer.inbound, &self.clock, &self.config);
+            let short = |record: &Receiver| record.parts().2.intervals() <= LAST_RANGES;
+            let last = inbound.receiver.as_ref().filter(|record| ends_for_good && short(record));
+            epoch.seal(&mut datagram, wire::MIN_OPENING, |_, writer| {
+                // Of what it does not settle, nobody will ever know more.
+                if last.is_some() {
+                    write_state(writer, inbound, clock, config);
+                }
+                writer.close(if ends_for_good { close::FOR_GOOD } else { close::DONE });
             });
         }
         if let (Some(to), false) = (to, datagram.is_empty()) {
@@ -704,6 +715,11 @@ impl Node {
             self.push_loose(arrival, datagram.into());
         }
         self.drop_channel(now, place);
+    }
+
+    /// Whether nothing can be delivered to this node any more: its identity ends with it.
+    fn ends_for_good(&self) -> bool {
+        self.life.is_none() && self.closing && self.config.limits.slots == 0
     }
 
     fn expire_pending(&mut self, now: Now, place: u32) {

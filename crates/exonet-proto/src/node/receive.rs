@@ -154,8 +154,11 @@ impl Node {
                         peer.link.ride_until = now.mono;
                     }
                 }
-                Frame::Close { .. } => {
+                Frame::Close { code } => {
                     self.drop_channel(now, place);
+                    if code == wire::close::FOR_GOOD {
+                        self.on_end(now, place);
+                    }
                     return Ok(false);
                 }
                 Frame::PathChallenge(data) => challenge = Some(data),

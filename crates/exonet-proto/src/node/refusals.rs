@@ -166,6 +166,13 @@ impl Node {
 
     // --- refused by others ---
 
+    /// The peer has ended, and its identity with it: nothing more will be known of what is in doubt.
+    pub(super) fn on_end(&mut self, now: Now, place: u32) {
+        self.abort_opening(place);
+        let unbound = Outcome::Refused(Refusal::Ended);
+        self.turn_away(now, place, &Fates { unbound, bound: Some(Outcome::Unknown) });
+    }
+
     /// The peer begins no channel, and says so in answer to an opening that bore the stamp `ts`.
     pub(super) fn on_refused(&mut self, now: Now, place: u32, ts: Stamp, code: u64) {
         let Some(peer) = self.peers.get_mut(place) else { return };

@@ -92,3 +92,76 @@ fn a_node_that_has_ended_takes_and_grants_nothing() {
     assert_eq!((pair.ends[0].status(key), pair.ends[1].recv(pair.now)), (Status::Queued, None));
     assert_eq!(pair.ends[1].stats().receiver_records, 0);
 }
+
+/// An ephemeral identity is gone with its node: what is for it ends at once, and with certainty where that is known.
+#[test]
+fn an_ephemeral_node_that_ends_leaves_nothing_open() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let keys: Vec<_> = (0..40).map(|_| pair.send(0, 100)).collect();
+    pair.pass(SECOND);
+    (0..10).for_each(|_| assert!(pair.ends[1].recv(pair.now).is_some()));
+    let (now, before) = (pair.now, pair.outcomes().len());
+    pair.ends[1].finish(now);
+    // Nothing but the last packet arrives.
+    drop(pair.says(1));
+    pair.ends[1].leave_all(now);
+    let queued = pair.send(0, 100);
+    pair.pump();
+    let outcomes = pair.outcomes().split_off(before);
+    let of = |key: &MessageKey| outcomes.iter().find(|(of, ..)| of == key).map(|(_, outcome, _)| *outcome);
+    let ended = Outcome::Refused(crate::node::Refusal::Ended);
+    assert!(keys[..10].iter().all(|key| of(key) == Some(Outcome::Delivered)), "{outcomes:?}");
+    assert!(keys[10..].iter().all(|key| of(key) == Some(ended)), "{outcomes:?}");
+    assert_eq!(of(&queued), Some(ended));
+    pair.pass(SECOND);
+    assert!(pair.ends[0].open_messages().is_empty());
+}
+
+/// What no final STATE decides is Unknown, and not for as long as its sender cares to wait.
+#[test]
+fn what_an_ephemeral_node_leaves_undecided_is_unknown_at_once() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.cut(0);
+    let bound = pair.send(0, 100);
+    pair.pump();
+    let (now, before) = (pair.now, pair.outcomes().len());
+    pair.ends[1].finish(now);
+    drop(pair.says(1));
+    // Its record is one of which nothing can be said any more.
+    pair.peer(1).inbound.receiver = None;
+    pair.ends[1].leave_all(now);
+    pair.pump();
+    assert_eq!(pair.outcomes().split_off(before), [(bound, Outcome::Unknown, false)]);
+}
+
+/// A stored identity lives again: its peers keep what is for it.
+#[test]
+fn a_stored_node_never_ends_for_good() {
+    let mut pair = Pair::open();
+    pair.restart(1, config());
+    pair.talk(0);
+    let key = pair.send(0, 100);
+    pair.pass(SECOND);
+    let now = pair.now;
+    pair.ends[1].finish(now);
+    pair.ends[1].leave_all(now);
+    pair.pump();
+    assert_eq!(pair.ends[0].status(key), Status::Queued);
+}
+
+/// An ephemeral node that is merely idle, or closes and is not yet done, says nothing of the kind.
+#[test]
+fn an_idle_ephemeral_node_does_not_end_for_good() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let key = pair.send(0, 100);
+    pair.pass(SECOND);
+    let now = pair.now;
+    pair.ends[1].close(now);
+    pair.ends[1].leave_all(now);
+    pair.pump();
+    pair.pass(SECOND);
+    assert!(matches!(pair.ends[0].status(key), Status::InDoubt { .. }));
+}
