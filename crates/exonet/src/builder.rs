@@ -11,7 +11,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use exonet_proto::Stamp;
 use exonet_proto::channel::mtu::ETHERNET;
 use exonet_proto::crypto::{SecretKey, Suite};
-use exonet_proto::node::{Boot, Config, Limits, Node as Core};
+use exonet_proto::node::{Boot, Config, Limits, Node as Core, Takes};
 use zeroize::Zeroizing;
 
 use crate::allow::{Allow, Question};
@@ -95,6 +95,13 @@ impl Builder {
     /// If not, it hears nothing, and goes on trying. Default: true.
     pub fn tell_refused(mut self, tell: bool) -> Self {
         self.config.tell_refused = tell;
+        self
+    }
+
+    /// What the node takes of others: messages, calls, or both, which is the default. What is of another kind ends
+    /// [`Outcome::Refused`](crate::Outcome) at its sender, certainly not delivered.
+    pub fn takes(mut self, takes: Takes) -> Self {
+        self.config.takes = takes;
         self
     }
 

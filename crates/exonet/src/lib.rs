@@ -122,7 +122,7 @@ pub use typed::{TypedCall, TypedError, TypedPending};
 pub use exonet_proto::crypto::{SecretKey, Suite};
 pub use exonet_proto::node::{
     CallId, CancelError, Config, CongestionChoice, Hedging, Limits, OpenMessage, Outcome, PeerStats,
-    Priority, Refusal, Stats, Status, View,
+    Priority, Refusal, Stats, Status, Takes, View,
 };
 pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
 

@@ -282,3 +282,14 @@ fn a_reply_does_not_wait_for_what_a_process_started() {
     assert_eq!((&ended.summary()["status"], &ended.summary()["text"]), (&7.into(), &"done\n".into()));
     gate.open();
 }
+
+#[test]
+fn a_message_to_a_server_is_refused_at_once() {
+    let world = World::new();
+    let server = world.serve(&["--method", "cat", "--exec", "cat"]);
+    let sent = world.run(&["send", &server.peer, "to nobody", "--json"]).expect(4);
+    assert_eq!(sent.summary()["refused"], 1);
+    assert!(sent.of_type("message")[0]["reason"].as_str().unwrap().contains("it takes calls only"));
+    assert!(sent.stderr.contains("exon call"), "{}", sent.stderr);
+    assert_eq!(world.run(&["call", &server.peer, "cat", "still"]).expect(0).stdout, "still");
+}

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::bundling::{Bare, Gather, Lent};
 use super::event::{
-    BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, SendError, Status,
+    BodyWrite, CancelError, Event, MessageKey, OpenMessage, Outcome, Outgoing, Refusal, SendError, Status,
 };
 use super::node::Settled;
 use super::{Node, Peer};
@@ -107,6 +107,7 @@ impl Node {
         }
         let index = self.peer_to(now, peer, hints)?;
         let sent = self.gather(now, index, messages, queued);
+        self.withdraw_untaken(now, index);
         self.touch(now, index);
         sent
     }
@@ -130,6 +131,7 @@ impl Node {
             }
         };
         let key = self.accept_from(now, index, message, source, role)?;
+        self.withdraw_untaken(now, index);
         self.touch(now, index);
         Ok(key)
     }
@@ -301,6 +303,20 @@ impl Node {
         }
     }
 
+    /// The peer has said what kinds of messages it takes: others never leave.
+    pub(super) fn withdraw_untaken(&mut self, now: Now, index: u32) {
+        let peer = self.peers.get(index).filter(|peer| peer.link.is_connected());
+        let takes = peer.map(|peer| peer.outbound.limits.takes).filter(|takes| !takes.takes_all());
+        let Some(takes) = takes else { return };
+        let untaken = |(key, letter): &(MessageKey, &Letter)| {
+            letter.peer == index && letter.slot_of(*key).is_none() && !takes.takes(letter.role)
+        };
+        let keys: Vec<_> = self.store.messages().filter(untaken).map(|(key, _)| key).collect();
+        for key in keys {
+            self.withdraw(now, key, Outcome::Refused(Refusal::Kind));
+        }
+    }
+
     /// The peer takes nothing more: what is for it ends as `fates` say, and what only asked for a channel is let go.
     pub(super) fn turn_away(&mut self, now: Now, index: u32, fates: &Fates) {
         let own = self.store.messages().filter(|(_, letter)| !letter.is_reply() && letter.peer == index);
@@ -412,8 +428,11 @@ impl Node {
         for (s, key) in returned.into_iter().rev() {
             let Some(peer) = self.peers.get_mut(index) else { return };
             peer.outbound.take_back_letter(&mut self.store, s, key);
+            let takes = peer.outbound.limits.takes;
             let letter = self.store.get(key);
-            if letter.is_some_and(|letter| letter.late) {
+            if letter.is_some_and(|letter| !takes.takes(letter.role)) {
+                self.withdraw(now, key, Outcome::Refused(Refusal::Kind));
+            } else if letter.is_some_and(|letter| letter.late) {
                 self.withdraw(now, key, Outcome::Expired);
             } else if letter.is_some_and(|letter| !letter.source.is_intact()) {
                 // What the peer has acknowledged of it is not here any more.

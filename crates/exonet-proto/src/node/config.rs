@@ -8,6 +8,7 @@ use crate::channel::Hedging;
 use crate::crypto::Suite;
 use crate::id::NodeId;
 use crate::message::POOLED;
+use crate::wire::Role;
 
 /// Who may talk to a node. There is no default: whoever builds a node decides.
 ///
@@ -20,6 +21,49 @@ pub enum Policy {
     Only(BTreeSet<NodeId>),
     /// The application is asked by [`super::Event::Authorize`] and answers by [`super::Node::admit`].
     Ask,
+}
+
+/// What a node takes of others. Its peers hear so in the handshake: what is of another kind ends
+/// [`Refused`](super::Outcome::Refused) at its sender, certainly not delivered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Takes {
+    /// Messages that are no calls. Default true.
+    pub messages: bool,
+    /// Calls. Default true.
+    pub calls: bool,
+}
+
+impl Takes {
+    const MESSAGES: u64 = 1;
+    const CALLS: u64 = 2;
+
+    /// As PARAMS say it.
+    pub(super) fn bits(self) -> u64 {
+        u64::from(self.messages) * Self::MESSAGES + u64::from(self.calls) * Self::CALLS
+    }
+
+    pub(super) const fn of_bits(bits: u64) -> Self {
+        Self { messages: bits & Self::MESSAGES > 0, calls: bits & Self::CALLS > 0 }
+    }
+
+    pub(super) const fn takes_all(self) -> bool {
+        self.messages && self.calls
+    }
+
+    /// Whether it takes this. Replies were asked for.
+    pub(super) const fn takes(self, role: Role) -> bool {
+        match role {
+            Role::Plain => self.messages,
+            Role::Call => self.calls,
+            Role::Reply { .. } => true,
+        }
+    }
+}
+
+impl Default for Takes {
+    fn default() -> Self {
+        Self { messages: true, calls: true }
+    }
 }
 
 /// Caps. Whatever a peer does, a node holds no more than these.
@@ -123,6 +167,8 @@ pub struct Config {
     /// Whether who is refused by policy is told: its messages end Refused at once. If not, it is not answered at all, and
     /// goes on trying. Default true.
     pub tell_refused: bool,
+    /// What is taken. Default: messages and calls.
+    pub takes: Takes,
     /// Caps.
     pub limits: Limits,
     /// A pair that is quiet for this long forgets its channel. Default 30 s.
@@ -193,6 +239,7 @@ impl Config {
         Self {
             policy,
             tell_refused: true,
+            takes: Takes::default(),
             limits: Limits::default(),
             idle_timeout: Duration::from_secs(30),
             sender_linger: Duration::from_secs(10),

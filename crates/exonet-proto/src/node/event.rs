@@ -123,6 +123,9 @@ pub enum Refusal {
     /// Its policy does not let this node in.
     #[error("the peer does not let this node in")]
     Policy,
+    /// It takes messages only, or calls only.
+    #[error("the peer does not take messages of this kind: it takes calls only, or no calls")]
+    Kind,
     /// It has ended, and its identity with it: nobody is left to take anything.
     #[error("the peer has ended for good")]
     Ended,

@@ -159,6 +159,9 @@ impl Node {
 
     /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
     pub(super) fn on_messages(&mut self, now: Now, index: u32, r: Incarnation, entries: wire::Entries<'_>) {
+        if self.declines(entries) {
+            return self.decline(now, index, r);
+        }
         let (mut rest, mut tight, mut replies) = (entries, false, Vec::new());
         if self.enqueue(index, r, entries) != Taken::Whole {
             while let Some(entry) = rest.split_first() {
@@ -182,6 +185,30 @@ impl Node {
         if tight {
             self.reclaim(now);
         }
+    }
+
+    /// Whether one of these is of a kind that this node does not take.
+    fn declines(&self, mut entries: wire::Entries<'_>) -> bool {
+        let takes = self.config.takes;
+        let other = |message| read_head(message).is_ok_and(|(_, role, _)| !takes.takes(role));
+        !takes.takes_all() && entries.any(|(_, message)| other(message))
+    }
+
+    /// What has come under the record `r` is of a kind that this node does not take. The record is closed, so that its sender
+    /// knows for certain; what else came under it comes again under the next.
+    fn decline(&mut self, now: Now, index: u32, r: Incarnation) {
+        if let Some(peer) = self.peers.get_mut(index)
+            && let Some(record) = peer.inbound.receiver.as_ref()
+            && record.incarnation() == r
+            && !record.is_closed()
+        {
+            self.stats.declined += 1;
+            let wait = peer.link.is_connected().then(|| peer.link.pto() * 2);
+            peer.inbound.close(now.mono, wait);
+            self.inbox.note_stale(peer.inbound.take_stale());
+            self.account(index);
+        }
+        self.owe_state(now, index);
     }
 
     /// Plain messages of consecutive slots go to the receive queue, all of them or none.
@@ -293,6 +320,9 @@ impl Node {
             }
             return;
         };
+        if !self.config.takes.takes(role) {
+            return self.decline(now, index, id.r);
+        }
         if message.len() <= SHORT && role == Role::Plain {
             self.hold(index, len + ARRIVED);
             let run = Run::one(index, id, len, self.arena.copy_entry(&message));
@@ -325,6 +355,9 @@ impl Node {
             self.stats.malformed += 1;
             return;
         };
+        if !self.config.takes.takes(role) {
+            return self.decline(now, index, id.r);
+        }
         let len = total - at as u64;
         let arrived = arrived(index, id, (&head, role), ArrivedBody::Stream { len }, total);
         partial.assembly.skip(at as u64);

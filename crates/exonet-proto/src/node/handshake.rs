@@ -10,7 +10,7 @@ use rand_core::RngCore;
 use super::Node;
 use super::asking::Waiting;
 use super::budget::Payer;
-use super::config::Policy;
+use super::config::{Policy, Takes};
 use super::epoch::{Carried, Epoch, Held, Pending, Prefix};
 use super::event::{Arrival, Event};
 use super::filling::{write_early, write_state};
@@ -89,6 +89,7 @@ impl Node {
             max_message: limits.message.saturating_add(crate::message::MAX_HEAD).min(crate::MAX_NUMBER),
             idle_timeout: self.config.idle_timeout,
             reset: self.life.as_ref().and_then(|life| life.token(index)),
+            takes: self.config.takes.bits(),
             ..Params::default()
         }
     }
@@ -578,6 +579,7 @@ impl Node {
         if peer.outbound.largest > peer.outbound.limits.message {
             self.withdraw_oversized(now, place);
         }
+        self.withdraw_untaken(now, place);
         if let Some((gone, _)) = replaced {
             self.end_epoch(now, place, *gone);
         }
@@ -823,6 +825,7 @@ impl PeerLimits {
             body_window: params.body_window.max(crate::message::POOLED),
             bodies: params.max_bodies,
             message: params.max_message.saturating_sub(crate::message::MAX_HEAD),
+            takes: Takes::of_bits(params.takes),
         }
     }
 }

@@ -49,7 +49,7 @@ use peer::Peer;
 pub use crate::channel::Hedging;
 pub use audit::{Holding, Records};
 pub use calls::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
-pub use config::{Config, CongestionChoice, Limits, Policy};
+pub use config::{Config, CongestionChoice, Limits, Policy, Takes};
 pub use epoch::Prefix;
 pub use event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,

@@ -527,7 +527,7 @@ impl Node {
     }
 
     /// What partly received messages held and hold no more is given back, and their readers are told.
-    fn account(&mut self, index: u32) {
+    pub(super) fn account(&mut self, index: u32) {
         let Some(peer) = self.peers.get_mut(index) else {
             return;
         };

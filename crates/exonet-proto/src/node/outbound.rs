@@ -15,6 +15,7 @@ pub(super) use fate::Had;
 use given_up::GivenUp;
 
 use super::calls::Caller;
+use super::config::Takes;
 use super::event::MessageKey;
 use super::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::half::{Ask, Clock, IntervalSet, Sender};
@@ -39,12 +40,14 @@ pub(super) struct PeerLimits {
     pub(super) body_window: u64,
     pub(super) bodies: u64,
     pub(super) message: u64,
+    pub(super) takes: Takes,
 }
 
 impl Default for PeerLimits {
     /// Until it has: the least that every node must take.
     fn default() -> Self {
-        Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX }
+        let takes = Takes::default();
+        Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX, takes }
     }
 }
 

@@ -54,6 +54,8 @@ pub struct Stats {
     pub openings_refused: u64,
     /// Of those that policy refused, answered: their senders know.
     pub refusals_told: u64,
+    /// Records closed because what came under them is of a kind that this node does not take.
+    pub declined: u64,
     /// Openings of this node that a peer's policy refused.
     pub refused: u64,
     /// Openings that could not be begun: the peer's id is no key that can be talked to.

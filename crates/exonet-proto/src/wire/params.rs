@@ -19,6 +19,7 @@ const MAX_MESSAGE: u8 = 9;
 const IDLE_TIMEOUT: u8 = 10;
 const SUITES: u8 = 11;
 const RESET_TOKEN: u8 = 12;
+const TAKES: u8 = 13;
 
 /// Messages up to this size share the pool: a smaller pool could never take one of them.
 const POOLED: u64 = 64 * 1024;
@@ -62,6 +63,8 @@ pub struct Params {
     pub suites: u64,
     /// What a RESET bears that says that this end has restarted. Default none: it will not say so.
     pub reset: Option<ResetToken>,
+    /// What this end takes: bit 0, messages that are no calls; bit 1, calls. Default 3: both.
+    pub takes: u64,
 }
 
 impl Default for Params {
@@ -79,6 +82,7 @@ impl Default for Params {
             idle_timeout: Duration::ZERO,
             suites: 0,
             reset: None,
+            takes: 3,
         }
     }
 }
@@ -125,6 +129,7 @@ impl Params {
             MAX_BODIES => self.max_bodies = number,
             MAX_MESSAGE => self.max_message = number,
             IDLE_TIMEOUT => self.idle_timeout = Duration::from_millis(number),
+            TAKES => self.takes = number,
             _ => self.suites = number,
         }
         Ok(())
@@ -143,7 +148,7 @@ impl Params {
     }
 
     /// The parameters that are varints, with their values.
-    fn numbers(&self) -> [(u8, u64); 10] {
+    fn numbers(&self) -> [(u8, u64); 11] {
         let saturated = |units: u128| u64::try_from(units).unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
         [
             (BASE, self.base),
@@ -156,6 +161,7 @@ impl Params {
             (MAX_MESSAGE, self.max_message),
             (IDLE_TIMEOUT, saturated(self.idle_timeout.as_millis())),
             (SUITES, self.suites),
+            (TAKES, self.takes),
         ]
     }
 
@@ -204,5 +210,5 @@ impl Params {
 }
 
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=RESET_TOKEN)
+    matches!(id, BASE..=TAKES)
 }

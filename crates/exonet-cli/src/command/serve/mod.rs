@@ -40,6 +40,8 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
         config.limits.message = args.max_body.0.max(args.max_reply.0);
         config.reply_kept = args.keep_replies;
+        // Nobody would ever look at them.
+        config.takes.messages = false;
         // With its channel, a caller is gone.
         config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
     })

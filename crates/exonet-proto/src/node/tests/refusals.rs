@@ -4,6 +4,7 @@ use super::*;
 use crate::half::Bound;
 use crate::node::Refusal;
 
+const KIND: Outcome = Outcome::Refused(Refusal::Kind);
 const REFUSED: Outcome = Outcome::Refused(Refusal::Policy);
 
 fn only(ids: impl IntoIterator<Item = crate::NodeId>) -> Config {
@@ -175,4 +176,77 @@ fn refusals_are_rationed_and_small() {
     let said = pair.says(1);
     assert_eq!(said.len(), 16);
     assert!(said.iter().all(|(_, datagram)| datagram.len() * 12 <= crate::wire::MIN_OPENING));
+}
+
+/// Two nodes whose clocks show now, and the second takes calls only.
+fn server() -> Pair {
+    let takes = crate::node::Takes { messages: false, calls: true };
+    let early = Config { early: true, ..config() };
+    let mut pair = Pair::new([early.clone(), Config { takes, serves: true, ..early }]);
+    pair.now.wall = Wall(1_800_000_000_000_000_000);
+    pair
+}
+
+/// Early ones have left when the peer says what it takes: it closes the record that they have met.
+#[test]
+fn a_message_to_a_server_is_certainly_not_taken_whether_it_has_left_or_not() {
+    let mut pair = server();
+    let early = pair.send(0, 100);
+    let large = pair.send(0, 100_000);
+    pair.pump();
+    assert_eq!(pair.ends[0].counts().early_sent, 1);
+    let mut outcomes = pair.outcomes();
+    outcomes.sort_by_key(|(key, ..)| *key);
+    assert_eq!(outcomes, [(early, KIND, false), (large, KIND, false)]);
+    // Now that it is known, nothing leaves.
+    let sent = pair.ends[0].counts().datagrams_out;
+    let third = pair.send(0, 100);
+    assert_eq!(pair.ends[0].status(third), Status::Settled);
+    pair.pump();
+    assert_eq!(pair.ends[0].counts().datagrams_out, sent);
+    assert!(pair.ends[1].recv(pair.now).is_none());
+}
+
+#[test]
+fn a_call_beside_a_message_that_is_not_taken_is_served() {
+    let mut pair = server();
+    let message = pair.send(0, 100);
+    let call = pair.call(0);
+    pair.pass(SECOND);
+    assert!(pair.outcomes().contains(&(message, KIND, false)));
+    assert!(pair.ends[1].take_call(pair.now, &Bytes::new()).is_some());
+    pair.pass(SECOND);
+    assert!(matches!(pair.ends[0].status(call), Status::InDoubt { .. }), "it waits for its reply");
+    assert_eq!(pair.ends[1].counts().received, 1);
+}
+
+#[test]
+fn a_call_to_a_node_that_takes_none_is_certainly_not_run() {
+    let mut pair = server();
+    pair.ends[1].config.takes = crate::node::Takes { messages: true, calls: false };
+    let (call, message) = (pair.call(0), pair.send(0, 100));
+    pair.pass(SECOND);
+    assert!(pair.outcomes().contains(&(call, KIND, false)), "{:?}", pair.outcomes());
+    assert!(pair.ends[1].recv(pair.now).is_some());
+    pair.pass(SECOND);
+    assert!(pair.outcomes().contains(&(message, Outcome::Delivered, false)));
+}
+
+/// What is put together, or read as it comes, is of a kind too.
+#[test]
+fn parts_are_declined_once_their_kind_is_known() {
+    for size in [60_000, 3 << 20] {
+        let mut pair = server();
+        // It is not known before.
+        pair.ends[1].config.takes = crate::node::Takes::default();
+        pair.talk(0);
+        pair.ends[1].config.takes.messages = false;
+        let key = pair.send(0, size);
+        pair.pass(SECOND);
+        assert!(pair.ends[1].counts().declined > 0);
+        assert_ne!(pair.ends[0].status(key), Status::Settled, "the kind is not known yet");
+        pair.renew(1);
+        pair.pass(SECOND);
+        assert!(pair.outcomes().contains(&(key, KIND, false)), "{:?}", pair.outcomes());
+    }
 }

@@ -277,11 +277,12 @@ fn params() -> impl Strategy<Value = Params> {
     let windows = (0x1_0000..=MAX_NUMBER, number(), number(), number());
     let rest = (number(), 0_u64..1 << 24, any::<[u8; 8]>(), number(), 1200..=MAX_NUMBER, number(), number());
     let reset = proptest::option::of(any::<[u8; 16]>());
-    (windows, rest, reset).prop_map(
+    (windows, rest, reset, number()).prop_map(
         |(
             (pool_window, body_window, max_bodies, max_message),
             (base, delay, boot_id, time, max_datagram, idle, suites),
             reset,
+            takes,
         )| {
             Params {
                 base,
@@ -296,6 +297,7 @@ fn params() -> impl Strategy<Value = Params> {
                 idle_timeout: Duration::from_millis(idle),
                 suites,
                 reset: reset.map(ResetToken),
+                takes,
             }
         },
     )
