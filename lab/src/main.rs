@@ -41,22 +41,22 @@ enum Command {
         #[command(flatten)]
         options: RunOptions,
     },
-    /// Runs all scenarios
+    /// Runs what of all scenarios is not there yet for this tree
     All {
         #[command(flatten)]
         options: RunOptions,
     },
-    /// Writes docs/speed.md, docs/first-contact.md and their figures from results
+    /// Writes docs/speed.md, docs/first-contact.md and their figures from the results that are kept beside them
     Report {
-        /// Where results are
-        #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
-        json: PathBuf,
-        /// Where the page goes
+        /// Where pages and results are
         #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs"))]
         docs: PathBuf,
-        /// Said above all figures, as: "the machine was busy"
+        /// Write nothing; fail if a page is not what its results give
         #[arg(long)]
-        note: Option<String>,
+        check: bool,
+        /// Where figures go as PNG, too
+        #[arg(long)]
+        png: Option<PathBuf>,
     },
     /// One end of a connection; started by the others
     #[command(hide = true)]
@@ -67,11 +67,14 @@ enum Command {
 }
 
 /// How scenarios are run.
-#[derive(Args)]
+#[derive(Args, Default)]
 pub(crate) struct RunOptions {
-    /// Two seconds a run, and one of each
+    /// The shortest runs, and one of each
     #[arg(long)]
     quick: bool,
+    /// How long all may take: runs are made as long as fits, and what tells least is left out
+    #[arg(long)]
+    minutes: Option<f64>,
     /// Runs of each kind; medians are shown [default: 3; 1 if quick]
     #[arg(long)]
     repeats: Option<u32>,
@@ -81,9 +84,12 @@ pub(crate) struct RunOptions {
     /// Only cells whose name contains this
     #[arg(long)]
     cell: Option<String>,
-    /// Where results go; what is there of the same scenarios is replaced
+    /// Say what would be run, and run nothing
+    #[arg(long)]
+    plan: bool,
+    /// Where results are kept, as PAGE/results.tsv; they are added to what is there
     #[arg(long, default_value = concat!(env!("CARGO_MANIFEST_DIR"), "/results"))]
-    json: PathBuf,
+    docs: PathBuf,
 }
 
 fn main() -> ExitCode {
@@ -100,11 +106,10 @@ fn command(command: Command) -> Result<ExitCode> {
     let fine = match command {
         Command::List => scenario::list(),
         Command::Calibrate => calibrate::run()?,
-        Command::Run { names, options } => suite::run(&scenario::find(&names)?, &options)?,
-        Command::All { options } => suite::run(&scenario::all(), &options)?,
-        Command::Report { json, docs, note } => {
-            report::write(&json, &docs, note.as_deref()).map(|()| true)?
-        }
+        Command::Run { names, options } => suite::run(&scenario::find(&names)?, &options, true)?,
+        Command::All { options } => suite::run(&scenario::all(), &options, false)?,
+        Command::Report { docs, check: true, .. } => report::check(&docs)?,
+        Command::Report { docs, png, .. } => report::write(&docs, png.as_deref()).map(|()| true)?,
         Command::Child { setup } => child::main(&setup).is_ok(),
     };
     Ok(if fine { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -16,9 +16,22 @@ pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     pub(crate) about: &'static str,
     pub(crate) cells: Vec<Cell>,
-    /// Peers that take part, by name. Empty: all that can.
-    peers: &'static [&'static str],
+    invited: Invited,
 }
+
+/// Which peers take part, of those that can.
+#[derive(Clone, Copy)]
+enum Invited {
+    /// Each in its principal configurations.
+    Principal,
+    /// In all of them.
+    All,
+    /// Only these, and why.
+    Only(&'static [&'static str], &'static str),
+}
+
+/// Configurations that are compared where the software is the limit, and where many messages come at once.
+const VARIANTS: &[&str] = &["exonet-single", "quinn-cubic-1", "quinn-bbr-1"];
 
 /// One row: every peer does it.
 #[derive(Clone)]
@@ -29,8 +42,12 @@ pub(crate) struct Cell {
     pub(crate) bytes: usize,
     /// Another flow on the same link.
     pub(crate) rival: Option<&'static str>,
-    /// Longer than usual, in s.
-    pub(crate) span: Option<u64>,
+    /// Where time is short, cells of the highest rank are left out first.
+    pub(crate) rank: u8,
+    /// The shortest run that tells something, and a good one, in s.
+    pub(crate) spans: [f64; 2],
+    /// Peers that leave this cell out: it would say what another says.
+    without: &'static [&'static str],
 }
 
 /// What joins the hosts.
@@ -118,20 +135,60 @@ impl Wire {
         Some(forward * 1e6 / 8.0 * carried / (bytes + HEAD) as f64 * (1.0 - lost))
     }
 
-    /// Before figures mean anything.
-    pub(crate) fn warm_up(self) -> Duration {
-        let round_trips = match self {
-            Self::Link { rtt, .. } | Self::Codel { rtt, .. } => Duration::from_millis(rtt * 20),
-            Self::Rough(_) => Duration::from_millis(200),
+    pub(crate) const fn round_trip(self) -> Duration {
+        match self {
+            Self::Link { rtt, .. } | Self::Codel { rtt, .. } => Duration::from_millis(rtt),
+            Self::Rough(_) => Duration::from_millis(10),
             Self::Cable => Duration::ZERO,
-        };
-        Duration::from_secs(1) + round_trips
+        }
+    }
+
+    /// About how long what a sender has queued takes to leave, in s: four times what the link holds, 256 KiB at least.
+    fn queued(self) -> f64 {
+        let Self::Link { mbit: [forward, _], .. } = self else { return 0.0 };
+        (0.25 * 1.05 * 8.0 / forward).max(8.0 * self.round_trip().as_secs_f64())
+    }
+
+    const fn loses(self) -> bool {
+        matches!(self, Self::Link { loss: Loss::Random(_) | Loss::Bursts { .. }, .. })
+    }
+
+    /// Before figures mean anything: a while, shorter where there is a hurry, and 20 round trips.
+    pub(crate) fn warm_up(self, hurry: bool) -> Duration {
+        Duration::from_millis(if hurry { 500 } else { 1_000 }) + self.round_trip() * 20
     }
 }
 
 impl Cell {
     const fn is_contact(&self) -> bool {
         matches!(self.work, Work::Contact { .. })
+    }
+
+    fn ranks(self, rank: u8) -> Self {
+        Self { rank, ..self }
+    }
+
+    fn takes(self, spans: [f64; 2]) -> Self {
+        Self { spans, ..self }
+    }
+
+    /// About how long a run of so many seconds takes with all that is around it, in s.
+    pub(crate) fn cost(&self, span: f64, warm_up: Duration) -> f64 {
+        /// Hosts, processes, and what is under way at the end.
+        const AROUND: f64 = 0.6;
+        #[allow(clippy::cast_precision_loss)] // ms
+        let round_trip = self.wire.round_trip().as_millis() as f64 / 1e3;
+        let all = match self.work {
+            Work::Cold { .. } if self.wire.loses() => 0.8 + 15.0 * round_trip,
+            Work::Cold { .. } => 0.6 + 8.0 * round_trip,
+            Work::Crowd { .. } => 12.0 + span,
+            Work::Contact { clients, calls, .. } => {
+                8.0 + f64::from(clients) * 0.005 + f64::from(calls) * round_trip
+            }
+            Work::Calls { .. } => warm_up.as_secs_f64() + span,
+            Work::OneWay | Work::BothWays => warm_up.as_secs_f64() + span + self.wire.queued(),
+        };
+        AROUND + all
     }
 }
 
@@ -143,20 +200,41 @@ impl Scenario {
 
     /// Who takes part in a cell, of those that were asked for.
     pub(crate) fn peers(&self, cell: &Cell, asked: &[String]) -> Vec<&'static Peer> {
-        let invited = |peer: &&Peer| self.peers.is_empty() || self.peers.contains(&peer.name);
         let wanted = |peer: &&Peer| asked.is_empty() || asked.iter().any(|name| name == peer.name);
-        let fits = |peer: &&Peer| {
-            peer.does(cell.work) && (peer.reliable || matches!(cell.wire, Wire::Cable) || cell.is_contact())
-        };
-        peer::all().filter(fits).filter(invited).filter(wanted).collect()
+        peer::all().filter(|peer| self.why_not(cell, peer).is_none()).filter(wanted).collect()
     }
+
+    /// Why a peer takes no part in a cell.
+    pub(crate) fn why_not(&self, cell: &Cell, peer: &Peer) -> Option<&'static str> {
+        if let Some(why) = peer.cannot(cell.work) {
+            return Some(why);
+        }
+        if !peer.reliable && !matches!(cell.wire, Wire::Cable) && !cell.is_contact() {
+            return Some("it repeats nothing");
+        }
+        if cell.without.contains(&peer.name) {
+            return Some("another cell says that");
+        }
+        match self.invited {
+            Invited::All => None,
+            Invited::Principal if cell.is_contact() => None,
+            Invited::Principal => VARIANTS.contains(&peer.name).then_some("a variant"),
+            Invited::Only(names, why) => (!names.contains(&peer.name)).then_some(why),
+        }
+    }
+}
+
+/// Whether a peer is another configuration of one that takes part in more.
+pub(crate) fn is_variant(peer: &Peer) -> bool {
+    VARIANTS.contains(&peer.name)
 }
 
 const KILOBYTE: usize = 1_024;
 const SMALL: usize = 64;
 
 fn cell(name: impl Into<String>, wire: Wire, work: Work) -> Cell {
-    Cell { name: name.into(), wire, work, bytes: KILOBYTE, rival: None, span: None }
+    let spans = [1.2, 5.0];
+    Cell { name: name.into(), wire, work, bytes: KILOBYTE, rival: None, rank: 0, spans, without: &[] }
 }
 
 fn percent(loss: u32) -> Loss {
@@ -175,18 +253,22 @@ pub(crate) fn all() -> Vec<Scenario> {
         Scenario {
             name: "long",
             about: "one way, 50 Mbit/s, RTT 200 ms",
-            cells: vec![cell("50 Mbit/s, 200 ms", Wire::link(50.0, 200, Loss::None), Work::OneWay)],
-            peers: &[],
+            cells: vec![cell("50 Mbit/s, 200 ms", Wire::link(50.0, 200, Loss::None), Work::OneWay).ranks(2)],
+            invited: Invited::Principal,
         },
         Scenario {
             name: "asymmetric",
             about: "both ways at once on one connection, 3 Mbit/s forward and 30 back, RTT 80 ms",
-            cells: vec![cell(
-                "3/30 Mbit/s, 80 ms",
-                Wire::Link { mbit: [3.0, 30.0], rtt: 80, loss: Loss::None },
-                Work::BothWays,
-            )],
-            peers: &[],
+            cells: vec![
+                cell(
+                    "3/30 Mbit/s, 80 ms",
+                    Wire::Link { mbit: [3.0, 30.0], rtt: 80, loss: Loss::None },
+                    Work::BothWays,
+                )
+                .ranks(2)
+                .takes([3.0, 10.0]),
+            ],
+            invited: Invited::Principal,
         },
         rough("one-way-rough", "one way, 100 Mbit/s, RTT 10 ms, trouble both ways", Work::OneWay),
         rough(
@@ -201,13 +283,16 @@ pub(crate) fn all() -> Vec<Scenario> {
             name: "cable-call",
             about: "a lone call of 64 bytes, no emulator",
             cells: vec![Cell { bytes: SMALL, ..cell("1 actor", Wire::Cable, Work::Calls { actors: 1 }) }],
-            peers: &[],
+            invited: Invited::Principal,
         },
         Scenario {
             name: "crowd",
             about: "10,000 clients, each sends 10 messages a second to one server, no emulator",
-            cells: vec![cell("10,000 clients", Wire::Cable, Work::Crowd { clients: 10_000, per_second: 10 })],
-            peers: &[],
+            cells: vec![
+                cell("10,000 clients", Wire::Cable, Work::Crowd { clients: 10_000, per_second: 10 })
+                    .takes([3.0, 8.0]),
+            ],
+            invited: Invited::Principal,
         },
         Scenario {
             name: "first-contact",
@@ -216,13 +301,13 @@ pub(crate) fn all() -> Vec<Scenario> {
                 contact("RTT 100 ms, leaves at once", 100, ALONE),
                 contact("RTT 100 ms, stays", 100, (1, 1, Leaves::WhenTold, From::Everywhere)),
             ],
-            peers: &[],
+            invited: Invited::Principal,
         },
         Scenario {
             name: "scmp-one-client",
             about: "one client that the server has never met, 1,000 calls",
             cells: at_distances((1, 1_000, Leaves::WhenTold, From::Everywhere)),
-            peers: &[],
+            invited: Invited::Principal,
         },
         Scenario {
             name: "scmp-many-clients",
@@ -235,7 +320,7 @@ pub(crate) fn all() -> Vec<Scenario> {
                     (1_000, 1, Leaves::AtOnce, From::OneAddress),
                 )])
                 .collect(),
-            peers: &[],
+            invited: Invited::Principal,
         },
         cold::cold_start(),
     ]
@@ -249,7 +334,7 @@ const ALONE: Visitors = (1, 1, Leaves::AtOnce, From::Everywhere);
 /// Small calls, as in SCMP's experiments.
 fn contact(name: impl Into<String>, rtt: u64, (clients, calls, leaves, from): Visitors) -> Cell {
     let work = Work::Contact { clients, calls, leaves, from };
-    Cell { bytes: SMALL, ..cell(name, Wire::link(1_000.0, rtt, Loss::None), work) }
+    Cell { bytes: SMALL, ..cell(name, Wire::link(1_000.0, rtt, Loss::None), work) }.ranks(5)
 }
 
 fn at_distances(visitors: Visitors) -> Vec<Cell> {
@@ -258,26 +343,32 @@ fn at_distances(visitors: Visitors) -> Vec<Cell> {
 
 fn one_way_loss() -> Scenario {
     let link = |loss| Wire::link(100.0, 10, loss);
-    let mut cells: Vec<Cell> =
-        [0, 1, 5, 10, 20].map(|loss| cell(format!("{loss} %"), link(percent(loss)), Work::OneWay)).into();
+    let of = |(loss, rank)| cell(format!("{loss} %"), link(percent(loss)), Work::OneWay).ranks(rank);
+    let mut cells: Vec<Cell> = [(0, 0), (1, 1), (5, 0), (10, 2), (20, 0)].map(of).into();
     let bursts = Loss::Bursts { share: 0.05, length: 10.0 };
-    cells.push(cell("5 % in bursts", link(bursts), Work::OneWay));
+    cells.push(cell("5 % in bursts", link(bursts), Work::OneWay).ranks(1));
     let about = "one way, 100 Mbit/s, RTT 10 ms, loss each way; bursts have a mean length of 10";
-    Scenario { name: "one-way-loss", about, cells, peers: &[] }
+    Scenario { name: "one-way-loss", about, cells, invited: Invited::Principal }
 }
 
 fn calls(loss: u32, name: &'static str) -> Scenario {
-    let actors = [1, 10, 100, 400];
-    let cells = actors.map(|actors| {
+    let actors: [(u32, u8); 4] = match loss {
+        0 => [(1, 0), (10, 3), (100, 0), (400, 1)],
+        1 => [(1, 3), (10, 1), (100, 2), (400, 2)],
+        _ => [(1, 2), (10, 0), (100, 2), (400, 0)],
+    };
+    let cells = actors.map(|(actors, rank)| {
         let name = if actors == 1 { "1 actor".to_owned() } else { format!("{actors} actors") };
-        cell(name, Wire::link(100.0, 10, percent(loss)), Work::Calls { actors })
+        // A hundred calls a second and actor: a lone one has few.
+        let spans = if actors == 1 { [2.0, 8.0] } else { [1.2, 5.0] };
+        cell(name, Wire::link(100.0, 10, percent(loss)), Work::Calls { actors }).ranks(rank).takes(spans)
     });
     let about = match loss {
         0 => "calls, 100 Mbit/s, RTT 10 ms, no loss",
         1 => "calls, 100 Mbit/s, RTT 10 ms, loss of 1 % each way",
         _ => "calls, 100 Mbit/s, RTT 10 ms, loss of 5 % each way",
     };
-    Scenario { name, about, cells: cells.into(), peers: &[] }
+    Scenario { name, about, cells: cells.into(), invited: Invited::Principal }
 }
 
 fn links(name: &'static str, about: &'static str, work: Work) -> Scenario {
@@ -285,10 +376,20 @@ fn links(name: &'static str, about: &'static str, work: Work) -> Scenario {
     for mbit in [1, 10, 100] {
         for rtt in [6, 10, 100] {
             let wire = Wire::link(f64::from(mbit), rtt, Loss::None);
-            cells.push(cell(format!("{mbit} Mbit/s, {rtt} ms"), wire, work));
+            let rank = match (work, mbit, rtt) {
+                (Work::OneWay, 10, 100) => 0,
+                (_, 10 | 100, 100) => 1,
+                (_, 10, 10) | (Work::OneWay, 1, 10) => 2,
+                // What other scenarios measure too.
+                (_, 100, 10) => 4,
+                _ => 3,
+            };
+            // What a full queue held back at the beginning counts: on a slow link it is a second's worth.
+            let spans = if mbit == 1 { [7.0, 30.0] } else { [1.2, 5.0] };
+            cells.push(cell(format!("{mbit} Mbit/s, {rtt} ms"), wire, work).ranks(rank).takes(spans));
         }
     }
-    Scenario { name, about, cells, peers: &[] }
+    Scenario { name, about, cells, invited: Invited::Principal }
 }
 
 fn rough(name: &'static str, about: &'static str, work: Work) -> Scenario {
@@ -297,44 +398,51 @@ fn rough(name: &'static str, about: &'static str, work: Work) -> Scenario {
         ("10 % doubled", Trouble::Duplication),
         ("nothing for 0.2 s of each second", Trouble::Outages),
     ];
-    let cells = cells.map(|(name, trouble)| cell(name, Wire::Rough(trouble), work));
-    Scenario { name, about, cells: cells.into(), peers: &[] }
+    let cells =
+        cells.map(|(name, trouble)| cell(name, Wire::Rough(trouble), work).ranks(3).takes([2.0, 5.0]));
+    Scenario { name, about, cells: cells.into(), invited: Invited::Principal }
 }
 
 fn codel() -> Scenario {
     let signals = [("drops", Signal::Drop), ("marks", Signal::Mark)];
     let of = |rtt| {
         signals.map(|(does, signal)| {
-            cell(format!("RTT {rtt} ms, CoDel {does}"), Wire::Codel { rtt, signal }, Work::OneWay)
+            cell(format!("RTT {rtt} ms, CoDel {does}"), Wire::Codel { rtt, signal }, Work::OneWay).ranks(3)
         })
     };
     Scenario {
         name: "one-way-codel",
         about: "one way, 100 Mbit/s, a queue that CoDel keeps short by drops or by marks",
         cells: [of(10), of(40)].concat(),
-        peers: &["exonet", "tcp-cubic", "tcp-bbr", "quinn-cubic", "quinn-bbr"],
+        invited: Invited::Only(
+            &["exonet", "tcp-cubic", "tcp-bbr", "quinn-cubic", "quinn-bbr"],
+            "it is about congestion control that is in wide use",
+        ),
     }
 }
 
 fn share() -> Scenario {
-    let rival = |name: &str, rival, wire| Cell {
+    let rival = |name: &str, rival, wire, rank| Cell {
         rival: Some(rival),
-        span: Some(30),
-        ..cell(name, wire, Work::OneWay)
+        ..cell(name, wire, Work::OneWay).ranks(rank).takes([6.0, 30.0])
     };
     let plain = || Wire::link(100.0, 10, Loss::None);
     let codel = |signal| Wire::Codel { rtt: 40, signal };
+    let ours = Cell { without: &["tcp-cubic", "tcp-bbr"], ..rival("beside Exonet", "exonet", plain(), 0) };
     Scenario {
         name: "share",
         about: "one way beside another flow, 100 Mbit/s, RTT 10 ms; with CoDel 40 ms",
         cells: vec![
-            rival("beside TCP (CUBIC)", "tcp-cubic", plain()),
-            rival("beside TCP (BBR)", "tcp-bbr", plain()),
-            rival("beside Exonet", "exonet", plain()),
-            rival("beside TCP (CUBIC), CoDel drops", "tcp-cubic", codel(Signal::Drop)),
-            rival("beside TCP (CUBIC), CoDel marks", "tcp-cubic", codel(Signal::Mark)),
+            rival("beside TCP (CUBIC)", "tcp-cubic", plain(), 0),
+            Cell { without: &["tcp-cubic"], ..rival("beside TCP (BBR)", "tcp-bbr", plain(), 0) },
+            ours,
+            rival("beside TCP (CUBIC), CoDel drops", "tcp-cubic", codel(Signal::Drop), 3),
+            rival("beside TCP (CUBIC), CoDel marks", "tcp-cubic", codel(Signal::Mark), 3),
         ],
-        peers: &["exonet", "tcp-cubic", "tcp-bbr", "quinn-bbr"],
+        invited: Invited::Only(
+            &["exonet", "tcp-cubic", "tcp-bbr", "quinn-bbr"],
+            "a share takes long to settle, and is about congestion control that is in wide use",
+        ),
     }
 }
 
@@ -343,7 +451,7 @@ fn cable() -> Scenario {
         let name = if bytes == KILOBYTE { "1,024 bytes" } else { "64 bytes" };
         Cell { bytes, ..cell(name, Wire::Cable, Work::OneWay) }
     });
-    Scenario { name: "cable", about: "one way, no emulator", cells: cells.into(), peers: &[] }
+    Scenario { name: "cable", about: "one way, no emulator", cells: cells.into(), invited: Invited::All }
 }
 
 /// Those of these names.

@@ -1,4 +1,4 @@
-//! Exonet's part where much is handed over at once to a peer that was never met: receipts and calls are its own.
+//! Exonet's part where receipts and calls are its own: a cold start, and calls in steady state.
 
 use std::sync::Arc;
 
@@ -13,6 +13,8 @@ use crate::app::Meter;
 
 const METHOD: &str = "echo";
 const LONGEST: u64 = 1 << 16;
+/// Calls that the server runs at once.
+const MOST: usize = 1_024;
 /// Messages taken at a time.
 const BATCH: usize = 64;
 
@@ -33,6 +35,32 @@ pub(super) async fn run(
     }
 }
 
+/// Each actor makes one call after the other.
+pub(super) async fn calls(node: &Node, setup: &Setup, meter: &Arc<Meter>, actors: u32) -> Result<()> {
+    let shared = Shared::new(setup, meter);
+    if setup.is_server() {
+        return answer(node, &shared).await;
+    }
+    let to: PeerAddr = setup.server.parse()?;
+    let mut all = JoinSet::new();
+    for _ in 0..actors {
+        let (node, to, shared) = (node.clone(), to.clone(), shared.clone());
+        all.spawn(async move {
+            loop {
+                let Some(request) = shared.try_next() else {
+                    return std::future::pending::<Result<()>>().await;
+                };
+                let mut reply = node.call(&to, METHOD, request).await?;
+                shared.take([&*reply.body.bytes(LONGEST).await?]);
+            }
+        });
+    }
+    match all.join_next().await {
+        Some(ended) => ended?,
+        None => Ok(()),
+    }
+}
+
 async fn receive(node: &Node, shared: &Shared) -> Result<()> {
     loop {
         let received = node.recv_batch(BATCH).await?;
@@ -50,7 +78,7 @@ async fn answer(node: &Node, shared: &Shared) -> Result<()> {
             Ok::<Bytes, Failure>(body)
         }
     };
-    let _serving = node.serve(METHOD, echo).start()?;
+    let _serving = node.serve(METHOD, echo).concurrency(MOST).start()?;
     std::future::pending().await
 }
 

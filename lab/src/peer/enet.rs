@@ -7,7 +7,7 @@ pub(super) const PEERS: &[Peer] = &[Peer {
     label: "ENet",
     tuning: "reliable packets over 32 channels in turn, socket buffers of 4 MiB; not encrypted",
     reliable: true,
-    does: one_connection,
+    cannot: one_connection,
     missing,
     run,
 }];
@@ -58,6 +58,7 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
     } else {
         ((0, 0), super::v4(setup.server_address()?)?)
     };
+    meter.hand_over();
     // SAFETY: plain values in; the pointer is checked, and is used by this thread alone.
     let host = unsafe { shim::lab_enet_open(local.0, local.1, remote.0, remote.1, CHANNELS.into()) };
     if host.is_null() {

@@ -8,7 +8,7 @@ use exonet::{Allow, Builder, Limits, Node, NodeId, PeerAddr};
 use tokio::sync::watch;
 
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, everything, nothing_missing, one_connection};
+use super::{Peer, Setup, calls, everything, nothing_missing, one_connection};
 use super::{cold, contact};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work};
 
@@ -18,7 +18,16 @@ pub(super) const PEERS: &[Peer] = &[
         label: "Exonet",
         tuning: "what is ready is sent and received in batches of up to 64, bodies borrowed both ways",
         reliable: true,
-        does: everything,
+        cannot: everything,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-calls",
+        label: "Exonet, calls at most once",
+        tuning: "`Node::call`, and a method that the server serves; in all other rows a call is a message that is answered by a message",
+        reliable: true,
+        cannot: calls,
         missing: nothing_missing,
         run,
     },
@@ -27,7 +36,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "Exonet, one by one",
         tuning: "a call of the library for each message",
         reliable: true,
-        does: one_connection,
+        cannot: one_connection,
         missing: nothing_missing,
         run,
     },
@@ -64,6 +73,9 @@ async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     };
     if let Work::Cold { messages, calls } = setup.work {
         return cold::run(&node, setup, meter, messages, calls).await;
+    }
+    if let (Work::Calls { actors }, "exonet-calls") = (setup.work, setup.peer.as_str()) {
+        return cold::calls(&node, setup, meter, actors).await;
     }
     let shared = Shared::new(setup, meter);
     // The server answers whom it has heard of.

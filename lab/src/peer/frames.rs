@@ -58,22 +58,41 @@ pub(super) struct Incoming {
 }
 
 impl Incoming {
-    /// Takes bytes, and hands on each message that is complete.
+    /// Takes bytes, and hands on each message that is complete: as it lies there, unless it has come in parts.
     pub(super) fn take(&mut self, bytes: &[u8], mut message: impl FnMut(&[u8])) -> Result<()> {
-        self.bytes.extend_from_slice(bytes);
-        let mut at = 0;
-        while let Some((head, rest)) = self.bytes.get(at..).and_then(|rest| rest.split_at_checked(LENGTH)) {
-            let length = u32::from_be_bytes(head.try_into()?) as usize;
-            if length > LONGEST {
-                bail!("the stream of messages is damaged");
+        let mut rest = bytes;
+        while !self.bytes.is_empty() && !rest.is_empty() {
+            let wanted = match self.bytes.first_chunk::<LENGTH>() {
+                Some(head) => LENGTH + length(*head)?,
+                None => LENGTH,
+            };
+            let (part, behind) = rest.split_at(wanted.saturating_sub(self.bytes.len()).min(rest.len()));
+            self.bytes.extend_from_slice(part);
+            rest = behind;
+            if let Some((head, body)) = self.bytes.split_first_chunk::<LENGTH>()
+                && body.len() == length(*head)?
+            {
+                message(body);
+                self.bytes.clear();
             }
-            let Some(body) = rest.get(..length) else { break };
-            message(body);
-            at += LENGTH + length;
         }
-        self.bytes.drain(..at);
+        while let Some((head, behind)) = rest.split_first_chunk::<LENGTH>() {
+            let Some((body, behind)) = behind.split_at_checked(length(*head)?) else { break };
+            message(body);
+            rest = behind;
+        }
+        self.bytes.extend_from_slice(rest);
         Ok(())
     }
+}
+
+/// Of the message that follows.
+fn length(head: [u8; LENGTH]) -> Result<usize> {
+    let length = u32::from_be_bytes(head) as usize;
+    if length > LONGEST {
+        bail!("the stream of messages is damaged");
+    }
+    Ok(length)
 }
 
 #[cfg(test)]

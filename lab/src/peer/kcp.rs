@@ -1,7 +1,6 @@
 //! KCP: an ARQ over UDP that never slows down.
 
-use std::cell::RefCell;
-use std::collections::VecDeque;
+use std::cell::Cell;
 use std::io::{self, ErrorKind, Write};
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
@@ -21,7 +20,7 @@ pub(super) const PEERS: &[Peer] = &[Peer {
     label: "KCP",
     tuning: "its fastest mode (nodelay 1, interval 10 ms, resend 2, no congestion control), flushed at once; the window is told what the link and its queue hold; not encrypted",
     reliable: true,
-    does: one_connection,
+    cannot: one_connection,
     missing: nothing_missing,
     run,
 }];
@@ -32,13 +31,21 @@ const MTU: usize = 1_400;
 const WINDOW: usize = 1_024;
 const LEAST: usize = 128;
 
-/// Where KCP writes its packets.
-#[derive(Clone, Default)]
-struct Out(Rc<RefCell<VecDeque<Vec<u8>>>>);
+/// Where KCP writes its packets: they leave at once, to who is there.
+struct Out {
+    socket: UdpSocket,
+    other: Rc<Cell<Option<SocketAddr>>>,
+}
 
 impl Write for Out {
     fn write(&mut self, packet: &[u8]) -> io::Result<usize> {
-        self.0.borrow_mut().push_back(packet.to_vec());
+        if let Some(to) = self.other.get() {
+            match self.socket.send_to(packet, to) {
+                // What finds no room is repeated, as what the network loses.
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                _ => (),
+            }
+        }
         Ok(packet.len())
     }
 
@@ -47,35 +54,24 @@ impl Write for Out {
     }
 }
 
-impl Out {
-    fn send(&self, socket: &UdpSocket, to: Option<SocketAddr>) -> Result<()> {
-        for packet in self.0.borrow_mut().drain(..) {
-            let Some(to) = to else { continue };
-            match socket.send_to(&packet, to) {
-                // What finds no room is repeated, as what the network loses.
-                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error.into()),
-                _ => (),
-            }
-        }
-        Ok(())
-    }
-}
-
 fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
-    let (socket, mut other) = if setup.is_server() {
+    let (socket, other) = if setup.is_server() {
         (UdpSocket::bind(setup.listen)?, None)
     } else {
         (UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))?, Some(setup.server_address()?))
     };
     socket.set_nonblocking(true)?;
     socket2::SockRef::from(&socket).set_recv_buffer_size(4 << 20)?;
+    let other = Rc::new(Cell::new(other));
     if setup.is_server() {
         setup.hello(&socket.local_addr()?.to_string());
     }
-    let (out, began) = (Out::default(), Instant::now());
+    meter.hand_over();
+    let out = Out { socket: socket.try_clone()?, other: Rc::clone(&other) };
+    let began = Instant::now();
     let now = || u32::try_from(began.elapsed().as_millis()).unwrap_or(u32::MAX);
     let window = if setup.window == 0 { WINDOW } else { (setup.window / MTU).max(LEAST) };
-    let mut kcp = Kcp::new(CONVERSATION, out.clone());
+    let mut kcp = Kcp::new(CONVERSATION, out);
     kcp.set_mtu(MTU)?;
     kcp.set_nodelay(true, 10, 2, true);
     kcp.set_wndsize(u16::try_from(window)?, u16::try_from(window.max(WINDOW))?);
@@ -91,7 +87,7 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
         loop {
             match socket.recv_from(&mut buffer) {
                 Ok((length, from)) => {
-                    other = Some(from);
+                    other.set(Some(from));
                     kcp.input(buffer.get(..length).unwrap_or_default())?;
                     news = true;
                 }
@@ -110,7 +106,6 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
         if news {
             kcp.flush()?;
         }
-        out.send(&socket, other)?;
         let wait = u16::try_from(kcp.check(now()).min(10)).unwrap_or(10);
         poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::from(wait))?;
     }

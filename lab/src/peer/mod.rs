@@ -37,7 +37,7 @@ pub(crate) struct Peer {
     pub(crate) tuning: &'static str,
     /// Whether what it promises to deliver it must have delivered.
     pub(crate) reliable: bool,
-    does: fn(Work) -> bool,
+    cannot: fn(Work) -> Option<&'static str>,
     /// Why it cannot run on this machine, if it cannot.
     missing: fn() -> Option<String>,
     run: fn(&Setup, &Arc<Meter>) -> Result<()>,
@@ -128,7 +128,12 @@ pub(crate) fn find(name: &str) -> Result<&'static Peer> {
 impl Peer {
     /// Whether it can do this kind of work.
     pub(crate) fn does(&self, work: Work) -> bool {
-        (self.does)(work)
+        self.cannot(work).is_none()
+    }
+
+    /// Why it cannot do this kind of work, if it cannot.
+    pub(crate) fn cannot(&self, work: Work) -> Option<&'static str> {
+        (self.cannot)(work)
     }
 
     /// Why it cannot run on this machine, if it cannot.
@@ -164,10 +169,31 @@ const fn nothing_missing() -> Option<String> {
     None
 }
 
-const fn everything(_: Work) -> bool {
-    true
+const fn everything(_: Work) -> Option<&'static str> {
+    None
 }
 
-const fn one_connection(work: Work) -> bool {
-    !matches!(work, Work::Crowd { .. } | Work::Contact { .. })
+const fn one_connection(work: Work) -> Option<&'static str> {
+    match work {
+        Work::Crowd { .. } => Some("the lab drives one connection of it in a process"),
+        Work::Contact { .. } => Some("the lab drives one connection of it, and does not begin new ones"),
+        _ => None,
+    }
+}
+
+/// Of who sends one way and hears nothing.
+const fn one_way(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::OneWay) { None } else { Some("it only sends, or only receives") }
+}
+
+const fn calls(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Calls { .. }) { None } else { Some("it does calls only") }
+}
+
+const fn contact_only(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::Contact { .. }) { None } else { Some("it is compared at first contact only") }
+}
+
+const fn not_both_ways(work: Work) -> Option<&'static str> {
+    if matches!(work, Work::BothWays) { Some("it answers only") } else { None }
 }

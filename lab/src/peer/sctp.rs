@@ -7,7 +7,7 @@ pub(super) const PEERS: &[Peer] = &[Peer {
     label: "SCTP (usrsctp)",
     tuning: "unordered messages, SCTP_NODELAY, over UDP; not encrypted",
     reliable: true,
-    does: one_connection,
+    cannot: one_connection,
     missing,
     run,
 }];
@@ -80,6 +80,7 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
             setup.hello(&setup.listen.to_string());
             shim::lab_sctp_accept(listener)
         } else {
+            meter.hand_over();
             shim::lab_sctp_connect(ip, port)
         }
     };

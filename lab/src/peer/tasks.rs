@@ -48,16 +48,33 @@ impl Shared {
         }
     }
 
+    /// One message, if one is to leave now.
+    pub(super) fn try_next(&self) -> Option<Vec<u8>> {
+        let mut message = vec![0x5a; self.bytes];
+        let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+        app.next(&mut message).then_some(message)
+    }
+
     /// As [`Self::next`], one behind the other in `batch`.
     pub(super) async fn fill(&self, batch: &mut Vec<u8>, most: usize) {
+        self.fill_framed(batch, most, &[]).await;
+    }
+
+    /// As [`Self::fill`], each behind the same head.
+    pub(super) async fn fill_framed(&self, batch: &mut Vec<u8>, most: usize, head: &[u8]) {
+        let each = head.len() + self.bytes;
         loop {
-            batch.resize(most * self.bytes, 0x5a);
+            batch.resize(most * each, 0x5a);
             let full = {
                 let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
-                let mut messages = batch.chunks_mut(self.bytes);
-                messages.by_ref().map_while(|message| app.next(message).then_some(())).count()
+                let next = |frame: &mut [u8]| {
+                    let (before, message) = frame.split_at_mut_checked(head.len())?;
+                    before.copy_from_slice(head);
+                    app.next(message).then_some(())
+                };
+                batch.chunks_mut(each).map_while(next).count()
             };
-            batch.truncate(full * self.bytes);
+            batch.truncate(full * each);
             if full > 0 {
                 return;
             }
@@ -71,6 +88,15 @@ impl Shared {
         messages.into_iter().for_each(|message| app.take(message));
         drop(app);
         self.changed.notify_one();
+    }
+
+    /// Messages that have arrived, as `each` finds them.
+    pub(super) fn take_from<T>(&self, each: impl FnOnce(&mut dyn FnMut(&[u8])) -> T) -> T {
+        let mut app = self.app.lock().unwrap_or_else(PoisonError::into_inner);
+        let done = each(&mut |message| app.take(message));
+        drop(app);
+        self.changed.notify_one();
+        done
     }
 }
 

@@ -8,11 +8,13 @@ use std::sync::Arc;
 use anyhow::{Context, Result, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use socket2::SockRef;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::contact;
 use super::frames::{Incoming, Outgoing};
-use super::{Peer, Setup, one_connection};
-use crate::app::{Meter, Work, app};
+use super::tasks::{self, Shared};
+use super::{Peer, Setup, everything, one_connection};
+use crate::app::{Crowd, Meter, NUMBERS_APART, Work, app};
 
 pub(super) const PEERS: &[Peer] = &[
     Peer {
@@ -20,7 +22,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "TCP (CUBIC)",
         tuning: "TCP_NODELAY, writes and reads of up to 64 KiB, buffers tuned by the kernel up to 16 MiB; not encrypted",
         reliable: true,
-        does: |work| one_connection(work) || matches!(work, Work::Contact { .. }),
+        cannot: everything,
         missing: || lacks("cubic"),
         run: |setup, meter| run(setup, meter, "cubic"),
     },
@@ -29,7 +31,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "TCP (BBR)",
         tuning: "as TCP (CUBIC), with TCP_CONGESTION bbr",
         reliable: true,
-        does: one_connection,
+        cannot: one_connection,
         missing: || lacks("bbr"),
         run: |setup, meter| run(setup, meter, "bbr"),
     },
@@ -48,6 +50,9 @@ pub(super) fn lacks(congestion: &str) -> Option<String> {
 fn run(setup: &Setup, meter: &Arc<Meter>, congestion: &str) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
         return contact::run::<contact::stream::Tcp>(setup, meter);
+    }
+    if let Work::Crowd { .. } = setup.work {
+        return tasks::run(setup, meter, crowd);
     }
     let mut stream = connect(setup, meter)?;
     stream.set_nodelay(true)?;
@@ -94,4 +99,56 @@ fn connect(setup: &Setup, meter: &Meter) -> Result<TcpStream> {
     }
     meter.hand_over();
     TcpStream::connect(setup.server_address()?).context("cannot connect")
+}
+
+/// Many connections, a task each; CUBIC, as the system may have another for its default.
+async fn crowd(setup: Arc<Setup>, meter: Arc<Meter>) -> Result<()> {
+    let Work::Crowd { clients, per_second } = setup.work else { bail!("that is no crowd") };
+    if setup.is_server() {
+        let listener = tokio::net::TcpSocket::new_v4()?;
+        listener.set_reuseaddr(true)?;
+        listener.bind(setup.listen)?;
+        let listener = listener.listen(4_096)?;
+        setup.hello(&listener.local_addr()?.to_string());
+        let shared = Shared::new(&setup, &meter);
+        loop {
+            let (stream, _) = listener.accept().await?;
+            tokio::spawn(take_all(stream, shared.clone()));
+        }
+    }
+    let crowd = Crowd::new(Arc::clone(&meter), setup.part, setup.bytes, (clients, per_second));
+    let (mut all, server) = (tokio::task::JoinSet::new(), setup.server_address()?);
+    let length = u32::try_from(setup.bytes)?.to_be_bytes();
+    for n in 0..clients {
+        let (mut visitor, from) = (crowd.visitor(n), setup.client_address(n));
+        all.spawn(async move {
+            let socket = tokio::net::TcpSocket::new_v4()?;
+            socket.bind((from, 0).into())?;
+            let mut stream = socket.connect(server).await?;
+            stream.set_nodelay(true)?;
+            SockRef::from(&stream).set_tcp_congestion(b"cubic")?;
+            loop {
+                let message = visitor.message().await;
+                let frame = [&length[..], &message].concat();
+                stream.write_all(&frame).await?;
+            }
+        });
+        tokio::time::sleep(NUMBERS_APART).await;
+    }
+    match all.join_next().await {
+        Some(ended) => ended?,
+        None => Ok(()),
+    }
+}
+
+async fn take_all(mut stream: tokio::net::TcpStream, shared: Shared) -> Result<()> {
+    let (mut incoming, mut buffer) = (Incoming::default(), vec![0; 4 << 10]);
+    loop {
+        let read = stream.read(&mut buffer).await?;
+        if read == 0 {
+            return Ok(());
+        }
+        let bytes = buffer.get(..read).unwrap_or_default();
+        shared.take_from(|message| incoming.take(bytes, message))?;
+    }
 }

@@ -12,7 +12,7 @@ use quinn_udp::{RecvMeta, Transmit, UdpSocketState};
 use super::contact;
 use super::envelope::Envelope;
 use super::tasks::{self, Shared};
-use super::{Peer, Setup, nothing_missing};
+use super::{Peer, Setup, not_both_ways, nothing_missing, one_way};
 use crate::app::{Crowd, Meter, NUMBERS_APART, Work, app};
 
 pub(super) const PEERS: &[Peer] = &[
@@ -21,7 +21,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "UDP, GSO and GRO",
         tuning: "a message per datagram, up to 64 of them a call; nothing is repeated: the limit",
         reliable: false,
-        does: |work| work == Work::OneWay,
+        cannot: one_way,
         missing: nothing_missing,
         run: |setup, meter| segments(setup, meter, Envelope::none()),
     },
@@ -30,7 +30,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "UDP, sealed, GSO and GRO",
         tuning: "as UDP, GSO and GRO, each message sealed in place with AES-128-GCM as Exonet's packets are; nothing is repeated: the limit of what is encrypted",
         reliable: false,
-        does: |work| work == Work::OneWay,
+        cannot: one_way,
         missing: nothing_missing,
         run: |setup, meter| segments(setup, meter, Envelope::sealed()?),
     },
@@ -39,7 +39,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "UDP through tokio",
         tuning: "a message per datagram, one a call; nothing is repeated",
         reliable: false,
-        does: |work| !matches!(work, Work::BothWays),
+        cannot: not_both_ways,
         missing: nothing_missing,
         run: echo,
     },

@@ -7,7 +7,7 @@ pub(super) const PEERS: &[Peer] = &[Peer {
     label: "UDT",
     tuning: "unordered reliable messages; not encrypted",
     reliable: true,
-    does: one_connection,
+    cannot: one_connection,
     missing,
     run,
 }];
@@ -48,6 +48,7 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
             setup.hello(&setup.listen.to_string());
             shim::lab_udt_accept(listener)
         } else {
+            meter.hand_over();
             shim::lab_udt_connect(ip, port, buffer)
         }
     };

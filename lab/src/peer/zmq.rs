@@ -7,7 +7,7 @@ pub(super) const PEERS: &[Peer] = &[Peer {
     label: "ZeroMQ",
     tuning: "DEALER sockets, over the system's default TCP; not encrypted",
     reliable: true,
-    does: one_connection,
+    cannot: one_connection,
     missing,
     run,
 }];
@@ -75,6 +75,7 @@ fn run(setup: &super::Setup, meter: &std::sync::Arc<crate::app::Meter>) -> anyho
     let address = if setup.is_server() { setup.listen } else { setup.server_address()? };
     let endpoint = CString::new(format!("tcp://{address}"))?;
     let marks = i32::try_from(setup.buffer() as usize / setup.bytes.max(1))?;
+    meter.hand_over();
     // SAFETY: pointers are checked, and outlive the calls that they are passed to.
     let socket = unsafe {
         let context = zmq_ctx_new();

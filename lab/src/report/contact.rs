@@ -53,11 +53,11 @@ fn measures() -> Vec<Measure> {
 }
 
 /// The page, with figures of these names.
-pub(super) fn page(all: &[Medians<'_>], figures: &[&str], note: Option<&str>, machine: &str) -> String {
+pub(super) fn page(all: &[Medians<'_>], figures: &[&str], notes: &[String]) -> String {
     let mut page = String::from(
         "# First contact\n\nWhat a call costs of a server that the client has never met: SCMP's two experiments, with transports of\n\
          today. This page and its figures are written by\n\n\
-         ```sh\ncd lab\ncargo run --release -- run first-contact scmp-one-client scmp-many-clients\n\
+         ```sh\ncd lab\ncargo run --release -- run first-contact scmp-one-client scmp-many-clients --docs ../docs\n\
          cargo run --release -- report\n```\n\n\
          A request and its answer have 64 bytes each. Before it begins, a client has its identity (Exonet: a fresh key), its\n\
          socket and its configuration; timed is what it then does until the answer is there, connecting included. Datagrams and\n\
@@ -76,10 +76,11 @@ pub(super) fn page(all: &[Medians<'_>], figures: &[&str], note: Option<&str>, ma
          datagrams, a fourth that acknowledges the third unless that said farewell, and a fifth from who leaves later, is\n\
          checked by these counters: how that went stands below.\n\n",
     );
-    let _ = writeln!(page, "{machine}\n");
-    if let Some(note) = note {
-        let _ = writeln!(page, "**{note}**\n");
+    page.push_str("Each run is in `first-contact/results.tsv`. Measured: commit, machine.\n\n");
+    for note in notes {
+        let _ = writeln!(page, "* {note}");
     }
+    page.push('\n');
     page.push_str(&losses(all));
     for medians in all {
         page.push_str(&section(medians, figures));
@@ -179,14 +180,14 @@ fn shown_in(scenario: &str) -> &'static [&'static str] {
 
 /// A row for each peer.
 fn table(medians: &Medians<'_>, cell: &Cell) -> String {
-    let runs = medians.effort().map_or(0, |(runs, _)| runs);
+    let runs = medians.most_runs();
     let calls = medians
         .peers()
         .iter()
         .find_map(|peer| medians.median(&cell.name, peer.name, per_run))
         .map_or_else(String::new, figure);
     let mut text = format!(
-        "{}: {calls} calls a run, medians of up to {runs} runs.\n\n\
+        "{}: {calls} calls a run, medians of {runs} runs, ±: how far the run is that is farthest.\n\n\
          | | p50, ms | p99, ms | datagrams a call: there + back, leaving | bytes a call | server's processor, ms a call | server's peak memory, MB \
          | earlier visit: datagrams, bytes a client |\n|---|---:|---:|---:|---:|---:|---:|---:|\n",
         cell.name

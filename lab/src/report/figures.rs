@@ -53,12 +53,13 @@ pub(super) fn all(all: &[Medians<'_>]) -> Vec<Figure> {
     }));
     figures.extend(of(all, "one-way-loss").map(|medians| ("queue", queue(medians))));
     figures.extend(of(all, "share").map(|medians| ("share", share(medians))));
+    figures.extend(of(all, "cold-start").map(|medians| ("cold-start", cold(medians))));
     figures.extend(of(all, "cable").map(|medians| ("cable", cable(medians))));
     figures
 }
 
 fn cells(medians: &Medians<'_>) -> Vec<String> {
-    medians.scenario.cells.iter().map(|cell| cell.name.clone()).collect()
+    medians.measured().iter().map(|cell| cell.name.clone()).collect()
 }
 
 fn loss(medians: &Medians<'_>) -> Drawing {
@@ -72,15 +73,13 @@ fn loss(medians: &Medians<'_>) -> Drawing {
         y_label: "messages/s".into(),
         logarithmic,
     };
-    let with_bursts = ["0 %".to_owned(), "5 %".to_owned()].into_iter().chain(bursts).collect();
-    Chart {
-        title: "One way: 100 Mbit/s, RTT 10 ms, messages of 1,024 bytes".into(),
-        panels: vec![
-            panel("Random loss", steps, true),
-            panel("Random, and in bursts of 10 packets", with_bursts, false),
-        ],
+    let plain = ["0 %", "5 %"].into_iter().filter(|name| steps.iter().any(|step| step == name));
+    let with_bursts: Vec<String> = plain.map(str::to_owned).chain(bursts.iter().cloned()).collect();
+    let mut panels = vec![panel("Random loss", steps, true)];
+    if !bursts.is_empty() {
+        panels.push(panel("Random, and in bursts of 10 packets", with_bursts, false));
     }
-    .draw()
+    Chart { title: "One way: 100 Mbit/s, RTT 10 ms, messages of 1,024 bytes".into(), panels }.draw()
 }
 
 fn actors(all: &[&Medians<'_>], title: &str, y_label: &str, value: fn(&Record) -> f64) -> Drawing {
@@ -115,7 +114,11 @@ fn links(medians: &Medians<'_>, title: &str, y_label: &str) -> Drawing {
             logarithmic: false,
         }
     };
-    Chart { title: title.into(), panels: ["1", "10", "100"].map(panel).into() }.draw()
+    Chart {
+        title: title.into(),
+        panels: ["1", "10", "100"].map(panel).into_iter().filter(|panel| !panel.steps.is_empty()).collect(),
+    }
+    .draw()
 }
 
 fn queue(medians: &Medians<'_>) -> Drawing {
@@ -136,13 +139,16 @@ fn queue(medians: &Medians<'_>) -> Drawing {
                 text: format!("{} (p99 {}) at {}/s", figure(p50), figure(p99), figure(rate)),
             })
         };
-        (format!("Loss of {cell} each way"), medians.peers().into_iter().filter_map(bar).collect())
+        (
+            format!("Loss of {cell} each way"),
+            medians.peers().into_iter().filter_map(bar).collect::<Vec<Bar>>(),
+        )
     };
     Bars {
         title: "The queue that a sender makes others wait in".into(),
         unit: "median wait in the bottleneck's queue in ms, which holds 10 ms, and the rate reached; one way, 100 Mbit/s, RTT 10 ms".into(),
         logarithmic: false,
-        groups: ["0 %", "5 %"].map(group).into(),
+        groups: ["0 %", "5 %"].map(group).into_iter().filter(|(_, bars)| !bars.is_empty()).collect(),
     }
     .draw()
 }
@@ -171,7 +177,7 @@ fn share(medians: &Medians<'_>) -> Drawing {
         title: "Who gets how much of a link that two share".into(),
         unit: "messages/s of 1,024 bytes: the flow on the left, then the one beside it; 100 Mbit/s, RTT 10 ms, with CoDel 40 ms".into(),
         logarithmic: false,
-        groups: medians.scenario.cells.iter().map(group).collect(),
+        groups: medians.measured().into_iter().map(group).collect(),
     }
     .draw()
 }
@@ -193,6 +199,31 @@ fn cable(medians: &Medians<'_>) -> Drawing {
         unit: "messages/s, one way, over a virtual cable between two namespaces; logarithmic".into(),
         logarithmic: true,
         groups: cells(medians).iter().map(group).collect(),
+    }
+    .draw()
+}
+
+/// Bars in the order of time.
+fn cold(medians: &Medians<'_>) -> Drawing {
+    let group = |cell: &&crate::scenario::Cell| {
+        let bar = |peer: &crate::peer::Peer| {
+            let settled =
+                medians.median(&cell.name, peer.name, |r| r.cold.map_or(0.0, |cold| cold.settled))?;
+            let parts = vec![(peer.name.to_owned(), settled)];
+            Some((
+                settled,
+                Bar { label: peer.label.to_owned(), parts, text: format!("{} ms", figure(settled)) },
+            ))
+        };
+        let mut bars: Vec<(f64, Bar)> = medians.peers().into_iter().filter_map(bar).collect();
+        bars.sort_by(|a, b| a.0.total_cmp(&b.0));
+        (cell.name.clone(), bars.into_iter().map(|(_, bar)| bar).collect())
+    };
+    Bars {
+        title: "A cold start: so much handed over at once to a server that was never met".into(),
+        unit: "ms until the sender knows of the last, connecting included; 100 Mbit/s, round trip and loss each way; logarithmic".into(),
+        logarithmic: true,
+        groups: medians.measured().iter().map(group).collect(),
     }
     .draw()
 }

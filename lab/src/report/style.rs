@@ -33,7 +33,7 @@ pub(super) fn of(peer: &str) -> Style {
         _ => ("#5a5a5a", Marker::Triangle),
     };
     let dash = match peer {
-        peer if peer.contains("cubic") => "5 3",
+        peer if peer.contains("cubic") || peer == "exonet-calls" => "5 3",
         peer if peer.ends_with("-1") || peer.ends_with("single") || peer.ends_with("0rtt") => "2 2",
         _ => "none",
     };

@@ -94,7 +94,7 @@ impl Drawing {
         let _ = writeln!(self.body, r#"<polygon points="{}" fill="{}"/>"#, points.join(" "), style.colour);
     }
 
-    fn svg(&self) -> String {
+    pub(super) fn svg(&self) -> String {
         let (width, height, body) = (self.width, self.height, &self.body);
         format!(
             r##"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="DejaVu Sans, Helvetica, Arial, sans-serif" fill="#222">
@@ -104,13 +104,11 @@ impl Drawing {
         )
     }
 
-    /// Writes `NAME.svg` into one directory and `NAME.png` into another.
-    pub(super) fn write(&self, name: &str, svgs: &Path, pngs: &Path) -> Result<()> {
-        let (text, path) = (self.svg(), svgs.join(format!("{name}.svg")));
-        std::fs::write(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+    /// Writes `NAME.png` into a directory.
+    pub(super) fn png(&self, name: &str, pngs: &Path) -> Result<()> {
         let mut options = usvg::Options::default();
         options.fontdb_mut().load_system_fonts();
-        let tree = usvg::Tree::from_str(&text, &options)?;
+        let tree = usvg::Tree::from_str(&self.svg(), &options)?;
         let size = tree.size().to_int_size().scale_by(SCALE).context("an empty drawing")?;
         let mut pixels = tiny_skia::Pixmap::new(size.width(), size.height()).context("an empty drawing")?;
         resvg::render(&tree, tiny_skia::Transform::from_scale(SCALE, SCALE), &mut pixels.as_mut());

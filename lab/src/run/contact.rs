@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail};
-use serde::{Deserialize, Serialize};
 
 use super::record::{Lane, Record};
 use super::{Flow, PORT, Plan};
@@ -19,7 +18,7 @@ const TO_BE_QUIET: Duration = Duration::from_secs(20);
 const PROGRESS: Duration = Duration::from_secs(35);
 
 /// Packets on the link, from the clients and to them.
-#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Traffic {
     pub(crate) datagrams: [u64; 2],
     /// Of IP.
@@ -27,11 +26,10 @@ pub(crate) struct Traffic {
 }
 
 /// What first contact cost.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Contact {
     pub(crate) calls: u64,
     /// Of the link, in ms.
-    #[serde(default)]
     pub(crate) round_trip: f64,
     /// What clients did who must have been there before.
     pub(crate) visit: Traffic,

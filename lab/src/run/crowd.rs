@@ -3,7 +3,6 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use serde::{Deserialize, Serialize};
 
 use super::{Flow, order};
 
@@ -11,7 +10,7 @@ use super::{Flow, order};
 const TO_GATHER: Duration = Duration::from_secs(60);
 
 /// How many clients the server had heard of when they were let send.
-#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Gathered {
     pub(crate) clients: u64,
     /// Of so many.

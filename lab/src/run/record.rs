@@ -1,14 +1,12 @@
 //! What came out of a run, for one flow.
 
-use serde::{Deserialize, Serialize};
-
 use super::{Cold, Contact, Gathered, Plan};
 use crate::app::{Mark, Quantiles, Work};
 use crate::link::LaneStats;
 use crate::peer::Peer;
 
 /// One flow of one run, between warm-up and end.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Record {
     pub(crate) peer: String,
     /// Messages that arrived, or calls that were answered, a second.
@@ -22,52 +20,46 @@ pub(crate) struct Record {
     /// The most memory that each process had, in bytes.
     pub(crate) client_rss: u64,
     pub(crate) server_rss: u64,
-    /// IP bytes on the way forward for each byte of the messages that arrived; only of a flow that is alone on a link.
-    pub(crate) wire_per_payload: Option<f64>,
+    /// IP bytes in both directions for each message that arrived, or call that was answered; only of a flow that is
+    /// alone on a link.
+    pub(crate) wire_bytes_each: Option<f64>,
     /// Forward and back.
     pub(crate) lanes: Option<[Lane; 2]>,
     /// Of runs of that kind.
-    #[serde(default)]
     pub(crate) contact: Option<Contact>,
     /// Of a cold start.
-    #[serde(default)]
     pub(crate) cold: Option<Cold>,
     /// Of a crowd.
-    #[serde(default)]
     pub(crate) gathered: Option<Gathered>,
     /// Packets that a host lost before the link saw them: the run measures the machine then.
     pub(crate) dropped_at_interfaces: u64,
     pub(crate) duplicates: u64,
     pub(crate) damaged: u64,
-    /// What has not arrived long after the end, ...
+    /// What has not arrived when waiting for it ended.
     pub(crate) missing: u64,
-    /// ... and whether it never will: nothing arrived any more.
-    pub(crate) ended: bool,
     /// Why the run does not count.
     pub(crate) fault: Option<String>,
+    /// Because it shows more than the link carries.
+    pub(crate) over: bool,
 }
 
 /// One direction of the link during a run. Times in ms.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Lane {
     pub(crate) packets: u64,
     pub(crate) bytes: u64,
     /// By the queue.
     pub(crate) dropped: u64,
     /// CE, by the queue.
-    #[serde(default)]
     pub(crate) marked: u64,
     /// On the line.
     pub(crate) lost: u64,
     pub(crate) arrived: u64,
     pub(crate) refused: u64,
     /// The wait for the line.
-    pub(crate) queue_mean: f64,
     pub(crate) queue_p50: f64,
-    pub(crate) queue_p95: f64,
     pub(crate) queue_p99: f64,
     /// The emulator's own error.
-    pub(crate) late_p50: f64,
     pub(crate) late_p99: f64,
 }
 
@@ -83,11 +75,8 @@ impl Lane {
             lost: stats.lost,
             arrived: stats.arrived,
             refused: stats.refused,
-            queue_mean: stats.waited.mean() / 1e6,
             queue_p50: ms(stats.waited.value_at_quantile(0.5)),
-            queue_p95: ms(stats.waited.value_at_quantile(0.95)),
             queue_p99: ms(stats.waited.value_at_quantile(0.99)),
-            late_p50: ms(stats.late.value_at_quantile(0.5)),
             late_p99: ms(stats.late.value_at_quantile(0.99)),
         }
     }
@@ -117,11 +106,14 @@ impl Record {
         let cpu = (client1.cpu - client0.cpu) + (server1.cpu - server0.cpu);
         let done = (rate + rate_back) * span;
         #[allow(clippy::cast_precision_loss)] // far below 2^53
-        let payload = rate * span * plan.bytes as f64;
-        #[allow(clippy::cast_precision_loss)] // far below 2^53
-        let wire = lanes.as_ref().filter(|_| plan.flows.len() == 1).map(|[forward, _]| forward.bytes as f64);
+        let wire = lanes
+            .as_ref()
+            .filter(|_| plan.flows.len() == 1)
+            .map(|lanes| lanes.iter().map(|lane| lane.bytes as f64).sum::<f64>());
+        let over = lanes.as_ref().and_then(|lanes| plan.over(peer, [rate, rate_back], lanes));
         let duplicates = client2.duplicates + server2.duplicates;
         let damaged = client2.damaged + server2.damaged;
+        let is_over = over.is_some();
         let fault = match () {
             () if damaged > 0 => Some(format!("{damaged} messages were damaged")),
             () if duplicates > 0 => Some(format!("{duplicates} messages arrived again")),
@@ -131,7 +123,7 @@ impl Record {
             () if dropped_at_interfaces > 0 && lanes.is_some() => {
                 Some(format!("{dropped_at_interfaces} packets were lost between a host and the link"))
             }
-            () => None,
+            () => over,
         };
         Self {
             peer: peer.name.to_owned(),
@@ -141,7 +133,7 @@ impl Record {
             cpu_per_million: if done > 0.0 { cpu / done * 1e6 } else { 0.0 },
             client_rss: client2.peak_rss,
             server_rss: server2.peak_rss,
-            wire_per_payload: wire.filter(|_| payload > 0.0).map(|wire| wire / payload),
+            wire_bytes_each: wire.filter(|_| done > 0.0).map(|wire| wire / done),
             lanes,
             contact: None,
             cold: None,
@@ -150,7 +142,7 @@ impl Record {
             duplicates,
             damaged,
             missing,
-            ended,
+            over: is_over,
             fault,
         }
     }

@@ -1,6 +1,6 @@
 //! So much handed over at once to a peer that was never met.
 
-use super::{Cell, Scenario, Wire, cell, percent};
+use super::{Cell, Invited, Scenario, Wire, cell, percent};
 use crate::app::Work;
 
 /// 400 KB, 4 MB and 400 calls.
@@ -13,7 +13,14 @@ pub(super) fn cold_start() -> Scenario {
         for loss in [0, 5, 20] {
             for (load, messages, calls) in LOADS {
                 let name = format!("{load}, {rtt} ms, {loss} %");
-                cells.push(cell(name, Wire::link(100.0, rtt, percent(loss)), Work::Cold { messages, calls }));
+                let rank = match (rtt, loss, messages) {
+                    (10, 0, _) | (200, 20, 400) => 0,
+                    (200, 0, 400) => 1,
+                    (10, 5, _) | (200, ..) => 2,
+                    _ => 3,
+                };
+                let wire = Wire::link(100.0, rtt, percent(loss));
+                cells.push(cell(name, wire, Work::Cold { messages, calls }).ranks(rank).takes([0.0, 0.0]));
             }
         }
     }
@@ -21,6 +28,6 @@ pub(super) fn cold_start() -> Scenario {
         name: "cold-start",
         about: "so much handed over at once to a peer that was never met, 100 Mbit/s, loss each way",
         cells,
-        peers: &["exonet", "tcp-cubic", "tcp-bbr", "quinn-cubic", "quinn-bbr", "quinn-bbr-1"],
+        invited: Invited::Principal,
     }
 }

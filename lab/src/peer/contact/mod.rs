@@ -19,7 +19,7 @@ use anyhow::{Context, Result};
 use tokio::task::JoinSet;
 
 use super::tasks::runtime;
-use super::{Peer, Setup, nothing_missing};
+use super::{Peer, Setup, contact_only, nothing_missing};
 use crate::app::{Answers, Asker, CLIENTS_APART, Leaves, Meter, Work};
 
 pub(super) use self::quic::Quic;
@@ -31,7 +31,7 @@ pub(super) const PEERS: &[Peer] = &[
         label: "TCP + TLS 1.3",
         tuning: "rustls, TCP_NODELAY; the server has a certificate (P-256), the client none; no session is resumed",
         reliable: true,
-        does: contact,
+        cannot: contact_only,
         missing: nothing_missing,
         run: run::<tls::Tls>,
     },
@@ -41,7 +41,7 @@ pub(super) const PEERS: &[Peer] = &[
         tuning: "as QUIC (quinn, CUBIC); the client has called before and kept what the server then gave it, and its \
                  request goes as early data, which who repeats the datagram may have run twice",
         reliable: true,
-        does: contact,
+        cannot: contact_only,
         missing: nothing_missing,
         run: run::<quic::Returning>,
     },
@@ -50,15 +50,11 @@ pub(super) const PEERS: &[Peer] = &[
         label: "gRPC (tonic)",
         tuning: "HTTP/2 over TCP and TLS 1.3, as tonic sets them up; the server has a certificate, the client none",
         reliable: true,
-        does: contact,
+        cannot: contact_only,
         missing: nothing_missing,
         run: run::<grpc::Grpc>,
     },
 ];
-
-const fn contact(work: Work) -> bool {
-    matches!(work, Work::Contact { .. })
-}
 
 /// Clients that prepare themselves at the same time.
 const AT_ONCE: usize = 16;

@@ -1,0 +1,309 @@
+//! `docs/speed.md`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use super::capital;
+use super::table::Medians;
+use crate::app::Work;
+use crate::peer::{self, Peer};
+use crate::run::Record;
+use crate::scenario::{Cell, Scenario, is_variant};
+use crate::stats::figure;
+
+/// Better by less is noise.
+const NOISE: f64 = 1.03;
+
+/// The page, with figures of these names. `not`: what has no results.
+pub(super) fn page(all: &[Medians<'_>], not: &[Medians<'_>], figures: &[&str], notes: &[String]) -> String {
+    let mut page = String::from(
+        "# Speed\n\nExonet beside other transports, on emulated links and without. This page and its figures are what \
+         `speed/results.tsv` gives,\nwhich has each run. They are written by\n\n\
+         ```sh\ncd lab\ncargo run --release -- all --minutes 35 --docs ../docs\ncargo run --release -- report\n```\n\n\
+         `lab/README.md` says how it is measured, and what it needs. A figure is the median of its runs; ± says how far the \
+         run\nis that is farthest from it. Compare within a row: machines differ by more than that, and so do the minutes of a \
+         shared one.\nWhat is above what the link carries does not count.\n\n",
+    );
+    page.push_str("Measured: commit, machine. What was left out stands behind all tables.\n\n");
+    for note in notes {
+        let _ = writeln!(page, "* {note}");
+    }
+    page.push('\n');
+    page.push_str(&losses(all));
+    for medians in all {
+        page.push_str(&section(medians, figures));
+    }
+    let left: Vec<String> = not
+        .iter()
+        .map(|one| one.scenario.about.to_owned())
+        .chain(all.iter().filter_map(|one| {
+            let cells = one.unmeasured();
+            (!cells.is_empty()).then(|| format!("{}: {}", one.scenario.about, cells.join("; ")))
+        }))
+        .collect();
+    if !left.is_empty() {
+        page.push_str("## What was left out\n\nTime was short for these:\n\n");
+        left.iter().for_each(|one| {
+            let _ = writeln!(page, "* {one}");
+        });
+        page.push('\n');
+    }
+    page.push_str("## How each is set up\n\n| | |\n|---|---|\n");
+    for peer in peer::all().filter(|peer| peer.does(Work::OneWay) || peer.does(Work::Calls { actors: 1 })) {
+        let _ = writeln!(page, "| {} | {} |", peer.label, peer.tuning);
+    }
+    page
+}
+
+/// A figure that is compared: its name, its value where it has one, and whether more is better.
+type Measure = (&'static str, fn(&Cell, &Record) -> Option<f64>, bool);
+
+const MEASURES: [Measure; 6] = [
+    ("messages or calls/s", |_, it| Some(it.rate + it.rate_back), true),
+    ("p50, ms", |cell, it| calls(cell).then_some(it.latency.p50), false),
+    ("p99, ms", |cell, it| calls(cell).then_some(it.latency.p99), false),
+    ("last arrived, ms", |_, it| it.cold.map(|cold| cold.arrived), false),
+    ("processor s per million", |_, it| Some(it.cpu_per_million).filter(|cpu| *cpu > 0.0), false),
+    ("IP bytes each", |_, it| it.wire_bytes_each, false),
+];
+
+const fn calls(cell: &Cell) -> bool {
+    matches!(cell.work, Work::Calls { .. })
+}
+
+/// First of all: where others are better.
+fn losses(all: &[Medians<'_>]) -> String {
+    let names = MEASURES.map(|(name, _, _)| name).join(" | ");
+    let mut text = format!(
+        "## Where Exonet loses\n\nEvery row in which a figure of another is more than 3 % better: the best of them, its \
+         figure, and Exonet's. Of calls, messages\nthat are answered by messages are compared, and `Node::call` in rows of \
+         its own.\n\n| | | {names} |\n|---|---|{}\n",
+        "---|".repeat(MEASURES.len())
+    );
+    let (mut rows, mut lost) = (0, 0);
+    for medians in all {
+        for (cell, ours) in medians.scenario.cells.iter().flat_map(|cell| OURS.map(|ours| (cell, ours))) {
+            if cell.rival.is_some() || !medians.counts(&cell.name, ours) {
+                continue;
+            }
+            rows += 1;
+            let better = MEASURES.map(|measure| better(medians, cell, ours, measure));
+            if better.iter().all(Option::is_none) {
+                continue;
+            }
+            lost += 1;
+            let better = better.map(|better| better.unwrap_or_default()).join(" | ");
+            let how = if ours == "exonet" { "" } else { ", `Node::call`" };
+            let _ = writeln!(text, "| {}{how} | {} | {better} |", medians.scenario.about, cell.name);
+        }
+    }
+    let _ = writeln!(text, "\n{lost} of {rows} rows.\n");
+    text
+}
+
+const OURS: [&str; 2] = ["exonet", "exonet-calls"];
+
+/// Who is best, by more than noise, with what, and ours.
+fn better(medians: &Medians<'_>, cell: &Cell, ours: &str, (_, value, more): Measure) -> Option<String> {
+    let of =
+        |peer: &str| medians.spread_some(&cell.name, peer, |record| value(cell, record)).map(|it| it.median);
+    let own = of(ours)?;
+    let others = medians.peers().into_iter().filter(|peer| peer.reliable && !peer.name.starts_with("exonet"));
+    let values = others.filter_map(|peer| Some((peer, of(peer.name)?)));
+    let rank = |value: f64| if more { -value } else { value };
+    let (best, theirs) = values.min_by(|a, b| rank(a.1).total_cmp(&rank(b.1)))?;
+    let ahead = if more { theirs > own * NOISE } else { theirs * NOISE < own };
+    ahead.then(|| format!("{} {} : {}", best.label, figure(theirs), figure(own)))
+}
+
+fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
+    let scenario: &Scenario = medians.scenario;
+    let mut text = format!("## {}\n\n", capital(scenario.about));
+    for name in shown_in(scenario.name).iter().filter(|name| figures.contains(name)) {
+        let _ = writeln!(text, "![{name}](speed/{name}.svg)\n");
+    }
+    let what = match scenario.name {
+        name if name.contains("call") => {
+            "Calls a second; median / 99th percentile of their latency in ms. A call is a message that is answered by a message; \
+             in the row \"at most once\" it is `Node::call`."
+        }
+        "cold-start" => {
+            "Until the last had arrived at the other end / until the sender knew of the last, in ms from when all was handed over. \
+             Exonet's calls are `Node::call`, at most once."
+        }
+        "asymmetric" => "Messages a second forward and back.",
+        "crowd" => {
+            "Messages a second; clients that the server had heard of when they were let send; after how many seconds."
+        }
+        "one-way-codel" => {
+            "Messages a second; median / 99th percentile of the wait in the queue in ms; packets that it dropped / marked, in %."
+        }
+        "share" => "Messages a second of the flow, and of the one beside it.",
+        _ => "Messages a second.",
+    };
+    let _ = write!(text, "{what} {}", medians.effort());
+    if let Some(late) = medians.lateness() {
+        let _ = write!(
+            text,
+            " The emulator's own error, p99: {} ms in the median run, {} ms in the worst.",
+            figure(late.median),
+            figure(late.most)
+        );
+    }
+    let _ = writeln!(text, "\n\n{}", medians.table());
+    for told in medians.reaches() {
+        let _ = writeln!(text, "{told}\n");
+    }
+    let each = if scenario.name.contains("call") { "call" } else { "message" };
+    let costs = medians.costs();
+    if !costs.is_empty() {
+        let bytes = if medians.has_lanes() {
+            format!("; IP bytes on the link for each {each}, both directions together")
+        } else {
+            String::new()
+        };
+        let processor = if scenario.name == "cold-start" {
+            "What it costs: IP bytes on the link for each message or call, both directions together."
+                .to_owned()
+        } else {
+            format!("What it costs: processor seconds of both ends for a million {each}s{bytes}.")
+        };
+        let _ = writeln!(text, "{processor}\n\n{costs}");
+    }
+    if scenario.name == "one-way-loss" || scenario.name == "cable" || scenario.name == "crowd" {
+        let shown = ["0 %", "5 %", "1,024 bytes", "10,000 clients"];
+        for cell in medians.measured().into_iter().filter(|cell| shown.contains(&cell.name.as_str())) {
+            let _ = writeln!(text, "Memory and queue: {}.\n\n{}", cell.name, medians.memory(&cell.name));
+        }
+    }
+    for line in absent(medians) {
+        let _ = writeln!(text, "* {line}");
+    }
+    for fault in medians.faults() {
+        let _ = writeln!(text, "* Does not count: {fault}");
+    }
+    text.push('\n');
+    text
+}
+
+/// Who is not in a section, and why.
+fn absent(medians: &Medians<'_>) -> Vec<String> {
+    let mut why: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    let fits = |peer: &&Peer| peer.reliable && !peer.name.starts_with("exonet") && !is_variant(peer);
+    for peer in peer::all().filter(fits).filter(|peer| peer.does(Work::OneWay)) {
+        let cells: Vec<&Cell> =
+            medians.measured().into_iter().filter(|cell| !medians.ran(&cell.name, peer.name)).collect();
+        let Some(first) = cells.first() else { continue };
+        let reason = medians.scenario.why_not(first, peer).unwrap_or("it did not run");
+        if cells.len() == medians.measured().len() {
+            why.entry(reason.to_owned()).or_default().push(peer.label);
+        } else if reason != "another cell says that" {
+            let names: Vec<&str> = cells.iter().map(|cell| cell.name.as_str()).collect();
+            why.entry(format!("not in {}: {reason}", names.join("; "))).or_default().push(peer.label);
+        }
+    }
+    why.into_iter().map(|(why, peers)| format!("Without {}: {why}.", peers.join(", "))).collect()
+}
+
+/// The figures of a scenario.
+fn shown_in(scenario: &str) -> &'static [&'static str] {
+    match scenario {
+        "one-way-loss" => &["one-way-loss", "queue"],
+        "calls-0" => &["calls-rate", "calls-p50", "calls-p99"],
+        "one-way-links" => &["one-way-links"],
+        "calls-links" => &["calls-links"],
+        "share" => &["share"],
+        "cable" => &["cable"],
+        "cold-start" => &["cold-start"],
+        _ => &[],
+    }
+}
+
+/// What the README shows: a few rows, and who is in them.
+pub(super) fn headlines(all: &[Medians<'_>]) -> String {
+    const PEERS: [(&str, &str); 5] = [
+        ("exonet", "Exonet"),
+        ("tcp-cubic", "TCP (CUBIC)"),
+        ("tcp-bbr", "TCP (BBR)"),
+        ("quinn-bbr", "QUIC (quinn, BBR)"),
+        ("kcp", "KCP"),
+    ];
+    const ROWS: [(&str, &str, &str); 7] = [
+        ("one-way-loss", "0 %", "one way, no loss: messages/s (IP bytes each)"),
+        ("one-way-loss", "5 %", "one way, 5 % lost each way"),
+        ("one-way-loss", "20 %", "one way, 20 % lost each way"),
+        ("calls-5", "10 actors", "10 calls at a time, 5 % lost: calls/s, p99"),
+        ("calls-5", "400 actors", "400 calls at a time, 5 % lost"),
+        ("cold-start", "400 messages, 10 ms, 0 %", "400 messages to a stranger, no loss: all settled"),
+        ("cold-start", "400 messages, 200 ms, 20 %", "the same at 200 ms and 20 % lost"),
+    ];
+    let names: Vec<&str> = PEERS.iter().map(|(_, label)| *label).collect();
+    let mut text = format!("| | {} |\n|---|{}\n", names.join(" | "), "---|".repeat(PEERS.len()));
+    for (scenario, name, label) in ROWS {
+        let Some(medians) = all.iter().find(|one| one.scenario.name == scenario) else { continue };
+        let Some(cell) = medians.measured().into_iter().find(|cell| cell.name == name) else { continue };
+        let tell = |(peer, _): (&str, &str)| {
+            let of = |value: fn(&Record) -> f64| medians.median(name, peer, value).map(figure);
+            let Some(rate) = of(|it| it.rate) else { return "-".to_owned() };
+            match cell.work {
+                Work::Calls { .. } => format!("{rate}, {} ms", of(|it| it.latency.p99).unwrap_or_default()),
+                Work::Cold { .. } => {
+                    format!("{} ms", of(|it| it.cold.map_or(0.0, |cold| cold.settled)).unwrap_or_default())
+                }
+                _ => format!(
+                    "{rate} ({})",
+                    of(|it| it.wire_bytes_each.unwrap_or_default()).unwrap_or_default()
+                ),
+            }
+        };
+        let _ = writeln!(text, "| {label} | {} |", PEERS.map(tell).join(" | "));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::results::{Entry, Origin, Results};
+    use crate::scenario;
+
+    fn run(commit: &str, peer: &str, record: Record) -> Entry {
+        let origin = Origin { date: String::new(), commit: commit.into() };
+        Entry::new(
+            (&origin, "calls-0", "1 actor"),
+            peer,
+            0,
+            1.0,
+            Ok(vec![Record { peer: peer.into(), ..record }]),
+        )
+    }
+
+    fn record(rate: f64, cpu_per_million: f64) -> Record {
+        Record { rate, cpu_per_million, wire_bytes_each: Some(2_000.0), ..Record::default() }
+    }
+
+    fn lost(entries: Vec<Entry>) -> String {
+        let scenarios = scenario::find(&["calls-0".to_owned()]).unwrap();
+        let results = Results { notes: Vec::new(), entries };
+        losses(&[Medians::new(&scenarios[0], &results)])
+    }
+
+    #[test]
+    fn every_figure_that_is_better_by_more_than_noise_is_told() {
+        let ours = || run("b", "exonet", record(100.0, 10.0));
+        let other = |peer, rate, cpu| run("b", peer, record(rate, cpu));
+        let told = lost(vec![ours(), other("tcp-bbr", 102.0, 9.9), other("udp-echo", 900.0, 0.1)]);
+        assert!(told.ends_with("|---|---|---|---|---|---|---|---|\n\n0 of 1 rows.\n\n"), "{told}");
+        let told = lost(vec![ours(), other("tcp-bbr", 104.0, 5.0), other("enet", 110.0, 9.0)]);
+        assert!(told.contains("| 1 actor | ENet 110 : 100 |  |  |  | TCP (BBR) 5.00 : 10.0 |  |"), "{told}");
+        assert!(told.contains("1 of 1 rows"));
+    }
+
+    #[test]
+    fn a_fault_and_an_earlier_tree_do_not_count() {
+        let ours = run("b", "exonet", record(100.0, 10.0));
+        let before = run("a", "tcp-bbr", record(200.0, 1.0));
+        let faulty = run("b", "enet", Record { fault: Some("why".into()), ..record(300.0, 1.0) });
+        assert!(lost(vec![before, ours, faulty]).contains("0 of 1 rows"));
+    }
+}
