@@ -354,7 +354,7 @@ impl Node {
                 self.stats.calls_unknown += u64::from(letter.role == Role::Call);
             }
             Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) => {
-                self.stats.withdrawn += u64::from(count)
+                self.stats.withdrawn += u64::from(count);
             }
         }
         let id = letter.bound.map(|(s, r)| MessageId { sender: self.id, r, s });
