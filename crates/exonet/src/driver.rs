@@ -2,8 +2,8 @@
 //! application whom to admit.
 //!
 //! It works in turns. A turn takes a bounded number of datagrams, under one hold of the lock per system call,
-//! so that callers get in between; then come timers, the way out, and openings, which have their
-//! share of the time ([`Openings`]). It ends by sleeping until the socket, the alarm, a write or a caller
+//! so that callers get in between; if they are more than there is time for, each peer has its share of it ([`Shares`]).
+//! Then come timers, the way out, and openings, which have a share too ([`Openings`]). It ends by sleeping until the socket, the alarm, a write or a caller
 //! ([`Shared::work`]) wants it.
 //!
 //! A turn in which datagrams have woken someone sends nothing: those run on this thread as soon as the driver sleeps, and
@@ -18,8 +18,9 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use exonet_proto::node::{Batch, Lsn};
-use exonet_proto::{Mono, NodeId, Now, wire};
+use exonet_proto::node::{Arrival, Batch, Lsn, Seat, Work};
+use exonet_proto::wire::{self, ChannelIndex};
+use exonet_proto::{Mono, NodeId, Now};
 use tokio::task::JoinHandle;
 
 use crate::after::shielded;
@@ -28,12 +29,19 @@ use crate::engine::{AWAKE, Engine, Phase};
 use crate::openings::Openings;
 use crate::report::Report;
 use crate::shared::{Flushed, Shared};
+use crate::shares::Shares;
 use crate::socket::{Inbox, Socket};
 use crate::state::{ClockRecord, StateDir, StateError};
 use crate::timer::Timer;
 
 /// System calls that receive, in one turn.
 const RECEIVE_BURST: usize = 16;
+
+/// After so many datagrams received at once the driver looks how long they take.
+const LOOK_AT_TIME: u32 = 16;
+
+/// When those that were received at once have taken so long, others have come meanwhile.
+const LONG: Duration = Duration::from_micros(200);
 
 /// Batches that are sent at once, in one turn.
 const SEND_BURST: usize = 8;
@@ -61,6 +69,7 @@ const YIELD_EVERY: Duration = Duration::from_millis(1);
 pub(crate) struct Driver {
     shared: Arc<Shared>,
     socket: Arc<Socket>,
+    shares: Shares<Held>,
     openings: Openings,
     asks: Vec<(NodeId, SocketAddr)>,
     lines: String,
@@ -94,6 +103,7 @@ impl Driver {
     ) -> Self {
         Self {
             socket,
+            shares: Shares::default(),
             openings: Openings::default(),
             asks: Vec::new(),
             lines: String::new(),
@@ -124,7 +134,7 @@ impl Driver {
             let begun = self.shared.clock().mono();
             self.look_around(begun);
             (self.busy, self.woke) = (false, false);
-            let more = self.receive();
+            let more = self.receive(begun);
             if let Some(meshes) = self.openings.sieve.review(begun) {
                 self.socket.sift(meshes);
             }
@@ -205,50 +215,110 @@ impl Driver {
         }
     }
 
-    /// Takes what the socket has. True: it may have more.
-    fn receive(&mut self) -> bool {
+    /// Takes what the socket has, and works on it or on what waits. True: there may be more. The turn has begun at `begun`.
+    fn receive(&mut self, begun: Mono) -> bool {
         let mut inbox = Inbox::take();
         let more = self.receive_into(&mut inbox);
         inbox.give_back();
-        more
+        self.work_on_waiting(begun);
+        more || !self.shares.is_empty()
     }
 
+    /// True: the socket may have more.
     fn receive_into(&mut self, inbox: &mut Inbox) -> bool {
-        let look = self.shared.sent_since.load(Ordering::Relaxed) >= LOOK_AFTER;
+        let mut look = self.shared.sent_since.load(Ordering::Relaxed) >= LOOK_AFTER;
         if look {
             self.shared.sent_since.store(0, Ordering::Relaxed);
         }
         for round in 0..RECEIVE_BURST {
             let more = match inbox.fill(&self.socket, look) {
                 Ok(more) => more,
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.shares.keeps_up();
+                    return false;
+                }
                 Err(error) => {
                     // What an ICMP message says of an earlier datagram, which anyone could have sent.
                     tracing::debug!(%error, "receiving");
                     continue;
                 }
             };
-            if round > 0 && self.busy {
+            if round > 0 && self.busy && !self.shares.is_pressed() {
                 // What the round before brought about: under load nothing is gained by waiting.
                 self.shared.flush(SEND_BURST);
             }
-            let (openings, busy) = (&mut self.openings, &mut self.busy);
-            self.woke |= pass(&self.shared, |engine, now| {
-                for (arrival, datagram) in inbox.datagrams() {
-                    if wire::is_strange(datagram) {
-                        openings.put(arrival, datagram);
-                    } else {
-                        *busy = true;
-                        engine.core.handle_datagram(now, arrival, datagram);
-                    }
-                }
-            });
+            let (begun, ended) = self.take_in(inbox);
+            let long = ended.since(begun) >= LONG;
+            self.shares.note(ended, more || long);
             self.happened = true;
-            if !more {
+            if !more && !long {
                 return false;
             }
+            look |= long;
         }
         true
+    }
+
+    /// Works on what has been received, or puts it aside. Says from when to when.
+    fn take_in(&mut self, inbox: &mut Inbox) -> (Mono, Mono) {
+        let Self { openings, shares, busy, shared, .. } = self;
+        let (clock, mut span) = (shared.clock(), (Mono(0), Mono(0)));
+        self.woke |= pass(shared, |engine, now| {
+            let mut run = Run::begin(now.mono);
+            let (mut aside, mut count) = (shares.is_pressed(), 0_u32);
+            for (arrival, datagram) in inbox.datagrams() {
+                if wire::is_strange(datagram) {
+                    openings.put(arrival, datagram);
+                    continue;
+                }
+                let channel = wire::channel_of(datagram);
+                if channel != run.channel {
+                    run = run.end(engine, shares, clock.mono());
+                    run.channel = channel;
+                    run.seat = channel.and_then(|index| engine.core.seat(index));
+                }
+                count += 1;
+                if !aside && count.is_multiple_of(LOOK_AT_TIME) {
+                    aside = shares.takes_long(now.mono, clock.mono());
+                }
+                *busy = true;
+                match run.seat {
+                    Some(seat) if aside => {
+                        let held = || Held { arrival, datagram: (&*datagram).into() };
+                        run.dropped += u64::from(!shares.put(now.mono, seat, datagram.len(), held));
+                    }
+                    // Of no peer: that costs next to nothing.
+                    _ => engine.core.handle_datagram(now, arrival, datagram),
+                }
+            }
+            let ended = clock.mono();
+            run.end(engine, shares, ended);
+            span = (now.mono, ended);
+        });
+        span
+    }
+
+    /// Works for a while on what was put aside.
+    fn work_on_waiting(&mut self, begun: Mono) {
+        if self.shares.is_empty() {
+            return;
+        }
+        let Self { shares, shared, .. } = self;
+        let clock = shared.clock();
+        self.woke |= pass(shared, |engine, now| {
+            let slice = Shares::<Held>::slice(now.mono.since(begun));
+            let (until, mut last) = (now.mono + slice, now.mono);
+            while last < until
+                && let Some((seat, mut held)) = shares.take()
+            {
+                engine.core.handle_datagram(now, held.arrival, &mut held.datagram);
+                let begun = core::mem::replace(&mut last, clock.mono());
+                let time = last.since(begun);
+                shares.charge(last, seat, time);
+                engine.core.note_work(seat, Work { time, dropped: 0 });
+            }
+        });
+        (self.busy, self.happened) = (true, true);
     }
 
     /// Works on openings for as long as they may take now, and sends what is said to them.
@@ -376,6 +446,36 @@ impl Driver {
     }
 }
 
+/// A datagram that waits for its peer's share of the time.
+struct Held {
+    arrival: Arrival,
+    datagram: Box<[u8]>,
+}
+
+/// Datagrams of one channel that were received one after the other: their time is measured together.
+struct Run {
+    channel: Option<ChannelIndex>,
+    seat: Option<Seat>,
+    begun: Mono,
+    dropped: u64,
+}
+
+impl Run {
+    const fn begin(now: Mono) -> Self {
+        Self { channel: None, seat: None, begun: now, dropped: 0 }
+    }
+
+    /// Says what it took whom, and begins another.
+    fn end(self, engine: &mut Engine, shares: &mut Shares<Held>, now: Mono) -> Self {
+        if let Some(seat) = self.seat {
+            let work = Work { time: now.since(self.begun), dropped: self.dropped };
+            shares.charge(now, seat, work.time);
+            engine.core.note_work(seat, work);
+        }
+        Self::begin(now)
+    }
+}
+
 /// Datagrams go in. True: that has woken someone.
 fn pass(shared: &Shared, f: impl FnOnce(&mut Engine, Now)) -> bool {
     let ((), _, mut after) = shared.step_quietly(|engine, now| {
@@ -473,5 +573,45 @@ mod tests {
         driver.openings.put(arrival, &[0x11; wire::MIN_OPENING]);
         assert!(driver.speak(Mono(0)) == Flushed::More);
         assert!(driver.openings.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_driver_that_is_behind_lets_datagrams_wait_and_says_what_became_of_them() {
+        let build = || crate::Node::builder(Allow::anyone()).bind("127.0.0.1:0").build();
+        let (node, friend) = (build().await.unwrap(), build().await.unwrap());
+        let receipt = friend.send(&node.peer_addr(), "1").await.unwrap();
+        drop(node.recv().await.unwrap());
+        receipt.await;
+        // From here on nothing is waited for: the nodes' own drivers do not run.
+        let shared = Arc::clone(node.shared());
+        let timer = Arc::new(Timer::new().unwrap());
+        let socket = shared.socket().unwrap();
+        let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None, None);
+        let work = || node.peer_stats(&friend.id()).unwrap().work;
+        let (before, mut inbox) = (work(), Inbox::take());
+        let mut receive = |driver: &mut Driver, text: &'static str| {
+            drop(friend.try_send(&node.peer_addr(), text).unwrap());
+            friend.shared().flush(SEND_BURST);
+            shared.sent_since.store(LOOK_AFTER, Ordering::Relaxed);
+            driver.receive_into(&mut inbox);
+        };
+        driver.shares.press(shared.clock().mono());
+        receive(&mut driver, "2");
+        assert!(shared.take(false).unwrap().is_none() && !driver.shares.is_empty());
+        // Whose queue is full loses what comes.
+        let (mut waiting, mut its) = (Vec::new(), None);
+        while let Some((seat, held)) = driver.shares.take() {
+            waiting.push(held);
+            its = Some(seat);
+        }
+        let (now, seat, room) = (shared.clock().mono(), its.unwrap(), Shares::<Held>::room(waiting.len()));
+        for (i, held) in waiting.into_iter().enumerate() {
+            assert!(driver.shares.put(now, seat, if i == 0 { room } else { 0 }, || held));
+        }
+        receive(&mut driver, "3");
+        assert!(work().dropped > before.dropped && node.stats().share_dropped == work().dropped);
+        driver.work_on_waiting(now);
+        assert!(driver.shares.is_empty() && shared.take(false).unwrap().is_some());
+        assert!(work().time > before.time);
     }
 }

@@ -83,6 +83,7 @@ mod room;
 mod send;
 mod serve;
 mod shared;
+mod shares;
 mod sieve;
 #[cfg(test)]
 #[path = "../tests/common/skip.rs"]
@@ -122,7 +123,7 @@ pub use typed::{TypedCall, TypedError, TypedPending};
 pub use exonet_proto::crypto::{SecretKey, Suite};
 pub use exonet_proto::node::{
     CallId, CancelError, Config, CongestionChoice, Hedging, Limits, OpenMessage, Outcome, PeerStats,
-    Priority, Refusal, Stats, Status, Takes, View,
+    Priority, Refusal, Stats, Status, Takes, View, Work,
 };
 pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
 

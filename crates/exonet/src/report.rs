@@ -119,7 +119,8 @@ fn counters(node: &str) -> Vec<(Counter, Figure)> {
         (counter!("exonet_replies_forgotten_total", "node" => node.clone()), |s| s.replies_forgotten),
         (counter!("exonet_evictions_total", "node" => node.clone()), |s| s.evictions),
         (counter!("exonet_callers_evicted_total", "node" => node.clone()), |s| s.callers_evicted),
-        (counter!("exonet_dropped_for_room_total", "node" => node), |s| s.dropped_for_room),
+        (counter!("exonet_dropped_for_room_total", "node" => node.clone()), |s| s.dropped_for_room),
+        (counter!("exonet_share_dropped_total", "node" => node), |s| s.share_dropped),
     ]
 }
 

@@ -37,6 +37,7 @@ mod receive;
 mod refusals;
 mod resets;
 mod run;
+mod seat;
 mod stamping;
 mod stats;
 #[cfg(test)]
@@ -57,4 +58,5 @@ pub use event::{
 };
 pub use node::{Boot, Node};
 pub use run::{IncomingRun, View};
+pub use seat::{Seat, Work};
 pub use stats::{PeerStats, Stats};

@@ -691,6 +691,7 @@ impl Node {
             in_doubt: usize::try_from(in_doubt).unwrap_or(usize::MAX),
             envelopes: peer.outbound.sender.as_ref().map_or(0, |sender| sender.envelopes()),
             free_slots: peer.inbound.receiver.as_ref().map_or(0, |record| record.free()),
+            work: peer.work,
         })
     }
 }

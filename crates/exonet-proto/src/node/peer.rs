@@ -8,6 +8,7 @@ use super::config::{Config, Limits};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbound::Outbound;
+use super::seat::Work;
 use super::stamping::{Told, ahead};
 use crate::id::NodeId;
 use crate::time::{Mono, Wall};
@@ -37,6 +38,8 @@ pub(super) struct Peer {
     pub(super) deadline: Mono,
     /// As it stands in the node's [`Census`].
     pub(super) counted: Standing,
+    /// What the driver has said of its datagrams.
+    pub(super) work: Work,
 }
 
 /// What a node counts its peers by.
@@ -87,6 +90,7 @@ impl Peer {
             looked_at: Mono(0),
             deadline: Mono::NEVER,
             counted: Standing::default(),
+            work: Work::default(),
         }
     }
 

@@ -3,6 +3,8 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use super::seat::Work;
+
 /// What a node has done and holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
@@ -94,6 +96,8 @@ pub struct Stats {
     pub callers_evicted: u64,
     /// Received messages not held for lack of room; they come again.
     pub dropped_for_room: u64,
+    /// Datagrams of peers dropped unread by the driver, because the peer sent more than it had time for.
+    pub share_dropped: u64,
     /// Now: peers known.
     pub peers: usize,
     /// Now: half-open peers.
@@ -144,4 +148,6 @@ pub struct PeerStats {
     pub envelopes: u64,
     /// Slots granted and free.
     pub free_slots: u64,
+    /// What its datagrams took the driver, and how many were dropped unread.
+    pub work: Work,
 }

@@ -180,6 +180,14 @@ pub fn is_strange(datagram: &[u8]) -> bool {
     kind.is_some_and(|kind| *kind == OPENING_KIND || kind >> 4 != VERSION)
 }
 
+/// The channel that a datagram belongs to, if it is a data packet. Nothing is authenticated yet.
+#[inline]
+pub fn channel_of(datagram: &[u8]) -> Option<ChannelIndex> {
+    let (header, _) = datagram.split_first_chunk::<DATA_HEADER>()?;
+    let [kind, index @ .., _, _, _, _] = header;
+    (*kind == DATA_KIND).then_some(ChannelIndex(u32::from_be_bytes(*index)))
+}
+
 /// Whether an opening bears a mac2, as who was given a cookie writes it.
 pub fn bears_cookie(opening: &[u8]) -> bool {
     opening.last_chunk::<MAC>().is_some_and(|mac2| *mac2 != [0; MAC])

@@ -54,8 +54,8 @@ pub use call::{Reply, Role};
 pub use datagram::{
     ANSWER_HEADER, Answer, ChannelIndex, DATA_HEADER, Data, Datagram, MAC, MAX_ANSWER, MAX_ANSWER_PAYLOAD,
     MAX_OPENING, MAX_OPENING_PAYLOAD, MIN_ANSWER, MIN_DATA, MIN_OPENING, MIN_OPENING_PAYLOAD, OPENING_HEADER,
-    Opening, RESET, RESET_TOKEN, RETRY, Reset, Retry, TAG, VERSION, answer_header, bears_cookie, data_header,
-    is_strange, opening_header, reset, retry,
+    Opening, RESET, RESET_TOKEN, RETRY, Reset, Retry, TAG, VERSION, answer_header, bears_cookie, channel_of,
+    data_header, is_strange, opening_header, reset, retry,
 };
 pub use error::Malformed;
 pub use frame::{Ask, Fragment, Frame, Frames};
