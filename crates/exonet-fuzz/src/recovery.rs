@@ -204,7 +204,7 @@ impl Bench {
     fn check(&mut self) {
         let size = self.recovery.datagram_size();
         assert!(size >= 1_200);
-        let _ = self.recovery.allowance(self.now, size);
+        let _ = self.recovery.allowance(self.now, size, u64::MAX);
         assert!(self.recovery.mtu_probe(self.now, usize::MAX).is_none_or(|probe| probe > size));
         assert!(self.recovery.congestion().window() > 0);
         for sent in &self.sent {

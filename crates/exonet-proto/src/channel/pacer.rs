@@ -60,12 +60,15 @@ impl Pacer {
         self.rate
     }
 
-    /// `None` if a packet of `bytes` may leave now, else when to ask again.
-    pub fn next_send(&mut self, now: Mono, bytes: u64) -> Option<Mono> {
+    /// `None` if a packet of `bytes` may leave now, else when to ask again. `queued`: about as many bytes wait to leave.
+    ///
+    /// Who has been told to wait waits for a whole train, or for as much of one as it has: each acknowledgement would
+    /// let a packet go by itself otherwise, at the price of a train at both ends.
+    pub fn next_send(&mut self, now: Mono, bytes: u64, queued: u64) -> Option<Mono> {
         self.fill(now);
-        self.waiting = self.rate != u64::MAX && self.credit < scaled(bytes);
+        let least = if self.waiting { self.train().min(queued).max(bytes) } else { bytes };
+        self.waiting = self.rate != u64::MAX && self.credit < scaled(least);
         self.waiting.then(|| {
-            // Wait for a whole train, not for its first packet.
             let missing = scaled(self.train().max(bytes)).saturating_sub(self.credit);
             let wait = missing
                 .checked_add(u128::from(self.rate))

@@ -250,6 +250,11 @@ impl Outbound {
         usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(frames)
     }
 
+    /// About how many bytes of messages wait for their first packet.
+    pub(super) fn queued(&self) -> u64 {
+        self.unbound.saturating_mul(self.bytes.checked_div(self.letters as u64).unwrap_or_default())
+    }
+
     /// Bytes of memory of bodies.
     pub(super) const fn kept(&self) -> u64 {
         self.bytes + self.held

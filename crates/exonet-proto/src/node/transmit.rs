@@ -433,7 +433,7 @@ impl Assembler<'_> {
         if !data {
             link.recovery.on_app_limited();
         }
-        match link.recovery.allowance(self.now, size_of(cap)) {
+        match link.recovery.allowance(self.now, size_of(cap), peer.outbound.queued()) {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
                 link.held_up = true;

@@ -4,6 +4,8 @@ use super::*;
 
 const MTU: u16 = 1_200;
 const PACKET: u64 = 1_200;
+/// More than any train has waits.
+const BULK: u64 = u64::MAX;
 
 fn at(micros: u64) -> Mono {
     Mono(micros * 1_000)
@@ -13,7 +15,7 @@ fn at(micros: u64) -> Mono {
 fn run(pacer: &mut Pacer, mut now: Mono, end: Mono, bytes: u64, late: u64) -> u64 {
     let mut sent = 0;
     while now < end {
-        match pacer.next_send(now, bytes) {
+        match pacer.next_send(now, bytes, BULK) {
             None => {
                 pacer.on_sent(now, bytes);
                 sent += bytes;
@@ -31,7 +33,7 @@ fn run(pacer: &mut Pacer, mut now: Mono, end: Mono, bytes: u64, late: u64) -> u6
 fn drained(rate: u64) -> Pacer {
     let mut pacer = Pacer::new(at(0), MTU);
     pacer.set_rate(at(0), rate);
-    while pacer.next_send(at(0), PACKET).is_none() {
+    while pacer.next_send(at(0), PACKET, BULK).is_none() {
         pacer.on_sent(at(0), PACKET);
     }
     pacer
@@ -67,7 +69,7 @@ proptest! {
         for gap in gaps {
             now += gap;
             let mut train = 0;
-            while pacer.next_send(at(now), PACKET).is_none() {
+            while pacer.next_send(at(now), PACKET, BULK).is_none() {
                 prop_assert!(pacer.allowance(at(now)) <= 64 * PACKET);
                 pacer.on_sent(at(now), PACKET);
                 train += PACKET;
@@ -84,7 +86,7 @@ fn the_initial_window_passes_at_once() {
     let mut pacer = Pacer::new(at(0), MTU);
     pacer.set_rate(at(0), 1_000);
     let mut sent = 0;
-    while pacer.next_send(at(0), PACKET).is_none() {
+    while pacer.next_send(at(0), PACKET, BULK).is_none() {
         pacer.on_sent(at(0), PACKET);
         sent += PACKET;
     }
@@ -98,7 +100,7 @@ fn a_late_timer_is_credited_for_two_milliseconds() {
     for (late, credit) in [(500, 50_000), (1_500, 150_000), (60_000, 200_000)] {
         let mut pacer = drained(rate);
         let left = whole(pacer.credit);
-        assert!(pacer.next_send(at(0), PACKET).is_some());
+        assert!(pacer.next_send(at(0), PACKET, BULK).is_some());
         pacer.fill(at(late));
         assert_eq!(whole(pacer.credit), (left + credit).min(200_000), "{late}");
     }
@@ -120,19 +122,37 @@ fn idling_earns_no_more_than_a_small_burst() {
 #[test]
 fn a_fast_path_waits_for_a_train_and_a_slow_one_for_a_packet() {
     let mut fast = drained(12_000_000);
-    let at_once = fast.next_send(at(0), PACKET).unwrap();
+    let at_once = fast.next_send(at(0), PACKET, BULK).unwrap();
     fast.fill(at_once);
     assert_eq!(whole(fast.credit), 12_000, "one millisecond");
     let mut slow = drained(12_000);
-    let next = slow.next_send(at(0), PACKET).unwrap();
+    let next = slow.next_send(at(0), PACKET, BULK).unwrap();
     assert!(next.0.abs_diff(SECOND / 10) <= 1, "{next:?}");
+}
+
+#[test]
+fn who_waits_lets_no_packet_go_before_its_train_unless_it_has_no_more() {
+    let mut pacer = drained(12_000_000);
+    let train = pacer.next_send(at(0), PACKET, BULK).unwrap();
+    // Credit for two packets.
+    let between = at(250);
+    assert_eq!(pacer.clone().next_send(between, PACKET, BULK), Some(train));
+    assert_eq!(pacer.clone().next_send(between, PACKET, 3 * PACKET), Some(train));
+    assert_eq!(pacer.clone().next_send(between, PACKET, 2 * PACKET), None);
+    assert_eq!(pacer.clone().next_send(between, PACKET, 0), None);
+    let mut sent = 0;
+    while pacer.next_send(train, PACKET, BULK).is_none() {
+        pacer.on_sent(train, PACKET);
+        sent += 1;
+    }
+    assert_eq!(sent, 10, "none of them waits for a train of its own");
 }
 
 #[test]
 fn no_rate_is_no_pacing() {
     let mut pacer = Pacer::new(at(0), MTU);
     for _ in 0..1_000 {
-        assert_eq!(pacer.next_send(at(0), PACKET), None);
+        assert_eq!(pacer.next_send(at(0), PACKET, BULK), None);
         assert_eq!(pacer.allowance(at(0)), 64 * PACKET);
         pacer.on_sent(at(0), PACKET);
     }
@@ -140,7 +160,7 @@ fn no_rate_is_no_pacing() {
 
 #[test]
 fn a_rate_of_zero_waits_for_ever() {
-    assert_eq!(drained(0).next_send(at(5), PACKET), Some(Mono::NEVER));
+    assert_eq!(drained(0).next_send(at(5), PACKET, BULK), Some(Mono::NEVER));
 }
 
 #[test]

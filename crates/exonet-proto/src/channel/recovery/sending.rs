@@ -29,8 +29,9 @@ pub enum Allowance {
 }
 
 impl Recovery {
-    /// Whether a packet of `bytes` with data may leave now. ACKs, probes and challenges need not ask.
-    pub fn allowance(&mut self, now: Mono, bytes: u16) -> Allowance {
+    /// Whether a packet of `bytes` with data may leave now, of about `queued` bytes that wait. ACKs, probes and challenges
+    /// need not ask.
+    pub fn allowance(&mut self, now: Mono, bytes: u16, queued: u64) -> Allowance {
         if self.config.reliable {
             return Allowance::Bytes(u64::MAX);
         }
@@ -41,7 +42,7 @@ impl Recovery {
         }
         let rate = self.pacing_rate();
         self.pacer.set_rate(now, rate);
-        match self.pacer.next_send(now, bytes) {
+        match self.pacer.next_send(now, bytes, queued) {
             Some(at) => Allowance::At(at),
             None => Allowance::Bytes(room.min(self.pacer.allowance(now).max(bytes))),
         }

@@ -610,11 +610,11 @@ fn probes_into_silence_are_small() {
 fn a_full_window_blocks_and_an_empty_one_does_not() {
     let mut sent: Sent<()> = Sent::new();
     let mut path = Recovery::new(ms(0), Config::default(), Box::new(Fixed::new(3_000)));
-    assert_eq!(path.allowance(ms(0), 1_200), Allowance::Bytes(3_000));
+    assert_eq!(path.allowance(ms(0), 1_200, u64::MAX), Allowance::Bytes(3_000));
     path.on_sent(ms(0), &mut sent, PacketInfo::data(1_200));
     path.on_sent(ms(0), &mut sent, PacketInfo::data(1_200));
-    assert_eq!(path.allowance(ms(0), 1_200), Allowance::Blocked);
-    assert_eq!(path.allowance(ms(0), 600), Allowance::Bytes(600));
+    assert_eq!(path.allowance(ms(0), 1_200, u64::MAX), Allowance::Blocked);
+    assert_eq!(path.allowance(ms(0), 600, u64::MAX), Allowance::Bytes(600));
     path.on_sent(ms(0), &mut sent, PacketInfo::ack(900));
     assert_eq!(path.in_flight(), 2_400, "ACKs do not count");
 }
@@ -627,10 +627,10 @@ fn without_a_rate_the_window_is_spread_over_the_round_trip() {
     let mut last = None;
     // The initial window passes at once.
     for _ in 0..10 {
-        assert!(matches!(path.allowance(now, 1_200), Allowance::Bytes(_)));
+        assert!(matches!(path.allowance(now, 1_200, u64::MAX), Allowance::Bytes(_)));
         last = Some(path.on_sent(now, &mut sent, PacketInfo::data(1_200)));
     }
-    assert_eq!(path.allowance(now, 1_200), Allowance::Blocked);
+    assert_eq!(path.allowance(now, 1_200, u64::MAX), Allowance::Blocked);
     // A second window follows, 200 % of it spread over a round trip: 24,000 bytes over 100 ms in trains.
     now = ms(100);
     let ranges = [0..last.map_or(0, |last| last + 1)].into_iter();
@@ -638,8 +638,8 @@ fn without_a_rate_the_window_is_spread_over_the_round_trip() {
     path.on_ack(now, &mut sent, ack, |_, ()| {}).unwrap();
     assert_eq!(path.congestion().window(), 24_000);
     let mut times = Vec::new();
-    while path.allowance(now, 1_200) != Allowance::Blocked {
-        match path.allowance(now, 1_200) {
+    while path.allowance(now, 1_200, u64::MAX) != Allowance::Blocked {
+        match path.allowance(now, 1_200, u64::MAX) {
             Allowance::At(at) => now = at,
             _ => {
                 path.on_sent(now, &mut sent, PacketInfo::data(1_200));
@@ -700,7 +700,7 @@ fn a_reliable_carrier_is_left_alone() {
     }
     assert_eq!(end.ack(ms(100), &[9..10]).lost, 0);
     assert_eq!((end.path.pto_at(), end.sent.loss_time()), (None, None));
-    assert_eq!(end.path.allowance(ms(0), 1_200), Allowance::Bytes(u64::MAX));
+    assert_eq!(end.path.allowance(ms(0), 1_200, u64::MAX), Allowance::Bytes(u64::MAX));
     assert_eq!((end.path.datagram_size(), end.path.mtu_probe(ms(100), usize::MAX)), (9_000, None));
     assert_eq!(end.path.rtt().latest(), millis(100));
 }

@@ -143,7 +143,7 @@ impl World {
             if self.probes > 0 {
                 self.probes -= 1;
             } else {
-                match self.path.allowance(self.now, SIZE) {
+                match self.path.allowance(self.now, SIZE, u64::MAX) {
                     Allowance::Bytes(_) => {}
                     Allowance::At(at) => return Some(at),
                     Allowance::Blocked => return None,
