@@ -18,6 +18,9 @@ use crate::failure::Failure;
 const SHARE: u32 = 40;
 /// Messages above this are written as they go, and read as they come.
 const WHOLE: usize = 1 << 20;
+/// Bytes that an actor takes at once to cut bodies from.
+const LEAST_BLOCK: usize = 2 << 10;
+const MOST_BLOCK: usize = 64 << 10;
 /// What is sent, behind the head of each message.
 const FILL: u8 = 0x5a;
 
@@ -90,7 +93,9 @@ impl Actor {
     fn body(&mut self, number: u64) -> Bytes {
         let size = self.work.size;
         if self.block.capacity() - self.block.len() < size {
-            self.block.reserve(size.max(64 << 10));
+            // Room for what is open, and no more: of a thousand actors, larger blocks would all be cold memory.
+            let open = usize::try_from(self.work.share()).unwrap_or(usize::MAX).saturating_mul(size);
+            self.block.reserve(open.clamp(LEAST_BLOCK, MOST_BLOCK).max(size));
         }
         self.block.put_u64(number);
         self.block.put_u64(0);
