@@ -1,4 +1,5 @@
-//! How many datagrams messages take, and how many bytes, each way: exactly, since nothing of it is left to chance.
+//! How many datagrams messages take, and how many bytes, each way: exactly, since nothing of it is left to chance. Packet numbers
+//! that the nodes skip are counted in: each makes an ACK leave at once, and takes two bytes in it.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -41,12 +42,12 @@ fn small_messages_share_large_datagrams() {
 
 #[test]
 fn messages_one_by_one_take_a_datagram_each_way() {
-    assert_eq!(thousand(64, 1_452, 1, 64), [sent(1_000, 105_372), sent(1_000, 62_031)]);
+    assert_eq!(thousand(64, 1_452, 1, 64), [sent(1_000, 105_372), sent(1_001, 62_060)]);
 }
 
 #[test]
 fn messages_above_half_a_datagram_have_one_each() {
-    assert_eq!(thousand(1_000, 1_452, 1_000, 64), [sent(1_000, 1_034_178), sent(17, 657)]);
+    assert_eq!(thousand(1_000, 1_452, 1_000, 64), [sent(1_000, 1_034_178), sent(17, 662)]);
 }
 
 #[test]
@@ -58,5 +59,5 @@ fn messages_that_have_to_wait_fill_datagrams() {
 #[test]
 fn datagrams_one_by_one_share_receipts_too() {
     assert_eq!(thousand(64, 1_452, 1_000, 1), [sent(48, 68_461), sent(25, 1_021)]);
-    assert_eq!(thousand(1_000, 1_452, 1_000, 1), [sent(1_000, 1_033_187), sent(500, 20_039)]);
+    assert_eq!(thousand(1_000, 1_452, 1_000, 1), [sent(1_000, 1_033_187), sent(500, 20_041)]);
 }

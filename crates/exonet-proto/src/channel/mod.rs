@@ -54,6 +54,7 @@ mod reordering;
 pub mod roaming;
 pub mod rtt;
 pub mod sent;
+mod skips;
 mod train;
 mod units;
 
@@ -68,3 +69,4 @@ pub use recovery::Recovery;
 pub use roaming::Roaming;
 pub use rtt::Rtt;
 pub use sent::{AckOfUnsent, Fate, PacketInfo, Sent};
+pub use skips::SkipSeed;

@@ -2,8 +2,8 @@
 //!
 //! One bitmap serves both. It covers the newest packet and at least [`WINDOW`] before it, so that any of
 //! those is told apart whatever the pattern of losses; everything below its floor counts as seen. A number is
-//! therefore never accepted twice, and memory is bounded: nothing when idle, about 2 KiB at most. Losses leave
-//! gaps that never fill (numbers are not reused): a list of ranges could not promise both.
+//! therefore never accepted twice, and memory is bounded: nothing when idle, about 2 KiB at most. Losses and skipped
+//! numbers leave gaps that never fill (numbers are not reused): a list of ranges could not promise both.
 
 use core::ops::Range;
 use core::time::Duration;
@@ -30,6 +30,9 @@ const WORD: u64 = 64;
 
 /// One more than the window needs: the newest packet may be the first of its word.
 const MAX_WORDS: u64 = WINDOW / WORD + 1;
+
+/// More words than these grow to all at once: senders skip numbers, so each that sends for long comes to that.
+const FEW: u64 = 8;
 
 /// What a packet number is to this space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -162,6 +165,11 @@ impl Received {
         let drop = (keep_from - first).min(held);
         self.words.drain(..usize::try_from(drop).unwrap_or(usize::MAX).min(self.words.len()));
         self.base = keep_from * WORD;
+        if word - keep_from >= FEW {
+            // A gap that never fills is behind: the words will be as many as there may be, and then no more.
+            let most = usize::try_from(MAX_WORDS).unwrap_or(usize::MAX);
+            self.words.reserve_exact(most.saturating_sub(self.words.len()));
+        }
         while length(self.words.len()) <= word - keep_from {
             self.words.push_back(0);
         }

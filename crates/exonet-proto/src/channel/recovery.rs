@@ -239,7 +239,7 @@ impl Recovery {
         &mut self,
         now: Mono,
         sent: &mut Sent<C>,
-        ack: Ack<impl Iterator<Item = Range<u64>>>,
+        ack: Ack<impl Iterator<Item = Range<u64>> + Clone>,
         mut fate: impl FnMut(Fate, C),
     ) -> Result<Report, AckOfUnsent> {
         let largest_before = sent.largest_acked();

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use super::EcnCounts;
 use super::rate::Snapshot;
+use super::skips::{SkipSeed, Skips};
 use super::units::length;
 use crate::Mono;
 
@@ -33,12 +34,10 @@ pub enum Fate {
 
 /// An acknowledgement of a packet that was never sent: a protocol violation (RFC 9000, section 13.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("packet {number} was acknowledged but {next} is yet to be sent")]
+#[error("packet {number} was acknowledged and never sent")]
 pub struct AckOfUnsent {
-    /// The largest number that the offending range holds.
+    /// Its number: one that was skipped, or the largest of a range that ends above all that was sent.
     pub number: u64,
-    /// The next number to be sent.
-    pub next: u64,
 }
 
 /// What recovery needs to know of a packet that leaves.
@@ -88,6 +87,8 @@ pub(super) enum State {
     Lost {
         at: Mono,
     },
+    /// No packet has this number.
+    Skipped,
 }
 
 /// A packet in the ring.
@@ -147,6 +148,7 @@ pub struct Sent<C> {
     largest_acked: Option<u64>,
     loss_time: Option<Mono>,
     quiet_run: u32,
+    skips: Skips,
     /// What the peer has told of ECN.
     ecn: EcnCounts,
     /// Packets that left marked.
@@ -168,6 +170,7 @@ impl<C> Default for Sent<C> {
             largest_acked: None,
             loss_time: None,
             quiet_run: 0,
+            skips: Skips::default(),
             ecn: EcnCounts::default(),
             marked: 0,
             untold: (0, 0),
@@ -176,13 +179,26 @@ impl<C> Default for Sent<C> {
 }
 
 impl<C: Copy> Sent<C> {
-    /// An empty space.
+    /// An empty space whose numbers follow each other without a gap.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The number that the next packet gets.
+    /// An empty space that skips a number now and then, as `seed` says: a peer that acknowledges what it has not got betrays
+    /// itself.
+    pub fn skipping(seed: SkipSeed) -> Self {
+        Self { skips: Skips::new(seed), ..Self::default() }
+    }
+
+    /// The number that the next packet gets. A number is skipped only when the one behind it is used: there is always a
+    /// packet above a gap, so that the peer sees it as one.
     pub fn next_number(&self) -> u64 {
+        let end = self.end();
+        end.saturating_add(u64::from(self.skips.skips(end)))
+    }
+
+    /// The number above all that were used or skipped.
+    fn end(&self) -> u64 {
         self.base.saturating_add(length(self.packets.len()))
     }
 
@@ -287,7 +303,7 @@ impl<C: Copy> Sent<C> {
     ) -> u64 {
         let number = self.next_number();
         let behind = length(self.items.len()).saturating_sub(u64::from(self.staged));
-        self.packets.push_back(Packet {
+        let packet = Packet {
             sent_at: now,
             info,
             tag,
@@ -296,7 +312,12 @@ impl<C: Copy> Sent<C> {
             state: State::Outstanding,
             first_item: self.items_base.saturating_add(behind),
             items: core::mem::take(&mut self.staged),
-        });
+        };
+        if number > self.end() {
+            self.packets.push_back(Packet { state: State::Skipped, items: 0, ..packet });
+            self.skips.on_skipped();
+        }
+        self.packets.push_back(packet);
         self.outstanding = self.outstanding.saturating_add(1);
         self.marked = self.marked.saturating_add(u64::from(info.marked));
         self.quiet_run = if info.ack_eliciting { 0 } else { self.quiet_run.saturating_add(1) };
@@ -306,24 +327,29 @@ impl<C: Copy> Sent<C> {
     /// The peer acknowledges `ranges`, newest first. Calls `each` for every packet newly acknowledged.
     ///
     /// # Errors
-    /// A range holds a number not sent yet. Given newest first, nothing has changed then.
+    /// A range holds a number not sent yet, or one of the latest that were skipped. Nothing has changed then.
     pub(super) fn on_ack(
         &mut self,
-        ranges: impl Iterator<Item = Range<u64>>,
+        ranges: impl Iterator<Item = Range<u64>> + Clone,
         mut each: impl FnMut(Resolved<'_, C>),
     ) -> Result<(), AckOfUnsent> {
-        let next = self.next_number();
+        if let Some(number) = ranges.clone().find_map(|range| self.unsent_in(range)) {
+            return Err(AckOfUnsent { number });
+        }
         for range in ranges {
             let Some(last) = range.end.checked_sub(1).filter(|last| *last >= range.start) else {
                 continue;
             };
-            if last >= next {
-                return Err(AckOfUnsent { number: last, next });
-            }
             self.largest_acked = self.largest_acked.max(Some(last));
             self.ack_range(range.start.max(self.base), last, &mut each);
         }
         Ok(())
+    }
+
+    /// A number in `range` under which nothing was sent.
+    fn unsent_in(&self, range: Range<u64>) -> Option<u64> {
+        let last = range.end.checked_sub(1).filter(|last| *last >= range.start)?;
+        if last >= self.end() { Some(last) } else { self.skips.first_in(range) }
     }
 
     /// Acknowledges `first..=last`, from the end, jumping over runs that earlier ACKs covered.
@@ -338,6 +364,8 @@ impl<C: Copy> Sent<C> {
             };
             match core::mem::replace(&mut packet.state, State::Acked { run: number }) {
                 State::Acked { run } => lowest = run.min(number),
+                // So long ago that it is not among the latest: it settles nothing.
+                State::Skipped => {}
                 was => {
                     let range = item_range(packet, self.items_base, self.items.len());
                     let was_lost = was != State::Outstanding;
@@ -401,7 +429,11 @@ impl<C: Copy> Sent<C> {
             };
             if packet.state == State::Outstanding {
                 let due = packet.sent_at + rule.time;
-                if due <= now || largest - number >= rule.packets {
+                // A skipped number is no packet that came later.
+                let above = largest - number;
+                let far =
+                    above >= rule.packets && above - self.skips.count_in(number..largest) >= rule.packets;
+                if due <= now || far {
                     packet.state = State::Lost { at: now };
                     self.outstanding = self.outstanding.saturating_sub(1);
                     let range = item_range(packet, self.items_base, self.items.len());
@@ -431,7 +463,7 @@ impl<C: Copy> Sent<C> {
         while let Some(packet) = self.packets.front() {
             let over = match packet.state {
                 State::Outstanding => false,
-                State::Acked { .. } => true,
+                State::Acked { .. } | State::Skipped => true,
                 State::Lost { at } => now.since(at) >= memory || self.packets.len() > REMEMBERED,
             };
             if !over {
@@ -449,7 +481,7 @@ impl<C: Copy> Sent<C> {
     /// Empties the ring. Calls `each` for every outstanding packet.
     pub(super) fn drain(&mut self, mut each: impl FnMut(Resolved<'_, C>)) {
         self.discard();
-        let next = self.next_number();
+        let next = self.end();
         let largest_acked = self.largest_acked.unwrap_or(0);
         for (number, packet) in (self.base..).zip(&self.packets) {
             if packet.state == State::Outstanding {

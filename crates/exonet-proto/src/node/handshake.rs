@@ -281,7 +281,7 @@ impl Node {
             bases,
             params,
             reset_tag: None,
-            sent: Sent::new(),
+            sent: Sent::skipping(self.skips.fork()),
             received: Received::new(self.config.max_ack_delay),
             born: now.mono,
             initiator: true,

@@ -23,6 +23,7 @@ use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
 use super::transmit::Train;
+use crate::channel::SkipSeed;
 use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
 use crate::half::{Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
@@ -98,6 +99,8 @@ pub struct Node {
     pub(super) id: NodeId,
     pub(super) key: SecretKey,
     pub(super) rng: ChaCha12Rng,
+    /// Which packet numbers are skipped.
+    pub(super) skips: SkipSeed,
     pub(super) boot_id: [u8; 8],
     pub(super) clock: Clock,
     /// Of a stored identity.
@@ -160,6 +163,7 @@ impl Node {
             id,
             key,
             rng,
+            skips: SkipSeed::new(seed),
             boot_id,
             clock,
             life,

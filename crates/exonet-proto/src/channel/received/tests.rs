@@ -203,3 +203,15 @@ fn full_words_are_told_until_the_peer_knows() {
     assert_eq!(space.ranges().collect::<Vec<_>>(), vec![190..200]);
     assert_eq!(space.words.len(), 2);
 }
+
+#[test]
+fn behind_a_gap_the_words_grow_once() {
+    let mut space = Received::default();
+    let mut capacities = std::collections::BTreeSet::new();
+    for number in (0..40_000).filter(|number| number % 300 != 299) {
+        space.on_packet(Mono(0), number, true, 0);
+        space.forget_below(number);
+        capacities.insert(space.words.capacity().max(16));
+    }
+    assert!(capacities.len() <= 2 && capacities.last().is_some_and(|most| *most < 300), "{capacities:?}");
+}

@@ -710,7 +710,7 @@ fn an_ack_of_what_was_never_sent_is_refused() {
     let mut end = End::measured();
     let ack = Ack { ranges: [0..2].into_iter(), delay: Duration::ZERO, arrival: Duration::ZERO, ecn: None };
     let result = end.path.on_ack(ms(100), &mut end.sent, ack, |_, _| {});
-    assert_eq!(result, Err(AckOfUnsent { number: 1, next: 1 }));
+    assert_eq!(result, Err(AckOfUnsent { number: 1 }));
 }
 
 #[derive(Clone, Debug)]

@@ -183,14 +183,66 @@ proptest! {
 #[test]
 fn an_ack_of_what_was_never_sent_is_a_violation() {
     let mut space = Sent::new();
-    assert_eq!(ack(&mut space, &[0..1]), Err(AckOfUnsent { number: 0, next: 0 }));
+    assert_eq!(ack(&mut space, &[0..1]), Err(AckOfUnsent { number: 0 }));
     send(&mut space, at(0), [1]);
-    assert_eq!(ack(&mut space, &[0..2]), Err(AckOfUnsent { number: 1, next: 1 }));
+    assert_eq!(ack(&mut space, &[0..2]), Err(AckOfUnsent { number: 1 }));
     assert_eq!(space.largest_acked(), None);
     assert_eq!(ack(&mut space, &[0..1]), Ok(vec![(0, false)]));
     // Long resolved is not unsent.
     space.retire(at(0), MEMORY);
     assert_eq!(ack(&mut space, &[0..1]), Ok(vec![]));
+}
+
+/// A space that has skipped a number, that number, and the packets that have been sent above it.
+fn skipped(above: u64) -> (Sent<u64>, u64) {
+    let mut space = Sent::skipping(SkipSeed::new([5; 32]));
+    let gap = (0..).find(|number| send(&mut space, at(0), [*number]) > *number).unwrap();
+    (1..above).for_each(|_| _ = send(&mut space, at(0), []));
+    (space, gap)
+}
+
+#[test]
+fn a_number_is_skipped_only_below_one_that_is_used() {
+    let mut space: Sent<u64> = Sent::skipping(SkipSeed::new([5; 32]));
+    let (mut expected, mut gaps) = (0, Vec::new());
+    for _ in 0..20_000 {
+        let (end, next) = (space.end(), space.next_number());
+        // Whatever is above all that was used is refused, the number that is about to be skipped too.
+        assert_eq!(ack(&mut space, &[end..end + 1]), Err(AckOfUnsent { number: end }));
+        assert_eq!(send(&mut space, at(0), []), next);
+        gaps.extend((next > expected).then_some(expected));
+        assert!(next - expected <= 1);
+        expected = next + 1;
+    }
+    assert!((4..=16).contains(&gaps.len()), "{gaps:?}");
+    assert_eq!(space.span() as u64, expected);
+    assert_eq!(space.outstanding, 20_000);
+}
+
+#[test]
+fn an_ack_of_a_skipped_number_is_a_violation() {
+    let (mut space, gap) = skipped(2);
+    for range in [gap..gap + 1, 0..gap + 1, gap..gap + 2, 0..gap + 3] {
+        // Behind another, too: nothing of either is taken.
+        assert_eq!(ack(&mut space, &[gap + 2..gap + 3, range]), Err(AckOfUnsent { number: gap }));
+    }
+    assert_eq!((space.largest_acked(), space.outstanding), (None, gap + 2));
+    assert_eq!(ack(&mut space, &[gap + 1..gap + 3, 0..gap]).unwrap().len() as u64, gap + 2);
+    space.retire(at(0), MEMORY);
+    assert_eq!(ack(&mut space, &[0..gap + 3]), Err(AckOfUnsent { number: gap }), "though long resolved");
+}
+
+#[test]
+fn a_skipped_number_is_neither_lost_nor_kept_nor_a_packet_that_came_later() {
+    let (mut space, gap) = skipped(4);
+    ack(&mut space, &[gap + 1..gap + 3, 0..gap - 1]).unwrap();
+    assert_eq!(lost(&mut space, at(0)), Vec::<u64>::new(), "two have come later than the one below the gap");
+    ack(&mut space, &[gap + 1..gap + 4]).unwrap();
+    assert_eq!(lost(&mut space, at(0)), [gap - 1]);
+    ack(&mut space, &[gap + 1..gap + 5, 0..gap]).unwrap();
+    assert_eq!(lost(&mut space, at(0)), Vec::<u64>::new());
+    space.retire(at(0), MEMORY);
+    assert_eq!((space.span(), space.is_settled()), (0, true));
 }
 
 #[test]

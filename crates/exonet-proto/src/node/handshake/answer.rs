@@ -103,7 +103,7 @@ impl Node {
             bases,
             params: theirs,
             reset_tag: None,
-            sent: Sent::new(),
+            sent: Sent::skipping(self.skips.fork()),
             received: Received::new(self.config.max_ack_delay),
             born: now.mono,
             initiator: false,

@@ -172,3 +172,36 @@ fn each_end_begins_under_its_own_suite_and_takes_the_others() {
         assert_eq!([0, 1].map(|end| pair.epoch(end).suite), [suite; 2]);
     }
 }
+
+#[test]
+fn whoever_acknowledges_a_number_that_was_skipped_loses_the_channel() {
+    for honest in [true, false] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        let gap = loop {
+            pair.send(0, 100);
+            pair.pass(20 * MS);
+            assert!(pair.ends[1].recv(pair.now).is_some());
+            let received = &pair.epoch(1).received;
+            let newest = received.largest().unwrap().number;
+            let fresh = |number: &u64| received.check(*number) == crate::channel::received::Arrival::Fresh;
+            if let Some(gap) = (0..newest).find(fresh) {
+                break gap;
+            }
+            assert!(newest < 2_000, "none was skipped");
+        };
+        assert!(gap >= 128, "too early: {gap}");
+        assert_eq!(pair.peer(0).link.packets_lost, 0, "what was skipped is not lost");
+        let newest = pair.epoch(1).received.largest().unwrap().number;
+        let ranges = if honest { vec![gap + 1..newest + 1, 0..gap] } else { vec![0..newest + 1] };
+        let (epoch, mut packet) = (pair.epoch(1), Vec::new());
+        let size = epoch.seal(&mut packet, 1_200, |_, writer| {
+            writer.ack(Duration::ZERO, Duration::ZERO, None, ranges.into_iter());
+        });
+        epoch.sent.discard();
+        assert_eq!(size, Some(packet.len()));
+        pair.deliver(0, 1, &packet);
+        let found = (pair.peer(0).link.is_connected(), pair.ends[0].counts().malformed);
+        assert_eq!(found, if honest { (true, 0) } else { (false, 1) });
+    }
+}
