@@ -7,13 +7,26 @@ mod common;
 use core::net::SocketAddr;
 
 use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
-use exonet_proto::node::{Config, Event, Policy};
+use exonet_proto::node::{Config, Event, Outcome, Policy, Refusal};
 use exonet_proto::wire::Params;
 use exonet_sim::hostile::Impostor;
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
+/// Who else comes hears nothing.
 fn only(ids: impl IntoIterator<Item = exonet_proto::NodeId>) -> Config {
-    Config::new(Policy::Only(ids.into_iter().collect()))
+    Config { tell_refused: false, ..Config::new(Policy::Only(ids.into_iter().collect())) }
+}
+
+#[test]
+fn who_is_refused_is_told_and_leaves_nothing() {
+    let mut world = World::new(1, bad_link(0.0));
+    let stranger = world.add(open(), true);
+    let host = world.add(Config { tell_refused: true, ..only([]) }, true);
+    let refused = world.send(stranger, host, 1_000).unwrap();
+    world.run_for(5 * SECOND);
+    assert_eq!(world.ledger.outcome_of(refused), Some(Outcome::Refused(Refusal::Policy)));
+    assert_eq!((world.ledger.totals().taken, world.node(host).unwrap().stats().peers), (0, 0));
+    forgotten(&mut world, &[stranger, host], 500, "afterwards");
 }
 
 #[test]
@@ -53,7 +66,7 @@ fn who_is_sent_to_is_let_in() {
 fn the_application_is_asked_once_and_its_word_counts() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
     let (good, bad) = (world.add(open(), true), world.add(open(), true));
-    let host = world.add(Config::new(Policy::Ask), true);
+    let host = world.add(Config { tell_refused: false, ..Config::new(Policy::Ask) }, true);
     world.send(good, host, 100).unwrap();
     let refused = world.send(bad, host, 100).unwrap();
     world.run_for(3 * SECOND);

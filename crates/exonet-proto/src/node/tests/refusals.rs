@@ -245,6 +245,8 @@ fn parts_are_declined_once_their_kind_is_known() {
         pair.pass(SECOND);
         assert!(pair.ends[1].counts().declined > 0);
         assert_ne!(pair.ends[0].status(key), Status::Settled, "the kind is not known yet");
+        // Long enough after the first handshake for the two not to have crossed.
+        pair.pass(6 * SECOND);
         pair.renew(1);
         pair.pass(SECOND);
         assert!(pair.outcomes().contains(&(key, KIND, false)), "{:?}", pair.outcomes());
