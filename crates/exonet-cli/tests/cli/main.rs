@@ -25,6 +25,9 @@ mod relay;
 mod shell;
 mod sim;
 #[cfg(unix)]
+#[path = "../../../exonet/tests/common/skip.rs"]
+mod skip;
+#[cfg(unix)]
 mod strangers;
 mod support;
 mod usage;
