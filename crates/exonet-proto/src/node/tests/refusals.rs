@@ -160,18 +160,18 @@ fn the_application_hears_of_a_refused_peer_once_a_minute() {
 fn refusals_are_rationed_and_small() {
     let mut pair = closed();
     let far = |n: u16| Arrival { remote: ([192, 0, 2, 7], n).into(), local_ip: None, ecn: 0 };
-    for n in 0..40 {
+    for n in 0..40_u8 {
         let mut stranger = Node::new(
             Config { early: true, ..config() },
-            SecretKey::from_bytes([40 + u8::try_from(n).unwrap(); 32]),
+            SecretKey::from_bytes([40 + n; 32]),
             Boot::Ephemeral,
-            [n as u8; 32],
+            [n; 32],
             pair.now,
         );
         let mut buffer = Vec::new();
         stranger.send(pair.now, pair.ends[1].id(), &[address(1)], Outgoing::default()).unwrap();
         stranger.poll_transmit(pair.now, 16, &mut buffer).unwrap();
-        pair.ends[1].handle_datagram(pair.now, far(n), &mut buffer);
+        pair.ends[1].handle_datagram(pair.now, far(n.into()), &mut buffer);
     }
     let said = pair.says(1);
     assert_eq!(said.len(), 16);
