@@ -14,9 +14,8 @@ pub(crate) fn start(common: &Common) {
     let level = match (common.quiet, common.verbose) {
         (true, _) => "error",
         (false, 0) => "warn",
-        (false, 1) => "exonet::refused=info,warn",
-        (false, 2) => "exonet=info,exonet_proto=info,exon=info,warn",
-        (false, 3) => "exonet=debug,exonet_proto=debug,exon=debug,info",
+        (false, 1) => "exonet=info,exonet_proto=info,exon=info,warn",
+        (false, 2) => "exonet=debug,exonet_proto=debug,exon=debug,info",
         (false, _) => "trace",
     };
     let chosen = std::env::var("RUST_LOG").ok().and_then(|filter| filter.parse().ok());

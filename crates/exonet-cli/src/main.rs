@@ -39,7 +39,7 @@ use crate::failure::Failure;
 static ALLOCATOR: Cap<MiMalloc> = Cap::new(MiMalloc, usize::MAX);
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse().and_then(Cli::check) {
         Ok(cli) => cli,
         Err(error) => return failure::usage(&error),
     };

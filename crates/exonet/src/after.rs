@@ -15,6 +15,7 @@ use exonet_proto::NodeId;
 use tokio::sync::{Notify, oneshot};
 
 use crate::calls::Line;
+use crate::comings::Coming;
 use crate::engine::Todo;
 
 /// Chores for which a thread keeps memory.
@@ -42,8 +43,9 @@ pub(crate) enum Chore {
 pub(crate) enum Log {
     /// Policy does not let it in.
     Refused(NodeId, SocketAddr),
-    Connected(NodeId, SocketAddr),
-    Forgotten(NodeId),
+    Connected(NodeId, SocketAddr, Coming),
+    /// True: it is worth a line to who does not look for details.
+    Forgotten(NodeId, bool),
     IdentityConflict(NodeId),
     WriteFailed,
     CorePanicked,
@@ -138,10 +140,20 @@ impl Log {
             Self::Refused(peer, remote) => {
                 tracing::info!(target: "exonet::refused", node, %peer, %remote, "refused: `Allow` does not let this node in");
             }
-            Self::Connected(peer, remote) => {
+            Self::Connected(peer, remote, Coming::Came) => {
+                tracing::info!(peer = %peer.short(), %remote, "connected");
+            }
+            Self::Connected(peer, remote, Coming::Moved) => {
+                tracing::info!(peer = %peer.short(), %remote, "its address has changed");
+            }
+            Self::Connected(peer, remote, Coming::Restarted) => {
+                tracing::info!(peer = %peer.short(), %remote, "it has restarted");
+            }
+            Self::Connected(peer, remote, Coming::Nothing) => {
                 tracing::debug!(node, peer = %peer.short(), %remote, "connected");
             }
-            Self::Forgotten(peer) => tracing::debug!(node, peer = %peer.short(), "forgotten"),
+            Self::Forgotten(peer, true) => tracing::info!(peer = %peer.short(), "gone"),
+            Self::Forgotten(peer, false) => tracing::debug!(node, peer = %peer.short(), "forgotten"),
             Self::IdentityConflict(peer) => {
                 tracing::warn!(node, %peer, "two processes use this peer's identity at once");
             }

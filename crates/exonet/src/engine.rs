@@ -16,6 +16,7 @@ use tokio::sync::oneshot;
 
 use crate::after::{After, Chore, Log};
 use crate::calls::Calls;
+use crate::comings::Comings;
 use crate::receipts::{Receipts, Settled, SlotIndex};
 use crate::room::Room;
 use crate::timer::Timer;
@@ -99,6 +100,7 @@ pub(crate) struct Engine {
     pings: BTreeMap<u64, oneshot::Sender<Option<Duration>>>,
     next_ping: u64,
     oldest: u64,
+    comings: Comings,
 }
 
 impl Engine {
@@ -122,6 +124,7 @@ impl Engine {
             pings: BTreeMap::new(),
             next_ping: 0,
             oldest: u64::MAX,
+            comings: Comings::default(),
         }
     }
 
@@ -190,8 +193,14 @@ impl Engine {
             Event::BodyReadable { key } => self.after.wake(self.readers.remove(&key)),
             Event::Authorize { id, remote } => self.asks.push((id, remote)),
             Event::Refused { peer, remote } => self.log(Log::Refused(peer, remote)),
-            Event::Connected { peer, remote } => self.log(Log::Connected(peer, remote)),
-            Event::Forgotten { peer } => self.log(Log::Forgotten(peer)),
+            Event::Connected { peer, remote, restarted } => {
+                let coming = self.comings.connected(now.mono, peer, remote, restarted);
+                self.log(Log::Connected(peer, remote, coming));
+            }
+            Event::Forgotten { peer } => {
+                let told = self.comings.forgotten(now.mono, &peer);
+                self.log(Log::Forgotten(peer, told));
+            }
             Event::Pong { cookie, rtt, .. } => {
                 let asker = self.pings.remove(&cookie);
                 self.after.chores.extend(asker.map(|asker| Chore::Pong(asker, Some(rtt))));

@@ -66,6 +66,7 @@ mod builder;
 mod call;
 mod calls;
 mod clock;
+mod comings;
 mod driver;
 mod engine;
 mod error;

@@ -49,7 +49,7 @@ impl Trace {
             }
             Event::Authorize { id, remote } => self.peer_at(now, "asked", id, remote),
             Event::Refused { peer, remote } => self.peer_at(now, "refused", peer, remote),
-            Event::Connected { peer, remote } => self.peer_at(now, "connected", peer, remote),
+            Event::Connected { peer, remote, .. } => self.peer_at(now, "connected", peer, remote),
             Event::Forgotten { peer } => self.peer(now, "forgotten", peer),
             Event::IdentityConflict { peer } => self.peer(now, "identity_conflict", peer),
             Event::Pong { peer, rtt, .. } => {

@@ -72,6 +72,19 @@ pub(crate) struct Cli {
     pub(crate) command: Command,
 }
 
+impl Cli {
+    /// What the parser cannot check by itself.
+    ///
+    /// # Errors
+    /// As the parser would say it.
+    pub(crate) fn check(self) -> Result<Self, clap::Error> {
+        if let Command::Cp(args) = &self.command {
+            args.words()?;
+        }
+        Ok(self)
+    }
+}
+
 /// What every command takes.
 #[derive(Args, Debug)]
 pub(crate) struct Common {
@@ -84,7 +97,7 @@ pub(crate) struct Common {
     /// Print one JSON object a line; the last one sums up
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
-    /// Say more: single outcomes, then (-vv, -vvv) what the node does
+    /// Say more: single outcomes, peers that come, move and go; -vv, -vvv: what the node does
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
     pub(crate) verbose: u8,
     /// Say nothing but errors and data

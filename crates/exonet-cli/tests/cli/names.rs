@@ -25,6 +25,16 @@ fn a_name_stands_wherever_a_peer_is_wanted() {
 }
 
 #[test]
+fn a_copy_goes_to_a_name() {
+    let world = World::new();
+    let listener = world.listen(&["--out", arg(&world.path("out"))]);
+    world.run(&["peer", "add", "lab", &listener.peer]).expect(0);
+    let file = world.file("file", b"x");
+    world.run(&["cp", arg(&file), "lab"]).expect(0);
+    assert_eq!(fs::read(world.path("out/file")).unwrap(), b"x");
+}
+
+#[test]
 fn a_name_is_never_taken_from_another_peer_in_passing() {
     let world = World::new();
     let peer = |n| format!("{}@127.0.0.1:9", exonet_proto::NodeId([n; 32]));

@@ -32,6 +32,7 @@ fn errors_name_the_thing() {
         (&["cp", arg(&missing), &peer], 1, "missing"),
         (&["cp", arg(&directory), &peer], 1, "directory"),
         (&["cp", &peer], 2, "SRC"),
+        (&["cp", arg(&file), "nobody"], 2, "exon: "),
         (&["ping", &peer, "-n", "0"], 2, "0"),
         (&["call", "nobody", "method"], 2, "nobody"),
         (&["call", &peer], 2, "METHOD"),
@@ -74,6 +75,8 @@ fn errors_name_the_thing() {
         assert!(ended.stderr.contains(named), "{named:?} is not named: {all}");
         assert!(ended.stdout.is_empty(), "{all}");
         assert!(!ended.stderr.contains("panicked"), "{all}");
+        // One style, whoever finds the error; with no command there is help, in place of one.
+        assert!(args.is_empty() || !ended.stderr.starts_with("error"), "{all}");
     }
     assert_eq!(std::fs::read(&file).unwrap(), b"x");
 }

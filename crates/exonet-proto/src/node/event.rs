@@ -218,6 +218,8 @@ pub enum Event {
         peer: NodeId,
         /// Where it is now.
         remote: SocketAddr,
+        /// It is another process than before.
+        restarted: bool,
     },
     /// A peer's channel ended and nothing is left to tell it.
     Forgotten {

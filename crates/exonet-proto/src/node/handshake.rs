@@ -592,7 +592,7 @@ impl Node {
         if conflict {
             self.events.push_back(Event::IdentityConflict { peer: peer_id });
         }
-        self.events.push_back(Event::Connected { peer: peer_id, remote });
+        self.events.push_back(Event::Connected { peer: peer_id, remote, restarted });
     }
 
     /// An epoch is over: what it carried has a fate that nobody will know.

@@ -228,7 +228,7 @@ impl Node {
             let Some(remote) = peer.link.remote() else { return };
             peer.add_hint(remote);
             let peer = peer.id;
-            self.events.push_back(Event::Connected { peer, remote });
+            self.events.push_back(Event::Connected { peer, remote, restarted: false });
         }
     }
 

@@ -34,7 +34,7 @@ use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 
 pub(super) async fn run(settings: &Settings, args: &CpArgs) -> Result<Exit, Failure> {
-    let (sources, peer) = args.words().unwrap_or_else(|error| error.exit());
+    let (sources, peer) = args.words().map_err(|error| Failure::new(error.to_string()))?;
     let scan = scan::scan(sources, args)?;
     let node = node::toward(settings, &peer).await?;
     let (stopping, stopped) = watch::channel(false);
