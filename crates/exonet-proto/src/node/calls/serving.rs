@@ -94,8 +94,10 @@ impl Node {
         {
             self.forget_reply(now, index, s);
         }
-        while let Some((index, s)) = self.replies.beyond(self.config.limits.reply_bytes as u64) {
-            self.forget_reply(now, index, s);
+        while let Some((other, s)) = self.replies.beyond(self.config.limits.reply_bytes as u64) {
+            self.forget_reply(now, other, s);
+            // It may be the last thing held for a caller of whom nothing else is looked at now.
+            self.touch(now, other);
         }
     }
 

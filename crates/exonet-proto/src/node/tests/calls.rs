@@ -58,6 +58,29 @@ fn a_reply_of_a_kilobyte_waits_for_no_slot() {
 }
 
 #[test]
+fn a_caller_whose_last_reply_makes_room_for_one_of_another_is_not_busy() {
+    let (mut pair, _, call) = taken();
+    pair.pass(SECOND);
+    pair.cut(1);
+    assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
+    pair.pass(SECOND);
+    assert_eq!(pair.ends[1].census.busy, 1, "the reply is kept");
+    // Another caller, in the place of the first; one reply is always kept.
+    pair.mend(1);
+    pair.ends[1].config.limits.reply_bytes = 0;
+    let key = SecretKey::from_bytes([3; 32]);
+    pair.ends[0] = Node::new(config(), key, Boot::Ephemeral, [3; 32], pair.now);
+    pair.call(0);
+    pair.pass(SECOND);
+    let call = pair.ends[1].take_any_call(pair.now).unwrap().call.unwrap();
+    assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
+    assert_eq!(pair.ends[1].counts().replies_forgotten, 1);
+    assert_eq!(pair.ends[1].census.busy, 1, "only the second caller");
+    pair.pass(SECOND);
+    assert!(pair.ends[1].is_quiet());
+}
+
+#[test]
 fn giving_up_all_messages_to_a_caller_gives_up_no_reply() {
     let (mut pair, key, call) = taken();
     assert!(pair.ends[1].reply(pair.now, call, 0, long()));
