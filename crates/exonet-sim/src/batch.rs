@@ -15,11 +15,8 @@ impl World {
         message: &Outgoing,
     ) -> Vec<(u64, MessageKey)> {
         let (now, first) = (self.clock(from), self.next_message);
-        let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address));
-        let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
-            return Vec::new();
-        };
-        self.checks.addresses.chosen(from.0, [address]);
+        let Some((id, address)) = self.look_up(from, to) else { return Vec::new() };
+        let Some(host) = self.hosts.get_mut(&from.0) else { return Vec::new() };
         let mut messages = (first..).take(count as usize).map(|number| {
             let (tag, body) = body::message(number, size);
             Outgoing { tag, body, ..message.clone() }

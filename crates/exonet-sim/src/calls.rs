@@ -3,6 +3,7 @@
 use exonet_proto::node::{MessageKey, Outcome, Outgoing, SendError};
 
 use crate::host::{Host, Waiting};
+use crate::life::Running;
 use crate::serving::Serving;
 use crate::{NodeIndex, World, body};
 
@@ -44,6 +45,15 @@ impl World {
         }
     }
 
+    /// The application of `node` answers at once what it would answer later.
+    pub(crate) fn hurry_calls(&mut self, node: NodeIndex) {
+        let now = self.clock(node);
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.desk.hurry(now.mono);
+        }
+        self.pump(node);
+    }
+
     /// The application of `node` drops the calls that it would never answer.
     pub fn drop_calls(&mut self, node: NodeIndex) {
         let now = self.clock(node);
@@ -71,7 +81,7 @@ impl World {
     pub(crate) fn explains_no_reply(&self, waiting: Waiting) -> bool {
         let Some(then) = self.ledger.keeper(waiting.number).filter(|_| waiting.call) else { return false };
         let server = self.hosts.values().find(|host| host.node.id() == waiting.to);
-        let is_same = |host: &Host| host.boots == then.boots;
-        server.is_none_or(|now| !is_same(now) || now.node.counts().replies_forgotten > then.forgotten)
+        let lives = |host: &Host| host.boots == then.boots && host.life.running != Running::Down;
+        server.is_none_or(|now| !lives(now) || now.node.counts().replies_forgotten > then.forgotten)
     }
 }

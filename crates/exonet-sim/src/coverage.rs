@@ -24,6 +24,14 @@ pub struct Coverage {
     pub writes_failed: u64,
     /// Addresses and ports that changed.
     pub moves: u64,
+    /// Addresses that had become wrong and were looked up again, and those that somebody was told.
+    pub looked_up: u64,
+    /// See `looked_up`.
+    pub told: u64,
+    /// Processes that ended in good order, and those that told all who could be told.
+    pub ends: u64,
+    /// See `ends`.
+    pub ends_heard: u64,
     /// Handshakes completed, at either end.
     pub handshakes: u64,
     /// Receiver records evicted.

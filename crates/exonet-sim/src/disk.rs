@@ -9,8 +9,9 @@ use crate::{Coverage, Dice};
 
 /// A disk that holds `D`, `latest` and the strays, takes its time, and may fail in every way that a node has to expect.
 ///
-/// It does not lie: what it has said to be durable is. What it has not said, a crash may lose, tear or keep. A
-/// torn record does not match its checksum, so that a boot finds the one before.
+/// It does not lie: what it has said to be durable is. What it has not said, a crash may lose, tear or keep. Two files
+/// are written, each in one piece: first the strays, if they have changed, then the rest. A torn write is the first alone,
+/// and so is one that fails at the second.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     /// `D`, as a boot would find it.
@@ -55,6 +56,11 @@ impl Disk {
         self.clock = batch.clock;
         self.life = batch.life;
         self.latest = batch.latest;
+        self.keep_strays(batch);
+    }
+
+    /// The first half of a write.
+    fn keep_strays(&mut self, batch: &Batch) {
         if let Some(strays) = &batch.strays {
             self.strays = strays.to_vec();
         }
@@ -70,11 +76,13 @@ impl Disk {
         self.latency.is_zero() && !self.stuck && !self.broken && !self.full
     }
 
-    /// A write comes to its end. False: it fails.
-    pub(crate) fn finish(&mut self, batch: &Batch) -> bool {
+    /// A write comes to its end. False: it fails. A disk that is full may have had room for the first half.
+    pub(crate) fn finish(&mut self, batch: &Batch, dice: &mut Dice) -> bool {
         let works = !self.broken && !self.full;
         if works {
             self.keep(batch);
+        } else if !self.broken && dice.chance(0.5) {
+            self.keep_strays(batch);
         }
         works
     }
@@ -86,8 +94,57 @@ impl Disk {
         let Some(batch) = under_way else { return };
         match dice.below(4) {
             0 | 1 if writable => self.keep(&batch),
-            2 => coverage.writes_torn += 1,
+            2 if writable => {
+                self.keep_strays(&batch);
+                coverage.writes_torn += 1;
+            }
             _ => coverage.writes_lost += 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use exonet_proto::node::Lsn;
+
+    use super::*;
+
+    fn batch() -> Batch {
+        let strays = Some([(NodeId([7; 32]), Stamp(9))].into());
+        Batch { lsn: Lsn(1), clock: 5, life: 1, latest: Stamp(8), strays }
+    }
+
+    /// What is left of a write by `end`, over many dice: the clock, and the strays.
+    fn left(begun: &Disk, end: impl Fn(&mut Disk, &mut Dice)) -> BTreeSet<(bool, bool)> {
+        let one = |seed| {
+            let mut disk = begun.clone();
+            end(&mut disk, &mut Dice::new(seed));
+            (disk.clock == 5, !disk.strays.is_empty())
+        };
+        (0..200).map(one).collect()
+    }
+
+    #[test]
+    fn a_crash_keeps_a_write_or_loses_it_or_keeps_the_first_half() {
+        let mut coverage = Coverage::default();
+        let crashed =
+            left(&Disk::default(), |disk, dice| disk.crash(Some(batch()), dice, &mut Coverage::default()));
+        assert_eq!(crashed, [(true, true), (false, true), (false, false)].into());
+        (0..200).for_each(|seed| Disk::default().crash(Some(batch()), &mut Dice::new(seed), &mut coverage));
+        assert!(coverage.writes_torn > 20 && coverage.writes_lost > 20, "{coverage:?}");
+    }
+
+    #[test]
+    fn a_full_disk_may_have_room_for_the_first_half() {
+        let full = Disk { full: true, ..Disk::default() };
+        let failed = left(&full, |disk, dice| assert!(!disk.finish(&batch(), dice)));
+        assert_eq!(failed, [(false, true), (false, false)].into());
+        let broken = Disk { broken: true, ..Disk::default() };
+        assert_eq!(
+            left(&broken, |disk, dice| assert!(!disk.finish(&batch(), dice))),
+            [(false, false)].into()
+        );
     }
 }

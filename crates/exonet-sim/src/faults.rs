@@ -2,8 +2,9 @@
 
 use core::time::Duration;
 
+use exonet_proto::NodeId;
 use exonet_proto::crypto::SecretKey;
-use exonet_proto::node::{Boot, Node};
+use exonet_proto::node::{Boot, Node, Status};
 
 use crate::clock::{ClockConfig, MachineClock};
 use crate::life::{Nat, Running};
@@ -197,11 +198,57 @@ impl World {
         let now = host.life.clock.read(self.now);
         self.checks.leaves(&host.node.id());
         host.boots += 1;
+        host.ending = false;
         host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
         self.checks.settles(host.node.id(), node.0);
         self.checks.touched.all = true;
         self.pump(node);
         true
+    }
+
+    /// The node begins to end in good order: it takes nothing from here on, and tells its peers what it has not taken.
+    pub fn begin_end(&mut self, node: NodeIndex) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            // What its application reads bit by bit is not read to its end any more.
+            host.ending = true;
+            self.coverage.ends += 1;
+        }
+        self.instruct(node, Node::finish);
+    }
+
+    /// Whether the node has begun to end, and is still there.
+    pub(crate) fn is_ending(&self, node: NodeIndex) -> bool {
+        self.hosts.get(&node.0).is_some_and(|host| host.ending && host.life.running != Running::Down)
+    }
+
+    /// What `node` has for a peer and has not left it, or has come back, its application cancels. How many.
+    pub(crate) fn take_back(&mut self, node: NodeIndex, peer: &NodeId) -> u64 {
+        let open = self.node(node).map(Node::open_messages).unwrap_or_default();
+        let queued = open.iter().filter(|open| open.peer == *peer && open.status == Status::Queued);
+        let cancel = |key| self.instruct(node, |node, now| node.cancel(now, key).is_ok()) == Some(true);
+        queued.map(|open| open.key).map(cancel).filter(|done| *done).count() as u64
+    }
+
+    /// Whether a node that ends has told all whom it can tell.
+    pub fn has_told_its_end(&self, node: NodeIndex) -> bool {
+        self.node(node).is_some_and(Node::is_finished)
+    }
+
+    /// A node that ends says farewell, and its process is gone.
+    pub fn end(&mut self, node: NodeIndex) {
+        self.coverage.ends_heard += u64::from(self.has_told_its_end(node));
+        self.instruct(node, Node::leave_all);
+        self.kill(node);
+    }
+
+    /// The identity of a node whose process ended will not come back.
+    pub(crate) fn is_gone_for_good(&mut self, node: NodeIndex) {
+        self.gone.extend(self.id(node));
+    }
+
+    /// Whether a failed write has stopped the node.
+    pub(crate) fn has_stopped(&self, node: NodeIndex) -> bool {
+        self.hosts.get(&node.0).is_some_and(|host| host.stopped)
     }
 
     /// Whether an identity died with its process.

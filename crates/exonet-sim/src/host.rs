@@ -10,10 +10,11 @@ use exonet_proto::node::{
 use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
+use crate::book::Book;
 use crate::ledger::Keeper;
 use crate::life::Life;
 use crate::serving::Desk;
-use crate::{Dice, Disk, Ledger};
+use crate::{Breach, Dice, Disk, Ledger};
 
 /// A message that this host waits to hear of.
 #[derive(Clone, Copy, Debug)]
@@ -80,6 +81,12 @@ pub(crate) struct Host {
     pub(crate) broken_off: Vec<Waiting>,
     /// What the node said, outcomes aside.
     pub(crate) events: Vec<Event>,
+    /// What its application knows of where others are. It outlives the process.
+    pub(crate) book: Book,
+    /// When it last sent something to an address.
+    pub(crate) spoke: BTreeMap<SocketAddr, Mono>,
+    /// It ends in good order: from here on it takes nothing.
+    pub(crate) ending: bool,
     /// Datagrams that have left it.
     pub(crate) sent: u64,
     /// What befalls its machine.
@@ -121,6 +128,9 @@ impl Host {
             desk: Desk::default(),
             broken_off: Vec::new(),
             events: Vec::new(),
+            book: Book::default(),
+            spoke: BTreeMap::new(),
+            ending: false,
             sent: 0,
             life: Life::new(now),
             dice,
@@ -205,6 +215,9 @@ impl Host {
         if !self.foes.contains(&id.sender) {
             let keeper = Keeper { boots: self.boots, forgotten: self.node.counts().replies_forgotten };
             ledger.taken(number, self.node.id(), keeper, id);
+            if self.ending {
+                ledger.report(Breach::TakenAfterEnd(number.unwrap_or_default()));
+            }
             self.took.push(number);
         } else if !self.from_foes.insert(id) {
             ledger.taken_from_foe_again(id.s.0);

@@ -7,6 +7,7 @@
 mod agenda;
 mod batch;
 mod body;
+mod book;
 mod calls;
 mod check;
 mod clock;

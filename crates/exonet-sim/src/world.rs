@@ -2,7 +2,7 @@
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{
@@ -30,7 +30,7 @@ struct Flight {
     to: SocketAddr,
     ecn: u8,
     data: Vec<u8>,
-    /// Who made it and in which step; None: it is not what anybody made, or not from there.
+    /// Who made it and in which step; None: it is not what anybody made.
     maker: Option<(usize, u64)>,
 }
 
@@ -286,6 +286,16 @@ impl World {
         self.input(node, call)
     }
 
+    /// As [`World::with`], for what names no address.
+    pub(crate) fn instruct<T>(
+        &mut self,
+        node: NodeIndex,
+        call: impl FnOnce(&mut Node, Now) -> T,
+    ) -> Option<T> {
+        self.checks.touched.all = true;
+        self.input(node, call)
+    }
+
     fn input<T>(&mut self, node: NodeIndex, call: impl FnOnce(&mut Node, Now) -> T) -> Option<T> {
         let now = self.clock(node);
         let result = call(&mut self.hosts.get_mut(&node.0)?.node, now);
@@ -365,12 +375,8 @@ impl World {
         send: impl FnOnce(&mut Node, Now, NodeId, SocketAddr) -> Result<MessageKey, SendError>,
     ) -> Result<(u64, MessageKey), SendError> {
         let (now, number) = (self.clock(from), self.next_message);
-        let receiver = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address));
-        let (Some((id, address)), Some(host)) = (receiver, self.hosts.get_mut(&from.0)) else {
-            return Err(SendError::Closed);
-        };
-        // Refused or not, the address was named.
-        self.checks.addresses.chosen(from.0, [address]);
+        let (id, address) = self.look_up(from, to).ok_or(SendError::Closed)?;
+        let host = self.hosts.get_mut(&from.0).ok_or(SendError::Closed)?;
         let key = send(&mut host.node, now, id, address)?;
         self.next_message += 1;
         host.waiting.insert(key, Waiting { number, to: id, call });
@@ -382,12 +388,49 @@ impl World {
         Ok((number, key))
     }
 
+    /// Where the application of `from` believes `to` to be. Whatever becomes of what it sends, it names that address.
+    pub(crate) fn look_up(&mut self, from: NodeIndex, to: NodeIndex) -> Option<(NodeId, SocketAddr)> {
+        let (id, is_at) = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address))?;
+        let (address, renewed) = self.hosts.get_mut(&from.0)?.book.look_up(self.now, id, is_at);
+        self.coverage.looked_up += u64::from(renewed);
+        self.checks.addresses.chosen(from.0, [address]);
+        Some((id, address))
+    }
+
+    /// The application of `node` learns where `peer` is now.
+    pub fn tell(&mut self, node: NodeIndex, peer: NodeIndex) {
+        let Some((id, address)) = self.id(peer).zip(self.address(peer)) else { return };
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.book.is_told(self.now, id, address);
+            self.coverage.told += 1;
+            self.trace.tell(self.now, node.0, format_args!("is told where n{} is", peer.0));
+        }
+        self.checks.addresses.chosen(node.0, [address]);
+        self.instruct(node, |node, now| node.add_hint(now, id, address));
+    }
+
+    /// Tells those who cannot know where a peer is for which they have messages. Nobody can who has not spoken to where
+    /// the peer is, nor heard it speak to where they are, since `since`: that has to be so long ago that everybody has
+    /// tried all addresses that they know. Whoever has heard the peer has to find it, and is not told.
+    pub(crate) fn tell_the_lost(&mut self, since: Mono) {
+        let mut lost = Vec::new();
+        for (index, host) in self.hosts.iter().filter(|(_, host)| host.life.is_up(self.now)) {
+            let wanted: BTreeSet<NodeId> = host.waiting.values().map(|waiting| waiting.to).collect();
+            let spoke = |by: &Host, to: &Host| by.spoke.get(&to.address).is_some_and(|at| *at >= since);
+            let others = self.hosts.iter().filter(|(_, peer)| {
+                wanted.contains(&peer.node.id()) && !spoke(host, peer) && !spoke(peer, host)
+            });
+            lost.extend(others.map(|(peer, _)| (NodeIndex(*index), NodeIndex(*peer))));
+        }
+        lost.into_iter().for_each(|(node, peer)| self.tell(node, peer));
+    }
+
     /// The application of `node` gives a message up: Cancelled if it never left, Unknown otherwise.
     pub fn abandon(&mut self, node: NodeIndex, key: MessageKey) {
         if let Some(waiting) = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key)) {
             self.ledger.excuse(waiting.number);
         }
-        self.with(node, |node, now| node.abandon(now, key));
+        self.instruct(node, |node, now| node.abandon(now, key));
     }
 
     /// A process is gone: its counts are kept.
@@ -514,7 +557,7 @@ impl World {
         let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
             return;
         };
-        if disk.finish(&batch) {
+        if disk.finish(&batch, &mut host.dice) {
             host.node.handle_persisted(now, batch.lsn);
         } else {
             self.coverage.writes_failed += 1;
@@ -633,6 +676,7 @@ impl World {
                 host.address.set_port(host.address.port() + 1);
                 self.owners.insert(host.address, index.0);
             }
+            host.spoke.insert(transmit.remote, self.now);
             let (from, id) = (host.address, host.node.id());
             let receiver = self.owners.get(&transmit.remote).copied();
             for data in buffer.chunks(transmit.segment) {
@@ -689,7 +733,8 @@ impl World {
             let victims = self.wiretap.reflected.len() as u64;
             let victim = usize::try_from(self.dice.below(victims)).unwrap_or(0);
             if let Some(victim) = self.wiretap.reflected.keys().nth(victim).copied() {
-                let flight = Flight { from: victim, to, ecn, data: data.to_vec(), maker: None };
+                // Wherever it seems to come from, it tells what its maker knew.
+                let flight = Flight { from: victim, to, ecn, data: data.to_vec(), maker: Some(maker) };
                 self.fly(if self.spoof_early { early } else { just }, flight);
             }
         }

@@ -49,7 +49,7 @@ fn a_first_call_takes_one_round_trip_and_three_datagrams() {
     let quiet = world.node(a).unwrap().is_quiet();
     assert!(quiet, "all is said");
     world.run_for(100 * SECOND);
-    settled(&mut world, SECOND, "quiet");
+    settled(&mut world, 300 * MS, "quiet");
 }
 
 /// What follows is its farewell, 10 s later: a server whose STATE was read has nothing to remind it of.
@@ -64,7 +64,7 @@ fn a_first_caller_that_stays_is_acknowledged_and_hears_no_more() {
     world.run_for(20 * SECOND);
     assert_eq!(said(&world), [3, 3], "its farewell");
     world.run_for(100 * SECOND);
-    settled(&mut world, SECOND, "quiet");
+    settled(&mut world, 300 * MS, "quiet");
 }
 
 /// What is dropped on the way, by position among the datagrams that go there.
@@ -97,7 +97,7 @@ fn calls_of_every_size_are_answered_over_a_bad_network() {
         for _ in 0..3 {
             world.call(a, b, size).unwrap();
         }
-        settled(&mut world, 120 * SECOND, &format!("seed {seed}, {size} there, {reply} back"));
+        settled(&mut world, 2 * SECOND, &format!("seed {seed}, {size} there, {reply} back"));
         all_delivered(&world, &format!("seed {seed}, {size} there, {reply} back"));
         quiet(&mut world, &format!("seed {seed}, {size} there, {reply} back"));
     }
@@ -122,7 +122,7 @@ fn many_calls_both_ways_among_messages() {
             let pause = Duration::from_micros(world.dice().below(20_000));
             world.run_for(pause);
         }
-        settled(&mut world, 120 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 6 * SECOND, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
         quiet(&mut world, &format!("seed {seed}"));
     }
@@ -134,14 +134,14 @@ fn a_lost_reply_comes_again() {
         let how = Serving { within: within * MS, ..Serving::default() };
         let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), how);
         world.call(a, b, 100).unwrap();
-        settled(&mut world, 6 * SECOND, "a channel");
+        settled(&mut world, 2 * SECOND, "a channel");
         world.call(a, b, 100).unwrap();
         world.run_for(5 * MS);
         deaf(&mut world, b, a, true);
         world.run_for(within * MS + 500 * MS);
         assert_eq!(world.ledger.open(), 1);
         deaf(&mut world, b, a, false);
-        settled(&mut world, 6 * SECOND, &format!("within {within} ms"));
+        settled(&mut world, 600 * MS, &format!("within {within} ms"));
         all_delivered(&world, &format!("within {within} ms"));
         quiet(&mut world, &format!("within {within} ms"));
     }
@@ -154,7 +154,7 @@ fn a_lost_rack_leaves_no_reply_behind() {
     world.call(a, b, 100).unwrap();
     world.run_for(30 * MS);
     deaf(&mut world, a, b, true);
-    settled(&mut world, SECOND, "the reply is there");
+    settled(&mut world, 300 * MS, "the reply is there");
     world.run_for(2 * SECOND);
     assert!(!world.node(b).unwrap().is_quiet(), "nobody has said so");
     assert_eq!(replies(&world, b), 1);
@@ -180,7 +180,7 @@ fn a_reply_is_kept_for_its_time_and_then_the_call_is_unknown() {
         world.run_for(away * SECOND);
         deaf(&mut world, a, b, false);
         deaf(&mut world, b, a, false);
-        settled(&mut world, 20 * SECOND, &format!("{away} s"));
+        settled(&mut world, 3 * SECOND, &format!("{away} s"));
         assert_eq!(world.ledger.outcome_of(0), Some(outcome), "{away} s");
         assert_eq!(world.node(b).unwrap().stats().replies_forgotten, u64::from(away > 20));
         quiet(&mut world, &format!("{away} s"));
@@ -196,7 +196,7 @@ fn a_late_copy_of_a_call_never_draws_the_reply_to_the_next() {
         let (mut world, a, b) = pair(seed, link, how);
         for _ in 0..40 {
             world.call(a, b, 20).unwrap();
-            settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+            settled(&mut world, 1500 * MS, &format!("seed {seed}"));
         }
         all_delivered(&world, &format!("seed {seed}"));
         quiet(&mut world, &format!("seed {seed}"));
@@ -211,13 +211,13 @@ fn a_server_that_crashes_at_any_point_runs_nothing_twice() {
         let (mut world, a, b) = pair(seed, bad_link(0.02), how);
         if seed % 2 == 0 {
             world.call(a, b, 20).unwrap();
-            settled(&mut world, 10 * SECOND, "a channel");
+            settled(&mut world, 800 * MS, "a channel");
         }
         world.call(a, b, 20).unwrap();
         let wait = Duration::from_micros(seed * 500);
         world.run_for(wait);
         world.crash(b);
-        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, SECOND, &format!("seed {seed}"));
         let totals = world.ledger.totals();
         unknown += totals.unknown;
         delivered += totals.delivered;
@@ -261,7 +261,7 @@ fn a_caller_that_crashes_gets_no_reply_to_what_it_has_forgotten() {
         world.run_for(Duration::from_micros(seed * 500));
         world.crash(a);
         world.call(a, b, 20).unwrap();
-        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 600 * MS, &format!("seed {seed}"));
         quiet(&mut world, &format!("seed {seed}"));
     }
 }
@@ -274,7 +274,7 @@ fn whatever_is_replayed_at_any_time_runs_nothing_and_answers_nothing() {
         world.wiretap.recording = true;
         for _ in 0..4 {
             world.call(a, b, 20).unwrap();
-            settled(&mut world, 10 * SECOND, "genuine");
+            settled(&mut world, 800 * MS, "genuine");
             world.run_for(45 * SECOND);
         }
         world.wiretap.recording = false;
@@ -293,7 +293,7 @@ fn whatever_is_replayed_at_any_time_runs_nothing_and_answers_nothing() {
                 world.run_for(MS);
             }
         }
-        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 800 * MS, &format!("seed {seed}"));
         quiet(&mut world, &format!("seed {seed}"));
     }
 }
@@ -486,7 +486,7 @@ fn beyond_the_caps_the_oldest_reply_goes_and_never_a_call() {
         assert_eq!(replies(&world, b), most);
         deaf(&mut world, a, b, false);
         deaf(&mut world, b, a, false);
-        settled(&mut world, 20 * SECOND, "after the cut");
+        settled(&mut world, 500 * MS, "after the cut");
         let totals = world.ledger.totals();
         assert_eq!((totals.taken, totals.delivered), (10, most));
         quiet(&mut world, "after the cut");
@@ -585,7 +585,7 @@ fn a_call_that_is_computed_is_forgotten_by_nothing_but_a_crash() {
         deaf(&mut world, b, a, false);
         world.run_for(10 * SECOND);
         world.drop_calls(b);
-        settled(&mut world, SECOND, &format!("{peers} peers"));
+        settled(&mut world, 300 * MS, &format!("{peers} peers"));
         assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Delivered));
         quiet(&mut world, &format!("{peers} peers"));
     }
@@ -612,7 +612,7 @@ fn giving_up_calls_that_were_delivered_costs_the_server_no_credit() {
     assert_eq!((stats.violations, stats.dropped_for_room), (0, 0), "no more than there is room for");
     world.set_reads(b, true);
     world.drop_calls(b);
-    settled(&mut world, SECOND, "all else");
+    settled(&mut world, 300 * MS, "all else");
     quiet(&mut world, "all else");
 }
 

@@ -63,14 +63,14 @@ fn everything_arrives_once_whatever_clocks_show() {
                 let back = if round % 2 == 0 { 1 } else { 0 };
                 world.send(nodes[0], nodes[1], 100).unwrap();
                 world.send(nodes[back], nodes[1 - back], 100).unwrap();
-                settled(&mut world, 60 * SECOND, &format!("{what}, round {round}"));
+                settled(&mut world, 3 * SECOND, &format!("{what}, round {round}"));
                 world.run_for(SECOND * pause);
                 for (node, sign) in nodes.into_iter().zip(wrong) {
                     world.set_wall(node, sign * steps[round % steps.len()]);
                 }
             }
             all_delivered(&world, &what);
-            forgotten(&mut world, &nodes, 200, &what);
+            forgotten(&mut world, &nodes, 20, &what);
         }
     }
 }
@@ -90,7 +90,7 @@ fn everything_arrives_once_whenever_clocks_are_set() {
             let whose = world.dice().below(2) as usize;
             world.set_wall(nodes[whose], steps[round % steps.len()]);
         }
-        settled(&mut world, 60 * SECOND, name);
+        settled(&mut world, 300 * MS, name);
         all_delivered(&world, name);
     }
 }
@@ -109,7 +109,7 @@ fn calls_run_once_and_are_answered_whatever_clocks_show() {
         for (round, pause) in [1, 100, 1, 1_000, 40, 5_000].into_iter().enumerate() {
             world.call(nodes[0], nodes[1], 100).unwrap();
             world.call(nodes[1], nodes[0], 100).unwrap();
-            settled(&mut world, 60 * SECOND, &format!("{name}, round {round}"));
+            settled(&mut world, 6 * SECOND, &format!("{name}, round {round}"));
             world.run_for(SECOND * pause);
             world.set_wall(nodes[round % 2], steps[round % steps.len()]);
         }

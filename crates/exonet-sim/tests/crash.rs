@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MS, SECOND, bad_link, forgotten, open, settled};
+use common::{MS, SECOND, bad_link, forgotten, forgotten_after_copies, open, settled};
 use core::time::Duration;
 use exonet_proto::node::{Config, Event, Outcome, SendError, Status};
 use exonet_sim::{Disk, LinkConfig, NodeIndex, World};
@@ -32,18 +32,18 @@ fn traffic(
 }
 
 fn after(world: &mut World, nodes: [NodeIndex; 2], what: &str) {
-    settled(world, 60 * SECOND, what);
+    settled(world, SECOND, what);
     // Envelopes of a dead incarnation are used up at the first message: its end may be Unknown.
     world.send(nodes[0], nodes[1], 1_000).unwrap();
     world.send(nodes[1], nodes[0], 1_000).unwrap();
-    settled(world, 60 * SECOND, what);
+    settled(world, SECOND, what);
     // Then the pair works as before.
     let before = world.ledger.totals().delivered;
     world.send(nodes[0], nodes[1], 1_000).unwrap();
     world.send(nodes[1], nodes[0], 1_000).unwrap();
-    settled(world, 60 * SECOND, what);
+    settled(world, 400 * MS, what);
     assert_eq!(world.ledger.totals().delivered, before + 2, "{what}");
-    forgotten(world, &nodes, 300, what);
+    forgotten_after_copies(world, &nodes, 80, what);
 }
 
 #[test]
@@ -102,10 +102,10 @@ fn a_tiny_block_and_a_slow_disk_lose_nothing() {
         let disk = Some(Disk::slow(20 * MS));
         let nodes = [world.add_on(tiny(block), disk.clone()), world.add_on(tiny(block), disk)];
         traffic(&mut world, nodes, 60, |_, _| {});
-        settled(&mut world, 60 * SECOND, &format!("seed {seed}, block {block}"));
+        settled(&mut world, 300 * MS, &format!("seed {seed}, block {block}"));
         common::all_delivered(&world, &format!("seed {seed}"));
         assert!(world.disk(nodes[0]).unwrap().clock > 40, "D was written on the way");
-        forgotten(&mut world, &nodes, 100, &format!("seed {seed}"));
+        forgotten(&mut world, &nodes, 40, &format!("seed {seed}"));
     }
 }
 
@@ -174,7 +174,7 @@ fn what_was_for_a_vanished_peer_stays_in_doubt_until_given_up() {
     let mut world = World::new(1, bad_link(0.0));
     let (a, b) = (world.add(open(), false), world.add(open(), false));
     world.send(a, b, 100).unwrap();
-    settled(&mut world, 5 * SECOND, "first");
+    settled(&mut world, 300 * MS, "first");
     world.set_reads(b, false);
     let (doubted, key) = world.send_as(a, b, 100, Default::default()).unwrap();
     world.run_for(50 * MS);
@@ -185,7 +185,7 @@ fn what_was_for_a_vanished_peer_stays_in_doubt_until_given_up() {
     assert!(matches!(status, Status::InDoubt { .. }), "{status:?}");
     world.with(a, |node, now| node.abandon_peer(now, &gone));
     assert_eq!(world.ledger.outcome_of(doubted), Some(Outcome::Unknown));
-    forgotten(&mut world, &[a, b], 2_000, "given up");
+    forgotten(&mut world, &[a, b], 20, "given up");
 }
 
 #[test]
@@ -194,7 +194,7 @@ fn a_node_gives_up_after_its_patience() {
     let config = Config { give_up_after: Some(30 * SECOND), ..open() };
     let (a, b) = (world.add(config, false), world.add(open(), false));
     world.send(a, b, 100).unwrap();
-    settled(&mut world, 5 * SECOND, "first");
+    settled(&mut world, 300 * MS, "first");
     world.set_reads(b, false);
     let (doubted, _) = world.send_as(a, b, 100, Default::default()).unwrap();
     world.run_for(50 * MS);
@@ -203,7 +203,7 @@ fn a_node_gives_up_after_its_patience() {
     assert_eq!(world.ledger.outcome_of(doubted), None);
     world.run_for(2 * SECOND);
     assert_eq!(world.ledger.outcome_of(doubted), Some(Outcome::Unknown));
-    forgotten(&mut world, &[a, b], 2_000, "given up");
+    forgotten(&mut world, &[a, b], 20, "given up");
 }
 
 #[test]
@@ -229,7 +229,7 @@ fn what_never_left_is_withdrawn_with_certainty() {
     assert_eq!(status(&mut world, abandoned), Status::Settled);
     let stats = world.node(a).unwrap().stats();
     assert_eq!((stats.withdrawn, stats.unknown), (3, 0));
-    forgotten(&mut world, &[a], 100, "nobody there");
+    forgotten(&mut world, &[a], 20, "nobody there");
 }
 
 /// Virtual time from the crash of the receiver until every message in doubt is Unknown.
@@ -237,7 +237,7 @@ fn found_after(seed: u64, idle: Duration) -> Duration {
     let mut world = World::new(seed, LinkConfig::perfect(10 * MS));
     let (a, b) = (world.add(open(), false), world.add(open(), true));
     world.send(a, b, 100).unwrap();
-    settled(&mut world, 5 * SECOND, "first");
+    settled(&mut world, 300 * MS, "first");
     world.set_reads(b, false);
     for _ in 0..20 {
         world.send(a, b, 500).unwrap();
@@ -247,7 +247,7 @@ fn found_after(seed: u64, idle: Duration) -> Duration {
     assert_eq!(open, 20);
     world.crash(b);
     let begun = world.now();
-    settled(&mut world, 60 * SECOND, "after the crash");
+    settled(&mut world, 1500 * MS, "after the crash");
     assert_eq!(world.ledger.totals().unknown, 20);
     world.now().since(begun)
 }
@@ -283,7 +283,7 @@ fn a_restart_is_found_soon_though_there_is_always_more_to_send() {
         trickle(&mut world, 1_700);
         let before = world.ledger.totals().unknown;
         assert!(before > 0, "seed {seed}: not found in 1.7 s");
-        settled(&mut world, 60 * SECOND, "after the crash");
+        settled(&mut world, 300 * MS, "after the crash");
     }
 }
 
@@ -298,7 +298,7 @@ fn a_restart_under_full_traffic_is_found_soon() {
         let pause = Duration::from_micros(30_000 + world.dice().below(100_000));
         world.run_for(pause);
         world.crash(b);
-        settled(&mut world, 3 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 500 * MS, &format!("seed {seed}"));
         let totals = world.ledger.totals();
         assert!(totals.taken + totals.unknown >= 100);
     }

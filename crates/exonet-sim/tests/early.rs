@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, pair, settled};
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, pair, settled};
 use exonet_proto::node::{Config, Early, Outcome, Outgoing, Stats};
 use exonet_sim::{ClockConfig, Disk, LinkConfig, NodeIndex, World};
 
@@ -32,7 +32,7 @@ fn a_first_message_takes_one_trip() {
     world.run_for(10 * MS);
     assert_eq!(world.ledger.totals().delivered, 1, "told after one round trip");
     assert_eq!((stats(&world, a).early_sent, stats(&world, b).early_received), (1, 1));
-    forgotten(&mut world, &[a, b], 40, "a first message");
+    forgotten(&mut world, &[a, b], 20, "a first message");
 }
 
 #[test]
@@ -61,7 +61,7 @@ fn who_wants_forward_secrecy_waits_for_the_channel() {
         world.send_as(a, b, 100, Outgoing { early, ..Outgoing::default() }).unwrap();
         world.run_for(10 * MS);
         assert_eq!(world.ledger.totals().taken, u64::from(early == Early::Yes), "{early:?}");
-        settled(&mut world, SECOND, "by the channel");
+        settled(&mut world, 300 * MS, "by the channel");
         all_delivered(&world, "by the channel");
     }
 }
@@ -74,9 +74,9 @@ fn a_loss_of_either_datagram_costs_time_and_nothing_else() {
         for _ in 0..3 {
             world.send(a, b, 200).unwrap();
         }
-        settled(&mut world, 600 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 15 * SECOND, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], 2_000, &format!("seed {seed}"));
+        forgotten_after_copies(&mut world, &[a, b], 200, &format!("seed {seed}"));
     }
 }
 
@@ -89,12 +89,12 @@ fn clocks_that_are_wrong_cost_speed_and_nothing_else() {
         for round in 0..4 {
             world.send(a, b, 100).unwrap();
             world.send(b, a, 100).unwrap();
-            settled(&mut world, 10 * SECOND, &format!("{skew} s ahead, round {round}"));
+            settled(&mut world, 300 * MS, &format!("{skew} s ahead, round {round}"));
             all_delivered(&world, &format!("{skew} s ahead, round {round}"));
             // Half of the rounds meet a peer that is forgotten but for its bound, the others one that is not.
             world.run_for(if round % 2 == 0 { 100 * SECOND } else { 1_000 * SECOND });
         }
-        forgotten(&mut world, &[a, b], 100, &format!("{skew} s ahead"));
+        forgotten(&mut world, &[a, b], 20, &format!("{skew} s ahead"));
     }
 }
 
@@ -102,7 +102,7 @@ fn clocks_that_are_wrong_cost_speed_and_nothing_else() {
 fn a_sender_far_ahead_goes_the_slow_way_once_and_learns() {
     let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 3_600);
     world.send(a, b, 100).unwrap();
-    settled(&mut world, SECOND, "the slow way");
+    settled(&mut world, 300 * MS, "the slow way");
     let refused = stats(&world, a);
     assert_eq!((refused.early_sent, refused.early_slowed, refused.early_challenged), (1, 1, 0));
     let why = stats(&world, b);
@@ -111,7 +111,7 @@ fn a_sender_far_ahead_goes_the_slow_way_once_and_learns() {
     // It knows by how much, and the peer that it came from the future: its stamps are below its bound.
     world.run_for(100 * SECOND);
     world.send(a, b, 100).unwrap();
-    settled(&mut world, SECOND, "slow as well");
+    settled(&mut world, 300 * MS, "slow as well");
     all_delivered(&world, "either way");
 }
 
@@ -123,10 +123,10 @@ fn a_receiver_whose_clock_was_set_back_takes_first_messages() {
     world.set_wall(other, 86_400);
     world.set_wall(b, 86_400);
     world.send(other, b, 100).unwrap();
-    settled(&mut world, SECOND, "`latest` has followed");
+    settled(&mut world, 300 * MS, "`latest` has followed");
     world.set_wall(b, -86_400);
     world.send(a, b, 100).unwrap();
-    settled(&mut world, SECOND, "above the bound, below `latest`");
+    settled(&mut world, 300 * MS, "above the bound, below `latest`");
     all_delivered(&world, "both");
     assert_eq!(stats(&world, a).early_slowed, 0);
     assert_eq!(world.disk(b).unwrap().strays, [], "no stray");
@@ -139,7 +139,7 @@ fn a_start_after_a_clock_of_the_future_costs_nothing() {
     world.set_wall(b, 77 * YEAR);
     for _ in 0..3 {
         world.send(a, b, 100).unwrap();
-        settled(&mut world, SECOND, "in 2100");
+        settled(&mut world, 300 * MS, "in 2100");
         world.run_for(100 * SECOND);
     }
     world.set_wall(b, -77 * YEAR);
@@ -147,7 +147,7 @@ fn a_start_after_a_clock_of_the_future_costs_nothing() {
     let other = world.add(open(), false);
     for from in [a, other] {
         world.send(from, b, 100).unwrap();
-        settled(&mut world, SECOND, "in our time");
+        settled(&mut world, 300 * MS, "in our time");
     }
     all_delivered(&world, "either way");
     assert_eq!(stats(&world, other).early_slowed, 0);
@@ -158,7 +158,7 @@ fn a_start_after_a_clock_of_the_future_costs_nothing() {
 fn what_a_peer_has_forgotten_is_remembered_of_it() {
     let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 0);
     world.send(a, b, 100).unwrap();
-    settled(&mut world, SECOND, "`latest` is written");
+    settled(&mut world, 300 * MS, "`latest` is written");
     world.crash(b);
     world.set_wall(b, -86_400);
     world.set_wall(a, -86_400);
@@ -166,7 +166,7 @@ fn what_a_peer_has_forgotten_is_remembered_of_it() {
     // The last pauses outlast what is remembered of a forgotten peer.
     for (round, pause) in [100, 100, 1_000, 2_000, 1].into_iter().enumerate() {
         let number = world.send(a, b, 100).unwrap();
-        settled(&mut world, SECOND, "a day ago");
+        settled(&mut world, 300 * MS, "a day ago");
         let outcome = if round == 0 { Outcome::Unknown } else { Outcome::Delivered };
         assert_eq!(world.ledger.outcome_of(number), Some(outcome), "round {round}");
         world.run_for(SECOND * pause);
@@ -186,13 +186,13 @@ fn a_sender_learns_what_is_forgotten_before_it_costs_a_message() {
     for (what, skew_seconds, set) in [("a stray", 3_600, 0), ("set back", 0, -86_400)] {
         let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew_seconds);
         world.send(a, b, 100).unwrap();
-        settled(&mut world, SECOND, what);
+        settled(&mut world, 300 * MS, what);
         world.crash(b);
         world.set_wall(b, set);
         world.run_for(100 * SECOND);
         for (from, to, pause) in [(b, a, 1), (a, b, 100), (a, b, 1_000), (a, b, 1)] {
             world.send(from, to, 100).unwrap();
-            settled(&mut world, SECOND, what);
+            settled(&mut world, 300 * MS, what);
             world.run_for(SECOND * pause);
         }
         all_delivered(&world, what);
@@ -213,9 +213,9 @@ fn clocks_that_are_set_while_messages_are_under_way() {
             let whose = if world.dice().chance(0.5) { a } else { b };
             world.set_wall(whose, by);
         }
-        settled(&mut world, 600 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 300 * MS, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], 3_000, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 100, &format!("seed {seed}"));
     }
 }
 
@@ -229,7 +229,7 @@ fn replays_of_everything_deliver_nothing() {
         world.wiretap.recording = true;
         for _ in 0..3 {
             world.send(a, b, 100).unwrap();
-            settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+            settled(&mut world, 800 * MS, &format!("seed {seed}"));
             world.run_for(200 * SECOND);
         }
         world.wiretap.recording = false;
@@ -246,7 +246,7 @@ fn replays_of_everything_deliver_nothing() {
             assert_eq!(world.ledger.violations(), [], "seed {seed}, {after} s, {crashes}");
             assert_eq!(world.ledger.totals().taken, 3, "seed {seed}");
         }
-        forgotten(&mut world, &[a, b], 3_000, &format!("seed {seed}"));
+        forgotten_after_copies(&mut world, &[a, b], 20, &format!("seed {seed}"));
     }
 }
 
@@ -257,7 +257,7 @@ fn a_stray_is_remembered_across_crashes() {
         let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew);
         world.wiretap.recording = true;
         world.send(a, b, 100).unwrap();
-        settled(&mut world, SECOND, "a stray");
+        settled(&mut world, 300 * MS, "a stray");
         assert_eq!(world.disk(b).unwrap().strays.len(), 1);
         let tape: Vec<_> = world.wiretap.recorded.drain(..).collect();
         world.wiretap.recording = false;
@@ -270,7 +270,7 @@ fn a_stray_is_remembered_across_crashes() {
             world.inject(datagram.from, datagram.to, datagram.data.clone());
             world.run_for(100 * MS);
         }
-        settled(&mut world, 60 * SECOND, "nothing came again");
+        settled(&mut world, 300 * MS, "nothing came again");
         assert_eq!(world.ledger.totals().taken, 2);
     }
 }
@@ -312,7 +312,7 @@ fn an_application_that_does_not_read_holds_nothing_up_for_long() {
     assert_eq!(world.ledger.totals().delivered, 0);
     assert_eq!(stats(&world, b).waiting, 50, "all have come");
     world.set_reads(b, true);
-    settled(&mut world, SECOND, "it reads");
+    settled(&mut world, 300 * MS, "it reads");
     all_delivered(&world, "it reads");
 }
 
@@ -331,7 +331,7 @@ fn a_slow_disk_delays_the_first_stamp_and_loses_nothing() {
                 world.crash(b);
             }
         }
-        settled(&mut world, 600 * SECOND, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], 2_000, &format!("seed {seed}"));
+        settled(&mut world, 300 * MS, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 20, &format!("seed {seed}"));
     }
 }

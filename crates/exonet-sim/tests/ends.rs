@@ -14,16 +14,14 @@ const FAREWELL: Duration = Duration::from_millis(500);
 
 /// `node` ends as the library ends it, and starts again after `down`.
 fn end(world: &mut World, node: NodeIndex, down: Duration) {
-    world.with(node, |node, now| node.finish(now));
+    world.begin_end(node);
     for _ in 0..FAREWELL.as_millis() {
-        if world.node(node).unwrap().is_finished() {
+        if world.has_told_its_end(node) {
             break;
         }
         world.run_for(MS);
     }
-    world.with(node, |node, now| node.leave_all(now));
-    world.run_for(MS);
-    world.kill(node);
+    world.end(node);
     world.run_for(down);
     world.boot(node);
 }
@@ -41,7 +39,7 @@ fn traffic(world: &mut World, [a, b]: [NodeIndex; 2]) -> u32 {
         world.run_for(pause);
         if world.dice().chance(0.2) {
             // What it has sent itself is settled first.
-            settled(world, 60 * SECOND, "before the end");
+            settled(world, 1500 * MS, "before the end");
             for size in [0, 50, 50, 1_000, 70_000] {
                 for _ in 0..20 {
                     world.send(a, b, size).unwrap();
@@ -65,7 +63,7 @@ fn ends_in_good_order_make_nothing_unknown() {
         let config = Config { early: false, ..open() };
         let nodes = [world.add(config.clone(), true), world.add(config, true)];
         ends += traffic(&mut world, nodes);
-        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 800 * MS, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
     }
     assert!(ends > 100, "{ends}");
@@ -78,7 +76,7 @@ fn ends_on_bad_links_make_unknown_what_was_not_heard_in_time_and_nothing_else() 
         let mut world = World::new(seed, bad_link(0.05));
         let nodes = [world.add(open(), true), world.add(open(), true)];
         traffic(&mut world, nodes);
-        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 12 * SECOND, &format!("seed {seed}"));
         let totals = world.ledger.totals();
         assert_eq!(totals.delivered + totals.unknown, totals.sent, "seed {seed}");
         (unknown, sent) = (unknown + totals.unknown, sent + totals.sent);

@@ -15,7 +15,7 @@ fn taken(world: &World) -> u64 {
 fn a_cut_stops_its_way_until_it_is_mended() {
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
     world.send(a, b, 10).unwrap();
-    settled(&mut world, 5 * SECOND, "met");
+    settled(&mut world, 300 * MS, "met");
     world.cut(7, NodeSet::default().with(a.0), NodeSet::default().with(b.0));
     world.send(a, b, 10).unwrap();
     world.run_for(60 * SECOND);
@@ -30,7 +30,7 @@ fn what_comes_to_a_stuck_process_waits_and_to_a_suspended_machine_is_lost() {
     for (hears, resent) in [(true, false), (false, true)] {
         let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
         world.send(a, b, 10).unwrap();
-        settled(&mut world, 5 * SECOND, "met");
+        settled(&mut world, 300 * MS, "met");
         world.stand_still(b, 150 * MS, hears);
         let before = world.node(b).unwrap().stats().datagrams_in;
         assert!(!world.is_up(b));
@@ -39,7 +39,7 @@ fn what_comes_to_a_stuck_process_waits_and_to_a_suspended_machine_is_lost() {
         assert_eq!(taken(&world), 1, "it stands still");
         world.run_for(MS);
         assert_eq!(taken(&world) == 1, resent, "hears: {hears}");
-        settled(&mut world, 5 * SECOND, "it goes on");
+        settled(&mut world, 300 * MS, "it goes on");
         assert!(world.node(b).unwrap().stats().datagrams_in > before);
     }
 }
@@ -52,12 +52,12 @@ fn behind_a_translator_only_those_get_in_who_were_sent_to_lately() {
     world.run_for(10 * SECOND);
     assert_eq!(taken(&world), 0, "nobody was sent to");
     world.send(b, a, 10).unwrap();
-    settled(&mut world, 10 * SECOND, "b has spoken");
+    settled(&mut world, 2 * SECOND, "b has spoken");
     let port = world.address(b).unwrap().port();
     world.run_for(100 * SECOND);
     world.send(b, a, 10).unwrap();
     assert_ne!(world.address(b).unwrap().port(), port, "its port has been given away");
-    settled(&mut world, 10 * SECOND, "b has spoken again");
+    settled(&mut world, 300 * MS, "b has spoken again");
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn an_application_takes_what_it_is_served() {
     world.run_for(10 * SECOND);
     assert_eq!(taken(&world), 3);
     world.feed(b, None);
-    settled(&mut world, 5 * SECOND, "all that come");
+    settled(&mut world, 300 * MS, "all that come");
 }
 
 #[test]
@@ -85,4 +85,39 @@ fn clocks_go_their_own_way_and_a_boot_may_begin_anew() {
     assert_eq!(drifted.wall.0 - world.clock(node).wall.0, 3_600_000_000_000);
     world.crash(node);
     assert!(world.clock(node).mono < drifted.mono);
+}
+
+/// Nobody can know where a peer is that has moved and forgotten who might want it.
+#[test]
+fn an_application_goes_by_the_address_it_was_told_until_it_asks_again() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+    world.send(a, b, 10).unwrap();
+    settled(&mut world, 300 * MS, "met");
+    world.run_for(200 * SECOND);
+    world.roam(b);
+    world.send(a, b, 10).unwrap();
+    world.run_for(90 * SECOND);
+    assert_eq!(taken(&world), 1, "it looks where it was told");
+    world.run_for(20 * SECOND);
+    world.send(a, b, 10).unwrap();
+    settled(&mut world, 4 * SECOND, "it has asked again");
+    assert_eq!((taken(&world), world.coverage().looked_up, world.coverage().told), (3, 1, 0));
+}
+
+/// What it has not taken by then comes to its next life.
+#[test]
+fn a_node_that_ends_takes_nothing_more() {
+    let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS));
+    world.set_reads(b, false);
+    world.send(a, b, 10).unwrap();
+    world.run_for(SECOND);
+    world.begin_end(b);
+    world.set_reads(b, true);
+    world.run_for(SECOND);
+    assert_eq!((taken(&world), world.ledger.violations()), (0, &[][..]), "it has given the message back");
+    assert!(world.has_told_its_end(b));
+    world.end(b);
+    world.boot(b);
+    settled(&mut world, 300 * MS, "its next life takes it");
+    assert_eq!(taken(&world), 1);
 }

@@ -146,7 +146,7 @@ fn what_was_given_up_does_not_pile_up_in_the_receive_queue() {
             intruder.said.clear();
         }
         let waiting = world.node(host).unwrap().stats().waiting;
-        assert!(waiting < 200, "streamed {streamed}: {waiting} messages wait");
+        assert!(waiting < 20, "streamed {streamed}: {waiting} messages wait");
         assert!(world.node(host).unwrap().stats().received_bytes < SHARE);
         world.set_reads(host, true);
         assert!(world.taken_from_foes(host) <= 1);
@@ -197,7 +197,7 @@ fn a_slow_drip_holds_its_own_share_and_no_more() {
             }
         });
         world.send(friend, host, 100_000).unwrap();
-        settled(&mut world, SECOND, "a friend");
+        settled(&mut world, 300 * MS, "a friend");
         let stats = world.node(host).unwrap().stats();
         assert!(stats.received_bytes <= SHARE, "{stats:?}");
         world.run_for(60 * SECOND);

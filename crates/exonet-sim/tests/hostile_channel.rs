@@ -109,7 +109,7 @@ fn pings_challenges_and_false_responses_by_the_thousand() {
     let said = &gang[0].said;
     let responses = said.iter().filter(|said| matches!(said, Said::Response(_))).count();
     let packets = said.iter().filter(|said| matches!(said, Said::Ack(_))).count();
-    assert!(packets > 500 && responses <= 4 * 10 * 10_000, "{packets} {responses}");
+    assert!(packets > 500 && responses <= packets, "{packets} {responses}");
     aftermath(&mut world, host, "pings");
 }
 
@@ -248,7 +248,7 @@ fn an_idle_timeout_of_nothing_costs_no_handshake_per_round_trip() {
         world.run_for(10 * MS);
     }
     let handshakes = world.node(host).unwrap().stats().handshakes - before;
-    assert!(handshakes <= 300, "{handshakes} in a minute");
+    assert!(handshakes <= 120, "{handshakes} in a minute");
     abandon_all(&mut world, host);
     aftermath(&mut world, host, "idle");
 }
@@ -333,7 +333,7 @@ fn thousands_that_open_and_say_nothing() {
     // A friend that comes anew gets in all the same.
     let friend = world.add(common::open(), false);
     world.send(friend, host, 100).unwrap();
-    settled(&mut world, 2 * SECOND, "a newcomer");
+    settled(&mut world, 300 * MS, "a newcomer");
     aftermath(&mut world, host, "half-open");
 }
 
@@ -359,7 +359,7 @@ fn thousands_that_open_and_confirm() {
     assert!(stats.handshakes > 300 && stats.peers == 256, "{stats:?}");
     let friend = world.add(common::open(), false);
     world.send(friend, host, 100).unwrap();
-    settled(&mut world, 2 * SECOND, "a newcomer");
+    settled(&mut world, 300 * MS, "a newcomer");
     aftermath(&mut world, host, "confirmed");
 }
 
@@ -370,14 +370,14 @@ fn more_that_stay_than_there_are_places() {
     let host = world.add(small(), true);
     let friend = world.add(common::open(), true);
     world.send(friend, host, 100).unwrap();
-    settled(&mut world, SECOND, "a friend");
+    settled(&mut world, 300 * MS, "a friend");
     let mut in_time = 0;
     for _ in 0..300 {
         let mut intruder = Intruder::new(&mut world, host);
         in_time += u32::from(intruder.connect(&mut world, Params::default()));
     }
     world.send(friend, host, 100).unwrap();
-    settled(&mut world, SECOND, "a friend among them");
+    settled(&mut world, 300 * MS, "a friend among them");
     let stats = world.node(host).unwrap().stats();
     assert_eq!((stats.peers, in_time), (256, 255), "{stats:?}");
     aftermath(&mut world, host, "full");

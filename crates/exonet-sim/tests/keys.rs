@@ -6,7 +6,7 @@ mod common;
 
 use core::time::Duration;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, settled};
 use exonet_proto::node::{Config, Event};
 use exonet_sim::{Disk, LinkConfig, World};
 
@@ -25,7 +25,7 @@ fn keys_are_renewed_under_traffic() {
             let pause = Duration::from_millis(world.dice().below(40));
             world.run_for(pause);
         }
-        settled(&mut world, 60 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 400 * MS, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
         let stats = world.node(a).unwrap().stats();
         if loss < 0.1 {
@@ -55,7 +55,7 @@ fn renewing_keys_costs_no_retransmission_on_a_clean_link() {
         world.send(a, b, 3_000).unwrap();
         world.run_for(5 * MS);
     }
-    settled(&mut world, 5 * SECOND, "all");
+    settled(&mut world, 300 * MS, "all");
     let (a, b) = (world.node(a).unwrap().stats(), world.node(b).unwrap().stats());
     assert!(a.handshakes >= 6, "{a:?} {b:?}");
     assert_eq!((a.packets_lost, b.duplicates_suppressed, b.strays, a.strays), (0, 0, 0, 0));
@@ -71,7 +71,7 @@ fn keys_that_nobody_uses_are_not_renewed() {
         world.run_for(SECOND);
     }
     assert!(world.node(a).unwrap().stats().handshakes >= 3, "while there is traffic they are");
-    forgotten(&mut world, &[a, b], 150, "idle");
+    forgotten(&mut world, &[a, b], 30, "idle");
 }
 
 #[test]
@@ -83,9 +83,9 @@ fn openings_that_cross_leave_one_channel() {
             world.send(a, b, 500).unwrap();
             world.send(b, a, 500).unwrap();
         }
-        settled(&mut world, 30 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 5 * SECOND, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], 800, &format!("seed {seed}"));
+        forgotten_after_copies(&mut world, &[a, b], 300, &format!("seed {seed}"));
     }
 }
 
@@ -125,6 +125,6 @@ fn renewal_alone_keeps_no_channel() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
     let (a, b) = (world.add(config.clone(), true), world.add(config, true));
     world.send(a, b, 100).unwrap();
-    settled(&mut world, SECOND, "one message");
-    forgotten(&mut world, &[a, b], 100, "used once");
+    settled(&mut world, 300 * MS, "one message");
+    forgotten(&mut world, &[a, b], 30, "used once");
 }

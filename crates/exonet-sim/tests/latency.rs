@@ -37,7 +37,7 @@ fn delays(bulk: Priority, small: Priority) -> Vec<Duration> {
         world.run_for(20 * MS);
     }
     assert_eq!(world.ledger.totals().taken, 50, "the large one is still under way");
-    settled(&mut world, 60 * SECOND, "in the end");
+    settled(&mut world, 8 * SECOND, "in the end");
     all_delivered(&world, "in the end");
     delays.sort();
     delays
@@ -48,8 +48,8 @@ fn small_messages_pass_a_large_one() {
     for (bulk, small) in [(Priority::Normal, Priority::Normal), (Priority::Bulk, Priority::Urgent)] {
         let delays = delays(bulk, small);
         // One way: 10 ms, and 20 ms of queue at worst; 60 ms more where a packet was lost.
-        assert!(delays[25] < 40 * MS, "median {:?}", delays[25]);
-        assert!(delays[49] < 150 * MS, "worst {:?}", delays[49]);
+        assert!(delays[25] < 25 * MS, "median {:?}", delays[25]);
+        assert!(delays[49] < 50 * MS, "worst {:?}", delays[49]);
     }
 }
 
@@ -59,7 +59,7 @@ fn a_large_message_uses_the_link() {
     let (a, b) = (world.add(busy(), true), world.add(busy(), true));
     let begun = world.now();
     world.send(a, b, 64 << 20).unwrap();
-    settled(&mut world, 60 * SECOND, "alone");
+    settled(&mut world, 15 * SECOND, "alone");
     let took = world.now().since(begun);
     assert!(took < 8 * SECOND, "64 MiB at 12.5 MB/s take 5.4 s at best: {took:?}");
 }
@@ -80,5 +80,5 @@ fn urgent_messages_pass_a_queue_of_normal_ones() {
     }
     assert!(world.ledger.open() > 5_000, "the queue is still long");
     let took = world.now().since(begun);
-    assert!(took < 200 * MS, "{took:?}");
+    assert!(took < 60 * MS, "{took:?}");
 }

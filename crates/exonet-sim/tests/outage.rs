@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, settled};
 use core::time::Duration;
 use exonet_proto::node::Config;
 use exonet_sim::{LinkConfig, NodeIndex, Outage, World};
@@ -51,8 +51,8 @@ fn outage(seed: u64, loss: f64, span: Duration, ways: [bool; 2]) {
     settled(&mut world, 8 * SECOND, &what);
     all_delivered(&world, &what);
     world.send(a, b, 10).unwrap();
-    settled(&mut world, 2 * SECOND, &what);
-    forgotten(&mut world, &[a, b], 150, &what);
+    settled(&mut world, 300 * MS, &what);
+    forgotten_after_copies(&mut world, &[a, b], 150, &what);
 }
 
 const WAYS: [[bool; 2]; 3] = [[true, true], [true, false], [false, true]];
@@ -99,7 +99,7 @@ fn an_outage_longer_than_patience_is_told_honestly() {
         let totals = world.ledger.totals();
         assert!(totals.taken >= totals.delivered && totals.taken <= totals.delivered + totals.unknown);
         world.send(a, b, 100).unwrap();
-        settled(&mut world, 5 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 300 * MS, &format!("seed {seed}"));
         assert_eq!(world.ledger.totals().delivered, totals.delivered + 1, "the pair works again");
     }
 }
@@ -121,7 +121,7 @@ fn many_short_outages_one_after_the_other() {
         }
         settled(&mut world, 15 * SECOND, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], 150, &format!("seed {seed}"));
+        forgotten_after_copies(&mut world, &[a, b], 150, &format!("seed {seed}"));
     }
 }
 
@@ -148,5 +148,5 @@ fn what_a_record_delivered_before_it_went_is_known() {
     settled(&mut world, 10 * SECOND, "it is heard again");
     all_delivered(&world, "it is heard again");
     world.disk(a).unwrap().stuck = false;
-    forgotten(&mut world, &[a, b], 150, "in the end");
+    forgotten(&mut world, &[a, b], 20, "in the end");
 }

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, pair, settled};
+use common::{MS, SECOND, all_delivered, bad_link, forgotten, forgotten_after_copies, open, pair, settled};
 use exonet_proto::node::{Outgoing, Priority};
 use exonet_sim::{LinkConfig, World};
 
@@ -36,10 +36,10 @@ fn lossy(seeds: core::ops::Range<u64>, loss: f64, messages: usize, largest: usiz
                 world.run_for(50 * MS);
             }
         }
-        settled(&mut world, 300 * SECOND, &what);
+        settled(&mut world, 20 * SECOND, &what);
         all_delivered(&world, &what);
         // A farewell that every other datagram of is lost takes some tries, and a new channel at times.
-        forgotten(&mut world, &[a, b], if loss > 0.2 { 800 } else { 100 }, &what);
+        forgotten_after_copies(&mut world, &[a, b], if loss > 0.2 { 500 } else { 80 }, &what);
     }
 }
 
@@ -75,11 +75,11 @@ fn a_conversation_goes_on_over_idle_times() {
         for gap in [0, 1, 9, 11, 29, 31, 45, 70, 300] {
             world.send(a, b, 1_000).unwrap();
             world.send(b, a, 100).unwrap();
-            settled(&mut world, 30 * SECOND, &format!("seed {seed}, after {gap} s"));
+            settled(&mut world, SECOND, &format!("seed {seed}, after {gap} s"));
             world.run_for(gap * SECOND);
         }
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], 100, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 20, &format!("seed {seed}"));
     }
 }
 

@@ -45,7 +45,7 @@ fn killed(seed: u64, away: Duration, loss: f64) -> Course {
     world.boot(receiver);
     steady(&mut world, 200 * MS);
     let soon = world.ledger.totals().delivered - delivered;
-    settled(&mut world, 30 * SECOND, &format!("seed {seed}"));
+    settled(&mut world, 3 * SECOND, &format!("seed {seed}"));
     Course { unknown: world.ledger.totals().unknown, soon }
 }
 

@@ -13,8 +13,7 @@ use exonet_sim::{LinkConfig, NodeIndex, World};
 fn moving(world: &mut World, [a, b]: [NodeIndex; 2], mut change: impl FnMut(&mut World, usize)) {
     for round in 0..60 {
         let size = [50, 1_000, 20_000, 90_000][world.dice().below(4) as usize];
-        // Whoever is where says so himself: the sender's hints are not to help.
-        world.with(a, |_, _| ());
+        // Their applications name the addresses where they first met, throughout: whoever moves says so himself.
         world.send(a, b, size).unwrap();
         world.send(b, a, 200).unwrap();
         let pause = Duration::from_millis(world.dice().below(80));
@@ -33,9 +32,9 @@ fn one_end_moves_many_times() {
                 world.roam(mover);
             }
         });
-        settled(&mut world, 10 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 400 * MS, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten(&mut world, &[a, b], 150, &format!("seed {seed}"));
+        forgotten(&mut world, &[a, b], 40, &format!("seed {seed}"));
     }
 }
 
@@ -48,7 +47,7 @@ fn a_port_changes_under_traffic() {
                 world.rebind_port(a);
             }
         });
-        settled(&mut world, 10 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 300 * MS, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
     }
 }
@@ -61,13 +60,11 @@ fn both_ends_move_at_once_and_are_told() {
             if round % 20 == 10 {
                 world.roam(a);
                 world.roam(b);
-                for (at, other) in [(a, b), (b, a)] {
-                    let (id, address) = (world.id(other).unwrap(), world.address(other).unwrap());
-                    world.with(at, |node, now| node.add_hint(now, id, address));
-                }
+                world.tell(a, b);
+                world.tell(b, a);
             }
         });
-        settled(&mut world, 15 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 300 * MS, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
     }
 }
@@ -80,10 +77,10 @@ fn where_a_peer_was_last_heard_is_where_it_is_looked_for() {
     let (a, b) =
         (world.add(open(), false), world.add(Config { sender_linger: 500 * SECOND, ..open() }, true));
     world.send(b, a, 100).unwrap();
-    settled(&mut world, 5 * SECOND, "first");
+    settled(&mut world, 300 * MS, "first");
     world.roam(a);
     world.send(a, b, 100).unwrap();
-    settled(&mut world, 5 * SECOND, "moved");
+    settled(&mut world, 300 * MS, "moved");
     let now = world.now();
     let outages = vec![exonet_sim::Outage { from: now, until: now + 400 * SECOND }];
     world.set_link(a, b, LinkConfig { outages, ..link });
@@ -102,7 +99,7 @@ fn who_only_receives_and_moves_is_found_again() {
     for seed in 0..20 {
         let (mut world, a, b) = pair(seed, bad_link(0.02));
         world.send(a, b, 100).unwrap();
-        settled(&mut world, 5 * SECOND, "first");
+        settled(&mut world, 400 * MS, "first");
         let (id, old) = (world.id(b).unwrap(), world.address(b).unwrap());
         for _ in 0..20 {
             let body = vec![0; 20_000].into();
@@ -132,7 +129,7 @@ fn spoofed(seed: u64, probability: f64, mut change: impl FnMut(&mut World, usize
     }
     let (a, b) = (world.add(open(), false), world.add(open(), true));
     moving(&mut world, [a, b], |world, round| change(world, round, [a, b]));
-    settled(&mut world, 10 * SECOND, &what);
+    settled(&mut world, 5 * SECOND, &what);
     all_delivered(&world, &what);
     world.spoof = 0.0;
     forgotten(&mut world, &[a, b], 180, &what);
@@ -172,7 +169,7 @@ fn traffic_stays_where_it_is_under_spoofing() {
         let (a, b) = (world.add(open(), false), world.add(open(), true));
         let begun = world.now();
         world.send(a, b, 8 << 20).unwrap();
-        settled(&mut world, 120 * SECOND, "large");
+        settled(&mut world, 3 * SECOND, "large");
         world.now().since(begun)
     };
     let (calm, attacked) = (run(0.0), run(0.2));

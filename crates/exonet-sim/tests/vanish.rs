@@ -116,12 +116,12 @@ fn a_caller_that_comes_back_calls_anew() {
             world.run_for(SECOND);
             again.push(world.call(*caller, host, 50).unwrap());
         }
-        settled(&mut world, 10 * SECOND, &format!("seed {seed}"));
+        settled(&mut world, 1500 * MS, &format!("seed {seed}"));
         for call in again {
             assert_eq!(world.ledger.outcome_of(call), Some(Outcome::Delivered), "seed {seed}");
         }
         let nodes: Vec<_> = callers.iter().copied().chain([host]).collect();
-        forgotten(&mut world, &nodes, 1_000, &format!("seed {seed}"));
+        forgotten(&mut world, &nodes, 150, &format!("seed {seed}"));
     }
 }
 
@@ -157,5 +157,5 @@ fn a_sender_away_for_an_hour_hears_that_its_messages_were_delivered() {
         assert_eq!(world.ledger.outcome_of(message), Some(Outcome::Delivered));
     }
     world.disk(sender).unwrap().stuck = false;
-    forgotten(&mut world, &[sender, host], 150, "in the end");
+    forgotten(&mut world, &[sender, host], 40, "in the end");
 }

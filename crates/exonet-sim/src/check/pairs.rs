@@ -55,6 +55,8 @@ struct Record {
     ended: bool,
     /// It ended, and the amnesia frontier rose past it in the same step.
     evicted: bool,
+    /// It ended with its node, whose sender had heard which of its slots were free: it is in doubt of nothing.
+    told: bool,
 }
 
 /// One look at a half-connection.
@@ -98,7 +100,7 @@ impl Pairs {
 
     /// Whether what is known accounts for an Unknown of the message `id`, told by `host`.
     ///
-    /// * The process that made the record has died since.
+    /// * The process that made the record has died since; but not in good order, if the sender had heard what it took.
     /// * The record was evicted.
     /// * The record was dropped with all of its slots used up, which takes that the message had been delivered; then
     ///   another was evicted, and the one amnesia frontier passed both.
@@ -118,6 +120,9 @@ impl Pairs {
             return false;
         };
         let passed = id.r < host.node.clock().b();
+        if record.told {
+            return false;
+        }
         record.boot < host.boots || (passed && record.ended && (record.evicted || delivered))
     }
 }
@@ -204,12 +209,13 @@ impl Look<'_> {
             if let Some(record) = before.and_then(|r| records.get_mut(&(self.to, r))) {
                 record.ended = true;
                 record.evicted = record.boot == host.boots && before < self.b;
+                record.told = host.ending && record.boot == host.boots && !record.evicted;
                 let missed = before.filter(|r| record.boot == host.boots && self.misses(*r));
                 let hasty = missed.and_then(|r| self.hasty(pair, r, host, ledger));
                 self.ensure(ledger, "patience", hasty.is_none(), || format!("{before:?} goes {hasty:?}"));
             }
             if let Some(r) = now {
-                let born = Record { boot: host.boots, ended: false, evicted: false };
+                let born = Record { boot: host.boots, ended: false, evicted: false, told: false };
                 let twice = records.insert((self.to, r), born).is_some();
                 self.ensure(ledger, "incarnation", !twice, || format!("{r:?} is handed out twice"));
             }

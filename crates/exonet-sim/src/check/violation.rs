@@ -29,6 +29,8 @@ pub enum Breach {
     FalseReply(u64),
     /// The application has a call that it cannot answer.
     Unanswerable(u64),
+    /// Taken by a node that had told its peers what it had not taken.
+    TakenAfterEnd(u64),
     /// Reported Unknown though both sides still knew.
     FalseUnknown(u64),
     /// Two outcomes.
@@ -116,6 +118,7 @@ impl Breach {
             Self::FalseWithdrawn(..) => "false-withdrawn",
             Self::FalseReply(_) => "false-reply",
             Self::Unanswerable(_) => "unanswerable",
+            Self::TakenAfterEnd(_) => "taken-after-end",
             Self::FalseUnknown(_) => "false-unknown",
             Self::TwoOutcomes(..) => "two-outcomes",
             Self::Vanished(_) => "vanished",
@@ -147,6 +150,7 @@ impl fmt::Display for Breach {
             Self::FalseWithdrawn(m, outcome) => write!(f, "message {m} is {outcome:?} though it had left"),
             Self::FalseReply(m) => write!(f, "call {m} has a reply that nobody gave to it"),
             Self::Unanswerable(m) => write!(f, "call {m} was taken and cannot be answered"),
+            Self::TakenAfterEnd(m) => write!(f, "message {m} was taken by a node that had ended"),
             Self::FalseUnknown(m) => write!(f, "message {m} is reported Unknown though both sides know"),
             Self::TwoOutcomes(m, one, other) => write!(f, "message {m} is {one:?} and then {other:?}"),
             Self::Vanished(m) => write!(f, "message {m} has no outcome"),

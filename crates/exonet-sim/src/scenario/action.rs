@@ -90,6 +90,12 @@ pub enum What {
     SlowDisk(usize, Duration),
     /// The disk fails; at the end it is mended and the process started anew.
     BrokenDisk(usize),
+    /// The disk has no room for the span; a process that stops for it is started again and again.
+    FullDisk(usize),
+    /// No write of the disk ends within the span; true: and then the process dies, and starts again.
+    StuckDisk(usize, bool),
+    /// The node ends in good order, and is down for the span; true: for good.
+    Leave(usize, bool),
     /// Signs of life to a peer.
     Keepalive(usize, usize, Duration),
     /// The process dies, and finds an old state on its disk: this breaks the promise, and is here to show that it
@@ -153,6 +159,10 @@ impl What {
             Self::Slow(..) => "slow_applications",
             Self::SlowDisk(..) => "slow_disks",
             Self::BrokenDisk(_) => "broken_disks",
+            Self::FullDisk(_) => "full_disks",
+            Self::StuckDisk(..) => "stuck_disks",
+            Self::Leave(_, false) => "ends",
+            Self::Leave(_, true) => "ends_for_good",
             Self::Keepalive(..) => "keepalives",
             Self::Rollback(_) => "rollbacks",
         }
@@ -187,6 +197,9 @@ impl What {
             | Self::Slow(node, ..)
             | Self::SlowDisk(node, _)
             | Self::BrokenDisk(node)
+            | Self::FullDisk(node)
+            | Self::StuckDisk(node, _)
+            | Self::Leave(node, _)
             | Self::Rollback(node) => none.with(*node),
         }
     }
@@ -260,6 +273,11 @@ impl fmt::Display for What {
             }
             Self::SlowDisk(node, latency) => write!(f, "the disk of n{node} takes up to {latency:?}"),
             Self::BrokenDisk(node) => write!(f, "the disk of n{node} fails"),
+            Self::FullDisk(node) => write!(f, "the disk of n{node} is full"),
+            Self::StuckDisk(node, false) => write!(f, "the disk of n{node} is stuck"),
+            Self::StuckDisk(node, true) => write!(f, "the disk of n{node} is stuck until a crash"),
+            Self::Leave(node, false) => write!(f, "n{node} ends in good order"),
+            Self::Leave(node, true) => write!(f, "n{node} ends in good order, for good"),
             Self::Keepalive(node, peer, every) => write!(f, "n{node} pings n{peer} every {every:?}"),
             Self::Rollback(node) => write!(f, "n{node} crashes, and its disk forgets D"),
         }

@@ -37,7 +37,9 @@ pub(super) fn generate(seed: u64, profile: Profile) -> Scenario {
     let calls = Dice::derived(seed, &[7]);
     let mut draw = Draw { dice, calls, mix, nodes: &nodes, length, actions: Vec::new() };
     draw.traffic();
-    draw.faults();
+    draw.faults(mix.faults, mix.kinds);
+    draw.dice = Dice::derived(seed, &[8]);
+    draw.faults(mix.more, mix.further);
     let mut actions = draw.actions;
     actions.sort_by_key(|action| action.at);
     Scenario { seed, profile, nodes, links, actions: actions.into_iter().enumerate().collect() }
@@ -238,9 +240,9 @@ impl Draw<'_> {
 
     // --- what goes wrong ---
 
-    fn faults(&mut self) {
-        for _ in 0..self.dice.between(self.mix.faults.0, self.mix.faults.1) {
-            let Some(kind) = self.dice.pick(self.mix.kinds) else { return };
+    fn faults(&mut self, (least, most): (u64, u64), kinds: &[Fault]) {
+        for _ in 0..self.dice.between(least, most) {
+            let Some(kind) = self.dice.pick(kinds) else { return };
             let span = self.dice.span(20 * MS, Duration::from_secs(self.mix.longest));
             let (at, node) = (self.moment(), self.node());
             self.fault(kind, at, span, node);
@@ -289,8 +291,18 @@ impl Draw<'_> {
             }
             Fault::SlowDisk if stored => (span, What::SlowDisk(node, dice.span(MS, 5 * SECOND))),
             Fault::BrokenDisk if stored => (span, What::BrokenDisk(node)),
+            Fault::FullDisk if stored => (span, What::FullDisk(node)),
+            Fault::StuckDisk if stored => (span, What::StuckDisk(node, dice.chance(0.5))),
+            // The first two stay, so that there is always somebody to send to.
+            Fault::Leave if node > 1 && dice.chance(0.2) => (Duration::ZERO, What::Leave(node, true)),
+            Fault::Leave => {
+                let down = if dice.chance(0.5) { Duration::ZERO } else { span };
+                (down, What::Leave(node, false))
+            }
             Fault::Rollback if stored => (Duration::ZERO, What::Rollback(node)),
-            Fault::SlowDisk | Fault::BrokenDisk | Fault::Rollback => return,
+            Fault::SlowDisk | Fault::BrokenDisk | Fault::FullDisk | Fault::StuckDisk | Fault::Rollback => {
+                return;
+            }
         };
         self.add(at, span, what);
     }

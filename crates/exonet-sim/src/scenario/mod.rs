@@ -32,8 +32,6 @@ pub use run::{run, run_traced};
 pub use schedule::{ParseScheduleError, Schedule, Trim};
 pub use shrink::{Shrunk, shrink};
 
-/// After the last fault has ended, every message has its outcome within this.
-pub const SETTLES_WITHIN: Duration = Duration::from_secs(600);
 /// After that, and after the last old copy has come back, everything is forgotten and still within this; later by
 /// the patience with dead peers where some are.
 pub const FORGETS_WITHIN: Duration = Duration::from_secs(4_000);

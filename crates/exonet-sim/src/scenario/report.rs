@@ -117,6 +117,8 @@ pub struct Report {
     pub totals: Totals,
     /// How often each kind of thing happened.
     pub coverage: Coverage,
+    /// The longest that it took until everything had an outcome, once nothing went wrong any more.
+    pub settled_in: Duration,
     /// Datagrams that left nodes.
     pub datagrams: u64,
     /// Of every datagram.

@@ -6,10 +6,21 @@ use std::collections::{BTreeMap, BTreeSet};
 use exonet_proto::Mono;
 use exonet_proto::node::{MessageKey, Outcome, Outgoing};
 
-use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, SETTLES_WITHIN, Scenario, What, Withdraw};
+use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, Scenario, What, Withdraw};
 use crate::check::short;
 use crate::{Disk, LinkConfig, NodeIndex, Serving, Violation, World};
 
+/// How long a node that ends tells its peers what it has not taken, and how often it looks whether they know: as the
+/// library's.
+const FAREWELL: Duration = Duration::from_millis(500);
+const LOOKS: Duration = Duration::from_millis(10);
+/// After that, the peers' applications take it that a node has ended for good.
+const GOES_ON: Duration = Duration::from_secs(5);
+/// A process that has stopped is started again so often.
+const SUPERVISED: Duration = Duration::from_secs(2);
+/// Within this, who looks for a peer has tried every address that it knows: probes and openings are at most half a
+/// minute apart (PROTOCOL.md "Loss").
+const TRIES_ALL: Duration = Duration::from_secs(45);
 /// A streamed message is written in so many pieces.
 const PIECES: u32 = 10;
 
@@ -34,6 +45,12 @@ enum Due {
     Send(usize),
     /// All of them are, at once.
     SendAll(usize),
+    /// A process that stopped because its disk was full is started again.
+    Supervise(usize),
+    /// A node that ends goes when it has told all, or at this time.
+    Part(usize, Mono),
+    /// Its peers' applications go on with others.
+    GoOn(usize),
     /// The application of a slow node takes some more.
     Feed(usize),
     /// A message of a process that is still the same is written on.
@@ -63,9 +80,13 @@ struct Run<'a> {
     next_due: u64,
     /// How often each node's process was started.
     boots: Vec<u32>,
+    /// Who has ended for good.
+    over: BTreeSet<usize>,
     /// Who has sent to whom; true: and who has called whom.
     pairs: BTreeSet<(usize, usize, bool)>,
     coverage: Coverage,
+    /// The longest that it took until everything had an outcome, once nothing went wrong any more.
+    settled_in: Duration,
 }
 
 impl<'a> Run<'a> {
@@ -91,8 +112,10 @@ impl<'a> Run<'a> {
             due: BTreeMap::new(),
             next_due: 0,
             boots: vec![0; scenario.nodes.len()],
+            over: BTreeSet::new(),
             pairs: BTreeSet::new(),
             coverage: Coverage::default(),
+            settled_in: Duration::ZERO,
         };
         for (place, (_, action)) in scenario.actions.iter().enumerate() {
             run.plan(begun + action.at, Due::Begin(place));
@@ -114,6 +137,10 @@ impl<'a> Run<'a> {
             ("evictions", covered.evictions),
             ("callers_evicted", covered.callers_evicted),
             ("handshakes", covered.handshakes),
+            ("addresses_looked_up", covered.looked_up),
+            ("addresses_told", covered.told),
+            ("writes_failed", covered.writes_failed),
+            ("writes_torn", covered.writes_torn),
             ("suppressed_copies", covered.suppressed),
             ("early_taken", covered.early_received),
             ("early_slowed", covered.early_slowed),
@@ -132,6 +159,7 @@ impl<'a> Run<'a> {
             lasted: self.world.now().since(self.begun),
             totals: self.world.ledger.totals(),
             coverage: self.coverage,
+            settled_in: self.settled_in,
             datagrams: self.world.datagrams,
             fingerprint: self.world.wiretap.fingerprint(),
         }
@@ -198,6 +226,9 @@ impl<'a> Run<'a> {
             Due::Send(place) => self.send(place),
             Due::SendAll(place) => self.send_all(place),
             Due::Feed(place) => self.serve(place),
+            Due::Supervise(place) => self.supervise(place),
+            Due::Part(place, until) => self.part(place, until),
+            Due::GoOn(node) => self.go_on(node),
             Due::Write(sent, _) | Due::Withdraw(sent, _) if !self.is_same(sent) => {}
             // Who stands still goes on later.
             due @ (Due::Write(sent, _) | Due::Withdraw(sent, _))
@@ -250,6 +281,9 @@ impl<'a> Run<'a> {
             What::Slow(..) => self.serve(place),
             What::SlowDisk(node, latency) => self.disk(node, |disk| disk.latency = latency),
             What::BrokenDisk(node) => self.disk(node, |disk| disk.broken = true),
+            What::FullDisk(_) => return self.supervise(place),
+            What::StuckDisk(node, _) => self.disk(node, |disk| disk.stuck = true),
+            What::Leave(node, _) => return self.leave(place, node),
             What::Keepalive(node, peer, every) => self.keep_alive(node, peer, Some(every)),
             What::Rollback(node) => {
                 self.world.kill(NodeIndex(node));
@@ -271,7 +305,19 @@ impl<'a> Run<'a> {
             What::Cut { .. } => self.world.mend(name),
             What::Weather { from, to, .. } => self.world.clear(name, from, to),
             What::Nat(node, _) => self.world.set_nat(NodeIndex(node), None),
-            What::Crash(node) => self.boot(node),
+            What::Crash(node) | What::Leave(node, false) => self.boot(node),
+            What::Leave(node, true) => self.plan(self.world.now() + GOES_ON, Due::GoOn(node)),
+            What::StuckDisk(node, crashes) => {
+                if crashes {
+                    self.world.kill(NodeIndex(node));
+                    self.boot(node);
+                }
+                self.disk(node, |disk| disk.stuck = false);
+            }
+            What::FullDisk(node) => {
+                self.disk(node, |disk| disk.full = false);
+                self.restart_if_stopped(node);
+            }
             What::Deaf(node) => self.world.set_reads(NodeIndex(node), true),
             What::Slow(node, ..) => self.world.feed(NodeIndex(node), None),
             What::SlowDisk(node, _) => {
@@ -292,7 +338,7 @@ impl<'a> Run<'a> {
     // --- faults ---
 
     fn boot(&mut self, node: usize) {
-        let booted = self.world.boot(NodeIndex(node));
+        let booted = !self.over.contains(&node) && self.world.boot(NodeIndex(node));
         if let Some(boots) = self.boots.get_mut(node) {
             *boots += u32::from(booted);
         }
@@ -302,6 +348,73 @@ impl<'a> Run<'a> {
         if let Some(disk) = self.world.disk(NodeIndex(node)) {
             change(disk);
         }
+    }
+
+    /// The disk is full, and for as long as it is, a process that has stopped for it is started again.
+    fn supervise(&mut self, place: usize) {
+        let Some(action) = self.action(place) else { return };
+        let What::FullDisk(node) = action.what else { return };
+        self.restart_if_stopped(node);
+        self.disk(node, |disk| disk.full = true);
+        let (next, end) = (self.world.now() + SUPERVISED, self.begun + action.ends());
+        self.plan(next.min(end), if next < end { Due::Supervise(place) } else { Due::End(place) });
+    }
+
+    fn restart_if_stopped(&mut self, node: usize) {
+        if self.world.has_stopped(NodeIndex(node)) {
+            self.world.kill(NodeIndex(node));
+            self.boot(node);
+        }
+    }
+
+    /// A node begins to end, unless there is none.
+    fn leave(&mut self, place: usize, node: usize) {
+        if self.world.is_up(NodeIndex(node)) && !self.world.has_stopped(NodeIndex(node)) {
+            self.world.begin_end(NodeIndex(node));
+            self.part(place, self.world.now() + FAREWELL);
+        }
+    }
+
+    /// A node that ends goes, if it has told all who could be told, or has tried for long enough.
+    fn part(&mut self, place: usize, until: Mono) {
+        let Some(Action { what: What::Leave(node, for_good), span, .. }) = self.action(place) else { return };
+        let (node, now) = (NodeIndex(*node), self.world.now());
+        // A crash may have come before.
+        if !self.world.is_ending(node) {
+            return;
+        }
+        let told = self.world.has_told_its_end(node);
+        if !self.world.is_up(node) || (!told && now < until) {
+            return self.plan(now + LOOKS, Due::Part(place, until));
+        }
+        self.coverage.add("ends_heard", u64::from(told));
+        self.world.end(node);
+        if *for_good {
+            self.over.insert(node.0);
+            self.world.is_gone_for_good(node);
+        }
+        self.plan(now + *span, Due::End(place));
+    }
+
+    /// What its peers have for a node that has ended for good, and can take back, they send to another.
+    fn go_on(&mut self, gone: usize) {
+        let Some(id) = self.world.id(NodeIndex(gone)) else { return };
+        let others: Vec<usize> =
+            (0..self.boots.len()).filter(|node| self.world.is_up(NodeIndex(*node))).collect();
+        for (from, to) in others.iter().zip(others.iter().cycle().skip(1)).filter(|(from, to)| from != to) {
+            let taken_back = self.world.take_back(NodeIndex(*from), &id);
+            self.coverage.add("went_on_elsewhere", taken_back);
+            for _ in 0..taken_back {
+                self.submit((*from, *to, false), 100, Outgoing::default());
+            }
+        }
+    }
+
+    /// Where what is for `to` goes: to another if that has ended for good.
+    fn stand_in(&self, from: usize, to: usize) -> usize {
+        let next = |n: usize| (to + n) % self.boots.len().max(1);
+        let mut others = (0..self.boots.len()).map(next);
+        others.find(|node| *node != from && !self.over.contains(node)).unwrap_or(to)
     }
 
     /// The slow application takes some, and will again.
@@ -317,7 +430,7 @@ impl<'a> Run<'a> {
 
     fn keep_alive(&mut self, node: usize, peer: usize, every: Option<Duration>) {
         if let (true, Some(id)) = (self.world.is_up(NodeIndex(node)), self.world.id(NodeIndex(peer))) {
-            self.world.with(NodeIndex(node), |node, now| node.keep_alive(now, &id, every));
+            self.world.instruct(NodeIndex(node), |node, now| node.keep_alive(now, &id, every));
         }
     }
 
@@ -325,7 +438,7 @@ impl<'a> Run<'a> {
 
     /// The process that sent it is still the same.
     fn is_same(&self, sent: Sent) -> bool {
-        self.boots.get(sent.node) == Some(&sent.boot)
+        self.boots.get(sent.node) == Some(&sent.boot) && !self.over.contains(&sent.node)
     }
 
     fn sent(&self, node: usize, (number, key): (u64, MessageKey)) -> Sent {
@@ -353,7 +466,8 @@ impl<'a> Run<'a> {
         else {
             return;
         };
-        let (from, to, size, count, withdraw) = (*from, *to, *size as usize, *count, *withdraw);
+        let (from, size, count, withdraw) = (*from, *size as usize, *count, *withdraw);
+        let to = self.stand_in(from, *to);
         let deadline = deadline.map(|after| self.world.clock(NodeIndex(from)).mono + after);
         let message = Outgoing { priority: *priority, deadline, ..Outgoing::default() };
         if !self.world.is_up(NodeIndex(from)) {
@@ -377,11 +491,11 @@ impl<'a> Run<'a> {
     }
 
     fn submit(&mut self, pair: (usize, usize, bool), size: u32, message: Outgoing) -> Option<Sent> {
-        let (from, to, call) = pair;
+        let (from, to, call) = (pair.0, self.stand_in(pair.0, pair.1), pair.2);
         if !self.world.is_up(NodeIndex(from)) {
             return None;
         }
-        self.pairs.insert(pair);
+        self.pairs.insert((from, to, call));
         let submit = if call { World::call_as } else { World::send_as };
         match submit(&mut self.world, NodeIndex(from), NodeIndex(to), size as usize, message) {
             Ok(sent) => Some(self.sent(from, sent)),
@@ -393,6 +507,7 @@ impl<'a> Run<'a> {
     }
 
     fn stream(&mut self, from: usize, to: usize, len: u32, span: Duration) {
+        let to = self.stand_in(from, to);
         if !self.world.is_up(NodeIndex(from)) {
             return;
         }
@@ -413,12 +528,12 @@ impl<'a> Run<'a> {
         let node = NodeIndex(sent.node);
         match how {
             Withdraw::Cancel(_) => {
-                let done = self.world.with(node, |node, now| node.cancel(now, sent.key).is_ok());
+                let done = self.world.instruct(node, |node, now| node.cancel(now, sent.key).is_ok());
                 self.coverage.add("cancelled", u64::from(done == Some(true)));
             }
             Withdraw::Abandon(_) => {
                 self.world.ledger.excuse(sent.number);
-                self.world.with(node, |node, now| node.abandon(now, sent.key));
+                self.world.instruct(node, |node, now| node.abandon(now, sent.key));
                 self.coverage.add("abandoned", 1);
             }
         }
@@ -448,7 +563,7 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Echoes end, and everybody learns where everybody is; those who are gone for good are given up.
+    /// Echoes end; those who are gone for good are given up. Nobody is told where anybody is.
     fn heal(&mut self) {
         self.world.trace.tell(self.world.now(), 0, "* the last fault has ended");
         for ((a, b), link) in &self.scenario.links {
@@ -456,31 +571,36 @@ impl<'a> Run<'a> {
             self.world.set_link(NodeIndex(*a), NodeIndex(*b), link);
         }
         let nodes: Vec<NodeIndex> = (0..self.boots.len()).map(NodeIndex).collect();
-        let places: Vec<_> =
-            nodes.iter().filter_map(|node| self.world.id(*node).zip(self.world.address(*node))).collect();
         self.world.give_up_the_gone();
         for node in nodes {
-            // What was never to be answered is dropped; from now on everything is answered.
+            // What was never to be answered is dropped; from now on everything is answered, and at once.
             let serving = self.scenario.nodes.get(node.0).and_then(|plan| plan.serving).unwrap_or_default();
-            self.world.serve(node, Serving { never: 0.0, ..serving });
+            self.world.serve(node, Serving { never: 0.0, within: Duration::ZERO, ..serving });
             self.world.drop_calls(node);
-            self.world.with(node, |node, now| {
-                for (id, address) in &places {
-                    node.keep_alive(now, id, None);
-                    node.add_hint(now, *id, *address);
-                }
+            self.world.hurry_calls(node);
+            self.world.instruct(node, |node, now| {
+                node.peers().iter().for_each(|peer| node.keep_alive(now, peer, None));
             });
         }
     }
 
     fn settle(&mut self, findings: &mut Vec<Finding>) -> Result<(), Broken> {
-        let until = self.world.now() + SETTLES_WITHIN;
+        let begun = self.world.now();
+        let until = begun + self.scenario.profile.settles_within();
+        let mut tried = begun;
         while self.world.ledger.open() > 0 && findings.is_empty() {
-            if !self.world.step(until) {
-                findings.push(Finding::Unsettled { open: self.world.ledger.open() });
+            if !self.world.step(until.min(tried + TRIES_ALL)) {
+                if tried + TRIES_ALL >= until {
+                    findings.push(Finding::Unsettled { open: self.world.ledger.open() });
+                } else {
+                    self.world.run_for((tried + TRIES_ALL).since(self.world.now()));
+                    self.world.tell_the_lost(tried);
+                    tried = self.world.now();
+                }
             }
             self.check()?;
         }
+        self.settled_in = self.settled_in.max(self.world.now().since(begun));
         let totals = self.world.ledger.totals();
         // A server may keep few replies.
         let undisturbed = self.scenario.is_undisturbed() && self.world.coverage().replies_forgotten == 0;
@@ -497,7 +617,7 @@ impl<'a> Run<'a> {
         if self.world.next_event().is_some() {
             findings.push(Finding::Restless);
         }
-        for node in 0..self.boots.len() {
+        for node in (0..self.boots.len()).filter(|node| !self.over.contains(node)) {
             let Some(stats) = self.world.node(NodeIndex(node)).map(exonet_proto::node::Node::stats) else {
                 continue;
             };
