@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{
-    Arrival, Boot, Config, Event, MessageKey, Node, Outcome, Outgoing, ReplyBody, SendError,
+    Arrival, Boot, Config, Conflict, Event, MessageKey, Node, Outcome, Outgoing, ReplyBody, SendError,
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now, Slot, Wall};
 
@@ -770,6 +770,12 @@ impl World {
                 }
                 event => {
                     host.stopped |= event == Event::Stopped;
+                    if let Event::IdentityConflict { peer, whose } = event {
+                        let id = if whose == Conflict::Ours { host.node.id() } else { peer };
+                        if self.checks.is_one(&id) {
+                            self.ledger.report(Breach::FalseConflict(id));
+                        }
+                    }
                     host.events.push(event);
                 }
             }
@@ -810,9 +816,11 @@ impl World {
             let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
             host.config.give_up_after.is_some_and(|patience| since + patience <= now)
         });
+        // That a conflict is true is checked where it is told.
+        let parted = self.hosts.get(&sender.0).is_some_and(|host| host.node.conflict(&waiting.to).is_some());
         let delivered = self.ledger.is_taken(waiting.number);
-        let explained =
-            id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
+        let explained = parted
+            || id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
         explained || (id.is_some() && impatient) || self.explains_no_reply(waiting)
     }
 }

@@ -94,8 +94,9 @@ fn two_processes_with_one_identity_are_reported() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
     let b = world.add(open(), true);
     let secret = [7; 32];
-    let twins = [0, 1].map(|_| world.add_with_key(open(), secret, Some(Disk::default())));
-    world.ledger.excuse_open();
+    // The second as a later life of the first would be.
+    let disks = [0, 1].map(|clock| Disk { clock: clock << 40, life: clock, ..Disk::default() });
+    let twins = disks.map(|disk| world.add_with_key(open(), secret, Some(disk)));
     for _ in 0..3 {
         for twin in twins {
             world.send(twin, b, 100).unwrap();

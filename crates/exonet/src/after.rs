@@ -46,7 +46,8 @@ pub(crate) enum Log {
     Connected(NodeId, SocketAddr, Coming),
     /// True: it is worth a line to who does not look for details.
     Forgotten(NodeId, bool),
-    IdentityConflict(NodeId),
+    TheirsTwice(NodeId),
+    OursTwice(NodeId),
     WriteFailed,
     CorePanicked,
     /// Why the node ended, and how many messages were open.
@@ -154,8 +155,19 @@ impl Log {
             }
             Self::Forgotten(peer, true) => tracing::info!(peer = %peer.short(), "gone"),
             Self::Forgotten(peer, false) => tracing::debug!(node, peer = %peer.short(), "forgotten"),
-            Self::IdentityConflict(peer) => {
-                tracing::warn!(node, %peer, "two processes use this peer's identity at once");
+            Self::TheirsTwice(peer) => {
+                tracing::warn!(
+                    node,
+                    %peer,
+                    "two nodes have this peer's identity: nothing is delivered between it and this node in this life"
+                );
+            }
+            Self::OursTwice(peer) => {
+                tracing::warn!(
+                    node,
+                    %peer,
+                    "another node has this node's identity, says this peer: nothing is delivered between the two in this life"
+                );
             }
             Self::WriteFailed => tracing::error!(node, "a write failed: the node has stopped"),
             Self::CorePanicked => tracing::error!(node, "the core panicked: the node has stopped"),

@@ -8,8 +8,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::Mono;
 use exonet_proto::node::{CallId, CancelError, Early, MessageKey, Outcome, Outgoing, Priority, Status};
+use exonet_proto::{Mono, NodeId};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
@@ -166,7 +166,7 @@ impl Call<'_> {
             None => made.await?,
             Some(patience) => timeout(patience, made).await.map_err(|_| CallError::Expired)??,
         };
-        let mut call = PendingCall::new(shared, slot, key);
+        let mut call = PendingCall::new(shared, self.to.id, slot, key);
         if let (Some(len), Some(mut reader)) = (stream, reader) {
             let mut writer = BodyWriter::new(Arc::clone(shared), key, len);
             call.feed = Some(Box::pin(async move { writer.copy(&mut reader).await }));
@@ -199,7 +199,7 @@ impl Permit {
         let redeem =
             |engine: &mut Engine, now| engine.redeem_call(now, self.to.id, &hints(), &mut head, None);
         let (slot, key) = self.shared.step(redeem)?;
-        Ok(PendingCall::new(&self.shared, slot, key))
+        Ok(PendingCall::new(&self.shared, self.to.id, slot, key))
     }
 }
 
@@ -214,15 +214,16 @@ pub struct PendingCall {
     receipt: Receipt,
     shared: Arc<Shared>,
     key: MessageKey,
+    to: NodeId,
     feed: Option<Feed>,
     given_up: bool,
     ended: bool,
 }
 
 impl PendingCall {
-    fn new(shared: &Arc<Shared>, slot: SlotIndex, key: MessageKey) -> Self {
+    fn new(shared: &Arc<Shared>, to: NodeId, slot: SlotIndex, key: MessageKey) -> Self {
         let (shared, receipt) = (Arc::clone(shared), Receipt::new(Arc::clone(shared), slot));
-        Self { receipt, shared, key, feed: None, given_up: false, ended: false }
+        Self { receipt, shared, key, to, feed: None, given_up: false, ended: false }
     }
 
     /// The call's name at both ends, from its departure on: the key under which an effect is found out about.
@@ -254,8 +255,10 @@ impl PendingCall {
     fn end(&mut self, settled: Settled) -> Result<Reply, CallError> {
         self.ended = true;
         let id = settled.id.map(|id| CallId { caller: id.sender, s: id.s });
-        let (reply, over) =
-            self.shared.amend(|engine| (engine.calls.take_reply(self.key), engine.phase >= Phase::Stopped));
+        let (reply, over, conflict) = self.shared.amend(|engine| {
+            let over = engine.phase >= Phase::Stopped;
+            (engine.calls.take_reply(self.key), over, engine.core.conflict(&self.to).is_some())
+        });
         match (settled.outcome, id, reply) {
             (Outcome::Delivered, Some(id), Some((status, body))) => {
                 let (status, body) = (ReplyStatus(status), Body::of_call(&self.shared, body));
@@ -270,6 +273,7 @@ impl PendingCall {
                     (true, ..) => Why::Deadline,
                     (_, true, _) => Why::GivenUp,
                     (.., true) => Why::Closed,
+                    _ if conflict => Why::Conflict,
                     _ => Why::Lost,
                 };
                 Err(CallError::Unknown { id, why })

@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    Batch, BodyRead, BodyWrite, DeliveryKey, Event, Incoming, IncomingRun, MessageKey, Node as Core,
-    OpenMessage, Outcome, Outgoing, SendError as CoreError, Status, Transmit,
+    Batch, BodyRead, BodyWrite, Conflict, DeliveryKey, Event, Incoming, IncomingRun, MessageKey,
+    Node as Core, OpenMessage, Outcome, Outgoing, SendError as CoreError, Status, Transmit,
 };
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
@@ -205,7 +205,7 @@ impl Engine {
                 let asker = self.pings.remove(&cookie);
                 self.after.chores.extend(asker.map(|asker| Chore::Pong(asker, Some(rtt))));
             }
-            Event::IdentityConflict { peer } => self.log(Log::IdentityConflict(peer)),
+            Event::IdentityConflict { peer, whose } => self.conflict(peer, whose),
             Event::Stopped => {
                 self.log(Log::WriteFailed);
                 self.stop(Phase::Stopped);
@@ -213,6 +213,14 @@ impl Engine {
                 todo.readable = true;
             }
         }
+    }
+
+    /// Two nodes have one identity.
+    fn conflict(&mut self, peer: NodeId, whose: Conflict) {
+        self.log(match whose {
+            Conflict::Theirs => Log::TheirsTwice(peer),
+            Conflict::Ours => Log::OursTwice(peer),
+        });
     }
 
     pub(crate) fn log(&mut self, log: Log) {

@@ -182,6 +182,9 @@ pub enum Why {
     /// This node was closed.
     #[error("this node is closed")]
     Closed,
+    /// Two nodes have the identity of one of the two sides: [`crate::Node::conflict`] says whose.
+    #[error("two nodes have the identity of one of the two sides")]
+    Conflict,
     /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned, or
     /// this node's patience has ended.
     #[error("the server has restarted or forgotten it, or this side gave up waiting")]

@@ -123,8 +123,8 @@ pub use typed::{TypedCall, TypedError, TypedPending};
 
 pub use exonet_proto::crypto::{SecretKey, Suite};
 pub use exonet_proto::node::{
-    CallId, CancelError, Config, CongestionChoice, Hedging, Limits, OpenMessage, Outcome, PeerStats,
-    Priority, Refusal, Stats, Status, Takes, View, Work,
+    CallId, CancelError, Config, Conflict, CongestionChoice, Hedging, Limits, OpenMessage, Outcome,
+    PeerStats, Priority, Refusal, Stats, Status, Takes, View, Work,
 };
 pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
 

@@ -7,7 +7,7 @@ use std::io;
 use std::sync::Arc;
 
 use exonet_proto::NodeId;
-use exonet_proto::node::{OpenMessage, Outgoing, PeerStats, SendError as CoreError, Stats};
+use exonet_proto::node::{Conflict, OpenMessage, Outgoing, PeerStats, SendError as CoreError, Stats};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
@@ -425,6 +425,12 @@ impl Node {
     /// Figures about a peer; None if it is not known now.
     pub fn peer_stats(&self, id: &NodeId) -> Option<PeerStats> {
         self.shared().look(|engine| engine.core.peer_stats(id))
+    }
+
+    /// Whether two nodes have the identity of `id`, or this node's as `id` says: then nothing is delivered between it and this
+    /// node in this life. What has left ends Unknown, what has not is cancelled.
+    pub fn conflict(&self, id: &NodeId) -> Option<Conflict> {
+        self.shared().look(|engine| engine.core.conflict(id))
     }
 
     /// The peers that are known now.

@@ -2,7 +2,7 @@
 
 use core::fmt::Write;
 
-use exonet_proto::node::{Event, Stats};
+use exonet_proto::node::{Conflict, Event, Stats};
 use exonet_proto::{Mono, NodeId, Now};
 
 /// Lines are dropped, and counted, beyond this many bytes that the driver has not yet written.
@@ -51,7 +51,12 @@ impl Trace {
             Event::Refused { peer, remote } => self.peer_at(now, "refused", peer, remote),
             Event::Connected { peer, remote, .. } => self.peer_at(now, "connected", peer, remote),
             Event::Forgotten { peer } => self.peer(now, "forgotten", peer),
-            Event::IdentityConflict { peer } => self.peer(now, "identity_conflict", peer),
+            Event::IdentityConflict { peer, whose: Conflict::Theirs } => {
+                self.peer(now, "identity_conflict", peer)
+            }
+            Event::IdentityConflict { peer, whose: Conflict::Ours } => {
+                self.peer(now, "own_identity_conflict", peer)
+            }
             Event::Pong { peer, rtt, .. } => {
                 let rtt = rtt.map_or(-1.0, |rtt| rtt.as_secs_f64() * 1e3);
                 self.line(now, "pong", format_args!(r#"{{"peer":"{peer}","rtt_ms":{rtt:.3}}}"#));

@@ -12,6 +12,7 @@ use serde::Serialize;
 use tempfile::{SpooledData, SpooledTempFile};
 use tokio::io::AsyncWriteExt;
 
+use super::show;
 use super::stop::{Stop, stop};
 use crate::args::CallArgs;
 use crate::exit::{Exit, remedy};
@@ -54,7 +55,7 @@ pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Fa
         Err(error) => Err(error),
     };
     let exit = tokio::select! {
-        exit = report.tell(args, node.id(), ended) => exit?,
+        exit = report.tell(&node, args, node.id(), ended) => exit?,
         _ = &mut stop, if report.end == "done" => {
             report.end = "interrupted";
             report.broken("the reply was not read to its end", None)?
@@ -179,6 +180,7 @@ impl<'a> Report<'a> {
 
     async fn tell(
         &mut self,
+        node: &Node,
         args: &CallArgs,
         own: NodeId,
         ended: Result<exonet::Reply, CallError>,
@@ -196,6 +198,7 @@ impl<'a> Report<'a> {
             Err(error @ CallError::Unknown { id, why }) => {
                 self.id = id.or(self.id);
                 let ended = self.broken(&error.to_string(), None);
+                show::say_conflict(self.settings, node, &args.peer.id);
                 if why == Why::Lost && !args.no_early {
                     self.settings.error("  if this comes again: correct this machine's clock and the server's (exon ping shows");
                     self.settings
@@ -205,6 +208,10 @@ impl<'a> Report<'a> {
             }
             Err(error @ CallError::Expired) => self.has_not_run("expired", &error.to_string()),
             Err(CallError::Cancelled) if self.end == "interrupted" => {
+                self.has_not_run("cancelled", "the call was withdrawn before it left")
+            }
+            Err(CallError::Cancelled) if node.conflict(&args.peer.id).is_some() => {
+                show::say_conflict(self.settings, node, &args.peer.id);
                 self.has_not_run("cancelled", "the call was withdrawn before it left")
             }
             Err(CallError::Cancelled) => {

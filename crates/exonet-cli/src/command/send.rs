@@ -45,6 +45,7 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
         let offer = Offer { node: &node, args, receipts };
         book.keep(&node, args, offer.all(), offered).await
     };
+    show::say_conflict(settings, &node, &args.peer.id);
     show::open_messages(settings, &node.close(GOODBYE).await)?;
     // With its last handle the node settles what is open: Cancelled if it never left, Unknown otherwise.
     drop(node);

@@ -1,6 +1,6 @@
 //! What several commands tell alike: messages that are open when the command ends.
 
-use exonet::{OpenMessage, Status};
+use exonet::{Conflict, Node, NodeId, OpenMessage, Status};
 use serde::Serialize;
 
 use crate::failure::Failure;
@@ -16,6 +16,37 @@ struct Open {
     state: &'static str,
     id: Option<String>,
     size: u64,
+}
+
+/// Says why nothing is delivered between this node and `peer` any more, if two nodes have the identity of one of them.
+pub(super) fn say_conflict(settings: &Settings, node: &Node, peer: &NodeId) {
+    if let Some(whose) = node.conflict(peer) {
+        let (what, todo) = conflict_in_words(whose, peer);
+        settings.error(format!("  {what};"));
+        settings.error(format!("  {todo}"));
+    }
+}
+
+/// As [`say_conflict`], where nothing else can be done.
+pub(super) fn conflict(whose: Conflict, peer: &NodeId) -> Failure {
+    let (what, todo) = conflict_in_words(whose, peer);
+    Failure::new(what).hint(todo)
+}
+
+fn conflict_in_words(whose: Conflict, peer: &NodeId) -> (String, &'static str) {
+    let peer = peer.short();
+    match whose {
+        Conflict::Ours => (
+            format!(
+                "another node has this identity, says {peer}: its state directory was copied or rolled back"
+            ),
+            "stop both, and give each a new identity (exon id NAME --new); SECURITY.md says why",
+        ),
+        Conflict::Theirs => (
+            format!("two nodes have the identity {peer}: its state directory was copied or rolled back"),
+            "who runs them has to stop both, and to give each a new identity; SECURITY.md says why",
+        ),
+    }
 }
 
 /// Names the messages that are not settled, so that they can be asked for at the other end.

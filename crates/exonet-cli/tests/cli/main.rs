@@ -30,4 +30,6 @@ mod skip;
 #[cfg(unix)]
 mod strangers;
 mod support;
+#[cfg(unix)]
+mod twins;
 mod usage;

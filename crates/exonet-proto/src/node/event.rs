@@ -235,13 +235,25 @@ pub enum Event {
         /// The round-trip time of this ping; None: it was lost.
         rtt: Option<Duration>,
     },
-    /// Two processes use this peer's identity at once.
+    /// Two nodes use one identity at once. Nothing is delivered between this node and the peer any more, in this life: what has
+    /// left ends [`Outcome::Unknown`], what has not [`Outcome::Cancelled`]. Said once of a peer.
     IdentityConflict {
-        /// Whose.
+        /// Who has found out, or was found out.
         peer: NodeId,
+        /// Whose identity it is.
+        whose: Conflict,
     },
     /// A write failed: the node has stopped, since it cannot keep its promise any more.
     Stopped,
+}
+
+/// Whose identity two nodes use at once, a state directory having been copied or rolled back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Conflict {
+    /// The peer's: this node has talked with both.
+    Theirs,
+    /// This node's own: the peer says that it has talked with both.
+    Ours,
 }
 
 /// A write that must be on the disk before anything that depends on it leaves.

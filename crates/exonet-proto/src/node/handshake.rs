@@ -1,6 +1,7 @@
 //! Openings and answers: how a channel comes to be, and how it goes.
 
 mod answer;
+pub(super) mod conflict;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -12,9 +13,10 @@ use super::asking::Waiting;
 use super::budget::Payer;
 use super::config::{Policy, Takes};
 use super::epoch::{Carried, Epoch, Held, Pending, Prefix};
-use super::event::{Arrival, Event};
+use super::event::{Arrival, Conflict, Event};
 use super::filling::{write_early, write_state};
 use super::link::{Link, MAX_PENDING};
+use super::lives::Seen;
 use super::opening::{Opening, round_trip};
 use super::outbound::{Outbound, PeerLimits};
 use crate::channel::path::{Path, PathAddr};
@@ -77,8 +79,10 @@ impl Node {
         let peer = self.peers.get(place);
         let s = peer.and_then(|peer| Some(peer.outbound.sender.as_ref()?.frontier().0));
         let r = peer.and_then(|peer| Some(peer.inbound.receiver.as_ref()?.incarnation().0));
+        let below = self.clock.limit().0.saturating_sub(1);
         Params {
-            base: [s, r].into_iter().flatten().fold(self.clock.ck(), u64::min),
+            // Below every number of the next life, which begins at D: so a peer can tell lives from copies.
+            base: [s, r].into_iter().flatten().fold(self.clock.ck(), u64::min).min(below),
             max_ack_delay: self.config.max_ack_delay,
             boot_id: self.boot_id,
             time: now.wall,
@@ -255,7 +259,7 @@ impl Node {
             return;
         };
         let payload = payload.get(..len).unwrap_or_default();
-        let (base, index) = (opening.base, opening.index);
+        let (base, index, begun) = (opening.base, opening.index, opening.begun);
         let target = opening.target_for(arrival.remote);
         let round_trip = opening.round_trip(now.mono);
         let Ok(params) = params_of(payload) else {
@@ -290,7 +294,10 @@ impl Node {
         };
         // An address that the opening went to was chosen here. From elsewhere, the answer may be a copy.
         let chosen = Arrival { remote: target.unwrap_or(arrival.remote), ..arrival };
-        self.install(now, place, epoch, chosen, true);
+        if !self.install(now, place, epoch, begun, chosen, true) {
+            self.touch(now, place);
+            return;
+        }
         if let Some(peer) = self.peers.get_mut(place) {
             peer.link.confirm = true;
             peer.link.recovery.assume_rtt(round_trip);
@@ -491,13 +498,13 @@ impl Node {
 
     // --- keys change ---
 
-    /// A data packet has opened under `index`: a pending epoch is confirmed by it.
-    pub(super) fn promote(&mut self, now: Now, place: u32, index: ChannelIndex, arrival: Arrival) {
+    /// A data packet has opened under `index`: a pending epoch is confirmed by it. False: nothing may come under it.
+    pub(super) fn promote(&mut self, now: Now, place: u32, index: ChannelIndex, arrival: Arrival) -> bool {
         let Some(peer) = self.peers.get_mut(place) else {
-            return;
+            return true;
         };
         let Some(at) = peer.link.pending.iter().position(|pending| pending.epoch.index == index) else {
-            return;
+            return true;
         };
         let pending = peer.link.pending.remove(at);
         if peer.link.pending.is_empty() {
@@ -507,35 +514,58 @@ impl Node {
         self.half_open.leave(pending.prefix, &pending.mac1);
         // Only message 2 could give it the keys, and that went to one address alone: there it is.
         let proven = !pending.scattered && pending.answered == arrival.remote;
-        self.install(now, place, pending.epoch, arrival, proven);
-        let Some(peer) = self.peers.get_mut(place) else { return };
+        // The keys follow from what was drawn for the answer.
+        let begun = pending.epoch.born;
+        if !self.install(now, place, pending.epoch, begun, arrival, proven) {
+            return false;
+        }
+        let Some(peer) = self.peers.get_mut(place) else { return true };
         let waited = now.mono.since(pending.answered_at);
         peer.link.recovery.assume_rtt(round_trip(waited, pending.again));
         if let Some(nth) = pending.state {
             peer.inbound.state_arrived(now.mono, nth, &self.config);
         }
+        true
     }
 
     /// New keys are in use from now on. The old ones still open packets for a while.
     ///
     /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that
-    /// stands is kept.
-    fn install(&mut self, now: Now, place: u32, mut epoch: Epoch, arrival: Arrival, proven: bool) {
+    /// stands is kept. `begun`: the peer has lived since then, for its keys follow from what was drawn here at that time. False:
+    /// they are not used, since they are of a process that is gone, or of a node whose identity another one has too.
+    fn install(
+        &mut self,
+        now: Now,
+        place: u32,
+        mut epoch: Epoch,
+        begun: Mono,
+        arrival: Arrival,
+        proven: bool,
+    ) -> bool {
         self.stats.handshakes += 1;
+        let Some(peer) = self.peers.get_mut(place) else {
+            return false;
+        };
+        let seen = peer.link.lives.judge(&epoch.params, begun);
+        if peer.conflict.is_some() || seen == Seen::Twice {
+            self.part(now, place, Conflict::Theirs, Some((epoch, arrival)));
+            return false;
+        }
+        if seen == Seen::Stale {
+            self.stats.strays += 1;
+            self.routes.remove(&epoch.index.0);
+            return false;
+        }
+        peer.link.lives.enter(&epoch.params, now.mono);
         epoch.reset_tag = epoch.params.reset.take().map(|token| self.resets.expect(&token, epoch.index));
         let id = self.id;
         let challenge = self.rng.next_u64().to_be_bytes();
         let config = &self.config;
         let Some(peer) = self.peers.get_mut(place) else {
-            return;
+            return false;
         };
         let params = epoch.params;
-        let restarted = peer.link.boot_id.is_some_and(|boot| boot != params.boot_id);
-        let conflict = restarted && peer.link.former_boot_id == Some(params.boot_id);
-        if restarted {
-            peer.link.former_boot_id = peer.link.boot_id;
-        }
-        peer.link.boot_id = Some(params.boot_id);
+        let restarted = seen == Seen::Restarted;
         if peer.link.tentative.take().is_some() {
             // What its opening asked for is its own wish now: it is reminded of it, though it may say nothing more.
             peer.inbound.engaged(now.mono, peer.link.pto() * 3);
@@ -589,10 +619,8 @@ impl Node {
                 peer.outbound.on_restart(now.mono, &mut self.clock);
             }
         }
-        if conflict {
-            self.events.push_back(Event::IdentityConflict { peer: peer_id });
-        }
         self.events.push_back(Event::Connected { peer: peer_id, remote, restarted });
+        true
     }
 
     /// An epoch is over: what it carried has a fate that nobody will know.
@@ -739,7 +767,7 @@ impl Node {
     /// in number and time.
     fn note_tentative(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get_mut(place) else { return };
-        let known = peer.link.boot_id.is_some() || peer.link.is_connected() || peer.outbound.has_messages();
+        let known = peer.link.lives.is_known() || peer.link.is_connected() || peer.outbound.has_messages();
         if known || peer.link.tentative.is_some() {
             return;
         }

@@ -6,6 +6,7 @@ use std::collections::VecDeque;
 
 use super::config::{Config, CongestionChoice};
 use super::epoch::{Epoch, Held, Pending};
+use super::lives::Lives;
 use super::opening::Opening;
 use super::piece::Cuts;
 use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
@@ -55,9 +56,8 @@ pub(super) struct Link {
     pub(super) opening: Option<Box<Opening>>,
     /// The peer has never proven to be there: until then, what it made us hold is kept.
     pub(super) tentative: Option<Mono>,
-    /// The peer's process.
-    pub(super) boot_id: Option<[u8; 8]>,
-    pub(super) former_boot_id: Option<[u8; 8]>,
+    /// The peer's processes.
+    pub(super) lives: Lives,
     pub(super) pings: VecDeque<u64>,
     /// PINGs of the application that left and are neither answered nor lost.
     pub(super) pinging: u32,
@@ -116,8 +116,7 @@ impl Link {
             held: Vec::new(),
             opening: None,
             tentative: None,
-            boot_id: None,
-            former_boot_id: None,
+            lives: Lives::default(),
             pings: VecDeque::new(),
             pinging: 0,
             responses: VecDeque::new(),
@@ -198,7 +197,7 @@ impl Link {
 
     /// Anything authentic has ever come from the peer, an opening at least.
     pub(super) fn has_heard(&self) -> bool {
-        self.boot_id.is_some() || self.is_answering()
+        self.lives.is_known() || self.is_answering()
     }
 
     /// No keys, none under way.

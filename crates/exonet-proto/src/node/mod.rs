@@ -27,6 +27,7 @@ mod inbound;
 mod inbox;
 mod life;
 mod link;
+mod lives;
 #[allow(clippy::module_inception)]
 mod node;
 mod opening;
@@ -53,8 +54,9 @@ pub use calls::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
 pub use config::{Config, CongestionChoice, Limits, Policy, Takes};
 pub use epoch::Prefix;
 pub use event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, DeliveryKey, Early, Event, Incoming, IncomingBody, Lsn,
-    MessageKey, OpenMessage, Outcome, Outgoing, Priority, Refusal, ReplyBody, SendError, Status, Transmit,
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, DeliveryKey, Early, Event, Incoming,
+    IncomingBody, Lsn, MessageKey, OpenMessage, Outcome, Outgoing, Priority, Refusal, ReplyBody, SendError,
+    Status, Transmit,
 };
 pub use node::{Boot, Node};
 pub use run::{IncomingRun, View};

@@ -16,6 +16,7 @@ use super::halfopen::HalfOpen;
 use super::inbox::Inbox;
 use super::life::Life;
 use super::link::Link;
+use super::lives::Conflicts;
 use super::peer::{Census, Peer, Peers};
 use super::refusals::Refusals;
 use super::resets::Resets;
@@ -112,6 +113,7 @@ pub struct Node {
     lsn: Lsn,
     pub(super) peers: Peers,
     pub(super) census: Census,
+    pub(super) conflicts: Conflicts,
     /// Channel index to the peer's place.
     pub(super) routes: BTreeMap<u32, u32>,
     pub(super) half_open: HalfOpen,
@@ -173,6 +175,7 @@ impl Node {
             lsn: Lsn(0),
             peers: Peers::default(),
             census: Census::default(),
+            conflicts: Conflicts::default(),
             routes: BTreeMap::new(),
             asking: Asking::default(),
             store: Store::default(),
@@ -389,6 +392,7 @@ impl Node {
         }
         let link = Link::new(now.mono, &self.config);
         let mut peer = Peer::new(id, now.mono, link);
+        peer.conflict = self.conflicts.get(&id);
         Memo { bound: peer.inbound.bound, told: peer.told } = self.stamping.recall(&id);
         Some(self.peers.insert(peer))
     }
@@ -510,6 +514,7 @@ impl Node {
     /// What has come to its end at a peer ends.
     pub(super) fn wind_up(&mut self, now: Now, index: u32) {
         self.doubt(now, index);
+        self.keep_apart(now, index);
         self.close_if_idle(now, index);
         let Some(peer) = self.peers.get_mut(index) else {
             return;

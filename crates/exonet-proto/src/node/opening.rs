@@ -31,6 +31,8 @@ pub(super) struct Opening {
     pub(super) base: u64,
     /// Of the early messages that it carries, or none.
     pub(super) stamp: Stamp,
+    /// When it was made: who answers lived after that.
+    pub(super) begun: Mono,
     datagram: Vec<u8>,
     mac1: [u8; MAC_LEN],
     attempts: u32,
@@ -66,6 +68,7 @@ impl Opening {
             index,
             base,
             stamp,
+            begun: now,
             datagram,
             mac1,
             attempts: 0,

@@ -770,6 +770,14 @@ impl Outbound {
         self.farewell_due = false;
     }
 
+    /// Nothing is owed to the peer any more. Its messages have been given up.
+    pub(super) fn part(&mut self, clock: &mut Clock) {
+        self.drop_record(clock);
+        self.caller.owe_nothing();
+        (self.ask_due, self.abandoned_due) = (false, false);
+        (self.ask_at, self.probe_at) = (Mono::NEVER, Mono::NEVER);
+    }
+
     fn close_at(&self, linger: Duration) -> Mono {
         if self.sender.is_some() && self.letters == 0 { self.idle_since + linger } else { Mono::NEVER }
     }

@@ -5,6 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::config::{Config, Limits};
+use super::event::Conflict;
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbound::Outbound;
@@ -26,6 +27,8 @@ pub(super) struct Peer {
     pub(super) link: Link,
     /// The policy lets it talk, or this node talked to it first.
     pub(super) admitted: bool,
+    /// Two nodes use its identity, or this node's as it says: nothing is taken from it, and nothing goes to it.
+    pub(super) conflict: Option<Conflict>,
     /// What it has said of its clock and its memory.
     pub(super) told: Told,
     /// It stands in the ready queue.
@@ -84,6 +87,7 @@ impl Peer {
             inbound: Inbound::new(now),
             link,
             admitted: false,
+            conflict: None,
             told: Told::default(),
             ready: false,
             stuck: 0,

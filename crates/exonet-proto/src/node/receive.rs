@@ -2,7 +2,8 @@
 
 use super::Node;
 use super::epoch::{Carried, Epoch};
-use super::event::{Arrival, Event};
+use super::event::{Arrival, Conflict, Event};
+use super::handshake::conflict::{MINE_TWICE, YOURS_TWICE};
 use crate::channel::path::PathAddr;
 use crate::channel::received;
 use crate::channel::recovery::Ack;
@@ -80,7 +81,10 @@ impl Node {
         let payload: &[u8] = payload;
         let newest = epoch.received.is_newest(number);
         let bases = epoch.bases.reversed();
-        self.promote(now, place, index, arrival);
+        if !self.promote(now, place, index, arrival) {
+            self.touch(now, place);
+            return;
+        }
         // Under older keys nothing is new.
         let current = self.peers.get(place).and_then(|peer| peer.link.current.as_ref());
         let newest = newest && current.is_some_and(|current| current.index == index);
@@ -155,7 +159,11 @@ impl Node {
                     }
                 }
                 Frame::Close { code } => {
-                    self.drop_channel(now, place);
+                    match code {
+                        YOURS_TWICE => self.part(now, place, Conflict::Ours, None),
+                        MINE_TWICE => self.part(now, place, Conflict::Theirs, None),
+                        _ => self.drop_channel(now, place),
+                    }
                     if code == wire::close::FOR_GOOD {
                         self.on_end(now, place);
                     }

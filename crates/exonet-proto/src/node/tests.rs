@@ -18,6 +18,7 @@ mod restart;
 mod sending;
 mod silence;
 mod stamping;
+mod twins;
 
 use core::net::SocketAddr;
 use core::time::Duration;

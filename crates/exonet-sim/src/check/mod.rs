@@ -60,6 +60,11 @@ impl Checks {
         self.homes.remove(id);
     }
 
+    /// Two nodes are said to have this identity. True if one has it, and nobody else.
+    pub(crate) fn is_one(&self, id: &NodeId) -> bool {
+        matches!(self.homes.get(id), Some(Some(_)))
+    }
+
     /// Something comes to `node` that `maker` made in a step. True when something made later came before.
     pub(crate) fn is_reordered(&mut self, node: usize, (maker, made): (usize, u64)) -> bool {
         let newest = self.newest.entry((maker, node)).or_insert(made);

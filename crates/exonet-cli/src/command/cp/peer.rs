@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
 
+use super::super::show;
 use crate::copy::LONGEST_OFFER;
 use crate::exit::remedy;
 use crate::failure::Failure;
@@ -144,6 +145,10 @@ impl<'a> Peer<'a> {
     }
 
     async fn judge(&self, error: CallError) -> Once {
+        if let Some(whose) = self.node.conflict(&self.addr.id) {
+            // It would be so for ever.
+            return Once::Fault(Fault::Failed(show::conflict(whose, &self.addr.id)));
+        }
         match error {
             CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. } => Once::NotNow,
             CallError::Failed { status: ReplyStatus::BAD_REQUEST, mut body, .. } => {

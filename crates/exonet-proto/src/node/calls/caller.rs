@@ -122,6 +122,12 @@ impl Caller {
         next
     }
 
+    /// The peer is not told anything any more.
+    pub(in crate::node) fn owe_nothing(&mut self) {
+        self.racks.clear();
+        self.rack_at = None;
+    }
+
     pub(in crate::node) fn racks_due(&self, now: Mono) -> bool {
         self.rack_at.is_some_and(|at| at <= now)
     }

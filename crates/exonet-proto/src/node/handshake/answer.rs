@@ -41,7 +41,12 @@ impl Node {
             peer.note_time(now.wall, theirs.time);
         }
         // Who wrote the opening could not know our base: what is ours is relative to zero there.
-        self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
+        if !self.is_odd(place, &theirs) {
+            if let Some(peer) = self.peers.get_mut(place) {
+                peer.link.lives.hear(&theirs, now.mono);
+            }
+            self.on_handshake_frames(now, place, payload, Bases { sender: theirs.base, receiver: 0 });
+        }
         let (index, prefix) = (self.new_index(), Prefix::told(arrival.remote.ip()));
         self.half_open.enter(prefix, *opening.mac1, index.0);
         self.routes.insert(index.0, place);
@@ -85,7 +90,8 @@ impl Node {
         let bases = Bases { sender: ours.base, receiver: theirs.base };
         let header = wire::answer_header(suite.as_u8(), remote, index);
         let mut frames = [0; ANSWER_ROOM];
-        let (frames, state) = self.answer_frames(now, place, &ours, bases, &mut frames);
+        let odd = self.is_odd(place, &theirs);
+        let (frames, state) = self.answer_frames(now, place, &ours, bases, odd, &mut frames);
         let mut datagram = vec![0; header.len() + frames.len() + crypto::ANSWER_OVERHEAD];
         let (clear, noise) = datagram.split_at_mut(header.len());
         clear.copy_from_slice(&header);
@@ -139,19 +145,21 @@ impl Node {
         self.touch(now, place);
     }
 
-    /// PARAMS, the STATE that the opening's ASK is owed, and our own wish for slots. The number of the STATE, if any.
+    /// PARAMS, the STATE that the opening's ASK is owed, and our own wish for slots; PARAMS alone for an `odd` opening. The number
+    /// of the STATE, if any.
     fn answer_frames<'a>(
         &mut self,
         now: Now,
         place: u32,
         ours: &Params,
         bases: Bases,
+        odd: bool,
         room: &'a mut [u8; ANSWER_ROOM],
     ) -> (&'a [u8], Option<u64>) {
         let mut writer = Writer::new(room, bases);
         writer.params(ours);
         let mut state = None;
-        if let Some(peer) = self.peers.get_mut(place) {
+        if let Some(peer) = self.peers.get_mut(place).filter(|_| !odd) {
             if peer.inbound.state_owed()
                 && write_answer_state(&mut writer, &peer.inbound, &self.clock, &self.config)
             {

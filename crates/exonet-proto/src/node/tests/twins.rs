@@ -1,0 +1,177 @@
+//! Two nodes with one identity: how a peer finds out, what is no sign of it, and what follows.
+
+use super::*;
+use crate::node::Conflict;
+
+/// A node with the key of `ends[1]`, begun from this clock.
+fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
+    let key = SecretKey::from_bytes(pair.ends[1].key.expose().to_owned());
+    let boot = Boot::Stored { clock, life: clock >> 40, latest: crate::id::Stamp::NONE, strays: Vec::new() };
+    let mut node = Node::new(config(), key, boot, [seed; 32], pair.now);
+    let batch = node.poll_persist().unwrap();
+    node.handle_persisted(pair.now, batch.lsn);
+    node
+}
+
+/// `ends[1]` has talked, and then another one in its place, which is given back.
+fn taken_turns(first: u64, second: u64) -> (Pair, Node) {
+    let mut pair = Pair::open();
+    pair.ends[1] = twin(&pair, first, 21);
+    pair.talk(1);
+    let second = twin(&pair, second, 22);
+    let first = std::mem::replace(&mut pair.ends[1], second);
+    (pair, first)
+}
+
+fn conflicts(pair: &Pair) -> usize {
+    pair.events.iter().filter(|event| matches!(event, Event::IdentityConflict { .. })).count()
+}
+
+/// What `ends[1]` thinks of its peer.
+fn told(pair: &Pair) -> Option<Conflict> {
+    pair.ends[1].conflict(&pair.ends[0].id())
+}
+
+/// `ends[1]` opens anew, and has the keys; what it says under them is given back.
+fn confirmation(pair: &mut Pair) -> Vec<Vec<u8>> {
+    let id = pair.ends[0].id();
+    let place = pair.ends[1].peers.find(&id).unwrap();
+    pair.ends[1].peers.get_mut(place).unwrap().link.reopen = true;
+    pair.touch(1);
+    for (_, said) in pair.says(1) {
+        pair.deliver(0, 1, &said);
+    }
+    for (_, said) in pair.says(0) {
+        pair.deliver(1, 0, &said);
+    }
+    pair.says(1).into_iter().map(|(_, said)| said).collect()
+}
+
+#[test]
+fn who_comes_back_after_another_is_a_conflict() {
+    let (mut pair, mut first) = taken_turns(1 << 40, 1 << 41);
+    pair.talk(1);
+    assert_eq!(conflicts(&pair), 0, "a later life");
+    std::mem::swap(&mut pair.ends[1], &mut first);
+    let key = pair.send(1, 100);
+    pair.pass(5 * SECOND);
+    assert_eq!((conflicts(&pair), told(&pair)), (1, Some(Conflict::Ours)));
+    assert!(pair.ends[0].recv(pair.now).is_none());
+    let outcome = core::iter::from_fn(|| pair.ends[1].poll_event()).find_map(|event| match event {
+        Event::Outcome { key: settled, outcome, .. } if settled == key => Some(outcome),
+        _ => None,
+    });
+    assert!(matches!(outcome, Some(Outcome::Unknown | Outcome::Cancelled)), "{outcome:?}");
+}
+
+#[test]
+fn a_base_that_is_not_above_the_one_before_is_a_conflict() {
+    for second in [1 << 40, 1 << 39] {
+        let (mut pair, _) = taken_turns(1 << 40, second);
+        pair.send(1, 100);
+        pair.pass(5 * SECOND);
+        assert_eq!((conflicts(&pair), told(&pair)), (1, Some(Conflict::Ours)), "{second}");
+        assert!(pair.ends[0].recv(pair.now).is_none());
+    }
+}
+
+#[test]
+fn a_late_packet_of_a_former_life_is_no_conflict() {
+    let mut pair = Pair::open();
+    pair.ends[1] = twin(&pair, 1 << 40, 21);
+    pair.talk(1);
+    let late = confirmation(&mut pair);
+    assert!(!late.is_empty());
+    pair.ends[1] = twin(&pair, 1 << 41, 22);
+    pair.talk(1);
+    let strays = pair.ends[0].counts().strays;
+    for packet in &late {
+        pair.deliver(0, 1, packet);
+    }
+    assert!(pair.ends[0].counts().strays > strays, "it has come under keys that were pending");
+    pair.talk(1);
+    pair.talk(0);
+    assert_eq!((conflicts(&pair), told(&pair)), (0, None));
+}
+
+#[test]
+fn an_opening_that_is_replayed_is_no_conflict() {
+    let mut pair = Pair::open();
+    pair.ends[1] = twin(&pair, 1 << 40, 21);
+    pair.send(1, 100);
+    let recorded: Vec<_> = pair.says(1).into_iter().map(|(_, said)| said).collect();
+    pair.talk(1);
+    pair.ends[1] = twin(&pair, 1 << 41, 22);
+    pair.talk(1);
+    // Its answer is for nobody.
+    for packet in &recorded {
+        pair.deliver(0, 1, packet);
+    }
+    pair.talk(1);
+    pair.talk(0);
+    assert_eq!((conflicts(&pair), told(&pair)), (0, None));
+}
+
+#[test]
+fn both_are_told_at_once() {
+    let (mut pair, mut first) = taken_turns(1 << 40, 1 << 41);
+    pair.talk(1);
+    std::mem::swap(&mut pair.ends[1], &mut first);
+    for packet in confirmation(&mut pair) {
+        pair.deliver(0, 1, &packet);
+    }
+    let words: Vec<_> = pair.says(0).into_iter().map(|(_, said)| said).collect();
+    for end in 0..2 {
+        for word in &words {
+            pair.deliver(1, 0, word);
+        }
+        assert_eq!(told(&pair), Some(Conflict::Ours), "{end}");
+        std::mem::swap(&mut pair.ends[1], &mut first);
+    }
+}
+
+#[test]
+fn a_conflict_outlives_the_peer() {
+    let (mut pair, _) = taken_turns(1 << 40, 1 << 40);
+    pair.send(1, 100);
+    pair.pass(200 * SECOND);
+    assert_eq!((conflicts(&pair), pair.ends[0].peers.len()), (1, 0));
+    // A later life is told too: what the other one has done meanwhile, nobody knows.
+    pair.ends[1] = twin(&pair, 1 << 42, 23);
+    pair.send(1, 100);
+    pair.pass(5 * SECOND);
+    assert!(pair.ends[0].recv(pair.now).is_none());
+    assert_eq!((conflicts(&pair), told(&pair)), (1, Some(Conflict::Ours)));
+    // And so is who does not know of it.
+    let key = pair.send(0, 100);
+    pair.pass(5 * SECOND);
+    assert!(pair.outcomes().contains(&(key, Outcome::Cancelled, false)), "it has never left");
+}
+
+#[test]
+fn who_was_told_tells_who_has_forgotten() {
+    let (mut pair, _) = taken_turns(1 << 40, 1 << 40);
+    pair.send(1, 100);
+    pair.pass(5 * SECOND);
+    pair.restart(0, config());
+    let key = pair.send(0, 100);
+    pair.events.clear();
+    pair.pass(5 * SECOND);
+    assert_eq!(pair.ends[0].conflict(&pair.ends[1].id()), Some(Conflict::Theirs));
+    assert!(pair.outcomes().iter().any(|(of, outcome, _)| *of == key && *outcome != Outcome::Delivered));
+}
+
+#[test]
+fn a_close_of_any_other_code_ends_the_channel_alone() {
+    for code in [0, 1, 7, 10] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        let mut datagram = Vec::new();
+        pair.epoch(1).seal(&mut datagram, 64, |_, writer| {
+            writer.close(code);
+        });
+        pair.deliver(0, 1, &datagram);
+        assert!(!pair.peer(0).link.is_connected());
+        assert_eq!(conflicts(&pair), 0);
+    }
+}
