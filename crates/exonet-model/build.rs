@@ -4,6 +4,8 @@
 #[allow(unreachable_pub)] // the library has it too
 #[path = "src/schemata.rs"]
 mod schemata;
+#[path = "src/source.rs"]
+mod source;
 
 use std::path::{Path, PathBuf};
 use std::{env, fs};
@@ -13,7 +15,7 @@ const NODE: &str = "../exonet-proto/src/node";
 const LISTS: [&str; 2] = ["mutants/half.txt", "mutants/calls.txt"];
 
 fn main() -> Result<(), String> {
-    for path in LISTS.iter().chain(&["build.rs", "src/schemata.rs", HALF]) {
+    for path in LISTS.iter().chain(&["build.rs", "src/schemata.rs", "src/source.rs", HALF]) {
         println!("cargo:rerun-if-changed={path}");
     }
     println!("cargo:rerun-if-changed={NODE}/calls");
@@ -23,16 +25,16 @@ fn main() -> Result<(), String> {
         mutants.extend(schemata::parse(&read(Path::new(list))?)?);
     }
     let mut files = Vec::new();
-    for name in schemata::FILES {
-        files.push((*name, read(&Path::new(HALF).join(name))?));
+    for (folder, names) in [(HALF, schemata::FILES), (NODE, schemata::CALLS)] {
+        for name in names {
+            files.push((*name, read(&Path::new(folder).join(name))?));
+        }
     }
-    let mut calls = Vec::new();
-    for name in schemata::CALLS {
-        calls.push((*name, read(&Path::new(NODE).join(name))?));
-    }
+    let planted = schemata::plant(&files, &mutants)?;
+    let (half, calls) = planted.split_at(schemata::FILES.len());
     let out = env::var_os("OUT_DIR").map(PathBuf::from).ok_or("no OUT_DIR")?;
     let write = |name, text: String| fs::write(out.join(name), text).map_err(|e| format!("{name}: {e}"));
-    write("half.rs", schemata::plant(&files, &mutants)?)?;
-    write("calls.rs", schemata::plant_calls(&calls, &mutants)?)?;
+    write("half.rs", schemata::half(half)?)?;
+    write("calls.rs", schemata::calls(calls))?;
     write("mutants.rs", schemata::table(&mutants))
 }

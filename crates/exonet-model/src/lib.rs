@@ -46,6 +46,7 @@ mod node;
 mod report;
 mod rest;
 pub mod schemata;
+mod source;
 mod space;
 mod step;
 mod violation;

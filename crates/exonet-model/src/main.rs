@@ -35,6 +35,7 @@ Options:
   --steps N           of walks, in all [200,000]
   --seed N            of walks [1]
   --json              one object for each configuration
+  --share K/N         core: of all in turn each N-th, from the K-th on; K may be any number
   --search            core: by every test until one fails, instead of the one that the list names
 
 Exit status: 0 if nothing was found, 1 if something was, 2 if the question was wrong.";
@@ -59,9 +60,8 @@ struct Args {
     steps: u64,
     seed: u64,
     json: bool,
-    search: bool,
-    /// What the command is about beside a configuration.
-    names: Vec<String>,
+    /// Which of the rules around the half-connection.
+    core: trial::Choice,
 }
 
 fn main() -> ExitCode {
@@ -90,8 +90,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
         steps: 200_000,
         seed: 1,
         json: false,
-        search: false,
-        names: Vec::new(),
+        core: trial::Choice::default(),
     };
     let mut args = args;
     while let Some(arg) = args.next() {
@@ -100,7 +99,8 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
             "--deep" => parsed.bound = Bound::Deep,
             "--exact" => parsed.exact = true,
             "--json" => parsed.json = true,
-            "--search" => parsed.search = true,
+            "--search" => parsed.core.search = true,
+            "--share" => parsed.core.share = Some(value()?.parse()?),
             "--messages" => parsed.messages = Some(number(&value()?)?),
             "--limit" => parsed.limit = Some(number(&value()?)?),
             "--crashes" => parsed.crashes = Some(number(&value()?)?),
@@ -115,7 +115,7 @@ fn parse(args: impl Iterator<Item = String>) -> Result<Args, String> {
             "--help" | "-h" => parsed.command = "help".into(),
             flag if flag.starts_with('-') => return Err(format!("no option {flag}")),
             _ if parsed.command.is_empty() => parsed.command = arg,
-            _ if parsed.command == "core" => parsed.names.push(arg),
+            _ if parsed.command == "core" => parsed.core.names.push(arg),
             _ if parsed.config.is_none() => parsed.config = Some(arg),
             _ => return Err(format!("what is {arg}?")),
         }
@@ -162,7 +162,7 @@ fn run(args: &Args) -> Result<bool, String> {
         "deep" => return all(args, configs(Bound::Deep), 1),
         "walk" => return walks(args),
         "matrix" => matrix(args)?,
-        "core" => return trial::trial(&args.names, args.search),
+        "core" => return trial::trial(&args.core),
         other => return Err(format!("no command {other}; see exonet-model help")),
     }
     Ok(true)

@@ -5,14 +5,22 @@
 //! * `rule`: what it takes away, in one line; `from`: where that rule is written.
 //! * `found in`: the configurations whose quick search finds it; `as`: the kinds of violation it shows there.
 //! * or `equivalent`: why no search can find it.
-//! * `edit: FILE`, then the original between `<<<` and `===`, and what replaces it, up to `>>>`; any number of them.
+//! * `edit: ITEM`, then the original between `<<<` and `===`, and what replaces it, up to `>>>`; any number of them.
 //!   Without an edit, the site is in the model's own `world`, which calls the half-connection as a node does.
 //!
-//! Of an original with a part in « », only that part is replaced, and the rest says where. The original has to occur
-//! exactly once, so a list that no longer fits the code does not build.
+//! An item is a function, a constant or a type: `Type::function`, or its name if it belongs to no type; in whichever
+//! file it is. The original is compared token by token, without comments: neither a move nor a new layout of lines
+//! changes the list. Of an original with a part in « », only that part is replaced, and the rest says where. The original
+//! has to occur exactly once in the item, so a list that no longer fits the code does not build.
 //!
 //! The list of the rules around the half-connection has the same form. There `found in` is a binary of tests, and `as`
-//! the test that fails.
+//! the function that fails, whatever module it is in.
+
+use std::fs;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use super::source::Source;
 
 /// The files of the half-connection, the one that declares the others first.
 pub const FILES: &[&str] =
@@ -21,27 +29,36 @@ pub const FILES: &[&str] =
 /// What a node holds of calls, relative to the core's `node`.
 pub const CALLS: &[&str] = &["calls/caller.rs", "calls/server.rs"];
 
+/// The files of the core but its tests, by path.
+#[allow(dead_code)] // in the build script
+pub fn core_sources(folder: &Path) -> Result<Vec<(PathBuf, String)>, String> {
+    let wrong = |e: std::io::Error| format!("{}: {e}", folder.display());
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for entry in fs::read_dir(folder).map_err(wrong)? {
+        paths.push(entry.map_err(wrong)?.path());
+    }
+    paths.sort();
+    let mut files = Vec::new();
+    for path in paths.into_iter().filter(|path| path.file_stem().is_none_or(|name| name != "tests")) {
+        if path.is_dir() {
+            files.extend(core_sources(&path)?);
+        } else if path.extension().is_some_and(|kind| kind == "rs") {
+            let text = fs::read_to_string(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+            files.push((path, text));
+        }
+    }
+    Ok(files)
+}
+
 /// One replacement of one mutant.
 #[derive(Clone, Debug)]
 pub struct Edit {
-    /// The file, of [`FILES`] or [`CALLS`].
-    pub file: String,
+    /// The item that it is in.
+    pub item: String,
     /// What is there.
     pub original: String,
     /// What the mutant has instead.
     pub replacement: String,
-}
-
-impl Edit {
-    /// What stands before the part that is replaced, that part, and the whole original.
-    fn place(&self) -> (&str, &str, String) {
-        let marked = self.original.split_once('«');
-        let parts = marked.and_then(|(before, rest)| Some((before, rest.split_once('»')?)));
-        match parts {
-            Some((before, (part, after))) => (before, part, format!("{before}{part}{after}")),
-            None => ("", &self.original, self.original.clone()),
-        }
-    }
 }
 
 /// One entry of the list.
@@ -97,7 +114,7 @@ pub fn parse(list: &str) -> Result<Vec<Entry>, String> {
                     }
                 };
                 block("<<<")?;
-                entry.edits.push(Edit { file: value, original: block("===")?, replacement: block(">>>")? });
+                entry.edits.push(Edit { item: value, original: block("===")?, replacement: block(">>>")? });
             }
             _ => return Err(at("unknown key")),
         }
@@ -114,15 +131,11 @@ fn complete(entry: &Entry) -> Result<(), String> {
     Ok(())
 }
 
-/// The copy, as one file: a module `half` with all its parts, in which the site of mutant `n` (from 1 on) reads `if
-/// crate::mutant::active(n) { replacement } else { original }`. Tests are left out.
-pub fn plant(files: &[(&str, String)], mutants: &[Entry]) -> Result<String, String> {
-    let mut parts = Vec::new();
-    for (name, source) in files {
-        parts.push((*name, plant_file(name, source, mutants)?));
-    }
-    let (_, mut whole) = parts.remove(0);
-    for (name, text) in &parts {
+/// The copy of [`FILES`], planted, as one file: a module `half` with all its parts. Tests are left out.
+pub fn half(planted: &[(&str, String)]) -> Result<String, String> {
+    let (_, whole) = planted.first().ok_or("no files")?;
+    let mut whole = whole.clone();
+    for (name, text) in planted.get(1..).unwrap_or_default() {
         let module = name.trim_end_matches(".rs");
         let declared = format!("\nmod {module};\n");
         if whole.matches(&declared).count() != 1 {
@@ -130,60 +143,69 @@ pub fn plant(files: &[(&str, String)], mutants: &[Entry]) -> Result<String, Stri
         }
         whole = whole.replacen(&declared, &format!("\nmod {module} {{\n{text}}}\n"), 1);
     }
-    let unknown =
-        |edit: &&Edit| !files.iter().map(|(name, _)| name).chain(CALLS).any(|name| *name == edit.file);
-    if let Some(orphan) = mutants.iter().flat_map(|mutant| &mutant.edits).find(unknown) {
-        return Err(format!("no file {}", orphan.file));
-    }
     // Of the tests nothing is needed here; `any()` of nothing is false.
     Ok(format!("pub mod half {{\n{}}}\n", whole.replace("#[cfg(test)]", "#[cfg(any())]")))
 }
 
-/// The copy of [`CALLS`], as one file. What is private to a node is seen by the whole model, and nothing else is changed.
-pub fn plant_calls(files: &[(&str, String)], mutants: &[Entry]) -> Result<String, String> {
+/// The copy of [`CALLS`], planted, as one file. What is private to a node is seen by the whole model, and nothing else is
+/// changed.
+pub fn calls(planted: &[(&str, String)]) -> String {
     let mut whole = String::from("pub mod calls {\nuse core::time::Duration;\n");
     for backoff in ["MAX_BACKOFF", "COMPUTING_BACKOFF"] {
         whole.push_str(&format!("const {backoff}: Duration = Duration::from_secs(1);\n"));
     }
-    for (path, source) in files {
+    for (path, text) in planted {
         let module = path.trim_start_matches("calls/").trim_end_matches(".rs");
-        let text = plant_file(path, source, mutants)?.replace("#[cfg(test)]", "#[cfg(any())]");
+        let text = text.replace("#[cfg(test)]", "#[cfg(any())]");
         let text = text.replace("pub(in crate::node)", "pub(crate)").replace("pub(super)", "pub(crate)");
         whole.push_str(&format!("pub mod {module} {{\n{text}}}\n"));
     }
-    Ok(format!("{whole}}}\n"))
+    format!("{whole}}}\n")
 }
 
-/// Where a text begins, that text, and what mutants have in its place.
-type Site<'a> = (usize, &'a str, Vec<(usize, &'a str)>);
+/// Where a text is, and what mutants have in its place.
+type Site<'a> = (Range<usize>, Vec<(usize, &'a str)>);
 
-/// One file, with its mutants. Edits of several mutants may replace the very same text, but not overlap otherwise.
-pub fn plant_file(name: &str, source: &str, mutants: &[Entry]) -> Result<String, String> {
-    let mut sites: Vec<Site<'_>> = Vec::new();
+/// These files, by name and text, in which the site of mutant `n` (from 1 on) reads `if crate::mutant::active(n) {
+/// replacement } else { original }`. Edits of several mutants may replace the very same text, but not overlap otherwise.
+pub fn plant<N: Clone>(files: &[(N, String)], mutants: &[Entry]) -> Result<Vec<(N, String)>, String> {
+    let sources: Vec<Source<'_>> = files.iter().map(|(_, text)| Source::new(text)).collect();
+    let mut sites: Vec<Vec<Site<'_>>> = files.iter().map(|_| Vec::new()).collect();
     for (id, mutant) in (1..).zip(mutants) {
-        for edit in mutant.edits.iter().filter(|edit| edit.file == name) {
-            let (before, part, whole) = edit.place();
-            let mut hits = source.match_indices(&whole);
-            let (Some((at, _)), None) = (hits.next(), hits.next()) else {
-                return Err(format!("{}: not exactly once in {name}: {whole}", mutant.name));
+        for edit in &mutant.edits {
+            let within = |(file, source): (usize, &Source<'_>)| {
+                source.find(&edit.item, &edit.original).into_iter().map(move |at| (file, at))
             };
-            let at = at + before.len();
-            match sites.iter_mut().find(|(from, text, _)| *from == at && *text == part) {
-                Some((_, _, branches)) => branches.push((id, &edit.replacement)),
-                None => sites.push((at, part, vec![(id, &edit.replacement)])),
+            let found: Vec<_> = sources.iter().enumerate().flat_map(within).collect();
+            let [(file, at)] = found.as_slice() else {
+                let (name, times) = (&mutant.name, found.len());
+                return Err(format!("{name}: {times} times in {}, not once: {}", edit.item, edit.original));
+            };
+            let Some(sites) = sites.get_mut(*file) else { continue };
+            match sites.iter_mut().find(|(place, _)| place == at) {
+                Some((_, branches)) => branches.push((id, &edit.replacement)),
+                None => sites.push((at.clone(), vec![(id, &edit.replacement)])),
             }
         }
     }
-    sites.sort_by_key(|(at, ..)| *at);
-    let (mut text, mut done) = (String::new(), 0);
-    for (at, original, branches) in &sites {
-        let before = source.get(done..*at).ok_or_else(|| format!("edits overlap in {name}: {original}"))?;
-        text.push_str(before);
-        text.push_str(&site(original, branches));
-        done = at + original.len();
+    let planted =
+        files.iter().zip(&mut sites).map(|((name, text), sites)| Ok((name.clone(), branch(text, sites)?)));
+    planted.collect()
+}
+
+/// A text with its sites.
+fn branch(text: &str, sites: &mut [Site<'_>]) -> Result<String, String> {
+    sites.sort_by_key(|(at, _)| at.start);
+    let (mut planted, mut done) = (String::new(), 0);
+    for (at, branches) in sites.iter() {
+        let parts = text.get(done..at.start).zip(text.get(at.clone()));
+        let (before, original) = parts.ok_or_else(|| format!("edits overlap: {:?}", text.get(at.clone())))?;
+        planted.push_str(before);
+        planted.push_str(&site(original, branches));
+        done = at.end;
     }
-    text.push_str(source.get(done..).unwrap_or_default());
-    Ok(text)
+    planted.push_str(text.get(done..).unwrap_or_default());
+    Ok(planted)
 }
 
 /// A statement stays a statement, an expression an expression.

@@ -12,9 +12,9 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
-use exonet_model::schemata::{Entry, parse, plant_file};
+use exonet_model::schemata::{Entry, core_sources, parse, plant};
 
-/// Of this crate, the list; of the core, what edits are relative to.
+/// Of this crate, the list; of the workspace, the core's sources.
 const LIST: &str = "mutants/core.txt";
 const CORE: &str = "crates/exonet-proto/src";
 /// What a mutant is chosen by.
@@ -62,9 +62,40 @@ mod mutant {
 }
 "#;
 
-/// Tries the mutants of these names, or all. `search`: by every test there is until one fails, instead of the one that
-/// the list names. True if all that are not said to be equivalent died.
-pub(crate) fn trial(names: &[String], search: bool) -> Result<bool, String> {
+/// Which mutants are tried, and how.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Choice {
+    /// Those of these names; all if there are none.
+    pub(crate) names: Vec<String>,
+    /// Of these each `n`-th from the `k`-th on.
+    pub(crate) share: Option<Share>,
+    /// By every test there is until one fails, instead of the one that the list names.
+    pub(crate) search: bool,
+}
+
+/// Share `k` of `n`, below which it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Share {
+    k: usize,
+    n: usize,
+}
+
+impl std::str::FromStr for Share {
+    type Err = String;
+
+    /// `K/N`. `K` may be any number, such as that of a commit: what counts is its remainder.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let numbers =
+            text.split_once('/').and_then(|(k, n)| Some((k.parse::<usize>().ok()?, n.parse().ok()?)));
+        let (k, n) = numbers.ok_or_else(|| format!("a share is K/N, not {text}"))?;
+        let k = k.checked_rem(n).ok_or("a share of none")?;
+        Ok(Self { k, n })
+    }
+}
+
+/// Tries the mutants that are chosen. True if all that are not said to be equivalent died.
+pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
+    let Choice { names, share, search } = choice;
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.join("../..").canonicalize().map_err(|e| e.to_string())?;
     let mutants = parse(&read(&here.join(LIST))?)?;
@@ -74,19 +105,20 @@ pub(crate) fn trial(names: &[String], search: bool) -> Result<bool, String> {
     let copy = root.join("target/mutants");
     mirror(&root, &copy, &mutants)?;
     let chosen = (1..).zip(&mutants).filter(|(_, mutant)| names.is_empty() || names.contains(&mutant.name));
-    let chosen: Vec<(usize, &Entry)> =
-        chosen.filter(|(_, mutant)| search || mutant.equivalent.is_empty()).collect();
+    let chosen = chosen.filter(|(_, mutant)| *search || mutant.equivalent.is_empty()).enumerate();
+    let chosen = chosen.filter(|(place, _)| share.is_none_or(|Share { k, n }| place % n == k));
+    let chosen: Vec<(usize, &Entry)> = chosen.map(|(_, mutant)| mutant).collect();
     let all = BINARIES.iter().copied().collect();
     let named: BTreeSet<&str> = chosen.iter().map(|(_, mutant)| mutant.found_in.as_str()).collect();
-    let binaries = build(&copy, if search { &all } else { &named })?;
-    if !search {
+    let binaries = build(&copy, if *search { &all } else { &named })?;
+    if !*search {
         sound(&binaries, &chosen)?;
     }
     let (queue, survivors) = (Mutex::new(chosen.into_iter()), Mutex::new(0_u32));
     at_once(|| {
         while let Some((id, mutant)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
             let began = Instant::now();
-            let death = if search { hunt(&binaries, id) } else { by_name(&binaries, mutant, id) };
+            let death = if *search { hunt(&binaries, id) } else { by_name(&binaries, mutant, id) };
             let (death, took) = (death.as_deref(), began.elapsed().as_secs());
             println!("{:<36}{took:>4} s  {}", mutant.name, death.unwrap_or("SURVIVED"));
             if death.is_none()
@@ -96,7 +128,9 @@ pub(crate) fn trial(names: &[String], search: bool) -> Result<bool, String> {
             }
         }
     });
-    for mutant in mutants.iter().filter(|mutant| names.is_empty() && !mutant.equivalent.is_empty()) {
+    for mutant in
+        mutants.iter().filter(|mutant| names.is_empty() && share.is_none() && !mutant.equivalent.is_empty())
+    {
         println!("{:<36}equivalent: {}", mutant.name, mutant.equivalent);
     }
     Ok(survivors.into_inner().is_ok_and(|survivors| survivors == 0))
@@ -116,11 +150,8 @@ fn read(path: &Path) -> Result<String, String> {
 
 /// The copy of the workspace, with the mutants. What has not changed is not written: it need not be built again.
 fn mirror(root: &Path, copy: &Path, mutants: &[Entry]) -> Result<(), String> {
-    let mut planted = BTreeMap::new();
-    for edit in mutants.iter().flat_map(|mutant| &mutant.edits) {
-        let path = root.join(CORE).join(&edit.file);
-        planted.insert(path.clone(), plant_file(&edit.file, &read(&path)?, mutants)?);
-    }
+    let sources = core_sources(&root.join(CORE))?;
+    let mut planted: BTreeMap<PathBuf, String> = plant(&sources, mutants)?.into_iter().collect();
     let library = root.join(CORE).join("lib.rs");
     let switch = SWITCH.replace("EXONET_MUTANT", CHOICE);
     planted.insert(library.clone(), format!("#![allow(warnings)]\n{}{switch}", read(&library)?));
@@ -146,9 +177,30 @@ fn copy_all(from: &Path, to: &Path, planted: &BTreeMap<PathBuf, String>) -> std:
     })
 }
 
+/// A binary of tests, and the path of each test by its function's name; of two of one name, neither's.
+struct Binary {
+    path: PathBuf,
+    tests: BTreeMap<String, Option<String>>,
+}
+
+impl Binary {
+    fn at(path: PathBuf) -> Self {
+        let listed = Command::new(&path).args(["--list", "--format=terse"]).stderr(Stdio::null()).output();
+        let listed =
+            listed.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        let mut tests = BTreeMap::new();
+        for test in listed.lines().filter_map(|line| line.strip_suffix(": test")) {
+            let name = test.rsplit("::").next().unwrap_or(test);
+            let only = |twice: &mut Option<String>| *twice = None;
+            tests.entry(name.to_string()).and_modify(only).or_insert_with(|| Some(test.to_string()));
+        }
+        Self { path, tests }
+    }
+}
+
 /// Builds these of the tests of the core and of the simulator, apart from those without mutants: Cargo would take one
 /// for the other. Gives each binary's path by its name.
-fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, PathBuf>, String> {
+fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, Binary>, String> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or("cargo".into()));
     cargo.args(["test", "--no-run", "--locked", "-p", "exonet-proto", "-p", "exonet-sim"]);
     for name in wanted {
@@ -171,13 +223,13 @@ fn build(copy: &Path, wanted: &BTreeSet<&str>) -> Result<BTreeMap<String, PathBu
         messages.lines().filter_map(|line| Some(line.split_once("\"executable\":\"")?.1.split_once('"')?.0));
     let named = paths.filter_map(|path| {
         let (name, _) = Path::new(path).file_name()?.to_str()?.rsplit_once('-')?;
-        Some((name.to_string(), PathBuf::from(path)))
+        Some((name.to_string(), Binary::at(path.into())))
     });
     Ok(named.collect())
 }
 
 /// Without a mutant every test that the list names exists and passes.
-fn sound(binaries: &BTreeMap<String, PathBuf>, chosen: &[(usize, &Entry)]) -> Result<(), String> {
+fn sound(binaries: &BTreeMap<String, Binary>, chosen: &[(usize, &Entry)]) -> Result<(), String> {
     let tests: BTreeSet<_> = chosen.iter().map(|(_, mutant)| (&mutant.found_in, &mutant.kinds)).collect();
     let queue = Mutex::new(tests.into_iter());
     let bad = Mutex::new(Vec::new());
@@ -195,19 +247,19 @@ fn sound(binaries: &BTreeMap<String, PathBuf>, chosen: &[(usize, &Entry)]) -> Re
     if bad.is_empty() {
         Ok(())
     } else {
-        Err(format!("without a mutant, missing or failing: {}", bad.join(", ")))
+        Err(format!("without a mutant, failing, missing, or two of one name: {}", bad.join(", ")))
     }
 }
 
 /// How the mutant dies by the test that the list names.
-fn by_name(binaries: &BTreeMap<String, PathBuf>, mutant: &Entry, id: usize) -> Option<String> {
+fn by_name(binaries: &BTreeMap<String, Binary>, mutant: &Entry, id: usize) -> Option<String> {
     let child = start(binaries, &mutant.found_in, Some(&mutant.kinds), Some(id))?;
     let (_, death) = ended(child, None);
     death.map(|how| format!("{} {} ({how})", mutant.found_in, mutant.kinds))
 }
 
 /// The first test of all that the mutant dies by.
-fn hunt(binaries: &BTreeMap<String, PathBuf>, id: usize) -> Option<String> {
+fn hunt(binaries: &BTreeMap<String, Binary>, id: usize) -> Option<String> {
     BINARIES.iter().find_map(|binary| {
         let child = start(binaries, binary, None, Some(id))?;
         let mut last = String::new();
@@ -218,17 +270,17 @@ fn hunt(binaries: &BTreeMap<String, PathBuf>, id: usize) -> Option<String> {
 
 /// Starts one test of a binary, or all, in an address space of [`MEMORY`].
 fn start(
-    binaries: &BTreeMap<String, PathBuf>,
+    binaries: &BTreeMap<String, Binary>,
     binary: &str,
     test: Option<&str>,
     mutant: Option<usize>,
 ) -> Option<Child> {
-    let path = binaries.get(binary)?;
+    let Binary { path, tests } = binaries.get(binary)?;
     let mut run = Command::new("sh");
     let limited = format!("ulimit -v {MEMORY}; ulimit -t {SECONDS}; exec \"$@\"");
     run.args(["-c", &limited, "sh"]).arg(path).arg("--test-threads=1");
     if let Some(test) = test {
-        run.args(["--exact", test]);
+        run.args(["--exact", tests.get(test)?.as_ref()?]);
     }
     run.env(CHOICE, mutant.unwrap_or(0).to_string()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().ok()
 }

@@ -9,7 +9,6 @@ use exonet_model::schemata::{self, CALLS, Entry, FILES};
 
 const LISTS: [&str; 2] = [include_str!("../mutants/half.txt"), include_str!("../mutants/calls.txt")];
 const COPY: &str = include_str!(concat!(env!("OUT_DIR"), "/half.rs"));
-
 const CALLS_COPY: &str = include_str!(concat!(env!("OUT_DIR"), "/calls.rs"));
 
 fn mutants() -> Vec<Entry> {
@@ -17,8 +16,17 @@ fn mutants() -> Vec<Entry> {
 }
 
 fn sources() -> Vec<(&'static str, String)> {
-    let half = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exonet-proto/src/half");
-    FILES.iter().map(|name| (*name, fs::read_to_string(half.join(name)).unwrap())).collect()
+    let core = Path::new(env!("CARGO_MANIFEST_DIR")).join("../exonet-proto/src");
+    let read =
+        |folder: &str, name: &'static str| (name, fs::read_to_string(core.join(folder).join(name)).unwrap());
+    let half = FILES.iter().map(|name| read("half", name));
+    half.chain(CALLS.iter().map(|name| read("node", name))).collect()
+}
+
+/// One file with one entry planted.
+fn planted(entry: &str, source: &str) -> Result<String, String> {
+    let files = [("a.rs", source.to_string())];
+    Ok(schemata::plant(&files, &schemata::parse(entry)?)?.remove(0).1)
 }
 
 /// Takes every branch of a mutant out again.
@@ -49,42 +57,31 @@ fn unplant(mut text: String) -> String {
 
 #[test]
 fn without_its_mutants_the_copy_is_the_code() {
-    let mutants = mutants();
-    assert_eq!(schemata::plant(&sources(), &mutants).unwrap(), COPY, "the copy is made of what is here");
-    assert_eq!(unplant(COPY.to_string()), schemata::plant(&sources(), &[]).unwrap());
-    for (name, source) in sources() {
-        let planted = schemata::plant_file(name, &source, &mutants).unwrap();
+    let sources = sources();
+    let planted = schemata::plant(&sources, &mutants()).unwrap();
+    let (half, calls) = planted.split_at(FILES.len());
+    assert_eq!(schemata::half(half).unwrap(), COPY, "the copy is made of what is here");
+    assert_eq!(schemata::calls(calls), CALLS_COPY, "the copy is made of what is here");
+    for ((name, planted), (_, source)) in planted.into_iter().zip(sources) {
         assert_eq!(unplant(planted), source, "{name}");
     }
 }
 
 #[test]
-fn without_its_mutants_the_copy_of_the_calls_is_the_code() {
-    let (mutants, node) = (mutants(), Path::new(env!("CARGO_MANIFEST_DIR")).join("../exonet-proto/src/node"));
-    let read = |name: &&'static str| (*name, fs::read_to_string(node.join(name)).unwrap());
-    let sources: Vec<_> = CALLS.iter().map(read).collect();
-    assert_eq!(schemata::plant_calls(&sources, &mutants).unwrap(), CALLS_COPY, "made of what is here");
-    for (name, source) in &sources {
-        let planted = schemata::plant_file(name, source, &mutants).unwrap();
-        assert_eq!(unplant(planted), *source, "{name}");
-    }
-}
-
-#[test]
 fn an_edit_that_does_not_fit_does_not_build() {
-    let entry = "mutant: x\nrule: y\nfrom: z\nequivalent: w\nedit: a.rs\n<<<\nF\n===\nG\n>>>\n";
-    let mutants = schemata::parse(entry).unwrap();
-    let plant = |source: &str| schemata::plant_file("a.rs", source, &mutants);
-    assert_eq!(plant("a F b").unwrap(), "a (if crate::mutant::active(1) { G } else { F }) b");
-    assert!(plant("a b").is_err(), "gone");
-    assert!(plant("F F").is_err(), "twice");
-    assert!(schemata::plant(&[("mod.rs", String::new())], &mutants).is_err(), "no such file");
+    let entry = "mutant: x\nrule: y\nfrom: z\nequivalent: w\nedit: S::f\n<<<\ng(F)\n===\nG\n>>>\n";
+    let within = |body: &str| planted(entry, &format!("impl S {{ fn f() {{ {body} }} fn g() {{ g(F) }} }}"));
+    let whole = within("a g(F,) b").unwrap();
+    assert!(whole.contains("fn f() { a (if crate::mutant::active(1) { G } else { g(F,) }) b }"), "{whole}");
+    assert!(within("a b").is_err(), "gone");
+    assert!(within("g(F) g( F )").is_err(), "twice");
+    assert!(planted(entry, "impl T { fn f() { g(F) } }").is_err(), "no such item");
     assert!(schemata::parse("mutant: x\nrule: y\nfrom: z\n").is_err(), "neither found nor equivalent");
 }
 
 #[test]
 fn only_the_marked_part_is_replaced() {
-    let entry = "mutant: x\nrule: y\nfrom: z\nequivalent: w\nedit: a.rs\n<<<\nf(«F;»)\n===\n>>>\n";
-    let planted = schemata::plant_file("a.rs", "F; f(F;)", &schemata::parse(entry).unwrap());
-    assert_eq!(planted.unwrap(), "F; f(if crate::mutant::active(1) {  } else { F; })");
+    let entry = "mutant: x\nrule: y\nfrom: z\nequivalent: w\nedit: f\n<<<\nf(«F;»)\n===\n>>>\n";
+    let planted = planted(entry, "fn f() { F; f( // why\n F; ) }").unwrap();
+    assert_eq!(planted, "fn f() { F; f( // why\n if crate::mutant::active(1) {  } else { F; } ) }");
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use exonet_model::schemata::{parse, plant_file};
+use exonet_model::schemata::{core_sources, parse, plant};
 
 #[test]
 fn the_list_fits_the_code() {
@@ -13,9 +13,6 @@ fn the_list_fits_the_code() {
     let names: BTreeSet<_> = mutants.iter().map(|mutant| &mutant.name).collect();
     assert_eq!(names.len(), mutants.len(), "a name comes twice");
     assert!(mutants.iter().all(|mutant| !mutant.edits.is_empty()));
-    let files: BTreeSet<_> = mutants.iter().flat_map(|mutant| &mutant.edits).map(|edit| &edit.file).collect();
-    for file in files {
-        let path = format!("{}/../exonet-proto/src/{file}", env!("CARGO_MANIFEST_DIR"));
-        plant_file(file, &std::fs::read_to_string(path).unwrap(), &mutants).unwrap();
-    }
+    let core = concat!(env!("CARGO_MANIFEST_DIR"), "/../exonet-proto/src");
+    plant(&core_sources(core.as_ref()).unwrap(), &mutants).unwrap();
 }
