@@ -33,7 +33,7 @@ fn is_known(world: &World, peer: NodeIndex, twins: [NodeIndex; 2]) -> bool {
 }
 
 fn link(seed: u64) -> LinkConfig {
-    if seed % 2 == 0 { LinkConfig::perfect(10 * MS) } else { bad_link(0.05) }
+    if seed.is_multiple_of(2) { LinkConfig::perfect(10 * MS) } else { bad_link(0.05) }
 }
 
 #[test]

@@ -52,10 +52,10 @@ impl Trace {
             Event::Connected { peer, remote, .. } => self.peer_at(now, "connected", peer, remote),
             Event::Forgotten { peer } => self.peer(now, "forgotten", peer),
             Event::IdentityConflict { peer, whose: Conflict::Theirs } => {
-                self.peer(now, "identity_conflict", peer)
+                self.peer(now, "identity_conflict", peer);
             }
             Event::IdentityConflict { peer, whose: Conflict::Ours } => {
-                self.peer(now, "own_identity_conflict", peer)
+                self.peer(now, "own_identity_conflict", peer);
             }
             Event::Pong { peer, rtt, .. } => {
                 let rtt = rtt.map_or(-1.0, |rtt| rtt.as_secs_f64() * 1e3);
