@@ -147,8 +147,8 @@ pub fn half(planted: &[(&str, String)]) -> Result<String, String> {
     Ok(format!("pub mod half {{\n{}}}\n", whole.replace("#[cfg(test)]", "#[cfg(any())]")))
 }
 
-/// The copy of [`CALLS`], planted, as one file. What is private to a node is seen by the whole model, and nothing else is
-/// changed.
+/// Makes one file of the planted copy of [`CALLS`]. Items that are private to a node become visible to the whole model;
+/// nothing else changes.
 pub fn calls(planted: &[(&str, String)]) -> String {
     let mut whole = String::from("pub mod calls {\nuse core::time::Duration;\n");
     for backoff in ["MAX_BACKOFF", "COMPUTING_BACKOFF"] {

@@ -229,8 +229,8 @@ impl<T> Sender<T> {
         }
     }
 
-    /// *on REFUSED*: nothing was accepted under `ts`, and nothing ever will be. What was sent early under it, and has met
-    /// no record, is certainly not delivered.
+    /// *on REFUSED*: the receiver has accepted nothing under `ts`, and never will. So the early messages under `ts` that have
+    /// no record there are certainly not delivered.
     pub fn on_refused(&mut self, ts: Stamp, mut settle: impl FnMut(Slot, T)) {
         if self.early.stamp() == ts {
             self.early.drain().for_each(|(s, message)| settle(s, message));

@@ -117,8 +117,8 @@ impl Node {
         }
     }
 
-    /// Whether it may be said that nothing was taken under this stamp, and that nothing will be; None: when `latest` is on the
-    /// disk. Of a stamp that is far ahead nothing is said, and nothing written: strangers could drag `latest` along.
+    /// Whether it may be said that nothing was taken under this stamp, and that nothing will be; None: not before `latest` is on the
+    /// disk. This node neither answers for a stamp that is far ahead nor writes it down: else strangers could raise `latest`.
     fn refuse_stamp(&mut self, now: Now, id: NodeId, ts: Stamp) -> Option<bool> {
         if !ts.is_some() || self.refusals.known.get(&id) == Some(&ts) {
             return Some(ts.is_some());

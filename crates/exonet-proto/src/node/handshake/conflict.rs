@@ -25,8 +25,8 @@ impl Node {
         self.peers.get(place).is_some_and(odd)
     }
 
-    /// Two nodes use the peer's identity, or this one's. Who has keys here is told under these, the one behind `last` too; who
-    /// comes back is told again.
+    /// Two nodes use the peer's identity, or two use this node's. This node tells every process that it shares keys with,
+    /// the one behind `last` included, and tells a process again that opens again.
     pub(in crate::node) fn part(
         &mut self,
         now: Now,
