@@ -210,6 +210,27 @@ fn a_link_that_changes_its_rate_is_followed() {
     assert!(used(&mut course, 4 * SECOND, &fast) > 0.9);
 }
 
+#[test]
+fn a_receiver_of_bulk_answers_twice_a_train_and_one_that_is_waited_for_at_once() {
+    let way = || Way::new(100.0, 10 * MS);
+    let mut course = Course::new(7, way(), way());
+    let pair = course.bulk(&config(), Direction::There, Duration::ZERO);
+    course.run_for(2 * SECOND);
+    assert_eq!(course.other_node(pair).unwrap().may_rest(), MS / 2);
+    let _ = course.take_traffic(Direction::Back);
+    course.run_for(SECOND);
+    let answers = course.take_traffic(Direction::Back).datagrams;
+    assert!((1_900..2_200).contains(&answers), "{answers}");
+
+    let mut course = Course::new(7, way(), way());
+    let pair = course.calls(&config(), 100);
+    for _ in 0..100 {
+        course.run_for(10 * MS);
+        assert_eq!(course.other_node(pair).unwrap().may_rest(), Duration::ZERO);
+        assert_eq!(course.node(pair).unwrap().may_rest(), Duration::ZERO);
+    }
+}
+
 fn calls(hedging: Hedging, loss: f64, actors: u64, span: Duration) -> (f64, Latencies, Stats) {
     let way = Way::new(100.0, 10 * MS).losing(loss);
     calls_on(Course::new(7, way.clone(), way), hedging, actors, span)

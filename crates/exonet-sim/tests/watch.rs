@@ -177,5 +177,5 @@ fn patience_room_and_records_that_run_out() {
         kept(&mut world, 4_000 * SECOND, &format!("seed {seed}"));
         total(&mut all, world.coverage());
     }
-    assert!(all.evictions > 20 && all.dropped_for_room > 20, "{all:?}");
+    assert!(all.evictions > 10 && all.dropped_for_room > 20, "{all:?}");
 }

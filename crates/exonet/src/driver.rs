@@ -90,6 +90,10 @@ pub(crate) struct Driver {
     woke: bool,
     /// This turn sends nothing: whoever was woken goes first.
     patient: bool,
+    /// How long what comes next may wait, after what has come in this turn.
+    rest: Duration,
+    /// Until when what arrives is left in the socket, and wakes nobody.
+    rests_until: Option<Mono>,
 }
 
 impl Driver {
@@ -118,6 +122,8 @@ impl Driver {
             busy: false,
             woke: false,
             patient: false,
+            rest: Duration::ZERO,
+            rests_until: None,
             shared,
         }
     }
@@ -195,6 +201,7 @@ impl Driver {
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
+            self.rests_until = None;
             self.openings.sieve.socket_changed();
         }
         if now.since(self.looked) >= LOOK_EVERY {
@@ -217,11 +224,33 @@ impl Driver {
 
     /// Takes what the socket has, and works on it or on what waits. True: there may be more. The turn has begun at `begun`.
     fn receive(&mut self, begun: Mono) -> bool {
+        if self.rests_until.is_some_and(|until| begun < until) {
+            return false;
+        }
+        self.rest = Duration::ZERO;
         let mut inbox = Inbox::take();
         let more = self.receive_into(&mut inbox);
         inbox.give_back();
         self.work_on_waiting(begun);
-        more || !self.shares.is_empty()
+        let more = more || !self.shares.is_empty();
+        // With more to do at once there is nothing to wait for.
+        self.rest_for(begun, if more { Duration::ZERO } else { self.rest });
+        more
+    }
+
+    /// Leaves what arrives in the socket for so long: a packet that comes alone costs as much as several that have come by
+    /// then ([`exonet_proto::node::Node::may_rest`]).
+    fn rest_for(&mut self, now: Mono, rest: Duration) {
+        let rests = !rest.is_zero();
+        if rests != self.rests_until.is_some()
+            && let Err(error) = self.socket.watch(!rests)
+        {
+            tracing::warn!(%error, "watching the socket");
+            // Looked at by the clock, then.
+            self.rests_until = Some(now + Duration::from_millis(1));
+            return;
+        }
+        self.rests_until = rests.then(|| now + rest);
     }
 
     /// True: the socket may have more.
@@ -261,7 +290,7 @@ impl Driver {
 
     /// Works on what has been received, or puts it aside. Says from when to when.
     fn take_in(&mut self, inbox: &mut Inbox) -> (Mono, Mono) {
-        let Self { openings, shares, busy, shared, .. } = self;
+        let Self { openings, shares, busy, shared, rest, .. } = self;
         let (clock, mut span) = (shared.clock(), (Mono(0), Mono(0)));
         self.woke |= pass(shared, |engine, now| {
             let mut run = Run::begin(now.mono);
@@ -293,6 +322,7 @@ impl Driver {
             }
             let ended = clock.mono();
             run.end(engine, shares, ended);
+            *rest = engine.core.may_rest();
             span = (now.mono, ended);
         });
         span
@@ -408,10 +438,11 @@ impl Driver {
         let (timer, report, idle, patient) =
             (&self.timer, &mut self.report, self.writer.is_idle(), self.patient);
         let sieve = self.openings.sieve.wake_at();
+        let rested = self.rests_until.unwrap_or(Mono::NEVER);
         let (work, _, mut after) = self.shared.step_quietly(|engine, now| {
             let patience = if patient { now.mono + PATIENCE } else { Mono::NEVER };
             let due = engine.core.poll_timeout().unwrap_or(Mono::NEVER);
-            let next = due.min(report.wake_at(happened)).min(sieve).min(patience);
+            let next = due.min(report.wake_at(happened)).min(sieve).min(patience).min(rested);
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
             // Who left it while this task was awake has not woken it.
@@ -423,14 +454,14 @@ impl Driver {
     }
 
     async fn sleep(&mut self, blocked: bool) {
-        let Self { shared, socket, timer, writer, happened, .. } = self;
+        let Self { shared, socket, timer, writer, happened, rests_until, .. } = self;
         let written = tokio::select! {
             biased;
             () = shared.work.notified() => {
                 *happened = true;
                 None
             }
-            _ = socket.readable() => None,
+            _ = socket.readable(), if rests_until.is_none() => None,
             _ = socket.writable(), if blocked => None,
             () = timer.ring() => None,
             written = writer.end(), if !writer.is_idle() => Some(written),

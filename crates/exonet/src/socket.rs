@@ -52,6 +52,12 @@ impl Socket {
         self.io.readable().await
     }
 
+    /// Whether the runtime is to be woken by what arrives. While it is not, [`readable`](Self::readable) is not to be
+    /// waited for, and what has arrived is received whenever somebody looks.
+    pub(crate) fn watch(&self, watch: bool) -> io::Result<()> {
+        self.io.watch(watch)
+    }
+
     pub(crate) async fn writable(&self) -> io::Result<()> {
         self.io.writable().await
     }
@@ -149,50 +155,81 @@ pub(crate) fn is_too_large(error: &io::Error) -> bool {
 #[cfg(unix)]
 mod system {
     use std::io;
+    use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
     use quinn_udp::UdpSockRef;
     use tokio::io::Interest;
     use tokio::io::unix::AsyncFd;
 
-    pub(super) struct Io(AsyncFd<socket2::Socket>);
+    type Registered = AsyncFd<Arc<socket2::Socket>>;
+
+    pub(super) struct Io {
+        socket: Arc<socket2::Socket>,
+        /// None: what arrives wakes nobody.
+        watched: Mutex<Option<Arc<Registered>>>,
+    }
 
     impl Io {
         pub(super) fn new(socket: socket2::Socket) -> io::Result<Self> {
-            registered(socket, Interest::READABLE).map(Self)
+            let it = Self { socket: Arc::new(socket), watched: Mutex::new(None) };
+            it.watch(true)?;
+            Ok(it)
         }
 
         #[cfg(target_os = "linux")]
         pub(super) fn get(&self) -> &socket2::Socket {
-            self.0.get_ref()
+            &self.socket
+        }
+
+        fn watched(&self) -> MutexGuard<'_, Option<Arc<Registered>>> {
+            self.watched.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+
+        pub(super) fn watch(&self, watch: bool) -> io::Result<()> {
+            let mut watched = self.watched();
+            if !watch {
+                *watched = None;
+            } else if watched.is_none() {
+                // It says at once if something has arrived meanwhile.
+                *watched = Some(Arc::new(registered(Arc::clone(&self.socket), Interest::READABLE)?));
+            }
+            Ok(())
         }
 
         pub(super) async fn readable(&self) -> io::Result<()> {
-            self.0.readable().await.map(|mut guard| guard.retain_ready())
+            let watched = self.watched().clone();
+            match watched {
+                Some(watched) => watched.readable().await.map(|mut guard| guard.retain_ready()),
+                None => core::future::pending().await,
+            }
         }
 
         /// Until there is room to write; to be asked only when there was none.
         pub(super) async fn writable(&self) -> io::Result<()> {
-            let again = registered(self.0.get_ref().try_clone()?, Interest::WRITABLE)?;
+            let again = registered(Arc::new(self.socket.try_clone()?), Interest::WRITABLE)?;
             again.writable().await.map(|mut guard| guard.retain_ready())
         }
 
         pub(super) fn try_read<T>(&self, f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>) -> io::Result<T> {
-            self.0.try_io(Interest::READABLE, |socket| f(UdpSockRef::from(socket)))
+            match &*self.watched() {
+                Some(watched) => watched.try_io(Interest::READABLE, |socket| f(UdpSockRef::from(&**socket))),
+                None => f(UdpSockRef::from(&*self.socket)),
+            }
         }
 
         pub(super) fn read_unasked<T>(
             &self,
             f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>,
         ) -> io::Result<T> {
-            f(UdpSockRef::from(self.0.get_ref()))
+            f(UdpSockRef::from(&*self.socket))
         }
 
         pub(super) fn try_write<T>(&self, f: impl FnOnce(UdpSockRef<'_>) -> io::Result<T>) -> io::Result<T> {
-            f(UdpSockRef::from(self.0.get_ref()))
+            f(UdpSockRef::from(&*self.socket))
         }
     }
 
-    fn registered(socket: socket2::Socket, interest: Interest) -> io::Result<AsyncFd<socket2::Socket>> {
+    fn registered(socket: Arc<socket2::Socket>, interest: Interest) -> io::Result<Registered> {
         // Deprecated for descriptors that change under it; this one is owned and never does.
         #[allow(deprecated)]
         AsyncFd::with_interest(socket, interest)
@@ -212,6 +249,11 @@ mod system {
     impl Io {
         pub(super) fn new(socket: socket2::Socket) -> io::Result<Self> {
             UdpSocket::from_std(socket.into()).map(Self)
+        }
+
+        /// The runtime is woken anyway.
+        pub(super) fn watch(&self, _: bool) -> io::Result<()> {
+            Ok(())
         }
 
         pub(super) async fn readable(&self) -> io::Result<()> {
@@ -363,6 +405,24 @@ mod tests {
         assert!(!inbox.fill(&to, true).unwrap(), "there is no more");
         assert_eq!(inbox.datagrams().count(), 1);
         assert_eq!(inbox.fill(&to, true).unwrap_err().kind(), io::ErrorKind::WouldBlock);
+    }
+
+    #[tokio::test]
+    async fn what_comes_while_nobody_watches_is_told_by_looking_and_by_watching_again() {
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        let (from, to) = (Socket::bind(any).unwrap(), Socket::bind(any).unwrap());
+        let mut inbox = Inbox::new();
+        to.watch(false).unwrap();
+        for look in [false, true] {
+            from.try_send(&transmit(to.local_addr(), 5, 5), b"hello").unwrap();
+            assert!(!inbox.fill(&to, look).unwrap());
+            assert_eq!(inbox.datagrams().count(), 1);
+        }
+        from.try_send(&transmit(to.local_addr(), 5, 5), b"hello").unwrap();
+        to.watch(true).unwrap();
+        to.readable().await.unwrap();
+        assert!(!inbox.fill(&to, false).unwrap());
+        assert_eq!(inbox.datagrams().count(), 1);
     }
 
     #[tokio::test]

@@ -36,9 +36,9 @@ pub(super) struct Filling<'f, 'w> {
 
 impl Filling<'_, '_> {
     /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
-    pub(super) fn control(&mut self, inbound: &mut Inbound, clock: &Clock) -> bool {
+    pub(super) fn control(&mut self, inbound: &mut Inbound, clock: &Clock, alone: bool) -> bool {
         self.epoch.write_ack(self.now, self.writer);
-        if inbound.state_may_leave(self.now)
+        if inbound.state_may_leave(self.now, alone)
             && let Some(up) = write_state(self.writer, inbound, clock, self.config)
         {
             inbound.claimed(up);

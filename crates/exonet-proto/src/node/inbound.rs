@@ -617,9 +617,12 @@ impl Inbound {
         self.state_at.0 != Mono::NEVER.0
     }
 
-    /// A STATE is owed, and the last one is long enough ago.
-    pub(super) fn state_may_leave(&self, now: Mono) -> bool {
-        self.state_owed() && self.state_from <= now
+    /// A STATE is owed, and the last one is long enough ago. `alone`: it would go with an ACK and no data, for which half as
+    /// long is enough. A receiver of bulk, which acknowledges a little more often than it may claim, would send both
+    /// by turns otherwise.
+    pub(super) fn state_may_leave(&self, now: Mono, alone: bool) -> bool {
+        let early = if alone { STATE_EVERY / 2 } else { Duration::ZERO };
+        self.state_owed() && self.state_from <= now + early
     }
 
     pub(super) fn state_left(&mut self, now: Mono) {

@@ -37,6 +37,7 @@ mod piece;
 mod receive;
 mod refusals;
 mod resets;
+mod rest;
 mod run;
 mod seat;
 mod stamping;

@@ -20,6 +20,7 @@ use super::lives::Conflicts;
 use super::peer::{Census, Peer, Peers};
 use super::refusals::Refusals;
 use super::resets::Resets;
+use super::rest;
 use super::stamping::{Memo, Stamping, astray};
 use super::stats::{PeerStats, Stats};
 use super::timers::Timers;
@@ -141,6 +142,8 @@ pub struct Node {
     pub(super) last_poll: Mono,
     /// What was last given to be sent, until the next is.
     pub(super) last_train: Option<Train>,
+    /// The long packets in a row, by which a receiver of bulk may rest.
+    pub(super) bulk: rest::Run,
 }
 
 impl Node {
@@ -199,6 +202,7 @@ impl Node {
             stopped: false,
             last_poll: now.mono,
             last_train: None,
+            bulk: rest::Run::default(),
         }
     }
 
@@ -295,6 +299,12 @@ impl Node {
         }
         let deadline = self.deadlines.first().map(|(at, _)| *at);
         [self.timers.next(), deadline, self.stamping.forget_at()].into_iter().flatten().min()
+    }
+
+    /// How long what arrives may wait in the socket from now on, so that several packets cost one look at it. Zero, unless
+    /// this node has nothing to send and receives long packets in quick succession.
+    pub fn may_rest(&self) -> core::time::Duration {
+        if self.store.len() == 0 { self.bulk.rest() } else { core::time::Duration::ZERO }
     }
 
     /// Time has passed.

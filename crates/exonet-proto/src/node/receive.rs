@@ -4,6 +4,7 @@ use super::Node;
 use super::epoch::{Carried, Epoch};
 use super::event::{Arrival, Conflict, Event};
 use super::handshake::conflict::{MINE_TWICE, YOURS_TWICE};
+use super::rest;
 use crate::channel::path::PathAddr;
 use crate::channel::received;
 use crate::channel::recovery::Ack;
@@ -92,6 +93,9 @@ impl Node {
         self.note_path(now, place, from, len, newest);
         match self.on_frames(now, place, index, from, Frames::new(payload, bases)) {
             Ok(eliciting) => {
+                if eliciting {
+                    self.note_bulk(now, place, len);
+                }
                 if let Some(epoch) = self.epoch(place, index) {
                     let noted = epoch.received.on_packet(now.mono, number, eliciting, arrival.ecn);
                     debug_assert_eq!(noted, received::Arrival::Fresh, "a packet is processed once");
@@ -108,6 +112,18 @@ impl Node {
 
     fn epoch(&mut self, place: u32, index: ChannelIndex) -> Option<&mut Epoch> {
         self.peers.get_mut(place)?.link.epoch_mut(index)
+    }
+
+    /// Notes a packet of `len` bytes with something for this node. It is bulk if others like it come before and after.
+    fn note_bulk(&mut self, now: Now, place: u32, len: usize) {
+        let Some(peer) = self.peers.get(place) else { return };
+        let rtt = peer.link.recovery.rtt();
+        // The caller waits for its reply, however long the call is.
+        if len < rest::LONG || !rtt.is_measured() || !peer.inbound.server.is_empty() {
+            self.bulk.ends();
+        } else {
+            self.bulk.goes_on(now.mono, rtt.min());
+        }
     }
 
     /// An authentic packet: the peer lives, and may have moved.

@@ -331,6 +331,7 @@ impl Assembler<'_> {
         let fills = copy.is_none() && purpose == Purpose::Data;
         let cuts = link.cuts(outbound.bytes).filter(|_| fills).unwrap_or(Cuts::None);
         let mut made = Made::default();
+        let alone = !outbound.has_something();
         let size = epoch.seal(buf, cap, |epoch, writer| {
             let mut fill = Filling {
                 now: self.now,
@@ -340,7 +341,7 @@ impl Assembler<'_> {
                 eliciting: false,
                 farewell: false,
             };
-            link.mirror_due |= fill.control(inbound, self.clock);
+            link.mirror_due |= fill.control(inbound, self.clock, alone);
             fill.owed_to_calls(outbound, inbound);
             if purpose != Purpose::Control {
                 let window = link.recovery.congestion().window();

@@ -80,6 +80,8 @@ pub(super) struct End {
     pub(super) timer: Option<Mono>,
     /// Datagrams that have come, and that it has not woken up for.
     pub(super) inbox: Vec<(Arrival, Vec<u8>)>,
+    /// Until when what comes is left there.
+    pub(super) rests_until: Mono,
     pub(super) received: u64,
     /// When the last of a [`Work::Batch`] was settled, and when the last message was taken.
     pub(super) settled: Option<Mono>,
@@ -108,6 +110,7 @@ impl End {
             peer_id: None,
             timer: None,
             inbox: Vec::new(),
+            rests_until: Mono(0),
             received: 0,
             settled: None,
             taken: None,

@@ -175,6 +175,11 @@ impl Course {
         self.ends.get_mut(pair.0).map(|end| end.take_latencies()).unwrap_or_default()
     }
 
+    /// The node that receives or answers.
+    pub fn other_node(&self, pair: Pair) -> Option<&exonet_proto::node::Node> {
+        self.ends.get(pair.0 + 1).map(|end| &end.node)
+    }
+
     /// The node that sends or calls.
     pub fn node(&self, pair: Pair) -> Option<&exonet_proto::node::Node> {
         self.ends.get(pair.0).map(|end| &end.node)
@@ -202,10 +207,11 @@ impl Course {
     fn land(&mut self) {
         let Some((_, Flight { from, to, ecn, data })) = self.flights.pop_first() else { return };
         let arrival = Arrival { remote: address(from), local_ip: None, ecn };
-        let wake = self.now + self.drowsiness;
+        let now = self.now;
         let Some(end) = self.ends.get_mut(to) else { return };
         end.inbox.push((arrival, data));
-        if self.drowsiness.is_zero() {
+        let wake = (now + self.drowsiness).max(end.rests_until);
+        if wake <= now {
             self.take_in(to);
             self.pump(to);
         } else {
@@ -217,9 +223,13 @@ impl Course {
     fn take_in(&mut self, at: usize) {
         let now = self.read();
         let Some(end) = self.ends.get_mut(at) else { return };
+        if end.inbox.is_empty() || now.mono < end.rests_until {
+            return;
+        }
         for (arrival, mut data) in end.inbox.drain(..) {
             end.node.handle_datagram(now, arrival, &mut data);
         }
+        end.rests_until = now.mono + end.node.may_rest();
     }
 
     fn ring(&mut self) {
@@ -249,7 +259,8 @@ impl Course {
                 }
             }
         }
-        let due = end.node.poll_timeout().into_iter().chain(end.next_work()).min();
+        let rested = (!end.inbox.is_empty()).then_some(end.rests_until);
+        let due = end.node.poll_timeout().into_iter().chain(end.next_work()).chain(rested).min();
         let wake = due.map(|due| due.max(now.mono) + self.slack);
         self.set_timer(at, wake);
     }

@@ -58,6 +58,10 @@ fn states_are_a_millisecond_apart() {
     inbound.owe_state(Mono(0) + MS);
     assert!(!inbound.state_due(Mono(0) + 2 * MS - Duration::from_nanos(1)));
     assert!(inbound.state_due(Mono(0) + 2 * MS));
+    let half = Mono(0) + MS * 3 / 2;
+    assert!(inbound.state_may_leave(half, true), "with an ACK");
+    assert!(!inbound.state_may_leave(half, false), "where data would have less room for it");
+    assert!(!inbound.state_may_leave(Mono(half.0 - 1), true));
 }
 
 #[test]

@@ -1,5 +1,7 @@
 //! The receiving direction.
 
+use std::collections::VecDeque;
+
 use super::*;
 use crate::wire::Role;
 
@@ -223,4 +225,53 @@ fn what_was_taken_is_told_at_once_whoever_else_waits() {
     assert_eq!(pair.ends[1].stats().waiting, 2);
     assert!(pair.ends[1].recv(now).is_some());
     assert!(pair.says(1).iter().any(|(to, _)| *to == address(0)));
+}
+
+/// `ends[0]` sends a message of a kilobyte each 100 us, and hears after 10 ms what `ends[1]`, which is cut off, has said.
+fn stream(pair: &mut Pair, late: &mut VecDeque<(Mono, Vec<u8>)>, messages: usize) {
+    for _ in 0..messages {
+        pair.now.mono += MS / 10;
+        for end in &mut pair.ends {
+            if end.poll_timeout().is_some_and(|at| at <= pair.now.mono) {
+                end.handle_timeout(pair.now);
+            }
+        }
+        pair.send(0, 1_100);
+        pair.pump();
+        let heard_at = pair.now.mono + 10 * MS;
+        let said = pair.withheld[1].as_mut().map(core::mem::take).unwrap_or_default();
+        late.extend(said.into_iter().map(|datagram| (heard_at, datagram)));
+        while late.front().is_some_and(|(at, _)| *at <= pair.now.mono)
+            && let Some((_, datagram)) = late.pop_front()
+        {
+            pair.deliver(0, 1, &datagram);
+        }
+        let now = pair.now;
+        pair.ends.iter_mut().for_each(|end| while end.recv(now).is_some() {});
+        pair.pump();
+    }
+}
+
+#[test]
+fn a_receiver_of_bulk_rests_until_it_has_something_to_send_or_to_answer() {
+    let mut pair = Pair::new([config(), Config { serves: true, ..config() }]);
+    let mut late = VecDeque::new();
+    pair.cut(1);
+    stream(&mut pair, &mut late, 2_000);
+    assert_eq!(pair.ends[1].may_rest(), MS / 2);
+    assert_eq!(pair.ends[0].may_rest(), Duration::ZERO);
+    pair.call(0);
+    stream(&mut pair, &mut late, 200);
+    assert_eq!(pair.ends[1].may_rest(), MS / 2, "nobody has taken the call");
+    assert!(pair.ends[1].take_any_call(pair.now).is_some());
+    stream(&mut pair, &mut late, 200);
+    assert_eq!(pair.ends[1].may_rest(), Duration::ZERO);
+
+    let (mut pair, mut late) = (Pair::open(), VecDeque::new());
+    pair.cut(1);
+    stream(&mut pair, &mut late, 2_000);
+    pair.send(1, 100);
+    assert_eq!(pair.ends[1].may_rest(), Duration::ZERO);
+    stream(&mut pair, &mut late, 400);
+    assert_eq!(pair.ends[1].may_rest(), MS / 2, "its message has arrived");
 }
