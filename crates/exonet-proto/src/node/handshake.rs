@@ -616,7 +616,7 @@ impl Node {
         if restarted {
             self.end_previous(now, place);
             if let Some(peer) = self.peers.get_mut(place) {
-                peer.outbound.on_restart(now.mono, &mut self.clock);
+                peer.outbound.on_restart(now.mono);
             }
         }
         self.events.push_back(Event::Connected { peer: peer_id, remote, restarted });

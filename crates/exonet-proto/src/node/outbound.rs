@@ -682,15 +682,12 @@ impl Outbound {
         }
     }
 
-    /// The peer is another process now: what has become of the tokens is asked at once. Without any, the record ends.
-    pub(super) fn on_restart(&mut self, now: Mono, clock: &mut Clock) {
+    /// The peer is another process now: what has become of the tokens is asked at once.
+    pub(super) fn on_restart(&mut self, now: Mono) {
         self.renounce();
         self.ask_backoff = Duration::ZERO;
         self.probe_backoff = Duration::ZERO;
         self.caller.hurry(now);
-        if self.unbound == 0 {
-            self.close(clock);
-        }
         if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
             self.probe_at = now;
         }
