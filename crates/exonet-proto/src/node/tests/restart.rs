@@ -39,12 +39,16 @@ fn what_is_queued_when_the_peer_restarts_leaves() {
 
 #[test]
 fn what_became_of_tokens_is_asked_at_once() {
-    let mut pair = Pair::open();
-    pair.talk(0);
-    let key = pair.send(0, 100);
-    pair.pass(10 * SECOND + 300 * MS);
-    restarted(&mut pair, config());
-    assert!(pair.outcomes().contains(&(key, Outcome::Unknown, false)));
+    // Where more slots are wanted they are asked for, and the answer tells as much. With one slot, all have been asked for.
+    for slots in [100, 1] {
+        let limits = Limits { slots, ..Limits::default() };
+        let mut pair = Pair::new([config(), limited(limits)]);
+        pair.talk(0);
+        let key = pair.send(0, 100);
+        pair.pass(10 * SECOND + 300 * MS);
+        restarted(&mut pair, config());
+        assert!(pair.outcomes().contains(&(key, Outcome::Unknown, false)), "{slots}");
+    }
 }
 
 #[test]

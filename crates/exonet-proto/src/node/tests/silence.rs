@@ -155,7 +155,22 @@ fn a_peer_that_is_slow_for_a_moment_is_not_opened_to() {
     pair.send(0, 100);
     pair.pass(999 * MS);
     assert!(pair.peer(0).link.recovery.pto_count() > 3 && pair.peer(0).link.opening.is_none());
-    pair.pass(SECOND);
+    pair.pass(2 * MS);
+    assert!(pair.peer(0).link.opening.is_some(), "after a second, whenever the next probe is due");
+}
+
+#[test]
+fn who_always_has_more_to_say_notices_silence_too() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.peer(0).link.recovery.set_max_ack_delay(50 * MS);
+    pair.cut(1);
+    let id = pair.ends[1].id();
+    for cookie in 0..51 {
+        pair.ends[0].ping(pair.now, id, &[], cookie).unwrap();
+        pair.pass(20 * MS);
+    }
+    assert_eq!(pair.peer(0).link.recovery.pto_count(), 0, "each packet puts the probe off");
     assert!(pair.peer(0).link.opening.is_some());
 }
 
