@@ -64,6 +64,7 @@ fn what_comes_back_after_its_deadline_expires() {
 #[test]
 fn nothing_leaves_early_to_a_peer_that_has_ended_until_it_grants_again() {
     let mut pair = Pair::new([Config { early: true, ..config() }, config()]);
+    pair.now.wall = Wall(1_800_000_000_000_000_000);
     pair.talk(0);
     let early = pair.ends[0].counts().early_sent;
     end(&mut pair);

@@ -95,6 +95,26 @@ fn a_late_packet_of_a_former_life_is_no_conflict() {
 }
 
 #[test]
+fn nothing_is_taken_from_an_opening_that_may_be_a_copys() {
+    for (second, taken) in [(1 << 41, true), (1 << 40, false)] {
+        let mut pair = Pair::open();
+        pair.ends[1] = twin(&pair, 1 << 40, 21);
+        pair.talk(1);
+        pair.pass(12 * SECOND);
+        assert!(pair.peer(0).inbound.receiver.is_none(), "what the first has used is forgotten");
+        pair.ends[1] = twin(&pair, second, 22);
+        pair.now.wall = Wall(1_800_000_000_000_000_000);
+        pair.ends[1].config.early = true;
+        pair.send(1, 100);
+        for (_, said) in pair.says(1) {
+            pair.deliver(0, 1, &said);
+        }
+        assert_eq!(pair.ends[1].counts().early_sent, 1);
+        assert_eq!(pair.ends[0].recv(pair.now).is_some(), taken, "{second}");
+    }
+}
+
+#[test]
 fn an_opening_that_is_replayed_is_no_conflict() {
     let mut pair = Pair::open();
     pair.ends[1] = twin(&pair, 1 << 40, 21);

@@ -166,7 +166,10 @@ fn start_up_on_a_known_link_ends_as_the_queue_begins() {
     for (train, ended) in [(Some(RATE as u64), true), (None, false)] {
         let mut flow = Flow::new();
         flow.trip(Trip { rate: 0.3 * RATE, train, ..TRIP });
-        flow.trip(Trip { rate: 0.5 * RATE, train, queue: 0.035, ..TRIP });
+        for rate in [0.45, 0.65] {
+            flow.trip(Trip { rate: rate * RATE, train, queue: 0.035, ..TRIP });
+        }
+        assert!(flow.exo.over(0.25) > 0.0);
         assert!(matches!(flow.exo.phase, Phase::Startup(_)), "the link is not full yet");
         flow.trip(Trip { train, queue: 0.035, in_flight: 4.0 * PIPE, ..TRIP });
         assert_eq!(matches!(flow.exo.phase, Phase::Drain), ended, "{:?}", flow.exo.phase);
