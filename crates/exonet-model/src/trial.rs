@@ -12,6 +12,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::time::Instant;
 
+use crate::TELL_EVERY;
 use exonet_model::schemata::{Entry, core_sources, parse, plant};
 
 /// Of this crate, the list; of the workspace, the core's sources.
@@ -44,6 +45,9 @@ const BINARIES: &[&str] = &[
     "latency",
     "flow",
     "watch",
+    "twins",
+    "restart",
+    "ends",
     "faults",
     "many",
     "vanish",
@@ -93,9 +97,11 @@ impl std::str::FromStr for Share {
     }
 }
 
-/// Tries the mutants that are chosen. True if all that are not said to be equivalent died.
+/// Tries the mutants that are chosen. True if all that are not said to be equivalent died. Of those that were not named only
+/// the survivors are told, and how far it has come.
 pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     let Choice { names, share, search } = choice;
+    let (began, each) = (Instant::now(), *search || !names.is_empty());
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let root = here.join("../..").canonicalize().map_err(|e| e.to_string())?;
     let mutants = parse(&read(&here.join(LIST))?)?;
@@ -112,28 +118,56 @@ pub(crate) fn trial(choice: &Choice) -> Result<bool, String> {
     let named: BTreeSet<&str> = chosen.iter().map(|(_, mutant)| mutant.found_in.as_str()).collect();
     let binaries = build(&copy, if *search { &all } else { &named })?;
     if !*search {
+        eprintln!("{} s; the tests without a mutant", began.elapsed().as_secs());
         sound(&binaries, &chosen)?;
     }
-    let (queue, survivors) = (Mutex::new(chosen.into_iter()), Mutex::new(0_u32));
+    eprintln!("{} s; the mutants", began.elapsed().as_secs());
+    let all = chosen.len();
+    let (queue, tally) = (Mutex::new(chosen.into_iter()), Mutex::new(Tally::default()));
     at_once(|| {
         while let Some((id, mutant)) = queue.lock().ok().and_then(|mut queue| queue.next()) {
-            let began = Instant::now();
+            let tried = Instant::now();
             let death = if *search { hunt(&binaries, id) } else { by_name(&binaries, mutant, id) };
-            let (death, took) = (death.as_deref(), began.elapsed().as_secs());
-            println!("{:<36}{took:>4} s  {}", mutant.name, death.unwrap_or("SURVIVED"));
-            if death.is_none()
-                && let Ok(mut survivors) = survivors.lock()
-            {
-                *survivors += u32::from(mutant.equivalent.is_empty());
+            if each || death.is_none() {
+                let (death, took) = (death.as_deref().unwrap_or("SURVIVED"), tried.elapsed().as_secs());
+                println!("{:<36}{took:>4} s  {death}", mutant.name);
+            }
+            if let Ok(mut tally) = tally.lock() {
+                let unnoticed = death.is_none() && mutant.equivalent.is_empty();
+                tally.enter(unnoticed.then_some(&mutant.name), all, began.elapsed().as_secs());
             }
         }
     });
-    for mutant in
-        mutants.iter().filter(|mutant| names.is_empty() && share.is_none() && !mutant.equivalent.is_empty())
-    {
-        println!("{:<36}equivalent: {}", mutant.name, mutant.equivalent);
+    let Tally { tried, survivors, .. } = tally.into_inner().map_err(|_| "a trial broke down")?;
+    if names.is_empty() && share.is_none() {
+        for mutant in mutants.iter().filter(|mutant| !mutant.equivalent.is_empty()) {
+            println!("{:<36}equivalent: {}", mutant.name, mutant.equivalent);
+        }
     }
-    Ok(survivors.into_inner().is_ok_and(|survivors| survivors == 0))
+    let seconds = began.elapsed().as_secs();
+    println!("{tried} rules taken away in {seconds} s, {} of them unnoticed: {survivors:?}", survivors.len());
+    Ok(tried == all && survivors.is_empty())
+}
+
+/// What has become of the mutants so far.
+#[derive(Default)]
+struct Tally<'a> {
+    tried: usize,
+    survivors: Vec<&'a str>,
+    /// Seconds from the beginning to the last word about it.
+    told: u64,
+}
+
+impl<'a> Tally<'a> {
+    /// One more of `all` was tried, `seconds` after the beginning.
+    fn enter(&mut self, survivor: Option<&'a String>, all: usize, seconds: u64) {
+        self.tried += 1;
+        self.survivors.extend(survivor.map(String::as_str));
+        if seconds >= self.told + TELL_EVERY {
+            self.told = seconds;
+            eprintln!("{} of {all} tried, {} survive, {seconds} s", self.tried, self.survivors.len());
+        }
+    }
 }
 
 fn at_once(work: impl Fn() + Sync) {
