@@ -121,7 +121,7 @@ fn many_short_outages_one_after_the_other() {
         }
         settled(&mut world, 15 * SECOND, &format!("seed {seed}"));
         all_delivered(&world, &format!("seed {seed}"));
-        forgotten_after_copies(&mut world, &[a, b], 150, &format!("seed {seed}"));
+        forgotten_after_copies(&mut world, &[a, b], 250, &format!("seed {seed}"));
     }
 }
 

@@ -12,7 +12,7 @@ use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
 use super::dispersion::Dispersion;
 use super::ecn::Marking;
 use super::hedge::{Hedge, Hedging};
-use super::loss::Loss;
+use super::loss::{Cause, Loss};
 use super::mtu::{BASE, MtuSearch};
 use super::one_way::OneWay;
 use super::pto::Pto;
@@ -28,6 +28,10 @@ pub use sending::Allowance;
 
 /// Probe timeouts in a row that make persistent congestion. Two or three happen at random on lossy paths.
 const PERSISTENT: u32 = 5;
+
+/// With so many ack-eliciting packets under way, a queue on the path was this sender's own. Silence has ended it, and a
+/// probe is a hundredth of what the sender sent before. A member of a crowd has few under way.
+const MANY: u64 = 16;
 
 /// Probes of the first timeouts in a row where loss is random; later ones have as many as the last of these. Elsewhere
 /// each has one.
@@ -502,7 +506,11 @@ impl Recovery {
         let early = self.awaited && self.rtt.is_measured() && !self.loss.is_overloaded();
         let tail = if early { self.rtt.tail_base() } else { self.rtt.pto_base() };
         let tail = tail.saturating_add(self.config.max_ack_delay);
-        armed.then(|| self.pto.deadline(tail, self.pto_interval(), self.loss.cause(), self.awaited))
+        let cause = match self.loss.cause() {
+            Cause::Overload if self.eliciting >= MANY => Cause::Unknown,
+            cause => cause,
+        };
+        armed.then(|| self.pto.deadline(tail, self.pto_interval(), cause, self.awaited))
     }
 
     /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.

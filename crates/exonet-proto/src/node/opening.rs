@@ -11,9 +11,13 @@ use crate::wire::{self, ChannelIndex};
 /// An opening is repeated after this, doubling up to the other, where nobody waits for it or the receiver is loaded.
 const FIRST_RETRY: Duration = Duration::from_millis(250);
 const LAST_RETRY: Duration = Duration::from_secs(4);
-/// Where messages wait for the answer: round trips after each copy. A responder knows a copy by its mac1, which costs it a
-/// look-up, so that copies may come soon, and on a path that loses much they have to.
-const EAGER: [u32; 20] = [1, 1, 1, 1, 2, 2, 3, 3, 4, 4, 4, 4, 6, 8, 10, 15, 20, 30, 40, 80];
+/// Where messages wait for the answer, so many copies leave a round trip apart. A responder knows a copy by its mac1, which costs
+/// it a look-up, so that copies may come soon, and on a path that loses much they have to.
+const SOON: u32 = 12;
+/// So many more leave two round trips apart: where losses come ten at a time, each way, one opening in a hundred needs them all.
+const OFTEN: u32 = 30;
+/// Round trips to wait after each copy from the next on: the peer is away.
+const LATER: [u32; 8] = [4, 6, 10, 15, 20, 30, 40, 80];
 /// A round trip is taken to be this at least: a peer on a short path may merely be busy.
 const LEAST_ROUND: Duration = Duration::from_millis(50);
 /// RETRYs obeyed at most for a copy that leaves in its time: some may be forged by who has seen the opening.
@@ -170,8 +174,10 @@ pub(super) fn round_trip(since: Duration, again: bool) -> Duration {
 
 /// Round trips to wait after the copy of this round.
 fn eager_rounds(round: u32) -> u32 {
-    let at = usize::try_from(round).unwrap_or(usize::MAX).min(EAGER.len() - 1);
-    EAGER.get(at).copied().unwrap_or(1)
+    let Some(after) = round.checked_sub(SOON) else { return 1 };
+    let Some(later) = after.checked_sub(OFTEN) else { return 2 };
+    let at = usize::try_from(later).unwrap_or(usize::MAX).min(LATER.len() - 1);
+    LATER.get(at).copied().unwrap_or(2)
 }
 
 /// The payload is padded so that the datagram has the least length of an opening.

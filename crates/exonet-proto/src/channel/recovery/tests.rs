@@ -345,6 +345,23 @@ fn who_has_more_than_it_can_take_gets_no_more_than_that() {
 }
 
 #[test]
+fn a_sender_of_many_packets_probes_soon_though_it_saw_a_queue() {
+    for (packets, wait) in [(15, millis(301 * 16)), (16, millis(1_000))] {
+        let mut end = End::measured();
+        (0..2).for_each(|_| end.path.loss.on_delay(millis(200), millis(100)));
+        (0..9).for_each(|_| end.path.loss.on_fates(0, 1));
+        (0..packets).for_each(|_| _ = end.send(ms(100)));
+        end.path.set_awaited();
+        let mut last = ms(100);
+        for _ in 0..5 {
+            last = end.path.pto_at().unwrap();
+            end.path.on_pto(last);
+        }
+        assert_eq!(end.path.pto_at(), Some(last + wait), "{packets}");
+    }
+}
+
+#[test]
 fn delays_of_packets_tell_overload_from_chance() {
     for late in [false, true] {
         let mut end = End::new(Config::default());
