@@ -13,21 +13,20 @@ const GENTLE: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 /// ten thousand who all repeat themselves gently, each adds to it.
 const DOUBLING: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
-/// How a silence begins where somebody waits and there is no overload: no wait is longer than `least` or so many probe
-/// timeouts, whichever is longer, until `chances` have passed. Then chance explains nothing any more: the path is down, or
-/// the peer is away.
-struct Eager {
-    least: Duration,
-    ptos: u32,
-    chances: u32,
+/// Where somebody waits, and there is no overload, probes come at least this often, or once in so many probe timeouts if these
+/// are longer: half a packet a round trip harms nobody, and where half is lost each way, one probe in four is answered.
+const SOON: Duration = Duration::from_millis(100);
+const SOON_PTOS: u32 = 4;
+
+/// After so many timeouts in a row, chance explains nothing any more: the path is down, or the peer is away. Where losses come
+/// ten at a time, each way, one silence in a hundred takes a hundred probes: both bursts end only by what is sent into them.
+const fn chances(cause: Cause) -> u32 {
+    match cause {
+        Cause::Chance => 96,
+        Cause::Unknown => 48,
+        Cause::Overload => 0,
+    }
 }
-
-/// Half a packet a round trip harms nobody, and where half is lost each way, one probe in four is answered.
-const UNKNOWN: Eager = Eager { least: Duration::from_millis(100), ptos: 4, chances: 48 };
-
-/// Where losses come ten at a time, each way, one silence in a hundred takes a hundred probes: both bursts end only by what is
-/// sent into them.
-const CHANCE: Eager = Eager { least: Duration::from_millis(50), ptos: 2, chances: 96 };
 
 /// The longest wait then; and in overload, or where nobody waits. None is shorter than one probe timeout.
 const LATER: Duration = Duration::from_secs(1);
@@ -71,15 +70,12 @@ impl Pto {
             return self.since + tail;
         };
         let back_off: &[u32] = if cause == Cause::Chance { &GENTLE } else { &DOUBLING };
-        let eager = match cause {
-            Cause::Unknown => Some(UNKNOWN),
-            Cause::Chance => Some(CHANCE),
-            Cause::Overload => None,
-        };
-        let most = match eager.filter(|_| awaited) {
-            None => PATIENT,
-            Some(eager) if self.count > eager.chances => LATER,
-            Some(eager) => eager.least.max(pto.saturating_mul(eager.ptos)).min(LATER),
+        let most = if cause == Cause::Overload || !awaited {
+            PATIENT
+        } else if self.count > chances(cause) {
+            LATER
+        } else {
+            SOON.max(pto.saturating_mul(SOON_PTOS)).min(LATER)
         };
         let at = usize::try_from(backed_off).unwrap_or(usize::MAX).min(back_off.len() - 1);
         let halves = back_off.get(at).copied().unwrap_or(2);
