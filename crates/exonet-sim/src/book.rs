@@ -2,9 +2,12 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use exonet_proto::{Mono, NodeId};
+
+use crate::host::Host;
+use crate::{NodeIndex, World};
 
 /// An application goes by an address for so long before it looks it up again.
 const LASTS: Duration = Duration::from_secs(300);
@@ -37,5 +40,49 @@ impl Book {
     /// Somebody tells the application where `id` is.
     pub(crate) fn is_told(&mut self, now: Mono, id: NodeId, address: SocketAddr) {
         self.0.insert(id, Entry { address, at: now });
+    }
+}
+
+impl World {
+    /// The application of `node` names this address to its core from now on: it need not be proven.
+    pub fn name_to(&mut self, node: NodeIndex, address: SocketAddr) {
+        self.checks.addresses.chosen(node.0, [address]);
+    }
+
+    /// Where the application of `from` believes `to` to be. Whatever becomes of what it sends, it names that address.
+    pub(crate) fn look_up(&mut self, from: NodeIndex, to: NodeIndex) -> Option<(NodeId, SocketAddr)> {
+        let (id, is_at) = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address))?;
+        let (address, renewed) = self.hosts.get_mut(&from.0)?.book.look_up(self.now, id, is_at);
+        self.coverage.looked_up += u64::from(renewed);
+        self.checks.addresses.chosen(from.0, [address]);
+        Some((id, address))
+    }
+
+    /// The application of `node` learns where `peer` is now.
+    pub fn tell(&mut self, node: NodeIndex, peer: NodeIndex) {
+        let Some((id, address)) = self.id(peer).zip(self.address(peer)) else { return };
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.book.is_told(self.now, id, address);
+            self.coverage.told += 1;
+            self.trace.tell(self.now, node.0, format_args!("is told where n{} is", peer.0));
+        }
+        self.checks.addresses.chosen(node.0, [address]);
+        self.instruct(node, |node, now| node.add_hint(now, id, address));
+    }
+
+    /// Tells those who cannot know where a peer is for which they have messages. Nobody can who has not spoken to where
+    /// the peer is, nor heard it speak to where they are, since `since`: that has to be so long ago that everybody has
+    /// tried all addresses that they know. Whoever has heard the peer has to find it, and is not told.
+    pub(crate) fn tell_the_lost(&mut self, since: Mono) {
+        let mut lost = Vec::new();
+        for (index, host) in self.hosts.iter().filter(|(_, host)| host.life.is_up(self.now)) {
+            let wanted: BTreeSet<NodeId> = host.waiting.values().map(|waiting| waiting.to).collect();
+            let spoke = |by: &Host, to: &Host| by.spoke.get(&to.address).is_some_and(|at| *at >= since);
+            let others = self.hosts.iter().filter(|(_, peer)| {
+                wanted.contains(&peer.node.id()) && !spoke(host, peer) && !spoke(peer, host)
+            });
+            lost.extend(others.map(|(peer, _)| (NodeIndex(*index), NodeIndex(*peer))));
+        }
+        lost.into_iter().for_each(|(node, peer)| self.tell(node, peer));
     }
 }

@@ -5,7 +5,7 @@ use core::time::Duration;
 use exonet_proto::node::{Batch, Boot};
 use exonet_proto::{Mono, NodeId, Stamp};
 
-use crate::{Coverage, Dice};
+use crate::{Coverage, Dice, NodeIndex, World};
 
 /// A disk that holds `D`, `latest` and the strays, takes its time, and may fail in every way that a node has to expect.
 ///
@@ -100,6 +100,36 @@ impl Disk {
             }
             _ => coverage.writes_lost += 1,
         }
+    }
+}
+
+impl World {
+    /// A node's disk.
+    pub fn disk(&mut self, node: NodeIndex) -> Option<&mut Disk> {
+        self.changed_disks.push(node);
+        self.hosts.get_mut(&node.0)?.disk.as_mut()
+    }
+
+    pub(crate) fn written(&mut self, index: NodeIndex) {
+        self.persisted(index);
+        self.pump(index);
+    }
+
+    pub(crate) fn persisted(&mut self, index: NodeIndex) {
+        let now = self.clock(index);
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
+        let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
+            return;
+        };
+        if disk.finish(&batch, &mut host.dice) {
+            host.node.handle_persisted(now, batch.lsn);
+        } else {
+            self.coverage.writes_failed += 1;
+            host.node.handle_persist_failed(now);
+        }
+        self.checks.touched.all = true;
     }
 }
 

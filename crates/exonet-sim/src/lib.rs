@@ -22,6 +22,8 @@ pub mod hostile;
 mod ledger;
 mod life;
 mod link;
+mod outcomes;
+mod outsiders;
 pub mod scenario;
 mod serving;
 mod trace;

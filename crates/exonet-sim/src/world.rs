@@ -2,16 +2,14 @@
 
 use core::net::{Ipv4Addr, SocketAddr};
 use core::time::Duration;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use exonet_proto::crypto::SecretKey;
-use exonet_proto::node::{
-    Arrival, Boot, Config, Conflict, Event, MessageKey, Node, Outcome, Outgoing, ReplyBody, SendError,
-};
-use exonet_proto::{MessageId, Mono, NodeId, Now, Slot, Wall};
+use exonet_proto::node::{Arrival, Boot, Config, Event, MessageKey, Node, Outgoing, SendError};
+use exonet_proto::{Mono, NodeId, Now, Wall};
 
 use crate::agenda::Agenda;
-use crate::check::{self, Breach, Checks, Violation};
+use crate::check::{self, Checks, Violation};
 use crate::clock::EPOCH;
 use crate::faults::Cut;
 use crate::host::{Host, Waiting, Writing};
@@ -41,11 +39,11 @@ pub struct World {
     seed: u64,
     dice: Dice,
     pub(crate) hosts: BTreeMap<usize, Host>,
-    next_host: usize,
+    pub(crate) next_host: usize,
     /// When each host is to be called.
     agenda: Agenda,
     /// Hosts whose disks may have been changed from outside.
-    changed_disks: Vec<NodeIndex>,
+    pub(crate) changed_disks: Vec<NodeIndex>,
     /// Whose an address is or was.
     pub(crate) owners: BTreeMap<SocketAddr, usize>,
     links: BTreeMap<(usize, usize), Link>,
@@ -56,7 +54,7 @@ pub struct World {
     flights: BTreeMap<(Mono, u64), Flight>,
     next_flight: u64,
     /// What has arrived where no node is, but somebody who listens: whence, and what.
-    mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
+    pub(crate) mail: BTreeMap<SocketAddr, Vec<(SocketAddr, Vec<u8>)>>,
     /// What became of every message.
     pub ledger: Ledger,
     pub(crate) next_message: u64,
@@ -191,51 +189,6 @@ impl World {
         address
     }
 
-    // --- outsiders: hosts that are no nodes ---
-
-    /// A host that is no node: it says what [`World::post`] is given, and hears what [`World::mail`] gives. The index
-    /// is for its links, and for [`World::moves`].
-    pub fn outsider(&mut self) -> (NodeIndex, SocketAddr) {
-        let index = NodeIndex(self.next_host);
-        self.next_host += 1;
-        (index, self.moves(index))
-    }
-
-    /// One more address of an outsider.
-    pub fn moves(&mut self, outsider: NodeIndex) -> SocketAddr {
-        let address = self.fresh_address();
-        self.owners.insert(address, outsider.0);
-        self.mail.insert(address, Vec::new());
-        address
-    }
-
-    /// The application of `node` names this address to its core from now on: it need not be proven.
-    pub fn name_to(&mut self, node: NodeIndex, address: SocketAddr) {
-        self.checks.addresses.chosen(node.0, [address]);
-    }
-
-    /// An outsider sends a datagram, over its links.
-    pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
-        self.launch(outsider.0, from, (to, 0), data);
-    }
-
-    /// What `foe` says to `node` is no message of the ledger's: it may be anything, and is taken once at most.
-    pub fn expect_foe(&mut self, node: NodeIndex, foe: NodeId) {
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.foes.insert(foe);
-        }
-    }
-
-    /// Messages of foes that a node's application has taken.
-    pub fn taken_from_foes(&self, node: NodeIndex) -> usize {
-        self.hosts.get(&node.0).map_or(0, |host| host.from_foes.len())
-    }
-
-    /// What has arrived at an outsider's address since the last call: whence, and what.
-    pub fn mail(&mut self, at: SocketAddr) -> Vec<(SocketAddr, Vec<u8>)> {
-        self.mail.get_mut(&at).map(std::mem::take).unwrap_or_default()
-    }
-
     /// The link from `a` to `b`, one way.
     pub fn set_link(&mut self, a: NodeIndex, b: NodeIndex, link: LinkConfig) {
         self.link(a.0, b.0).set(link);
@@ -260,12 +213,6 @@ impl World {
     /// The core of a node.
     pub fn node(&self, node: NodeIndex) -> Option<&Node> {
         self.hosts.get(&node.0).map(|host| &host.node)
-    }
-
-    /// A node's disk.
-    pub fn disk(&mut self, node: NodeIndex) -> Option<&mut Disk> {
-        self.changed_disks.push(node);
-        self.hosts.get_mut(&node.0)?.disk.as_mut()
     }
 
     /// Datagrams that a node has sent.
@@ -388,51 +335,6 @@ impl World {
         Ok((number, key))
     }
 
-    /// Where the application of `from` believes `to` to be. Whatever becomes of what it sends, it names that address.
-    pub(crate) fn look_up(&mut self, from: NodeIndex, to: NodeIndex) -> Option<(NodeId, SocketAddr)> {
-        let (id, is_at) = self.hosts.get(&to.0).map(|host| (host.node.id(), host.address))?;
-        let (address, renewed) = self.hosts.get_mut(&from.0)?.book.look_up(self.now, id, is_at);
-        self.coverage.looked_up += u64::from(renewed);
-        self.checks.addresses.chosen(from.0, [address]);
-        Some((id, address))
-    }
-
-    /// The application of `node` learns where `peer` is now.
-    pub fn tell(&mut self, node: NodeIndex, peer: NodeIndex) {
-        let Some((id, address)) = self.id(peer).zip(self.address(peer)) else { return };
-        if let Some(host) = self.hosts.get_mut(&node.0) {
-            host.book.is_told(self.now, id, address);
-            self.coverage.told += 1;
-            self.trace.tell(self.now, node.0, format_args!("is told where n{} is", peer.0));
-        }
-        self.checks.addresses.chosen(node.0, [address]);
-        self.instruct(node, |node, now| node.add_hint(now, id, address));
-    }
-
-    /// Tells those who cannot know where a peer is for which they have messages. Nobody can who has not spoken to where
-    /// the peer is, nor heard it speak to where they are, since `since`: that has to be so long ago that everybody has
-    /// tried all addresses that they know. Whoever has heard the peer has to find it, and is not told.
-    pub(crate) fn tell_the_lost(&mut self, since: Mono) {
-        let mut lost = Vec::new();
-        for (index, host) in self.hosts.iter().filter(|(_, host)| host.life.is_up(self.now)) {
-            let wanted: BTreeSet<NodeId> = host.waiting.values().map(|waiting| waiting.to).collect();
-            let spoke = |by: &Host, to: &Host| by.spoke.get(&to.address).is_some_and(|at| *at >= since);
-            let others = self.hosts.iter().filter(|(_, peer)| {
-                wanted.contains(&peer.node.id()) && !spoke(host, peer) && !spoke(peer, host)
-            });
-            lost.extend(others.map(|(peer, _)| (NodeIndex(*index), NodeIndex(*peer))));
-        }
-        lost.into_iter().for_each(|(node, peer)| self.tell(node, peer));
-    }
-
-    /// The application of `node` gives a message up: Cancelled if it never left, Unknown otherwise.
-    pub fn abandon(&mut self, node: NodeIndex, key: MessageKey) {
-        if let Some(waiting) = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key)) {
-            self.ledger.excuse(waiting.number);
-        }
-        self.instruct(node, |node, now| node.abandon(now, key));
-    }
-
     /// A process is gone: its counts are kept.
     pub(crate) fn forget(&mut self, index: usize, node: &Node) {
         self.coverage = self.coverage.with(node.counts());
@@ -544,28 +446,6 @@ impl World {
         self.pump(index);
     }
 
-    fn written(&mut self, index: NodeIndex) {
-        self.persisted(index);
-        self.pump(index);
-    }
-
-    fn persisted(&mut self, index: NodeIndex) {
-        let now = self.clock(index);
-        let Some(host) = self.hosts.get_mut(&index.0) else {
-            return;
-        };
-        let (Some((_, batch)), Some(disk)) = (host.persisting.take(), host.disk.as_mut()) else {
-            return;
-        };
-        if disk.finish(&batch, &mut host.dice) {
-            host.node.handle_persisted(now, batch.lsn);
-        } else {
-            self.coverage.writes_failed += 1;
-            host.node.handle_persist_failed(now);
-        }
-        self.checks.touched.all = true;
-    }
-
     fn deliver(&mut self, mut flight: Flight) {
         let Some(index) = self.owners.get(&flight.to).copied() else {
             return;
@@ -607,7 +487,7 @@ impl World {
     }
 
     /// The step concerns who is at this address.
-    fn touches(&mut self, address: SocketAddr) {
+    pub(crate) fn touches(&mut self, address: SocketAddr) {
         match self.owners.get(&address) {
             Some(owner) => {
                 let peer = self.hosts.get(owner).map(|host| host.node.id());
@@ -698,7 +578,13 @@ impl World {
         progress
     }
 
-    fn launch(&mut self, index: usize, from: SocketAddr, (to, ecn): (SocketAddr, u8), data: &[u8]) {
+    pub(crate) fn launch(
+        &mut self,
+        index: usize,
+        from: SocketAddr,
+        (to, ecn): (SocketAddr, u8),
+        data: &[u8],
+    ) {
         let Some(target) = self.owners.get(&to).copied() else {
             return;
         };
@@ -743,85 +629,6 @@ impl World {
     fn fly(&mut self, at: Mono, flight: Flight) {
         self.next_flight += 1;
         self.flights.insert((at, self.next_flight), flight);
-    }
-
-    /// The application hears what the node has to say.
-    fn heed(&mut self, index: NodeIndex) {
-        let Some(host) = self.hosts.get_mut(&index.0) else {
-            return;
-        };
-        let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
-        while let Some(event) = host.node.poll_event() {
-            match event {
-                Event::Outcome { key, count, outcome, id, late } => {
-                    host.writing.remove(&key);
-                    for n in 0..count {
-                        let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });
-                        let waiting = host.waiting.remove(&key.nth(n));
-                        outcomes.extend(waiting.map(|waiting| (waiting, outcome, id, late)));
-                    }
-                }
-                Event::Reply { key, status, body, .. } if host.waiting.contains_key(&key) => {
-                    let Some(call) = host.waiting.remove(&key) else { continue };
-                    match body {
-                        ReplyBody::Whole(body) => replies.push((call.number, status, body)),
-                        ReplyBody::Stream { delivery, .. } => host.reply_comes(delivery, call, status),
-                    }
-                }
-                event => {
-                    host.stopped |= event == Event::Stopped;
-                    if let Event::IdentityConflict { peer, whose } = event {
-                        let id = if whose == Conflict::Ours { host.node.id() } else { peer };
-                        if self.checks.is_one(&id) {
-                            self.ledger.report(Breach::FalseConflict(id));
-                        }
-                    }
-                    host.events.push(event);
-                }
-            }
-        }
-        if host.stopped {
-            host.break_off();
-            let node = &host.node;
-            self.ledger.last_words(
-                std::mem::take(&mut host.waiting)
-                    .into_iter()
-                    .map(|(key, waiting)| (waiting.number, node.status(key))),
-            );
-        }
-        for (call, status, body) in replies {
-            self.trace.tell(self.now, index.0, format_args!("has the reply to m{call}, {status}"));
-            self.ledger.replied(call, status, body::number_of(&[], &body));
-        }
-        for (waiting, outcome, id, late) in outcomes {
-            // A call that has left ends at its deadline.
-            let ended = late && waiting.call;
-            let explained =
-                outcome == Outcome::Unknown && (ended || self.explains_unknown(index, waiting, id));
-            let number = waiting.number;
-            self.trace.tell(self.now, index.0, format_args!("hears that m{number} is {outcome:?}"));
-            self.ledger.outcome(waiting.number, outcome, id, explained);
-            if waiting.call && outcome == Outcome::Delivered {
-                self.ledger.report(Breach::FalseReply(waiting.number));
-            }
-        }
-        self.broken_off(index);
-    }
-
-    /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
-    fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
-        let since = self.ledger.since(waiting.number);
-        // As its own clock counts.
-        let impatient = self.hosts.get(&sender.0).zip(since).is_some_and(|(host, since)| {
-            let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
-            host.config.give_up_after.is_some_and(|patience| since + patience <= now)
-        });
-        // That a conflict is true is checked where it is told.
-        let parted = self.hosts.get(&sender.0).is_some_and(|host| host.node.conflict(&waiting.to).is_some());
-        let delivered = self.ledger.is_taken(waiting.number);
-        let explained = parted
-            || id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
-        explained || (id.is_some() && impatient) || self.explains_no_reply(waiting)
     }
 }
 

@@ -1,0 +1,97 @@
+//! What applications hear of their messages.
+
+use exonet_proto::node::{Conflict, Event, MessageKey, Outcome, ReplyBody};
+use exonet_proto::{MessageId, Slot};
+
+use crate::check::Breach;
+use crate::host::Waiting;
+use crate::{NodeIndex, World, body};
+
+impl World {
+    /// The application of `node` gives a message up: Cancelled if it never left, Unknown otherwise.
+    pub fn abandon(&mut self, node: NodeIndex, key: MessageKey) {
+        if let Some(waiting) = self.hosts.get(&node.0).and_then(|host| host.waiting.get(&key)) {
+            self.ledger.excuse(waiting.number);
+        }
+        self.instruct(node, |node, now| node.abandon(now, key));
+    }
+
+    /// The application hears what the node has to say.
+    pub(crate) fn heed(&mut self, index: NodeIndex) {
+        let Some(host) = self.hosts.get_mut(&index.0) else {
+            return;
+        };
+        let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
+        while let Some(event) = host.node.poll_event() {
+            match event {
+                Event::Outcome { key, count, outcome, id, late } => {
+                    host.writing.remove(&key);
+                    for n in 0..count {
+                        let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });
+                        let waiting = host.waiting.remove(&key.nth(n));
+                        outcomes.extend(waiting.map(|waiting| (waiting, outcome, id, late)));
+                    }
+                }
+                Event::Reply { key, status, body, .. } if host.waiting.contains_key(&key) => {
+                    let Some(call) = host.waiting.remove(&key) else { continue };
+                    match body {
+                        ReplyBody::Whole(body) => replies.push((call.number, status, body)),
+                        ReplyBody::Stream { delivery, .. } => host.reply_comes(delivery, call, status),
+                    }
+                }
+                event => {
+                    host.stopped |= event == Event::Stopped;
+                    if let Event::IdentityConflict { peer, whose } = event {
+                        let id = if whose == Conflict::Ours { host.node.id() } else { peer };
+                        if self.checks.is_one(&id) {
+                            self.ledger.report(Breach::FalseConflict(id));
+                        }
+                    }
+                    host.events.push(event);
+                }
+            }
+        }
+        if host.stopped {
+            host.break_off();
+            let node = &host.node;
+            self.ledger.last_words(
+                std::mem::take(&mut host.waiting)
+                    .into_iter()
+                    .map(|(key, waiting)| (waiting.number, node.status(key))),
+            );
+        }
+        for (call, status, body) in replies {
+            self.trace.tell(self.now, index.0, format_args!("has the reply to m{call}, {status}"));
+            self.ledger.replied(call, status, body::number_of(&[], &body));
+        }
+        for (waiting, outcome, id, late) in outcomes {
+            // A call that has left ends at its deadline.
+            let ended = late && waiting.call;
+            let explained =
+                outcome == Outcome::Unknown && (ended || self.explains_unknown(index, waiting, id));
+            let number = waiting.number;
+            self.trace.tell(self.now, index.0, format_args!("hears that m{number} is {outcome:?}"));
+            self.ledger.outcome(waiting.number, outcome, id, explained);
+            if waiting.call && outcome == Outcome::Delivered {
+                self.ledger.report(Breach::FalseReply(waiting.number));
+            }
+        }
+        self.broken_off(index);
+    }
+
+    /// Whether a message that has left may be Unknown: what was known of it is gone, or its sender's patience is.
+    fn explains_unknown(&self, sender: NodeIndex, waiting: Waiting, id: Option<MessageId>) -> bool {
+        let since = self.ledger.since(waiting.number);
+        // As its own clock counts.
+        let impatient = self.hosts.get(&sender.0).zip(since).is_some_and(|(host, since)| {
+            let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
+            host.config.give_up_after.is_some_and(|patience| since + patience <= now)
+        });
+        // That a conflict is true is checked where it is told.
+        let parted = self.hosts.get(&sender.0).is_some_and(|host| host.node.conflict(&waiting.to).is_some());
+        let delivered = self.ledger.is_taken(waiting.number);
+        let explained = parted
+            || id.is_some_and(|id| self.checks.explains_unknown(&self.hosts, waiting.to, id, delivered));
+        explained || (id.is_some() && impatient) || self.explains_no_reply(waiting)
+    }
+}

@@ -1,0 +1,47 @@
+//! Hosts that are no nodes: they say and hear datagrams.
+
+use core::net::SocketAddr;
+
+use exonet_proto::NodeId;
+
+use crate::{NodeIndex, World};
+
+impl World {
+    /// A host that is no node: it says what [`World::post`] is given, and hears what [`World::mail`] gives. The index
+    /// is for its links, and for [`World::moves`].
+    pub fn outsider(&mut self) -> (NodeIndex, SocketAddr) {
+        let index = NodeIndex(self.next_host);
+        self.next_host += 1;
+        (index, self.moves(index))
+    }
+
+    /// One more address of an outsider.
+    pub fn moves(&mut self, outsider: NodeIndex) -> SocketAddr {
+        let address = self.fresh_address();
+        self.owners.insert(address, outsider.0);
+        self.mail.insert(address, Vec::new());
+        address
+    }
+
+    /// An outsider sends a datagram, over its links.
+    pub fn post(&mut self, outsider: NodeIndex, from: SocketAddr, to: SocketAddr, data: &[u8]) {
+        self.launch(outsider.0, from, (to, 0), data);
+    }
+
+    /// What `foe` says to `node` is no message of the ledger's: it may be anything, and is taken once at most.
+    pub fn expect_foe(&mut self, node: NodeIndex, foe: NodeId) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.foes.insert(foe);
+        }
+    }
+
+    /// Messages of foes that a node's application has taken.
+    pub fn taken_from_foes(&self, node: NodeIndex) -> usize {
+        self.hosts.get(&node.0).map_or(0, |host| host.from_foes.len())
+    }
+
+    /// What has arrived at an outsider's address since the last call: whence, and what.
+    pub fn mail(&mut self, at: SocketAddr) -> Vec<(SocketAddr, Vec<u8>)> {
+        self.mail.get_mut(&at).map(std::mem::take).unwrap_or_default()
+    }
+}
