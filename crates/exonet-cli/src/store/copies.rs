@@ -8,11 +8,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::name::SafePath;
 use super::part::{Part, PartId, write_at};
+use super::room::BLOCK;
 use super::{Refusal, Store, landing, part, tree};
 use crate::copy::{self, Answer, ChainingValue, Entry, FileInfo, Hex32, Piece, PieceAnswer};
 
-/// What the smallest thing takes of the room: a block on the disk.
-const BLOCK: u64 = 4 << 10;
 /// Unfinished files that are held open at most; others are opened again when a piece of them comes.
 const OPEN: usize = 64;
 
@@ -101,7 +100,7 @@ impl Store {
                 self.table().remove(&id);
             }
         }
-        self.room.fits(file.size.unwrap_or(0).saturating_sub(held))?;
+        self.fits(file.size.unwrap_or(0).saturating_sub(held))?;
         if looks_the_same {
             // Without a part, its pieces would be taken for repetitions of those that were stored.
             self.begin_part(id, file, piece)?;
@@ -113,7 +112,7 @@ impl Store {
         let path = SafePath::new(path, self.options.names)?;
         let made = self.tree.make_dir(&path).map_err(|error| in_the_way(error, &path))?;
         if made {
-            self.room.take(BLOCK)?;
+            self.take(BLOCK)?;
             // Only what was made by this copy gets the mode and time of the source: see `seal`.
             let marker = PartId::new(key, path.as_str()).file(self.tree.root(), "dir");
             std::fs::File::create(marker).map_err(Refusal::Disk)?;
@@ -126,7 +125,7 @@ impl Store {
         if target.len() > 4_096 || target.contains('\0') || !copy::stays_inside(path.as_str(), target) {
             return Err(Refusal::LeadsOut(target.to_owned()));
         }
-        self.room.take(BLOCK)?;
+        self.take(BLOCK)?;
         let made = self.tree.make_link(&path, target, self.options.overwrite);
         if !matches!(made, Ok(true)) {
             self.room.give_back(BLOCK);
@@ -212,7 +211,7 @@ impl Store {
             (!part.has(at)).then(|| part.data())
         };
         if let Some(file) = file {
-            self.room.take(len)?;
+            self.take(len)?;
             write_at(&file, data, at).map_err(|error| {
                 // A disk that is full is not to stay full of what is not even there.
                 part::clear(&file, at, len);
@@ -285,7 +284,7 @@ impl Store {
         data: &[u8],
     ) -> Result<(PieceAnswer, Option<u64>), Refusal> {
         let (len, room) = (data.len() as u64, (data.len() as u64).max(BLOCK));
-        self.room.take(room)?;
+        self.take(room)?;
         let stored = || -> Result<(), Refusal> {
             let mut temporary = landing::temporary(self.tree.root()).map_err(Refusal::Disk)?;
             io::Write::write_all(&mut temporary, data).map_err(Refusal::Disk)?;
@@ -305,8 +304,23 @@ impl Store {
         let replace = self.options.overwrite;
         let old = if replace { self.tree.look(path)? } else { None };
         self.tree.land(from, path, replace)?;
-        self.room.give_back(old.filter(Metadata::is_file).map_or(0, |old| old.len()));
+        self.room.give_back(old.filter(Metadata::is_file).map_or(0, |old| old.len().max(BLOCK)));
         Ok(())
+    }
+
+    /// Whether so much fits now.
+    fn fits(&self, size: u64) -> Result<(), Refusal> {
+        self.room.fits(size).or_else(|_| {
+            self.recount();
+            Ok(self.room.fits(size)?)
+        })
+    }
+
+    fn take(&self, bytes: u64) -> Result<(), Refusal> {
+        self.room.take(bytes).or_else(|_| {
+            self.recount();
+            Ok(self.room.take(bytes)?)
+        })
     }
 
     fn find(&self, path: &SafePath, file: &FileInfo) -> Result<Found, Refusal> {

@@ -9,7 +9,7 @@ use tempfile::NamedTempFile;
 use tokio::fs::File;
 
 use super::name::OURS;
-use super::room::{Growing, Space};
+use super::room::{BLOCK, Growing, Space};
 use super::tree::sync_directory;
 use super::{Refusal, SafePath};
 
@@ -95,10 +95,11 @@ impl Landing {
     fn finish_blocking(self, hash: blake3::Hash) -> Result<(), Refusal> {
         let target = self.directory.join(self.name.as_str());
         self.temporary.as_file().sync_all().map_err(Refusal::Disk)?;
+        self.space.round_up()?;
         let mut replaced = 0;
         let renamed = if self.overwrite {
             let old = fs::symlink_metadata(&target).ok().filter(fs::Metadata::is_file);
-            replaced = old.map_or(0, |old| old.len());
+            replaced = old.map_or(0, |old| old.len().max(BLOCK));
             self.temporary.persist(&target)
         } else {
             self.temporary.persist_noclobber(&target)

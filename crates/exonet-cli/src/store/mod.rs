@@ -18,8 +18,8 @@ mod tree;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 pub(crate) use copies::Event;
 pub(crate) use landing::Landing;
@@ -27,7 +27,7 @@ use name::NameError;
 pub(crate) use name::{Names, SafePath};
 pub(crate) use part::read_at;
 pub(crate) use room::Full;
-use room::Room;
+use room::{BLOCK, Room};
 use tree::Tree;
 pub(crate) use tree::mtime;
 
@@ -109,7 +109,13 @@ pub(crate) struct Store {
     /// Unfinished messages that were there before this process, and may be another's.
     leftovers: Mutex<Vec<PathBuf>>,
     parts: copies::Open,
+    /// When the directory may be counted anew.
+    count_after: Mutex<Option<Instant>>,
 }
+
+/// Time between two counts of the directory, and how many times longer than a count it is at least.
+const COUNT_PAUSE: Duration = Duration::from_secs(1);
+const COUNT_SHARE: u32 = 20;
 
 impl Store {
     /// Makes the directory if need be, tries it, removes unfinished files of the past, and counts what is there.
@@ -122,18 +128,36 @@ impl Store {
         let store = Self {
             tree: Tree::new(directory),
             options,
-            room: Room::new(options.limit, sweep::held(directory).map_err(unusable)?),
+            room: Room::new(options.limit, sweep::held(directory, &|_| false).map_err(unusable)?),
             leftovers: Mutex::new(sweep::leftovers(directory).map_err(unusable)?),
             parts: copies::Open::default(),
+            count_after: Mutex::default(),
         };
         store.sweep();
         store.tidy();
         Ok(store)
     }
 
+    /// Counts anew what the directory holds, if that was not done just now: others may have taken files out of it.
+    /// Called where something does not fit. Blocks.
+    pub(crate) fn recount(&self) {
+        let mut after = self.count_after.lock().unwrap_or_else(PoisonError::into_inner);
+        let begun = Instant::now();
+        if after.is_some_and(|after| begun < after) {
+            return;
+        }
+        let leftovers = self.leftovers.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        // Messages on their way have what they hold counted, or not yet.
+        let growing = |entry: &fs::DirEntry| sweep::is_message(entry) && !leftovers.contains(&entry.path());
+        // What cannot be counted is as full as it was.
+        let _ = self.room.recount(|| sweep::held(self.tree.root(), &growing));
+        let ended = Instant::now();
+        *after = Some(ended + (ended.saturating_duration_since(begun) * COUNT_SHARE).max(COUNT_PAUSE));
+    }
+
     /// Begins to store a message of `size` bytes under `name`.
     pub(crate) fn begin(&self, name: SafePath, size: u64) -> Result<Landing, Refusal> {
-        let space = self.room.begin(size)?;
+        let space = self.room.begin(size.max(BLOCK))?;
         Landing::begin(self.tree.root(), name, size, self.options.overwrite, space)
     }
 }

@@ -11,11 +11,16 @@ use tokio::io::AsyncWrite;
 
 use crate::units::Size;
 
+/// What the smallest thing takes of the room: a block on the disk.
+pub(super) const BLOCK: u64 = 4 << 10;
+
 /// The bytes that the directory of a listener may hold.
 #[derive(Clone, Debug)]
 pub(crate) struct Room {
     limit: Size,
     used: Arc<AtomicU64>,
+    /// Of these, what belongs to files that are growing.
+    growing: Arc<AtomicU64>,
 }
 
 /// More than fits.
@@ -40,7 +45,7 @@ pub(crate) struct Space {
 impl Room {
     /// Room for `limit` bytes, of which `used` are taken.
     pub(crate) fn new(limit: Size, used: u64) -> Self {
-        Self { limit, used: Arc::new(AtomicU64::new(used)) }
+        Self { limit, used: Arc::new(AtomicU64::new(used)), growing: Arc::default() }
     }
 
     fn left(&self) -> u64 {
@@ -69,6 +74,18 @@ impl Room {
         Ok(())
     }
 
+    /// Takes over what `count` finds in the directory, beside what is growing: files may have been taken out of it.
+    ///
+    /// What is stored meanwhile may be counted wrongly, until the next time.
+    pub(super) fn recount(&self, count: impl FnOnce() -> io::Result<u64>) -> io::Result<()> {
+        let before = self.used.load(Ordering::Relaxed);
+        let growing = self.growing.load(Ordering::Relaxed);
+        let found = count()?.saturating_add(growing);
+        let corrected = |used: u64| Some(used.saturating_add(found).saturating_sub(before));
+        let _ = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, corrected);
+        Ok(())
+    }
+
     /// So many bytes of the directory are gone.
     pub(super) fn give_back(&self, bytes: u64) {
         let less = |used: u64| Some(used.saturating_sub(bytes));
@@ -78,11 +95,12 @@ impl Room {
 
 impl Space {
     fn claim(&self, bytes: u64) -> Result<(), Full> {
-        let Room { limit, used } = &self.room;
+        let Room { limit, used, growing } = &self.room;
         let more = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= limit.0);
         match used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more) {
             Ok(_) => {
                 self.held.fetch_add(bytes, Ordering::Relaxed);
+                growing.fetch_add(bytes, Ordering::Relaxed);
                 Ok(())
             }
             Err(used) => {
@@ -94,19 +112,26 @@ impl Space {
 
     fn unclaim(&self, bytes: u64) {
         self.held.fetch_sub(bytes, Ordering::Relaxed);
+        self.room.growing.fetch_sub(bytes, Ordering::Relaxed);
         self.room.give_back(bytes);
+    }
+
+    /// Takes what the smallest file takes, if it has less.
+    pub(super) fn round_up(&self) -> Result<(), Full> {
+        self.claim(BLOCK.saturating_sub(self.held.load(Ordering::Relaxed)))
     }
 
     /// The bytes are stored, in place of `replaced` others.
     pub(super) fn keep(&self, replaced: u64) {
-        self.held.store(0, Ordering::Relaxed);
+        let held = self.held.swap(0, Ordering::Relaxed);
+        self.room.growing.fetch_sub(held, Ordering::Relaxed);
         self.room.give_back(replaced);
     }
 }
 
 impl Drop for Space {
     fn drop(&mut self) {
-        self.room.give_back(*self.held.get_mut());
+        self.unclaim(self.held.load(Ordering::Relaxed));
     }
 }
 

@@ -1,12 +1,13 @@
 //! Unfinished files that nobody goes on with are removed.
 
-use std::fs::{self, DirEntry};
+use std::fs::{self, DirEntry, Metadata};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
 use std::time::{Duration, SystemTime};
 
 use super::name::OURS;
+use super::room::BLOCK;
 use super::{Store, landing};
 
 impl Store {
@@ -18,7 +19,7 @@ impl Store {
             let Ok(about) = fs::symlink_metadata(path) else { return false };
             let old = about.modified().is_ok_and(|then| age(then) >= self.options.patience);
             if about.is_file() && old && fs::remove_file(path).is_ok() {
-                self.room.give_back(about.len());
+                self.room.give_back(about.len().max(BLOCK));
                 return false;
             }
             true
@@ -29,12 +30,17 @@ impl Store {
     pub(crate) fn tidy(&self) {
         self.close_idle();
         let Ok(entries) = fs::read_dir(self.tree.root()) else { return };
-        for entry in entries.flatten().filter(is_of_copy) {
-            let Ok(about) = entry.metadata() else { continue };
+        // All are looked at before any goes: without its journal a part is nothing of a copy.
+        let ours = entries.flatten().filter(is_of_copy).filter_map(|entry| {
+            let about = entry.metadata().ok()?;
+            let room = room_of(&entry, &about);
+            Some((entry.path(), about, room))
+        });
+        for (path, about, room) in ours.collect::<Vec<_>>() {
             let old = about.modified().is_ok_and(|then| age(then) >= self.options.keep_parts);
-            if about.is_file() && old && fs::remove_file(entry.path()).is_ok() {
-                tracing::info!("removed {}: nothing has come for it", entry.path().display());
-                self.room.give_back(if is_journal(&entry) { 0 } else { about.len() });
+            if about.is_file() && old && fs::remove_file(&path).is_ok() {
+                tracing::info!("removed {}: nothing has come for it", path.display());
+                self.room.give_back(room);
             }
         }
     }
@@ -53,14 +59,16 @@ fn is_of_copy(entry: &DirEntry) -> bool {
         }
 }
 
-fn is_journal(entry: &DirEntry) -> bool {
-    entry.file_name().to_str().is_some_and(|name| name.starts_with(OURS) && name.ends_with(".log"))
+/// Whether it is what is known of an unfinished copy.
+fn is_known(entry: &DirEntry) -> bool {
+    let ends = |name: &str| name.ends_with(".log") || name.ends_with(".dir");
+    entry.file_name().to_str().is_some_and(|name| name.starts_with(OURS) && ends(name))
 }
 
 /// Unfinished messages.
 pub(super) fn leftovers(directory: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = fs::read_dir(directory)?.flatten();
-    let unfinished = entries.filter(|entry| landing::is_unfinished(&entry.file_name()) && !is_of_copy(entry));
+    let unfinished = entries.filter(is_message);
     Ok(unfinished.map(|entry| entry.path()).collect())
 }
 
@@ -69,18 +77,49 @@ fn age(then: SystemTime) -> Duration {
     SystemTime::now().duration_since(then).unwrap_or_default()
 }
 
-/// Bytes of all files below `directory`, but for the journals of what is unfinished. Links are not followed.
-pub(super) fn held(directory: &Path) -> io::Result<u64> {
+/// Whether it is an unfinished message.
+pub(super) fn is_message(entry: &DirEntry) -> bool {
+    landing::is_unfinished(&entry.file_name()) && !is_of_copy(entry)
+}
+
+/// The room that all takes below `directory`, but for what `skip` says and what is known of unfinished copies. Links are not
+/// followed.
+pub(super) fn held(directory: &Path, skip: &dyn Fn(&DirEntry) -> bool) -> io::Result<u64> {
     let mut sum = 0_u64;
     for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let bytes = match entry.metadata() {
-            Ok(about) if about.is_dir() => held(&entry.path())?,
-            Ok(about) if about.is_file() && !is_journal(&entry) => about.len(),
-            // Gone meanwhile, or nothing that holds bytes.
+            Ok(about) if about.is_dir() => held(&entry.path(), skip)?.saturating_add(BLOCK),
+            Ok(about) if !skip(&entry) => room_of(&entry, &about),
+            // Gone meanwhile, or not to be counted.
             _ => 0,
         };
         sum = sum.saturating_add(bytes);
     }
     Ok(sum)
+}
+
+/// The room that something takes that is no directory.
+fn room_of(entry: &DirEntry, about: &Metadata) -> u64 {
+    if is_known(entry) {
+        0
+    } else if is_of_copy(entry) {
+        // Its pieces come in any order, and leave holes.
+        allocated(about).min(about.len())
+    } else if about.is_file() {
+        about.len().max(BLOCK)
+    } else {
+        BLOCK
+    }
+}
+
+#[cfg(unix)]
+fn allocated(about: &Metadata) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    about.blocks().saturating_mul(512)
+}
+
+#[cfg(not(unix))]
+fn allocated(about: &Metadata) -> u64 {
+    about.len()
 }

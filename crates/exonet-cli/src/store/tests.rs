@@ -410,7 +410,7 @@ fn keep(store: &Store, name: &str, content: &[u8]) -> Result<(), Refusal> {
 #[test]
 fn a_message_is_stored_once_and_an_unfinished_one_leaves_nothing() {
     let place = tempfile::tempdir().unwrap();
-    let store = store(place.path(), 7, false);
+    let store = store(place.path(), 2 * BLOCK, false);
     keep(&store, "a", b"one").unwrap();
     // Handed out a second time.
     keep(&store, "a", b"one").unwrap();
@@ -425,29 +425,29 @@ fn a_message_is_stored_once_and_an_unfinished_one_leaves_nothing() {
 fn what_the_directory_held_counts() {
     let place = tempfile::tempdir().unwrap();
     fs::create_dir(place.path().join("below")).unwrap();
-    fs::write(place.path().join("below").join("old"), [0; 60]).unwrap();
-    let store = store(place.path(), 100, true);
-    assert!(matches!(keep(&store, "a", &[1; 41]), Err(Refusal::Full(_))));
-    keep(&store, "a", &[1; 40]).unwrap();
+    fs::write(place.path().join("below").join("old"), [0; 6 * BLOCK as usize]).unwrap();
+    let store = store(place.path(), 11 * BLOCK, true);
+    assert!(matches!(keep(&store, "a", &[1; 4 * BLOCK as usize + 1]), Err(Refusal::Full(_))));
+    keep(&store, "a", &[1; 4 * BLOCK as usize]).unwrap();
     assert!(matches!(keep(&store, "b", &[1; 1]), Err(Refusal::Full(_))));
 }
 
 #[test]
 fn what_is_replaced_counts_no_more() {
     let place = tempfile::tempdir().unwrap();
-    let store = store(place.path(), 100, true);
-    keep(&store, "a", &[1; 50]).unwrap();
-    keep(&store, "a", &[1; 20]).unwrap();
-    keep(&store, "b", &[1; 80]).unwrap();
+    let store = store(place.path(), 100 << 10, true);
+    keep(&store, "a", &[1; 50 << 10]).unwrap();
+    keep(&store, "a", &[1; 20 << 10]).unwrap();
+    keep(&store, "b", &[1; 80 << 10]).unwrap();
     assert!(matches!(keep(&store, "c", &[1; 1]), Err(Refusal::Full(_))));
 }
 
 #[test]
 fn an_announced_size_takes_no_room() {
     let place = tempfile::tempdir().unwrap();
-    let store = store(place.path(), 10, false);
-    let announced = store.begin(SafePath::new("a", options(0, false).names).unwrap(), 10).unwrap();
-    keep(&store, "b", b"ten bytes!").unwrap();
+    let store = store(place.path(), BLOCK, false);
+    let announced = store.begin(SafePath::new("a", options(0, false).names).unwrap(), BLOCK).unwrap();
+    keep(&store, "b", b"all the same").unwrap();
     let written = tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(async {
         let mut writer = announced.writer()?;
         writer.write_all(b"x").await.map_err(|e| Refusal::from(PourError::Write(e)))
@@ -463,15 +463,48 @@ fn unfinished_files_of_the_past_go_and_others_stay() {
         fs::write(place.path().join(name), [0; 10]).unwrap();
     }
     // One that grows just now may belong to another process.
-    let young = store(place.path(), 40, false);
-    assert!(part.exists() && matches!(keep(&young, "a", &[1; 11]), Err(Refusal::Full(_))));
+    let young = store(place.path(), 4 * BLOCK, false);
+    assert!(part.exists() && matches!(keep(&young, "a", &[1; BLOCK as usize + 1]), Err(Refusal::Full(_))));
     fs::File::options().write(true).open(&part).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
     young.sweep();
     assert!(!part.exists());
-    keep(&young, "a", &[1; 20]).unwrap();
+    keep(&young, "a", &[1; 2 * BLOCK as usize]).unwrap();
     fs::write(&part, [0; 10]).unwrap();
     fs::File::options().write(true).open(&part).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
-    let later = store(place.path(), 50, false);
+    let later = store(place.path(), 5 * BLOCK, false);
     assert_eq!(entries(place.path()), [".exon-config", "a", "x.part"]);
-    keep(&later, "b", &[1; 10]).unwrap();
+    keep(&later, "b", &[1; BLOCK as usize]).unwrap();
+}
+
+#[tokio::test]
+async fn what_others_take_out_makes_room() {
+    let place = tempfile::tempdir().unwrap();
+    let store = store(place.path(), 100_000, false);
+    assert!(stored(&put(&store, "a", &noise(60_000))));
+    fs::create_dir(place.path().join("d")).unwrap();
+    // What is on its way holds what has come of it, and no more.
+    let name = SafePath::new("m", options(0, false).names).unwrap();
+    let landing = store.begin(name, 30_000).unwrap();
+    landing.writer().unwrap().write_all(&noise(20_000)).await.unwrap();
+    fs::remove_file(place.path().join("a")).unwrap();
+    assert!(stored(&put(&store, "b", &noise(60_000))));
+    assert!(
+        matches!(put(&store, "c", &noise(30_000)), PieceAnswer::Refused { .. }),
+        "80 of 100 KB are taken"
+    );
+    drop(landing);
+    assert!(stored(&put(&store, "c", &noise(30_000))));
+}
+
+/// Else one piece at the end of a large file would seem to fill the directory.
+#[test]
+fn holes_take_no_room() {
+    let place = tempfile::tempdir().unwrap();
+    let content = noise(PIECE as usize * 20);
+    let store = store(place.path(), PIECE * 21, false);
+    let far = info("far", &content);
+    assert_eq!(send(&store, &far, &content, 19), PieceAnswer::Held);
+    assert!(stored(&put(&store, "a", &noise(PIECE as usize))));
+    fs::remove_file(place.path().join("a")).unwrap();
+    let Answer::Missing { .. } = offer(&store, &info("b", &content), None) else { panic!("it fits") };
 }

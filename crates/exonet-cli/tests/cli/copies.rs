@@ -490,7 +490,7 @@ fn a_stranger_who_means_harm_gets_nowhere() {
     assert!(entries(&outside).is_empty());
     assert!(entries(&inbox.out).iter().all(|name| name == "way" || name.starts_with(".exon-")));
     // It is as well as before, but for its room.
-    let file = inbox.world.file("good", b"good");
+    let file = inbox.world.file("good", &[7; 65_536]);
     let copied = inbox.copy(&[arg(&file)]).end().expect(4);
     assert!(copied.of_type("file")[0]["reason"].as_str().unwrap().contains("room"));
 }

@@ -107,9 +107,18 @@ impl Listener {
     }
 
     /// Stores a message under its id.
-    async fn keep(&self, store: &Store, delivery: &mut Delivery) -> Result<(), Refusal> {
+    async fn keep(&self, store: &Arc<Store>, delivery: &mut Delivery) -> Result<(), Refusal> {
         let (id, size) = (delivery.id(), delivery.body().len());
-        let landing = store.begin(SafePath::of_message(id), size)?;
+        let begin = || store.begin(SafePath::of_message(id), size);
+        let landing = match begin() {
+            Err(Refusal::Full(_)) => {
+                let store = Arc::clone(store);
+                // If it fails, it is as full as it was.
+                let _ = tokio::task::spawn_blocking(move || store.recount()).await;
+                begin()?
+            }
+            begun => begun?,
+        };
         let writer = landing.writer()?;
         let mut hash = blake3::Hasher::new();
         let mut body = self.body(delivery);
