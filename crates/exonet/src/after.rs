@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::NodeId;
+use exonet_proto::node::Refusal;
 use tokio::sync::{Notify, oneshot};
 
 use crate::calls::Line;
@@ -20,6 +21,9 @@ use crate::engine::Todo;
 
 /// Chores for which a thread keeps memory.
 const KEPT: usize = 1_024;
+
+/// What is known of a ping: the round trip, or None if it was lost; or why the peer answers none.
+pub(crate) type Pong = Result<Option<Duration>, Refusal>;
 
 /// One thing to be done.
 pub(crate) enum Chore {
@@ -35,7 +39,7 @@ pub(crate) enum Chore {
     /// No further call of a method is to be taken.
     Ended(Arc<Line>),
     /// The answer to a ping; None: the node cannot say.
-    Pong(oneshot::Sender<Option<Duration>>, Option<Option<Duration>>),
+    Pong(oneshot::Sender<Pong>, Option<Pong>),
     Log(Arc<str>, Log),
 }
 
@@ -128,7 +132,7 @@ impl Chore {
             Self::Called(line) => line.called.notify_one(),
             Self::Ended(line) => line.ended.close(),
             // The asker may have given up waiting.
-            Self::Pong(asker, Some(rtt)) => drop(asker.send(rtt)),
+            Self::Pong(asker, Some(pong)) => drop(asker.send(pong)),
             Self::Pong(asker, None) => drop(asker),
             Self::Log(node, log) => log.write(&node),
         }

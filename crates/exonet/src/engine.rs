@@ -2,7 +2,6 @@
 
 use core::net::SocketAddr;
 use core::task::Waker;
-use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use exonet_proto::node::{
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
 
-use crate::after::{After, Chore, Log};
+use crate::after::{After, Chore, Log, Pong};
 use crate::calls::Calls;
 use crate::comings::Comings;
 use crate::receipts::{Receipts, Settled, SlotIndex};
@@ -97,7 +96,7 @@ pub(crate) struct Engine {
     pub(crate) calls: Calls,
     writers: BTreeMap<MessageKey, Option<Waker>>,
     readers: BTreeMap<DeliveryKey, Waker>,
-    pings: BTreeMap<u64, oneshot::Sender<Option<Duration>>>,
+    pings: BTreeMap<u64, oneshot::Sender<Pong>>,
     next_ping: u64,
     oldest: u64,
     comings: Comings,
@@ -201,9 +200,10 @@ impl Engine {
                 let told = self.comings.forgotten(now.mono, &peer);
                 self.log(Log::Forgotten(peer, told));
             }
-            Event::Pong { cookie, rtt, .. } => {
+            Event::Pong { cookie, rtt, refused, .. } => {
                 let asker = self.pings.remove(&cookie);
-                self.after.chores.extend(asker.map(|asker| Chore::Pong(asker, Some(rtt))));
+                let pong = refused.map_or(Ok(rtt), Err);
+                self.after.chores.extend(asker.map(|asker| Chore::Pong(asker, Some(pong))));
             }
             Event::IdentityConflict { peer, whose } => self.conflict(peer, whose),
             Event::Stopped => {
@@ -470,7 +470,7 @@ impl Engine {
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-    ) -> Result<(u64, oneshot::Receiver<Option<Duration>>), CoreError> {
+    ) -> Result<(u64, oneshot::Receiver<Pong>), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
         }

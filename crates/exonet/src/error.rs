@@ -84,6 +84,18 @@ pub enum SendError {
     Closed,
 }
 
+/// Why there is no answer to a ping, where that is known.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum PingError {
+    /// It was not sent.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// The peer says that it answers none.
+    #[error("{0}")]
+    Refused(Refusal),
+}
+
 impl From<CoreError> for SendError {
     fn from(error: CoreError) -> Self {
         match error {

@@ -105,7 +105,8 @@ pub use body::Body;
 pub use builder::Builder;
 pub use call::{Call, PendingCall, Reply};
 pub use error::{
-    BodyError, BuildError, CallError, Closed, NotDelivered, SendError, SendFromError, ServeError, Why,
+    BodyError, BuildError, CallError, Closed, NotDelivered, PingError, SendError, SendFromError, ServeError,
+    Why,
 };
 pub use message::Message;
 pub use node::Node;

@@ -14,7 +14,7 @@ use tokio::time::timeout;
 use crate::allow::Allow;
 use crate::builder::Builder;
 use crate::engine::{Engine, Phase};
-use crate::error::{Closed, Deadline, SendError, SendFromError};
+use crate::error::{Closed, Deadline, PingError, SendError, SendFromError};
 use crate::line::wait_for_room;
 use crate::message::{Message, take_turns, weight};
 use crate::peer_addr::PeerAddr;
@@ -391,17 +391,18 @@ impl Node {
     /// A round trip to the peer and back, opening a channel if there is none. None: no answer came in time.
     ///
     /// # Errors
-    /// [`SendError`], as for a message.
-    pub async fn ping(&self, to: &PeerAddr, patience: Duration) -> Result<Option<Duration>, SendError> {
+    /// [`PingError`]: as for a message, or the peer says that it does not let this node in.
+    pub async fn ping(&self, to: &PeerAddr, patience: Duration) -> Result<Option<Duration>, PingError> {
         let shared = self.shared();
         shared.resolve(to).await?;
-        let (cookie, answer) = shared.step(|engine, now| engine.ping(now, to.id, &shared.names.known(to)))?;
+        let asked = shared.step(|engine, now| engine.ping(now, to.id, &shared.names.known(to)));
+        let (cookie, answer) = asked.map_err(SendError::from)?;
         let question = Question { shared, cookie };
-        let rtt = timeout(patience, answer).await;
+        let pong = timeout(patience, answer).await;
         drop(question);
-        match rtt {
-            Ok(Ok(rtt)) => Ok(rtt),
-            Ok(Err(_)) => Err(SendError::Closed),
+        match pong {
+            Ok(Ok(pong)) => pong.map_err(PingError::Refused),
+            Ok(Err(_)) => Err(SendError::Closed.into()),
             Err(_) => Ok(None),
         }
     }

@@ -17,7 +17,7 @@ EXAMPLES
       exon ping ID@HOST:PORT -n 20 --interval 200ms
 
 A ping is authenticated: an answer proves that the node with this id is there. Exit code 4: none
-came.";
+came, or the node does not let this one in, and says so.";
 
 /// Measure the way to a node
 #[derive(Args, Debug)]

@@ -3,9 +3,10 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use exonet::Node;
+use exonet::{Node, PingError};
 use serde::Serialize;
 
+use super::show;
 use super::stop::stop;
 use crate::args::PingArgs;
 use crate::exit::Exit;
@@ -19,6 +20,8 @@ struct Pinged {
     r#type: &'static str,
     n: u32,
     rtt_ms: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    refused: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -34,25 +37,25 @@ struct Summary {
     mtu: Option<u16>,
     /// How far this machine's clock is ahead of the peer's.
     clock_ahead_s: Option<f64>,
-    early_refused: Option<Refusal>,
+    early_refused: Option<Apart>,
 }
 
 /// Why the peer does not take first messages beside an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-enum Refusal {
+enum Apart {
     ClockAhead,
     ClockBehind,
 }
 
-impl Refusal {
+impl Apart {
     /// Seconds from which on clocks are too far apart.
-    const APART: f64 = 10.0;
+    const SECONDS: f64 = 10.0;
 
     fn of(ahead: f64) -> Option<Self> {
         match ahead {
-            _ if ahead > Self::APART => Some(Self::ClockAhead),
-            _ if ahead < -Self::APART => Some(Self::ClockBehind),
+            _ if ahead > Self::SECONDS => Some(Self::ClockAhead),
+            _ if ahead < -Self::SECONDS => Some(Self::ClockBehind),
             _ => None,
         }
     }
@@ -107,13 +110,26 @@ async fn ping_all(
     for n in 1..=args.count {
         ticks.tick().await;
         series.sent = n;
-        let rtt = node.ping(&args.peer, args.timeout).await;
-        let rtt =
-            rtt.map_err(|e| Failure::new(format!("cannot ping {}", args.peer.id.short())).because(&e))?;
+        let (rtt, refused) = match node.ping(&args.peer, args.timeout).await {
+            Ok(rtt) => (rtt, None),
+            Err(PingError::Refused(why)) => (None, Some(why)),
+            Err(error) => {
+                return Err(Failure::new(format!("cannot ping {}", args.peer.id.short())).because(&error));
+            }
+        };
         series.trips.extend(rtt);
-        let told = rtt.map_or("no answer".to_owned(), units::span);
+        let told = match refused {
+            Some(_) => "refused".to_owned(),
+            None => rtt.map_or("no answer".to_owned(), units::span),
+        };
         settings.output.text(&format!("{n:>4}  {told}"))?;
-        settings.output.line(&Pinged { r#type: "ping", n, rtt_ms: rtt.map(milliseconds) })?;
+        let (rtt_ms, reason) = (rtt.map(milliseconds), refused.map(|why| why.to_string()));
+        settings.output.line(&Pinged { r#type: "ping", n, rtt_ms, refused: reason })?;
+        if let Some(why) = refused {
+            show::say_refused(settings, why, node.id());
+            // It would be the same each time.
+            return Ok(());
+        }
     }
     Ok(())
 }
@@ -141,9 +157,9 @@ fn sum_up(
         settings.output.text(&format!("path        {address}, datagrams of {mtu} bytes"))?;
     }
     let clock_ahead_s = stats.as_ref().and_then(|stats| stats.clock_ahead).map(seconds);
-    let early_refused = clock_ahead_s.and_then(Refusal::of);
-    if let (Some(ahead), Some(refusal)) = (clock_ahead_s, early_refused) {
-        settings.output.text(&refusal.tell(ahead))?;
+    let early_refused = clock_ahead_s.and_then(Apart::of);
+    if let (Some(ahead), Some(apart)) = (clock_ahead_s, early_refused) {
+        settings.output.text(&apart.tell(ahead))?;
     }
     settings.output.line(&Summary {
         r#type: "summary",
@@ -171,24 +187,24 @@ fn milliseconds(span: Duration) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::Refusal;
+    use super::Apart;
 
     #[test]
     fn clocks_that_are_apart_are_told_with_the_reason() {
-        for (ahead, refusal) in [
+        for (ahead, apart) in [
             (0.0, None),
             (9.0, None),
             (-9.0, None),
-            (11.0, Some(Refusal::ClockAhead)),
-            (-11.0, Some(Refusal::ClockBehind)),
+            (11.0, Some(Apart::ClockAhead)),
+            (-11.0, Some(Apart::ClockBehind)),
         ] {
-            assert_eq!(Refusal::of(ahead), refusal, "{ahead}");
+            assert_eq!(Apart::of(ahead), apart, "{ahead}");
         }
-        let told = Refusal::ClockAhead.tell(3_600.0);
+        let told = Apart::ClockAhead.tell(3_600.0);
         assert!(told.contains("3600 s ahead of the peer's") && told.contains("from the future"), "{told}");
-        let told = Refusal::ClockBehind.tell(-20.0);
+        let told = Apart::ClockBehind.tell(-20.0);
         assert!(told.contains("20 s behind the peer's") && told.contains("older"), "{told}");
-        let json = serde_json::to_string(&Refusal::ClockBehind).unwrap_or_default();
+        let json = serde_json::to_string(&Apart::ClockBehind).unwrap_or_default();
         assert_eq!(json, "\"clock_behind\"");
     }
 }

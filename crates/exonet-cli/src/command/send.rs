@@ -17,7 +17,7 @@ use super::refusals::Refusals;
 use super::show;
 use super::stop::{Stop, stop};
 use crate::args::SendArgs;
-use crate::exit::{Exit, Tally, outcome_name, remedy};
+use crate::exit::{Exit, Tally, outcome_name};
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
 use crate::numbered::Numbered;
@@ -259,8 +259,7 @@ impl<'a> Book<'a> {
         if let Outcome::Refused(why) = settled.outcome
             && self.turned_away.replace(why) != Some(why)
         {
-            self.settings.error(format!("refused: {why}"));
-            self.settings.error(format!("  {}", remedy(why, self.own)));
+            show::say_refused(self.settings, why, self.own);
         }
         let turned_away =
             |outcome| if let Outcome::Refused(why) = outcome { Some(why.to_string()) } else { None };

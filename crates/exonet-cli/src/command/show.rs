@@ -1,8 +1,9 @@
 //! What several commands tell alike: messages that are open when the command ends.
 
-use exonet::{Conflict, Node, NodeId, OpenMessage, Status};
+use exonet::{Conflict, Node, NodeId, OpenMessage, Refusal, Status};
 use serde::Serialize;
 
+use crate::exit::remedy;
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units::{Size, count};
@@ -47,6 +48,12 @@ fn conflict_in_words(whose: Conflict, peer: &NodeId) -> (String, &'static str) {
             "who runs them has to stop both, and to give each a new identity; SECURITY.md says why",
         ),
     }
+}
+
+/// Says that the peer takes nothing of the node `own`, and what to do.
+pub(super) fn say_refused(settings: &Settings, why: Refusal, own: NodeId) {
+    settings.error(format!("refused: {why}"));
+    settings.error(format!("  {}", remedy(why, own)));
 }
 
 /// Names the messages that are not settled, so that they can be asked for at the other end.

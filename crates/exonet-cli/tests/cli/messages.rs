@@ -202,6 +202,17 @@ fn only_those_allowed_get_through() {
 }
 
 #[test]
+fn a_ping_of_who_does_not_let_us_in_says_so_at_once() {
+    let world = World::new();
+    let friend = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
+    let listener = world.listen(&["--allow", &friend]);
+    let pinged = world.run(&["ping", &listener.peer, "--timeout", "60s", "--json"]).expect(4);
+    assert_eq!(pinged.of_type("ping")[0]["refused"], "the peer does not let this node in");
+    assert_eq!(pinged.summary()["sent"], 1, "the next one would be refused too");
+    assert!(pinged.stderr.contains("lets this node in with `--allow "), "{}", pinged.stderr);
+}
+
+#[test]
 fn a_listener_keeps_its_identity() {
     let world = World::new();
     let ids = [0, 1].map(|_| {

@@ -329,14 +329,13 @@ impl Node {
         for (key, outcome) in ends {
             self.withdraw(now, key, outcome);
         }
-        let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.outbound.has_messages()) else {
-            return;
-        };
-        peer.outbound.drop_record(&mut self.clock);
-        peer.inbound.state_sent();
-        let id = peer.id;
-        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
-        self.events.extend(lost);
+        let Some(peer) = self.peers.get_mut(index) else { return };
+        let refused = if let Outcome::Refused(why) = fates.unbound { Some(why) } else { None };
+        self.events.extend(peer.lose_pings(refused));
+        if !peer.outbound.has_messages() {
+            peer.outbound.drop_record(&mut self.clock);
+            peer.inbound.state_sent();
+        }
     }
 
     /// Says what became of a message, or of so many bound one behind the other or not at all, that has left the store.

@@ -234,6 +234,8 @@ pub enum Event {
         cookie: u64,
         /// The round-trip time of this ping; None: it was lost.
         rtt: Option<Duration>,
+        /// The peer answers none, and says why.
+        refused: Option<Refusal>,
     },
     /// Two nodes use one identity at once. Nothing is delivered between this node and the peer any more, in this life: what has
     /// left ends [`Outcome::Unknown`], what has not [`Outcome::Cancelled`]. Said once of a peer.

@@ -209,9 +209,7 @@ impl Node {
         }
         peer.outbound.farewell_due = false;
         peer.inbound.state_sent();
-        let id = peer.id;
-        let lost = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
-        self.events.extend(lost);
+        self.events.extend(peer.lose_pings(None));
         self.abort_opening(place);
     }
 

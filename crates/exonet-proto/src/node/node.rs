@@ -494,7 +494,7 @@ impl Node {
         let index = self.peer_to(now, peer, hints)?;
         let room = self.peers.get_mut(index).is_some_and(|place| place.link.ping(cookie));
         if !room {
-            self.events.push_back(Event::Pong { peer, cookie, rtt: None });
+            self.events.push_back(Event::Pong { peer, cookie, rtt: None, refused: None });
         }
         self.touch(now, index);
         Ok(())

@@ -5,7 +5,7 @@ use core::time::Duration;
 use std::collections::BTreeMap;
 
 use super::config::{Config, Limits};
-use super::event::Conflict;
+use super::event::{Conflict, Event, Refusal};
 use super::inbound::Inbound;
 use super::link::Link;
 use super::outbound::Outbound;
@@ -79,6 +79,12 @@ impl Census {
 }
 
 impl Peer {
+    /// Pings that have not left never will: what is to be said of them.
+    pub(super) fn lose_pings(&mut self, refused: Option<Refusal>) -> impl Iterator<Item = Event> {
+        let peer = self.id;
+        self.link.pings.drain(..).map(move |cookie| Event::Pong { peer, cookie, rtt: None, refused })
+    }
+
     pub(super) fn new(id: NodeId, now: Mono, link: Link) -> Self {
         Self {
             id,

@@ -329,7 +329,7 @@ impl Node {
                 Carried::Ping { cookie } if fate != Fate::Late => {
                     let rtt = arrived.then_some(rtt);
                     peer.link.pinging = peer.link.pinging.saturating_sub(1);
-                    self.events.push_back(Event::Pong { peer: peer.id, cookie, rtt });
+                    self.events.push_back(Event::Pong { peer: peer.id, cookie, rtt, refused: None });
                 }
                 Carried::Ask if !arrived => out.on_ask_lost(),
                 Carried::Early if fate == Fate::Lost => out.send_early_again(),

@@ -78,8 +78,7 @@ impl Node {
     pub(in crate::node) fn keep_apart(&mut self, now: Now, place: u32) {
         let Some(peer) = self.peers.get_mut(place).filter(|peer| peer.conflict.is_some()) else { return };
         let id = peer.id;
-        let pings = peer.link.pings.drain(..).map(|cookie| Event::Pong { peer: id, cookie, rtt: None });
-        self.events.extend(pings);
+        self.events.extend(peer.lose_pings(None));
         self.stats.evictions += u64::from(peer.inbound.renounce(&mut self.clock));
         if peer.outbound.has_messages() {
             self.abandon_peer(now, &id);

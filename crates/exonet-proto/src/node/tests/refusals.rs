@@ -252,3 +252,15 @@ fn parts_are_declined_once_their_kind_is_known() {
         assert!(pair.outcomes().contains(&(key, KIND, false)), "{:?}", pair.outcomes());
     }
 }
+
+#[test]
+fn a_ping_of_who_does_not_let_us_in_is_told_why() {
+    let mut pair = closed();
+    let (now, id) = (pair.now, pair.ends[1].id());
+    pair.ends[0].ping(now, id, &[address(1)], 5).unwrap();
+    pair.pump();
+    let refused = Some(Refusal::Policy);
+    let told = Event::Pong { peer: id, cookie: 5, rtt: None, refused };
+    assert!(pair.events.contains(&told), "{:?}", pair.events);
+    assert_eq!(pair.ends[0].peers(), []);
+}
