@@ -2,6 +2,7 @@
 
 use core::net::SocketAddr;
 use core::task::Waker;
+use core::time::Duration;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -507,6 +508,11 @@ impl Engine {
     /// Every peer that can be told has heard that.
     pub(crate) fn is_finished(&self) -> bool {
         self.phase >= Phase::Stopped || self.core.is_finished()
+    }
+
+    /// Those who had something for an identity that ends are told. When to do so again, if at all.
+    pub(crate) fn foretell_end(&mut self) -> Option<Duration> {
+        if self.phase < Phase::Stopped { self.core.foretell_end() } else { None }
     }
 
     /// Says goodbye to everybody.

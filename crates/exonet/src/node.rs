@@ -9,7 +9,7 @@ use std::sync::Arc;
 use exonet_proto::NodeId;
 use exonet_proto::node::{Conflict, OpenMessage, Outgoing, PeerStats, SendError as CoreError, Stats};
 use tokio::io::AsyncRead;
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use crate::allow::Allow;
 use crate::builder::Builder;
@@ -40,6 +40,9 @@ pub struct Node {
 
 /// How long a node that ends tells its peers what it has not taken.
 const FAREWELL: Duration = Duration::from_millis(500);
+
+/// How often an identity that ends with its node says so before it is the last word.
+const FOREWORDS: u32 = 2;
 
 /// Shared by the clones of one [`Node`], and by nothing else: it tells when the last is gone.
 struct Handle {
@@ -374,6 +377,12 @@ impl Node {
         wait_until(shared, Some(deadline), || shared.look(|engine| engine.is_quiet())).await;
         shared.step(|engine, now| engine.finish(now));
         wait_until(shared, Some(FAREWELL), || shared.look(|engine| engine.is_finished())).await;
+        for _ in 0..FOREWORDS {
+            let mut again = None;
+            shared.step_last(|engine, _| again = engine.foretell_end());
+            let Some(again) = again else { break };
+            sleep(again.min(FAREWELL / 4)).await;
+        }
         shared.step_last(|engine, now| engine.leave_all(now));
         let open = shared.look(|engine| engine.open_messages());
         shared.stop(None);

@@ -722,6 +722,11 @@ impl Node {
 
     /// An idle channel is dropped, and the peer is told so that it drops it too.
     pub(super) fn leave(&mut self, now: Now, place: u32) {
+        self.say_close(place);
+        self.drop_channel(now, place);
+    }
+
+    fn say_close(&mut self, place: u32) {
         let ends_for_good = self.ends_for_good();
         let Some(peer) = self.peers.get_mut(place) else { return };
         let to = peer.link.proven();
@@ -742,7 +747,18 @@ impl Node {
             let arrival = Arrival { remote: to.remote, local_ip: to.local, ecn: 0 };
             self.push_loose(arrival, datagram.into());
         }
-        self.drop_channel(now, place);
+    }
+
+    /// As [`Self::leave`] does, and the channel stays: the word may get lost. After how long to say it again; None: nobody waits
+    /// for it.
+    pub(super) fn foretell(&mut self, place: u32) -> Option<Duration> {
+        let ends_for_good = self.ends_for_good();
+        let waits = |peer: &&super::peer::Peer| {
+            ends_for_good && peer.link.is_connected() && peer.inbound.was_closed()
+        };
+        let pto = self.peers.get(place).filter(waits)?.link.pto();
+        self.say_close(place);
+        Some(pto)
     }
 
     /// Whether nothing can be delivered to this node any more: its identity ends with it.

@@ -311,6 +311,11 @@ impl Inbound {
         self.receiver.as_ref().is_some_and(Receiver::is_closed)
     }
 
+    /// Whether this node ended while the peer had a record here: it may have more for this node.
+    pub(super) fn was_closed(&self) -> bool {
+        !self.closed_again.is_zero()
+    }
+
     /// Everything soft belongs to one incarnation.
     fn note_record(&mut self, before: Option<Incarnation>) {
         if before != self.receiver.as_ref().map(Receiver::incarnation) {

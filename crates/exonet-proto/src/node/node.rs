@@ -654,6 +654,13 @@ impl Node {
         self.config.limits.slots == 0 && self.peers.iter().all(|(_, peer)| told(peer))
     }
 
+    /// After [`Node::finish`], before [`Node::leave_all`]: an identity that ends with this node tells the peers that had something
+    /// for it. After how long to call this again, in case that is lost; None: there is nobody to tell.
+    pub fn foretell_end(&mut self) -> Option<core::time::Duration> {
+        let all: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();
+        all.into_iter().filter_map(|index| self.foretell(index)).max()
+    }
+
     /// Ends every channel, with a word to the peer.
     pub fn leave_all(&mut self, now: Now) {
         let all: Vec<u32> = self.peers.iter().map(|(index, _)| index).collect();

@@ -119,6 +119,38 @@ fn an_ephemeral_node_that_ends_leaves_nothing_open() {
     assert!(pair.ends[0].open_messages().is_empty());
 }
 
+/// It is said again, since nothing confirms it; and only to who had something for this node.
+#[test]
+fn the_end_of_an_ephemeral_node_is_heard_though_words_of_it_are_lost() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    end(&mut pair);
+    let queued = pair.send(0, 100);
+    pair.pass(SECOND);
+    assert_eq!(pair.ends[0].status(queued), Status::Queued);
+    let before = pair.outcomes().len();
+    assert!(pair.ends[1].foretell_end().is_some());
+    assert!(!pair.says(1).is_empty());
+    assert!(pair.ends[1].foretell_end().is_some());
+    pair.pump();
+    let ended = Outcome::Refused(crate::node::Refusal::Ended);
+    assert_eq!(pair.outcomes().split_off(before), [(queued, ended, false)]);
+    let now = pair.now;
+    pair.ends[1].leave_all(now);
+    pair.pass(SECOND);
+    assert!(pair.ends[0].open_messages().is_empty());
+    // Who never was sent anything, or lives on, says nothing more often.
+    let mut sender = Pair::open();
+    sender.talk(1);
+    end(&mut sender);
+    assert_eq!(sender.ends[1].foretell_end(), None);
+    let mut stored = Pair::open();
+    stored.restart(1, config());
+    stored.talk(0);
+    end(&mut stored);
+    assert_eq!(stored.ends[1].foretell_end(), None);
+}
+
 /// What no final STATE decides is Unknown, and not for as long as its sender cares to wait.
 #[test]
 fn what_an_ephemeral_node_leaves_undecided_is_unknown_at_once() {
