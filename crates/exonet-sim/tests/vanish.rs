@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{MS, SECOND, forgotten, open, settled};
+use common::{MS, SECOND, forgotten, forgotten_vanished, open, settled};
 use core::time::Duration;
 use exonet_proto::node::{Config, Node, Outcome};
 use exonet_sim::{LinkConfig, NodeIndex, Serving, World};
@@ -157,5 +157,5 @@ fn a_sender_away_for_an_hour_hears_that_its_messages_were_delivered() {
         assert_eq!(world.ledger.outcome_of(message), Some(Outcome::Delivered));
     }
     world.disk(sender).unwrap().stuck = false;
-    forgotten(&mut world, &[sender, host], 40, "in the end");
+    forgotten_vanished(&mut world, &[sender, host], 40, "in the end");
 }
