@@ -24,8 +24,9 @@ EXAMPLES
       exon send ID@HOST:PORT --timeout 30s 'pay 10' || echo \"not known to be paid: $?\"
 
 Exit code 3 means that some message was delivered once or not at all, and nobody can tell which;
-its id is the same at both ends. Exit code 4 means that some message was certainly not
-delivered: send it again freely.";
+its id is the same at both ends. If first messages end so each time, a clock is wrong: `exon ping`
+shows the difference, and --no-early does without clocks. Exit code 4 means that some message was
+certainly not delivered: send it again freely.";
 
 /// Send messages: arguments, files, or the lines of standard input
 #[derive(Args, Debug)]
@@ -52,6 +53,10 @@ pub(crate) struct SendArgs {
     /// What has not left after this long is not sent any more
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) deadline: Option<Duration>,
+    /// Wait for a channel instead of leaving beside its opening: two trips more on first contact,
+    /// with forward secrecy, whatever the clocks of the two machines show
+    #[arg(long)]
+    pub(crate) no_early: bool,
     /// Stop waiting for outcomes after this long, and say what is open
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,

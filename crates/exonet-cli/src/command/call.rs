@@ -200,9 +200,7 @@ impl<'a> Report<'a> {
                 let ended = self.broken(&error.to_string(), None);
                 show::say_conflict(self.settings, node, &args.peer.id);
                 if why == Why::Lost && !args.no_early {
-                    self.settings.error("  if this comes again: correct this machine's clock and the server's (exon ping shows");
-                    self.settings
-                        .error("  the difference), or call with --no-early, which does not depend on clocks");
+                    show::say_clocks(self.settings, "call");
                 }
                 ended
             }

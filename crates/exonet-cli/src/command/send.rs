@@ -6,6 +6,7 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 
 use exonet::{Message, Node, NodeId, Outcome, PeerAddr, Receipt, Refusal, SendError, Settled};
+use exonet_proto::Incarnation;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use serde::Serialize;
@@ -87,6 +88,7 @@ impl Offer<'_> {
     fn message(&self, body: Vec<u8>) -> Message {
         let message =
             Message::new(body).tag(self.args.tag.clone().into_bytes()).priority(self.args.priority.into());
+        let message = if self.args.no_early { message.early(false) } else { message };
         match self.args.deadline {
             Some(deadline) => message.deadline(deadline),
             None => message,
@@ -181,6 +183,8 @@ struct Book<'a> {
     started: Instant,
     offered: u64,
     late: u64,
+    /// A message that left beside an opening ended Unknown.
+    early_unknown: bool,
     tally: Tally,
     open: FuturesUnordered<Numbered>,
 }
@@ -195,6 +199,7 @@ impl<'a> Book<'a> {
             started: Instant::now(),
             offered: 0,
             late: 0,
+            early_unknown: false,
             tally: Tally::default(),
             open: FuturesUnordered::new(),
         }
@@ -275,6 +280,9 @@ impl<'a> Book<'a> {
             outcome_name(settled.outcome)
         };
         self.late += u64::from(settled.late);
+        // One that had a slot of a record was not lost for the sake of a clock.
+        self.early_unknown |=
+            settled.outcome == Outcome::Unknown && settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
         let id = settled.id.map(|id| id.to_string());
         if self.settings.verbose {
             let late = if settled.late { ", late" } else { "" };
@@ -312,6 +320,9 @@ impl<'a> Book<'a> {
                 "unknown: it arrived once or not at all. The receiver has restarted or forgotten it, or this stopped waiting; \
                  its id (-v, --json) is the same there",
             );
+            if self.early_unknown && end == "done" {
+                show::say_clocks(self.settings, "send");
+            }
         }
         self.settings.output.line(&Summary {
             r#type: "summary",

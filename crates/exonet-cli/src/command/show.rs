@@ -56,6 +56,13 @@ pub(super) fn say_refused(settings: &Settings, why: Refusal, own: NodeId) {
     settings.error(format!("  {}", remedy(why, own)));
 }
 
+/// What to do about doubt that comes again and again: `verb` is what was done.
+pub(super) fn say_clocks(settings: &Settings, verb: &str) {
+    settings
+        .error("  if this comes again: correct this machine's clock and the other's (exon ping shows the");
+    settings.error(format!("  difference), or {verb} with --no-early, which does not depend on clocks"));
+}
+
 /// Names the messages that are not settled, so that they can be asked for at the other end.
 pub(super) fn open_messages(settings: &Settings, open: &[OpenMessage]) -> Result<(), Failure> {
     if open.is_empty() {

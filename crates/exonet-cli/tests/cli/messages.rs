@@ -213,6 +213,14 @@ fn a_ping_of_who_does_not_let_us_in_says_so_at_once() {
 }
 
 #[test]
+fn a_message_can_wait_for_a_channel() {
+    let world = World::new();
+    let listener = world.listen(&["--exit-after", "1"]);
+    world.run(&["send", &listener.peer, "--no-early", "hello"]).expect(0);
+    listener.running.end().expect(0);
+}
+
+#[test]
 fn a_listener_keeps_its_identity() {
     let world = World::new();
     let ids = [0, 1].map(|_| {
