@@ -1,13 +1,19 @@
 //! Logs: on standard error, quiet unless asked.
 
+use std::fmt::Debug;
 use std::io::{self, IsTerminal};
 
-use tracing_subscriber::filter::Targets;
-use tracing_subscriber::layer::SubscriberExt;
+use tracing::field::{Field, Visit};
+use tracing::{Event, Metadata, Subscriber};
+use tracing_subscriber::filter::{FilterExt, Targets, filter_fn};
+use tracing_subscriber::layer::{Context, Layer, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{fmt, registry};
 
 use crate::args::Common;
+
+/// What the library says of nodes that it does not let in.
+const REFUSED: &str = "exonet::refused";
 
 /// Starts logging. `RUST_LOG` decides where it is set, otherwise `-v` and `-q`.
 pub(crate) fn start(common: &Common) {
@@ -24,5 +30,36 @@ pub(crate) fn start(common: &Common) {
         .with_writer(io::stderr)
         .with_ansi(io::stderr().is_terminal() && console::colors_enabled_stderr())
         .with_target(false);
-    registry().with(lines).with(filter).init();
+    let refused = |about: &Metadata<'_>| about.target() == REFUSED;
+    let lines = lines.with_filter(filter.clone().and(filter_fn(refused).not()));
+    registry().with(lines).with(Refusals.with_filter(filter.and(filter_fn(refused)))).init();
+}
+
+/// Says in the words of this command that a node was not let in: the library knows no `--allow`.
+struct Refusals;
+
+impl<S: Subscriber> Layer<S> for Refusals {
+    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+        let mut refused = Refused::default();
+        event.record(&mut refused);
+        let Refused { peer, remote } = refused;
+        let exon = console::style("exon:").dim().for_stderr();
+        eprintln!("{exon} refused {peer} at {remote}: no --allow names it");
+    }
+}
+
+#[derive(Default)]
+struct Refused {
+    peer: String,
+    remote: String,
+}
+
+impl Visit for Refused {
+    fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
+        match field.name() {
+            "peer" => self.peer = format!("{value:?}"),
+            "remote" => self.remote = format!("{value:?}"),
+            _ => {}
+        }
+    }
 }

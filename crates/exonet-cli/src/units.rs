@@ -113,6 +113,12 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// `1 message`, `12,345 messages`.
+pub(crate) fn counted(number: u64, thing: &str) -> String {
+    let plural = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{plural}", count(number))
+}
+
 /// Three figures and the unit that suits: `840 us`, `10.3 ms`, `2 s`.
 pub(crate) fn span(span: Duration) -> String {
     let seconds = span.as_secs_f64();

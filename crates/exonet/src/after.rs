@@ -143,7 +143,7 @@ impl Log {
     fn write(self, node: &str) {
         match self {
             Self::Refused(peer, remote) => {
-                tracing::info!(target: "exonet::refused", node, %peer, %remote, "refused: `Allow` does not let this node in");
+                tracing::info!(target: "exonet::refused", node, %peer, %remote, "refused: policy does not let it in");
             }
             Self::Connected(peer, remote, Coming::Came) => {
                 tracing::info!(peer = %peer.short(), %remote, "connected");

@@ -53,6 +53,10 @@ pub(crate) struct ListenArgs {
     /// Take from this node only, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
+    /// Say nothing to nodes that --allow leaves out. Else each hears that it is refused, and its
+    /// command ends; so it waits without a word, as if nobody were here, and goes on trying
+    #[arg(long, requires = "allow")]
+    pub(crate) silent: bool,
     /// Let the directory hold no more than this, what is there already included
     #[arg(long, value_name = "BYTES", default_value = "10GiB")]
     pub(crate) max_store: Size,

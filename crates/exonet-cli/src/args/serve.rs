@@ -53,6 +53,10 @@ pub(crate) struct ServeArgs {
     /// Answer this node only, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
+    /// Say nothing to nodes that --allow leaves out. Else each hears that it is refused, and its
+    /// command ends; so it waits without a word, as if nobody were here, and goes on trying
+    #[arg(long, requires = "allow")]
+    pub(crate) silent: bool,
     /// So many calls of a method at once; more wait at their callers
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrency: u16,

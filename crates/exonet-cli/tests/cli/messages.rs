@@ -193,12 +193,7 @@ fn only_those_allowed_get_through() {
     let heard = listener.running.end().expect(0);
     assert_eq!(texts(&heard.of_type("message")), ["hello"]);
     // Each command was somebody else.
-    assert_eq!(
-        heard.stderr.matches("refused: `Allow` does not let this node in").count(),
-        3,
-        "{}",
-        heard.stderr
-    );
+    assert_eq!(heard.stderr.matches(": no --allow names it").count(), 3, "{}", heard.stderr);
 }
 
 #[test]
@@ -218,6 +213,22 @@ fn a_message_can_wait_for_a_channel() {
     let listener = world.listen(&["--exit-after", "1"]);
     world.run(&["send", &listener.peer, "--no-early", "hello"]).expect(0);
     listener.running.end().expect(0);
+}
+
+#[test]
+fn a_silent_listener_tells_strangers_nothing() {
+    let world = World::new();
+    let friend = world.run(&["id", "friend", "--new"]).expect(0).stdout.trim().to_owned();
+    let listener = world.listen(&["--allow", &friend, "--silent", "-v"]);
+    let mut stranger = Running::start(world.command(&["send", &listener.peer, "let me in", "--json"]));
+    stranger.says("no answer from");
+    stranger.signal(rustix::process::Signal::INT);
+    assert_eq!(stranger.end().expect(130).summary()["refused"], 0);
+    world.run(&["send", &listener.peer, "hello", "--as", "friend"]).expect(0);
+    listener.running.signal(rustix::process::Signal::INT);
+    let heard = listener.running.end().expect(130);
+    assert!(heard.stderr.contains(": no --allow names it"), "its owner hears it: {}", heard.stderr);
+    assert!(heard.stderr.contains("took 1 message and 0 files"), "{}", heard.stderr);
 }
 
 #[test]

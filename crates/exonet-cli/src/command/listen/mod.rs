@@ -56,6 +56,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     }
     be_somebody(settings)?;
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+        config.tell_refused = !args.silent;
         // A piece of a file is put together in memory.
         config.limits.stream_above = copy::LONGEST_PIECE;
     })

@@ -8,7 +8,7 @@ use super::taking::Taken;
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::text;
-use crate::units::{self, Size, count};
+use crate::units::{self, Size};
 
 #[derive(Serialize)]
 struct FileLine {
@@ -76,10 +76,10 @@ impl Totals {
             totals: &'a Totals,
             seconds: f64,
         }
-        let (messages, files) = (count(self.messages), count(self.files));
+        let (messages, files) =
+            (units::counted(self.messages, "message"), units::counted(self.files, "file"));
         let bytes = Size(self.bytes);
-        settings
-            .note(format!("took {messages} messages and {files} files, {bytes}, in {}", units::span(took)));
+        settings.note(format!("took {messages} and {files}, {bytes}, in {}", units::span(took)));
         settings.output.line(&Summary {
             r#type: "summary",
             end: if interrupted { "interrupted" } else { "done" },

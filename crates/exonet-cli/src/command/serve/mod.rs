@@ -38,6 +38,7 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     }
     be_somebody(settings)?;
     let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+        config.tell_refused = !args.silent;
         config.limits.message = args.max_body.0.max(args.max_reply.0);
         config.reply_kept = args.keep_replies;
         // Nobody would ever look at them.
@@ -159,8 +160,8 @@ impl Totals {
             totals: &'a Totals,
             seconds: f64,
         }
-        let (calls, failed) = (count(self.calls), count(self.failed));
-        settings.note(format!("answered {calls} calls, {failed} by a failure, in {}", units::span(took)));
+        let (calls, failed) = (units::counted(self.calls, "call"), count(self.failed));
+        settings.note(format!("answered {calls}, {failed} by a failure, in {}", units::span(took)));
         let end = if interrupted { "interrupted" } else { "done" };
         settings.output.line(&Summary { r#type: "summary", end, totals: self, seconds: took.as_secs_f64() })
     }
