@@ -231,6 +231,15 @@ fn a_silent_listener_tells_strangers_nothing() {
     assert!(heard.stderr.contains("took 1 message and 0 files"), "{}", heard.stderr);
 }
 
+/// Nothing more has to happen after the last message.
+#[test]
+fn a_listener_that_has_enough_ends() {
+    let world = World::new();
+    let listener = world.listen(&["--exit-after", "1"]);
+    world.run(&["send", &listener.peer, "hello"]).expect(0);
+    listener.running.end().expect(0);
+}
+
 #[test]
 fn a_listener_keeps_its_identity() {
     let world = World::new();

@@ -120,10 +120,10 @@ impl<'a> Service<'a> {
         let mut sweep = tokio::time::interval(SWEEP);
         let mut tidy = tokio::time::interval(TIDY);
         loop {
+            self.begin(totals).await?;
             if totals.taken() >= self.enough {
                 return Ok(false);
             }
-            self.begin(totals).await?;
             tokio::select! {
                 delivery = self.listener.node.accept() => {
                     let delivery = delivery.map_err(|e| Failure::new("the node has stopped").because(&e))?;
@@ -139,11 +139,11 @@ impl<'a> Service<'a> {
                 }
                 Some(taken) = copied.recv() => self.add(taken, totals)?,
                 () = self.stuck.over() => {}
-                _ = sweep.tick() => {
+                _ = sweep.tick(), if self.listener.store.is_some() => {
                     let listener = Arc::clone(&self.listener);
                     tokio::task::spawn_blocking(move || listener.store.as_ref().map(|store| store.sweep()));
                 }
-                _ = tidy.tick() => {
+                _ = tidy.tick(), if self.listener.store.is_some() => {
                     let listener = Arc::clone(&self.listener);
                     tokio::task::spawn_blocking(move || listener.store.as_ref().map(|store| store.tidy()));
                 }
