@@ -208,11 +208,19 @@ fn a_ping_of_who_does_not_let_us_in_says_so_at_once() {
 }
 
 #[test]
-fn a_message_can_wait_for_a_channel() {
+fn the_text_of_a_stored_message_is_shown() {
     let world = World::new();
-    let listener = world.listen(&["--exit-after", "1"]);
-    world.run(&["send", &listener.peer, "--no-early", "hello"]).expect(0);
-    listener.running.end().expect(0);
+    let mut listen = world.command(&["listen", "--bind", "127.0.0.1:0", "--exit-after", "2"]);
+    listen.arg("--out").arg(world.path("out"));
+    let mut listener = Running::start(listen);
+    let told = listener.says("@127.0.0.1:");
+    let peer = told.trim();
+    // One that does not depend on clocks, too.
+    world.run(&["send", peer, "--no-early", "two words"]).expect(0);
+    world.run(&["send", peer, "two\nlines"]).expect(0);
+    let heard = listener.end().expect(0).stdout;
+    let lines: Vec<_> = heard.lines().collect();
+    assert!(lines[0].contains("  two words  (9 B in ") && lines[1].contains("  9 B in "), "{heard}");
 }
 
 #[test]

@@ -18,6 +18,8 @@ use crate::units::{Size, count};
 
 /// Of a message that is only shown, no more than this is held.
 const LONGEST_SHOWN: u64 = 1 << 20;
+/// Of a message that is stored, a line that is shorter is shown as well.
+const LONGEST_GLANCE: usize = 200;
 /// How long a sender may take to hear why it was refused.
 const REFUSAL_PATIENCE: Duration = Duration::from_secs(30);
 
@@ -122,8 +124,11 @@ impl Listener {
         let writer = landing.writer()?;
         let mut hash = blake3::Hasher::new();
         let mut body = self.body(delivery);
+        let mut beginning = Vec::new();
         let seen = |piece: &[u8]| {
             hash.update(piece);
+            let room = LONGEST_GLANCE.saturating_sub(beginning.len());
+            beginning.extend(piece.iter().take(room));
         };
         transfer::pour(&mut body, writer, size, seen).await?;
         // Whole, and so that its end has been seen.
@@ -131,7 +136,13 @@ impl Listener {
         let name = landing.name().clone();
         landing.finish(hash.finalize()).await?;
         let line = message_line(delivery, None, Some(name.to_string()));
-        let text = format!("{}  {} in {name}", delivery.from().short(), Size(size));
+        let from = delivery.from().short();
+        let is_word = beginning.len() < LONGEST_GLANCE && !beginning.contains(&b'\n');
+        let text = if is_word && !beginning.is_empty() && !text::is_binary(&beginning) {
+            format!("{from}  {}  ({} in {name})", text::escape(&beginning), Size(size))
+        } else {
+            format!("{from}  {} in {name}", Size(size))
+        };
         self.print(&line, &text)
     }
 
