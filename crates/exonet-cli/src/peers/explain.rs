@@ -41,16 +41,16 @@ fn id(text: &str, error: &ParseNodeIdError) -> Option<String> {
             };
             format!("character {at} is {bad:?}, and ids consist of a-z and 2-7{hint}")
         }
-        ParseNodeIdError::Checksum => match slips(&chars).as_slice() {
+        ParseNodeIdError::Checksum | ParseNodeIdError::Version(_) => match slips(&chars).as_slice() {
             // A wrong id fits by chance once in some forty times: so this is said, and never done.
             [(at, right)] => format!(
                 "its checksum does not fit; it would if character {} were {right:?} and not {:?}: compare it with the original",
                 at + 1,
                 chars.get(*at)?
             ),
+            _ if matches!(error, ParseNodeIdError::Version(_)) => return None,
             _ => "its checksum does not fit, and more than one character differs: copy it again".to_owned(),
         },
-        ParseNodeIdError::Version(_) => return None,
     })
 }
 
@@ -90,6 +90,7 @@ mod tests {
         assert!(text.contains("character 17 were") && text.contains(&format!("{was:?} and not")), "{text}");
         assert!(told(&format!("{}@h:1", &right[1..])).contains("has 55 characters"));
         assert!(told(&right.replacen(&right[4..5], "1", 1)).contains("is it an l"));
+        assert!(told(&format!("b{}@h:1", &right[1..])).contains("if character 1 were 'a'"));
         assert!(told(&right.to_uppercase()).contains("small letters"));
         assert!(told(&format!("{right}@host")).contains("host:port"));
     }
