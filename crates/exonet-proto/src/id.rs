@@ -17,7 +17,7 @@ pub struct Slot(pub u64);
 pub struct Incarnation(pub u64);
 
 impl Incarnation {
-    /// Of a message that left before its receiver named a record: only its stamp does.
+    /// For a message that left before its receiver named a record: only its stamp names one.
     pub const UNNAMED: Self = Self(u64::MAX);
 }
 
@@ -37,7 +37,7 @@ impl Stamp {
     }
 }
 
-/// A node: its X25519 public key. Addresses are hints; this is who it is.
+/// A node: its X25519 public key. Addresses are hints; this is its identity.
 ///
 /// The text form is 56 characters of lower-case base32 (RFC 4648 alphabet, no padding) over a version byte,
 /// the key and a two-byte checksum.
@@ -147,7 +147,7 @@ impl FromStr for NodeId {
     }
 }
 
-/// A message's name, the same at both ends and never used twice: who sent it, the incarnation of the record
+/// A message's name, the same at both ends and never used twice: its sender, the incarnation of the record
 /// that took it, and its slot. The idempotency key for effects outside.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MessageId {

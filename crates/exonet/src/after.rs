@@ -48,7 +48,7 @@ pub(crate) enum Log {
     /// Policy does not let it in.
     Refused(NodeId, SocketAddr),
     Connected(NodeId, SocketAddr, Coming),
-    /// True: it is worth a line to who does not look for details.
+    /// True: it is worth a line at the default level.
     Forgotten(NodeId, bool),
     TheirsTwice(NodeId),
     OursTwice(NodeId),

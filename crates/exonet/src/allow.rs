@@ -10,7 +10,7 @@ use exonet_proto::node::Policy;
 /// The question that [`Allow::Ask`] asks: may the owner of this proven id, heard from this address, talk to us?
 pub type Question = dyn Fn(NodeId, SocketAddr) -> bool + Send + Sync;
 
-/// Who may talk to a node. There is no default: whoever builds a node decides.
+/// Which peers may talk to a node. There is no default: the application decides.
 ///
 /// Peers that this node itself sends to are admitted besides.
 #[derive(Clone)]
@@ -34,7 +34,7 @@ impl Allow {
         Self::Only(ids.into_iter().collect())
     }
 
-    /// Whoever `question` says yes to.
+    /// Every peer for which `question` returns true.
     pub fn ask(question: impl Fn(NodeId, SocketAddr) -> bool + Send + Sync + 'static) -> Self {
         Self::Ask(Arc::new(question))
     }

@@ -32,14 +32,14 @@ struct Stream {
     state: StreamState,
 }
 
-/// Who takes a message whose body is read, and what becomes of the rest.
+/// How a message is taken whose body is read, and what becomes of the rest.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     /// The end takes the message; dropped before, it is handed out again.
     Reader,
     /// A [`crate::Delivery`] sees to it.
     Guard,
-    /// The end takes the call or reply, and so does whoever drops it before: the rest is not wanted.
+    /// The end of the body takes the call or reply, and so does dropping it before: the rest is not wanted.
     Call,
 }
 
@@ -60,7 +60,7 @@ impl Body {
         }
     }
 
-    /// Of a call, or of the reply to one.
+    /// The body of a call, or of the reply to one.
     pub(crate) fn of_call(shared: &Arc<Shared>, body: ReplyBody) -> Self {
         match body {
             ReplyBody::Whole(ready) => Self { len: ready.len() as u64, ready, stream: None },

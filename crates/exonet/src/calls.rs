@@ -1,4 +1,4 @@
-//! What the engine holds for calls: who waits for a reply, and who serves what.
+//! What the engine holds for calls: the callers that wait for a reply, and the servers of methods.
 
 use core::net::SocketAddr;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use crate::error::ServeError;
 use crate::receipts::SlotIndex;
 use crate::status::ReplyStatus;
 
-/// The calls of one method, between the core and who serves it.
+/// The calls of one method, between the core and its server.
 pub(crate) struct Line {
     pub(crate) method: Bytes,
     /// A call waits.
@@ -35,17 +35,17 @@ pub(crate) struct Calls {
     /// Calls whose caller waits, and the replies that it has not taken yet.
     pending: BTreeMap<MessageKey, Option<Replied>>,
     lines: BTreeMap<Bytes, Arc<Line>>,
-    /// The node takes no further call: whoever calls is to try again.
+    /// The node takes no further call: callers are to try again.
     pub(crate) draining: bool,
 }
 
 impl Calls {
-    /// No further call is to be taken of any method; what waits is refused by who serves it.
+    /// No method takes another call. Its server refuses those that wait.
     pub(crate) fn end(&self, after: &mut After) {
         after.chores.extend(self.lines.values().map(|line| Chore::Ended(Arc::clone(line))));
     }
 
-    /// The method is served, by those who hold this.
+    /// The method is served, by the holders of this.
     fn is_current(&self, line: &Arc<Line>) -> bool {
         self.lines.get(&line.method).is_some_and(|current| Arc::ptr_eq(current, line))
     }
@@ -169,7 +169,7 @@ impl Engine {
         if over { None } else { self.core.take_call(now, &line.method) }
     }
 
-    /// What has not been read of a call or of a reply is not wanted. Gives back who waits for it.
+    /// The rest of a call's or a reply's body is not wanted. Gives back the task that waits for it.
     pub(crate) fn cut(&mut self, now: Now, key: DeliveryKey) -> Option<core::task::Waker> {
         if self.phase < Phase::Stopped {
             self.core.cut(now, key);

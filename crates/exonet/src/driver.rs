@@ -50,7 +50,7 @@ const SEND_BURST: usize = 8;
 /// to ask the system: it does so only after many turns of tasks that always have something to do.
 const LOOK_AFTER: u32 = 4;
 
-/// Who was woken has this long to say something before the driver does.
+/// A task that was woken has this long to say something before the driver does.
 const PATIENCE: Duration = Duration::from_millis(1);
 
 /// A timer that is this late says that the machine was suspended, or as good as that.
@@ -88,7 +88,7 @@ pub(crate) struct Driver {
     busy: bool,
     /// Datagrams have woken someone in this turn.
     woke: bool,
-    /// This turn sends nothing: whoever was woken goes first.
+    /// This turn sends nothing: the woken tasks go first.
     patient: bool,
     /// How long what comes next may wait, after what has come in this turn.
     rest: Duration,
@@ -130,7 +130,7 @@ impl Driver {
 
     /// Until the node stops.
     pub(crate) async fn run(self) {
-        // Dropped last: whoever waits for the end finds the socket and the state free.
+        // Dropped last: a task that waits for the end finds the socket and the state free.
         let _ended = Ended(Arc::clone(&self.shared));
         self.turns().await;
     }
@@ -144,7 +144,7 @@ impl Driver {
             if let Some(meshes) = self.openings.sieve.review(begun) {
                 self.socket.sift(meshes);
             }
-            // Not twice in a row: there may be no end of what wakes those who say nothing.
+            // Not twice in a row: events that wake tasks with nothing to say may come without end.
             self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
             if self.tick() {
                 return;
@@ -159,7 +159,7 @@ impl Driver {
         }
     }
 
-    /// Goes on after whoever is ready to run by now. The runtime looks what has become ready only now and then.
+    /// Goes on after the tasks that are ready to run by now. The runtime only sometimes looks for tasks that have become ready.
     async fn pass_turn(&mut self, now: Mono) {
         if now.since(self.yielded) >= YIELD_EVERY {
             self.yielded = now;
@@ -364,7 +364,7 @@ impl Driver {
             && let Some((kind, mut opening)) = self.openings.take()
         {
             let (many, dropped) = (self.openings.are_many(), self.openings.take_dropped());
-            // Who is woken runs when this turn ends; what it says can wait for that, as the answer does.
+            // A woken task runs when this turn ends. What it says can wait for that, as the answer does.
             pass(&self.shared, |engine, now| {
                 engine.core.press(many, dropped);
                 engine.core.handle_datagram(now, opening.arrival, &mut opening.datagram);
@@ -445,7 +445,7 @@ impl Driver {
             let next = due.min(report.wake_at(happened)).min(sieve).min(patience).min(rested);
             engine.armed = timer.arm(now.mono, next);
             let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
-            // Who left it while this task was awake has not woken it.
+            // A caller that left work while this task was awake has not woken it.
             let left = core::mem::take(&mut engine.left_to_driver) && engine.core.has_ready();
             waits || left || engine.phase >= Phase::Stopped
         });

@@ -1,4 +1,4 @@
-//! What the node's lock guards: the core, and whoever waits for it.
+//! What the node's lock guards: the core, and the tasks that wait for it.
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -46,9 +46,9 @@ pub(crate) struct Todo {
     pub(crate) settled: bool,
     /// A message waits for a receiver.
     pub(crate) readable: bool,
-    /// Who serves calls has been woken.
+    /// The servers of calls have been woken.
     pub(crate) called: bool,
-    /// The node has ended: whoever waits for anything looks again.
+    /// The node has ended: every waiting task looks again.
     pub(crate) ended: bool,
     /// Room was made that the core says nothing of.
     freed: bool,
@@ -510,7 +510,7 @@ impl Engine {
         self.phase >= Phase::Stopped || self.core.is_finished()
     }
 
-    /// Those who had something for an identity that ends are told. When to do so again, if at all.
+    /// Tells the peers that had something for an identity that ends. Returns when to do so again, if at all.
     pub(crate) fn foretell_end(&mut self) -> Option<Duration> {
         if self.phase < Phase::Stopped { self.core.foretell_end() } else { None }
     }
@@ -551,7 +551,7 @@ impl Engine {
         }
     }
 
-    /// Ends everything: receipts are settled, whoever waits is woken. True if this changed anything.
+    /// Ends everything: settles receipts and wakes every waiting task. True if this changed anything.
     pub(crate) fn stop(&mut self, phase: Phase) -> bool {
         if self.phase >= Phase::Stopped {
             return false;

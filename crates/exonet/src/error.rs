@@ -51,9 +51,9 @@ pub enum SendError {
     /// Larger than this node or the peer takes.
     #[error("the message has {size} bytes, the limit is {limit}")]
     TooLarge {
-        /// Of the message.
+        /// The bytes of the message.
         size: u64,
-        /// In force.
+        /// The limit in force.
         limit: u64,
     },
     /// The tag is longer than 255 bytes.
@@ -248,7 +248,7 @@ pub enum BodyError {
     /// Longer than the caller wants to hold. Nothing has been read.
     #[error("the body has {len} bytes, the limit is {limit}")]
     TooLarge {
-        /// Of the body.
+        /// The bytes of the body.
         len: u64,
         /// As the caller gave it.
         limit: u64,

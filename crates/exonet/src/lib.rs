@@ -28,7 +28,7 @@
 //! # }
 //! ```
 //!
-//! A [call](Node::call) is a message that is answered: it runs at most once, at whoever [serves](Node::serve) its method.
+//! A [call](Node::call) is a message that is answered: it runs at most once, at a node that [serves](Node::serve) its method.
 //!
 //! # What the outcomes mean
 //!

@@ -12,8 +12,8 @@ const UNIT_SHIFT: u32 = 12;
 /// Units after which a turn is over, whatever is left of it.
 const TURN: usize = 127;
 
-/// Who sends so many bytes lets others run when its turn is over: the driver above all, which may share its thread. What is
-/// queued beyond that leaves no sooner, and has left the processor's cache by then.
+/// A sender of so many bytes lets other tasks run when its turn is over: the driver above all, which may share its thread.
+/// Bytes queued beyond that leave no sooner, and have left the processor's cache by then.
 pub(crate) async fn take_turns(bytes: usize) {
     for _ in 0..(bytes >> UNIT_SHIFT).clamp(1, TURN) {
         tokio::task::coop::consume_budget().await;

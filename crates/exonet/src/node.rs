@@ -372,7 +372,7 @@ impl Node {
         shared.step(|engine, now| engine.close(now));
         shared.readable.notify_waiters();
         shared.amend(|engine| engine.room.turn_away(&mut engine.after));
-        // Whoever is about to take what waits has its turn.
+        // The task that is about to take what waits has its turn.
         tokio::task::yield_now().await;
         wait_until(shared, Some(deadline), || shared.look(|engine| engine.is_quiet())).await;
         shared.step(|engine, now| engine.finish(now));

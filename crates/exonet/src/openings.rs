@@ -6,7 +6,7 @@
 //! * while nothing comes for channels, all of the time is theirs, [`BITE`] by bite;
 //! * while something does, a [`SHARE`]th is.
 //!
-//! Those that bear a mac2, as who has proven his address, wait apart from those that do not. If both wait, each kind has
+//! Those that bear a mac2, whose senders have proven their address, wait apart from those that do not. If both wait, each kind has
 //! half of the time, whatever one of them costs. Of each, a network prefix has a part of the places. What finds no place
 //! is dropped before anything is computed, as the network might; it comes again. Where most find none, the system drops
 //! them already ([`Sieve`]).
@@ -19,7 +19,7 @@ use exonet_proto::wire;
 
 use crate::sieve::Sieve;
 
-/// Of the time while channels keep the driver busy, openings have one part in so many.
+/// Openings have one part in so many of the time while channels keep the driver busy.
 const SHARE: u32 = 16;
 
 /// Openings are worked on for this long at once; one begun is finished. What comes meanwhile waits as long.
@@ -28,7 +28,7 @@ const BITE: Duration = Duration::from_micros(250);
 /// Openings of either kind that wait. From half of those without a mac2 on, a mac2 is asked for.
 const PLACES: usize = 256;
 
-/// Of these, of one prefix.
+/// The places that one prefix may take.
 const PLACES_OF_PREFIX: usize = PLACES / 16;
 
 /// An opening that waits.
@@ -142,7 +142,7 @@ impl Openings {
         let line = if kind.0 { proving } else { plain };
         line.spent += span;
         if busy {
-            // A machine that stood still in between is not the fault of those who come after.
+            // If the machine stood still in between, the openings that come after are not to pay for it.
             self.owed = (self.owed + span.saturating_sub(self.earned)).min(BITE * 4);
             self.earned = self.earned.saturating_sub(span);
         } else {

@@ -8,7 +8,7 @@ use exonet_proto::{NodeId, ParseNodeIdError};
 
 /// A peer as people write it: `id`, `id@host:port`, or `id@a:1,b:2`.
 ///
-/// The id decides who is reached; the addresses are hints, all of which are tried. Without hints, a peer is
+/// The id decides which node is reached; the addresses are hints, all of which are tried. Without hints, a peer is
 /// reached where it was last heard. Host names are looked up when a message is sent, and again a minute later; a name that
 /// cannot be looked up is not tried again for two seconds. A message waits for a name only if no other address is known.
 ///
@@ -21,7 +21,7 @@ use exonet_proto::{NodeId, ParseNodeIdError};
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PeerAddr {
-    /// Who.
+    /// The node.
     pub id: NodeId,
     literals: Vec<SocketAddr>,
     names: Vec<Box<str>>,

@@ -158,7 +158,7 @@ impl Receipts {
         }
     }
 
-    /// Enters an outcome, of `count` messages from `key` on. Gives back whoever waits for it.
+    /// Enters an outcome, of `count` messages from `key` on. Gives back the task that waits for it.
     pub(crate) fn settle(&mut self, key: MessageKey, count: u32, settled: Settled) -> Option<Waker> {
         let place = self.by_key.get_mut(key.index())?;
         let known = place.as_mut().filter(|entry| entry.key == key.first())?;

@@ -162,7 +162,7 @@ impl Shared {
         }
     }
 
-    /// Looks a name up, in a task: nobody who sends to other addresses waits for it.
+    /// Looks a name up, in a task: senders to other addresses do not wait for it.
     fn look_up(self: &Arc<Self>, name: Box<str>) {
         let runtime = match Handle::try_current() {
             Ok(runtime) => runtime,

@@ -1,4 +1,4 @@
-//! Room in the queues: places that permits promise, and those who wait for one.
+//! Room in the queues: places that permits promise, and the tasks that wait for one.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,14 +9,14 @@ use tokio::sync::Notify;
 
 use crate::after::{After, Chore};
 
-/// Those who wait for room in one peer's queue, first come, first served.
+/// The tasks that wait for room in one peer's queue, first come, first served.
 #[derive(Default)]
 struct Line {
     notify: Arc<Notify>,
     waiting: usize,
 }
 
-/// One wake-up never wakes a whole line: whoever has been served, or leaves, lets the next try.
+/// One wake-up never wakes a whole line: a task that has been served, or leaves, lets the next try.
 pub(crate) struct Room {
     lines: BTreeMap<NodeId, Line>,
     /// Places promised by permits; absent peers have none.

@@ -29,7 +29,7 @@ const CONCURRENCY: usize = 256;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Request {
-    /// Who calls: proven, and admitted by the node's policy.
+    /// The caller: proven, and admitted by the node's policy.
     pub caller: NodeId,
     /// The call's name at both ends, for ever: the key under which an effect outside is made only once.
     pub id: CallId,
@@ -40,7 +40,7 @@ pub struct Request {
     pub body: Body,
 }
 
-/// Who answers the calls of a method: an async function behind an `Arc`, or a service.
+/// The server of a method: an async function behind an `Arc`, or a service.
 pub(crate) trait Work: Send + 'static {
     /// Waits until a call can be taken. False: never again.
     fn ready(&mut self) -> impl Future<Output = bool> + Send;
@@ -122,11 +122,10 @@ pub struct Serve<W> {
     timeout: Option<Duration>,
 }
 
-#[allow(private_bounds)] // who works is made by `Node` only
+#[allow(private_bounds)] // only `Node` makes a worker
 impl<W: Work> Serve<W> {
-    /// So many calls of the method run at once, at least one. Default 256. Beyond, calls are not taken: they consume
-    /// nothing of what the node grants, so that their callers, and theirs alone, have to wait. Other methods and
-    /// ordinary messages go on.
+    /// Runs this many calls of the method at once, at least one. Default 256. The node does not take further calls: they
+    /// consume nothing that it grants, so that only their callers have to wait. Other methods and ordinary messages go on.
     pub fn concurrency(mut self, most: usize) -> Self {
         self.concurrency = most.max(1);
         self

@@ -5,8 +5,8 @@
 //! A lone message leaves on the caller's thread, without a hop: it takes the lock, queues, and flushes. A
 //! burst must not cost a system call each, and three things see to that:
 //!
-//! * The lock is not held during a system call, and only one thread flushes at a time ([`Turn`]). Who finds another
-//!   flushing leaves word and goes; the other then finds more to put into each packet.
+//! * The lock is not held during a system call, and only one thread flushes at a time ([`Turn`]). A thread that finds
+//!   another flushing leaves word and goes; the other then finds more to put into each packet.
 //! * A caller flushes only if the last datagram left longer than [`LULL`] ago. Otherwise it tells the driver,
 //!   which flushes as soon as it runs: on another thread at once, on this one when the caller next yields,
 //!   which `send` sees to (it takes part in tokio's cooperative budget).
@@ -83,7 +83,7 @@ pub(crate) struct Shared {
     pub(crate) rebound: AtomicBool,
     /// The driver has work.
     pub(crate) work: Notify,
-    /// A message waits for a receiver: wakes one; who takes a message wakes the next.
+    /// A message waits for a receiver: wakes one. A receiver that takes a message wakes the next.
     pub(crate) readable: Notify,
     /// Messages were settled, or the node became quiet.
     pub(crate) settled: Notify,
@@ -294,7 +294,7 @@ impl Shared {
         if outbox.pending.is_none() {
             BUFFER.set(core::mem::take(&mut outbox.buffer));
         }
-        // Whoever is woken may run at once, and ask the node for its address.
+        // A woken task may run at once, and ask the node for its address.
         drop(outbox);
         self.finish(later);
         flushed

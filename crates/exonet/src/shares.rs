@@ -14,9 +14,9 @@
 //! A datagram is dropped only where the queue of its peer is full: the peer then sends more than its part. All queues share
 //! [`ROOM`]. A peer that takes less than its part never has more than a few datagrams in its queue, and loses none.
 //!
-//! A peer is known by the channel index that the datagram bears, before anything is decrypted. Who sees datagrams on their way can
-//! write that index on others, and so take the part of the peer whose index it is, but of nobody else. What bears no known
-//! index is no peer's, is looked at at once, and costs little; openings have a share of their own (`openings.rs`).
+//! A peer is known by the channel index of the datagram, before anything is decrypted. An observer of datagrams can write that
+//! index on others, and so take the part of the peer with that index, but of no other peer. A datagram without a known index
+//! belongs to no peer; the driver looks at it at once, which costs little. Openings have a share of their own (`openings.rs`).
 
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -56,14 +56,14 @@ struct Line<T> {
     heard_at: Mono,
 }
 
-/// Who has had how much of the driver's time, and what waits for it.
+/// How much of the driver's time each peer has had, and which datagrams wait for it.
 #[derive(Debug)]
 pub(crate) struct Shares<T> {
-    /// Those who were heard lately.
+    /// The peers that were heard lately.
     lines: BTreeMap<Seat, Line<T>>,
     /// Those of them for whom something waits, by the time that they had.
     order: BTreeSet<(Duration, Seat)>,
-    /// The time that those had who were worked on last: nobody is far below it.
+    /// The time of the peers that had a turn last: no peer is far below it.
     level: Duration,
     /// The driver has been behind with the socket since then.
     behind: Option<Mono>,
@@ -178,7 +178,7 @@ impl<T> Shares<T> {
         true
     }
 
-    /// The next datagram of who has had the least time. What it takes is to be [charged](Self::charge).
+    /// The next datagram of the peer that has had the least time. What it takes is to be [charged](Self::charge).
     pub(crate) fn take(&mut self) -> Option<(Seat, T)> {
         let (had, seat) = *self.order.first()?;
         let line = self.lines.get_mut(&seat)?;

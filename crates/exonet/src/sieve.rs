@@ -1,10 +1,10 @@
 //! Under a flood of openings the system drops most of them, before they take any time of the node.
 //!
-//! What finds no place among those that wait ([`Openings`](crate::openings::Openings)) has cost a datagram's way through the
-//! socket, and room in its buffer that is not there for channels. So the networks from which most find no place are
-//! sifted: of their openings one in so many passes, at random, and so few that about as many come as are worked on.
-//! Networks share 32 buckets, those with a mac2 apart from those without; who is in no flooded one is not sifted, and
-//! who is comes again, as after any loss.
+//! An opening that finds no place in the queue ([`Openings`](crate::openings::Openings)) has cost a datagram's way through
+//! the socket, and room in its buffer that channels then lack. So the networks whose openings most often find no place are
+//! sifted: only a random part of their openings passes, about as many as the node works on. Networks share 32 buckets, openings
+//! with a mac2 apart from those without. A network in no flooded bucket is not sifted. A node whose opening was dropped
+//! sends it again, as after any loss.
 
 use core::net::IpAddr;
 
@@ -25,7 +25,7 @@ const FEW: u32 = 16;
 /// A set of buckets.
 type Buckets = u32;
 
-/// Of openings from some buckets, one in `of` passes.
+/// One in `of` openings from some buckets passes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Mesh {
     pub(crate) buckets: Buckets,

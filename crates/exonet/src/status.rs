@@ -8,7 +8,7 @@ use exonet_proto::node::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
 
 use crate::error::BodyError;
 
-/// How a call went, as who served it says. Zero is success, what is from [`Self::RESERVED`] on is said by nodes and by
+/// How a call went, as its server says. Zero is success, what is from [`Self::RESERVED`] on is said by nodes and by
 /// this library, and all between is the application's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyStatus(pub u32);

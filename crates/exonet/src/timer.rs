@@ -18,7 +18,7 @@ const PUT_OFF_EVERY: Duration = Duration::from_millis(10);
 /// node whose probe timeout moves with each message would pay one per message otherwise, and one that has little to say
 /// a turn of its driver for each alarm that rings in vain.
 ///
-/// Whoever holds the node's lock sets it, so that a caller need not wake the driver for that; the driver alone waits for it.
+/// The holder of the node's lock sets it, so that a caller need not wake the driver for that. Only the driver waits for it.
 pub(crate) struct Timer {
     alarm: Alarm,
     set_for: AtomicU64,
@@ -48,9 +48,9 @@ impl Timer {
         self.set_for()
     }
 
-    /// Waits until the alarm rings, whoever sets it meanwhile. Cancel-safe.
+    /// Waits until the alarm rings, also if it is set meanwhile. Cancel-safe.
     ///
-    /// It may be set anew while this returns: then it counts as not set, and whoever has waited sets it again.
+    /// If it is set anew while this returns, it counts as not set, and the waiting task sets it again.
     pub(crate) async fn ring(&self) {
         self.alarm.ring().await;
         self.set_for.store(Mono::NEVER.0, Ordering::Relaxed);
@@ -135,7 +135,7 @@ mod system {
 
     const FAR: Duration = Duration::from_secs(1 << 30);
 
-    /// A sleep that is reset wakes whoever waits for it at its new time.
+    /// A sleep that is reset wakes its waiting task at its new time.
     pub(super) struct Alarm(Mutex<Pin<Box<Sleep>>>);
 
     impl Alarm {

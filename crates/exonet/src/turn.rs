@@ -12,8 +12,8 @@ const AGAIN: u8 = 2;
 pub(crate) struct Turn(AtomicU8);
 
 impl Turn {
-    /// True: the work is the caller's, until [`Self::end`] says true. False: whoever has it will see to it
-    /// that what was done before this call is covered.
+    /// True: the work is the caller's, until [`Self::end`] says true. False: the thread that has it will cover what was done
+    /// before this call.
     pub(crate) fn take(&self) -> bool {
         let next = |state| Some(if state == IDLE { TAKEN } else { AGAIN });
         self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, next) == Ok(IDLE)
@@ -24,7 +24,7 @@ impl Turn {
         if self.0.compare_exchange(TAKEN, IDLE, Ordering::AcqRel, Ordering::Acquire).is_ok() {
             return true;
         }
-        // A swap, so that it sees all that whoever left word had done before.
+        // A swap, so that it sees all that the caller that left word had done before.
         self.0.swap(TAKEN, Ordering::AcqRel);
         false
     }

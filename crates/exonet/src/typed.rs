@@ -74,7 +74,7 @@ pub struct TypedCall<'a, Resp, E> {
 }
 
 impl Node {
-    /// Calls a method that is served by [`Self::serve_typed`], or by whoever takes and gives JSON. `Resp` is what it
+    /// Calls a method that is served by [`Self::serve_typed`], or by any server that takes and gives JSON. `Resp` is what it
     /// replies, `E` its error, which comes with [`ReplyStatus::ERROR`].
     ///
     /// ```
@@ -136,7 +136,7 @@ impl Node {
         self.serve_typed_by(method, move |_, request| handler(request))
     }
 
-    /// As [`Self::serve_typed`], for a handler that asks who calls, or needs the call's name.
+    /// As [`Self::serve_typed`], for a handler that needs the caller's id or the call's name.
     pub fn serve_typed_by<Req, Resp, E, F, Fut>(
         &self,
         method: impl Into<Bytes>,

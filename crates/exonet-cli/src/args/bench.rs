@@ -32,7 +32,7 @@ by hand, so that idle times pass at once; what these peers need themselves is no
 loop seals, sends, receives and opens datagrams of the same size, and does nothing else; the echo
 is of plain datagrams, through the same runtime.";
 
-/// Measure this machine: messages a second, round trips, memory per peer; calls
+/// Measure this machine: messages per second, round trips, memory per peer, calls
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 #[command(args_conflicts_with_subcommands = true)]
@@ -42,10 +42,10 @@ pub(crate) struct BenchArgs {
     /// Only messages of this size; the default is 1,024 and 64 bytes
     #[arg(long, value_name = "BYTES")]
     pub(crate) size: Option<Size>,
-    /// How long to measure each
+    /// How long to measure each size
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
     pub(crate) seconds: Duration,
-    /// How many peers to meet for the memory; 0 leaves it out
+    /// How many peers to meet to measure memory; 0 leaves it out
     #[arg(long, value_name = "N", default_value_t = 2_000, value_parser = clap::value_parser!(u32).range(..=1_000_000))]
     pub(crate) peers: u32,
 }
@@ -65,20 +65,20 @@ Two nodes in this process over loopback sockets; the server echoes. With --first
 has a fresh key and a fresh socket, and its latency counts from the call to the reply, handshake
 included; the rate and the time of the processor count the making and closing of the node too.";
 
-/// Measure calls: how many a second, and how long each takes
+/// Measure calls: how many per second, and how long each takes
 #[derive(Args, Debug)]
 #[command(after_help = CALLS_AFTER_HELP)]
 pub(crate) struct CallsArgs {
-    /// How many call at once; may be given several times [default: 1, 10 and 100]
+    /// How many callers at once; may be given several times [default: 1, 10 and 100]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000))]
     pub(crate) actors: Vec<u32>,
     /// Bytes of each body and of each reply
     #[arg(long, value_name = "BYTES", default_value = "64")]
     pub(crate) size: Size,
-    /// How long to measure each
+    /// How long to measure each number of callers
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
     pub(crate) seconds: Duration,
-    /// Every call from a new identity
+    /// Make every call from a new identity
     #[arg(long)]
     pub(crate) first_contact: bool,
 }
@@ -95,10 +95,10 @@ pub(crate) struct CrowdArgs {
 #[derive(Debug, Subcommand)]
 pub(crate) enum BenchCommand {
     Calls(CallsArgs),
-    /// Takes and echoes what clients send, until it is interrupted
+    /// Take and echo what clients send, until interrupted
     #[command(after_help = SERVER_HELP)]
     Server(ServerArgs),
-    /// Sends to a server, and counts what became of it
+    /// Send to a server, and count the outcomes
     #[command(after_help = CLIENT_HELP)]
     Client(ClientArgs),
 }
@@ -147,7 +147,7 @@ pub(crate) struct ServerArgs {
 pub(crate) enum Mode {
     /// Messages one way
     Oneway,
-    /// A message there and its echo back, one of each actor at a time
+    /// A message and its echo, one at a time for each actor
     Rpc,
 }
 
@@ -157,10 +157,10 @@ pub(crate) struct ClientArgs {
     /// The server, as it prints itself
     #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
-    /// What to measure
+    /// The kind of traffic to measure
     #[arg(long, value_enum, default_value = "oneway")]
     pub(crate) mode: Mode,
-    /// Calls and their replies, one of each actor at a time, in place of messages
+    /// Measure calls and their replies instead of messages, one at a time for each actor
     #[arg(long, conflicts_with_all = ["mode", "batch"])]
     pub(crate) call: bool,
     /// Bytes of each message: from 16, for its number, to 1 GiB
@@ -172,19 +172,19 @@ pub(crate) struct ClientArgs {
     /// Messages handed over at a time, one way
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) batch: u32,
-    /// Messages open at a time, of all actors, one way
+    /// Messages open at a time, for all actors together, one way
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub(crate) open: Option<u32>,
-    /// For how long
+    /// How long to measure
     #[arg(long, value_name = "SECONDS", default_value = "3", value_parser = parse_span)]
     pub(crate) seconds: Duration,
-    /// What to send first without measuring: windows grow, caches fill
+    /// How long to send first without measuring, while windows grow and caches fill
     #[arg(long, value_name = "SECONDS", default_value = "1", value_parser = parse_span)]
     pub(crate) warm_up: Duration,
-    /// How many messages, however long that takes
+    /// Send this many messages, however long it takes
     #[arg(long, value_name = "N", conflicts_with = "seconds")]
     pub(crate) messages: Option<u64>,
-    /// Give up when nothing has come from the server for so long
+    /// Give up when the server has been silent for this long
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span)]
     pub(crate) timeout: Duration,
 }

@@ -36,13 +36,13 @@ found out by its id: `exon serve` gives it to the process as EXON_CALL_ID.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct CallArgs {
-    /// Whom: a name (see `exon peer`), or ID@HOST:PORT
+    /// The server: a name (see `exon peer`), or ID@HOST:PORT
     #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
-    /// What to call, at most 255 bytes
+    /// The method to call, at most 255 bytes
     #[arg(value_name = "METHOD")]
     pub(crate) method: String,
-    /// The body; - takes standard input, and without one it is empty
+    /// The body; - reads standard input; without it the body is empty
     #[arg(value_name = "BODY", allow_hyphen_values = true)]
     pub(crate) body: Option<String>,
     /// Do not wait for longer than this: expired if the call has not left by then, else unknown

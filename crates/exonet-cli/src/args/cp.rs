@@ -39,26 +39,26 @@ is read to its end.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP, override_usage = "exon cp [OPTIONS] <SRC>... <PEER>")]
 pub(crate) struct CpArgs {
-    /// What to copy (- is standard input), and last to whom
+    /// Files and directories to copy (- is standard input), and last the receiver
     // Together, so that options may stand between them.
     #[arg(value_names = ["SRC", "PEER"], required = true, num_args = 1..)]
     words: Vec<PathBuf>,
-    /// Copy directories with all that is in them
+    /// Copy directories with everything in them
     #[arg(short, long)]
     pub(crate) recursive: bool,
     /// The name at the receiver, of the only SRC
     #[arg(long, value_name = "NAME", alias = "as-name")]
     pub(crate) name: Option<String>,
-    /// Compare the content of files that are there, not their times
+    /// Compare the content of files that the receiver has, not their times
     #[arg(long)]
     pub(crate) checksum: bool,
-    /// Give up after this long, and say what is open
+    /// Give up after this long, and name the files that are open
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
 }
 
 impl CpArgs {
-    /// What to copy, and to whom.
+    /// The sources, and the receiver.
     ///
     /// # Errors
     /// As the parser of the command line would say it.

@@ -34,7 +34,7 @@ fn parse_size(text: &str) -> Result<Size, String> {
     }
 }
 
-/// See it at work over a network that loses, doubles, garbles, moves and dies
+/// Show the guarantee over a network that loses, doubles, garbles, moves and dies
 #[derive(Args, Clone, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct DemoArgs {
@@ -59,10 +59,10 @@ pub(crate) struct DemoArgs {
     /// Delay each way, in milliseconds; jitter comes on top
     #[arg(long, value_name = "MS", default_value_t = 10, value_parser = clap::value_parser!(u64).range(..=10_000))]
     pub(crate) delay: u64,
-    /// How long the network is dead in the middle
+    /// How long the network is dead halfway
     #[arg(long, value_name = "SECONDS", default_value = "2", value_parser = parse_span)]
     pub(crate) outage: Duration,
-    /// Decides every accident of the network; the default is a new one
+    /// The seed of every accident of the network; a new one by default
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
     /// Do not kill the receiver

@@ -4,7 +4,7 @@ use clap::Args;
 
 const AFTER_HELP: &str = "\
 EXAMPLES
-  Who am I when I listen?
+  The id under which this machine listens:
       exon id
 
   Which identities are there?
@@ -18,14 +18,14 @@ An identity is a key and one integer in a directory of its own. Move it, but nev
 nodes with one key cannot keep the promise of exactly once. The same holds for a directory
 restored from a backup.";
 
-/// Show or make a stored identity; without a name, `default`, made where there is none yet
+/// Show or make a stored identity; without a name `default`, which is made if it does not exist
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct IdArgs {
-    /// Which identity; the same as --as
+    /// The identity; the same as --as
     #[arg(value_name = "NAME", conflicts_with = "identity")]
     pub(crate) name: Option<String>,
-    /// Make it; an error if it is there already
+    /// Make it; an error if it exists already
     #[arg(long)]
     pub(crate) new: bool,
     /// Show all identities

@@ -47,20 +47,20 @@ pub(crate) struct ListenArgs {
     /// Where to listen; port 0 takes any free one [default: port 3966 of all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
-    /// Store what comes in this directory
+    /// Store messages and files in this directory
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Take from this node only, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
-    /// Say nothing to nodes that --allow leaves out. Else each hears that it is refused, and its
-    /// command ends; so it waits without a word, as if nobody were here, and goes on trying
+    /// Do not answer nodes that --allow leaves out. By default each is told that it is refused,
+    /// and its command ends; with this it keeps trying, as if no node were here
     #[arg(long, requires = "allow")]
     pub(crate) silent: bool,
-    /// Let the directory hold no more than this, what is there already included
+    /// Let the directory hold no more than this, including what it holds already
     #[arg(long, value_name = "BYTES", default_value = "10GiB")]
     pub(crate) max_store: Size,
-    /// Drop what has come of a message when its sender has been silent for so long
+    /// Drop the parts of an unfinished message when its sender has been silent for this long
     #[arg(long, value_name = "TIME", default_value = "10m", value_parser = parse_span)]
     pub(crate) patience: Duration,
     /// Replace a file of the same name instead of refusing the new one
@@ -69,10 +69,10 @@ pub(crate) struct ListenArgs {
     /// Take files and directories whose names begin with a dot
     #[arg(long, requires = "out")]
     pub(crate) hidden: bool,
-    /// Take only names that mean the same on every system, not just on this one
+    /// Take only file names that mean the same on every system
     #[arg(long, requires = "out")]
     pub(crate) portable_names: bool,
-    /// How long to keep what is there of a file after its copy was interrupted
+    /// Keep the parts of a file for this long after its copy was interrupted
     #[arg(long, value_name = "TIME", default_value = "168h", value_parser = parse_span)]
     pub(crate) keep_parts: Duration,
     /// Print messages as they are, each with a line feed after it

@@ -23,7 +23,7 @@ The names are lines NAME ID@HOST:PORT of the file `peers`, in the directory wher
 are: $EXONET_STATE if that is set, else ~/.local/state/exonet. It may be edited; # begins a
 remark. A name has at most 32 characters and an id has 56: neither can be taken for the other.";
 
-/// Name peers, and use the names wherever a peer is wanted
+/// Name peers, and use the names wherever a peer is expected
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PeerArgs {
@@ -36,13 +36,13 @@ pub(crate) enum PeerCommand {
     /// Give a peer a name
     #[command(after_help = "EXAMPLES\n  exon peer add lab ID@HOST:PORT")]
     Add {
-        /// How it is to be called
+        /// The name
         #[arg(value_name = "NAME", value_parser = parse_name)]
         name: String,
-        /// As `exon listen` prints it: ID@HOST:PORT
+        /// The peer, as `exon listen` prints it: ID@HOST:PORT
         #[arg(value_name = "ID@HOST:PORT", value_parser = address)]
         peer: PeerAddr,
-        /// In place of the peer that has the name
+        /// Replace the peer that has this name
         #[arg(long)]
         replace: bool,
     },
@@ -52,14 +52,14 @@ pub(crate) enum PeerCommand {
     /// Print the peer of a name, as ID@HOST:PORT
     #[command(after_help = "EXAMPLES\n  exon peer show lab")]
     Show {
-        /// Which
+        /// The name
         #[arg(value_name = "NAME", value_parser = parse_name)]
         name: String,
     },
     /// Forget a name
     #[command(after_help = "EXAMPLES\n  exon peer remove lab", visible_alias = "rm")]
     Remove {
-        /// Which
+        /// The name
         #[arg(value_name = "NAME", value_parser = parse_name)]
         name: String,
     },

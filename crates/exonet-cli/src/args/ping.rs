@@ -19,20 +19,20 @@ EXAMPLES
 A ping is authenticated: an answer proves that the node with this id is there. Exit code 4: none
 came, or the node does not let this one in, and says so.";
 
-/// Measure the way to a node
+/// Measure the round trip to a node
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct PingArgs {
-    /// Whom: a name (see `exon peer`), or ID@HOST:PORT
+    /// The node: a name (see `exon peer`), or ID@HOST:PORT
     #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
-    /// How many
+    /// The number of pings
     #[arg(short = 'n', long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..))]
     pub(crate) count: u32,
-    /// From one ping to the next
+    /// The time from one ping to the next
     #[arg(long, value_name = "TIME", default_value = "1s", value_parser = parse_span)]
     pub(crate) interval: Duration,
-    /// How long to wait for each
+    /// How long to wait for each answer
     #[arg(long, value_name = "TIME", default_value = "3s", value_parser = parse_span)]
     pub(crate) timeout: Duration,
 }

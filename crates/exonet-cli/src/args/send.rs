@@ -32,32 +32,32 @@ certainly not delivered: send it again freely.";
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SendArgs {
-    /// To whom: a name (see `exon peer`), or ID@HOST:PORT
+    /// The receiver: a name (see `exon peer`), or ID@HOST:PORT
     #[arg(value_name = "PEER", value_parser = parse_peer)]
     pub(crate) peer: PeerAddr,
-    /// Each argument is a message
+    /// Messages, one per argument
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// The content of a file is a message; may be given several times
+    /// Send the content of this file as a message; may be given several times
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
-    /// Each line of standard input is a message; the default when no text and no file is given
+    /// Send each line of standard input as a message; the default without a text or a file
     #[arg(long)]
     pub(crate) stdin_lines: bool,
     /// A tag for dispatch at the receiver, at most 255 bytes
     #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
     pub(crate) tag: String,
-    /// Which messages go first
+    /// The priority: messages of a higher one go first
     #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]
     pub(crate) priority: Urgency,
-    /// What has not left after this long is not sent any more
+    /// Do not send a message that has not left after this long
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) deadline: Option<Duration>,
     /// Wait for a channel instead of leaving beside its opening: two trips more on first contact,
-    /// with forward secrecy, whatever the clocks of the two machines show
+    /// with forward secrecy, and independent of both clocks
     #[arg(long)]
     pub(crate) no_early: bool,
-    /// Stop waiting for outcomes after this long, and say what is open
+    /// Stop waiting for outcomes after this long, and name the messages that are open
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
 }

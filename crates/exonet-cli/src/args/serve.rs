@@ -41,41 +41,41 @@ pub(crate) struct ServeArgs {
     /// Where to listen; port 0 takes any free one [default: port 3966 of all addresses]
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
-    /// What is served; may be given several times
+    /// The method to serve; may be given several times
     #[arg(long = "method", value_name = "NAME", required_unless_present = "echo")]
     pub(crate) methods: Vec<String>,
-    /// Run this for each call; all that follows is the command
+    /// Run this command for each call; it takes the rest of the line
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, required_unless_present = "echo")]
     pub(crate) exec: Vec<OsString>,
-    /// Answer with what was asked, as the method `echo` unless --method says otherwise
+    /// Answer each call with its own body, as the method `echo` unless --method names another
     #[arg(long, conflicts_with = "exec")]
     pub(crate) echo: bool,
     /// Answer this node only, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
-    /// Say nothing to nodes that --allow leaves out. Else each hears that it is refused, and its
-    /// command ends; so it waits without a word, as if nobody were here, and goes on trying
+    /// Do not answer nodes that --allow leaves out. By default each is told that it is refused,
+    /// and its command ends; with this it keeps trying, as if no node were here
     #[arg(long, requires = "allow")]
     pub(crate) silent: bool,
-    /// So many calls of a method at once; more wait at their callers
+    /// Run this many calls of a method at once; more calls wait at their callers
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) concurrency: u16,
-    /// End a process that runs for longer; its caller hears `timed out`
+    /// End a process that runs for longer; its caller is told `timed out`
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
-    /// End a process whose caller was not heard for so long; one that waits is heard every 5 s
+    /// End a process when its caller has been silent for this long; a waiting caller is heard every 5 s
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) end_orphans: Option<Duration>,
-    /// Take no body that is larger
+    /// Refuse a body that is larger
     #[arg(long, value_name = "BYTES", default_value = "1GiB")]
     pub(crate) max_body: Size,
-    /// End a process that replies with more; it is held in memory
+    /// End a process whose reply is larger; replies are held in memory
     #[arg(long, value_name = "BYTES", default_value = "64MiB")]
     pub(crate) max_reply: Size,
-    /// Forget a reply whose caller has not said for so long that it has it
+    /// Forget a reply that its caller has not acknowledged for this long
     #[arg(long, value_name = "TIME", default_value = "5m", value_parser = parse_span)]
     pub(crate) keep_replies: Duration,
-    /// Interrupted, wait for so long for calls that run and for replies that are on their way
+    /// After an interrupt, wait this long for running calls and for replies on their way
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = parse_span)]
     pub(crate) drain: Duration,
     /// Stop after this many calls

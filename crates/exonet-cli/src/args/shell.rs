@@ -19,7 +19,7 @@ EXAMPLES
 #[derive(Args, Debug)]
 #[command(after_help = COMPLETIONS_HELP)]
 pub(crate) struct CompletionsArgs {
-    /// For which
+    /// The shell
     #[arg(value_name = "SHELL")]
     pub(crate) shell: Shell,
 }
@@ -36,7 +36,7 @@ EXAMPLES
 #[derive(Args, Debug)]
 #[command(after_help = MAN_HELP)]
 pub(crate) struct ManArgs {
-    /// Of which command; without one, of `exon` itself
+    /// The command; without one, `exon` itself
     #[arg(value_name = "COMMAND")]
     pub(crate) command: Option<String>,
     /// Write the pages of all commands into this directory
@@ -62,10 +62,10 @@ The path of --out is made absolute. The unit goes to standard output; nothing is
 #[derive(Args, Debug)]
 #[command(after_help = SERVICE_HELP)]
 pub(crate) struct ServiceArgs {
-    /// For the machine and not for a user: with a user `exon` and /var/lib/exonet of its own
+    /// Print a unit for the machine instead of for a user: with a system user `exon` and /var/lib/exonet
     #[arg(long)]
     pub(crate) system: bool,
-    /// The command that is to run, with its options
+    /// The command to run, with its options
     #[arg(value_name = "COMMAND", required = true, num_args = 1.., trailing_var_arg = true, allow_hyphen_values = true)]
     pub(crate) command: Vec<String>,
 }

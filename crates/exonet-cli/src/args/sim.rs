@@ -31,29 +31,29 @@ The last line of --json has: seeds, violations, messages, calls, crashes, partit
 virtual_hours, seconds, coverage; type and end (done or interrupted) stand before them. Exit code 1
 if there was a violation.";
 
-/// Run generated worlds in which everything goes wrong, and look for a broken promise
+/// Run generated worlds in which everything goes wrong, and check every promise
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SimArgs {
     /// How many worlds
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) seeds: u64,
-    /// The first of them; the others follow
+    /// The seed of the first world; the others follow
     #[arg(long, value_name = "S", default_value_t = 0)]
     pub(crate) first_seed: u64,
-    /// This world alone
+    /// Run only the world with this seed
     #[arg(long, value_name = "S", conflicts_with_all = ["seeds", "first_seed"])]
     pub(crate) seed: Option<u64>,
-    /// What kind of world: a name, all for one after the other, or list
+    /// The profile of the worlds: a name, `all` for each in turn, or `list`
     #[arg(long, value_name = "NAME", default_value = "default")]
     pub(crate) profile: Profiles,
-    /// Tell everything that happens
+    /// Print everything that happens
     #[arg(long)]
     pub(crate) trace: bool,
-    /// The world of a schedule that was printed for a violation
+    /// Run the world of a schedule that was printed for a violation
     #[arg(long, value_name = "FILE", conflicts_with_all = ["seeds", "first_seed", "seed", "profile"])]
     pub(crate) replay: Option<PathBuf>,
-    /// How many worlds at once; the default is one a core
+    /// How many worlds to run at once; by default one per core
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1_024))]
     pub(crate) jobs: Option<u16>,
 }

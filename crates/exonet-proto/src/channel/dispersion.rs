@@ -1,6 +1,6 @@
 //! The rate of the narrowest link, from the gaps with which packets arrive that left at once.
 //!
-//! Whoever else uses the link widens gaps, and receivers that take packets in batches spoil many, so it is a median.
+//! Other flows on the link widen gaps, and receivers that take packets in batches spoil many, so it is a median.
 
 use core::time::Duration;
 

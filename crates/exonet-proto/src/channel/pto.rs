@@ -1,5 +1,5 @@
 //! The probe timeout's back-off (RFC 9002, section 6.2), and a gentler one for paths that lose at random: there two or
-//! three in a row are likely, and each doubling would double the wait of whoever sends little.
+//! three in a row are likely, and each doubling would double the wait of a sender with little to send.
 
 use core::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::Mono;
 const GENTLE: [u32; 13] = [2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128];
 
 /// The same elsewhere. A timeout there says that the round trip has grown, or that somebody has more than it can take: of
-/// ten thousand who all repeat themselves gently, each adds to it.
+/// ten thousand senders that all repeat themselves gently, each adds to it.
 const DOUBLING: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 
 /// Where somebody waits, and there is no overload, probes come at least this often, or once in so many probe timeouts if these

@@ -17,7 +17,7 @@ const SPREAD: u64 = 8;
 /// Skipped numbers that are remembered: more than enough for all packets that may be under way.
 const REMEMBERED: usize = 16;
 
-/// Randomness that says which numbers are skipped. Whoever knows all earlier ones cannot tell the next.
+/// Randomness that says which numbers are skipped. A peer that knows all earlier ones cannot tell the next.
 #[derive(Clone, Debug)]
 pub struct SkipSeed([u8; 32]);
 

@@ -138,7 +138,7 @@ impl RetryKey {
     /// What a RETRY says, if it answers the opening that bore `mac1`.
     ///
     /// # Errors
-    /// [`Unauthentic`] if it was sealed for another opening or by who had not seen it.
+    /// [`Unauthentic`] if it was sealed for another opening, or by a node that had not seen this one.
     pub fn open(
         &self,
         nonce: &[u8; RETRY_NONCE_LEN],

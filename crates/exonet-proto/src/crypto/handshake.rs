@@ -35,7 +35,7 @@ pub enum HandshakeError {
     /// Too short to be such a message, or too long.
     #[error("not a handshake message")]
     Malformed,
-    /// Not from who it claims, not for this handshake, or changed on the way, its clear header included.
+    /// Not from its claimed sender, not for this handshake, or changed on the way, its clear header included.
     #[error("handshake message not authentic")]
     Unauthentic,
     /// A public key of low order, or not in the one form that a node id has.
@@ -132,7 +132,7 @@ impl Initiator {
     /// Writes the Noise message of the opening, [`OPENING_OVERHEAD`] bytes longer than `payload`, to the start of
     /// `out`, and returns its length. Once.
     ///
-    /// The payload is encrypted to the receiver's long-term key: who steals that key later can read it.
+    /// The payload is encrypted to the receiver's long-term key: a later thief of that key can read it.
     ///
     /// # Errors
     /// [`HandshakeError::WeakKey`] if the remote id is no key to talk to; `NoRoom`; `OutOfOrder` the second time.
@@ -220,7 +220,7 @@ impl Opened {
         Ok(Self { noise: Box::new(noise), suite, peer, payload_len })
     }
 
-    /// Who wrote the opening.
+    /// The sender of the opening.
     pub fn peer(&self) -> NodeId {
         self.peer
     }

@@ -9,7 +9,7 @@ use zeroize::Zeroizing;
 use super::backend::X25519;
 use crate::NodeId;
 
-/// The secret key of a node. Whoever holds it *is* the node.
+/// The secret key of a node. Its holder *is* the node.
 ///
 /// It is wiped when the last handle to it is dropped, shows nothing in `Debug`, and is duplicated only by name.
 pub struct SecretKey(Arc<Private>);

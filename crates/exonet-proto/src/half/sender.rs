@@ -174,7 +174,7 @@ impl<T> Sender<T> {
         Some((s, r))
     }
 
-    /// *renounce*: the envelopes are given up, as if each had been bound and its message abandoned. Whoever granted them may be gone:
+    /// *renounce*: the envelopes are given up, as if each had been bound and its message abandoned. The receiver that granted them may be gone:
     /// what is bound to them would end Unknown.
     pub fn renounce(&mut self) {
         self.e = self.e.max(self.sck);

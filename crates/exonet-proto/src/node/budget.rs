@@ -1,4 +1,4 @@
-//! What openings may cost: a budget of public-key work, and who may spend how much of it.
+//! What openings may cost: a budget of public-key work, and how much of it each network prefix may spend.
 
 use std::collections::BTreeMap;
 
@@ -8,10 +8,10 @@ use crate::time::Mono;
 
 /// Budget is saved up for this long at most, and counted by prefix in periods of it.
 const PERIOD: u64 = 100_000_000;
-/// Of the budget, and of each prefix's share of it, what openings may spend that have not proven their address.
+/// The part of the budget, and of each prefix's share of it, that openings may spend without having proven their address.
 const UNPROVEN: u64 = 4;
 
-/// Who pays for an opening.
+/// The network that pays for an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Payer {
     /// Where it says that it comes from. None: from this machine, whose programs are not told apart.
@@ -22,7 +22,7 @@ pub(super) struct Payer {
 
 /// Nanoseconds of budget: there are as many as pass, and an opening has its price in them.
 ///
-/// What forged addresses spend is counted apart everywhere, so that it takes nothing from who proves the same address.
+/// What forged addresses spend is counted apart everywhere, so that it takes nothing from a node that proves the same address.
 #[derive(Debug)]
 pub(super) struct Budget {
     price: u64,

@@ -10,7 +10,7 @@ use crate::id::NodeId;
 use crate::message::POOLED;
 use crate::wire::Role;
 
-/// Who may talk to a node. There is no default: whoever builds a node decides.
+/// Which peers may talk to a node. There is no default: the application decides.
 ///
 /// A peer that this node itself sends to is admitted for as long as it is known here.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,10 +162,10 @@ pub enum CongestionChoice {
 /// How a node behaves. The defaults suit the internet and a data centre alike.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
-    /// Who may talk to this node.
+    /// Which peers may talk to this node.
     pub policy: Policy,
-    /// Whether who is refused by policy is told: its messages end Refused at once. If not, it is not answered at all, and
-    /// goes on trying. Default true.
+    /// Whether a peer that policy refuses is told: its messages end Refused at once. If not, it gets no answer, and goes on
+    /// trying. Default true.
     pub tell_refused: bool,
     /// What is taken. Default: messages and calls.
     pub takes: Takes,

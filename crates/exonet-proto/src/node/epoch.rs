@@ -152,9 +152,9 @@ pub(super) struct Pending {
     pub(super) epoch: Epoch,
     /// Noise message 2 in its datagram: every copy of the opening gets the same.
     pub(super) answer: Box<[u8]>,
-    /// The number of the STATE in it: who has the keys has read it.
+    /// The number of the STATE in it: a peer that has the keys has read it.
     pub(super) state: Option<u64>,
-    /// Of the opening.
+    /// The mac1 of the opening.
     pub(super) mac1: [u8; 16],
     pub(super) prefix: Option<Prefix>,
     pub(super) expires: Mono,
@@ -163,7 +163,7 @@ pub(super) struct Pending {
     pub(super) again: bool,
     /// Where the answer went first.
     pub(super) answered: SocketAddr,
-    /// It went elsewhere as well: who uses its keys may be at either address.
+    /// It went elsewhere as well: the peer that uses its keys may be at either address.
     pub(super) scattered: bool,
 }
 

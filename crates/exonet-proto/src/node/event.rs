@@ -25,13 +25,13 @@ impl MessageKey {
         self.index as usize
     }
 
-    /// Of the messages that were queued together, the one that comes `n` behind this: see [`super::Node::send_each`].
+    /// The message that comes `n` behind this among those that were queued together: see [`super::Node::send_each`].
     #[must_use]
     pub const fn nth(self, n: u32) -> Self {
         Self { at: self.at.wrapping_add(n), ..self }
     }
 
-    /// Of the messages that were queued together with this, the first: itself, mostly.
+    /// The first of the messages that were queued together with this: itself, mostly.
     #[must_use]
     pub const fn first(self) -> Self {
         Self { at: 0, ..self }
@@ -43,7 +43,7 @@ impl MessageKey {
 pub struct DeliveryKey(pub(crate) u64);
 
 impl DeliveryKey {
-    /// Of no delivery: the message has been taken already.
+    /// The key of no delivery: the message has been taken already.
     pub(crate) const NONE: Self = Self(u64::MAX);
 }
 
@@ -200,21 +200,21 @@ pub enum Event {
     },
     /// Someone proved to be `id` and wants to talk: answer with [`super::Node::admit`].
     Authorize {
-        /// Who.
+        /// The node.
         id: NodeId,
         /// Where from.
         remote: SocketAddr,
     },
-    /// Policy has refused who proved to be `peer`; said once a minute of each, and of 1,024 at most.
+    /// Policy has refused a node that proved to be `peer`. Said once a minute of each, and of 1,024 at most.
     Refused {
-        /// Who.
+        /// The node.
         peer: NodeId,
         /// Where from.
         remote: SocketAddr,
     },
     /// A channel to a peer stands (again).
     Connected {
-        /// To whom.
+        /// The peer.
         peer: NodeId,
         /// Where it is now.
         remote: SocketAddr,
@@ -223,24 +223,24 @@ pub enum Event {
     },
     /// A peer's channel ended and nothing is left to tell it.
     Forgotten {
-        /// Who.
+        /// The peer.
         peer: NodeId,
     },
     /// An answer to [`super::Node::ping`].
     Pong {
-        /// Of whom.
+        /// The peer that was pinged.
         peer: NodeId,
         /// As given to `ping`.
         cookie: u64,
         /// The round-trip time of this ping; None: it was lost.
         rtt: Option<Duration>,
-        /// The peer answers none, and says why.
+        /// Why the peer answers no ping of this node, if it refuses them.
         refused: Option<Refusal>,
     },
     /// Two nodes use one identity at once. Nothing is delivered between this node and the peer any more, in this life: what has
     /// left ends [`Outcome::Unknown`], what has not [`Outcome::Cancelled`]. Said once of a peer.
     IdentityConflict {
-        /// Who has found out, or was found out.
+        /// The peer that found out, or whose identity it is.
         peer: NodeId,
         /// Whose identity it is.
         whose: Conflict,
@@ -311,9 +311,9 @@ pub enum SendError {
     /// Larger than this node or the peer takes.
     #[error("the message has {size} bytes, the limit is {limit}")]
     TooLarge {
-        /// Of the message.
+        /// The bytes of the message.
         size: u64,
-        /// In force.
+        /// The limit in force.
         limit: u64,
     },
     /// The tag is longer than 255 bytes.

@@ -104,7 +104,7 @@ impl Filling<'_, '_> {
         }
     }
 
-    /// RACKs, and answers to PROBEs. Whoever misses one asks again.
+    /// RACKs, and answers to PROBEs. A peer that misses one asks again.
     pub(super) fn owed_to_calls(&mut self, outbound: &mut Outbound, inbound: &mut Inbound) {
         while self.writer.remaining() >= MIN_TOKEN
             && let Some(s) = outbound.caller.next_rack()

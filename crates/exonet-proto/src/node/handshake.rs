@@ -46,7 +46,7 @@ const EARLY_OVERHEAD: usize = 37 + 18;
 pub(super) const ANSWER_ROOM: usize =
     wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
 
-/// What policy says of who sent an opening.
+/// What policy says of the sender of an opening.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Welcome {
     Yes,
@@ -303,7 +303,7 @@ impl Node {
         let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
         self.note_path(now, place, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(now, place, payload, bases.reversed());
-        // Not of an opening: that may be a replay, or of who has stolen this node's key.
+        // Not from an opening, which may be a replay or a forgery by a thief of this node's key.
         for frame in Frames::new(payload, bases.reversed()).flatten() {
             if let Frame::Reply(reply) = frame {
                 self.on_reply(now, place, &reply);

@@ -24,11 +24,11 @@ pub(super) const MAX_HAVES: usize = 32;
 /// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
 /// that vanished, and each try costs an opening.
 const MAX_BACKOFF: Duration = Duration::from_secs(600);
-/// Who is to be given up is reminded at least three times before, but nobody more often than this: a sender that is silent
-/// for less may well be between two messages.
+/// A sender that is to be given up is reminded at least three times before, but no sender more often than this: one that is
+/// silent for less may well be between two messages.
 const MIN_BACKOFF: Duration = Duration::from_secs(1);
-/// Who has the last STATE learns nothing by a reminder, which only asks whether anybody is there: by then the sender's
-/// record has closed by itself, by default.
+/// A sender that has the last STATE learns nothing by a reminder, which only asks whether it is alive. By then its record has
+/// closed by itself, by default.
 const AT_REST: Duration = Duration::from_secs(15);
 
 /// What a message of which a part has come takes at least.
@@ -261,7 +261,7 @@ impl Inbound {
         self.stamped = ask.ts.is_some();
         self.note_stale();
         if wants {
-            // Who asks for few beside those that it has does not wait for them: a reply may take the STATE along.
+            // A sender that asks for few beside those that it has does not wait for them: a reply may take the STATE along.
             self.owe_state(if ask.n > free / 2 { now } else { now + STATE_EVERY });
         }
         self.forget_below(ask.l);
@@ -717,8 +717,8 @@ impl Inbound {
         }
     }
 
-    /// The record is that of a caller who may be gone: nothing but calls has come under it, at least one, and each has
-    /// ended here but for such as came in part. Who sends messages is waited for much longer.
+    /// The record is that of a caller that may be gone: nothing but calls has come under it, at least one, and each has
+    /// ended here but for those that came in part. A peer that sends messages is waited for much longer.
     pub(super) fn is_callers(&self) -> bool {
         let calls = self.partial.len() == self.calls_in_part && self.pending.is_empty();
         self.receiver.is_some() && self.may_be_callers() && calls && self.server.is_empty()

@@ -82,7 +82,7 @@ impl Waiting {
     }
 }
 
-/// Who waits at the head of the queue.
+/// What waits at the head of the queue.
 #[derive(Clone, Debug)]
 pub(super) struct Front {
     pub(super) peer: u32,

@@ -29,8 +29,8 @@ pub(super) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
 pub(super) const MAX_PENDING: usize = 4;
 /// The silence after which an opening goes out beside the probes: so many probe timeouts, since answers may be late, and no less
-/// than this. On a short path a peer that is merely busy is late by many timeouts, and has no time for handshakes then. Who
-/// restarts is away for longer, as a rule, and the opening, which is repeated, finds it. The timeouts that have passed tell
+/// than this. On a short path a peer that is merely busy is late by many timeouts, and has no time for handshakes then. A
+/// peer that restarts is away for longer, as a rule, and the opening, which is repeated, finds it. The timeouts that have passed tell
 /// nothing: each packet that leaves puts them off.
 const REOPEN_PTOS: u32 = 4;
 const REOPEN_SILENCE: Duration = Duration::from_secs(1);
@@ -302,8 +302,8 @@ impl Link {
         if asked { since + patience } else { Mono::NEVER }
     }
 
-    /// Whether silence asks for a new opening beside the probes, of who needs the channel. It is told once, and after as much
-    /// silence again.
+    /// Whether silence asks for a new opening beside the probes, if this node needs the channel. True once, and again after as
+    /// much silence.
     pub(super) fn take_doubt(&mut self, now: Mono) -> bool {
         let doubts = self.doubt_at(self.pto_at()) <= now;
         if doubts {
@@ -331,7 +331,7 @@ impl Link {
         self.heard_at.max(self.asked_at) + self.idle_timeout(config)
     }
 
-    /// The shorter of both ends' patience: who drops first, drops for both.
+    /// The shorter of both ends' patience: the end that drops first drops for both.
     fn idle_timeout(&self, config: &Config) -> Duration {
         let theirs = self.current.as_ref().map(|epoch| epoch.params.idle_timeout);
         let Some(theirs) = theirs.filter(|theirs| !theirs.is_zero()) else { return config.idle_timeout };

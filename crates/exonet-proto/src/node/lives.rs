@@ -64,7 +64,7 @@ impl Lives {
         self.later(params).is_some() || self.is_former(params)
     }
 
-    /// What a handshake shows whose secrets this end has drawn at `begun`: who has them lived after that.
+    /// What a handshake shows whose secrets this end has drawn at `begun`: its other end lived after that.
     pub(super) fn judge(&self, params: &Params, begun: Mono) -> Seen {
         let later = self.later(params);
         match self.now {

@@ -105,7 +105,7 @@ pub struct Node {
     pub(super) skips: SkipSeed,
     pub(super) boot_id: [u8; 8],
     pub(super) clock: Clock,
-    /// Of a stored identity.
+    /// The lives of a stored identity.
     pub(super) life: Option<Life>,
     pub(super) stamping: Stamping,
     /// A peer has said that this node's clock is far ahead of its own, and none has since agreed with it.
@@ -206,7 +206,7 @@ impl Node {
         }
     }
 
-    /// Who this node is.
+    /// The id of this node.
     pub fn id(&self) -> NodeId {
         self.id
     }

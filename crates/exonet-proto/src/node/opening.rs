@@ -20,7 +20,7 @@ const OFTEN: u32 = 30;
 const LATER: [u32; 8] = [4, 6, 10, 15, 20, 30, 40, 80];
 /// A round trip is taken to be this at least: a peer on a short path may merely be busy.
 const LEAST_ROUND: Duration = Duration::from_millis(50);
-/// RETRYs obeyed at most for a copy that leaves in its time: some may be forged by who has seen the opening.
+/// RETRYs obeyed at most for a copy that leaves in its time: an observer of the opening may forge some.
 const MAX_RETRIES: u8 = 3;
 
 /// The least round trip that an answer to one of several copies shows.
@@ -35,7 +35,7 @@ pub(super) struct Opening {
     pub(super) base: u64,
     /// Of the early messages that it carries, or none.
     pub(super) stamp: Stamp,
-    /// When it was made: who answers lived after that.
+    /// When it was made: a node that answers lived after that.
     pub(super) begun: Mono,
     datagram: Vec<u8>,
     mac1: [u8; MAC_LEN],

@@ -28,7 +28,7 @@ use crate::wire::Role;
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// Tokens probed at once.
 const PROBES: usize = 32;
-/// Messages in doubt up to which silence of the peer holds nothing back: who has few behind a lost packet should not wait for it.
+/// Messages in doubt up to which silence of the peer holds nothing back: a few messages should not wait for a lost packet.
 const FEW: u64 = 16;
 /// Envelopes wanted on standby: at least, and at most.
 const STANDBY: Range<u64> = 16..16_384;

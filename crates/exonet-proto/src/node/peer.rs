@@ -143,7 +143,7 @@ impl Peer {
 
     /// There is something to say that needs keys.
     pub(super) fn wants_channel(&self, now: Mono) -> bool {
-        // A STATE without a record is worth an answer, not a channel: who misses it asks again.
+        // A STATE without a record is worth an answer, not a channel: a peer that misses it asks again.
         let reminds = self.inbound.receiver.is_some() && self.inbound.state_due(now);
         self.outbound.wants_channel() || reminds || !self.link.pings.is_empty()
     }

@@ -26,7 +26,7 @@ const MOST_PER_PREFIX: usize = 16;
 const MAX_REMEMBERED: usize = 1_024;
 /// They are remembered for this, and the application hears of each once in this time.
 const REMEMBERED_FOR: Duration = Duration::from_secs(60);
-/// Who was refused opens for the sake of what is in doubt after this, and not before.
+/// A node that was refused opens again after this for messages in doubt, and not before.
 pub(super) const PAUSE: Duration = Duration::from_secs(4);
 
 /// What a node keeps of the openings that it has refused lately.
@@ -107,7 +107,7 @@ impl Node {
         self.tell_refused(arrival, opening.index, opened, certain);
     }
 
-    /// The application has said no to who sent this opening.
+    /// The application has refused the sender of this opening.
     pub(super) fn refuse_waiting(&mut self, now: Now, arrival: Arrival, datagram: &mut [u8]) {
         let Ok(Datagram::Opening(opening)) = Datagram::parse(datagram) else { return };
         let (mut payload, seed) = ([0; wire::MAX_OPENING_PAYLOAD], self.seed());

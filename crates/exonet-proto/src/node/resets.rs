@@ -64,7 +64,7 @@ impl Resets {
         }
     }
 
-    /// Of our epochs, the one that ends by this token.
+    /// The one of our epochs that this token ends.
     fn find(&self, token: &[u8; wire::RESET_TOKEN]) -> Option<ChannelIndex> {
         self.known.get(&self.tags.tag(token)).copied()
     }
@@ -87,7 +87,7 @@ impl Node {
         }
     }
 
-    /// Only the peer that has chosen `reset.index`, or who holds its secret, can know the token: it has restarted, and the
+    /// Only the peer that has chosen `reset.index`, or a holder of its secret, can know the token: it has restarted, and the
     /// channel is gone. Wherever the datagram comes from, nothing else follows, and nothing at all from a copy.
     pub(super) fn on_reset(&mut self, now: Now, reset: &wire::Reset<'_>) {
         let index = self.resets.find(reset.token);

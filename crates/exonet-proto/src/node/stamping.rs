@@ -113,7 +113,7 @@ impl Stamping {
     ///
     /// None where what is sent under it would end Unknown, or might: the receiver has forgotten what it took under
     /// such stamps, or this clock is far behind. To follow a clock that is far ahead would make it worse: `latest`
-    /// would follow too, and who starts with a `latest` of the future has forgotten the present.
+    /// would follow too, and a node that starts with a `latest` of the future has forgotten the present.
     pub(super) fn choose(&mut self, now: Wall, told: Told) -> Option<Stamp> {
         let is_behind = told.ahead.is_some_and(i64::is_negative);
         if (now < SET && told.ahead.is_none()) || (is_behind && told.is_apart()) {

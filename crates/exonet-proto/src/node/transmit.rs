@@ -1,4 +1,4 @@
-//! Packets are made here: who goes next, and what goes into a packet.
+//! Packets are made here: which peer is next, and what goes into its packet.
 
 use super::Node;
 use super::config::Config;

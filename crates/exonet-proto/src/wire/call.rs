@@ -1,4 +1,4 @@
-//! Calls: the frames between a caller and who serves it, and what the head of a message says of a call.
+//! Calls: the frames between a caller and its server, and what the head of a message says of a call.
 //!
 //! A call goes by its number `s` alone, which comes from the caller's clock.
 

@@ -73,7 +73,7 @@ pub enum Datagram<'a> {
     Retry(Retry<'a>),
     /// Frames under a channel's keys.
     Data(Data<'a>),
-    /// Whoever chose a channel's index has restarted, and has lost its keys.
+    /// The node that chose a channel's index has restarted, and has lost its keys.
     Reset(Reset<'a>),
     /// A hint at the versions that a node knows.
     Version(VersionAnswer<'a>),
@@ -188,7 +188,7 @@ pub fn channel_of(datagram: &[u8]) -> Option<ChannelIndex> {
     (*kind == DATA_KIND).then_some(ChannelIndex(u32::from_be_bytes(*index)))
 }
 
-/// Whether an opening bears a mac2, as who was given a cookie writes it.
+/// Whether an opening bears a mac2, as a node writes that has a cookie.
 pub fn bears_cookie(opening: &[u8]) -> bool {
     opening.last_chunk::<MAC>().is_some_and(|mac2| *mac2 != [0; MAC])
 }

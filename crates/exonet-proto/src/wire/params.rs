@@ -24,7 +24,7 @@ const TAKES: u8 = 13;
 /// Messages up to this size share the pool: a smaller pool could never take one of them.
 const POOLED: u64 = 64 * 1024;
 
-/// What a RESET of this channel will bear, if its end restarts. Whoever has it can drop the channel.
+/// What a RESET of this channel will bear, if its end restarts. Its holder can drop the channel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct ResetToken(pub [u8; super::RESET_TOKEN]);
 

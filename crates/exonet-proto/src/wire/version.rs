@@ -1,6 +1,6 @@
 //! The answer to a version that a node does not know.
 //!
-//! It is a hint: nothing in it is authenticated, and whoever receives one does no more than try the channel in
+//! It is a hint: nothing in it is authenticated, and its receiver does no more than try the channel in
 //! another version that both know.
 
 use super::cursor::Take;

@@ -51,7 +51,7 @@ impl Lock {
         }
     }
 
-    /// Names the holder to whoever finds the lock taken. A courtesy: failing to write it costs nothing else.
+    /// Names the holder to a process that finds the lock taken. A courtesy: failing to write it costs nothing else.
     fn write_pid(&self) {
         let mut file = &self.file;
         if file.set_len(0).is_ok() {

@@ -9,7 +9,7 @@
 //!
 //! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
 //!
-//! * One process per identity: whoever has a [`StateDir`] holds the lock, and [`StateDir::store`] fails once
+//! * One process per identity: the owner of a [`StateDir`] holds the lock, and [`StateDir::store`] fails once
 //!   the lock file was replaced behind its back.
 //! * A damaged or missing file is an error that says what to do. It is never replaced silently, because a
 //!   fresh `clock` under an old `key` would use numbers twice.

@@ -97,8 +97,8 @@ impl Caller {
         !self.probes.is_empty()
     }
 
-    /// A reply has come: whoever waits for it, the peer need not keep it, and is told `by` then. Gives the call that
-    /// waits.
+    /// A reply has come: whether a call waits for it or not, the peer need not keep it, and is told `by` then. Gives the call
+    /// that waits.
     pub(in crate::node) fn on_reply(&mut self, s: Slot, by: Mono) -> Option<MessageKey> {
         if self.racks.len() < MAX_RACKS {
             self.racks.insert(s);

@@ -72,7 +72,7 @@ impl Node {
         }
     }
 
-    /// A reply has come as a message: its slot is consumed as it comes, whoever waits for it.
+    /// A reply has come as a message: its slot is consumed as it comes, whether a call waits for it or not.
     pub(in crate::node) fn on_reply_message(&mut self, now: Now, arrived: Arrived, s: Slot, status: u32) {
         let index = arrived.peer;
         let Some(peer) = self.peers.get_mut(index) else { return };

@@ -20,7 +20,7 @@ use crate::id::{NodeId, Slot};
 /// A call as both ends name it, and never another: an old reply answers no new call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId {
-    /// Who calls.
+    /// The caller.
     pub caller: NodeId,
     /// The slot of the message that is the call.
     pub s: Slot,
@@ -32,8 +32,7 @@ impl fmt::Display for CallId {
     }
 }
 
-/// Status of a reply: whoever was to answer is gone, or there never was anybody. The call has run in part, in full
-/// or not at all.
+/// Status of a reply: the handler is gone, or there never was one. The call has run in part, in full or not at all.
 pub const FAILED: u32 = u32::MAX;
 /// Status of a reply: the call has run, and its reply is longer than the caller takes.
 pub const TOO_LARGE: u32 = u32::MAX - 1;

@@ -40,7 +40,7 @@ impl Node {
         if let Some(peer) = self.peers.get_mut(place) {
             peer.note_time(now.wall, theirs.time);
         }
-        // Who wrote the opening could not know our base: what is ours is relative to zero there.
+        // The initiator could not know our base: our numbers are relative to zero there.
         if !self.is_odd(place, &theirs) {
             if let Some(peer) = self.peers.get_mut(place) {
                 peer.link.lives.hear(&theirs, now.mono);
@@ -134,7 +134,7 @@ impl Node {
                 answered,
                 scattered,
             };
-            // There is one, but for who opens again: a Vec that grows would begin with four.
+            // There is one, unless the peer opens again. A Vec that grows would begin with four.
             peer.link.pending.reserve_exact(1);
             peer.link.pending.push(pending);
             if peer.link.pending.len() > MAX_PENDING {

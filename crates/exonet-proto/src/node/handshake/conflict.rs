@@ -6,7 +6,7 @@ use crate::node::event::{Arrival, Conflict, Event};
 use crate::time::Now;
 use crate::wire::Params;
 
-/// The code of a CLOSE: another node has the identity of who reads it, or of who has written it.
+/// The code of a CLOSE: another node has the identity of its reader, or of its writer.
 pub(in crate::node) const YOURS_TWICE: u64 = 8;
 pub(in crate::node) const MINE_TWICE: u64 = 9;
 /// Room for a packet of a CLOSE.
@@ -36,7 +36,7 @@ impl Node {
     ) {
         let Some(peer) = self.peers.get_mut(place) else { return };
         let id = peer.id;
-        // Who was told first stays told.
+        // The first verdict stays.
         let whose = *peer.conflict.get_or_insert(whose);
         let code = match whose {
             Conflict::Theirs => YOURS_TWICE,
