@@ -133,8 +133,11 @@ impl MtuSearch {
         }
     }
 
-    /// A probe of `size` leaves.
+    /// A probe of `size` leaves. One that is no larger than what passes tries nothing.
     pub fn on_probe_sent(&mut self, size: u16) {
+        if size <= self.current {
+            return;
+        }
         let lost = self.probe.filter(|probe| probe.size == size).map_or(0, |probe| probe.lost);
         self.probe = Some(Probe { size, lost, in_flight: true });
     }

@@ -209,3 +209,11 @@ fn the_search_climbs_from_an_ethernet_on() {
     }
     assert!(mtu.is_done());
 }
+
+#[test]
+fn a_packet_that_is_no_larger_than_what_passes_is_no_probe() {
+    let mut mtu = MtuSearch::new(ETHERNET);
+    mtu.on_probe_sent(BASE - 300);
+    mtu.on_probe_lost(at(1), BASE - 300);
+    assert_eq!(mtu.probe(at(1)), Some(ETHERNET));
+}
