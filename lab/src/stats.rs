@@ -29,6 +29,10 @@ impl Spread {
         let far =
             (self.most - self.median).max(self.median - self.least) / self.median.abs().max(1e-12) * 100.0;
         let far = if self.most <= self.least { 0.0 } else { far };
+        if far >= 1_000.0 {
+            // Beside next to nothing, a share of it says nothing.
+            return format!("{median} ({} to {})", figure(self.least), figure(self.most));
+        }
         let decimals = usize::from(far < 9.95);
         format!("{median} ±{far:.decimals$} %").replace("±0.0 %", "±0 %")
     }
@@ -75,6 +79,7 @@ mod tests {
         assert_eq!(tell(&[10.0, 20.0, 9.0]).as_deref(), Some("10.0 ±100 %"));
         assert_eq!(tell(&[5.0]).as_deref(), Some("5.00"), "one run has no spread");
         assert_eq!(tell(&[0.0, 0.0]).as_deref(), Some("0 ±0 %"));
+        assert_eq!(tell(&[0.0, 0.0, 3.0]).as_deref(), Some("0 (0 to 3.00)"));
     }
 
     #[test]

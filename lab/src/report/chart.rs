@@ -31,19 +31,23 @@ pub(super) struct Line {
 
 const PLOT: (f64, f64) = (270.0, 300.0);
 /// Left of a plot, for figures; right of it, for labels.
-const MARGIN: (f64, f64) = (74.0, 152.0);
+const MARGIN: (f64, f64) = (74.0, 178.0);
 const TOP: f64 = 84.0;
 const BOTTOM: f64 = 50.0;
 /// Labels are at least this far apart.
 const LABEL: f64 = 14.0;
 const GREY: &str = "#dddddd";
+/// The size of a title, and how wide its letters are at most, on average.
+const TITLE: f64 = 17.0;
+const LETTER: f64 = 0.58 * TITLE;
 
 impl Chart {
     pub(super) fn draw(&self) -> Drawing {
-        #[allow(clippy::cast_precision_loss)] // a few panels
-        let width = (MARGIN.0 + PLOT.0 + MARGIN.1) * self.panels.len() as f64;
+        #[allow(clippy::cast_precision_loss)] // a few panels, a short title
+        let (panels, letters) = (self.panels.len() as f64, self.title.chars().count() as f64);
+        let width = ((MARGIN.0 + PLOT.0 + MARGIN.1) * panels).max(letters * LETTER + 32.0);
         let mut drawing = Drawing::new(width, TOP + PLOT.1 + BOTTOM);
-        drawing.text((16.0, 26.0), 17.0, Anchor::Start, true, &self.title);
+        drawing.text((16.0, 26.0), TITLE, Anchor::Start, true, &self.title);
         let mut left = MARGIN.0;
         for panel in &self.panels {
             panel.draw(&mut drawing, left);

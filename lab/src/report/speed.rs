@@ -162,11 +162,18 @@ fn section(medians: &Medians<'_>, figures: &[&str]) -> String {
         } else {
             String::new()
         };
+        // The kernel takes a packet in on the thread that delivers it.
+        let apart = if medians.has_lanes() {
+            " What the kernel does as packets arrive runs on the link's thread and is not in it: that is little of UDP, and \
+             much of TCP."
+        } else {
+            ""
+        };
         let processor = if scenario.name == "cold-start" {
             "What it costs: IP bytes on the link for each message or call, both directions together."
                 .to_owned()
         } else {
-            format!("What it costs: processor seconds of both ends for a million {each}s{bytes}.")
+            format!("What it costs: processor seconds of both ends for a million {each}s{bytes}.{apart}")
         };
         let _ = writeln!(text, "{processor}\n\n{costs}");
     }
