@@ -70,9 +70,9 @@ impl World {
         self.instruct(node, |node, now| node.add_hint(now, id, address));
     }
 
-    /// Tells those who cannot know where a peer is for which they have messages. Nobody can who has not spoken to where
-    /// the peer is, nor heard it speak to where they are, since `since`: that has to be so long ago that everybody has
-    /// tried all addresses that they know. Whoever has heard the peer has to find it, and is not told.
+    /// Tells a node the address of a peer for which it has messages, if the node cannot know that address: since `since`,
+    /// it has sent nothing to the address, and the peer has sent nothing to the node's own. `since` has to be so long ago that
+    /// the node has tried every address that it knows. A node that has heard the peer has to find it by itself.
     pub(crate) fn tell_the_lost(&mut self, since: Mono) {
         let mut lost = Vec::new();
         for (index, host) in self.hosts.iter().filter(|(_, host)| host.life.is_up(self.now)) {

@@ -364,7 +364,7 @@ impl Driver {
             && let Some((kind, mut opening)) = self.openings.take()
         {
             let (many, dropped) = (self.openings.are_many(), self.openings.take_dropped());
-            // A woken task runs when this turn ends. What it says can wait for that, as the answer does.
+            // The answer leaves when this turn ends. So does whatever a task says that the opening wakes.
             pass(&self.shared, |engine, now| {
                 engine.core.press(many, dropped);
                 engine.core.handle_datagram(now, opening.arrival, &mut opening.datagram);

@@ -75,9 +75,9 @@ const fn calls(cell: &Cell) -> bool {
 fn losses(all: &[Medians<'_>]) -> String {
     let names = MEASURES.map(|(name, _, _)| name).join(" | ");
     let mut text = format!(
-        "## Where Exonet loses\n\nEvery row in which a figure of another is more than 3 % better: the best of them, its \
-         figure, and Exonet's. Of calls, messages\nthat are answered by messages are compared, and `Node::call` in rows of \
-         its own.\n\n| | | {names} |\n|---|---|{}\n",
+        "## Where Exonet loses\n\nThese are the rows in which another transport is more than 3 % better by some figure. \
+         Each row gives the best\ntransport, its figure, and Exonet's. Where the work is calls, Exonet sends messages that are \
+         answered by messages;\n`Node::call` has rows of its own.\n\n| | | {names} |\n|---|---|{}\n",
         "---|".repeat(MEASURES.len())
     );
     let (mut rows, mut lost) = (0, 0);
