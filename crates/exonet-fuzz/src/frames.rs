@@ -99,9 +99,9 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
             let Some(mut out) = writer.early(early.ts, early.s) else { return false };
             early.entries.into_iter().all(|(_, m)| out.fits(m.len()) && out.push(&[], m))
         }
-        Frame::Challenge { ts, time } => writer.challenge(*ts, *time),
+        Frame::StampRejected { ts, time } => writer.stamp_rejected(*ts, *time),
         Frame::Reply(reply) => writer.reply(*reply),
-        Frame::Rack(s) => writer.rack(*s),
+        Frame::ReplyAck(s) => writer.reply_ack(*s),
         Frame::Probe(s) => writer.probe(*s),
         Frame::NoCall(s) => writer.no_call(*s),
         Frame::Computing(s) => writer.computing(*s),

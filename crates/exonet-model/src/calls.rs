@@ -224,8 +224,8 @@ impl World {
         let peer = &mut self.nodes[at].peers[from];
         match *of {
             Datagram::Reply { s, of } => self.on_reply(pair, Slot(s), of)?,
-            Datagram::Rack(s) => {
-                let oldest = peer.server.oldest().filter(|_| active(site::RACK_WITHOUT_ID));
+            Datagram::ReplyAck(s) => {
+                let oldest = peer.server.oldest().filter(|_| active(site::REPLY_ACK_WITHOUT_ID));
                 if let Some(form) = self.end_reply(pair, oldest.unwrap_or(Slot(s))) {
                     self.withdraw(pair, &form)?;
                 }
@@ -307,8 +307,8 @@ fn say(caller: &mut Caller, server: &mut Server, mut send: impl FnMut(Datagram))
     while let Some(s) = caller.next_probe() {
         send(Datagram::Probe(s.0));
     }
-    while let Some(s) = caller.next_rack() {
-        send(Datagram::Rack(s.0));
+    while let Some(s) = caller.next_reply_ack() {
+        send(Datagram::ReplyAck(s.0));
     }
     while let Some((s, known)) = server.next_answer() {
         send(if known { Datagram::Computing(s.0) } else { Datagram::NoCall(s.0) });

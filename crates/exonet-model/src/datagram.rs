@@ -44,8 +44,8 @@ pub enum Datagram {
     },
     /// STATE.
     State(Claimed),
-    /// CHALLENGE of a stamp.
-    Challenge(u64),
+    /// STAMP_REJECTED of a stamp.
+    StampRejected(u64),
     /// CLOSE that refuses: nothing was accepted under this stamp, and nothing will be.
     Refused(u64),
     /// REPLY to the call `s`.
@@ -55,8 +55,8 @@ pub enum Datagram {
         /// What it says: the message that was the call, when it was answered.
         of: Letter,
     },
-    /// RACK.
-    Rack(u64),
+    /// REPLY_ACK.
+    ReplyAck(u64),
     /// PROBE of a call.
     Probe(u64),
     /// NOCALL.
@@ -114,11 +114,11 @@ impl fmt::Display for Datagram {
             Self::Token { s, r, letter, part, .. } => write!(f, "TOKEN(s={s} r={r} m{letter}.{part})"),
             Self::Early { s, ts, letter } => write!(f, "EARLY(s={s} ts={ts} m{letter})"),
             Self::Reply { s, of } => write!(f, "REPLY(s={s} to m{of})"),
-            Self::Rack(s) => write!(f, "RACK(s={s})"),
+            Self::ReplyAck(s) => write!(f, "REPLY_ACK(s={s})"),
             Self::Probe(s) => write!(f, "PROBE(s={s})"),
             Self::NoCall(s) => write!(f, "NOCALL(s={s})"),
             Self::Computing(s) => write!(f, "COMPUTING(s={s})"),
-            Self::Challenge(ts) => write!(f, "CHALLENGE(ts={ts})"),
+            Self::StampRejected(ts) => write!(f, "STAMP_REJECTED(ts={ts})"),
             Self::Refused(ts) => write!(f, "REFUSED(ts={ts})"),
             Self::State(Claimed(State { b, r, live, tb })) => {
                 write!(f, "STATE(b={} r={}", b.0, r.0)?;

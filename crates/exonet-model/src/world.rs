@@ -234,10 +234,10 @@ impl World {
         Ok(())
     }
 
-    fn on_challenge(&mut self, (at, from): (usize, usize), ts: Stamp) -> Checked {
+    fn on_stamp_rejected(&mut self, (at, from): (usize, usize), ts: Stamp) -> Checked {
         let Some(sender) = &mut self.nodes[at].peers[from].sender else { return Ok(()) };
         let (before, mut refused) = (sender.stamp(), Vec::new());
-        sender.on_challenge(ts, |s, letter| refused.push((s, letter)));
+        sender.on_stamp_rejected(ts, |s, letter| refused.push((s, letter)));
         ensure(refused.is_empty() || before == ts, Kind::Unknown, || format!("{before:?} is not {ts:?}"))?;
         if !active(site::OUTCOME_NOT_DURABLE) {
             self.journal_sending(at, from);
@@ -287,10 +287,10 @@ impl World {
         match answer {
             Answer::Nothing => {}
             Answer::State => self.push_state(config, at, from, out),
-            Answer::Challenge => {
+            Answer::StampRejected => {
                 let ahead = ask.ts > self.nodes[at].clock.stamps().latest();
                 ensure(ahead, Kind::Unknown, || format!("{:?} is challenged, though not ahead", ask.ts))?;
-                out.push(Packet { from: at, to: from, datagram: Datagram::Challenge(ask.ts.0) });
+                out.push(Packet { from: at, to: from, datagram: Datagram::StampRejected(ask.ts.0) });
             }
         }
         let granted = if answer == Answer::State { ask.n } else { 0 };
@@ -565,8 +565,8 @@ impl World {
                 Ok(())
             }
             Datagram::State(Claimed(state)) => self.on_state(config, pair, state, out),
-            Datagram::Challenge(_) if active(site::CHALLENGE_UNHEARD) => Ok(()),
-            Datagram::Challenge(ts) => self.on_challenge(pair, Stamp(*ts)),
+            Datagram::StampRejected(_) if active(site::REJECTION_UNHEARD) => Ok(()),
+            Datagram::StampRejected(ts) => self.on_stamp_rejected(pair, Stamp(*ts)),
             Datagram::Refused(ts) => self.on_refused(pair, Stamp(*ts)),
             call => self.hear_of_call(pair, call, out),
         }

@@ -19,7 +19,7 @@ const TRACES: [(&str, &str); 12] = [
     ("named-dropped", "early"),
     ("silence-converts", "early-cuts"),
     ("copy-draws-newest", "calls"),
-    ("rack-without-id", "calls"),
+    ("reply-ack-without-id", "calls"),
     ("probe-before-delivery", "calls"),
     ("entry-after-delivery", "calls"),
 ];

@@ -51,7 +51,7 @@ pub struct Coverage {
     /// See `early_received`.
     pub early_slowed: u64,
     /// See `early_received`.
-    pub early_challenged: u64,
+    pub early_rejected: u64,
     /// Stamps far ahead that were written down.
     pub stamps_astray: u64,
     /// Calls that their server's application had when it died.
@@ -72,7 +72,7 @@ impl Coverage {
         self.dropped_for_room += stats.dropped_for_room;
         self.early_received += stats.early_received;
         self.early_slowed += stats.early_slowed;
-        self.early_challenged += stats.early_challenged;
+        self.early_rejected += stats.early_rejected;
         self.stamps_astray += stats.stamps_astray;
         self.replies_forgotten += stats.replies_forgotten;
         self

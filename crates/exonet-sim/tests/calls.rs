@@ -148,7 +148,7 @@ fn a_lost_reply_comes_again() {
 }
 
 #[test]
-fn a_lost_rack_leaves_no_reply_behind() {
+fn a_lost_reply_ack_leaves_no_reply_behind() {
     let how = Serving { within: 100 * MS, ..Serving::default() };
     let (mut world, a, b) = pair(1, LinkConfig::perfect(10 * MS), how);
     world.call(a, b, 100).unwrap();
@@ -160,7 +160,7 @@ fn a_lost_rack_leaves_no_reply_behind() {
     assert_eq!(replies(&world, b), 1);
     deaf(&mut world, a, b, false);
     world.run_for(2 * SECOND);
-    assert_eq!(replies(&world, b), 0, "the next copy draws a RACK");
+    assert_eq!(replies(&world, b), 0, "the next copy draws a REPLY_ACK");
     assert_eq!(world.node(b).unwrap().stats().replies_forgotten, 0);
     quiet(&mut world, "in the end");
 }

@@ -104,7 +104,7 @@ fn a_sender_far_ahead_goes_the_slow_way_once_and_learns() {
     world.send(a, b, 100).unwrap();
     settled(&mut world, 300 * MS, "the slow way");
     let refused = stats(&world, a);
-    assert_eq!((refused.early_sent, refused.early_slowed, refused.early_challenged), (1, 1, 0));
+    assert_eq!((refused.early_sent, refused.early_slowed, refused.early_rejected), (1, 1, 0));
     let why = stats(&world, b);
     assert!(why.stamps_astray > 0);
     assert_eq!((why.stamps_stale, why.stamps_ahead), (0, 0));
@@ -277,7 +277,7 @@ fn a_stray_is_remembered_across_crashes() {
 
 /// Far more senders from the future than a disk should be bothered with: those beyond end Unknown, and are told why.
 #[test]
-fn strays_beyond_the_cap_are_challenged() {
+fn strays_beyond_the_cap_are_rejected() {
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
     let host = world.add(open(), true);
     let mut last = None;
@@ -286,14 +286,14 @@ fn strays_beyond_the_cap_are_challenged() {
         world.set_clock(node, ClockConfig { skew_seconds: YEAR, ..ClockConfig::default() });
         last = Some(world.send(node, host, 10).unwrap()).map(|number| (node, number));
         world.run_for(50 * MS);
-        if stats(&world, node).early_challenged == 0 {
+        if stats(&world, node).early_rejected == 0 {
             world.remove(node);
         }
     }
     let (node, number) = last.unwrap();
     world.run_for(SECOND);
     assert_eq!(world.ledger.outcome_of(number), Some(Outcome::Unknown));
-    assert_eq!((stats(&world, node).early_challenged, stats(&world, host).stamps_ahead), (1, 2));
+    assert_eq!((stats(&world, node).early_rejected, stats(&world, host).stamps_ahead), (1, 2));
     // It has learnt: the next one goes the slow way, for its stamp is not above its bound or no stamp is sent.
     let number = world.send(node, host, 10).unwrap();
     world.run_for(SECOND);

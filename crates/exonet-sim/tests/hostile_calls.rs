@@ -31,7 +31,7 @@ fn frames_of_calls_of_any_number_hurt_nobody_else() {
             let numbers: Vec<Slot> = (0..100).map(|_| Slot(intruder.number())).collect();
             intruder.say(world, |writer| {
                 for s in numbers {
-                    writer.rack(s);
+                    writer.reply_ack(s);
                     writer.probe(s);
                     writer.no_call(s);
                     writer.computing(s);

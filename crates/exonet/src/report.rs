@@ -107,7 +107,7 @@ fn counters(node: &str) -> Vec<(Counter, Figure)> {
         (counter!("exonet_retries_total", "node" => node.clone()), |s| s.retries),
         (counter!("exonet_early_sent_total", "node" => node.clone()), |s| s.early_sent),
         (counter!("exonet_early_slowed_total", "node" => node.clone()), |s| s.early_slowed),
-        (counter!("exonet_early_challenged_total", "node" => node.clone()), |s| s.early_challenged),
+        (counter!("exonet_early_rejected_total", "node" => node.clone()), |s| s.early_rejected),
         (counter!("exonet_early_received_total", "node" => node.clone()), |s| s.early_received),
         (counter!("exonet_stamps_stale_total", "node" => node.clone()), |s| s.stamps_stale),
         (counter!("exonet_stamps_astray_total", "node" => node.clone()), |s| s.stamps_astray),
@@ -188,7 +188,7 @@ mod tests {
             early_sent: 6,
             early_received: 5,
             early_slowed: 4,
-            early_challenged: 3,
+            early_rejected: 3,
             stamps_stale: 2,
             stamps_astray: 1,
             stamps_ahead: 7,
@@ -200,7 +200,7 @@ mod tests {
         assert!(report.look(Mono(0), stats, true).is_some(), "but it is the end");
         let named = |name: &str| recorder.of(&format!("exonet_{name}_total"));
         assert_eq!((named("early_sent"), named("early_received")), (Some(6), Some(5)));
-        assert_eq!((named("early_slowed"), named("early_challenged")), (Some(4), Some(3)));
+        assert_eq!((named("early_slowed"), named("early_rejected")), (Some(4), Some(3)));
         assert_eq!(named("stamps_stale"), Some(2));
         assert_eq!((named("stamps_astray"), named("stamps_ahead")), (Some(1), Some(7)));
     }

@@ -34,8 +34,8 @@ pub enum Answer {
     Nothing,
     /// A STATE.
     State,
-    /// A CHALLENGE: its stamp is above everything that this node may accept, and nothing was granted.
-    Challenge,
+    /// A STAMP_REJECTED: its stamp is above everything that this node may accept, and nothing was granted.
+    StampRejected,
 }
 
 impl Receiver {
@@ -65,7 +65,7 @@ impl Receiver {
         }
         let is_new = ask.ts > clock.stamps().bound(*bound);
         if is_new && ask.ts > clock.stamps().latest() {
-            return Answer::Challenge;
+            return Answer::StampRejected;
         }
         if record.is_none() && grant > 0 {
             *record = clock.incarnate().map(|r| Self::new(r, ask));

@@ -221,9 +221,9 @@ impl<T> Sender<T> {
         Progress { granted: self.take_grant(state), converted }
     }
 
-    /// *on CHALLENGE*: nothing was granted under `ts`, and nothing that was sent under it can be told from a copy
+    /// *on STAMP_REJECTED*: nothing was granted under `ts`, and nothing that was sent under it can be told from a copy
     /// for ever. It ends Unknown.
-    pub fn on_challenge(&mut self, ts: Stamp, mut settle: impl FnMut(Slot, T)) {
+    pub fn on_stamp_rejected(&mut self, ts: Stamp, mut settle: impl FnMut(Slot, T)) {
         if ts == self.early.stamp() {
             self.early.drain().for_each(|(s, message)| settle(s, message));
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::Node;
 use super::asking::MAX_ASKING;
-use super::calls::{MAX_ANSWERS, MAX_RACKS};
+use super::calls::{MAX_ANSWERS, MAX_REPLY_ACKS};
 use super::event::MessageKey;
 use super::inbound::MAX_HAVES;
 use super::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
@@ -28,7 +28,7 @@ pub struct Records<'a> {
     /// `T`: what is known of its stamps.
     pub bound: Bound,
     /// The last of its stamps that was refused.
-    pub challenged: Stamp,
+    pub rejected: Stamp,
     /// When something authentic came from it last, or its record was made; later by the time that this node has not
     /// been there itself.
     pub heard: Mono,
@@ -193,11 +193,11 @@ impl Node {
         let (runs, most) = outbound.given_up_runs(limits.queued_messages.max(1) + limits.replies.max(1));
         say("runs of messages given up", runs as u64, most as u64, false);
         say("messages", letters.count - letters.replies, limits.queued_messages.max(1) as u64, false);
-        let (calls, racks) = outbound.caller.counts();
+        let (calls, reply_acks) = outbound.caller.counts();
         let (computing, replies, answers) = inbound.server.counts();
         let (computed, kept, _) = inbound.server.recount();
         say("calls that have left", calls as u64, letters.calls, true);
-        say("RACKs owed", racks as u64, MAX_RACKS as u64, false);
+        say("REPLY_ACKs owed", reply_acks as u64, MAX_REPLY_ACKS as u64, false);
         say("calls that are computed", computing as u64, computed as u64, true);
         say("replies of one peer counted", replies as u64, kept as u64, true);
         say("replies of one peer", replies as u64, limits.replies.max(1) as u64, false);
@@ -222,7 +222,7 @@ impl Peer {
             sender: outbound.sender.as_ref(),
             receiver: inbound.receiver.as_ref(),
             bound: inbound.bound,
-            challenged: inbound.challenged,
+            rejected: inbound.rejected,
             heard: inbound.heard_at(),
             tentative: link.tentative.is_some(),
         }

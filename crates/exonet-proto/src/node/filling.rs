@@ -49,7 +49,7 @@ impl Filling<'_, '_> {
                 self.eliciting |= self.writer.ping();
             }
         }
-        if inbound.challenge.take_if(|(ts, time)| self.writer.challenge(*ts, *time)).is_some() {
+        if inbound.rejection.take_if(|(ts, time)| self.writer.stamp_rejected(*ts, *time)).is_some() {
             self.eliciting = true;
         }
         while self.writer.remaining() > MIN_HAVE
@@ -104,12 +104,12 @@ impl Filling<'_, '_> {
         }
     }
 
-    /// RACKs, and answers to PROBEs. A peer that misses one asks again.
+    /// REPLY_ACKs, and answers to PROBEs. A peer that misses one asks again.
     pub(super) fn owed_to_calls(&mut self, outbound: &mut Outbound, inbound: &mut Inbound) {
         while self.writer.remaining() >= MIN_TOKEN
-            && let Some(s) = outbound.caller.next_rack()
+            && let Some(s) = outbound.caller.next_reply_ack()
         {
-            self.writer.rack(s);
+            self.writer.reply_ack(s);
         }
         while self.writer.remaining() >= MIN_TOKEN
             && let Some((s, known)) = inbound.server.next_answer()

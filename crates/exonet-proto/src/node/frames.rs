@@ -36,10 +36,10 @@ impl Node {
         let answer = peer.inbound.on_ask(now.mono, &mut self.clock, &self.config.limits, ask.into());
         let forgotten = self.clock.stamps().amnesia(peer.inbound.bound);
         peer.inbound.forgotten_ahead = forgotten.0 >= now.wall.0;
-        if answer == Answer::Challenge {
+        if answer == Answer::StampRejected {
             self.stats.stamps_ahead += 1;
-            peer.inbound.challenge = Some((ask.ts, now.wall));
-            peer.inbound.challenged = ask.ts;
+            peer.inbound.rejection = Some((ask.ts, now.wall));
+            peer.inbound.rejected = ask.ts;
         }
         self.inbox.note_stale(peer.inbound.take_stale());
         self.sweep();
@@ -80,17 +80,17 @@ impl Node {
         }
     }
 
-    /// CHALLENGE: what was sent early under `ts` was refused, and nobody can tell its copies from it, ever.
-    pub(super) fn on_challenge(&mut self, now: Now, index: u32, ts: Stamp, time: Wall) {
+    /// STAMP_REJECTED: what was sent early under `ts` was refused, and nobody can tell its copies from it, ever.
+    pub(super) fn on_stamp_rejected(&mut self, now: Now, index: u32, ts: Stamp, time: Wall) {
         let Some(peer) = self.peers.get_mut(index) else { return };
         let Some(sender) = peer.outbound.sender.as_mut() else { return };
         let mut settled = std::mem::take(&mut self.scratch.settled);
-        sender.on_challenge(ts, |_, key| Settled::push(&mut settled, key, Outcome::Unknown));
+        sender.on_stamp_rejected(ts, |_, key| Settled::push(&mut settled, key, Outcome::Unknown));
         if !settled.is_empty() {
             peer.note_time(now.wall, time);
             peer.outbound.ask_due = true;
             self.clock_doubted = true;
-            self.stats.early_challenged += settled.len() as u64;
+            self.stats.early_rejected += settled.len() as u64;
         }
         self.settle(now.mono, index, &mut settled);
         self.scratch.settled = settled;

@@ -321,7 +321,7 @@ impl Node {
                     | Frame::State(_)
                     | Frame::Have(_)
                     | Frame::Early(_)
-                    | Frame::Challenge { .. }),
+                    | Frame::StampRejected { .. }),
                 ) => self.on_half_frame(now, place, frame),
                 Ok(_) => {}
                 Err(_) => {

@@ -128,9 +128,9 @@ pub(super) struct Inbound {
     /// send early in vain.
     pub(super) forgotten_ahead: bool,
     /// A stamp to be refused, and what this node's clock showed then.
-    pub(super) challenge: Option<(Stamp, Wall)>,
+    pub(super) rejection: Option<(Stamp, Wall)>,
     /// The last stamp that was refused.
-    pub(super) challenged: Stamp,
+    pub(super) rejected: Stamp,
     /// Slots whose message is complete and has not been taken: copies are suppressed.
     pending: IntervalSet,
     partial: BTreeMap<Slot, Partial>,
@@ -186,8 +186,8 @@ impl Inbound {
             bound: Bound::default(),
             stamped: false,
             forgotten_ahead: false,
-            challenge: None,
-            challenged: Stamp::NONE,
+            rejection: None,
+            rejected: Stamp::NONE,
             pending: IntervalSet::new(),
             partial: BTreeMap::new(),
             large: 0,

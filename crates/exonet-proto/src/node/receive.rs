@@ -211,19 +211,19 @@ impl Node {
                 | Frame::Token { .. }
                 | Frame::Abandoned { .. }
         );
-        let calls = matches!(frame, Frame::Reply(_) | Frame::Rack(_) | Frame::Probe(_));
+        let calls = matches!(frame, Frame::Reply(_) | Frame::ReplyAck(_) | Frame::Probe(_));
         match frame {
             Frame::Ask(ask) => self.on_ask(now, place, ask),
             Frame::State(state) => self.on_state(now, place, &state),
             Frame::Messages(messages) => self.on_messages(now, place, messages.r, messages.entries),
             Frame::Early(early) => self.on_early(now, place, &early),
-            Frame::Challenge { ts, time } => self.on_challenge(now, place, ts, time),
+            Frame::StampRejected { ts, time } => self.on_stamp_rejected(now, place, ts, time),
             Frame::Fragment(fragment) => self.on_fragment(now, place, &fragment),
             Frame::Token { r, s } => self.on_probe(now, place, r, s),
             Frame::Have(have) => self.on_have(now, place, &have),
             Frame::Abandoned { r, bytes } => self.on_abandoned(now, place, r, bytes),
             Frame::Reply(reply) => self.on_reply(now, place, &reply),
-            Frame::Rack(s) => self.on_rack(now, place, s),
+            Frame::ReplyAck(s) => self.on_reply_ack(now, place, s),
             Frame::Probe(s) => self.on_call_probe(place, s),
             Frame::NoCall(s) => self.on_no_call(now, place, s),
             Frame::Computing(s) => self.on_computing(now, place, s),

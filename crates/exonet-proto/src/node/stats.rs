@@ -71,7 +71,7 @@ pub struct Stats {
     /// Of these, told to have gone the slow way: their stamp was not new there, or the peer had no room.
     pub early_slowed: u64,
     /// Of these, ended Unknown because this node's clock is too far ahead of the peer's.
-    pub early_challenged: u64,
+    pub early_rejected: u64,
     /// Messages taken in beside an opening.
     pub early_received: u64,
     /// Stamps of others that were not above their bound: clocks behind this one, replays, or a forgotten past.

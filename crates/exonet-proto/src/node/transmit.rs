@@ -426,8 +426,8 @@ impl Assembler<'_> {
         let claims = link.ack_due(self.now) || peer.inbound.state_due(self.now);
         let urgent = peer.inbound.owes_have()
             || peer.inbound.server.owes_answers()
-            || peer.outbound.caller.racks_due(self.now)
-            || peer.inbound.challenge.is_some();
+            || peer.outbound.caller.reply_acks_due(self.now)
+            || peer.inbound.rejection.is_some();
         let control = claims || urgent;
         let replies = peer.inbound.server.has_ready();
         let data = peer.outbound.has_something() || replies || !link.pings.is_empty();

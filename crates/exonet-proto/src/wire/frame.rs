@@ -25,9 +25,9 @@ pub(super) mod kind {
     pub(in crate::wire) const ABANDONED: u8 = 0x16;
     pub(in crate::wire) const ASK_STAMPED: u8 = 0x17;
     pub(in crate::wire) const EARLY: u8 = 0x18;
-    pub(in crate::wire) const CHALLENGE: u8 = 0x19;
+    pub(in crate::wire) const STAMP_REJECTED: u8 = 0x19;
     pub(in crate::wire) const REPLY: u8 = 0x1a;
-    pub(in crate::wire) const RACK: u8 = 0x1b;
+    pub(in crate::wire) const REPLY_ACK: u8 = 0x1b;
     pub(in crate::wire) const PROBE: u8 = 0x1c;
     pub(in crate::wire) const NOCALL: u8 = 0x1d;
     pub(in crate::wire) const COMPUTING: u8 = 0x1e;
@@ -81,7 +81,7 @@ pub enum Frame<'a> {
     /// Whole messages that were sent before anything was granted.
     Early(Early<'a>),
     /// Nothing was granted under a stamp, since it is ahead of the clock of the frame's sender.
-    Challenge {
+    StampRejected {
         /// The stamp.
         ts: Stamp,
         /// What that clock shows.
@@ -90,7 +90,7 @@ pub enum Frame<'a> {
     /// The reply to a call of the frame's receiver.
     Reply(Reply<'a>),
     /// The frame's sender needs no reply to its call `s` any more.
-    Rack(Slot),
+    ReplyAck(Slot),
     /// What has become of the call `s` of the frame's sender, which was delivered?
     Probe(Slot),
     /// Nothing is known here of the call `s` of the frame's receiver.
@@ -228,9 +228,9 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
             Frame::Abandoned { r: base::incarnation(input.varint()?, bases.receiver), bytes: input.varint()? }
         }
         kind::EARLY => Frame::Early(Early::take(input, bases)?),
-        kind::CHALLENGE => Frame::Challenge { ts: stamp(input)?, time: Wall(input.varint()?) },
+        kind::STAMP_REJECTED => Frame::StampRejected { ts: stamp(input)?, time: Wall(input.varint()?) },
         kind::REPLY => Frame::Reply(Reply::take(input, bases)?),
-        kind::RACK => Frame::Rack(base::slot(input.varint()?, bases.sender)),
+        kind::REPLY_ACK => Frame::ReplyAck(base::slot(input.varint()?, bases.sender)),
         kind::PROBE => Frame::Probe(base::slot(input.varint()?, bases.sender)),
         kind::NOCALL => Frame::NoCall(base::slot(input.varint()?, bases.receiver)),
         kind::COMPUTING => Frame::Computing(base::slot(input.varint()?, bases.receiver)),

@@ -176,10 +176,10 @@ impl<'a> Writer<'a> {
         MessagesWriter::open_early(self, ts, s)
     }
 
-    /// CHALLENGE.
-    pub fn challenge(&mut self, ts: Stamp, time: Wall) -> bool {
+    /// STAMP_REJECTED.
+    pub fn stamp_rejected(&mut self, ts: Stamp, time: Wall) -> bool {
         self.frame(|out, _| {
-            out.byte(kind::CHALLENGE)?;
+            out.byte(kind::STAMP_REJECTED)?;
             out.varint(ts.0)?;
             out.varint(time.0)
         })
@@ -261,9 +261,9 @@ impl<'a> Writer<'a> {
         self.frame(|out, bases| reply.put(out, bases)).is_some()
     }
 
-    /// RACK: no reply to this node's call `s` is needed any more.
-    pub fn rack(&mut self, s: Slot) -> bool {
-        self.frame(|out, bases| call::put(out, kind::RACK, s, bases.sender)).is_some()
+    /// REPLY_ACK: no reply to this node's call `s` is needed any more.
+    pub fn reply_ack(&mut self, s: Slot) -> bool {
+        self.frame(|out, bases| call::put(out, kind::REPLY_ACK, s, bases.sender)).is_some()
     }
 
     /// PROBE: what has become of this node's call `s`, which was delivered?

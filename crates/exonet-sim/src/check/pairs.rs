@@ -82,7 +82,7 @@ impl Pairs {
         let (receiver, bound) =
             records.map_or((None, Bound::Unknown), |records| (records.receiver, records.bound));
         let pair = self.pairs.entry((id, to)).or_default();
-        pair.refused.extend(records.map(|records| records.challenged).filter(|ts| ts.is_some()));
+        pair.refused.extend(records.map(|records| records.rejected).filter(|ts| ts.is_some()));
         if sender.is_none() && receiver.is_none() && pair.seen.is_none() {
             return;
         }

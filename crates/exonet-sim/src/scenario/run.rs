@@ -144,7 +144,7 @@ impl<'a> Run<'a> {
             ("suppressed_copies", covered.suppressed),
             ("early_taken", covered.early_received),
             ("early_slowed", covered.early_slowed),
-            ("early_challenged", covered.early_challenged),
+            ("early_rejected", covered.early_rejected),
             ("stamps_astray", covered.stamps_astray),
             ("calls_interrupted", covered.calls_interrupted),
             ("replies_forgotten", covered.replies_forgotten),

@@ -90,7 +90,7 @@ fn a_new_stamp_names_the_record_and_an_old_one_does_not() {
 fn a_stamp_ahead_of_latest_is_granted_nothing() {
     let (mut record, mut bound, mut clock) = (None, Bound::default(), receiver_at(6));
     let answer = Receiver::on_ask(&mut record, &mut bound, &mut clock, stamped(5, 2, 5, 7), 9);
-    assert_eq!((answer, &record, bound), (Answer::Challenge, &None, Bound::default()));
+    assert_eq!((answer, &record, bound), (Answer::StampRejected, &None, Bound::default()));
 }
 
 #[test]
@@ -178,11 +178,11 @@ fn a_claim_in_part_converts_in_part() {
 }
 
 #[test]
-fn a_challenge_ends_what_its_stamp_names() {
+fn a_rejection_ends_what_its_stamp_names() {
     let (mut sender, _) = early_sender();
-    sender.on_challenge(Stamp(6), |s, _| panic!("{s:?}"));
+    sender.on_stamp_rejected(Stamp(6), |s, _| panic!("{s:?}"));
     let mut unknown = Vec::new();
-    sender.on_challenge(Stamp(7), |s, m| unknown.push((s.0, m)));
+    sender.on_stamp_rejected(Stamp(7), |s, m| unknown.push((s.0, m)));
     assert_eq!(unknown, [(5, 100), (6, 101)]);
     assert!(sender.is_idle());
 }

@@ -18,7 +18,7 @@ enum Datagram {
     Token(Slot, Incarnation, usize),
     Early(Slot, Stamp, usize),
     State(State),
-    Challenge(Stamp),
+    StampRejected(Stamp),
 }
 
 #[derive(Clone, Debug)]
@@ -230,7 +230,7 @@ impl World {
             Datagram::Token(s, r, m) => self.on_token(at, from, (s, r), m),
             Datagram::Early(s, ts, m) => self.on_early(at, from, (s, ts), m),
             Datagram::State(state) => self.on_state(at, from, &state),
-            Datagram::Challenge(ts) => self.on_challenge(at, from, ts),
+            Datagram::StampRejected(ts) => self.on_stamp_rejected(at, from, ts),
         }
     }
 
@@ -244,8 +244,8 @@ impl World {
         match answer {
             Answer::Nothing => Ok(()),
             Answer::State => self.push_state(at, from),
-            Answer::Challenge => {
-                self.post(at, from, Datagram::Challenge(ask.ts));
+            Answer::StampRejected => {
+                self.post(at, from, Datagram::StampRejected(ask.ts));
                 Ok(())
             }
         }
@@ -265,10 +265,10 @@ impl World {
         }
     }
 
-    fn on_challenge(&mut self, at: usize, from: usize, ts: Stamp) -> Checked {
+    fn on_stamp_rejected(&mut self, at: usize, from: usize, ts: Stamp) -> Checked {
         let mut unknown = Vec::new();
         if let Some(sender) = &mut self.nodes[at].peers[from].sender {
-            sender.on_challenge(ts, |_, m| unknown.push(m));
+            sender.on_stamp_rejected(ts, |_, m| unknown.push(m));
         }
         unknown.into_iter().try_for_each(|m| self.ledger.settle(m, Outcome::LetGo))
     }

@@ -8,8 +8,8 @@ use super::COMPUTING_BACKOFF;
 use crate::id::Slot;
 use crate::time::Mono;
 
-/// RACKs owed at once; a reply whose RACK finds no room comes again.
-pub(in crate::node) const MAX_RACKS: usize = 1_024;
+/// REPLY_ACKs owed at once; a reply whose REPLY_ACK finds no room comes again.
+pub(in crate::node) const MAX_REPLY_ACKS: usize = 1_024;
 
 /// A call that is bound: its letter waits for the outcome.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -28,8 +28,8 @@ pub(in crate::node) struct Caller {
     /// Calls to probe, in the next packet.
     probes: BTreeSet<Slot>,
     /// Replies that came, and when the peer has to be told.
-    racks: BTreeSet<Slot>,
-    rack_at: Option<Mono>,
+    reply_acks: BTreeSet<Slot>,
+    reply_ack_at: Option<Mono>,
 }
 
 impl Caller {
@@ -100,9 +100,9 @@ impl Caller {
     /// A reply has come: whether a call waits for it or not, the peer need not keep it, and is told `by` then. Gives the call
     /// that waits.
     pub(in crate::node) fn on_reply(&mut self, s: Slot, by: Mono) -> Option<MessageKey> {
-        if self.racks.len() < MAX_RACKS {
-            self.racks.insert(s);
-            self.rack_at = Some(self.rack_at.map_or(by, |at| at.min(by)));
+        if self.reply_acks.len() < MAX_REPLY_ACKS {
+            self.reply_acks.insert(s);
+            self.reply_ack_at = Some(self.reply_ack_at.map_or(by, |at| at.min(by)));
         }
         self.get(s)
     }
@@ -114,32 +114,32 @@ impl Caller {
         pend.map(|pend| pend.key)
     }
 
-    pub(in crate::node) fn next_rack(&mut self) -> Option<Slot> {
-        let next = self.racks.pop_first();
-        if self.racks.is_empty() {
-            self.rack_at = None;
+    pub(in crate::node) fn next_reply_ack(&mut self) -> Option<Slot> {
+        let next = self.reply_acks.pop_first();
+        if self.reply_acks.is_empty() {
+            self.reply_ack_at = None;
         }
         next
     }
 
     /// The peer is not told anything any more.
     pub(in crate::node) fn owe_nothing(&mut self) {
-        self.racks.clear();
-        self.rack_at = None;
+        self.reply_acks.clear();
+        self.reply_ack_at = None;
     }
 
-    pub(in crate::node) fn racks_due(&self, now: Mono) -> bool {
-        self.rack_at.is_some_and(|at| at <= now)
+    pub(in crate::node) fn reply_acks_due(&self, now: Mono) -> bool {
+        self.reply_ack_at.is_some_and(|at| at <= now)
     }
 
-    /// Calls that are bound, and RACKs owed.
+    /// Calls that are bound, and REPLY_ACKs owed.
     pub(in crate::node) fn counts(&self) -> (usize, usize) {
-        (self.pends.len(), self.racks.len())
+        (self.pends.len(), self.reply_acks.len())
     }
 
     /// `connected`: what is owed can leave.
     pub(in crate::node) fn deadline(&self, connected: bool) -> Mono {
-        let rack = self.rack_at.filter(|_| connected).unwrap_or(Mono::NEVER);
-        self.due.first().map_or(Mono::NEVER, |(at, _)| *at).min(rack)
+        let reply_ack = self.reply_ack_at.filter(|_| connected).unwrap_or(Mono::NEVER);
+        self.due.first().map_or(Mono::NEVER, |(at, _)| *at).min(reply_ack)
     }
 }

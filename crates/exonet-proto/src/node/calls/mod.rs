@@ -9,7 +9,7 @@ mod calling;
 mod server;
 mod serving;
 
-pub(super) use caller::{Caller, MAX_RACKS};
+pub(super) use caller::{Caller, MAX_REPLY_ACKS};
 pub(super) use server::{MAX_ANSWERS, Replies, Server};
 
 use core::fmt;

@@ -21,9 +21,9 @@ const ENTRY: u64 = 160;
 /// What a reply is kept in.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Form {
-    /// A frame, repeated until RACK.
+    /// A frame, repeated until REPLY_ACK.
     Frame { status: u32, body: Bytes },
-    /// A message, whose outcome is the RACK; it is kept, shared with the message, since a reply may be said twice.
+    /// A message, whose outcome is the REPLY_ACK; it is kept, shared with the message, since a reply may be said twice.
     Message { key: MessageKey, status: u32, body: Bytes },
 }
 

@@ -121,8 +121,8 @@ impl Node {
         key
     }
 
-    /// RACK: the caller has the reply, or does not want it.
-    pub(in crate::node) fn on_rack(&mut self, now: Now, index: u32, s: Slot) {
+    /// REPLY_ACK: the caller has the reply, or does not want it.
+    pub(in crate::node) fn on_reply_ack(&mut self, now: Now, index: u32, s: Slot) {
         if let Some(key) = self.end_reply(index, s) {
             self.withdraw(now, key, Outcome::Unknown);
         }

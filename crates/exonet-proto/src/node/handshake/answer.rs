@@ -172,8 +172,8 @@ impl Node {
             {
                 writer.ask(ask.into());
             }
-            if let Some((ts, time)) = peer.inbound.challenge.take() {
-                writer.challenge(ts, time);
+            if let Some((ts, time)) = peer.inbound.rejection.take() {
+                writer.stamp_rejected(ts, time);
             }
             while let Some((s, status, body)) = peer.inbound.server.next_reply()
                 && writer.reply(wire::Reply { s, status, body })

@@ -1,7 +1,7 @@
 //! Calls, as only the inside of a node shows them.
 
 use super::*;
-use crate::node::calls::{Caller, MAX_RACKS};
+use crate::node::calls::{Caller, MAX_REPLY_ACKS};
 use crate::wire::Role;
 
 const S: Slot = Slot(7);
@@ -167,18 +167,18 @@ fn computing_is_not_heard_of_a_call_that_is_not_known_to_be_delivered() {
 }
 
 #[test]
-fn racks_that_are_owed_are_bounded() {
+fn reply_acks_that_are_owed_are_bounded() {
     let mut caller = Caller::default();
     (0..3_000).for_each(|s| assert_eq!(caller.on_reply(Slot(s), Mono(0)), None));
-    assert_eq!(caller.counts().1, MAX_RACKS);
+    assert_eq!(caller.counts().1, MAX_REPLY_ACKS);
 }
 
-/// RACK leaves in its time, though there is nothing else to say.
+/// REPLY_ACK leaves in its time, though there is nothing else to say.
 #[test]
-fn a_rack_waits_for_no_longer_than_an_acknowledgement_may() {
+fn a_reply_ack_waits_for_no_longer_than_an_acknowledgement_may() {
     let mut caller = Caller::default();
     caller.on_reply(S, Mono(0) + 5 * MS);
     caller.on_reply(Slot(8), Mono(0) + 9 * MS);
     assert_eq!(caller.deadline(true), Mono(0) + 5 * MS);
-    assert!(!caller.racks_due(Mono(0) + 4 * MS) && caller.racks_due(Mono(0) + 5 * MS));
+    assert!(!caller.reply_acks_due(Mono(0) + 4 * MS) && caller.reply_acks_due(Mono(0) + 5 * MS));
 }

@@ -41,7 +41,7 @@ enum Spec {
     Early { ts: Stamp, s: Slot, entries: Vec<Vec<u8>> },
     Ahead { ts: Stamp, time: Wall },
     Reply { s: Slot, status: u32, body: Vec<u8> },
-    Rack(Slot),
+    ReplyAck(Slot),
     Probe(Slot),
     NoCall(Slot),
     Computing(Slot),
@@ -84,9 +84,9 @@ impl Spec {
                 let messages = writer.early(*ts, *s);
                 messages.is_some_and(|mut m| entries.iter().all(|entry| m.push(&entry[..1], &entry[1..])))
             }
-            Self::Ahead { ts, time } => writer.challenge(*ts, *time),
+            Self::Ahead { ts, time } => writer.stamp_rejected(*ts, *time),
             Self::Reply { s, status, body } => writer.reply(Reply { s: *s, status: *status, body }),
-            Self::Rack(s) => writer.rack(*s),
+            Self::ReplyAck(s) => writer.reply_ack(*s),
             Self::Probe(s) => writer.probe(*s),
             Self::NoCall(s) => writer.no_call(*s),
             Self::Computing(s) => writer.computing(*s),
@@ -143,9 +143,9 @@ fn own(frame: &Frame<'_>) -> Spec {
         Frame::Early(Early { ts, s, entries }) => {
             Spec::Early { ts, s, entries: entries.map(|(_, message)| message.to_vec()).collect() }
         }
-        Frame::Challenge { ts, time } => Spec::Ahead { ts, time },
+        Frame::StampRejected { ts, time } => Spec::Ahead { ts, time },
         Frame::Reply(Reply { s, status, body }) => Spec::Reply { s, status, body: body.to_vec() },
-        Frame::Rack(s) => Spec::Rack(s),
+        Frame::ReplyAck(s) => Spec::ReplyAck(s),
         Frame::Probe(s) => Spec::Probe(s),
         Frame::NoCall(s) => Spec::NoCall(s),
         Frame::Computing(s) => Spec::Computing(s),
@@ -329,7 +329,7 @@ fn spec() -> impl Strategy<Value = Spec> {
             status,
             body
         }),
-        slot().prop_map(Spec::Rack),
+        slot().prop_map(Spec::ReplyAck),
         slot().prop_map(Spec::Probe),
         slot().prop_map(Spec::NoCall),
         slot().prop_map(Spec::Computing),

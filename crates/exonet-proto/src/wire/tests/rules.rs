@@ -311,7 +311,7 @@ fn default_params_are_not_sent() {
 #[test]
 fn calls_go_by_the_callers_numbers() {
     let s = Slot(1002);
-    assert_eq!(Spec::Rack(s).bytes(BASES), [0x1b, 2], "the frame's sender calls");
+    assert_eq!(Spec::ReplyAck(s).bytes(BASES), [0x1b, 2], "the frame's sender calls");
     assert_eq!(Spec::Probe(s).bytes(BASES), [0x1c, 2]);
     let s = Slot(2003);
     let reply = Spec::Reply { s, status: 7, body: vec![9, 8] };
