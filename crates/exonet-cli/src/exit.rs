@@ -2,7 +2,8 @@
 
 use std::process::ExitCode;
 
-use exonet::{NodeId, Outcome, Refusal};
+use exonet::send::Refusal;
+use exonet::{NodeId, Outcome};
 use serde::Serialize;
 
 /// What shells expect of a process that ended by an interrupt: 128 + SIGINT.

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
+use exonet::state::SecretKey;
 use exonet::state::{StateDir, StateError};
-use exonet::{Builder, NodeId, SecretKey};
+use exonet::{Builder, NodeId};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
 use zeroize::Zeroizing;

@@ -4,7 +4,9 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::time::Duration;
 
-use exonet::{Allow, BuildError, Config, Node, NodeId, PeerAddr};
+use exonet::config::Config;
+use exonet::error::BuildError;
+use exonet::{Allow, Node, NodeId, PeerAddr};
 
 use crate::failure::Failure;
 use crate::settings::Settings;

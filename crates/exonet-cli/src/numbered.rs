@@ -3,7 +3,8 @@
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use exonet::{MessageId, Receipt, Settled};
+use exonet::send::Settled;
+use exonet::{MessageId, Receipt};
 
 /// A receipt that gives the number of its message along with what became of it.
 #[derive(Debug)]

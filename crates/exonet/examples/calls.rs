@@ -7,7 +7,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use exonet::{Allow, CallError, Failure, Node, Request};
+use exonet::call::{Failure, Request};
+use exonet::error::CallError;
+use exonet::{Allow, Node};
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn Error>> {
@@ -29,7 +31,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     let to = bob.peer_addr();
     for (method, body) in [("add", "40"), ("add", "2"), ("add", "two"), ("subtract", "1")] {
-        match alice.call(&to, method, body).deadline(Duration::from_secs(10)).await {
+        match alice.peer(&to).call(method, body).deadline(Duration::from_secs(10)).await {
             Ok(mut reply) => {
                 let total = reply.body.bytes(100).await?;
                 println!("alice: {method} {body} gives {}", String::from_utf8_lossy(&total));

@@ -13,10 +13,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     println!("bob listens at {}", bob.peer_addr());
 
-    let receipt = alice.send(&bob.peer_addr(), "hello, bob").await?;
-    let mut received = bob.recv().await?;
-    let text = received.body.bytes(1 << 20).await?;
-    println!("bob received {:?} from {}", String::from_utf8_lossy(&text), received.from.short());
+    let receipt = alice.peer(bob.peer_addr()).send("hello, bob").await?;
+    let mut delivery = bob.recv().await?;
+    let text = delivery.body_mut().bytes(1 << 20).await?;
+    println!("bob received {:?} from {}", String::from_utf8_lossy(&text), delivery.from().short());
+    delivery.ack()?;
 
     let settled = receipt.await;
     println!("alice knows: {:?}, message {:?}", settled.outcome, settled.id.map(|id| id.to_string()));

@@ -27,12 +27,12 @@ struct Ledger {
 impl Ledger {
     /// Serves until its node is closed. Gives back what it has booked.
     async fn serve(mut self, node: Node) -> Vec<String> {
-        while let Ok(delivery) = node.accept().await {
+        while let Ok(delivery) = node.recv().await {
             if delivery.tag() == "void" {
                 let (from, answer) = (delivery.from(), self.void(&delivery));
-                if delivery.done().is_ok() {
+                if delivery.ack().is_ok() {
                     // Whoever gets no answer asks again.
-                    drop(node.send(&PeerAddr::from(from), answer).await);
+                    drop(node.peer(from).send(answer).await);
                 }
             } else {
                 self.book(delivery);
@@ -52,11 +52,11 @@ impl Ledger {
         let id = delivery.id().to_string();
         if self.entries.contains_key(&id) {
             // Voided before it came, or handed out twice: it has no effect, taken or not.
-            let _ = delivery.done();
+            let _ = delivery.ack();
             return;
         }
         self.entries.insert(id.clone(), Entry::Booked(payment));
-        if delivery.done().is_err() {
+        if delivery.ack().is_err() {
             self.entries.remove(&id);
         }
     }
@@ -76,7 +76,7 @@ fn text(delivery: &Delivery) -> Option<String> {
 async fn pay(node: &Node, ledger: &PeerAddr, payment: &str) -> Result<MessageId, Box<dyn Error>> {
     loop {
         let message = Message::from(payment).tag("payment").deadline(Duration::from_secs(10));
-        let settled = node.send(ledger, message).await?.await;
+        let settled = node.peer(ledger).send(message).await?.await;
         match (settled.outcome, settled.id) {
             (Outcome::Delivered, Some(id)) => return Ok(id),
             (Outcome::Unknown, Some(id)) if is_booked(node, ledger, id).await? => return Ok(id),
@@ -89,10 +89,10 @@ async fn pay(node: &Node, ledger: &PeerAddr, payment: &str) -> Result<MessageId,
 async fn is_booked(node: &Node, ledger: &PeerAddr, id: MessageId) -> Result<bool, Box<dyn Error>> {
     let id = id.to_string();
     loop {
-        drop(node.send(ledger, Message::from(id.as_str()).tag("void")).await?);
+        drop(node.peer(ledger).send(Message::from(id.as_str()).tag("void")).await?);
         let answer = async {
             loop {
-                let mut answer = node.recv().await?;
+                let mut answer = node.at_most_once().recv().await?;
                 // Answers to earlier questions may come late.
                 if answer.body.bytes(256).await? == id {
                     return Ok::<_, Box<dyn Error>>(answer.tag == "booked");

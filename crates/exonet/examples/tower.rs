@@ -5,7 +5,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use exonet::{Allow, BodyError, CallService, Node, Request};
+use exonet::call::{CallService, Request};
+use exonet::error::BodyError;
+use exonet::{Allow, Node};
 use tower::{BoxError, ServiceBuilder, ServiceExt, service_fn};
 
 #[tokio::main(flavor = "current_thread")]
@@ -22,7 +24,7 @@ async fn main() -> Result<(), BoxError> {
     let _serving = bob.serve_service("shout", shout).start()?;
 
     // A call that takes too long is dropped, and so given up.
-    let calls = CallService::new(alice.clone(), bob.peer_addr(), "shout");
+    let calls = CallService::new(alice.peer(bob.peer_addr()), "shout");
     let calls = ServiceBuilder::new().timeout(Duration::from_secs(5)).service(calls);
     for word in ["one", "two", "three"] {
         let mut reply = calls.clone().oneshot(Bytes::from(word)).await?;

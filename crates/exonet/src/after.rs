@@ -15,9 +15,10 @@ use exonet_proto::NodeId;
 use exonet_proto::node::Refusal;
 use tokio::sync::{Notify, oneshot};
 
-use crate::calls::Line;
+use crate::call::desk::Line;
 use crate::comings::Coming;
 use crate::engine::Todo;
+use crate::receive::routes::Route;
 
 /// Chores for which a thread keeps memory.
 const KEPT: usize = 1_024;
@@ -91,6 +92,14 @@ impl After {
     /// Whether a task is woken.
     pub(crate) fn wakes(&self) -> bool {
         self.chores.iter().any(|chore| matches!(chore, Chore::Wake(_)))
+    }
+
+    /// A receiver of a route has taken a message: the next one is woken if there is `more`.
+    pub(crate) fn wake_next(&mut self, route: Option<&Arc<Route>>, more: bool) {
+        match route {
+            None => self.todo.readable |= more,
+            Some(route) => self.chores.extend(more.then(|| Chore::Next(Arc::clone(&route.readable)))),
+        }
     }
 
     /// Adds what another step has left.

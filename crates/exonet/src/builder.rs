@@ -71,7 +71,7 @@ impl Builder {
     ///
     /// ```compile_fail
     /// # use exonet::{Allow, Node};
-    /// let builder = Node::builder(Allow::anyone()).key(exonet::SecretKey::from_bytes([1; 32]));
+    /// let builder = Node::builder(Allow::anyone()).key(exonet::state::SecretKey::from_bytes([1; 32]));
     /// ```
     pub fn ephemeral(mut self) -> Self {
         self.identity = Identity::Ephemeral;
@@ -140,7 +140,7 @@ impl Builder {
     /// Changes any setting of the core.
     ///
     /// ```
-    /// use exonet::{Allow, CongestionChoice, Hedging, Node};
+    /// use exonet::{Allow, Node, config::{CongestionChoice, Hedging}};
     ///
     /// let builder = Node::builder(Allow::anyone()).config(|config| {
     ///     config.hedging = Hedging::Off;

@@ -610,25 +610,25 @@ mod tests {
     async fn a_driver_that_is_behind_lets_datagrams_wait_and_says_what_became_of_them() {
         let build = || crate::Node::builder(Allow::anyone()).bind("127.0.0.1:0").build();
         let (node, friend) = (build().await.unwrap(), build().await.unwrap());
-        let receipt = friend.send(&node.peer_addr(), "1").await.unwrap();
-        drop(node.recv().await.unwrap());
+        let receipt = friend.peer(node.peer_addr()).send("1").await.unwrap();
+        node.recv().await.unwrap().ack().unwrap();
         receipt.await;
         // From here on nothing is waited for: the nodes' own drivers do not run.
         let shared = Arc::clone(node.shared());
         let timer = Arc::new(Timer::new().unwrap());
         let socket = shared.socket().unwrap();
         let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None, None);
-        let work = || node.peer_stats(&friend.id()).unwrap().work;
+        let work = || node.peer(friend.id()).stats().unwrap().work;
         let (before, mut inbox) = (work(), Inbox::take());
         let mut receive = |driver: &mut Driver, text: &'static str| {
-            drop(friend.try_send(&node.peer_addr(), text).unwrap());
+            drop(friend.peer(node.peer_addr()).try_send(text).unwrap());
             friend.shared().flush(SEND_BURST);
             shared.sent_since.store(LOOK_AFTER, Ordering::Relaxed);
             driver.receive_into(&mut inbox);
         };
         driver.shares.press(shared.clock().mono());
         receive(&mut driver, "2");
-        assert!(shared.take(false).unwrap().is_none() && !driver.shares.is_empty());
+        assert!(shared.take(None, false).unwrap().is_none() && !driver.shares.is_empty());
         // Whose queue is full loses what comes.
         let (mut waiting, mut its) = (Vec::new(), None);
         while let Some((seat, held)) = driver.shares.take() {
@@ -642,7 +642,7 @@ mod tests {
         receive(&mut driver, "3");
         assert!(work().dropped > before.dropped && node.stats().share_dropped == work().dropped);
         driver.work_on_waiting(now);
-        assert!(driver.shares.is_empty() && shared.take(false).unwrap().is_some());
+        assert!(driver.shares.is_empty() && shared.take(None, false).unwrap().is_some());
         assert!(work().time > before.time);
     }
 }

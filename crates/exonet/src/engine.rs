@@ -8,17 +8,20 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    Batch, BodyRead, BodyWrite, Conflict, DeliveryKey, Event, Incoming, IncomingRun, MessageKey,
+    Batch, BodyRead, BodyWrite, Conflict, DeliveryKey, Event, Incoming, IncomingBody, MessageKey,
     Node as Core, OpenMessage, Outcome, Outgoing, SendError as CoreError, Status, Transmit,
 };
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
 
 use crate::after::{After, Chore, Log, Pong};
-use crate::calls::Calls;
+use crate::call::desk::Calls;
 use crate::comings::Comings;
-use crate::receipts::{Receipts, Settled, SlotIndex};
-use crate::room::Room;
+use crate::receive::batch::Taken;
+use crate::receive::routes::{Route, Routes};
+use crate::send::message::Message;
+use crate::send::receipts::{Receipts, Settled, SlotIndex};
+use crate::send::room::Room;
 use crate::timer::Timer;
 use crate::trace::Trace;
 
@@ -95,6 +98,9 @@ pub(crate) struct Engine {
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
     pub(crate) room: Room,
     pub(crate) calls: Calls,
+    routes: Routes,
+    /// Tasks that wait for all that was sent to one peer to be settled.
+    pub(crate) peer_waits: usize,
     writers: BTreeMap<MessageKey, Option<Waker>>,
     readers: BTreeMap<DeliveryKey, Waker>,
     pings: BTreeMap<u64, oneshot::Sender<Pong>>,
@@ -119,6 +125,8 @@ impl Engine {
             asks: Vec::new(),
             room: Room::new(queue_limit),
             calls: Calls::default(),
+            routes: Routes::default(),
+            peer_waits: 0,
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
             pings: BTreeMap::new(),
@@ -171,6 +179,7 @@ impl Engine {
     fn on_event(&mut self, now: Now, event: Event, todo: &mut Todo) {
         match event {
             Event::Outcome { key, count, outcome, id, late } => {
+                todo.settled |= self.peer_waits > 0;
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
                 self.after.wake(self.receipts.settle(key, count, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
@@ -179,13 +188,15 @@ impl Engine {
             }
             Event::Reply { key, id, status, body } => {
                 todo.freed |= self.room.has_promises();
+                todo.settled |= self.peer_waits > 0;
                 self.replied(now, key, status, body);
                 let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
                 self.after.wake(self.receipts.settle(key, 1, settled));
                 self.after.wake(self.writers.remove(&key).flatten());
             }
             Event::Called { method } => todo.called |= self.called(now, &method),
-            Event::Readable => todo.readable = true,
+            Event::Readable if self.routes.are_none() => todo.readable = true,
+            Event::Readable => todo.readable |= self.routes.sort(&mut self.core, now, &mut self.after),
             Event::Sendable { peer } => self.room.serve(&mut self.core, &peer, &mut self.after),
             Event::BodyWritable { key } => {
                 self.after.wake(self.writers.get_mut(&key).and_then(Option::take));
@@ -236,7 +247,7 @@ impl Engine {
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        message: &mut Option<crate::Message>,
+        message: &mut Option<Message>,
         stream: Option<u64>,
     ) -> Result<(SlotIndex, MessageKey), CoreError> {
         if self.phase != Phase::Open {
@@ -359,7 +370,7 @@ impl Engine {
         now: Now,
         peer: NodeId,
         hints: &[SocketAddr],
-        message: &mut Option<crate::Message>,
+        message: &mut Option<Message>,
     ) -> Result<(SlotIndex, MessageKey), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
@@ -439,24 +450,85 @@ impl Engine {
         self.readers.remove(&key)
     }
 
-    /// The next message. None: nothing waits.
-    pub(crate) fn take(&mut self, now: Now, guarded: bool) -> Option<Incoming> {
+    /// The next message of a route, and whether more waits there.
+    pub(crate) fn take(
+        &mut self,
+        now: Now,
+        route: Option<&Arc<Route>>,
+        guarded: bool,
+    ) -> (Option<Incoming>, bool) {
         if self.phase == Phase::Broken {
-            return None;
+            return (None, false);
         }
-        if guarded { self.core.accept(now) } else { self.core.recv(now) }
+        loop {
+            match self.routes.next(route) {
+                (Some(incoming), more) if guarded || is_streamed(&incoming) => {
+                    return (Some(incoming), more || self.more_waits(route));
+                }
+                // Nobody waits for one that is not delivered by that.
+                (Some(incoming), more) => {
+                    if self.core.done(now, incoming.key) {
+                        return (Some(incoming), more || self.more_waits(route));
+                    }
+                }
+                (None, _) => break,
+            }
+        }
+        if !self.routes.are_none() || route.is_some() {
+            return (None, false);
+        }
+        let incoming = if guarded { self.core.accept(now) } else { self.core.recv(now) };
+        (incoming, self.core.has_waiting())
     }
 
-    /// At most `most` messages at once, as many as wait.
-    pub(crate) fn take_many(&mut self, now: Now, most: usize, runs: &mut Vec<IncomingRun>) {
-        let mut left = most;
+    fn more_waits(&self, route: Option<&Arc<Route>>) -> bool {
+        route.is_none() && self.routes.are_none() && self.core.has_waiting()
+    }
+
+    /// At most `most` messages of a route at once, as many as wait. Gives whether more do.
+    pub(crate) fn take_many(
+        &mut self,
+        now: Now,
+        route: Option<&Arc<Route>>,
+        most: usize,
+        taken: &mut Taken,
+    ) -> bool {
+        let (mut left, mut more) = (most, false);
+        if route.is_some() || !self.routes.is_empty() {
+            while left > 0
+                && let (Some(incoming), others) = self.take(now, route, false)
+            {
+                taken.singles.push(incoming);
+                (left, more) = (left - 1, others);
+            }
+            return more;
+        }
         while left > 0
             && self.phase != Phase::Broken
             && let Some(run) = self.core.recv_run(now, left)
         {
             left -= run.len();
-            runs.push(run);
+            taken.runs.push(run);
         }
+        self.core.has_waiting()
+    }
+
+    /// A receiver of its own for some messages.
+    pub(crate) fn add_route(&mut self, now: Now, route: Arc<Route>) {
+        if self.phase < Phase::Stopped {
+            self.routes.add(route);
+            self.after.todo.readable |= self.routes.sort(&mut self.core, now, &mut self.after);
+        }
+    }
+
+    /// What waited for it goes to others.
+    pub(crate) fn remove_route(&mut self, route: &Arc<Route>) {
+        self.after.todo.readable |= self.routes.remove(route, &mut self.after);
+    }
+
+    /// Lets the receivers see that the node is ending.
+    pub(crate) fn wake_routes(&mut self) {
+        self.routes.wake_all(&mut self.after);
     }
 
     /// The next datagrams to send.
@@ -537,6 +609,28 @@ impl Engine {
         if self.phase >= Phase::Stopped { Vec::new() } else { self.core.open_messages() }
     }
 
+    /// What is open of what was sent to a peer.
+    pub(crate) fn open_messages_to(&self, peer: &NodeId) -> Vec<OpenMessage> {
+        let mut open = self.open_messages();
+        open.retain(|message| message.peer == *peer);
+        open
+    }
+
+    /// Whether something that was sent to a peer is open, or may be: replies to its calls count while there are many.
+    pub(crate) fn has_open(&self, peer: &NodeId) -> bool {
+        const MANY: usize = 1_024;
+        let held = self.core.peer_stats(peer).map_or(0, |stats| stats.queued + stats.in_doubt);
+        let stopped = self.phase >= Phase::Stopped;
+        !stopped && held > 0 && (held > MANY || !self.open_messages_to(peer).is_empty())
+    }
+
+    /// Gives up what is open of what was sent to a peer.
+    pub(crate) fn abandon_peer(&mut self, now: Now, peer: &NodeId) {
+        if self.phase < Phase::Stopped {
+            self.core.abandon_peer(now, peer);
+        }
+    }
+
     /// A name of a peer has led to an address. The core knows it only if something has been sent to it.
     pub(crate) fn learn(&mut self, now: Now, peer: NodeId, hint: SocketAddr) {
         if self.phase < Phase::Stopped {
@@ -575,6 +669,7 @@ impl Engine {
         self.after.chores.extend(askers.map(|asker| Chore::Pong(asker, None)));
         self.calls.end(&mut self.after);
         self.room.turn_away(&mut self.after);
+        self.wake_routes();
         true
     }
 
@@ -597,4 +692,8 @@ impl Engine {
             Status::Settled => None,
         }
     }
+}
+
+fn is_streamed(incoming: &Incoming) -> bool {
+    matches!(incoming.body, IncomingBody::Stream { .. })
 }

@@ -1,14 +1,21 @@
 //! What can go wrong, each thing by its name.
+//!
+//! Of a call that has failed, [`CallError::has_not_run`] says whether it may safely be made again.
 
-use core::time::Duration;
 use std::io;
+
+pub use exonet_proto::ParseNodeIdError;
 
 use exonet_proto::NodeId;
 use exonet_proto::node::{CallId, Refusal, SendError as CoreError};
 
-use crate::body::Body;
-use crate::state::StateError;
-use crate::status::ReplyStatus;
+use crate::call::status::ReplyStatus;
+#[cfg(feature = "serde")]
+pub use crate::call::typed::TypedError;
+pub use crate::peer_addr::PeerAddrError;
+use crate::receive::body::Body;
+use crate::send::receipt::BatchReceipt;
+pub use crate::state::StateError;
 
 /// Why a node could not be built.
 #[derive(Debug, thiserror::Error)]
@@ -84,6 +91,17 @@ pub enum SendError {
     Closed,
 }
 
+/// Why a batch was not queued to its end.
+#[derive(Debug, thiserror::Error)]
+#[error("the batch ended after {} messages: {source}", sent.len())]
+#[non_exhaustive]
+pub struct BatchError {
+    /// Of those that have been queued.
+    pub sent: BatchReceipt,
+    /// What refused the next.
+    pub source: SendError,
+}
+
 /// Why there is no answer to a ping, where that is known.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
@@ -110,7 +128,7 @@ impl From<CoreError> for SendError {
     }
 }
 
-/// Why [`crate::Node::send_from`] ended without a complete message. The message has been withdrawn.
+/// Why [`crate::Peer::send_from`] ended without a complete message. The message has been withdrawn.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum SendFromError {
@@ -194,7 +212,7 @@ pub enum Why {
     /// This node was closed.
     #[error("this node is closed")]
     Closed,
-    /// Two nodes have the identity of one of the two sides: [`crate::Node::conflict`] says whose.
+    /// Two nodes have the identity of one of the two sides: [`crate::Peer::conflict`] says whose.
     #[error("two nodes have the identity of one of the two sides")]
     Conflict,
     /// One of the two sides no longer knows: the server has crashed or has forgotten the reply, the peer was abandoned, or
@@ -272,6 +290,3 @@ impl From<BodyError> for io::Error {
         Self::new(kind, error)
     }
 }
-
-/// How long a call may take: a span, or None for ever.
-pub(crate) type Deadline = Option<Duration>;

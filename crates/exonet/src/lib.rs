@@ -1,8 +1,8 @@
 //! Messages between machines that arrive **exactly once**, over UDP: encrypted, without a broker, and with an
 //! honest answer to "what became of my message?".
 //!
-//! A [`Node`] *is* a key; addresses are hints. It sends messages to other nodes and receives theirs. Every `send`
-//! gives a [`Receipt`], which ends in exactly one [`Outcome`]:
+//! A [`Node`] *is* a key; addresses are hints. It sends messages to its [peers](Node::peer) and receives theirs. Every
+//! `send` gives a [`Receipt`], which ends in exactly one [`Outcome`]:
 //!
 //! ```
 //! use std::time::Duration;
@@ -13,22 +13,29 @@
 //! let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
 //! let bob = Node::builder(Allow::only([alice.id()])).bind("127.0.0.1:0").build().await?;
 //!
-//! let receipt = alice.send(&bob.peer_addr(), "hello").await?;
+//! let receipt = alice.peer(bob.peer_addr()).send("hello").await?;
 //!
-//! let mut received = bob.recv().await?;
-//! assert_eq!(received.from, alice.id());
-//! assert_eq!(received.body.bytes(1024).await?, "hello");
+//! let mut delivery = bob.recv().await?;
+//! assert_eq!(delivery.from(), alice.id());
+//! assert_eq!(delivery.body_mut().bytes(1024).await?, "hello");
+//! // Act on it here. Until `ack` it is not delivered, and is handed out again if this is dropped.
+//! let id = delivery.id();
+//! delivery.ack()?;
 //!
 //! let settled = receipt.await;
 //! assert_eq!(settled.outcome, Outcome::Delivered);
-//! assert_eq!(settled.id, Some(received.id));
+//! assert_eq!(settled.id, Some(id));
 //!
 //! assert!(alice.close(Duration::from_secs(5)).await.is_empty());
 //! # Ok(())
 //! # }
 //! ```
 //!
-//! A [call](Node::call) is a message that is answered: it runs at most once, at a node that [serves](Node::serve) its method.
+//! A [call](Peer::call) is a message that is answered: it runs at most once, at a node that [serves](Node::serve) its method.
+//!
+//! What every application needs is here; the rest is in modules: [`call`], [`receive`] and [`send`] for the three things that
+//! are done with messages, [`config`] and [`state`] for the making of a node, [`stats`] for figures, [`mod@error`] for what can go
+//! wrong, and `blocking` for programs without an async runtime.
 //!
 //! # What the outcomes mean
 //!
@@ -39,7 +46,7 @@
 //! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
 //!
-//! A call ends with its [`Reply`], or with a [`CallError`] of the same kinds; [`CallError::has_not_run`] says whether it
+//! A call ends with its [`Reply`](call::Reply), or with a [`CallError`](error::CallError) of the same kinds; its `has_not_run` says whether it
 //! may safely be made again.
 //!
 //! # What survives what
@@ -53,36 +60,36 @@
 //!
 //! # Contract of the async calls
 //!
-//! [`Node::send`], [`Node::reserve`], [`Node::recv`], [`Node::accept`], [`Call::start`] and [`Receipt::outcome`] are
+//! [`Peer::send`], [`Peer::reserve`], [`Node::recv`], [`Call::start`](call::Call::start) and [`Receipt::outcome`] are
 //! cancel-safe: a future that is dropped before it is ready has done nothing. Dropping a receipt does not cancel its
-//! message, dropping a [`PendingCall`] gives its call up; dropping the last [`Node`] settles every receipt. Any number of tasks may send and receive on one node.
-//! Nothing is queued without bound: senders wait for room, receivers grant as much as they hold.
+//! message, dropping a [`PendingCall`](call::PendingCall) gives its call up; dropping the last handle settles every receipt.
+//! Any number of tasks may send and receive on one node. Nothing is queued without bound: senders wait for room, receivers
+//! grant as much as they hold.
+//!
+//! # Names of durations
+//!
+//! A *timeout* is how long a caller waits for something, or how long something may last; then that ends. A *deadline* belongs to
+//! a message or a call: how long after its start it is still wanted. An *interval* is how often something is done again.
 #![deny(missing_docs)]
 
 mod after;
 mod allow;
-mod body;
 mod builder;
-mod call;
-mod calls;
+pub mod call;
 mod clock;
 mod comings;
+pub mod config;
 mod driver;
 mod engine;
-mod error;
-mod line;
-mod message;
+pub mod error;
 mod node;
 mod openings;
+mod peer;
 mod peer_addr;
-mod receipt;
-mod receipts;
-mod receive;
+pub mod receive;
 mod report;
 mod resolve;
-mod room;
-mod send;
-mod serve;
+pub mod send;
 mod shared;
 mod shares;
 mod sieve;
@@ -91,43 +98,23 @@ mod sieve;
 mod skip;
 mod socket;
 pub mod state;
-mod status;
+pub mod stats;
 mod timer;
-#[cfg(feature = "tower")]
-mod tower;
 mod trace;
 mod turn;
-#[cfg(feature = "serde")]
-mod typed;
 
-pub use allow::{Allow, Question};
-pub use body::Body;
+pub use allow::Allow;
 pub use builder::Builder;
-pub use call::{Call, PendingCall, Reply};
-pub use error::{
-    BodyError, BuildError, CallError, Closed, NotDelivered, PingError, SendError, SendFromError, ServeError,
-    Why,
-};
-pub use message::Message;
 pub use node::Node;
-pub use peer_addr::{PeerAddr, PeerAddrError};
-pub use receipt::{BatchReceipt, Receipt};
-pub use receipts::{Settled, Tally};
-pub use receive::{Batch, Delivery, Received};
-pub use send::{BodyWriter, Permit};
-pub use serve::{Handler, Request, Serve, Serving};
-pub use status::{Answer, Failure, ReplyStatus};
-#[cfg(feature = "tower")]
-pub use tower::{CallService, ServiceHandler};
-#[cfg(feature = "serde")]
-pub use typed::{TypedCall, TypedError, TypedPending};
+pub use peer::Peer;
+pub use peer_addr::PeerAddr;
+pub use receive::body::Body;
+pub use receive::delivery::Delivery;
+pub use send::message::Message;
+pub use send::receipt::Receipt;
 
-pub use exonet_proto::crypto::{SecretKey, Suite};
-pub use exonet_proto::node::{
-    CallId, CancelError, Config, Conflict, CongestionChoice, Hedging, Limits, OpenMessage, Outcome,
-    PeerStats, Priority, Refusal, Stats, Status, Takes, View, Work,
-};
-pub use exonet_proto::{MessageId, NodeId, ParseNodeIdError};
+pub use exonet_proto::node::{Outcome, Priority};
+pub use exonet_proto::{MessageId, NodeId};
 
 /// Compiles and runs the example in the README.
 #[cfg(doctest)]

@@ -29,6 +29,7 @@ pub struct PeerAddr {
 
 /// Why a text is not a [`PeerAddr`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum PeerAddrError {
     /// What stands before `@` is not a node id.
     #[error("{id:?} is not a node id: {source}")]
@@ -96,6 +97,18 @@ impl PeerAddr {
 impl From<NodeId> for PeerAddr {
     fn from(id: NodeId) -> Self {
         Self { id, literals: Vec::new(), names: Vec::new() }
+    }
+}
+
+impl From<&NodeId> for PeerAddr {
+    fn from(id: &NodeId) -> Self {
+        Self::from(*id)
+    }
+}
+
+impl From<&Self> for PeerAddr {
+    fn from(peer: &Self) -> Self {
+        peer.clone()
     }
 }
 

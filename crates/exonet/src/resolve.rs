@@ -223,8 +223,8 @@ mod tests {
         let alice = node(|_| pending()).await;
         let literal = bob.local_addr().to_string();
         let receipt =
-            alice.send(&peer(&bob, &["slow.example:1", &literal, "slower.example:2"]), "hello").await;
-        bob.recv().await.unwrap();
+            alice.peer(peer(&bob, &["slow.example:1", &literal, "slower.example:2"])).send("hello").await;
+        bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.unwrap().await.outcome, Outcome::Delivered);
     }
 
@@ -236,8 +236,8 @@ mod tests {
             if name.starts_with("slow") { pending().await } else { Ok(vec![address]) }
         })
         .await;
-        let receipt = alice.send(&peer(&bob, &["slow.example:1", "quick.example:2"]), "hello").await;
-        bob.recv().await.unwrap();
+        let receipt = alice.peer(peer(&bob, &["slow.example:1", "quick.example:2"])).send("hello").await;
+        bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.unwrap().await.outcome, Outcome::Delivered);
     }
 
@@ -256,9 +256,9 @@ mod tests {
         .await;
         // Nobody listens at the address that is known.
         let wrong = "127.0.0.1:9";
-        let receipt = alice.send(&peer(&bob, &[wrong, "late.example:1"]), "hello").await.unwrap();
+        let receipt = alice.peer(peer(&bob, &[wrong, "late.example:1"])).send("hello").await.unwrap();
         gate.notify_one();
-        bob.recv().await.unwrap();
+        bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
     }
 
@@ -277,22 +277,22 @@ mod tests {
         .await;
         let by_name = peer(&bob, &["bob.example:1"]);
         for _ in 0..3 {
-            assert!(matches!(alice.send(&by_name, "x").await, Err(SendError::Lookup { .. })));
+            assert!(matches!(alice.peer(&by_name).send("x").await, Err(SendError::Lookup { .. })));
         }
         assert_eq!(asked.load(Ordering::Relaxed), 1, "a failure is good for a while");
 
         works.store(true, Ordering::Relaxed);
         alice.shared().names.table().clear();
-        let receipt = alice.send(&by_name, "hello").await.unwrap();
-        bob.recv().await.unwrap();
+        let receipt = alice.peer(&by_name).send("hello").await.unwrap();
+        bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
 
         // The name is gone, and nothing of it is remembered: the peer is connected all the same.
         works.store(false, Ordering::Relaxed);
         alice.shared().names.table().clear();
-        let sent = at_once(alice.send(&by_name, "again")).await;
+        let sent = at_once(alice.peer(&by_name).send("again")).await;
         let receipt = sent.expect("nothing is waited for").unwrap();
-        bob.recv().await.unwrap();
+        bob.recv().await.unwrap().ack().unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
     }
 

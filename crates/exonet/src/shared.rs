@@ -23,7 +23,7 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use exonet_proto::node::{Incoming, IncomingRun, Transmit};
+use exonet_proto::node::{Incoming, Transmit};
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::{Notify, Semaphore};
 
@@ -31,6 +31,8 @@ use crate::after::{After, Log};
 use crate::clock::Clock;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
+use crate::receive::batch::Taken;
+use crate::receive::routes::Route;
 use crate::resolve::Names;
 use crate::socket::{Socket, is_too_large};
 use crate::turn::Turn;
@@ -171,17 +173,22 @@ impl Shared {
         self.amend(|engine| f(engine))
     }
 
-    /// The next received message; None if none waits.
-    pub(crate) fn take(&self, guarded: bool) -> Result<Option<Incoming>, Closed> {
+    /// What a receiver of a route waits for.
+    pub(crate) fn readable<'a>(&'a self, route: Option<&'a Arc<Route>>) -> &'a Notify {
+        route.map_or(&self.readable, |route| &route.readable)
+    }
+
+    /// The next received message of a route; None if none waits.
+    pub(crate) fn take(&self, route: Option<&Arc<Route>>, guarded: bool) -> Result<Option<Incoming>, Closed> {
         let take = |engine: &mut Engine, now| {
-            let incoming = engine.take(now, guarded);
+            let (incoming, more) = engine.take(now, route, guarded);
             let call = incoming.is_some() && engine.leave_to_driver();
-            (incoming, engine.phase, engine.core.has_waiting(), call)
+            (incoming, engine.phase, more, call)
         };
         let ((incoming, phase, more, call), _, mut after) = self.step_quietly(take);
         after.todo.driver |= call;
         // One event wakes only one.
-        after.todo.readable |= more;
+        after.wake_next(route, more);
         self.finish(after);
         match incoming {
             Some(incoming) => Ok(Some(incoming)),
@@ -190,18 +197,23 @@ impl Shared {
         }
     }
 
-    /// At most `most` received messages; none if none wait.
-    pub(crate) fn take_many(&self, most: usize, runs: &mut Vec<IncomingRun>) -> Result<(), Closed> {
+    /// At most `most` received messages of a route; none if none wait.
+    pub(crate) fn take_many(
+        &self,
+        route: Option<&Arc<Route>>,
+        most: usize,
+        taken: &mut Taken,
+    ) -> Result<(), Closed> {
         let take = |engine: &mut Engine, now| {
-            engine.take_many(now, most, runs);
-            let call = !runs.is_empty() && engine.leave_to_driver();
-            (engine.phase, engine.core.has_waiting(), call)
+            let more = engine.take_many(now, route, most, taken);
+            let call = !taken.is_empty() && engine.leave_to_driver();
+            (engine.phase, more, call)
         };
         let ((phase, more, call), _, mut after) = self.step_quietly(take);
         after.todo.driver |= call;
-        after.todo.readable |= more;
+        after.wake_next(route, more);
         self.finish(after);
-        if runs.is_empty() && phase != Phase::Open { Err(Closed) } else { Ok(()) }
+        if taken.is_empty() && phase != Phase::Open { Err(Closed) } else { Ok(()) }
     }
 
     /// One step of a caller: `f`, then whatever follows from it, flushing included.
@@ -403,7 +415,7 @@ mod tests {
     async fn whoever_is_woken_while_datagrams_leave_may_ask_the_node() {
         let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap();
         let nobody = PeerAddr::from((NodeId([2; 32]), SocketAddr::from(([127, 0, 0, 1], 9))));
-        let mut receipt = core::pin::pin!(node.try_send(&nobody, "x").unwrap());
+        let mut receipt = core::pin::pin!(node.peer(nobody).try_send("x").unwrap());
         let asks = Arc::new(Asks { node: node.clone(), woken: AtomicBool::new(false) });
         let waker = Waker::from(Arc::clone(&asks));
         assert!(receipt.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());

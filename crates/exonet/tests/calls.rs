@@ -10,10 +10,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use common::{builder, bytes, nobody, node, pair, within};
-use exonet::{
-    Body, BodyError, CallError, CallId, CancelError, Failure, Limits, Node, PeerAddr, Reply, ReplyStatus,
-    Request, SendError, SendFromError, ServeError, Serving, Status, Why,
-};
+use exonet::call::{CallId, Failure, Reply, ReplyStatus, Request, Serving};
+use exonet::config::Limits;
+use exonet::error::{BodyError, CallError, SendError, SendFromError, ServeError, Why};
+use exonet::send::{CancelError, Status};
+use exonet::{Body, Node, PeerAddr};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -82,16 +83,16 @@ async fn a_call_is_answered_once() {
     };
     let _serving = bob.serve("shout", handler).await.unwrap();
     within(async {
-        let mut reply = alice.call(&bob.peer_addr(), "shout", "hello").await.unwrap();
+        let mut reply = alice.peer(bob.peer_addr()).call("shout", "hello").await.unwrap();
         assert_eq!(reply.body.bytes(100).await.unwrap(), "HELLO");
         assert_eq!(reply.id.caller, alice.id());
         assert_eq!(*ids.lock().unwrap(), [reply.id], "one name at both ends");
-        assert!(bob.try_recv().is_none(), "a call is no message");
+        assert!(bob.at_most_once().try_recv().is_none(), "a call is no message");
         until(|| bob.stats().computing == 0).await;
         let (made, served) = (alice.stats(), bob.stats());
         assert_eq!((made.calls, made.calls_replied, made.calls_unknown, served.calls_served), (1, 1, 0, 1));
         // The other way, with nobody to answer.
-        assert_eq!(status(bob.call(&alice.id().into(), "shout", "").await), ReplyStatus::NO_SUCH_METHOD);
+        assert_eq!(status(bob.peer(alice.id()).call("shout", "").await), ReplyStatus::NO_SUCH_METHOD);
     })
     .await;
 }
@@ -103,11 +104,11 @@ async fn bodies_of_any_size_go_both_ways() {
     within(async {
         for size in [0, 1_040, 1_041, 70_000, 1_000_000, 5_000_000] {
             let sent = bytes(size);
-            let mut reply = alice.call(&bob.peer_addr(), "echo", sent.clone()).await.unwrap();
+            let mut reply = alice.peer(bob.peer_addr()).call("echo", sent.clone()).await.unwrap();
             assert_eq!(reply.body.is_stream(), size > 1 << 20);
             assert!(reply.body.bytes(1 << 30).await.unwrap() == sent, "{size} bytes");
             let to = bob.peer_addr();
-            let call = alice.call_from(&to, "echo", size as u64, Cursor::new(sent.clone()));
+            let call = alice.peer(&to).call_from("echo", size as u64, Cursor::new(sent.clone()));
             let mut back = Vec::new();
             call.await.unwrap().body.read_to_end(&mut back).await.unwrap();
             assert!(back == sent, "{size} bytes from a reader");
@@ -164,17 +165,17 @@ async fn what_is_not_read_is_not_sent() {
     within(async {
         for method in ["early", "drops"] {
             let read = Arc::new(AtomicUsize::new(0));
-            let reply = alice.call_from(&bob.peer_addr(), method, LEN, Endless(Arc::clone(&read))).await;
+            let reply = alice.peer(bob.peer_addr()).call_from(method, LEN, Endless(Arc::clone(&read))).await;
             let expected = if method == "early" { "enough" } else { "0, then 1" };
             assert_eq!(text(reply).await, expected, "taken when the rest is not wanted");
             assert!(read.load(Ordering::Relaxed) < 64 << 20, "no more than the window");
         }
-        let reply = alice.call(&bob.peer_addr(), "long", "").await.unwrap();
+        let reply = alice.peer(bob.peer_addr()).call("long", "").await.unwrap();
         assert!(reply.body.is_stream());
         drop(reply);
         until(|| bob.stats().replies == 0).await;
         // Nor is a reply that came and was not looked at.
-        let unseen = alice.call(&bob.peer_addr(), "long", "").start().await.unwrap();
+        let unseen = alice.peer(bob.peer_addr()).call("long", "").start().await.unwrap();
         until(|| unseen.status() == Status::Settled).await;
         drop(unseen);
         until(|| bob.stats().replies == 0).await;
@@ -189,7 +190,7 @@ async fn a_body_that_cannot_be_had_withdraws_the_call() {
     let _serving = echo(&bob);
     within(async {
         let short =
-            alice.call_from(&bob.peer_addr(), "echo", 3_000_000, Cursor::new(vec![0; 2_000_000])).await;
+            alice.peer(bob.peer_addr()).call_from("echo", 3_000_000, Cursor::new(vec![0; 2_000_000])).await;
         let Err(error @ CallError::Body(SendFromError::Short { read: 2_000_000, len: 3_000_000 })) = short
         else {
             panic!("{short:?}")
@@ -199,7 +200,7 @@ async fn a_body_that_cannot_be_had_withdraws_the_call() {
         let limit = |mut request: Request| async move { request.body.bytes(10).await };
         let _limit = bob.serve("limit", limit).start().unwrap();
         let Err(CallError::Failed { status, mut body, .. }) =
-            alice.call(&bob.peer_addr(), "limit", bytes(11)).await
+            alice.peer(bob.peer_addr()).call("limit", bytes(11)).await
         else {
             panic!()
         };
@@ -218,13 +219,13 @@ async fn beyond_the_limit_calls_wait_and_all_else_goes_on() {
     within(async {
         let mut calls = Vec::new();
         for _ in 0..5 {
-            calls.push(alice.call(&to, "gate", "").start().await.unwrap());
+            calls.push(alice.peer(&to).call("gate", "").start().await.unwrap());
         }
         let mut ids = vec![gate.begun.recv().await.unwrap(), gate.begun.recv().await.unwrap()];
         // What was sent after them passes those that wait.
-        assert_eq!(text(alice.call(&to, "echo", "other").await).await, "other");
-        let receipt = alice.send(&to, "message").await.unwrap();
-        assert_eq!(bob.recv().await.unwrap().body.as_whole().unwrap(), "message");
+        assert_eq!(text(alice.peer(&to).call("echo", "other").await).await, "other");
+        let receipt = alice.peer(&to).send("message").await.unwrap();
+        assert_eq!(bob.at_most_once().recv().await.unwrap().body.as_whole().unwrap(), "message");
         receipt.await;
         assert!(gate.begun.try_recv().is_err(), "two run");
         assert_eq!((gate.serving.running(), bob.stats().computing, bob.stats().waiting), (2, 2, 3));
@@ -261,10 +262,10 @@ async fn a_panic_is_that_of_one_call() {
     let to = bob.peer_addr();
     within(async {
         for size in [1, 2, 1, 2] {
-            assert_eq!(status(alice.call(&to, "panics", bytes(size)).await), ReplyStatus::PANICKED);
+            assert_eq!(status(alice.peer(&to).call("panics", bytes(size)).await), ReplyStatus::PANICKED);
         }
-        assert_eq!(text(alice.call(&to, "panics", "").await).await, "alive");
-        assert_eq!(status(alice.call(&to, "panics", bytes(1)).await), ReplyStatus::PANICKED);
+        assert_eq!(text(alice.peer(&to).call("panics", "").await).await, "alive");
+        assert_eq!(status(alice.peer(&to).call("panics", bytes(1)).await), ReplyStatus::PANICKED);
     })
     .await;
 }
@@ -275,7 +276,7 @@ async fn what_nobody_serves_fails_at_once_and_has_not_run() {
     let to = bob.peer_addr();
     within(async {
         for body in [bytes(5), bytes(3_000_000)] {
-            let refused = alice.call(&to, "echo", body).await;
+            let refused = alice.peer(&to).call("echo", body).await;
             assert!(refused.as_ref().unwrap_err().has_not_run());
             assert_eq!(status(refused), ReplyStatus::NO_SUCH_METHOD);
         }
@@ -288,13 +289,13 @@ async fn what_nobody_serves_fails_at_once_and_has_not_run() {
             bob.serve(vec![0; 256], |_: Request| async {}).start().unwrap_err(),
             ServeError::MethodTooLong(256)
         );
-        assert_eq!(text(alice.call(&to, "echo", "served").await).await, "served");
-        assert_eq!(status(alice.call(&to, "ech", "").await), ReplyStatus::NO_SUCH_METHOD);
+        assert_eq!(text(alice.peer(&to).call("echo", "served").await).await, "served");
+        assert_eq!(status(alice.peer(&to).call("ech", "").await), ReplyStatus::NO_SUCH_METHOD);
         drop(serving);
-        assert_eq!(status(alice.call(&to, "echo", "").await), ReplyStatus::NO_SUCH_METHOD);
+        assert_eq!(status(alice.peer(&to).call("echo", "").await), ReplyStatus::NO_SUCH_METHOD);
         let _again = echo(&bob);
-        assert_eq!(text(alice.call(&to, "echo", "again").await).await, "again");
-        let long = alice.call(&to, vec![0; 256], "").await;
+        assert_eq!(text(alice.peer(&to).call("echo", "again").await).await, "again");
+        let long = alice.peer(&to).call(vec![0; 256], "").await;
         assert!(matches!(long, Err(CallError::Refused(SendError::TagTooLong(256)))));
     })
     .await;
@@ -307,13 +308,13 @@ async fn a_call_is_cancelled_only_before_it_leaves() {
     let (lonely, away) = (node().await, nobody().await);
     within(async {
         // Nothing leaves beside an opening that may be repeated.
-        let call = lonely.call(&away, "gate", "").early(false).start().await.unwrap();
+        let call = lonely.peer(&away).call("gate", "").early(false).start().await.unwrap();
         assert_eq!((call.status(), call.id()), (Status::Queued, None));
         assert_eq!(call.cancel(), Ok(()));
         let cancelled = call.await.unwrap_err();
         assert!(matches!(cancelled, CallError::Cancelled) && cancelled.has_not_run());
 
-        let mut call = alice.call(&bob.peer_addr(), "gate", "").start().await.unwrap();
+        let mut call = alice.peer(bob.peer_addr()).call("gate", "").start().await.unwrap();
         let id = gate.begun.recv().await.unwrap();
         assert_eq!(call.id(), Some(id));
         assert_eq!(call.cancel(), Err(CancelError::InDoubt));
@@ -322,12 +323,12 @@ async fn a_call_is_cancelled_only_before_it_leaves() {
         assert!(matches!(unknown, CallError::Unknown { id: Some(i), why: Why::GivenUp } if i == id));
         assert!(!unknown.has_not_run());
 
-        drop(lonely.call(&away, "gate", "").start().await.unwrap());
+        drop(lonely.peer(&away).call("gate", "").start().await.unwrap());
         assert!(lonely.flush(None).await.is_empty(), "withdrawn");
-        drop(alice.call(&bob.peer_addr(), "gate", "").start().await.unwrap());
+        drop(alice.peer(bob.peer_addr()).call("gate", "").start().await.unwrap());
         assert!(alice.flush(None).await.is_empty(), "who drops a call gives it up");
         gate.open.add_permits(3);
-        let done = alice.call(&bob.peer_addr(), "gate", "").start().await.unwrap();
+        let done = alice.peer(bob.peer_addr()).call("gate", "").start().await.unwrap();
         assert_eq!(text(done.await).await, "let in");
         gate.open.add_permits(1);
         until(|| bob.stats().replies == 0 && bob.stats().computing == 0).await;
@@ -344,15 +345,15 @@ async fn a_deadline_ends_a_call_as_what_is_certain() {
     let small = builder().limits(Limits { queued_messages: 1, ..Limits::default() }).build().await.unwrap();
     within(async {
         let soon = Duration::from_millis(20);
-        let expired = alice.call(&away, "gate", "").deadline(soon).await;
+        let expired = alice.peer(&away).call("gate", "").deadline(soon).await;
         assert!(matches!(expired, Err(CallError::Expired)), "{expired:?}");
-        let _first = small.call(&away, "gate", "").start().await.unwrap();
-        let expired = small.call(&away, "gate", "").deadline(soon).await;
+        let _first = small.peer(&away).call("gate", "").start().await.unwrap();
+        let expired = small.peer(&away).call("gate", "").deadline(soon).await;
         assert!(matches!(expired, Err(CallError::Expired)), "it found no room: {expired:?}");
 
         // It is there before its deadline, and is looked at after it.
-        let early = alice.call(&to, "echo", "there").deadline(SECOND).start().await.unwrap();
-        let late = alice.call(&to, "gate", "").deadline(SECOND).start().await.unwrap();
+        let early = alice.peer(&to).call("echo", "there").deadline(SECOND).start().await.unwrap();
+        let late = alice.peer(&to).call("gate", "").deadline(SECOND).start().await.unwrap();
         let id = gate.begun.recv().await.unwrap();
         let Err(CallError::Unknown { id: name, why }) = late.await else { panic!() };
         assert_eq!((name, why), (Some(id), Why::Deadline));
@@ -368,7 +369,7 @@ async fn a_handler_may_be_given_a_time() {
     let never = |_: Request| std::future::pending::<&'static str>();
     let _never = bob.serve("never", never).timeout(Duration::from_millis(20)).start().unwrap();
     within(async {
-        assert_eq!(status(alice.call(&bob.peer_addr(), "never", "").await), ReplyStatus::TIMED_OUT);
+        assert_eq!(status(alice.peer(bob.peer_addr()).call("never", "").await), ReplyStatus::TIMED_OUT);
         assert_eq!(bob.stats().computing, 0);
     })
     .await;
@@ -380,7 +381,7 @@ async fn a_server_forgets_a_caller_that_is_gone() {
     let mut gate = gate(&bob, 8);
     within(async {
         let alice = node().await;
-        let call = alice.call(&bob.peer_addr(), "gate", "").start().await.unwrap();
+        let call = alice.peer(bob.peer_addr()).call("gate", "").start().await.unwrap();
         gate.begun.recv().await.unwrap();
         alice.close(Duration::ZERO).await;
         let gone = call.await;
@@ -401,14 +402,14 @@ async fn a_server_that_stops_answers_all_that_it_has() {
         let mut first = gate(&bob, 2);
         let mut calls = Vec::new();
         for _ in 0..3 {
-            calls.push(alice.call(&to, "gate", "").start().await.unwrap());
+            calls.push(alice.peer(&to).call("gate", "").start().await.unwrap());
         }
         first.begun.recv().await.unwrap();
         first.begun.recv().await.unwrap();
         first.open.add_permits(1);
         assert_eq!(text(calls.remove(0).await).await, "let in");
         first.begun.recv().await.unwrap();
-        calls.push(alice.call(&to, "gate", "").start().await.unwrap());
+        calls.push(alice.peer(&to).call("gate", "").start().await.unwrap());
         until(|| bob.stats().waiting == 1).await;
         assert_eq!(first.serving.stop(Duration::ZERO).await, 2, "cut off");
         let waited = calls.pop().unwrap();
@@ -418,11 +419,11 @@ async fn a_server_that_stops_answers_all_that_it_has() {
         assert_eq!(status(waited.await), ReplyStatus::NO_SUCH_METHOD);
 
         let mut second = gate(&bob, 1);
-        let call = alice.call(&to, "gate", "").start().await.unwrap();
+        let call = alice.peer(&to).call("gate", "").start().await.unwrap();
         second.begun.recv().await.unwrap();
         let (open, stop) = (Arc::clone(&second.open), second.serving.stop(10 * SECOND));
         let (left, reply) = tokio::join!(stop, async {
-            assert_eq!(status(alice.call(&to, "gate", "").await), ReplyStatus::NO_SUCH_METHOD);
+            assert_eq!(status(alice.peer(&to).call("gate", "").await), ReplyStatus::NO_SUCH_METHOD);
             open.add_permits(1);
             call.await
         });
@@ -430,8 +431,8 @@ async fn a_server_that_stops_answers_all_that_it_has() {
 
         // A node that closes drains as well.
         let mut third = gate(&bob, 1);
-        let call = alice.call(&to, "gate", "").start().await.unwrap();
-        let waits = alice.call(&to, "gate", "").start().await.unwrap();
+        let call = alice.peer(&to).call("gate", "").start().await.unwrap();
+        let waits = alice.peer(&to).call("gate", "").start().await.unwrap();
         third.begun.recv().await.unwrap();
         until(|| bob.stats().waiting == 1).await;
         let (left, ()) = tokio::join!(bob.close(10 * SECOND), async {
@@ -441,7 +442,7 @@ async fn a_server_that_stops_answers_all_that_it_has() {
             assert_eq!(text(call.await).await, "let in");
         });
         assert!(left.is_empty());
-        let refused = bob.call(&alice.peer_addr(), "gate", "").await;
+        let refused = bob.peer(alice.peer_addr()).call("gate", "").await;
         assert!(matches!(refused, Err(CallError::Refused(SendError::Closed))));
     })
     .await;
@@ -454,14 +455,14 @@ async fn a_server_that_starts_anew_knows_nothing_of_what_it_was_asked() {
     within(async {
         let mut gate = gate(&bob, 1);
         let (to, at) = (bob.peer_addr(), bob.local_addr());
-        let call = alice.call(&to, "gate", "").start().await.unwrap();
+        let call = alice.peer(&to).call("gate", "").start().await.unwrap();
         let id = gate.begun.recv().await.unwrap();
         bob.close(Duration::ZERO).await;
         let bob = builder().bind(at).state_dir(home.path()).build().await.unwrap();
         let _echo = echo(&bob);
         let Err(CallError::Unknown { id: name, why }) = call.await else { panic!() };
         assert_eq!((name, why), (Some(id), Why::Lost));
-        assert_eq!(text(alice.call(&to, "echo", "alive").await).await, "alive");
+        assert_eq!(text(alice.peer(&to).call("echo", "alive").await).await, "alive");
     })
     .await;
 }
@@ -485,7 +486,7 @@ async fn a_thousand_calls_at_once_get_each_its_own_reply() {
             .map(|n| {
                 let (alice, to) = (alice.clone(), bob.peer_addr());
                 tokio::spawn(async move {
-                    let mut reply = alice.call(&to, "count", n.to_string()).await.unwrap();
+                    let mut reply = alice.peer(&to).call("count", n.to_string()).await.unwrap();
                     let body = reply.body.bytes(1_000).await.unwrap();
                     assert_eq!(body, format!("{}, {n}", reply.id));
                 })
@@ -506,7 +507,7 @@ async fn a_permit_calls_at_once() {
     let _echo = echo(&bob);
     within(async {
         let to: PeerAddr = bob.peer_addr();
-        let permit = alice.reserve(&to).await.unwrap();
+        let permit = alice.peer(&to).reserve().await.unwrap();
         let call = permit.call("echo", "permitted").unwrap();
         let mut body: Body = call.await.unwrap().body;
         assert_eq!(body.bytes(100).await.unwrap(), "permitted");

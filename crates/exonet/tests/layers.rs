@@ -11,7 +11,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use common::{builder, nobody, pair, within};
-use exonet::{CallError, CallService, Failure, Limits, ReplyStatus, Request, SendError, TypedError};
+use exonet::call::{CallService, Failure, ReplyStatus, Request};
+use exonet::config::Limits;
+use exonet::error::{CallError, SendError, TypedError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc};
 use tower::{BoxError, Service, ServiceBuilder, ServiceExt, service_fn};
@@ -31,7 +33,7 @@ enum Refusal {
 async fn errors_arrive_typed() {
     let (alice, bob) = pair().await;
     let friend = alice.id();
-    let transfer = move |id: exonet::CallId, Transfer { amount }| async move {
+    let transfer = move |id: exonet::call::CallId, Transfer { amount }| async move {
         if id.caller != friend {
             return Err(Refusal::Stranger);
         }
@@ -40,12 +42,12 @@ async fn errors_arrive_typed() {
     let _serving = bob.serve_typed_by("transfer", transfer).start().unwrap();
     let to = bob.peer_addr();
     within(async {
-        let call = |amount| alice.call_typed::<_, i64, Refusal>(&to, "transfer", &Transfer { amount });
+        let call = |amount| alice.peer(&to).call_typed::<_, i64, Refusal>("transfer", &Transfer { amount });
         assert_eq!(call(40).early(false).await.unwrap(), 60);
         let started = call(41).start().await.unwrap();
         assert_eq!(started.await.unwrap(), 59);
         let to_nobody = nobody().await;
-        let call_nobody = alice.call_typed::<_, i64, Refusal>(&to_nobody, "transfer", &1).early(false);
+        let call_nobody = alice.peer(&to_nobody).call_typed::<_, i64, Refusal>("transfer", &1).early(false);
         let started = call_nobody.start().await.unwrap();
         assert_eq!((started.id(), started.cancel()), (None, Ok(())));
         assert!(matches!(started.await, Err(TypedError::Call(CallError::Cancelled))));
@@ -56,20 +58,24 @@ async fn errors_arrive_typed() {
         );
 
         // Whoever writes JSON may call.
-        let mut reply = alice.call(&to, "transfer", r#"{"amount":1}"#).await.unwrap();
+        let mut reply = alice.peer(&to).call("transfer", r#"{"amount":1}"#).await.unwrap();
         assert_eq!(reply.body.bytes(100).await.unwrap(), "99");
-        let bad =
-            alice.call_typed::<_, i64, Refusal>(&to, "transfer", "nothing of the kind").await.unwrap_err();
+        let bad = alice
+            .peer(&to)
+            .call_typed::<_, i64, Refusal>("transfer", "nothing of the kind")
+            .await
+            .unwrap_err();
         assert!(bad.has_not_run());
         assert!(matches!(bad, TypedError::Call(CallError::Failed { status: ReplyStatus::BAD_REQUEST, .. })));
-        let other = alice.call_typed::<_, String, Refusal>(&to, "transfer", &Transfer { amount: 1 }).await;
+        let other =
+            alice.peer(&to).call_typed::<_, String, Refusal>("transfer", &Transfer { amount: 1 }).await;
         assert!(
             matches!(&other, Err(error @ TypedError::Answer { .. }) if !error.has_not_run()),
             "{other:?}"
         );
-        let other = alice.call_typed::<_, i64, String>(&to, "transfer", &Transfer { amount: 141 }).await;
+        let other = alice.peer(&to).call_typed::<_, i64, String>("transfer", &Transfer { amount: 141 }).await;
         assert!(matches!(other, Err(TypedError::Answer { .. })), "{other:?}");
-        let none = alice.call_typed::<_, i64, Refusal>(&to, "none", &1).await;
+        let none = alice.peer(&to).call_typed::<_, i64, Refusal>("none", &1).await;
         assert!(matches!(none, Err(TypedError::Call(error)) if error.has_not_run()));
     })
     .await;
@@ -95,14 +101,14 @@ async fn a_service_takes_a_call_only_when_it_is_ready() {
     let slow = ServiceBuilder::new().timeout(Duration::from_millis(20)).service(slow);
     let _slow = bob.serve_service("slow", slow).start().unwrap();
     within(async {
-        let calls = CallService::new(alice.clone(), bob.peer_addr(), "gate");
+        let calls = CallService::new(alice.peer(bob.peer_addr()), "gate");
         let mut replies = Vec::new();
         for body in ["1", "2", "3", ""] {
             replies.push(tokio::spawn(calls.clone().oneshot(Bytes::from(body))));
         }
         begun.recv().await.unwrap();
         begun.recv().await.unwrap();
-        let late = CallService::new(alice.clone(), bob.peer_addr(), "slow").oneshot(Bytes::new()).await;
+        let late = CallService::new(alice.peer(bob.peer_addr()), "slow").oneshot(Bytes::new()).await;
         let Err(CallError::Failed { status: ReplyStatus::ERROR, mut body, .. }) = late else {
             panic!("{late:?}")
         };
@@ -144,8 +150,8 @@ async fn a_service_that_ends_is_served_no_more() {
     let _serving = bob.serve_service("once", Once(false)).start().unwrap();
     within(async {
         let to = bob.peer_addr();
-        assert_eq!(alice.call(&to, "once", "").await.unwrap().body.bytes(9).await.unwrap(), "once");
-        let over = alice.call(&to, "once", "").await;
+        assert_eq!(alice.peer(&to).call("once", "").await.unwrap().body.bytes(9).await.unwrap(), "once");
+        let over = alice.peer(&to).call("once", "").await;
         assert!(
             matches!(over, Err(CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. })),
             "{over:?}"
@@ -159,8 +165,7 @@ async fn a_call_service_is_ready_when_there_is_room() {
     let small = builder().limits(Limits { queued_messages: 2, ..Limits::default() }).build().await.unwrap();
     let away = nobody().await;
     within(async {
-        let mut calls: Vec<_> =
-            (0..3).map(|_| CallService::new(small.clone(), away.clone(), "gate")).collect();
+        let mut calls: Vec<_> = (0..3).map(|_| CallService::new(small.peer(away.clone()), "gate")).collect();
         calls[0].ready().await.unwrap();
         calls[1].ready().await.unwrap();
         let third = poll_fn(|cx| Poll::Ready(calls[2].poll_ready(cx).is_pending())).await;

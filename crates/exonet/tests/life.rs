@@ -8,9 +8,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use common::{builder, cautious, nobody, node, pair, skipped, within};
-use exonet::{
-    Allow, BuildError, CallError, CancelError, Closed, Message, Node, Outcome, Refusal, SendError, Status,
-};
+use exonet::error::{BuildError, CallError, Closed, SendError};
+use exonet::send::{CancelError, Refusal, Status};
+use exonet::{Allow, Message, Node, Outcome};
 
 const SOON: Duration = Duration::from_millis(50);
 const LATE: Duration = Duration::from_secs(30);
@@ -19,7 +19,7 @@ const LATE: Duration = Duration::from_secs(30);
 async fn cancelled_before_it_leaves_is_certain() {
     let (alice, to) = (cautious().await, nobody().await);
     within(async {
-        let receipt = alice.send(&to, "never mind").await.unwrap();
+        let receipt = alice.peer(&to).send("never mind").await.unwrap();
         assert_eq!(receipt.status(), Status::Queued);
         assert_eq!(receipt.id(), None);
         receipt.cancel().unwrap();
@@ -34,7 +34,7 @@ async fn cancelled_before_it_leaves_is_certain() {
 async fn a_deadline_expires_what_has_not_left() {
     let (alice, to) = (node().await, nobody().await);
     within(async {
-        let receipt = alice.send(&to, Message::new("too late").deadline(SOON)).await.unwrap();
+        let receipt = alice.peer(&to).send(Message::new("too late").deadline(SOON)).await.unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Expired);
     })
     .await;
@@ -44,8 +44,8 @@ async fn a_deadline_expires_what_has_not_left() {
 async fn dropping_a_receipt_cancels_nothing() {
     let (alice, bob) = pair().await;
     within(async {
-        drop(alice.send(&bob.peer_addr(), "still coming").await.unwrap());
-        assert_eq!(bob.recv().await.unwrap().body.as_whole().unwrap(), "still coming");
+        drop(alice.peer(bob.peer_addr()).send("still coming").await.unwrap());
+        assert_eq!(bob.at_most_once().recv().await.unwrap().body.as_whole().unwrap(), "still coming");
         assert!(alice.close(LATE).await.is_empty());
     })
     .await;
@@ -57,16 +57,17 @@ async fn a_permit_holds_a_place_and_gives_it_back() {
         builder().early(false).config(|config| config.limits.queued_messages = 2).build().await.unwrap();
     let to = nobody().await;
     within(async {
-        let (first, second) = (alice.reserve(&to).await.unwrap(), alice.reserve(&to).await.unwrap());
-        assert_eq!(alice.try_send(&to, "x").unwrap_err(), SendError::Full, "both places are promised");
+        let (first, second) =
+            (alice.peer(&to).reserve().await.unwrap(), alice.peer(&to).reserve().await.unwrap());
+        assert_eq!(alice.peer(&to).try_send("x").unwrap_err(), SendError::Full, "both places are promised");
         drop(second);
         assert_eq!(alice.stats().open_messages, 0, "a dropped permit queues nothing");
-        let waited = alice.reserve(&to).await.unwrap();
+        let waited = alice.peer(&to).reserve().await.unwrap();
         let receipt = first.send("y").unwrap();
         assert_eq!(receipt.status(), Status::Queued);
-        assert_eq!(alice.try_send(&to, "x").unwrap_err(), SendError::Full);
+        assert_eq!(alice.peer(&to).try_send("x").unwrap_err(), SendError::Full);
         drop(waited);
-        drop(alice.try_send(&to, "x").unwrap());
+        drop(alice.peer(&to).try_send("x").unwrap());
     })
     .await;
 }
@@ -77,13 +78,13 @@ async fn room_goes_to_those_who_wait_in_their_order() {
         builder().early(false).config(|config| config.limits.queued_messages = 1).build().await.unwrap();
     let to = nobody().await;
     within(async {
-        let first = alice.send(&to, "0").await.unwrap();
+        let first = alice.peer(&to).send("0").await.unwrap();
         let order = Arc::new(Mutex::new(Vec::new()));
         let mut waiting = Vec::new();
         for name in 1..=3 {
             let (alice, to, order) = (alice.clone(), to.clone(), Arc::clone(&order));
             waiting.push(tokio::spawn(async move {
-                let receipt = alice.send(&to, "x").await.unwrap();
+                let receipt = alice.peer(&to).send("x").await.unwrap();
                 order.lock().unwrap().push(name);
                 receipt.cancel().unwrap();
             }));
@@ -103,13 +104,13 @@ async fn room_goes_to_those_who_wait_in_their_order() {
 async fn close_returns_what_is_open_when_the_peer_does_not_exist() {
     let (alice, to) = (cautious().await, nobody().await);
     within(async {
-        let mut receipt = alice.send(&to, "anyone?").await.unwrap();
+        let mut receipt = alice.peer(&to).send("anyone?").await.unwrap();
         let open = alice.close(SOON).await;
         assert_eq!(open.len(), 1);
         assert_eq!((open[0].peer, open[0].size), (to.id, 7));
         assert_eq!(receipt.outcome().await.outcome, Outcome::Cancelled, "it never left");
-        assert_eq!(alice.send(&to, "more").await.unwrap_err(), SendError::Closed);
-        assert_eq!(alice.recv().await.unwrap_err(), Closed);
+        assert_eq!(alice.peer(&to).send("more").await.unwrap_err(), SendError::Closed);
+        assert_eq!(alice.at_most_once().recv().await.unwrap_err(), Closed);
         assert!(alice.close(SOON).await.is_empty(), "once is enough");
     })
     .await;
@@ -119,8 +120,8 @@ async fn close_returns_what_is_open_when_the_peer_does_not_exist() {
 async fn close_waits_for_the_other_side() {
     let (alice, bob) = pair().await;
     within(async {
-        let receipt = alice.send(&bob.peer_addr(), "last words").await.unwrap();
-        let (open, received) = tokio::join!(alice.close(LATE), bob.recv());
+        let receipt = alice.peer(bob.peer_addr()).send("last words").await.unwrap();
+        let (open, received) = tokio::join!(alice.close(LATE), async { bob.recv().await.unwrap().take() });
         assert!(open.is_empty());
         assert_eq!(received.unwrap().from, alice.id());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
@@ -133,11 +134,11 @@ async fn what_has_arrived_can_be_taken_after_close() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        drop(alice.send_batch(&to, ["a", "b", "c"]).await.unwrap());
-        let first = bob.recv().await.unwrap();
+        drop(alice.peer(&to).send_batch(["a", "b", "c"]).await.unwrap());
+        let first = bob.at_most_once().recv().await.unwrap();
         let mut rest = Vec::new();
         while rest.len() < 2 {
-            let delivery = bob.accept().await.unwrap();
+            let delivery = bob.recv().await.unwrap();
             rest.push(delivery);
         }
         drop(rest);
@@ -145,7 +146,7 @@ async fn what_has_arrived_can_be_taken_after_close() {
             let bob = bob.clone();
             tokio::spawn(async move {
                 let mut taken = 0;
-                while bob.recv().await.is_ok() {
+                while bob.at_most_once().recv().await.is_ok() {
                     taken += 1;
                 }
                 taken
@@ -162,8 +163,8 @@ async fn what_has_arrived_can_be_taken_after_close() {
 async fn the_last_handle_settles_every_receipt() {
     let (alice, to) = (cautious().await, nobody().await);
     within(async {
-        let receipt = alice.send(&to, "?").await.unwrap();
-        let permit = alice.reserve(&to).await.unwrap();
+        let receipt = alice.peer(&to).send("?").await.unwrap();
+        let permit = alice.peer(&to).reserve().await.unwrap();
         let other = alice.clone();
         drop(alice);
         assert_eq!(receipt.status(), Status::Queued, "a handle is left");
@@ -180,13 +181,13 @@ fn a_runtime_that_ends_settles_every_receipt() {
     let runtime = start();
     let (alice, mut receipt) = runtime.block_on(async {
         let (alice, to) = (cautious().await, nobody().await);
-        let receipt = alice.send(&to, "?").await.unwrap();
+        let receipt = alice.peer(&to).send("?").await.unwrap();
         (alice, receipt)
     });
     drop(runtime);
     start().block_on(within(async {
         assert_eq!(receipt.outcome().await.outcome, Outcome::Cancelled);
-        assert_eq!(alice.recv().await.unwrap_err(), Closed);
+        assert_eq!(alice.at_most_once().recv().await.unwrap_err(), Closed);
         assert!(alice.close(LATE).await.is_empty());
     }));
 }
@@ -228,9 +229,9 @@ async fn policies_decide_who_gets_in() {
     let carol = Node::builder(Allow::only([alice.id()])).bind("127.0.0.1:0").build().await.unwrap();
     within(async {
         for host in [&bob, &carol] {
-            let refused = mallory.send(&host.peer_addr(), "let me in").await.unwrap();
-            let receipt = alice.send(&host.peer_addr(), "hello").await.unwrap();
-            assert_eq!(host.recv().await.unwrap().from, alice.id());
+            let refused = mallory.peer(host.peer_addr()).send("let me in").await.unwrap();
+            let receipt = alice.peer(host.peer_addr()).send("hello").await.unwrap();
+            assert_eq!(host.at_most_once().recv().await.unwrap().from, alice.id());
             assert_eq!(receipt.await.outcome, Outcome::Delivered);
             assert_eq!(refused.await.outcome, Outcome::Refused(Refusal::Policy));
         }
@@ -250,19 +251,19 @@ async fn an_identity_in_a_directory_lives_on() {
         let id = bob.id();
         let error = builder().state_dir(&path).build().await.unwrap_err();
         assert!(matches!(error, BuildError::State(_)), "one process, one identity: {error}");
-        let receipt = alice.send(&bob.peer_addr(), "one").await.unwrap();
-        let first = bob.recv().await.unwrap();
+        let receipt = alice.peer(bob.peer_addr()).send("one").await.unwrap();
+        let first = bob.at_most_once().recv().await.unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
         let address = bob.local_addr();
         bob.close(LATE).await;
 
         let bob = builder().state_dir(&path).bind(address).build().await.unwrap();
         assert_eq!(bob.id(), id);
-        let serving = tokio::spawn(async move { bob.recv().await.unwrap() });
+        let serving = tokio::spawn(async move { bob.at_most_once().recv().await.unwrap() });
         let to = exonet::PeerAddr::from((id, address));
         // What alice sends on the strength of envelopes from bob's former life ends Unknown.
         let delivered = loop {
-            let settled = alice.send(&to, "two").await.unwrap().await;
+            let settled = alice.peer(&to).send("two").await.unwrap().await;
             match settled.outcome {
                 Outcome::Delivered => break settled,
                 outcome => assert_eq!(outcome, Outcome::Unknown),
@@ -281,8 +282,8 @@ async fn a_node_that_moves_is_followed() {
     let (alice, bob) = pair().await;
     within(async {
         let talk = async |text: &'static str| {
-            let receipt = alice.send(&bob.peer_addr(), text).await.unwrap();
-            assert_eq!(bob.recv().await.unwrap().body.as_whole().unwrap(), text);
+            let receipt = alice.peer(bob.peer_addr()).send(text).await.unwrap();
+            assert_eq!(bob.at_most_once().recv().await.unwrap().body.as_whole().unwrap(), text);
             assert_eq!(receipt.await.outcome, Outcome::Delivered);
         };
         talk("before").await;
@@ -292,10 +293,10 @@ async fn a_node_that_moves_is_followed() {
         assert_eq!(alice.local_addr(), new);
         talk("after").await;
         // And back the other way, without a hint.
-        let receipt = bob.send(&alice.id().into(), "found you").await.unwrap();
-        assert_eq!(alice.recv().await.unwrap().from, bob.id());
+        let receipt = bob.peer(alice.id()).send("found you").await.unwrap();
+        assert_eq!(alice.at_most_once().recv().await.unwrap().from, bob.id());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
-        assert_eq!(bob.peer_stats(&alice.id()).unwrap().remote, Some(new));
+        assert_eq!(bob.peer(alice.id()).stats().unwrap().remote, Some(new));
     })
     .await;
 }
@@ -304,9 +305,9 @@ async fn a_node_that_moves_is_followed() {
 async fn ping_measures_or_says_that_nobody_answers() {
     let (alice, bob) = pair().await;
     within(async {
-        let rtt = alice.ping(&bob.peer_addr(), LATE).await.unwrap();
+        let rtt = alice.peer(bob.peer_addr()).ping(LATE).await.unwrap();
         assert!(rtt.is_some_and(|rtt| rtt > Duration::ZERO));
-        assert_eq!(alice.ping(&nobody().await, SOON).await.unwrap(), None);
+        assert_eq!(alice.peer(&nobody().await).ping(SOON).await.unwrap(), None);
         assert!(alice.peers().contains(&bob.id()));
     })
     .await;
@@ -328,10 +329,10 @@ async fn an_unspecified_address_serves_both_families() {
         for (own, address) in [("127.0.0.1:0", "127.0.0.1"), ("[::1]:0", "[::1]")] {
             let alice = Node::builder(Allow::anyone()).bind(own).build().await.unwrap();
             let to = exonet::PeerAddr::new(bob.id(), [format!("{address}:{port}")]).unwrap();
-            let receipt = alice.send(&to, Message::new("hello").early(false)).await.unwrap();
-            assert_eq!(bob.recv().await.unwrap().from, alice.id());
+            let receipt = alice.peer(&to).send(Message::new("hello").early(false)).await.unwrap();
+            assert_eq!(bob.at_most_once().recv().await.unwrap().from, alice.id());
             assert_eq!(receipt.await.outcome, Outcome::Delivered);
-            assert_eq!(bob.peer_stats(&alice.id()).unwrap().remote, Some(alice.local_addr()));
+            assert_eq!(bob.peer(alice.id()).stats().unwrap().remote, Some(alice.local_addr()));
         }
     })
     .await;
@@ -358,8 +359,8 @@ async fn the_event_trace_tells_the_story() {
     let alice = builder().event_trace(sink.clone()).build().await.unwrap();
     let bob = node().await;
     within(async {
-        let receipt = alice.send(&bob.peer_addr(), "hello").await.unwrap();
-        bob.recv().await.unwrap();
+        let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
+        bob.at_most_once().recv().await.unwrap();
         receipt.await;
         alice.close(LATE).await;
         let text = String::from_utf8(sink.0.lock().unwrap().clone()).unwrap();
@@ -379,11 +380,11 @@ async fn what_waits_for_an_ephemeral_node_that_ends_is_certainly_not_delivered()
         let to = bob.peer_addr();
         // The second comes in a data packet: then bob has a channel, under which he can say that he ends.
         for text in ["first", "second"] {
-            let taken = alice.send(&to, text).await.unwrap();
-            bob.recv().await.unwrap();
+            let taken = alice.peer(&to).send(text).await.unwrap();
+            bob.at_most_once().recv().await.unwrap();
             assert_eq!(taken.await.outcome, Outcome::Delivered);
         }
-        let waiting = alice.send(&to, "not taken").await.unwrap();
+        let waiting = alice.peer(&to).send("not taken").await.unwrap();
         bob.close(SOON).await;
         assert_eq!(waiting.await.outcome, Outcome::Refused(Refusal::Ended));
     })
@@ -395,9 +396,9 @@ async fn who_is_not_let_in_is_told() {
     let alice = node().await;
     let bob = Node::builder(Allow::only([])).bind("127.0.0.1:0").build().await.unwrap();
     within(async {
-        let sent = alice.send(&bob.peer_addr(), "let me in").await.unwrap();
+        let sent = alice.peer(bob.peer_addr()).send("let me in").await.unwrap();
         assert_eq!(sent.await.outcome, Outcome::Refused(Refusal::Policy));
-        let called = alice.call(&bob.peer_addr(), "anything", "").await;
+        let called = alice.peer(bob.peer_addr()).call("anything", "").await;
         assert!(matches!(&called, Err(CallError::NotTaken(Refusal::Policy))), "{called:?}");
         assert_eq!((bob.stats().peers, bob.stats().refusals_told), (0, 2));
     })

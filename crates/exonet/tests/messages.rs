@@ -7,7 +7,9 @@ use std::future::poll_fn;
 use std::task::Poll;
 
 use common::{builder, bytes, cautious, nobody, node, pair, within};
-use exonet::{BodyError, CancelError, Message, Outcome, Priority, SendError, Status};
+use exonet::error::{BodyError, SendError};
+use exonet::send::{CancelError, Status};
+use exonet::{Message, Outcome, Priority};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 #[tokio::test]
@@ -15,8 +17,8 @@ async fn two_nodes_talk() {
     let (alice, bob) = pair().await;
     within(async {
         let message = Message::new("hello").tag("greeting").priority(Priority::Urgent);
-        let mut receipt = alice.send(&bob.peer_addr(), message).await.unwrap();
-        let mut received = bob.recv().await.unwrap();
+        let mut receipt = alice.peer(bob.peer_addr()).send(message).await.unwrap();
+        let mut received = bob.at_most_once().recv().await.unwrap();
         assert_eq!(received.from, alice.id());
         assert_eq!(received.id.sender, alice.id());
         assert_eq!(received.tag, "greeting");
@@ -32,8 +34,8 @@ async fn two_nodes_talk() {
         assert_eq!(receipt.cancel(), Err(CancelError::Settled));
 
         // The other way, to where it was heard.
-        let receipt = bob.send(&alice.id().into(), "hello yourself").await.unwrap();
-        assert_eq!(alice.recv().await.unwrap().from, bob.id());
+        let receipt = bob.peer(alice.id()).send("hello yourself").await.unwrap();
+        assert_eq!(alice.at_most_once().recv().await.unwrap().from, bob.id());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
     })
     .await;
@@ -55,7 +57,7 @@ async fn each_of_a_crowd_is_heard_and_answered() {
                 // All of them before the server gets to receive: its driver hears them in one turn.
                 let mut receipts = Vec::new();
                 for client in &crowd {
-                    receipts.push(client.send(&to, format!("{round}")).await.unwrap());
+                    receipts.push(client.peer(&to).send(format!("{round}")).await.unwrap());
                 }
                 for receipt in receipts {
                     assert_eq!(receipt.await.outcome, Outcome::Delivered);
@@ -65,7 +67,7 @@ async fn each_of_a_crowd_is_heard_and_answered() {
         let listens = async {
             let mut heard = BTreeSet::new();
             while heard.len() < ROUNDS * CROWD {
-                for message in server.recv_batch(64).await.unwrap().views() {
+                for message in server.at_most_once().recv_batch(64).await.unwrap().views() {
                     let body = message.body.unwrap().to_vec();
                     assert!(heard.insert((message.id.sender, body)), "it came twice");
                 }
@@ -88,7 +90,7 @@ async fn each_of_many_messages_goes_to_one_of_many_receivers() {
                 let bob = bob.clone();
                 tokio::spawn(async move {
                     let mut got = Vec::new();
-                    while let Ok(mut received) = bob.recv().await {
+                    while let Ok(mut received) = bob.at_most_once().recv().await {
                         got.push(received.body.bytes(64).await.unwrap());
                     }
                     got
@@ -101,7 +103,7 @@ async fn each_of_many_messages_goes_to_one_of_many_receivers() {
                 tokio::spawn(async move {
                     let mut receipts = Vec::new();
                     for i in 0..EACH {
-                        receipts.push(alice.send(&to, format!("{sender}/{i}")).await.unwrap());
+                        receipts.push(alice.peer(&to).send(format!("{sender}/{i}")).await.unwrap());
                     }
                     for receipt in receipts {
                         assert_eq!(receipt.await.outcome, Outcome::Delivered);
@@ -130,7 +132,7 @@ async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
     let to = bob.peer_addr();
     within(async {
         let send = async {
-            let mut receipt = alice.send_batch(&to, (0..1_000).map(|i| format!("{i}"))).await.unwrap();
+            let mut receipt = alice.peer(&to).send_batch((0..1_000).map(|i| format!("{i}"))).await.unwrap();
             assert_eq!(receipt.len(), 1_000);
             assert_eq!(receipt.outcomes().await.delivered, 1_000);
             assert_eq!(receipt.await.settled(), 1_000, "and again");
@@ -138,13 +140,13 @@ async fn batches_arrive_whole_through_a_queue_that_is_smaller() {
         let receive = async {
             let mut got = BTreeSet::new();
             while got.len() < 1_000 {
-                for mut received in bob.recv_batch(64).await.unwrap() {
+                for mut received in bob.at_most_once().recv_batch(64).await.unwrap() {
                     assert!(got.insert(received.body.bytes(8).await.unwrap()), "twice");
                 }
             }
         };
         tokio::join!(send, receive);
-        assert!(bob.try_recv().is_none());
+        assert!(bob.at_most_once().try_recv().is_none());
     })
     .await;
 }
@@ -155,7 +157,7 @@ async fn who_sends_large_batches_lets_others_run() {
     within(async {
         let send = async move {
             for _ in 0..32 {
-                drop(alice.send_batch(&to, vec![vec![0; 1_024]; 64]).await.unwrap());
+                drop(alice.peer(&to).send_batch(vec![vec![0; 1_024]; 64]).await.unwrap());
             }
         };
         let sender = tokio::spawn(send).abort_handle();
@@ -178,9 +180,9 @@ async fn a_refused_message_of_a_batch_gives_the_receipts_of_those_before() {
     let (alice, bob) = pair().await;
     within(async {
         let messages = [Message::new("a"), Message::new("b").tag(vec![0; 256]), Message::new("c")];
-        let (receipts, error) = alice.send_batch(&bob.peer_addr(), messages).await.unwrap_err();
-        assert_eq!(error, SendError::TagTooLong(256));
-        assert_eq!(receipts.len(), 1);
+        let error = alice.peer(bob.peer_addr()).send_batch(messages).await.unwrap_err();
+        assert_eq!(error.source, SendError::TagTooLong(256));
+        assert_eq!(error.sent.len(), 1);
     })
     .await;
 }
@@ -189,11 +191,11 @@ async fn a_refused_message_of_a_batch_gives_the_receipts_of_those_before() {
 async fn a_full_queue_says_so_or_waits() {
     let alice = builder().config(|config| config.limits.queued_messages = 4).build().await.unwrap();
     let bob = node().await;
-    let to = bob.peer_addr();
+    let to = alice.peer(bob.peer_addr());
     within(async {
         let mut receipts = Vec::new();
         let error = loop {
-            match alice.try_send(&to, "x") {
+            match to.try_send("x") {
                 Ok(receipt) => receipts.push(receipt),
                 Err(error) => break error,
             }
@@ -201,10 +203,10 @@ async fn a_full_queue_says_so_or_waits() {
         assert_eq!(error, SendError::Full);
         assert_eq!(receipts.len(), 4);
 
-        let waiting = alice.send(&to, "waits");
+        let waiting = to.send("waits");
         let take = async {
             for _ in 0..5 {
-                bob.recv().await.unwrap();
+                bob.at_most_once().recv().await.unwrap();
             }
         };
         let (sent, ()) = tokio::join!(waiting, take);
@@ -220,19 +222,19 @@ async fn a_full_queue_says_so_or_waits() {
 async fn a_delivery_that_is_dropped_is_handed_out_again() {
     let (alice, bob) = pair().await;
     within(async {
-        let mut receipt = alice.send(&bob.peer_addr(), "again").await.unwrap();
-        let first = bob.accept().await.unwrap();
+        let mut receipt = alice.peer(bob.peer_addr()).send("again").await.unwrap();
+        let first = bob.recv().await.unwrap();
         let id = first.id();
-        assert!(bob.try_recv().is_none(), "it is out");
+        assert!(bob.at_most_once().try_recv().is_none(), "it is out");
         drop(first);
 
-        let second = bob.accept().await.unwrap();
+        let second = bob.recv().await.unwrap();
         assert_eq!((second.id(), second.from()), (id, alice.id()));
         assert_eq!(second.body().as_whole().unwrap(), "again");
         assert_eq!(receipt.settled(), None, "nobody has taken it");
-        second.done().unwrap();
+        second.ack().unwrap();
         assert_eq!(receipt.outcome().await.id, Some(id));
-        assert!(bob.try_recv().is_none());
+        assert!(bob.at_most_once().try_recv().is_none());
     })
     .await;
 }
@@ -243,12 +245,12 @@ async fn messages_that_come_together_wake_one_receiver_each() {
     within(async {
         let once = || {
             let bob = bob.clone();
-            tokio::spawn(async move { bob.recv().await.unwrap().from })
+            tokio::spawn(async move { bob.at_most_once().recv().await.unwrap().from })
         };
         let receivers = [once(), once(), once()];
         // On this runtime of one thread, all of them now wait.
         tokio::task::yield_now().await;
-        drop(alice.send_batch(&bob.peer_addr(), ["a", "b", "c"]).await.unwrap());
+        drop(alice.peer(bob.peer_addr()).send_batch(["a", "b", "c"]).await.unwrap());
         for receiver in receivers {
             assert_eq!(receiver.await.unwrap(), alice.id());
         }
@@ -264,14 +266,14 @@ async fn bodies_are_borrowed_and_messages_are_looked_at_where_they_lie() {
     let bodies: Vec<_> = (0..1_000_u32).map(u32::to_be_bytes).collect();
     within(async {
         let send = async {
-            let mut receipt = alice.send_bodies(&to, &bodies).await.unwrap();
+            let mut receipt = alice.peer(&to).send_bodies(&bodies).await.unwrap();
             assert_eq!(receipt.len(), 1_000);
             assert_eq!(receipt.outcomes().await.delivered, 1_000);
         };
         let receive = async {
             let mut got = BTreeSet::new();
             while got.len() < 1_000 {
-                let mut batch = bob.recv_batch(64).await.unwrap();
+                let mut batch = bob.at_most_once().recv_batch(64).await.unwrap();
                 let seen: Vec<_> = batch.views().map(|view| (view.id, view.body.unwrap().to_vec())).collect();
                 assert_eq!(batch.len(), seen.len(), "they are still there");
                 let first = batch.next().unwrap();
@@ -291,13 +293,14 @@ async fn bodies_are_borrowed_and_messages_are_looked_at_where_they_lie() {
 async fn a_waiting_receiver_that_gives_up_passes_its_turn_on() {
     let (alice, bob) = pair().await;
     within(async {
-        let mut quitter = Box::pin(bob.recv());
+        let messages = bob.at_most_once();
+        let mut quitter = Box::pin(messages.recv());
         assert!(futures_poll(quitter.as_mut()).is_pending());
         let other = {
             let bob = bob.clone();
-            tokio::spawn(async move { bob.recv().await.unwrap().from })
+            tokio::spawn(async move { bob.at_most_once().recv().await.unwrap().from })
         };
-        let receipt = alice.send(&bob.peer_addr(), "one").await.unwrap();
+        let receipt = alice.peer(bob.peer_addr()).send("one").await.unwrap();
         drop(quitter);
         assert_eq!(other.await.unwrap(), alice.id());
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
@@ -318,11 +321,11 @@ async fn a_large_body_streams_both_ways_at_once() {
         let to = bob.peer_addr();
         let send = async {
             let head = Message::default().tag("file");
-            let receipt = alice.send_from(&to, head, LEN as u64, &content[..]).await.unwrap();
+            let receipt = alice.peer(&to).send_from(head, LEN as u64, &content[..]).await.unwrap();
             assert_eq!(receipt.await.outcome, Outcome::Delivered);
         };
         let receive = async {
-            let mut received = bob.recv().await.unwrap();
+            let mut received = bob.at_most_once().recv().await.unwrap();
             assert_eq!(received.tag, "file");
             assert!(received.body.is_stream());
             assert_eq!(received.body.len(), LEN as u64);
@@ -334,7 +337,7 @@ async fn a_large_body_streams_both_ways_at_once() {
             assert!(got == content, "the body differs");
         };
         tokio::join!(send, receive);
-        assert!(bob.try_recv().is_none());
+        assert!(bob.at_most_once().try_recv().is_none());
     })
     .await;
 }
@@ -346,10 +349,11 @@ async fn a_streamed_body_is_delivered_at_its_end_only() {
     let content = bytes(LEN);
     within(async {
         let to = bob.peer_addr();
-        let (mut receipt, mut writer) = alice.send_stream(&to, Message::default(), LEN as u64).await.unwrap();
+        let (mut receipt, mut writer) =
+            alice.peer(&to).send_stream(Message::default(), LEN as u64).await.unwrap();
         let (first, second) = content.split_at(LEN / 2);
         writer.write_all(first).await.unwrap();
-        let mut delivery = bob.accept().await.unwrap();
+        let mut delivery = bob.recv().await.unwrap();
         let mut got = vec![0; LEN / 2];
         delivery.body_mut().read_exact(&mut got).await.unwrap();
         assert_eq!(receipt.settled(), None);
@@ -361,7 +365,7 @@ async fn a_streamed_body_is_delivered_at_its_end_only() {
         delivery.body_mut().read_to_end(&mut got).await.unwrap();
         assert!(got == content, "the body differs");
         assert_eq!(receipt.settled(), None, "read, not taken");
-        delivery.done().unwrap();
+        delivery.ack().unwrap();
         assert_eq!(receipt.outcome().await.outcome, Outcome::Delivered);
     })
     .await;
@@ -372,11 +376,11 @@ async fn a_batch_that_is_dropped_hands_out_again_what_streams() {
     let (alice, bob) = pair().await;
     let content = bytes(2 << 20);
     within(async {
-        let receipt = alice.send(&bob.peer_addr(), content.clone()).await.unwrap();
-        let batch = bob.recv_batch(8).await.unwrap();
+        let receipt = alice.peer(bob.peer_addr()).send(content.clone()).await.unwrap();
+        let batch = bob.at_most_once().recv_batch(8).await.unwrap();
         assert!(batch.len() == 1 && batch.views().all(|view| view.body.is_none()));
         drop(batch);
-        let mut received = bob.recv().await.unwrap();
+        let mut received = bob.at_most_once().recv().await.unwrap();
         assert!(received.body.bytes(u64::MAX).await.unwrap() == content, "the body differs");
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
     })
@@ -388,19 +392,19 @@ async fn a_writer_that_is_dropped_early_withdraws_the_message() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        let (receipt, mut writer) = alice.send_stream(&to, Message::default(), 4 << 20).await.unwrap();
+        let (receipt, mut writer) = alice.peer(&to).send_stream(Message::default(), 4 << 20).await.unwrap();
         writer.write_all(&bytes(1 << 20)).await.unwrap();
         drop(writer);
         let outcome = receipt.await.outcome;
         assert!(matches!(outcome, Outcome::Cancelled | Outcome::Unknown), "{outcome:?}");
 
-        let short = alice.send_from(&to, Message::default(), 10, &b"short"[..]).await.unwrap_err();
-        assert!(matches!(short, exonet::SendFromError::Short { read: 5, len: 10 }), "{short}");
+        let short = alice.peer(&to).send_from(Message::default(), 10, &b"short"[..]).await.unwrap_err();
+        assert!(matches!(short, exonet::error::SendFromError::Short { read: 5, len: 10 }), "{short}");
 
         // The way is free for others.
-        let receipt = alice.send(&to, "after").await.unwrap();
+        let receipt = alice.peer(&to).send("after").await.unwrap();
         loop {
-            let mut received = bob.recv().await.unwrap();
+            let mut received = bob.at_most_once().recv().await.unwrap();
             if received.body.is_stream() {
                 assert_eq!(received.body.bytes(u64::MAX).await, Err(BodyError::NotDelivered));
             } else {
@@ -418,17 +422,17 @@ async fn flush_waits_for_what_was_sent_before() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        let receipt = alice.send_batch(&to, vec!["x"; 100]).await.unwrap();
+        let receipt = alice.peer(&to).send_batch(vec!["x"; 100]).await.unwrap();
         let take = async {
             for _ in 0..100 {
-                bob.recv().await.unwrap();
+                bob.at_most_once().recv().await.unwrap();
             }
         };
         let (open, ()) = tokio::join!(alice.flush(None), take);
         assert!(open.is_empty());
         assert_eq!(receipt.tally().delivered, 100);
 
-        drop(alice.send(&to, "nobody takes this").await.unwrap());
+        drop(alice.peer(&to).send("nobody takes this").await.unwrap());
         let open = alice.flush(std::time::Duration::from_millis(10)).await;
         assert_eq!(open.len(), 1);
         assert_eq!(open[0].peer, bob.id());
@@ -441,16 +445,16 @@ async fn refusals_name_the_reason() {
     let (alice, bob) = pair().await;
     within(async {
         let to = bob.peer_addr();
-        let error = alice.send(&to, Message::new("x").tag(vec![0; 256])).await.unwrap_err();
+        let error = alice.peer(&to).send(Message::new("x").tag(vec![0; 256])).await.unwrap_err();
         assert_eq!(error, SendError::TagTooLong(256));
-        assert_eq!(alice.send(&alice.peer_addr(), "x").await.unwrap_err(), SendError::Myself);
+        assert_eq!(alice.peer(alice.peer_addr()).send("x").await.unwrap_err(), SendError::Myself);
         assert_eq!(
-            alice.send(&bob.id().into(), "x").await.unwrap_err(),
+            alice.peer(bob.id()).send("x").await.unwrap_err(),
             SendError::NoAddress(bob.id()),
             "it has not been heard of"
         );
         let lost = exonet::PeerAddr::new(bob.id(), ["no-such-host.invalid:1"]).unwrap();
-        let error = alice.send(&lost, "x").await.unwrap_err();
+        let error = alice.peer(&lost).send("x").await.unwrap_err();
         assert!(
             matches!(&error, SendError::Lookup { hint, .. } if hint == "no-such-host.invalid:1"),
             "{error}"
@@ -466,15 +470,15 @@ async fn a_host_name_is_as_good_as_an_address() {
         let port = bob.local_addr().port();
         let to = exonet::PeerAddr::new(bob.id(), [format!("localhost:{port}")]).unwrap();
         assert_eq!(
-            alice.try_send(&to, "x").unwrap_err(),
+            alice.peer(&to).try_send("x").unwrap_err(),
             SendError::NoAddress(bob.id()),
             "not looked up yet"
         );
-        let receipt = alice.send(&to, "x").await.unwrap();
-        bob.recv().await.unwrap();
+        let receipt = alice.peer(&to).send("x").await.unwrap();
+        bob.at_most_once().recv().await.unwrap();
         assert_eq!(receipt.await.outcome, Outcome::Delivered);
-        drop(alice.try_send(&to, "y").unwrap());
-        bob.recv().await.unwrap();
+        drop(alice.peer(&to).try_send("y").unwrap());
+        bob.at_most_once().recv().await.unwrap();
     })
     .await;
 }
@@ -486,18 +490,18 @@ async fn a_batch_is_cancelled_or_given_up_as_far_as_it_has_not_left() {
         let to = bob.peer_addr();
         bob.close(std::time::Duration::ZERO).await;
         // Nobody is there: nothing is granted, so nothing leaves.
-        let mut receipt = alice.send_batch(&to, ["a", "b", "c"]).await.unwrap();
+        let mut receipt = alice.peer(&to).send_batch(["a", "b", "c"]).await.unwrap();
         assert_eq!((receipt.len(), receipt.tally().settled()), (3, 0));
         assert_eq!(receipt.cancel(), 3);
         assert_eq!(receipt.outcomes().await.cancelled, 3);
         assert_eq!(receipt.cancel(), 0, "it is over");
-        let mut given_up = alice.send_batch(&to, vec!["x"; 10]).await.unwrap();
+        let mut given_up = alice.peer(&to).send_batch(vec!["x"; 10]).await.unwrap();
         given_up.abandon();
         assert_eq!(given_up.outcomes().await.cancelled, 10);
-        let empty = alice.send_batch(&to, Vec::<Message>::new()).await.unwrap();
+        let empty = alice.peer(&to).send_batch(Vec::<Message>::new()).await.unwrap();
         assert!(empty.is_empty());
         assert_eq!(empty.await.settled(), 0);
-        drop(alice.send_batch(&to, ["never asked after"]).await.unwrap());
+        drop(alice.peer(&to).send_batch(["never asked after"]).await.unwrap());
         assert_eq!(alice.close(std::time::Duration::ZERO).await.len(), 1);
         assert_eq!(receipt.tally().cancelled, 3, "the same every time");
     })

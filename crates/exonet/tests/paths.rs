@@ -113,7 +113,10 @@ fn bulk(from: &Host, to: &Host, bind: &'static str, halfway: impl FnOnce()) -> u
             let node = Node::builder(Allow::anyone()).bind(bind).build().await.unwrap();
             tell.send(node.peer_addr()).unwrap();
             for _ in 0..2_000 {
-                assert_eq!(node.recv().await.unwrap().body.bytes(20_000).await.unwrap(), bytes(20_000));
+                assert_eq!(
+                    node.at_most_once().recv().await.unwrap().body.bytes(20_000).await.unwrap(),
+                    bytes(20_000)
+                );
             }
             node.close(std::time::Duration::from_secs(5)).await;
         });
@@ -128,12 +131,12 @@ fn bulk(from: &Host, to: &Host, bind: &'static str, halfway: impl FnOnce()) -> u
             for half in 0..2 {
                 let mut receipts = Vec::new();
                 for _ in 0..1_000 {
-                    receipts.push(node.send(&address, Message::new(bytes(20_000))).await.unwrap());
+                    receipts.push(node.peer(&address).send(Message::new(bytes(20_000))).await.unwrap());
                 }
                 for receipt in receipts {
                     assert_eq!(receipt.await.outcome, Outcome::Delivered);
                 }
-                mtu = node.peer_stats(&address.id).unwrap().mtu;
+                mtu = node.peer(address.id).stats().unwrap().mtu;
                 if half == 0 {
                     pause.send(()).unwrap();
                     resumed.recv().unwrap();

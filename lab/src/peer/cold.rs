@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Result, bail};
 use bytes::Bytes;
-use exonet::{Failure, Node, PeerAddr};
+use exonet::{Node, PeerAddr};
+use exonet::call::{Failure, Request};
 use tokio::task::JoinSet;
 
 use super::Setup;
@@ -44,13 +45,13 @@ pub(super) async fn calls(node: &Node, setup: &Setup, meter: &Arc<Meter>, actors
     let to: PeerAddr = setup.server.parse()?;
     let mut all = JoinSet::new();
     for _ in 0..actors {
-        let (node, to, shared) = (node.clone(), to.clone(), shared.clone());
+        let (to, shared) = (node.peer(&to), shared.clone());
         all.spawn(async move {
             loop {
                 let Some(request) = shared.try_next() else {
                     return std::future::pending::<Result<()>>().await;
                 };
-                let mut reply = node.call(&to, METHOD, request).await?;
+                let mut reply = to.call(METHOD, request).await?;
                 shared.take([&*reply.body.bytes(LONGEST).await?]);
             }
         });
@@ -62,15 +63,16 @@ pub(super) async fn calls(node: &Node, setup: &Setup, meter: &Arc<Meter>, actors
 }
 
 async fn receive(node: &Node, shared: &Shared) -> Result<()> {
+    let messages = node.at_most_once();
     loop {
-        let received = node.recv_batch(BATCH).await?;
+        let received = messages.recv_batch(BATCH).await?;
         shared.take(received.views().filter_map(|message| message.body));
     }
 }
 
 async fn answer(node: &Node, shared: &Shared) -> Result<()> {
     let shared = shared.clone();
-    let echo = move |mut request: exonet::Request| {
+    let echo = move |mut request: Request| {
         let shared = shared.clone();
         async move {
             let body = request.body.bytes(LONGEST).await.map_err(Failure::error)?;
@@ -88,7 +90,7 @@ async fn send(node: &Node, setup: &Setup, meter: &Meter, shared: &Shared, messag
     let mut buffer = Vec::new();
     shared.fill(&mut buffer, messages as usize).await;
     let receipt =
-        node.send_bodies(&to, buffer.chunks(setup.bytes)).await.map_err(|(_, error)| anyhow!(error))?;
+        node.peer(&to).send_bodies(buffer.chunks(setup.bytes)).await?;
     let tally = receipt.await;
     if tally.delivered != u64::from(messages) {
         bail!("of {messages} messages {} were delivered", tally.delivered);
@@ -101,9 +103,9 @@ async fn call(node: &Node, setup: &Setup, shared: &Shared, messages: u32) -> Res
     let to: PeerAddr = setup.server.parse()?;
     let mut all = JoinSet::new();
     for request in shared.next(messages as usize).await {
-        let (node, to, shared) = (node.clone(), to.clone(), shared.clone());
+        let (to, shared) = (node.peer(&to), shared.clone());
         all.spawn(async move {
-            let mut reply = node.call(&to, METHOD, Bytes::from(request)).await?;
+            let mut reply = to.call(METHOD, Bytes::from(request)).await?;
             shared.take([&*reply.body.bytes(LONGEST).await?]);
             anyhow::Ok(())
         });

@@ -3,8 +3,9 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use anyhow::{Context, Result, anyhow};
-use exonet::{Allow, Builder, Limits, Node, NodeId, PeerAddr};
+use anyhow::{Context, Result};
+use exonet::{Allow, Builder, Node, NodeId, PeerAddr};
+use exonet::config::Limits;
 use tokio::sync::watch;
 
 use super::tasks::{self, Shared};
@@ -25,7 +26,7 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "exonet-calls",
         label: "Exonet, calls at most once",
-        tuning: "`Node::call`, and a method that the server serves; in all other rows a call is a message that is answered by a message",
+        tuning: "`Peer::call`, and a method that the server serves; in all other rows a call is a message that is answered by a message",
         reliable: true,
         cannot: calls,
         missing: nothing_missing,
@@ -94,16 +95,17 @@ async fn send(
     batch: usize,
 ) -> Result<()> {
     let to = other.wait_for(Option::is_some).await?.clone().context("nobody to send to")?;
+    let to = node.peer(to);
     let mut buffer = Vec::new();
     loop {
         if batch == 1 {
             for message in shared.next(1).await {
-                drop(node.send(&to, message).await?);
+                drop(to.send(message).await?);
             }
         } else {
             shared.fill(&mut buffer, batch).await;
             let bodies = buffer.chunks(shared.bytes());
-            drop(node.send_bodies(&to, bodies).await.map_err(|(_, error)| anyhow!(error))?);
+            drop(to.send_bodies(bodies).await?);
         }
     }
 }
@@ -114,9 +116,10 @@ async fn receive(
     heard: &watch::Sender<Option<PeerAddr>>,
     batch: usize,
 ) -> Result<()> {
+    let messages = node.at_most_once();
     let mut from: Option<NodeId> = None;
     loop {
-        let received = node.recv_batch(batch).await?;
+        let received = messages.recv_batch(batch).await?;
         if let (None, Some(first)) = (from, received.views().next()) {
             let sender = first.id.sender;
             from = Some(sender);
@@ -135,10 +138,10 @@ async fn crowd(setup: &Setup, clients: u32, crowd: Crowd) -> Result<()> {
             .bind(SocketAddr::from((setup.client_address(n), 0)))
             .build()
             .await?;
-        let (to, mut visitor) = (to.clone(), crowd.visitor(n));
+        let (to, mut visitor) = (node.peer(&to), crowd.visitor(n));
         all.spawn(async move {
             loop {
-                drop(node.send(&to, visitor.message().await).await?);
+                drop(to.send(visitor.message().await).await?);
             }
         });
         tokio::time::sleep(NUMBERS_APART).await;

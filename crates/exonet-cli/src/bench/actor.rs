@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use bytes::{BufMut, Bytes, BytesMut};
-use exonet::{CallError, Message, Node, PeerAddr, Receipt};
+use exonet::error::CallError;
+use exonet::{Message, Peer, Receipt};
 use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc;
 
@@ -26,8 +27,7 @@ const FILL: u8 = 0x5a;
 
 /// What actors have to do, together.
 pub(super) struct Work {
-    pub(super) node: Node,
-    pub(super) peer: PeerAddr,
+    pub(super) peer: Peer,
     pub(super) size: usize,
     pub(super) batch: u64,
     pub(super) actors: u64,
@@ -110,11 +110,11 @@ impl Actor {
         if work.size > WHOLE {
             let (number, size) = (self.number.to_be_bytes(), work.size as u64);
             let fill = tokio::io::repeat(FILL).take(size - number.len() as u64);
-            let sent = work.node.send_from(&work.peer, head, size, number.chain(fill)).await;
+            let sent = work.peer.send_from(head, size, number.chain(fill)).await;
             return sent.map_err(|e| Failure::new("cannot send to the bench's server").because(&e));
         }
         let body = self.body(self.number);
-        work.node.send(&work.peer, Message::new(body).tag(tag)).await.map_err(sending)
+        work.peer.send(Message::new(body).tag(tag)).await.map_err(sending)
     }
 
     /// One way: sends while there is room, and waits for outcomes where there is none.
@@ -131,8 +131,8 @@ impl Actor {
             } else {
                 let numbers = self.number..self.number + messages;
                 let bodies: Vec<Bytes> = numbers.map(|number| self.body(number)).collect();
-                let sent = work.node.send_batch(&work.peer, bodies).await;
-                Handed::Batch(sent.map_err(|(_, error)| sending(error))?)
+                let sent = work.peer.send_batch(bodies).await;
+                Handed::Batch(sent.map_err(|error| sending(error.source))?)
             };
             self.number += messages;
             open.push(began, handed, messages, measured);
@@ -173,7 +173,7 @@ impl Actor {
         while let (1, measured) = work.claim(1) {
             let (began, body) = (Instant::now(), self.body(self.number));
             work.count(self.number, |done| done.sent += 1);
-            match work.node.call(&work.peer, METHOD, body).await {
+            match work.peer.call(METHOD, body).await {
                 Ok(mut reply) => {
                     let reply = reply.body.bytes(u64::MAX).await;
                     self.check(&reply.map_err(|e| Failure::new("a reply broke off").because(&e))?)?;

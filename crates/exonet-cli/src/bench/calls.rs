@@ -3,7 +3,10 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use exonet::{Allow, CallError, Node, PeerAddr, Request, Stats};
+use exonet::call::Request;
+use exonet::error::CallError;
+use exonet::stats::Stats;
+use exonet::{Allow, Node, PeerAddr};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -156,7 +159,7 @@ impl Actor {
     async fn call(&self, caller: &Node) -> Result<Duration, Failure> {
         let failed = |e: CallError| Failure::new("cannot call over loopback").because(&e);
         let called = Instant::now();
-        let mut reply = caller.call(&self.to, METHOD, self.body.clone()).await.map_err(failed)?;
+        let mut reply = caller.peer(&self.to).call(METHOD, self.body.clone()).await.map_err(failed)?;
         let whole = reply.body.bytes(u64::MAX).await;
         whole.map_err(|e| Failure::new("a reply broke off").because(&e))?;
         Ok(called.elapsed())

@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use exonet::{Message, Node, PeerAddr, SendError};
+use exonet::error::SendError;
+use exonet::{Message, Node, Peer};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 use tokio::task::JoinSet;
@@ -119,14 +120,14 @@ async fn while_heard<T>(node: &Node, args: &ClientArgs, work: impl Future<Output
 }
 
 async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary, Exit), Failure> {
+    let peer = node.peer(&args.peer);
     let mut replies = Replies::start(node, args.actors);
     // The channel stands before the clock starts.
-    report(node, &args.peer, &mut replies).await?;
+    report(&peer, &mut replies).await?;
     let begin = Instant::now() + args.warm_up;
     let counters = (0..COUNTERS).map(|_| Done::new().map(Mutex::new)).collect::<Result<_, _>>()?;
     let work = Arc::new(Work {
-        node: node.clone(),
-        peer: args.peer.clone(),
+        peer: peer.clone(),
         size,
         batch: u64::from(args.batch),
         actors: u64::from(args.actors),
@@ -147,7 +148,7 @@ async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary
     }
     let watching = args.open.is_none().then(|| tokio::spawn(watch_window(Arc::clone(&work))));
     tokio::time::sleep_until(begin.into()).await;
-    let (cpu_before, warm) = (cpu(), report(node, &args.peer, &mut replies).await?);
+    let (cpu_before, warm) = (cpu(), report(&peer, &mut replies).await?);
     while let Some(actor) = actors.join_next().await {
         actor.map_err(|e| Failure::new("an actor of the bench has failed").because(&e))??;
     }
@@ -156,7 +157,7 @@ async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary
     if let Some(watching) = watching {
         watching.abort();
     }
-    let told = report(node, &args.peer, &mut replies).await?;
+    let told = report(&peer, &mut replies).await?;
     let mut done = Done::new()?;
     for counter in &work.counters {
         done.join(&counter.lock().unwrap_or_else(PoisonError::into_inner))?;
@@ -181,7 +182,7 @@ async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary
         cpu_s,
         server_cpu_s: told.cpu_s - warm.cpu_s,
         seconds: took.as_secs_f64(),
-        mtu: node.peer_stats(&args.peer.id).map(|stats| stats.mtu),
+        mtu: peer.stats().map(|stats| stats.mtu),
     };
     Ok((summary, done.tally.exit()))
 }
@@ -190,7 +191,7 @@ async fn measure(node: &Node, args: &ClientArgs, size: usize) -> Result<(Summary
 async fn watch_window(work: Arc<Work>) {
     let size = work.size as u64;
     loop {
-        let window = work.node.peer_stats(&work.peer.id).map_or(0, |stats| stats.window);
+        let window = work.peer.stats().map_or(0, |stats| stats.window);
         let messages = window.saturating_mul(4).max(LEAST_OPEN) / size;
         let least = work.actors.saturating_mul(2);
         work.open.store(messages.min(MOST_OPEN).max(least), Ordering::Relaxed);
@@ -222,9 +223,9 @@ fn tell(settings: &Settings, summary: &Summary) -> Result<(), Failure> {
 }
 
 /// What the server has counted since it was last asked.
-async fn report(node: &Node, peer: &PeerAddr, replies: &mut Replies) -> Result<Report, Failure> {
+async fn report(peer: &Peer, replies: &mut Replies) -> Result<Report, Failure> {
     let question = Message::default().tag(REPORT).priority(exonet::Priority::Urgent);
-    drop(node.send(peer, question).await.map_err(sending)?);
+    drop(peer.send(question).await.map_err(sending)?);
     let body = replies.report().await?;
     serde_json::from_slice(&body).map_err(|e| Failure::new("the server's report makes no sense").because(&e))
 }

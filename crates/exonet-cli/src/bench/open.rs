@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Instant;
 
-use exonet::{BatchReceipt, Receipt};
+use exonet::Receipt;
+use exonet::send::BatchReceipt;
 use tokio::sync::Notify;
 
 use super::client::Done;

@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use exonet::{Allow, Closed, Message, Node, PeerAddr, SendError};
+use exonet::error::{Closed, SendError};
+use exonet::{Allow, Message, Node, Peer};
 use hdrhistogram::Histogram;
 use serde::Serialize;
 
@@ -72,8 +73,8 @@ impl RoundTrip {
 pub(super) struct Pair {
     here: Node,
     there: Node,
-    to_there: PeerAddr,
-    to_here: PeerAddr,
+    to_there: Peer,
+    to_here: Peer,
 }
 
 fn sending(error: &SendError) -> Failure {
@@ -87,13 +88,13 @@ fn receiving(error: &Closed) -> Failure {
 impl Pair {
     pub(super) async fn connect() -> Result<Self, Failure> {
         let (here, there) = (node().await?, node().await?);
-        let (to_here, to_there) = (here.peer_addr(), there.peer_addr());
+        let (to_here, to_there) = (there.peer(here.peer_addr()), here.peer(there.peer_addr()));
         Ok(Self { here, there, to_there, to_here })
     }
 
     /// Sends without pause, and counts what the receiving application gets.
     pub(super) async fn one_way(self, size: usize, batch: Batch, over: Duration) -> Result<OneWay, Failure> {
-        let sender = tokio::spawn(send_for_ever(self.here.clone(), self.to_there.clone(), size, batch));
+        let sender = tokio::spawn(send_for_ever(self.to_there.clone(), size, batch));
         let there = self.there.clone();
         let receive = tokio::spawn(async move {
             take_for(&there, batch, size, WARM_UP).await?;
@@ -149,9 +150,9 @@ impl Pair {
         let mut started = None;
         loop {
             let sent = Instant::now();
-            let receipt = self.here.send(&self.to_there, body.clone()).await;
+            let receipt = self.to_there.send(body.clone()).await;
             drop(receipt.map_err(|e| sending(&e))?);
-            self.here.recv().await.map_err(|e| receiving(&e))?;
+            self.here.at_most_once().recv().await.map_err(|e| receiving(&e))?;
             let Some(started) = started else {
                 if begun.elapsed() >= WARM_UP {
                     started = Some(Instant::now());
@@ -168,9 +169,9 @@ impl Pair {
 
     async fn echo(&self) -> Result<std::convert::Infallible, Failure> {
         loop {
-            let received = self.there.recv().await.map_err(|e| receiving(&e))?;
+            let received = self.there.at_most_once().recv().await.map_err(|e| receiving(&e))?;
             let body = received.body.as_whole().cloned().unwrap_or_default();
-            let receipt = self.there.send(&self.to_here, body).await;
+            let receipt = self.to_here.send(body).await;
             drop(receipt.map_err(|e| sending(&e))?);
         }
     }
@@ -187,14 +188,14 @@ async fn node() -> Result<Node, Failure> {
 }
 
 /// Ends with the error that stops it: at the latest, the node is closed.
-async fn send_for_ever(node: Node, to: PeerAddr, size: usize, batch: Batch) -> SendError {
+async fn send_for_ever(to: Peer, size: usize, batch: Batch) -> SendError {
     let body = Bytes::from(vec![0x5a; size]);
     loop {
         let sent = match batch {
-            Batch::One => node.send(&to, body.clone()).await.map(drop),
+            Batch::One => to.send(body.clone()).await.map(drop),
             Batch::Many => {
                 let batch = std::iter::repeat_n(body.clone(), batch.messages(size)).map(Message::new);
-                node.send_batch(&to, batch).await.map(drop).map_err(|(_, error)| error)
+                to.send_batch(batch).await.map(drop).map_err(|error| error.source)
             }
         };
         if let Err(error) = sent {
@@ -210,10 +211,12 @@ async fn take_for(node: &Node, batch: Batch, size: usize, over: Duration) -> Res
     loop {
         let some = async {
             match batch {
-                Batch::One => node.recv().await.map(|_| 1),
-                Batch::Many => {
-                    node.recv_batch(batch.messages(size)).await.map(|batch| batch.map(drop).count())
-                }
+                Batch::One => node.at_most_once().recv().await.map(|_| 1),
+                Batch::Many => node
+                    .at_most_once()
+                    .recv_batch(batch.messages(size))
+                    .await
+                    .map(|batch| batch.map(drop).count()),
             }
         };
         match tokio::time::timeout_at(end, some).await {

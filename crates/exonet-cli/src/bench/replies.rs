@@ -1,7 +1,8 @@
 //! What comes back to `exon bench client`: each echo goes to the actor that waits for it.
 
 use bytes::Bytes;
-use exonet::{Node, Received};
+use exonet::Node;
+use exonet::receive::Received;
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 
@@ -49,7 +50,7 @@ impl Drop for Replies {
 }
 
 async fn receive(node: Node, out: Out) {
-    while let Ok(received) = node.recv().await {
+    while let Ok(received) = node.at_most_once().recv().await {
         if received.body.is_stream() {
             // It comes at its own pace, and holds nobody up.
             tokio::spawn(out.clone().pass(received));

@@ -3,7 +3,10 @@
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
-use exonet::{Message, Node, NodeId, PeerAddr, Priority, Received, Request};
+use exonet::call::Request;
+use exonet::error::SendError;
+use exonet::receive::Received;
+use exonet::{Message, Node, NodeId, Priority};
 use serde::Serialize;
 use tokio::sync::mpsc;
 
@@ -50,12 +53,13 @@ struct Taken {
 }
 
 async fn take(node: Node) -> Result<(), Failure> {
+    let messages = node.at_most_once();
     let mut seen: BTreeMap<NodeId, Seen> = BTreeMap::new();
     let mut replies: Vec<(NodeId, Message)> = Vec::new();
     let (sink, mut streamed) = mpsc::unbounded_channel();
     loop {
         tokio::select! {
-            batch = node.recv_batch(TAKEN) => {
+            batch = messages.recv_batch(TAKEN) => {
                 let Ok(batch) = batch else { return Ok(()) };
                 for Received { from, tag, mut body, .. } in batch {
                     if let Some(body) = body.as_whole() {
@@ -98,13 +102,13 @@ fn answer(taken: Taken, seen: &mut BTreeMap<NodeId, Seen>, replies: &mut Vec<(No
 }
 
 async fn send(node: &Node, to: NodeId, mut messages: Vec<Message>) -> Result<(), Failure> {
-    let to = PeerAddr::from(to);
-    let failed = |e: exonet::SendError| Failure::new("the bench's server cannot reply").because(&e);
+    let to = node.peer(to);
+    let failed = |e: SendError| Failure::new("the bench's server cannot reply").because(&e);
     match (messages.pop(), messages.is_empty()) {
-        (Some(message), true) => node.send(&to, message).await.map(drop).map_err(failed),
+        (Some(message), true) => to.send(message).await.map(drop).map_err(failed),
         (last, _) => {
             messages.extend(last);
-            node.send_batch(&to, messages).await.map(drop).map_err(|(_, error)| failed(error))
+            to.send_batch(messages).await.map(drop).map_err(|error| failed(error.source))
         }
     }
 }

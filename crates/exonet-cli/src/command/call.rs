@@ -7,7 +7,10 @@ use std::time::{Duration, Instant};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use bytes::Bytes;
-use exonet::{Body, BodyError, Call, CallError, CallId, Node, NodeId, PendingCall, ReplyStatus, Why};
+use exonet::call::{Call, CallId, PendingCall, Reply, ReplyStatus};
+use exonet::config::Config;
+use exonet::error::{BodyError, CallError, Why};
+use exonet::{Body, Node, NodeId, Peer};
 use serde::Serialize;
 use tempfile::{SpooledData, SpooledTempFile};
 use tokio::io::AsyncWriteExt;
@@ -34,12 +37,13 @@ const SILENCE: Duration = Duration::from_secs(4);
 pub(super) async fn run(settings: &Settings, args: &CallArgs) -> Result<Exit, Failure> {
     let content = Content::of(args.body.as_deref()).await?;
     let longest = if settings.output.is_json() { LONGEST_LINE.max(content.len()) } else { u64::MAX };
-    let change = |config: &mut exonet::Config| config.limits.message = config.limits.message.min(longest);
+    let change = |config: &mut Config| config.limits.message = config.limits.message.min(longest);
     let node = node::toward_with(settings, &args.peer, change).await?;
     let mut stop = pin!(stop(None)?);
     let mut report = Report::new(settings);
+    let peer = node.peer(&args.peer);
     let made = tokio::select! {
-        made = content.call(&node, args) => made,
+        made = content.call(&peer, args) => made,
         _ = &mut stop => {
             report.end = "interrupted";
             Err(CallError::Cancelled)
@@ -72,7 +76,7 @@ async fn wait(
     call: &mut PendingCall,
     mut stop: impl Future<Output = Stop> + Unpin,
     end: &mut &'static str,
-) -> Result<exonet::Reply, CallError> {
+) -> Result<Reply, CallError> {
     let mut silence = pin!(tokio::time::sleep(SILENCE));
     let mut told = false;
     loop {
@@ -129,11 +133,11 @@ impl Content {
         }
     }
 
-    async fn call(self, node: &Node, args: &CallArgs) -> Result<PendingCall, CallError> {
+    async fn call(self, peer: &Peer, args: &CallArgs) -> Result<PendingCall, CallError> {
         let method = args.method.clone();
-        let mut call: Call<'_> = match self {
-            Self::Whole(body) => node.call(&args.peer, method, body),
-            Self::File { len, file } => node.call_from(&args.peer, method, len, file),
+        let mut call: Call = match self {
+            Self::Whole(body) => peer.call(method, body),
+            Self::File { len, file } => peer.call_from(method, len, file),
         };
         if let Some(deadline) = args.deadline {
             call = call.deadline(deadline);
@@ -183,7 +187,7 @@ impl<'a> Report<'a> {
         node: &Node,
         args: &CallArgs,
         own: NodeId,
-        ended: Result<exonet::Reply, CallError>,
+        ended: Result<Reply, CallError>,
     ) -> Result<Exit, Failure> {
         let whom = args.peer.id.short();
         match ended {
@@ -208,7 +212,7 @@ impl<'a> Report<'a> {
             Err(CallError::Cancelled) if self.end == "interrupted" => {
                 self.has_not_run("cancelled", "the call was withdrawn before it left")
             }
-            Err(CallError::Cancelled) if node.conflict(&args.peer.id).is_some() => {
+            Err(CallError::Cancelled) if node.peer(args.peer.id).conflict().is_some() => {
                 show::say_conflict(self.settings, node, &args.peer.id);
                 self.has_not_run("cancelled", "the call was withdrawn before it left")
             }

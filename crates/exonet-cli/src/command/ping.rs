@@ -3,7 +3,8 @@
 use std::pin::pin;
 use std::time::Duration;
 
-use exonet::{Node, PingError};
+use exonet::Peer;
+use exonet::error::PingError;
 use serde::Serialize;
 
 use super::show;
@@ -81,16 +82,17 @@ struct Series {
 
 pub(super) async fn run(settings: &Settings, args: &PingArgs) -> Result<Exit, Failure> {
     let node = node::toward(settings, &args.peer).await?;
+    let peer = node.peer(&args.peer);
     let stop = stop(None)?;
     let mut series = Series::default();
     let interrupted = {
-        let pings = ping_all(settings, &node, args, &mut series);
+        let pings = ping_all(settings, &peer, args, &mut series);
         tokio::select! {
             result = pin!(pings) => { result?; false }
             _ = stop => true,
         }
     };
-    sum_up(settings, &node, args, &series, interrupted)?;
+    sum_up(settings, &peer, &series, interrupted)?;
     node.close(GOODBYE).await;
     Ok(match (interrupted, series.trips.is_empty()) {
         (true, _) => Exit::Interrupted,
@@ -101,7 +103,7 @@ pub(super) async fn run(settings: &Settings, args: &PingArgs) -> Result<Exit, Fa
 
 async fn ping_all(
     settings: &Settings,
-    node: &Node,
+    peer: &Peer,
     args: &PingArgs,
     series: &mut Series,
 ) -> Result<(), Failure> {
@@ -110,7 +112,7 @@ async fn ping_all(
     for n in 1..=args.count {
         ticks.tick().await;
         series.sent = n;
-        let (rtt, refused) = match node.ping(&args.peer, args.timeout).await {
+        let (rtt, refused) = match peer.ping(args.timeout).await {
             Ok(rtt) => (rtt, None),
             Err(PingError::Refused(why)) => (None, Some(why)),
             Err(error) => {
@@ -126,7 +128,7 @@ async fn ping_all(
         let (rtt_ms, reason) = (rtt.map(milliseconds), refused.map(|why| why.to_string()));
         settings.output.line(&Pinged { r#type: "ping", n, rtt_ms, refused: reason })?;
         if let Some(why) = refused {
-            show::say_refused(settings, why, node.id());
+            show::say_refused(settings, why, peer.node().id());
             // It would be the same each time.
             return Ok(());
         }
@@ -134,14 +136,8 @@ async fn ping_all(
     Ok(())
 }
 
-fn sum_up(
-    settings: &Settings,
-    node: &Node,
-    args: &PingArgs,
-    series: &Series,
-    interrupted: bool,
-) -> Result<(), Failure> {
-    let stats = node.peer_stats(&args.peer.id);
+fn sum_up(settings: &Settings, peer: &Peer, series: &Series, interrupted: bool) -> Result<(), Failure> {
+    let stats = peer.stats();
     let answered = u32::try_from(series.trips.len()).unwrap_or(u32::MAX);
     let lost = series.sent.saturating_sub(answered);
     let average = series.trips.iter().sum::<Duration>().checked_div(answered);

@@ -27,7 +27,7 @@ impl Refusals {
         // Something else from the receiver is not for us: we do not take it. Let go, it would come again at once.
         let mut aside = Vec::new();
         loop {
-            let delivery = node.accept().await;
+            let delivery = node.recv().await;
             let mut delivery = delivery.map_err(|e| Failure::new("cannot hear the receiver").because(&e))?;
             if delivery.tag() != TAG_REFUSED {
                 aside.push(delivery);
@@ -43,7 +43,7 @@ impl Refusals {
                 });
             }
             // If its record is gone, it comes again.
-            let _ = delivery.done();
+            let _ = delivery.ack();
         }
     }
 

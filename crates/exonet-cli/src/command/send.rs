@@ -5,7 +5,9 @@ use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use exonet::{Message, Node, NodeId, Outcome, PeerAddr, Receipt, Refusal, SendError, Settled};
+use exonet::error::SendError;
+use exonet::send::{Refusal, Settled};
+use exonet::{Message, Node, NodeId, Outcome, Peer, PeerAddr, Receipt};
 use exonet_proto::Incarnation;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -43,7 +45,7 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
     let mut book = Book::new(settings, &refusals, node.id());
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
-        let offer = Offer { node: &node, args, receipts };
+        let offer = Offer { peer: node.peer(&args.peer), args, receipts };
         book.keep(&node, args, offer.all(), offered).await
     };
     show::say_conflict(settings, &node, &args.peer.id);
@@ -66,7 +68,7 @@ async fn readable(path: &Path) -> Result<(), Failure> {
 
 /// Hands the messages to the node as fast as it takes them.
 struct Offer<'a> {
-    node: &'a Node,
+    peer: Peer,
     args: &'a SendArgs,
     receipts: mpsc::Sender<Receipt>,
 }
@@ -100,7 +102,7 @@ impl Offer<'_> {
         let Ok(place) = self.receipts.reserve().await else {
             return Ok(());
         };
-        let receipt = self.node.send(&self.args.peer, self.message(body)).await;
+        let receipt = self.peer.send(self.message(body)).await;
         place.send(receipt.map_err(|e| cannot_send(&self.args.peer, &e))?);
         Ok(())
     }
@@ -113,7 +115,7 @@ impl Offer<'_> {
             return Ok(());
         };
         let head = self.message(Vec::new());
-        let sent = self.node.send_stream(&self.args.peer, head, size).await;
+        let sent = self.peer.send_stream(head, size).await;
         let (receipt, mut body) = sent.map_err(|e| cannot_send(&self.args.peer, &e))?;
         place.send(receipt);
         match transfer::pour(file, &mut body, size, |_| ()).await {

@@ -1,6 +1,8 @@
 //! What several commands tell alike: messages that are open when the command ends.
 
-use exonet::{Conflict, Node, NodeId, OpenMessage, Refusal, Status};
+use exonet::send::{OpenMessage, Refusal, Status};
+use exonet::stats::Conflict;
+use exonet::{Node, NodeId};
 use serde::Serialize;
 
 use crate::exit::remedy;
@@ -21,7 +23,7 @@ struct Open {
 
 /// Says why nothing is delivered between this node and `peer` any more, if two nodes have the identity of one of them.
 pub(super) fn say_conflict(settings: &Settings, node: &Node, peer: &NodeId) {
-    if let Some(whose) = node.conflict(peer) {
+    if let Some(whose) = node.peer(peer).conflict() {
         let (what, todo) = conflict_in_words(whose, peer);
         settings.error(format!("  {what};"));
         settings.error(format!("  {todo}"));

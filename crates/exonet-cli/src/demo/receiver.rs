@@ -63,13 +63,13 @@ async fn socket() -> io::Result<UdpSocket> {
 async fn take(node: &Node, size: usize) -> Result<(), Failure> {
     let failed = |e: &dyn std::error::Error| Failure::new("the demo's receiver has failed").because(e);
     loop {
-        let mut delivery = node.accept().await.map_err(|e| failed(&e))?;
+        let mut delivery = node.recv().await.map_err(|e| failed(&e))?;
         let body = delivery.body_mut().bytes(u64::MAX).await;
         if let Some(n) = body.ok().and_then(|body| number(&body, size)) {
             say(&Line::Delivered(Side::Exonet, n)).map_err(|e| failed(&e))?;
         }
         // Its record is gone only if this process forgot it, which it tells the sender.
-        let _ = delivery.done();
+        let _ = delivery.ack();
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use exonet::{Allow, Node, NodeId, PeerAddr};
+use exonet::{Allow, Node, NodeId, Peer, PeerAddr};
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tokio::sync::watch;
@@ -91,8 +91,7 @@ impl<'a> Stage<'a> {
         let (size, total) = (self.course.size, self.course.messages);
         let peer = PeerAddr::from((self.receiver_id, self.exonet.relay.address));
         let sending = Sending {
-            node: self.node.clone(),
-            peer,
+            peer: self.node.peer(peer),
             outcomes: Arc::clone(&self.outcomes),
             offered: Arc::clone(&self.offered),
         };
@@ -186,7 +185,7 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) fn rtt(&self) -> Option<Duration> {
-        self.node.peer_stats(&self.receiver_id).map(|stats| stats.rtt)
+        self.node.peer(self.receiver_id).stats().map(|stats| stats.rtt)
     }
 
     /// Records at the sender.
@@ -250,8 +249,7 @@ fn first_address(peer: &PeerAddr) -> Result<SocketAddr, Failure> {
 
 /// Our own side.
 struct Sending {
-    node: Node,
-    peer: PeerAddr,
+    peer: Peer,
     outcomes: Arc<Mutex<Outcomes>>,
     offered: Arc<AtomicU64>,
 }
@@ -264,7 +262,7 @@ impl Sending {
         while next < total || !open.is_empty() {
             tokio::select! {
                 () = progress.allows(next), if next < total => {
-                    let receipt = self.node.send(&self.peer, payload(next, size)).await;
+                    let receipt = self.peer.send(payload(next, size)).await;
                     let receipt = receipt.map_err(|e| Failure::new("the demo cannot send").because(&e))?;
                     open.push(Numbered::new(next, receipt));
                     next += 1;

@@ -1,6 +1,7 @@
 //! What is wrong with a peer that was typed or copied by hand, and where.
 
-use exonet::{NodeId, PeerAddrError};
+use exonet::NodeId;
+use exonet::error::PeerAddrError;
 use exonet_proto::ParseNodeIdError;
 
 const DIGITS: &str = "abcdefghijklmnopqrstuvwxyz234567";
@@ -18,6 +19,7 @@ pub(super) fn address(text: &str, error: &PeerAddrError) -> String {
         PeerAddrError::Hint(hint) => format!(
             "the address, {hint:?} of {text:?}, is wrong: host:port is wanted, as in example.org:3966, 192.0.2.7:3966 or [::1]:3966"
         ),
+        other => other.to_string(),
     }
 }
 

@@ -384,9 +384,10 @@ fn ask(peer: &str, questions: &[(&'static str, Vec<u8>)]) -> Vec<Result<Value, S
     runtime.block_on(async {
         let peer: PeerAddr = peer.parse().unwrap();
         let node = Node::builder(Allow::only([peer.id])).ephemeral().build().await.unwrap();
+        let peer = node.peer(peer);
         let mut answers = Vec::new();
         for (method, body) in questions {
-            let reply = match node.call(&peer, *method, body.clone()).await {
+            let reply = match peer.call(*method, body.clone()).await {
                 Ok(mut reply) => Ok(serde_json::from_slice(&reply.body.bytes(MIB).await.unwrap()).unwrap()),
                 Err(error) => Err(error.to_string()),
             };

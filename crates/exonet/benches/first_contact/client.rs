@@ -3,7 +3,8 @@
 use std::net::SocketAddr;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use exonet::{Config, SecretKey};
+use exonet::config::Config;
+use exonet::state::SecretKey;
 use exonet_proto::node::{Arrival, Boot, Event, Node, Outgoing, Policy};
 use exonet_proto::{Mono, Now, Wall};
 

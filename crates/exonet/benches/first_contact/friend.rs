@@ -14,6 +14,6 @@ pub(crate) async fn meet(to: PeerAddr) -> Result<JoinHandle<()>, Failure> {
     let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     Ok(tokio::spawn(async move {
         // Until the server is gone.
-        while node.send_batch(&to, (0..BATCH).map(|_| vec![7; SIZE])).await.is_ok() {}
+        while node.peer(&to).send_batch((0..BATCH).map(|_| vec![7; SIZE])).await.is_ok() {}
     }))
 }

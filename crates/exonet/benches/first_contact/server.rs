@@ -7,7 +7,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use exonet::{Allow, Config, Node, Request, SecretKey, Serving};
+use exonet::call::{Request, Serving};
+use exonet::config::Config;
+use exonet::state::SecretKey;
+use exonet::{Allow, Node};
 use exonet_proto::crypto::{ANSWER_OVERHEAD, Opened};
 use exonet_proto::wire::{self, Datagram};
 
@@ -83,7 +86,7 @@ impl Server {
         let serving = node.serve(METHOD, echo).concurrency(1_024).start()?;
         let (receiver, counted) = (node.clone(), Arc::clone(&taken));
         tokio::spawn(async move {
-            while let Ok(messages) = receiver.recv_batch(1_024).await {
+            while let Ok(messages) = receiver.at_most_once().recv_batch(1_024).await {
                 counted.fetch_add(messages.len() as u64, Ordering::Relaxed);
             }
         });

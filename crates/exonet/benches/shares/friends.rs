@@ -34,7 +34,7 @@ async fn talk(node: Node, victim: PeerAddr, rate: f64) {
             sent += 1.0;
             batch.push(vec![7; SIZE]);
         }
-        if !batch.is_empty() && node.send_batch(&victim, batch).await.is_err() {
+        if !batch.is_empty() && node.peer(&victim).send_batch(batch).await.is_err() {
             return;
         }
     }

@@ -60,7 +60,7 @@ impl Victim {
         let taken = Arc::new(AtomicU64::new(0));
         let (receiver, counted) = (node.clone(), Arc::clone(&taken));
         tokio::spawn(async move {
-            while let Ok(messages) = receiver.recv_batch(1_024).await {
+            while let Ok(messages) = receiver.at_most_once().recv_batch(1_024).await {
                 let friendly =
                     messages.views().filter(|view| view.body.is_some_and(|body| body.len() == SIZE)).count();
                 counted.fetch_add(friendly as u64, Ordering::Relaxed);

@@ -40,6 +40,7 @@ use zeroize::Zeroizing;
 
 pub use clock::ClockRecord;
 pub use error::StateError;
+pub use exonet_proto::crypto::SecretKey;
 
 use clock::Clock;
 use lock::Lock;

@@ -4,7 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use anyhow::Result;
 use bytes::Bytes;
-use exonet::{Allow, Failure, Node, PeerAddr};
+use exonet::{Allow, Node, PeerAddr};
+use exonet::call::{Failure, Request};
 
 use super::super::Setup;
 use super::{Caller, PATIENCE};
@@ -21,7 +22,7 @@ const LONGEST: u64 = 1 << 16;
 impl Caller for Exonet {
     async fn serve(setup: &Setup, answers: Answers) -> Result<()> {
         let node = Node::builder(Allow::anyone()).bind(setup.listen).build().await?;
-        let echo = move |mut request: exonet::Request| {
+        let echo = move |mut request: Request| {
             let answers = answers.clone();
             async move {
                 let body = request.body.bytes(LONGEST).await.map_err(Failure::error)?;
@@ -40,7 +41,7 @@ impl Caller for Exonet {
     }
 
     async fn call(&mut self, request: &[u8]) -> Result<Vec<u8>> {
-        let mut reply = self.node.call(&self.server, METHOD, Bytes::copy_from_slice(request)).await?;
+        let mut reply = self.node.peer(&self.server).call(METHOD, Bytes::copy_from_slice(request)).await?;
         Ok(reply.body.bytes(LONGEST).await?.to_vec())
     }
 

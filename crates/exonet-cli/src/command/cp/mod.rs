@@ -39,7 +39,7 @@ pub(super) async fn run(settings: &Settings, args: &CpArgs) -> Result<Exit, Fail
     let node = node::toward(settings, &peer).await?;
     let (stopping, stopped) = watch::channel(false);
     let copying = Copying {
-        peer: Peer::new(&node, &peer, stopped),
+        peer: Peer::new(node.peer(&peer), stopped),
         meter: Arc::new(Meter::default()),
         window: Window::new(),
         lasting: key::lasting(&peer.id)?,
@@ -74,7 +74,7 @@ fn only_name(scan: &Scan) -> Option<&str> {
 /// A copy under way.
 struct Course<'a, 'b> {
     node: &'a Node,
-    copying: &'a Copying<'a>,
+    copying: &'a Copying,
     stopping: &'a watch::Sender<bool>,
     progress: &'a mut Progress<'b>,
 }

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use exonet::{CallError, Node, PeerAddr, ReplyStatus, Status, Why};
+use exonet::call::ReplyStatus;
+use exonet::error::{CallError, Why};
+use exonet::send::Status;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::sync::watch;
@@ -49,17 +51,16 @@ impl From<std::io::Error> for Fault {
     }
 }
 
-pub(super) struct Peer<'a> {
-    node: &'a Node,
-    addr: &'a PeerAddr,
+pub(super) struct Peer {
+    peer: exonet::Peer,
     /// It has answered: it takes files, whatever it says for a moment while it stops.
     met: AtomicBool,
     stopped: watch::Receiver<bool>,
 }
 
-impl<'a> Peer<'a> {
-    pub(super) fn new(node: &'a Node, addr: &'a PeerAddr, stopped: watch::Receiver<bool>) -> Self {
-        Self { node, addr, met: AtomicBool::new(false), stopped }
+impl Peer {
+    pub(super) fn new(peer: exonet::Peer, stopped: watch::Receiver<bool>) -> Self {
+        Self { peer, met: AtomicBool::new(false), stopped }
     }
 
     /// Waits until the command is stopped.
@@ -125,7 +126,7 @@ impl<'a> Peer<'a> {
 
     async fn once(&self, method: &'static str, body: Bytes) -> Result<Bytes, Once> {
         let made = tokio::select! {
-            made = self.node.call(self.addr, method, body).start() => made,
+            made = self.peer.call(method, body).start() => made,
             () = self.stopped() => return Err(Once::Stopped { in_doubt: false }),
         };
         let mut call = match made {
@@ -145,9 +146,9 @@ impl<'a> Peer<'a> {
     }
 
     async fn judge(&self, error: CallError) -> Once {
-        if let Some(whose) = self.node.conflict(&self.addr.id) {
+        if let Some(whose) = self.peer.conflict() {
             // It would be so for ever.
-            return Once::Fault(Fault::Failed(show::conflict(whose, &self.addr.id)));
+            return Once::Fault(Fault::Failed(show::conflict(whose, &self.peer.id())));
         }
         match error {
             CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. } => Once::NotNow,
@@ -162,11 +163,11 @@ impl<'a> Peer<'a> {
             CallError::Unknown { .. } => Once::Lost,
             CallError::Expired | CallError::Cancelled => Once::NotNow,
             CallError::NotTaken(why) => {
-                let what = format!("{why}; {}", remedy(why, self.node.id()));
+                let what = format!("{why}; {}", remedy(why, self.peer.node().id()));
                 Once::Fault(Fault::Refused(what))
             }
             error => {
-                let what = format!("cannot reach {}", self.addr.id.short());
+                let what = format!("cannot reach {}", self.peer.id().short());
                 Once::Fault(Fault::Failed(Failure::new(what).because(&error)))
             }
         }

@@ -56,8 +56,8 @@ pub(super) struct Copied {
     pub(super) anew: Option<&'static str>,
 }
 
-pub(super) struct Copying<'a> {
-    pub(super) peer: Peer<'a>,
+pub(super) struct Copying {
+    pub(super) peer: Peer,
     pub(super) meter: Arc<Meter>,
     pub(super) window: Window,
     /// Under which copies of files can be gone on with, and of streams, which nobody can read again.
@@ -88,7 +88,7 @@ impl Progress<'_> {
     }
 }
 
-impl Copying<'_> {
+impl Copying {
     /// Copies all of them, and tells what became of each as it is known.
     pub(super) fn all(&self, items: Vec<Item>) -> impl futures_util::Stream<Item = Copied> + '_ {
         let batches = stream::unfold(VecDeque::from(items), async |mut items| {

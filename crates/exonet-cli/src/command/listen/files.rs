@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet::{Failure as Refused, Node, NodeId, ReplyStatus, Request, Serving};
+use exonet::call::{Failure as Refused, ReplyStatus, Request, Serving};
+use exonet::{Node, NodeId};
 use serde::Serialize;
 use tokio::sync::mpsc;
 

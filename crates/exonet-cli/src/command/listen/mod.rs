@@ -125,7 +125,7 @@ impl<'a> Service<'a> {
                 return Ok(false);
             }
             tokio::select! {
-                delivery = self.listener.node.accept() => {
+                delivery = self.listener.node.recv() => {
                     let delivery = delivery.map_err(|e| Failure::new("the node has stopped").because(&e))?;
                     let desk = if delivery.body().is_stream() { &mut self.large } else { &mut self.small };
                     desk.put(delivery.from(), delivery);

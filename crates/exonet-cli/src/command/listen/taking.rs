@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use exonet::{Body, Delivery, Message, Node, NodeId, Outcome, PeerAddr, Priority, Receipt};
+use exonet::{Body, Delivery, Message, Node, NodeId, Outcome, Priority, Receipt};
 use serde::Serialize;
 use tokio::io::AsyncReadExt;
 
@@ -90,7 +90,7 @@ impl Listener {
         let nothing = |error| Taken::Nothing { reason: format!("{id}: {error}") };
         match told {
             // What has been shown or stored is taken.
-            Ok(()) => Ok(match delivery.done() {
+            Ok(()) => Ok(match delivery.ack() {
                 Ok(()) => Taken::Message { size },
                 Err(error) => nothing(error.to_string()),
             }),
@@ -193,7 +193,7 @@ impl Listener {
             .tag(transfer::TAG_REFUSED)
             .priority(Priority::Urgent);
         let told = async {
-            let receipt = self.node.send(&PeerAddr::from(from), message).await.ok()?;
+            let receipt = self.node.peer(from).send(message).await.ok()?;
             // Nobody waits for it once this wait is over.
             let mut receipt = Abandoning(receipt);
             (receipt.0.outcome().await.outcome == Outcome::Delivered).then_some(())
@@ -202,7 +202,7 @@ impl Listener {
             Some(()) = told => {
                 // It may have given the rest up, now that it knows.
                 if transfer::drain(&mut self.body(&mut delivery)).await.is_ok() {
-                    let _ = delivery.done();
+                    let _ = delivery.ack();
                 }
             }
             // Not taken: it comes again, and then its sender may hear us.

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use exonet::{Failure as Answer, Node, NodeId, ReplyStatus, Request};
+use exonet::call::{Failure as Answer, ReplyStatus, Request};
+use exonet::{Node, NodeId};
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep};
@@ -136,7 +137,7 @@ impl Desk {
         let (mut seen, began) = (false, Instant::now());
         loop {
             looks.tick().await;
-            let there = self.node.peer_stats(caller).is_some_and(|peer| peer.remote.is_some());
+            let there = self.node.peer(caller).stats().is_some_and(|peer| peer.remote.is_some());
             if !there && (seen || self.end_orphans.is_some_and(|silent| began.elapsed() > silent)) {
                 return;
             }

@@ -9,7 +9,8 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use exonet::{Node, Serving};
+use exonet::Node;
+use exonet::call::Serving;
 use futures_util::future::{join, join_all};
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};

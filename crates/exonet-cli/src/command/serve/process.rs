@@ -7,7 +7,8 @@ use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
 use bytes::Bytes;
-use exonet::{BodyError, Failure as Answer, ReplyStatus, Request};
+use exonet::call::{Failure as Answer, ReplyStatus, Request};
+use exonet::error::BodyError;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{Child, Command};
 use tokio::task::JoinSet;

@@ -10,7 +10,7 @@ use exonet_proto::node::{CancelError, MessageKey, Outcome, Status};
 use exonet_proto::{MessageId, Now};
 
 use crate::engine::Engine;
-use crate::receipts::{Settled, SlotIndex, Tally};
+use crate::send::receipts::{Settled, SlotIndex, Tally};
 use crate::shared::Shared;
 
 /// What `send` gives: tells where the message stands, and in the end what became of it.
@@ -124,7 +124,7 @@ impl fmt::Debug for Receipt {
     }
 }
 
-/// What [`send_batch`](crate::Node::send_batch) gives: counts what became of the messages of a batch.
+/// What [`send_batch`](crate::Peer::send_batch) gives: counts what became of the messages of a batch.
 ///
 /// Each of them ends in exactly one outcome, whatever happens. Dropping it neither cancels a message nor hurries it.
 #[must_use = "it says what became of the messages; drop it only if that does not matter"]

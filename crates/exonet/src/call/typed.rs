@@ -13,13 +13,13 @@ use exonet_proto::node::{CallId, CancelError, Priority, Status};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::body::Body;
+use crate::call::serve::{Handler, Request, Serve};
+use crate::call::status::{Failure, ReplyStatus};
 use crate::call::{Call, PendingCall};
 use crate::error::{BodyError, CallError};
 use crate::node::Node;
-use crate::peer_addr::PeerAddr;
-use crate::serve::{Handler, Request, Serve};
-use crate::status::{Failure, ReplyStatus};
+use crate::peer::Peer;
+use crate::receive::body::Body;
 
 /// The longest body that is held to be read as JSON, in bytes.
 const LONGEST: u64 = 16 << 20;
@@ -66,19 +66,19 @@ impl<E> TypedError<E> {
     }
 }
 
-/// A typed call to be: begun by [`Node::call_typed`], made by awaiting it or by [`Self::start`].
+/// A typed call to be: begun by [`Peer::call_typed`], made by awaiting it or by [`Self::start`].
 #[must_use = "a call is made by `.await` or `.start().await`"]
-pub struct TypedCall<'a, Resp, E> {
-    call: Result<Call<'a>, serde_json::Error>,
+pub struct TypedCall<Resp, E> {
+    call: Result<Call, serde_json::Error>,
     expects: PhantomData<fn() -> (Resp, E)>,
 }
 
-impl Node {
-    /// Calls a method that is served by [`Self::serve_typed`], or by any server that takes and gives JSON. `Resp` is what it
+impl Peer {
+    /// Calls a method that is served by [`Node::serve_typed`], or by any server that takes and gives JSON. `Resp` is what it
     /// replies, `E` its error, which comes with [`ReplyStatus::ERROR`].
     ///
     /// ```
-    /// # use exonet::{Allow, Node, TypedError};
+    /// # use exonet::{Allow, Node, error::TypedError};
     /// # use serde::{Deserialize, Serialize};
     /// #[derive(Serialize, Deserialize)]
     /// struct Divide { of: i64, by: i64 }
@@ -96,29 +96,26 @@ impl Node {
     ///     })
     ///     .start()?;
     ///
-    /// let to = bob.peer_addr();
-    /// let quotient = alice.call_typed::<_, i64, MathError>(&to, "divide", &Divide { of: 42, by: 6 }).await;
+    /// let to_bob = alice.peer(bob.peer_addr());
+    /// let quotient = to_bob.call_typed::<_, i64, MathError>("divide", &Divide { of: 42, by: 6 }).await;
     /// assert_eq!(quotient.unwrap(), 7);
-    /// let quotient = alice.call_typed::<_, i64, MathError>(&to, "divide", &Divide { of: 42, by: 0 }).await;
+    /// let quotient = to_bob.call_typed::<_, i64, MathError>("divide", &Divide { of: 42, by: 0 }).await;
     /// assert!(matches!(quotient, Err(TypedError::Application(MathError::ByZero))));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn call_typed<'a, Req, Resp, E>(
-        &'a self,
-        to: &'a PeerAddr,
-        method: impl Into<Bytes>,
-        request: &Req,
-    ) -> TypedCall<'a, Resp, E>
+    pub fn call_typed<Req, Resp, E>(&self, method: impl Into<Bytes>, request: &Req) -> TypedCall<Resp, E>
     where
         Req: Serialize + ?Sized,
         Resp: DeserializeOwned,
         E: DeserializeOwned,
     {
-        let call = serde_json::to_vec(request).map(|body| self.call(to, method, body));
+        let call = serde_json::to_vec(request).map(|body| self.call(method, body));
         TypedCall { call, expects: PhantomData }
     }
+}
 
+impl Node {
     /// As [`Self::serve`], for requests, replies and errors that are typed. A request that is not what the method takes,
     /// or has more than 16 MiB, is answered by [`ReplyStatus::BAD_REQUEST`].
     pub fn serve_typed<Req, Resp, E, F, Fut>(
@@ -179,8 +176,8 @@ fn json(value: &impl Serialize) -> Result<Bytes, Failure> {
     written.map_err(|error| Failure::new(ReplyStatus::FAILED, error.to_string()))
 }
 
-impl<Resp, E> TypedCall<'_, Resp, E> {
-    fn with(self, change: impl FnOnce(Call<'_>) -> Call<'_>) -> Self {
+impl<Resp, E> TypedCall<Resp, E> {
+    fn with(self, change: impl FnOnce(Call) -> Call) -> Self {
         Self { call: self.call.map(change), ..self }
     }
 
@@ -210,13 +207,13 @@ impl<Resp, E> TypedCall<'_, Resp, E> {
     }
 }
 
-impl<'a, Resp, E> IntoFuture for TypedCall<'a, Resp, E>
+impl<Resp, E> IntoFuture for TypedCall<Resp, E>
 where
-    Resp: DeserializeOwned + 'a,
-    E: DeserializeOwned + 'a,
+    Resp: DeserializeOwned + 'static,
+    E: DeserializeOwned + 'static,
 {
     type Output = Result<Resp, TypedError<E>>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
@@ -312,7 +309,7 @@ impl<Resp, E> fmt::Debug for TypedPending<Resp, E> {
     }
 }
 
-impl<Resp, E> fmt::Debug for TypedCall<'_, Resp, E> {
+impl<Resp, E> fmt::Debug for TypedCall<Resp, E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("TypedCall").field("call", &self.call).finish()
     }

@@ -1,4 +1,23 @@
-//! Calls of others: made, waited for, given up.
+//! Calls: messages that are answered. Made by [`Peer::call`], answered by [`Node::serve`](crate::Node::serve).
+//!
+//! A call runs at most once, whatever the network does and whichever end crashes. It ends with its [`Reply`], or with a
+//! [`CallError`].
+
+pub(crate) mod desk;
+pub(crate) mod serve;
+pub(crate) mod status;
+#[cfg(feature = "tower")]
+pub(crate) mod tower;
+#[cfg(feature = "serde")]
+pub(crate) mod typed;
+
+pub use exonet_proto::node::CallId;
+pub use serve::{Handler, Request, Serve, Serving};
+pub use status::{Answer, Failure, ReplyStatus};
+#[cfg(feature = "tower")]
+pub use tower::{CallService, ServiceHandler};
+#[cfg(feature = "serde")]
+pub use typed::{TypedCall, TypedPending};
 
 use core::fmt;
 use core::future::{Future, IntoFuture};
@@ -8,23 +27,22 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use exonet_proto::node::{CallId, CancelError, Early, MessageKey, Outcome, Outgoing, Priority, Status};
+use exonet_proto::node::{CancelError, Early, MessageKey, Outcome, Outgoing, Priority, Status};
 use exonet_proto::{Mono, NodeId};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
 
-use crate::body::Body;
 use crate::engine::{Engine, Phase};
 use crate::error::{CallError, SendError, SendFromError, Why};
-use crate::line::wait_for_room;
-use crate::message::drop_empty;
-use crate::node::Node;
-use crate::peer_addr::PeerAddr;
-use crate::receipt::Receipt;
-use crate::receipts::{Settled, SlotIndex};
-use crate::send::{BodyWriter, Permit};
+use crate::peer::Peer;
+use crate::receive::body::Body;
+use crate::send::line::wait_for_room;
+use crate::send::message::drop_empty;
+use crate::send::permit::Permit;
+use crate::send::receipt::Receipt;
+use crate::send::receipts::{Settled, SlotIndex};
+use crate::send::writer::BodyWriter;
 use crate::shared::Shared;
-use crate::status::ReplyStatus;
 
 /// What a call was answered with.
 #[derive(Debug)]
@@ -42,11 +60,10 @@ enum Content {
     From { len: u64, reader: Box<dyn AsyncRead + Send + Unpin> },
 }
 
-/// A call to be: begun by [`Node::call`], made by awaiting it or by [`Self::start`].
+/// A call to be: begun by [`Peer::call`], made by awaiting it or by [`Self::start`].
 #[must_use = "a call is made by `.await` or `.start().await`"]
-pub struct Call<'a> {
-    shared: &'a Arc<Shared>,
-    to: &'a PeerAddr,
+pub struct Call {
+    peer: Peer,
     options: Options,
     content: Content,
 }
@@ -66,57 +83,51 @@ impl Options {
     }
 
     fn head(self, body: Bytes, now: Mono) -> Outgoing {
-        let deadline = self.deadline.map(|span| now + span);
+        let deadline = self.deadline.map(|deadline| now + deadline);
         let (tag, body) = (drop_empty(self.method), drop_empty(body));
         Outgoing { tag, body, priority: self.priority, deadline, early: self.early }
     }
 }
 
-impl Node {
-    /// Calls a method of `to`: a message that is answered, and that runs there at most once, whatever the network
-    /// does and whoever crashes. The method has at most 255 bytes, the body any size.
+impl Peer {
+    /// Calls a method of the peer: a message that is answered, and that runs there at most once, whatever the network
+    /// does and whichever end crashes. The method has at most 255 bytes, the body any size.
     ///
     /// ```
-    /// # use exonet::{Allow, CallError, Node};
+    /// # use exonet::{Allow, Node, call::{Failure, Request}};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
-    /// let _serving = bob.serve("greet", |mut request: exonet::Request| async move {
+    /// let _serving = bob.serve("greet", |mut request: Request| async move {
     ///     let name = request.body.bytes(1024).await?;
-    ///     Ok::<_, exonet::Failure>(format!("hello, {}", String::from_utf8_lossy(&name)))
+    ///     Ok::<_, Failure>(format!("hello, {}", String::from_utf8_lossy(&name)))
     /// }).start()?;
     ///
-    /// let mut reply = alice.call(&bob.peer_addr(), "greet", "alice").await?;
+    /// let mut reply = alice.peer(bob.peer_addr()).call("greet", "alice").await?;
     /// assert_eq!(reply.body.bytes(1024).await?, "hello, alice");
     /// # Ok(())
     /// # }
     /// ```
-    pub fn call<'a>(
-        &'a self,
-        to: &'a PeerAddr,
-        method: impl Into<Bytes>,
-        body: impl Into<Bytes>,
-    ) -> Call<'a> {
-        let options = Options::new(method.into());
-        Call { shared: self.shared(), to, options, content: Content::Whole(body.into()) }
+    pub fn call(&self, method: impl Into<Bytes>, body: impl Into<Bytes>) -> Call {
+        let content = Content::Whole(body.into());
+        Call { peer: self.clone(), options: Options::new(method.into()), content }
     }
 
     /// As [`Self::call`], with a body of `len` bytes that is read from `reader` while the call goes on, in bounded
     /// memory.
-    pub fn call_from<'a>(
-        &'a self,
-        to: &'a PeerAddr,
+    pub fn call_from(
+        &self,
         method: impl Into<Bytes>,
         len: u64,
         reader: impl AsyncRead + Send + Unpin + 'static,
-    ) -> Call<'a> {
+    ) -> Call {
         let content = Content::From { len, reader: Box::new(reader) };
-        Call { shared: self.shared(), to, options: Options::new(method.into()), content }
+        Call { peer: self.clone(), options: Options::new(method.into()), content }
     }
 }
 
-impl Call<'_> {
+impl Call {
     /// How long after it is awaited or started the call is waited for. If it has not left by then, it ends
     /// [Expired](CallError::Expired) and certainly does not run; if it has, [Unknown](CallError::Unknown). A reply that
     /// is there wins. Default: it is waited for until the truth is known, as a dead peer is too; see
@@ -147,26 +158,29 @@ impl Call<'_> {
     /// # Errors
     /// [`CallError::Refused`], or [`CallError::Expired`] if the deadline came first: it has not been made.
     pub async fn start(self) -> Result<PendingCall, CallError> {
-        let Self { shared, to, options, content } = self;
-        let (began, patience) = (shared.clock().mono(), options.deadline);
+        let Self { peer, options, content } = self;
+        let (shared, to) = (peer.shared(), peer.id());
+        let (began, deadline) = (shared.clock().mono(), options.deadline);
         let (body, stream, reader) = match content {
             Content::Whole(body) => (body, None, None),
             Content::From { len, reader } => (Bytes::new(), Some(len), Some(reader)),
         };
         let mut head = Some(options.head(body, began));
         let made = async {
-            shared.resolve(to).await?;
+            peer.resolve().await?;
             // A tight loop of calls must let the driver run on the same thread.
             tokio::task::coop::consume_budget().await;
-            let hints = || shared.names.known(to);
-            let queue = || shared.step(|engine, now| engine.call(now, to.id, &hints(), &mut head, stream));
-            wait_for_room(shared, to.id, queue).await
+            let queue = || {
+                let hints = peer.hints();
+                shared.step(|engine, now| engine.call(now, to, &hints, &mut head, stream))
+            };
+            wait_for_room(shared, to, queue).await
         };
-        let (slot, key) = match patience {
+        let (slot, key) = match deadline {
             None => made.await?,
-            Some(patience) => timeout(patience, made).await.map_err(|_| CallError::Expired)??,
+            Some(deadline) => timeout(deadline, made).await.map_err(|_| CallError::Expired)??,
         };
-        let mut call = PendingCall::new(shared, self.to.id, slot, key);
+        let mut call = PendingCall::new(shared, to, slot, key);
         if let (Some(len), Some(mut reader)) = (stream, reader) {
             let mut writer = BodyWriter::new(Arc::clone(shared), key, len);
             call.feed = Some(Box::pin(async move { writer.copy(&mut reader).await }));
@@ -175,9 +189,9 @@ impl Call<'_> {
     }
 }
 
-impl<'a> IntoFuture for Call<'a> {
+impl IntoFuture for Call {
     type Output = Result<Reply, CallError>;
-    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send + 'a>>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move { self.start().await?.await })
@@ -185,7 +199,7 @@ impl<'a> IntoFuture for Call<'a> {
 }
 
 impl Permit {
-    /// Calls at once: see [`Node::call`].
+    /// Calls at once: see [`Peer::call`].
     ///
     /// # Errors
     /// As [`Self::send`].
@@ -194,12 +208,11 @@ impl Permit {
     }
 
     pub(crate) fn call_as(self, options: Options, body: Bytes) -> Result<PendingCall, SendError> {
-        let mut head = Some(options.head(body, self.shared.clock().mono()));
-        let hints = || self.shared.names.known(&self.to);
-        let redeem =
-            |engine: &mut Engine, now| engine.redeem_call(now, self.to.id, &hints(), &mut head, None);
-        let (slot, key) = self.shared.step(redeem)?;
-        Ok(PendingCall::new(&self.shared, self.to.id, slot, key))
+        let (shared, to, hints) = (&self.shared, self.to.id, self.shared.names.known(&self.to));
+        let mut head = Some(options.head(body, shared.clock().mono()));
+        let redeem = |engine: &mut Engine, now| engine.redeem_call(now, to, &hints, &mut head, None);
+        let (slot, key) = shared.step(redeem)?;
+        Ok(PendingCall::new(shared, to, slot, key))
     }
 }
 
@@ -320,10 +333,10 @@ impl fmt::Debug for PendingCall {
     }
 }
 
-impl fmt::Debug for Call<'_> {
+impl fmt::Debug for Call {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Call")
-            .field("to", &self.to.id)
+            .field("to", &self.peer.id())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

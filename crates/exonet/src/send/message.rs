@@ -88,7 +88,7 @@ impl Message {
     }
 
     pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {
-        let deadline = self.deadline.map(|span| now + span);
+        let deadline = self.deadline.map(|deadline| now + deadline);
         Outgoing { tag: self.tag, body: self.body, priority: self.priority, deadline, early: self.early }
     }
 }

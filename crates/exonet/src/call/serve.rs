@@ -14,13 +14,13 @@ use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
 
-use crate::body::Body;
-use crate::calls::Line;
+use crate::call::desk::Line;
+use crate::call::status::{Answer, Failure, ReplyStatus};
 use crate::error::ServeError;
-use crate::message::drop_empty;
 use crate::node::Node;
+use crate::receive::body::Body;
+use crate::send::message::drop_empty;
 use crate::shared::Shared;
-use crate::status::{Answer, Failure, ReplyStatus};
 
 /// Calls of one method that run at once, unless [`Serve::concurrency`] says otherwise.
 const CONCURRENCY: usize = 256;
@@ -74,7 +74,7 @@ impl Node {
     /// A call of a method that nobody serves fails at once with [`ReplyStatus::NO_SUCH_METHOD`].
     ///
     /// ```
-    /// # use exonet::{Allow, CallError, Failure, Node, Request};
+    /// # use exonet::{Allow, Node, call::{Failure, Request}, error::CallError};
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
     /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
@@ -88,10 +88,11 @@ impl Node {
     ///     .concurrency(16)
     ///     .start()?;
     ///
-    /// let mut reply = alice.call(&bob.peer_addr(), "double", "21").await?;
+    /// let to_bob = alice.peer(bob.peer_addr());
+    /// let mut reply = to_bob.call("double", "21").await?;
     /// assert_eq!(reply.body.bytes(100).await?, "42");
     /// let Err(CallError::Failed { status, .. }) =
-    ///     alice.call(&bob.peer_addr(), "double", u64::MAX.to_string()).await
+    ///     to_bob.call("double", u64::MAX.to_string()).await
     /// else { panic!() };
     /// assert_eq!(status.0, 7);
     /// serving.stop(std::time::Duration::from_secs(5)).await;
@@ -133,8 +134,8 @@ impl<W: Work> Serve<W> {
 
     /// A call that runs for longer is dropped where it awaits, and its caller gets [`ReplyStatus::TIMED_OUT`]. Default:
     /// it runs for as long as it takes; its caller, who asks now and then, is told that it does.
-    pub fn timeout(mut self, span: Duration) -> Self {
-        self.timeout = Some(span);
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.timeout = Some(timeout);
         self
     }
 
@@ -186,12 +187,12 @@ impl Serving {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Takes no new call, and waits until those that run have been answered, for `deadline` at most. Those that still run
+    /// Takes no new call, and waits until those that run have been answered, for `most` at most. Those that still run
     /// are then dropped where they await, their callers get [`ReplyStatus::FAILED`], and their number is returned.
-    pub async fn stop(mut self, deadline: Duration) -> usize {
+    pub async fn stop(mut self, most: Duration) -> usize {
         self.end();
         let Some(mut task) = self.task.take() else { return 0 };
-        if timeout(deadline, &mut task).await.is_ok() {
+        if timeout(most, &mut task).await.is_ok() {
             return 0;
         }
         let left = self.running();
@@ -220,13 +221,7 @@ struct Desk {
 }
 
 impl Desk {
-    async fn serve<W: Work>(
-        self,
-        mut work: W,
-        concurrency: usize,
-        patience: Option<Duration>,
-        cut: Arc<Notify>,
-    ) {
+    async fn serve<W: Work>(self, mut work: W, concurrency: usize, most: Option<Duration>, cut: Arc<Notify>) {
         let mut tasks = JoinSet::new();
         loop {
             let next = async { if work.ready().await { Some(self.next().await) } else { None } };
@@ -244,11 +239,9 @@ impl Desk {
                 continue;
             };
             tasks.spawn(async move {
-                let answer = match patience {
+                let answer = match most {
                     None => answer.await,
-                    Some(patience) => {
-                        timeout(patience, answer).await.unwrap_or(Err(ReplyStatus::TIMED_OUT.into()))
-                    }
+                    Some(most) => timeout(most, answer).await.unwrap_or(Err(ReplyStatus::TIMED_OUT.into())),
                 };
                 unanswered.answer(answer);
             });

@@ -13,10 +13,10 @@ use exonet_proto::{NodeId, Now};
 use tokio::sync::{Notify, Semaphore};
 
 use crate::after::{After, Chore};
+use crate::call::status::ReplyStatus;
 use crate::engine::{Engine, Phase};
 use crate::error::ServeError;
-use crate::receipts::SlotIndex;
-use crate::status::ReplyStatus;
+use crate::send::receipts::SlotIndex;
 
 /// The calls of one method, between the core and its server.
 pub(crate) struct Line {

@@ -1,4 +1,4 @@
-//! Sending: permits, and bodies that are written as they come.
+//! The body of a message that is written as it goes.
 
 use core::fmt;
 use core::pin::Pin;
@@ -10,50 +10,8 @@ use bytes::{Bytes, BytesMut};
 use exonet_proto::node::{BodyWrite, MessageKey};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite};
 
-use crate::engine::Engine;
-use crate::error::{SendError, SendFromError};
-use crate::message::Message;
-use crate::peer_addr::PeerAddr;
-use crate::receipt::Receipt;
+use crate::error::SendFromError;
 use crate::shared::Shared;
-
-/// A place in a peer's queue. Dropped unused, it is given back and nothing has been queued.
-#[must_use = "a permit holds a place in the queue until it is used or dropped"]
-pub struct Permit {
-    pub(crate) shared: Arc<Shared>,
-    pub(crate) to: PeerAddr,
-}
-
-impl Permit {
-    pub(crate) fn new(shared: Arc<Shared>, to: PeerAddr) -> Self {
-        Self { shared, to }
-    }
-
-    /// Queues the message at once.
-    ///
-    /// # Errors
-    /// As [`crate::Node::send`]. [`SendError::Full`] only if other messages have since used up the limit on
-    /// *bytes*, of which a permit holds none.
-    pub fn send(self, message: impl Into<Message>) -> Result<Receipt, SendError> {
-        let mut message = Some(message.into());
-        let hints = || self.shared.names.known(&self.to);
-        let redeem = |engine: &mut Engine, now| engine.redeem(now, self.to.id, &hints(), &mut message);
-        let (slot, _) = self.shared.step(redeem)?;
-        Ok(Receipt::new(Arc::clone(&self.shared), slot))
-    }
-}
-
-impl Drop for Permit {
-    fn drop(&mut self) {
-        self.shared.amend(|engine| engine.give_back(&self.to.id));
-    }
-}
-
-impl fmt::Debug for Permit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Permit").field("peer", &self.to.id).finish_non_exhaustive()
-    }
-}
 
 /// The body of a message that is sent as it is written, by [`AsyncWrite`] or [`Self::write_chunk`].
 ///

@@ -73,6 +73,11 @@ impl Body {
         Self { len, ready: Bytes::new(), stream: Some(Box::new(stream)) }
     }
 
+    /// The body, and in its place an empty one.
+    pub(crate) const fn take(&mut self) -> Self {
+        core::mem::replace(self, Self { len: 0, ready: Bytes::new(), stream: None })
+    }
+
     /// Bytes in all, read or not.
     pub const fn len(&self) -> u64 {
         self.len
@@ -84,8 +89,8 @@ impl Body {
     }
 
     /// Whether it is read as it comes. Then the message is delivered when its end has been read, and a body
-    /// that is dropped before is handed out again later, from the start. Of a [call](crate::Request) or a
-    /// [reply](crate::Reply) that is dropped before, the rest is not wanted, and does not come.
+    /// that is dropped before is handed out again later, from the start. Of a [call](crate::call::Request) or a
+    /// [reply](crate::call::Reply) that is dropped before, the rest is not wanted, and does not come.
     pub const fn is_stream(&self) -> bool {
         self.stream.is_some()
     }

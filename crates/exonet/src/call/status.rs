@@ -28,7 +28,7 @@ impl ReplyStatus {
     pub const NO_SUCH_METHOD: Self = Self(NO_SUCH_METHOD);
     /// The handler panicked. The call has run in part.
     pub const PANICKED: Self = Self(u32::MAX - 3);
-    /// The handler took longer than [`Serve::timeout`](crate::Serve::timeout) says. The call has run in part.
+    /// The handler took longer than [`Serve::timeout`](crate::call::Serve::timeout) says. The call has run in part.
     pub const TIMED_OUT: Self = Self(u32::MAX - 4);
     /// The body is not what the method takes. The call has certainly not run.
     pub const BAD_REQUEST: Self = Self(u32::MAX - 5);
@@ -70,7 +70,7 @@ impl fmt::Display for ReplyStatus {
 /// An error of the application's becomes one by `From`, or by [`Self::error`]:
 ///
 /// ```
-/// use exonet::Failure;
+/// use exonet::call::Failure;
 ///
 /// struct NotFound;
 /// impl From<NotFound> for Failure {

@@ -10,13 +10,13 @@ use bytes::Bytes;
 use exonet_proto::node::Priority;
 use tower_service::Service;
 
+use crate::call::serve::{Request, Serve, Work};
+use crate::call::status::{Answer, Failure, ReplyStatus};
 use crate::call::{Options, Reply};
 use crate::error::{CallError, SendError};
 use crate::node::Node;
-use crate::peer_addr::PeerAddr;
-use crate::send::Permit;
-use crate::serve::{Request, Serve, Work};
-use crate::status::{Answer, Failure, ReplyStatus};
+use crate::peer::Peer;
+use crate::send::permit::Permit;
 
 /// What may go wrong in a service, as its layers say it.
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -26,8 +26,7 @@ type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 /// A method of a peer as a [`Service`]: a request is a body. It is ready when the peer's queue has room, and the place is
 /// kept until the call is made. Clones share the queue and nothing else.
 pub struct CallService {
-    node: Node,
-    to: PeerAddr,
+    peer: Peer,
     options: Options,
     place: Place,
 }
@@ -40,15 +39,15 @@ enum Place {
 }
 
 impl CallService {
-    /// The method of `to`, called from `node`.
-    pub fn new(node: Node, to: PeerAddr, method: impl Into<Bytes>) -> Self {
-        Self { node, to, options: Options::new(method.into()), place: Place::None }
+    /// A method of `peer`.
+    pub fn new(peer: Peer, method: impl Into<Bytes>) -> Self {
+        Self { peer, options: Options::new(method.into()), place: Place::None }
     }
 
-    /// See [`Call::deadline`](crate::Call::deadline): from the call of `call` on.
+    /// See [`Call::deadline`](crate::call::Call::deadline): from the call of `call` on.
     #[must_use]
-    pub fn deadline(mut self, span: Duration) -> Self {
-        self.options.deadline = Some(span);
+    pub fn deadline(mut self, from_now: Duration) -> Self {
+        self.options.deadline = Some(from_now);
         self
     }
 
@@ -62,8 +61,8 @@ impl CallService {
 
 impl Clone for CallService {
     fn clone(&self) -> Self {
-        let (node, to, options) = (self.node.clone(), self.to.clone(), self.options.clone());
-        Self { node, to, options, place: Place::None }
+        let (peer, options) = (self.peer.clone(), self.options.clone());
+        Self { peer, options, place: Place::None }
     }
 }
 
@@ -77,8 +76,8 @@ impl Service<Bytes> for CallService {
             self.place = match &mut self.place {
                 Place::Held(_) => return Poll::Ready(Ok(())),
                 Place::None => {
-                    let (node, to) = (self.node.clone(), self.to.clone());
-                    Place::Waited(Box::pin(async move { node.reserve(&to).await }))
+                    let peer = self.peer.clone();
+                    Place::Waited(Box::pin(async move { peer.reserve().await }))
                 }
                 Place::Waited(permit) => match permit.as_mut().poll(cx) {
                     Poll::Pending => return Poll::Pending,
@@ -155,7 +154,7 @@ fn failure(error: impl Into<BoxError>) -> Failure {
 impl fmt::Debug for CallService {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("CallService")
-            .field("to", &self.to.id)
+            .field("to", &self.peer.id())
             .field("options", &self.options)
             .finish_non_exhaustive()
     }

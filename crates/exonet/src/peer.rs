@@ -1,0 +1,364 @@
+//! A peer of a node, as the application holds it.
+
+use core::fmt;
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use exonet_proto::NodeId;
+use exonet_proto::node::{Conflict, OpenMessage, Outgoing, PeerStats, SendError as CoreError};
+use tokio::io::AsyncRead;
+
+use crate::engine::Engine;
+use crate::error::{BatchError, PingError, SendError, SendFromError};
+use crate::node::{Node, wait_until};
+use crate::peer_addr::PeerAddr;
+use crate::send::line::wait_for_room;
+use crate::send::message::{Message, take_turns, weight};
+use crate::send::permit::Permit;
+use crate::send::receipt::{BatchReceipt, Receipt};
+use crate::send::receipts::SlotIndex;
+use crate::send::writer::BodyWriter;
+use crate::shared::Shared;
+
+/// Messages of a batch that are made, and queued, at once.
+pub(crate) const LOT: usize = 256;
+
+/// Another node, as seen from this one: what is sent there, called there and known of it.
+///
+/// [`Node::peer`] gives it at once: nothing is sent, looked up or opened before there is something to say. Cheap to clone; any
+/// number of handles on one peer share its queue and its channel. Like every clone of a [`Node`], it keeps the node going.
+///
+/// ```
+/// # use exonet::{Allow, Node, Outcome};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// let to_bob = alice.peer(bob.peer_addr());
+/// let receipt = to_bob.send("hello").await?;
+///
+/// let delivery = bob.recv().await?;
+/// // An answer goes to where the message came from.
+/// bob.peer(delivery.from()).send("hello yourself").await?;
+/// delivery.ack()?;
+///
+/// assert_eq!(receipt.await.outcome, Outcome::Delivered);
+/// assert_eq!(to_bob.stats().map(|stats| stats.queued), Some(0));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone)]
+pub struct Peer {
+    node: Node,
+    to: Arc<PeerAddr>,
+}
+
+impl Node {
+    /// A handle on a peer: an address, or an id alone for a peer that this node has heard of.
+    pub fn peer(&self, to: impl Into<PeerAddr>) -> Peer {
+        Peer { node: self.clone(), to: Arc::new(to.into()) }
+    }
+}
+
+impl Peer {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        self.node.shared()
+    }
+
+    /// The addresses that are known without a look-up.
+    pub(crate) fn hints(&self) -> Cow<'_, [SocketAddr]> {
+        self.shared().names.known(&self.to)
+    }
+
+    /// Sees to it that there is an address to send to, where one can be looked up.
+    pub(crate) async fn resolve(&self) -> Result<(), SendError> {
+        self.shared().resolve(&self.to).await
+    }
+
+    /// The node whose peer it is.
+    pub const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    /// Which node it is.
+    pub fn id(&self) -> NodeId {
+        self.to.id
+    }
+
+    /// Its id and the hints about its address, as they were given to [`Node::peer`].
+    pub fn addr(&self) -> &PeerAddr {
+        &self.to
+    }
+
+    // ---- sending
+
+    /// Sends a message: waits for room in the peer's queue, then queues it at once.
+    ///
+    /// Cancel-safe: dropped early, nothing has been queued.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing has been queued.
+    pub async fn send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
+        let shared = self.shared();
+        self.resolve().await?;
+        let message = message.into();
+        take_turns(message.weight()).await;
+        let mut message = Some(message);
+        let queue = || {
+            let hints = self.hints();
+            shared.step(|engine, now| engine.send(now, self.to.id, &hints, &mut message, None))
+        };
+        let (slot, _) = wait_for_room(shared, self.to.id, queue).await?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Sends a message if there is room. Host names count only if they have been looked up before.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] instead of waiting, and the others of [`SendError`].
+    pub fn try_send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
+        let (shared, hints, mut message) = (self.shared(), self.hints(), Some(message.into()));
+        let queue = |engine: &mut Engine, now| engine.send(now, self.to.id, &hints, &mut message, None);
+        let (slot, _) = shared.step(queue)?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Sends several messages at once, in as few packets as they fit into and with one receipt, waiting for room
+    /// as often as needed. Faster than [`Self::send`] for small messages that are there already.
+    ///
+    /// Not cancel-safe: dropped early, some may have been queued. `messages` is asked for up to 256 ahead of what is queued.
+    ///
+    /// # Errors
+    /// What refused the first message that was not sent. Those before it have been sent: the error holds their receipt.
+    pub async fn send_batch<M: Into<Message>>(
+        &self,
+        messages: impl IntoIterator<Item = M>,
+    ) -> Result<BatchReceipt, BatchError> {
+        let shared = self.shared();
+        let mut messages = messages.into_iter().map(Into::into);
+        let fill = |lot: &mut Vec<Outgoing>| {
+            let (now, mut weight) = (shared.clock().mono(), 0);
+            lot.extend(messages.by_ref().take(LOT).map(|message: Message| {
+                weight += message.weight();
+                message.into_outgoing(now)
+            }));
+            weight
+        };
+        self.queue_batch(fill, |lot, hints, batch| {
+            shared.step(|engine, now| engine.send_many(now, self.to.id, hints, lot, batch))
+        })
+        .await
+    }
+
+    /// As [`Self::send_batch`], of messages that have a body each and nothing else. Bodies are borrowed: small ones of one
+    /// length are copied straight to where they leave from, which spares an allocation for each and makes this the
+    /// fastest way to send many.
+    ///
+    /// # Errors
+    /// As [`Self::send_batch`].
+    pub async fn send_bodies<B: AsRef<[u8]>>(
+        &self,
+        bodies: impl IntoIterator<Item = B>,
+    ) -> Result<BatchReceipt, BatchError> {
+        let shared = self.shared();
+        let mut bodies = bodies.into_iter();
+        let fill = |lot: &mut Vec<B>| {
+            lot.extend(bodies.by_ref().take(LOT));
+            lot.iter().map(|body| weight(body.as_ref().len())).sum()
+        };
+        self.queue_batch(fill, |lot, hints, batch| {
+            let mut slices: [&[u8]; LOT] = [&[]; LOT];
+            slices.iter_mut().zip(lot.iter()).for_each(|(slice, body)| *slice = body.as_ref());
+            let slices = slices.get(..lot.len()).unwrap_or_default();
+            shared.step(|engine, now| engine.send_bodies(now, self.to.id, hints, slices, batch))
+        })
+        .await
+    }
+
+    /// Queues lots of messages: `fill` makes one and says what it weighs, without the lock, and none at the end; `queue`
+    /// takes from its beginning while there is room, and says how many.
+    async fn queue_batch<T>(
+        &self,
+        mut fill: impl FnMut(&mut Vec<T>) -> usize,
+        mut queue: impl FnMut(&mut [T], &[SocketAddr], SlotIndex) -> (usize, Result<(), CoreError>),
+    ) -> Result<BatchReceipt, BatchError> {
+        let shared = self.shared();
+        let sent = BatchReceipt::new(Arc::clone(shared));
+        if let Err(source) = self.resolve().await {
+            return Err(BatchError { sent, source });
+        }
+        let (mut lot, mut weight) = (Vec::new(), 0);
+        let queued = loop {
+            lot.clear();
+            weight += fill(&mut lot);
+            if lot.is_empty() {
+                break Ok(());
+            }
+            let mut done = 0;
+            let attempt = || {
+                let rest = lot.get_mut(done..).unwrap_or_default();
+                let (taken, queued) = queue(rest, &self.hints(), sent.slot());
+                done += taken;
+                queued
+            };
+            if let Err(error) = wait_for_room(shared, self.to.id, attempt).await {
+                break Err(error);
+            }
+        };
+        take_turns(weight).await;
+        match queued {
+            Ok(()) => Ok(sent),
+            Err(source) => Err(BatchError { sent, source }),
+        }
+    }
+
+    /// Waits for a place in the peer's queue, to be used by [`Permit::send`] without waiting.
+    ///
+    /// Cancel-safe, and so is the permit: dropped early, nothing has been queued.
+    ///
+    /// # Errors
+    /// [`SendError`].
+    pub async fn reserve(&self) -> Result<Permit, SendError> {
+        let shared = self.shared();
+        self.resolve().await?;
+        let promise = || shared.amend(|engine| engine.promise(self.to.id));
+        wait_for_room(shared, self.to.id, promise).await?;
+        Ok(Permit::new(Arc::clone(shared), Arc::clone(&self.to)))
+    }
+
+    /// Sends a message of `len` bytes whose body is written as it goes, of any size and in bounded memory. The
+    /// body of `head` is ignored.
+    ///
+    /// # Errors
+    /// [`SendError`]; nothing has been queued.
+    pub async fn send_stream(
+        &self,
+        head: impl Into<Message>,
+        len: u64,
+    ) -> Result<(Receipt, BodyWriter), SendError> {
+        let shared = self.shared();
+        self.resolve().await?;
+        let mut head = Some(head.into());
+        let queue = || {
+            let hints = self.hints();
+            shared.step(|engine, now| engine.send(now, self.to.id, &hints, &mut head, Some(len)))
+        };
+        let (slot, key) = wait_for_room(shared, self.to.id, queue).await?;
+        let writer = BodyWriter::new(Arc::clone(shared), key, len);
+        Ok((Receipt::new(Arc::clone(shared), slot), writer))
+    }
+
+    /// Sends a message of `len` bytes whose body is read from `reader`, in bounded memory. The body of
+    /// `head` is ignored. Returns when all has been queued.
+    ///
+    /// Dropped early, it withdraws the message.
+    ///
+    /// # Errors
+    /// [`SendFromError`]; the message has been withdrawn. If it was settled before its end, that is no error
+    /// here: the receipt tells.
+    pub async fn send_from(
+        &self,
+        head: impl Into<Message>,
+        len: u64,
+        mut reader: impl AsyncRead + Unpin,
+    ) -> Result<Receipt, SendFromError> {
+        let (receipt, mut writer) = self.send_stream(head, len).await?;
+        writer.copy(&mut reader).await?;
+        Ok(receipt)
+    }
+
+    // ---- life
+
+    /// A round trip to the peer and back, opening a channel if there is none. None: no answer came within `timeout`.
+    ///
+    /// # Errors
+    /// [`PingError`]: as for a message, or the peer says that it does not let this node in.
+    pub async fn ping(&self, timeout: Duration) -> Result<Option<Duration>, PingError> {
+        let shared = self.shared();
+        self.resolve().await?;
+        let hints = self.hints();
+        let asked = shared.step(|engine, now| engine.ping(now, self.to.id, &hints));
+        let (cookie, answer) = asked.map_err(SendError::from)?;
+        let question = Question { shared, cookie };
+        let pong = tokio::time::timeout(timeout, answer).await;
+        drop(question);
+        match pong {
+            Ok(Ok(pong)) => pong.map_err(PingError::Refused),
+            Ok(Err(_)) => Err(SendError::Closed.into()),
+            Err(_) => Ok(None),
+        }
+    }
+
+    /// Waits until all that was sent to this peer is settled, for `timeout` at most, then gives the rest up: what has
+    /// left ends Unknown, what has not ends Cancelled. Returns what was given up. Other handles may send meanwhile, and
+    /// afterwards: a peer cannot be closed for good, only a [node](Node::close).
+    pub async fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
+        let shared = self.shared();
+        let waits = Waits::begin(shared);
+        wait_until(shared, Some(timeout), || !shared.look(|engine| engine.has_open(&self.to.id))).await;
+        drop(waits);
+        shared.step(|engine, now| {
+            let open = engine.open_messages_to(&self.to.id);
+            engine.abandon_peer(now, &self.to.id);
+            open
+        })
+    }
+
+    /// Gives up every open message to the peer: what has left ends Unknown, what has not ends Cancelled.
+    pub fn abandon(&self) {
+        self.shared().step(|engine, now| engine.abandon_peer(now, &self.to.id));
+    }
+
+    /// Keeps the path to the peer open by a sign of life after every `interval` of silence, in place of what the
+    /// [builder](crate::Builder::keepalive) says; None: as it says. Holds for as long as the peer is known.
+    pub fn keepalive(&self, interval: Option<Duration>) {
+        self.shared().step(|engine, now| engine.core.keep_alive(now, &self.to.id, interval));
+    }
+
+    /// Figures about the peer; None if it is not known now.
+    pub fn stats(&self) -> Option<PeerStats> {
+        self.shared().look(|engine| engine.core.peer_stats(&self.to.id))
+    }
+
+    /// Whether two nodes have the peer's identity, or this node's as the peer says: then nothing is delivered between it and
+    /// this node in this life. What has left ends Unknown, what has not is cancelled.
+    pub fn conflict(&self) -> Option<Conflict> {
+        self.shared().look(|engine| engine.core.conflict(&self.to.id))
+    }
+}
+
+/// A task that waits for the messages to one peer: each outcome is told.
+struct Waits<'a>(&'a Shared);
+
+impl<'a> Waits<'a> {
+    fn begin(shared: &'a Shared) -> Self {
+        shared.amend(|engine| engine.peer_waits += 1);
+        Self(shared)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.amend(|engine| engine.peer_waits -= 1);
+    }
+}
+
+/// An unanswered ping. Dropped, nobody waits for the answer any more.
+struct Question<'a> {
+    shared: &'a Shared,
+    cookie: u64,
+}
+
+impl Drop for Question<'_> {
+    fn drop(&mut self) {
+        self.shared.amend(|engine| engine.forget_ping(self.cookie));
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Peer").field("node", &self.node.id()).field("to", &self.to).finish()
+    }
+}

@@ -1,0 +1,268 @@
+//! The ways to wait for messages: under a guard, or taken at once.
+
+use core::fmt;
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::sync::Arc;
+
+use exonet_proto::node::Incoming;
+use futures_core::Stream;
+
+use crate::error::Closed;
+use crate::node::Node;
+use crate::peer::Peer;
+use crate::receive::batch::{Batch, Taken};
+use crate::receive::delivery::{Delivery, Received};
+use crate::receive::filter::Filter;
+use crate::receive::routes::Route;
+use crate::shared::Shared;
+
+type Waiting<T> = Pin<Box<dyn Future<Output = Result<T, Closed>> + Send + Sync>>;
+
+/// Receives the messages that its [`Filter`] takes, each under a guard; made by [`Node::receiver`].
+///
+/// A message goes to the first made of the receivers that take it, and to [`Node::recv`] if there is none. Clones share a
+/// queue: each message goes to one of them. When the last is dropped, what waits goes to the others. A receiver that is not
+/// asked holds back the senders whose messages it gets, as a node does that is not asked.
+///
+/// A [`Stream`], which ends when the node is closed. It keeps the node going, as every handle on it does.
+///
+/// ```
+/// # use exonet::{Allow, Message, Node, receive::Filter};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// let orders = bob.receiver(Filter::any().tag("order"));
+/// let to_bob = alice.peer(bob.peer_addr());
+/// to_bob.send("a letter").await?;
+/// to_bob.send(Message::new("two teas").tag("order")).await?;
+///
+/// let order = orders.recv().await?;
+/// assert_eq!(order.body().as_whole().unwrap(), "two teas");
+/// order.ack()?;
+/// assert_eq!(bob.recv().await?.take()?.body.as_whole().unwrap(), "a letter");
+/// # Ok(())
+/// # }
+/// ```
+pub struct Receiver {
+    node: Node,
+    /// None: it gets what no other receiver does.
+    route: Option<Arc<Registered>>,
+    /// Of the stream.
+    waiting: Option<Waiting<Incoming>>,
+}
+
+/// A route that is known to the engine for as long as this lives.
+struct Registered {
+    node: Node,
+    route: Arc<Route>,
+}
+
+impl Drop for Registered {
+    fn drop(&mut self) {
+        self.node.shared().amend(|engine| engine.remove_route(&self.route));
+    }
+}
+
+impl Node {
+    /// The next message, calls aside, under a guard: delivered by [`Delivery::ack`], handed out again otherwise.
+    ///
+    /// Cancel-safe, and may be called by many tasks: each message goes to one at a time.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub async fn recv(&self) -> Result<Delivery, Closed> {
+        let incoming = next(self.shared(), None, true).await?;
+        Ok(Delivery::new(self.shared(), incoming))
+    }
+
+    /// The next message under a guard, if one waits.
+    pub fn try_recv(&self) -> Option<Delivery> {
+        let incoming = self.shared().take(None, true).ok()??;
+        Some(Delivery::new(self.shared(), incoming))
+    }
+
+    /// A receiver of the messages that `filter` takes, from now on: [`Self::recv`] does not get them any more.
+    pub fn receiver(&self, filter: Filter) -> Receiver {
+        let route = (!filter.takes_any()).then(|| {
+            let route = Arc::new(Route::new(filter));
+            self.shared().step_calmly(|engine, now| engine.add_route(now, Arc::clone(&route)));
+            Arc::new(Registered { node: self.clone(), route })
+        });
+        Receiver { node: self.clone(), route, waiting: None }
+    }
+
+    /// Receives messages without a guard: each is delivered as it is returned, whatever becomes of it then.
+    pub fn at_most_once(&self) -> AtMostOnce {
+        self.receiver(Filter::any()).at_most_once()
+    }
+}
+
+impl Peer {
+    /// A receiver of the messages of this peer: see [`Node::receiver`].
+    pub fn receiver(&self) -> Receiver {
+        self.node().receiver(Filter::any().peer(self.id()))
+    }
+}
+
+impl Receiver {
+    fn route(&self) -> Option<&Arc<Route>> {
+        self.route.as_ref().map(|registered| &registered.route)
+    }
+
+    /// The next message, under a guard: see [`Node::recv`].
+    ///
+    /// Cancel-safe, and may be called by many tasks.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub async fn recv(&self) -> Result<Delivery, Closed> {
+        let incoming = next(self.node.shared(), self.route(), true).await?;
+        Ok(Delivery::new(self.node.shared(), incoming))
+    }
+
+    /// The next message under a guard, if one waits.
+    pub fn try_recv(&self) -> Option<Delivery> {
+        let incoming = self.node.shared().take(self.route(), true).ok()??;
+        Some(Delivery::new(self.node.shared(), incoming))
+    }
+
+    /// The same messages without a guard: each is delivered as it is returned.
+    #[must_use]
+    pub fn at_most_once(self) -> AtMostOnce {
+        AtMostOnce { receiver: self }
+    }
+
+    /// `guarded` is always the same of one receiver.
+    fn poll_next(&mut self, cx: &mut Context<'_>, guarded: bool) -> Poll<Option<Incoming>> {
+        if self.waiting.is_none() {
+            // What is there takes no memory of its own.
+            match self.node.shared().take(self.route(), guarded) {
+                Ok(Some(incoming)) => return Poll::Ready(Some(incoming)),
+                Ok(None) => {}
+                Err(Closed) => return Poll::Ready(None),
+            }
+            let (shared, route) = (Arc::clone(self.node.shared()), self.route().cloned());
+            self.waiting = Some(Box::pin(async move { next(&shared, route.as_ref(), guarded).await }));
+        }
+        let Some(waiting) = &mut self.waiting else { return Poll::Pending };
+        let next = ready!(waiting.as_mut().poll(cx));
+        self.waiting = None;
+        Poll::Ready(next.ok())
+    }
+}
+
+impl Clone for Receiver {
+    fn clone(&self) -> Self {
+        Self { node: self.node.clone(), route: self.route.clone(), waiting: None }
+    }
+}
+
+impl Stream for Receiver {
+    type Item = Delivery;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Delivery>> {
+        let receiver = self.get_mut();
+        let next = ready!(receiver.poll_next(cx, true));
+        Poll::Ready(next.map(|incoming| Delivery::new(receiver.node.shared(), incoming)))
+    }
+}
+
+/// Receives without a guard: a message is delivered as it is returned, and lost to the application if that dies before it has
+/// acted on it. Made by [`Node::at_most_once`] and [`Receiver::at_most_once`].
+///
+/// A [`Stream`], which ends when the node is closed.
+///
+/// ```
+/// # use exonet::{Allow, Node};
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+/// alice.peer(bob.peer_addr()).send("21 degrees").await?;
+/// let mut reading = bob.at_most_once().recv().await?;
+/// assert_eq!(reading.body.bytes(100).await?, "21 degrees");
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct AtMostOnce {
+    receiver: Receiver,
+}
+
+impl AtMostOnce {
+    /// The next message; returning it delivers it, unless its body is still coming: that is delivered when it has been read
+    /// to its end.
+    ///
+    /// Cancel-safe, and may be called by many tasks: each message goes to one.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub async fn recv(&self) -> Result<Received, Closed> {
+        let shared = self.receiver.node.shared();
+        let incoming = next(shared, self.receiver.route(), false).await?;
+        Ok(Received::new(shared, incoming, true))
+    }
+
+    /// The next message, if one waits.
+    pub fn try_recv(&self) -> Option<Received> {
+        let shared = self.receiver.node.shared();
+        let incoming = shared.take(self.receiver.route(), false).ok()??;
+        Some(Received::new(shared, incoming, true))
+    }
+
+    /// Up to `most` messages under one lock: waits for the first, then takes what is there. Faster than [`Self::recv`] for
+    /// small messages.
+    ///
+    /// Cancel-safe, as [`Self::recv`].
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub async fn recv_batch(&self, most: usize) -> Result<Batch, Closed> {
+        let (shared, route) = (self.receiver.node.shared(), self.receiver.route());
+        tokio::task::coop::consume_budget().await;
+        let mut taken = Taken::default();
+        loop {
+            // Made before the look, so that no wake-up is missed between the look and the wait.
+            let readable = shared.readable(route).notified();
+            shared.take_many(route, most, &mut taken)?;
+            if !taken.is_empty() || most == 0 {
+                break;
+            }
+            readable.await;
+        }
+        Ok(Batch::new(shared, taken))
+    }
+}
+
+impl Stream for AtMostOnce {
+    type Item = Received;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Received>> {
+        let receiver = &mut self.get_mut().receiver;
+        let next = ready!(receiver.poll_next(cx, false));
+        Poll::Ready(next.map(|incoming| Received::new(receiver.node.shared(), incoming, true)))
+    }
+}
+
+/// The next message of a route.
+async fn next(shared: &Shared, route: Option<&Arc<Route>>, guarded: bool) -> Result<Incoming, Closed> {
+    tokio::task::coop::consume_budget().await;
+    loop {
+        // Made before the look, so that no wake-up is missed between the look and the wait.
+        let readable = shared.readable(route).notified();
+        if let Some(incoming) = shared.take(route, guarded)? {
+            return Ok(incoming);
+        }
+        readable.await;
+    }
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let filter = self.route().map(|route| &route.filter);
+        f.debug_struct("Receiver").field("node", &self.node.id()).field("filter", &filter).finish()
+    }
+}

@@ -1,0 +1,147 @@
+//! Which receiver gets which message: queues between the core and the receivers that do not get everything.
+//!
+//! While there is none, the core's own queue is asked. As soon as there is one, every message that waits is handed out by the
+//! core and put into the queue of the first receiver whose filter takes it, or into that of all others. It is not taken
+//! by that: slots and bytes stay occupied, so that senders are held back as before.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use exonet_proto::Now;
+use exonet_proto::node::{Incoming, IncomingBody, Node as Core};
+use tokio::sync::Notify;
+
+use crate::after::{After, Chore};
+use crate::receive::filter::Filter;
+
+/// Messages in the queues from which on those that nobody waits for any more are looked for.
+const SWEEP_FROM: usize = 1_024;
+
+/// What the handles on one receiver share.
+pub(crate) struct Route {
+    pub(crate) filter: Filter,
+    /// A message waits: wakes one task.
+    pub(crate) readable: Arc<Notify>,
+}
+
+impl Route {
+    pub(crate) fn new(filter: Filter) -> Self {
+        Self { filter, readable: Arc::default() }
+    }
+}
+
+struct Lane {
+    route: Arc<Route>,
+    waiting: VecDeque<Incoming>,
+}
+
+#[derive(Default)]
+pub(crate) struct Routes {
+    lanes: Vec<Lane>,
+    /// What no receiver of the lanes gets.
+    others: VecDeque<Incoming>,
+    /// Messages in all queues, after they were last swept.
+    swept: usize,
+}
+
+impl Routes {
+    /// Every message goes the same way.
+    pub(crate) fn are_none(&self) -> bool {
+        self.lanes.is_empty()
+    }
+
+    /// There is none, and nothing is left of former ones.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.lanes.is_empty() && self.others.is_empty()
+    }
+
+    pub(crate) fn add(&mut self, route: Arc<Route>) {
+        self.lanes.push(Lane { route, waiting: VecDeque::new() });
+        let others = core::mem::take(&mut self.others);
+        others.into_iter().for_each(|incoming| drop(self.put(incoming)));
+    }
+
+    /// What waited for the receiver goes to others. True: to those that get everything.
+    pub(crate) fn remove(&mut self, route: &Arc<Route>, after: &mut After) -> bool {
+        let place = self.lanes.iter().position(|lane| Arc::ptr_eq(&lane.route, route));
+        let waiting = place.map(|place| self.lanes.remove(place).waiting).unwrap_or_default();
+        self.spread(waiting, after)
+    }
+
+    /// Hands out what waits in the core. True: something waits for the receivers that get everything.
+    pub(crate) fn sort(&mut self, core: &mut Core, now: Now, after: &mut After) -> bool {
+        if self.lanes.is_empty() {
+            return false;
+        }
+        let come = core::iter::from_fn(|| core.accept(now)).collect::<Vec<_>>();
+        let for_all = self.spread(come, after);
+        self.sweep(core, now);
+        for_all
+    }
+
+    fn spread(&mut self, come: impl IntoIterator<Item = Incoming>, after: &mut After) -> bool {
+        let mut for_all = false;
+        for incoming in come {
+            match self.put(incoming) {
+                Some(readable) => after.chores.push(Chore::Next(readable)),
+                None => for_all = true,
+            }
+        }
+        for_all
+    }
+
+    /// Puts a message into its queue. Gives whom to wake; None: the receivers that get everything.
+    fn put(&mut self, incoming: Incoming) -> Option<Arc<Notify>> {
+        match self.lanes.iter_mut().find(|lane| lane.route.filter.takes(&incoming)) {
+            Some(lane) => {
+                lane.waiting.push_back(incoming);
+                Some(Arc::clone(&lane.route.readable))
+            }
+            None => {
+                self.others.push_back(incoming);
+                None
+            }
+        }
+    }
+
+    /// The core drops what nobody waits for any more when it is asked for it: it gets all back, and is asked. It has nothing
+    /// else that waits. Bodies that are still coming stay: they would come again from their start.
+    fn sweep(&mut self, core: &mut Core, now: Now) {
+        if self.len() < SWEEP_FROM.max(self.swept.saturating_mul(2)) {
+            return;
+        }
+        for queue in self.lanes.iter_mut().map(|lane| &mut lane.waiting).chain([&mut self.others]) {
+            let (streamed, whole): (VecDeque<_>, VecDeque<_>) =
+                queue.drain(..).partition(|incoming| matches!(incoming.body, IncomingBody::Stream { .. }));
+            *queue = streamed;
+            // The core puts each before the others.
+            whole.into_iter().rev().for_each(|incoming| core.release(now, incoming.key));
+            while let Some(incoming) = core.accept(now) {
+                queue.push_back(incoming);
+            }
+        }
+        self.swept = self.len();
+    }
+
+    fn len(&self) -> usize {
+        self.lanes.iter().map(|lane| lane.waiting.len()).sum::<usize>() + self.others.len()
+    }
+
+    /// The next message of a receiver; None: of those that get everything. Says whether more waits.
+    pub(crate) fn next(&mut self, route: Option<&Arc<Route>>) -> (Option<Incoming>, bool) {
+        let lane = route.and_then(|route| self.lanes.iter_mut().find(|lane| Arc::ptr_eq(&lane.route, route)));
+        let queue = match (route, lane) {
+            (None, _) => &mut self.others,
+            (Some(_), Some(lane)) => &mut lane.waiting,
+            (Some(_), None) => return (None, false),
+        };
+        let next = queue.pop_front();
+        (next, !queue.is_empty())
+    }
+
+    /// Lets every waiting receiver look.
+    pub(crate) fn wake_all(&self, after: &mut After) {
+        let lanes = self.lanes.iter().map(|lane| Chore::All(Arc::clone(&lane.route.readable)));
+        after.chores.extend(lanes);
+    }
+}
