@@ -11,21 +11,21 @@ use std::path::{Path, PathBuf};
 use std::{env, fs};
 
 const HALF: &str = "../exonet-proto/src/half";
-const NODE: &str = "../exonet-proto/src/node";
+const PATTERN: &str = "../exonet-proto/src/pattern";
 const LISTS: [&str; 2] = ["mutants/half.txt", "mutants/calls.txt"];
 
 fn main() -> Result<(), String> {
     for path in LISTS.iter().chain(&["build.rs", "src/schemata.rs", "src/source.rs", HALF]) {
         println!("cargo:rerun-if-changed={path}");
     }
-    println!("cargo:rerun-if-changed={NODE}/calls");
+    println!("cargo:rerun-if-changed={PATTERN}/call");
     let read = |path: &Path| fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()));
     let mut mutants = Vec::new();
     for list in LISTS {
         mutants.extend(schemata::parse(&read(Path::new(list))?)?);
     }
     let mut files = Vec::new();
-    for (folder, names) in [(HALF, schemata::FILES), (NODE, schemata::CALLS)] {
+    for (folder, names) in [(HALF, schemata::FILES), (PATTERN, schemata::CALLS)] {
         for name in names {
             files.push((*name, read(&Path::new(folder).join(name))?));
         }

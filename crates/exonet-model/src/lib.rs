@@ -57,11 +57,6 @@ mod world;
 mod copy {
     include!(concat!(env!("OUT_DIR"), "/half.rs"));
     include!(concat!(env!("OUT_DIR"), "/calls.rs"));
-
-    /// What names a message at its node: the model numbers them all.
-    mod event {
-        pub(crate) type MessageKey = crate::ledger::Letter;
-    }
 }
 use copy::half;
 
@@ -71,6 +66,10 @@ mod id {
 }
 mod time {
     pub(crate) use exonet_proto::Mono;
+}
+mod message {
+    /// What names a message at its node: the model numbers them all.
+    pub(crate) type MessageKey = crate::ledger::Letter;
 }
 
 pub use config::{Bound, Calls, Config, Drop, Grants, Memory, configs, find as find_config};

@@ -26,8 +26,8 @@ use super::source::Source;
 pub const FILES: &[&str] =
     &["mod.rs", "clock.rs", "early.rs", "interval.rs", "receiver.rs", "sender.rs", "stamps.rs", "tokens.rs"];
 
-/// What a node holds of calls, relative to the core's `node`.
-pub const CALLS: &[&str] = &["calls/caller.rs", "calls/server.rs"];
+/// What a node holds of calls, relative to the core's `pattern`.
+pub const CALLS: &[&str] = &["call/caller.rs", "call/server.rs"];
 
 /// The files of the core but its tests, by path.
 #[allow(dead_code)] // in the build script
@@ -155,9 +155,9 @@ pub fn calls(planted: &[(&str, String)]) -> String {
         whole.push_str(&format!("const {backoff}: Duration = Duration::from_secs(1);\n"));
     }
     for (path, text) in planted {
-        let module = path.trim_start_matches("calls/").trim_end_matches(".rs");
+        let module = path.trim_start_matches("call/").trim_end_matches(".rs");
         let text = text.replace("#[cfg(test)]", "#[cfg(any())]");
-        let text = text.replace("pub(in crate::node)", "pub(crate)").replace("pub(super)", "pub(crate)");
+        let text = text.replace("pub(super)", "pub(crate)");
         whole.push_str(&format!("pub mod {module} {{\n{text}}}\n"));
     }
     format!("{whole}}}\n")
@@ -171,6 +171,8 @@ type Site<'a> = (Range<usize>, Vec<(usize, &'a str)>);
 pub fn plant<N: Clone>(files: &[(N, String)], mutants: &[Entry]) -> Result<Vec<(N, String)>, String> {
     let sources: Vec<Source<'_>> = files.iter().map(|(_, text)| Source::new(text)).collect();
     let mut sites: Vec<Vec<Site<'_>>> = files.iter().map(|_| Vec::new()).collect();
+    // All that do not fit, for a change that moves much.
+    let mut misfits = Vec::new();
     for (id, mutant) in (1..).zip(mutants) {
         for edit in &mutant.edits {
             let within = |(file, source): (usize, &Source<'_>)| {
@@ -179,7 +181,8 @@ pub fn plant<N: Clone>(files: &[(N, String)], mutants: &[Entry]) -> Result<Vec<(
             let found: Vec<_> = sources.iter().enumerate().flat_map(within).collect();
             let [(file, at)] = found.as_slice() else {
                 let (name, times) = (&mutant.name, found.len());
-                return Err(format!("{name}: {times} times in {}, not once: {}", edit.item, edit.original));
+                misfits.push(format!("{name}: {times} times in {}, not once: {}", edit.item, edit.original));
+                continue;
             };
             let Some(sites) = sites.get_mut(*file) else { continue };
             match sites.iter_mut().find(|(place, _)| place == at) {
@@ -187,6 +190,9 @@ pub fn plant<N: Clone>(files: &[(N, String)], mutants: &[Entry]) -> Result<Vec<(
                 None => sites.push((at.clone(), vec![(id, &edit.replacement)])),
             }
         }
+    }
+    if !misfits.is_empty() {
+        return Err(misfits.join("\n"));
     }
     let planted =
         files.iter().zip(&mut sites).map(|((name, text), sites)| Ok((name.clone(), branch(text, sites)?)));

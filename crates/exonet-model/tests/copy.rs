@@ -20,7 +20,7 @@ fn sources() -> Vec<(&'static str, String)> {
     let read =
         |folder: &str, name: &'static str| (name, fs::read_to_string(core.join(folder).join(name)).unwrap());
     let half = FILES.iter().map(|name| read("half", name));
-    half.chain(CALLS.iter().map(|name| read("node", name))).collect()
+    half.chain(CALLS.iter().map(|name| read("pattern", name))).collect()
 }
 
 /// One file with one entry planted.

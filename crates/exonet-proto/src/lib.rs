@@ -5,11 +5,17 @@
 //! simulator and in a model checker. `PROTOCOL.md` holds the formats and rules; `ARCHITECTURE.md` the layers.
 
 pub mod channel;
+mod config;
 pub mod crypto;
+mod event;
 pub mod half;
 mod id;
 mod message;
 pub mod node;
+mod opening;
+mod pattern;
+mod peer;
+mod stats;
 pub mod time;
 pub mod wire;
 

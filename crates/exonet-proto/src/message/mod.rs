@@ -3,16 +3,23 @@
 //! Everything here is soft: what it forgets comes again, since only a STATE settles a message (PROTOCOL.md
 //! "Messages"). A message in wire form is its head followed by its body; *length* and *offset* count that form.
 
+pub(crate) mod arena;
 mod assembly;
 mod bundle;
 mod fragments;
+pub(crate) mod inbox;
+mod outcome;
+mod outgoing;
 mod queue;
+pub(crate) mod run;
 mod source;
 mod store;
 
 pub(crate) use assembly::{Assembly, Refused};
 pub(crate) use bundle::{BUNDLED, BUNDLED_WHOLE, Bundle};
 pub(crate) use fragments::{Fragments, Halves};
+pub use outcome::{Outcome, Refusal};
+pub use outgoing::{DeliveryKey, Early, MessageKey, Outgoing, Priority};
 pub(crate) use queue::{Flow, SendQueue};
 pub(crate) use source::Source;
 pub(crate) use store::{Ending, HEAD_ROOM, Letter, Store};

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
-use crate::node::{MessageKey, Priority};
+use super::{MessageKey, Priority};
 
 /// A flow of the queue: a priority, and whether its messages are pooled or have windows of their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,8 +5,8 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
+use super::{Early, MessageKey, Outgoing, Priority};
 use crate::id::{Incarnation, Slot};
-use crate::node::{Early, MessageKey, Outgoing, Priority};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -218,8 +218,8 @@ impl Letter {
 
     /// What its end needs.
     pub(crate) fn ending(&self) -> Ending {
-        let Self { peer, role, due, late, bound, .. } = *self;
-        Ending { peer, role, due, late, bound }
+        let Self { role, due, late, bound, .. } = *self;
+        Ending { role, due, late, bound }
     }
 
     /// Where it queues.
@@ -246,7 +246,6 @@ impl Letter {
 /// What is left of a letter when its outcome is said.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
-    pub(crate) peer: u32,
     pub(crate) role: Role,
     pub(crate) due: Mono,
     pub(crate) late: bool,

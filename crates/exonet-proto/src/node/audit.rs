@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 
 use super::Node;
-use super::asking::MAX_ASKING;
-use super::calls::{MAX_ANSWERS, MAX_REPLY_ACKS};
-use super::event::MessageKey;
-use super::inbound::MAX_HAVES;
-use super::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
-use super::node::MAX_LOOSE;
-use super::peer::{Census, MAX_HINTS, Peer};
-use super::transmit::MAX_REMEMBERED;
+use super::peers::Census;
 use crate::channel::received::MAX_RANGES;
 use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::{NodeId, Stamp};
 use crate::message::Bundle;
+use crate::message::MessageKey;
+use crate::opening::asking::MAX_ASKING;
+use crate::pattern::call::{MAX_ANSWERS, MAX_REPLY_ACKS};
+use crate::peer::MAX_LOOSE;
+use crate::peer::MAX_REMEMBERED;
+use crate::peer::inbound::MAX_HAVES;
+use crate::peer::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
+use crate::peer::{MAX_HINTS, Peer};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -77,7 +78,7 @@ const TRAIN: usize = 64;
 impl Node {
     /// The node's clock: `ck`, `b` and `D`.
     pub const fn clock(&self) -> &Clock {
-        &self.clock
+        &self.cx.clock
     }
 
     /// How many peers are known now.
@@ -93,7 +94,7 @@ impl Node {
     /// What is known of the stamps of a peer, known otherwise or not.
     pub fn bound(&self, peer: &NodeId) -> Bound {
         let known = self.peers.find(peer).and_then(|place| self.peers.get(place));
-        known.map_or_else(|| self.stamping.memo_of(peer), |known| known.inbound.bound)
+        known.map_or_else(|| self.cx.stamping.memo_of(peer), |known| known.inbound.bound)
     }
 
     /// The half-connections with every peer that is known.
@@ -105,7 +106,7 @@ impl Node {
     /// against a fresh count. O(all that it holds).
     pub fn audit(&self, mut report: impl FnMut(Holding)) {
         let mut letters: BTreeMap<u32, Letters> = BTreeMap::new();
-        for (_, letter) in self.store.iter() {
+        for (_, letter) in self.cx.store.iter() {
             let sum = letters.entry(letter.peer).or_default();
             sum.count += u64::from(letter.open());
             sum.unbound += u64::from(letter.unbound());
@@ -128,7 +129,7 @@ impl Node {
         let mut say = |what, held: u64, bound: u64, exact| {
             report(Holding { peer: None, what, held, bound, exact });
         };
-        let limits = &self.config.limits;
+        let limits = &self.cx.config.limits;
         let sum = |count: fn(&Peer) -> u64| self.peers.iter().map(|(_, peer)| count(peer)).sum::<u64>();
         let pending = sum(|peer| (peer.link.pending.len() + peer.link.held.len()) as u64);
         let routes = sum(|peer| {
@@ -137,7 +138,7 @@ impl Node {
             (usize::from(link.opening.is_some()) + link.epochs().count() + answered) as u64
         });
         let promised = sum(|peer| peer.inbound.promised() + peer.inbound.freed());
-        let messages = sum(|peer| peer.inbound.parts() as u64) + self.inbox.pieces() as u64;
+        let messages = sum(|peer| peer.inbound.parts() as u64) + self.cx.inbox.pieces() as u64;
         // One message is always let in.
         let room = if messages > 1 { limits.received_bytes as u64 } else { u64::MAX };
         say("peers", self.peers.len() as u64, limits.peers as u64, false);
@@ -146,37 +147,37 @@ impl Node {
         say("sender records counted", self.census.senders as u64, census.senders as u64, true);
         say("receiver records counted", self.census.receivers as u64, census.receivers as u64, true);
         say("peers counted that are busy", self.census.busy as u64, census.busy as u64, true);
-        say("half-open channels", self.half_open.len() as u64, limits.half_open as u64, false);
-        let (fullest, of_prefix) = (self.half_open.fullest(), limits.half_open_per_prefix);
+        say("half-open channels", self.cx.half_open.len() as u64, limits.half_open as u64, false);
+        let (fullest, of_prefix) = (self.cx.half_open.fullest(), limits.half_open_per_prefix);
         say("half-open channels of one prefix", fullest as u64, of_prefix as u64, false);
-        say("half-open channels counted", self.half_open.len() as u64, pending, true);
-        say("openings that are answered again", self.half_open.copies.len() as u64, pending, true);
-        say("channel indices", self.routes.len() as u64, routes, true);
-        say("datagrams outside of channels", self.loose.len() as u64, MAX_LOOSE as u64, false);
+        say("half-open channels counted", self.cx.half_open.len() as u64, pending, true);
+        say("openings that are answered again", self.cx.half_open.copies.len() as u64, pending, true);
+        say("channel indices", self.cx.routes.len() as u64, routes, true);
+        say("datagrams outside of channels", self.cx.loose() as u64, MAX_LOOSE as u64, false);
         say("openings that wait for a word", self.asking.len() as u64, MAX_ASKING as u64, false);
-        say("received bytes counted", self.received, promised + self.inbox.held(), true);
-        say("received bytes", self.received, room, false);
-        self.stamping.audit(&mut say);
+        say("received bytes counted", self.cx.received, promised + self.cx.inbox.held(), true);
+        say("received bytes", self.cx.received, room, false);
+        self.cx.stamping.audit(&mut say);
         self.refusals.audit(&mut say);
-        let (replies, bytes) = self.replies.counts();
+        let (replies, bytes) = self.cx.replies.counts();
         let kept = sum(|peer| peer.inbound.server.recount().1 as u64);
         let kept_bytes = sum(|peer| peer.inbound.server.recount().2);
         let computed = sum(|peer| peer.inbound.server.recount().0 as u64);
-        say("calls computed for all peers", self.replies.computing as u64, computed, true);
+        say("calls computed for all peers", self.cx.replies.computing as u64, computed, true);
         let tags = self.peers.iter().flat_map(|(_, peer)| peer.link.epochs());
         let tags = tags.filter(|epoch| epoch.reset_tag.is_some()).count() as u64;
-        say("tokens of peers", self.resets.known() as u64, tags, false);
+        say("tokens of peers", self.cx.resets.known() as u64, tags, false);
         say("replies", replies as u64, kept, true);
         say("bytes of replies counted", bytes, kept_bytes, true);
         say("bytes of replies", bytes, if replies > 1 { limits.reply_bytes as u64 } else { u64::MAX }, false);
-        say("deadlines", self.deadlines.len() as u64, self.store.len() as u64, false);
+        say("deadlines", self.cx.deadlines.len() as u64, self.cx.store.len() as u64, false);
     }
 
     fn audit_peer(&self, peer: &Peer, letters: Letters, report: &mut impl FnMut(Holding)) {
         let mut say = |what, held: u64, bound: u64, exact| {
             report(Holding { peer: Some(peer.id), what, held, bound, exact });
         };
-        let (limits, link) = (&self.config.limits, &peer.link);
+        let (limits, link) = (&self.cx.config.limits, &peer.link);
         let (inbound, outbound) = (&peer.inbound, &peer.outbound);
         let in_doubt = outbound.sender.as_ref().map_or(0, Sender::in_doubt);
         // Those of a closed record are granted to nobody.

@@ -8,58 +8,32 @@
 //! * A [`Batch`] is made durable in order, then [`Node::handle_persisted`] is called.
 //! * Each poll costs O(what is ready), never O(peers).
 
-mod arena;
-mod asking;
 mod audit;
-mod budget;
-mod bundling;
-mod calls;
 mod commands;
-mod config;
 mod deliveries;
-mod epoch;
-mod event;
-mod filling;
-mod frames;
-mod halfopen;
-mod handshake;
-mod inbound;
-mod inbox;
-mod life;
-mod link;
-mod lives;
 #[allow(clippy::module_inception)]
 mod node;
-mod opening;
-mod outbound;
-mod peer;
-mod piece;
+mod openings;
+mod peers;
 mod receive;
 mod refusals;
-mod resets;
-mod rest;
-mod run;
 mod seat;
-mod stamping;
-mod stats;
 #[cfg(test)]
 mod tests;
 mod timers;
 mod transmit;
 
-use peer::Peer;
-
 pub use crate::channel::Hedging;
-pub use audit::{Holding, Records};
-pub use calls::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
-pub use config::{Config, CongestionChoice, Limits, Policy, Takes};
-pub use epoch::Prefix;
-pub use event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, DeliveryKey, Early, Event, Incoming,
-    IncomingBody, Lsn, MessageKey, OpenMessage, Outcome, Outgoing, Priority, Refusal, ReplyBody, SendError,
-    Status, Transmit,
+pub use crate::config::{Config, CongestionChoice, Limits, Policy, Takes};
+pub use crate::event::{
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Incoming, IncomingBody, Lsn,
+    OpenMessage, ReplyBody, SendError, Status, Transmit,
 };
+pub use crate::message::run::{IncomingRun, View};
+pub use crate::message::{DeliveryKey, Early, MessageKey, Outcome, Outgoing, Priority, Refusal};
+pub use crate::opening::prefix::Prefix;
+pub use crate::pattern::call::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
+pub use crate::stats::{PeerStats, Stats, Work};
+pub use audit::{Holding, Records};
 pub use node::{Boot, Node};
-pub use run::{IncomingRun, View};
-pub use seat::{Seat, Work};
-pub use stats::{PeerStats, Stats};
+pub use seat::Seat;

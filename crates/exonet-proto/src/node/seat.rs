@@ -1,8 +1,7 @@
 //! Whose datagrams take how much of a driver's time.
 
-use core::time::Duration;
-
 use super::Node;
+use crate::stats::Work;
 use crate::wire::ChannelIndex;
 
 /// A peer, as a driver tells peers apart without decrypting anything: by the place that a node has given it. Once the peer is
@@ -16,24 +15,15 @@ impl From<u32> for Seat {
     }
 }
 
-/// What a driver says of the datagrams of a peer.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Work {
-    /// How long they took it.
-    pub time: Duration,
-    /// How many it has dropped unread, because the peer sent more than it had time for.
-    pub dropped: u64,
-}
-
 impl Node {
     /// The peer that a channel leads to. Nothing says yet that a datagram which bears the index is the peer's.
     pub fn seat(&self, index: ChannelIndex) -> Option<Seat> {
-        self.routes.get(&index.0).copied().map(Seat)
+        self.cx.routes.get(&index.0).copied().map(Seat)
     }
 
     /// Adds to what is known of the datagrams of a peer: for [`PeerStats`](super::PeerStats) alone.
     pub fn note_work(&mut self, seat: Seat, work: Work) {
-        self.stats.share_dropped += work.dropped;
+        self.cx.stats.share_dropped += work.dropped;
         if let Some(peer) = self.peers.get_mut(seat.0) {
             peer.work.time += work.time;
             peer.work.dropped += work.dropped;

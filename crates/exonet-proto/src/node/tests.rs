@@ -27,10 +27,13 @@ use std::collections::BTreeSet;
 use bytes::Bytes;
 
 use super::*;
+use crate::channel::Fate;
 use crate::channel::PacketInfo;
 use crate::crypto::SecretKey;
 use crate::id::{Incarnation, Slot};
-use crate::node::inbound::{Inbound, Taken};
+use crate::peer::epoch::Carried;
+use crate::peer::inbound::{Inbound, Taken};
+use crate::peer::{Context, Peer};
 use crate::time::{Mono, Now, Wall};
 
 const SECOND: Duration = Duration::from_secs(1);
@@ -54,7 +57,7 @@ fn take_part(
     limits: &Limits,
 ) -> Taken {
     let fragment = crate::wire::Fragment { r, s, total, offset, data };
-    inbound.on_fragment(&fragment, limits, u64::MAX, &mut arena::Arena::default())
+    inbound.on_fragment(&fragment, limits, u64::MAX, &mut crate::message::arena::Arena::default())
 }
 
 /// Two nodes joined without delay: `ends[0]` has the smaller id.
@@ -161,6 +164,18 @@ impl Pair {
         self.pass(SECOND);
     }
 
+    /// Does something at the peer that an end knows.
+    fn with<T>(&mut self, end: usize, act: impl FnOnce(&mut Peer, &mut Context, Now) -> T) -> T {
+        let now = self.now;
+        let (peer, cx) = self.ends[end].at(0).unwrap();
+        act(peer, cx, now)
+    }
+
+    /// Tells an end what became of what it sent.
+    fn apply(&mut self, end: usize, fates: &mut Vec<(Carried, Fate)>) {
+        self.with(end, |peer, cx, now| peer.apply(cx, now, fates));
+    }
+
     fn peer(&mut self, end: usize) -> &mut Peer {
         self.ends[end].peers.get_mut(0).unwrap()
     }
@@ -190,15 +205,14 @@ impl Pair {
     }
 
     fn touch(&mut self, end: usize) {
-        let now = self.now;
-        self.ends[end].touch(now, 0);
+        self.ends[end].touch(0);
     }
 
     /// Another process with the key of `end`, whose clock is far on.
     fn restart(&mut self, end: usize, config: Config) {
-        let key = SecretKey::from_bytes(self.ends[end].key.expose().to_owned());
-        let life = self.ends[end].life.as_ref().map_or(0, crate::node::life::Life::number);
-        let clock = if life == 0 { 1 << 40 } else { self.ends[end].clock.limit().0 };
+        let key = SecretKey::from_bytes(self.ends[end].cx.key.expose().to_owned());
+        let life = self.ends[end].cx.life.as_ref().map_or(0, crate::opening::life::Life::number);
+        let clock = if life == 0 { 1 << 40 } else { self.ends[end].cx.clock.limit().0 };
         let mut node = Node::new(
             config,
             key,
@@ -220,7 +234,7 @@ impl Pair {
         self.events.iter().filter_map(outcome).collect()
     }
 
-    fn epoch(&mut self, end: usize) -> &mut epoch::Epoch {
+    fn epoch(&mut self, end: usize) -> &mut crate::peer::epoch::Epoch {
         self.peer(end).link.current.as_deref_mut().unwrap()
     }
 

@@ -1,37 +1,8 @@
-//! Packets are made here: which peer is next, and what goes into its packet.
+//! Which peer comes next.
 
 use super::Node;
-use super::config::Config;
-use super::epoch::{Carried, OVERHEAD};
-use super::event::Transmit;
-use super::filling::{Filling, write_state};
-use super::inbound::Inbound;
-use super::outbound::Outbound;
-use super::peer::Peer;
-use super::piece::{Cuts, Room};
-use super::stats::Stats;
-use crate::channel::PacketInfo;
-use crate::channel::ecn::ECT0;
-use crate::channel::path::PathAddr;
-use crate::channel::recovery::Allowance;
-use crate::half::Clock;
-use crate::message::Store;
-use crate::time::{Mono, Now};
-use crate::wire::ChannelIndex;
-
-/// Packets in a row that ask for no acknowledgement, before one does: so that the peer's acknowledgements of
-/// ours, and ours of theirs, stay short.
-const QUIET_PACKETS: u32 = 32;
-/// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
-const PAD_SHARE: usize = 8;
-/// Bytes of a train: what UDP can carry at once, and so what the system takes to be cut into datagrams.
-const MAX_TRAIN: usize = 65_507;
-/// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
-pub(super) const MAX_REMEMBERED: usize = 1 << 18;
-/// Challenges, and packets of acknowledgements alone.
-const FULL: usize = 1_200;
-/// Packets are not made smaller than this, whatever an unproven address allows.
-const LEAST: usize = 64;
+use crate::event::Transmit;
+use crate::time::Now;
 
 impl Node {
     /// The next datagrams to send: `buf` is cleared and filled with up to `max_segments` datagrams of equal size
@@ -39,434 +10,55 @@ impl Node {
     pub fn poll_transmit(&mut self, now: Now, max_segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
         buf.clear();
         self.last_poll = now.mono;
-        self.last_train = None;
-        if self.stopped {
+        self.last_sent = None;
+        if self.cx.stopped {
             return None;
         }
-        if let Some(transmit) = self.transmit_loose(buf) {
+        if let Some(transmit) = self.cx.pop_loose(buf) {
             return Some(transmit);
         }
-        if !self.may_speak() {
+        if !self.cx.may_speak() {
             return None;
         }
-        while let Some(index) = self.ready.pop_front() {
-            if let Some(peer) = self.peers.get_mut(index) {
-                peer.ready = false;
+        while let Some(place) = self.ready.pop_front() {
+            if let Some(schedule) = self.peers.schedule(place) {
+                schedule.ready = false;
             }
-            self.wind_up(now, index);
-            self.answer_held(now, index);
-            if let Some(transmit) = self.transmit_loose(buf) {
-                self.touch(now, index);
+            if let Some(transmit) = self.transmit_peer(now, place, max_segments.max(1), buf) {
+                // Its turn comes again behind the others.
+                self.touch(place);
                 return Some(transmit);
             }
-            let Some(transmit) = self.transmit_peer(now, index, max_segments.max(1), buf) else {
-                self.rest(now, index);
-                continue;
-            };
-            // Its turn comes again behind the others.
-            self.touch(now, index);
-            self.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
-            return Some(transmit);
+            self.rest(now, place);
         }
         None
-    }
-
-    /// The system refused what the last [`poll_transmit`](Self::poll_transmit) gave, as too large for the first link:
-    /// none of it has left. It will be sent in smaller datagrams, unless these were of the least size.
-    pub fn handle_refused(&mut self, now: Now) {
-        let Some(Train { index, epoch: channel, first, size }) = self.last_train.take() else { return };
-        let Some(peer) = self.peers.get_mut(index) else { return };
-        let Some(epoch) = peer.link.current.as_deref_mut().filter(|epoch| epoch.index == channel) else {
-            return;
-        };
-        let mut fates = std::mem::take(&mut self.scratch.fates);
-        let numbers = first..epoch.sent.next_number();
-        let recovery = &mut peer.link.recovery;
-        recovery.on_refused(now.mono, &mut epoch.sent, numbers, size, |fate, item| fates.push((item, fate)));
-        self.apply(now, index, &mut fates);
-        self.scratch.fates = fates;
-        self.touch(now, index);
-    }
-
-    /// A datagram of those outside of any channel.
-    fn transmit_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let super::node::Loose { remote, src_ip, data } = self.loose.pop_front()?;
-        buf.extend_from_slice(&data);
-        self.count_out(1, buf.len());
-        Some(Transmit { remote, src_ip, ecn: 0, segment: buf.len(), len: buf.len() })
-    }
-
-    fn count_out(&mut self, datagrams: usize, bytes: usize) {
-        self.stats.datagrams_out += datagrams as u64;
-        self.stats.bytes_out += bytes as u64;
     }
 
     fn transmit_peer(
         &mut self,
         now: Now,
-        index: u32,
+        place: u32,
         segments: usize,
         buf: &mut Vec<u8>,
     ) -> Option<Transmit> {
-        let current = self.peers.get(index)?.link.current.as_ref();
-        if current.is_some_and(|epoch| epoch.is_worn_out() || epoch.sent.remembered() > MAX_REMEMBERED) {
-            self.drop_channel(now, index);
-        }
-        self.open_if_wanted(now, index);
-        if let Some(transmit) = self.transmit_opening(now, index, buf) {
+        let ends = self.cx.closing && self.peers.len() == 1;
+        let (peer, cx) = self.at(place)?;
+        peer.wind_up(cx, now);
+        if let Some(transmit) = cx.pop_loose(buf) {
             return Some(transmit);
         }
-        let ends = self.closing && self.peers.len() == 1;
-        let Self { peers, clock, store, config, stats, last_train, .. } = self;
-        let peer = peers.get_mut(index)?;
-        let from = peer.link.current.as_ref().map(|epoch| (epoch.index, epoch.sent.next_number()));
-        let mut assembler = Assembler { now: now.mono, clock, store, config, stats, ends, marks: false };
-        let transmit = assembler
-            .off_path(peer, buf)
-            .or_else(|| assembler.mirror(peer, buf))
-            .or_else(|| assembler.previous(peer, buf))
-            .or_else(|| assembler.mtu_probe(peer, buf))
-            .or_else(|| assembler.train(peer, segments, buf))?;
-        *last_train =
-            from.map(|(epoch, first)| Train { index, epoch, first, size: size_of(transmit.segment) });
-        if std::mem::take(&mut peer.link.closed) {
-            self.drop_channel(now, index);
-        }
+        let transmit = peer.poll_transmit(cx, now, segments, ends, buf)?;
+        cx.count_out(transmit.len.div_ceil(transmit.segment.max(1)), transmit.len);
+        self.last_sent = Some(place);
         Some(transmit)
     }
-}
 
-/// What was given to be sent last: packets of `epoch` from `first` on.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Train {
-    index: u32,
-    epoch: ChannelIndex,
-    first: u64,
-    size: u16,
-}
-
-/// What it takes to fill packets, borrowed from the node for the time of one transmit.
-struct Assembler<'a> {
-    now: Mono,
-    clock: &'a mut Clock,
-    store: &'a mut Store,
-    config: &'a Config,
-    stats: &'a mut Stats,
-    /// The node closes, and has nobody else to talk to.
-    ends: bool,
-    /// What is made leaves marked ECT(0).
-    marks: bool,
-}
-
-/// Why a packet is made.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Purpose {
-    /// Whatever there is, as far as the window lets.
-    Data,
-    /// A probe: whatever the window says.
-    Probe,
-    /// ACK and STATE alone: they are not held up.
-    Control,
-}
-
-/// What a packet has become.
-#[derive(Clone, Copy, Default)]
-struct Made {
-    eliciting: bool,
-    /// It carries something for the halves or the application.
-    serves: bool,
-    /// It carries messages, or pieces of them.
-    letters: bool,
-    /// There is more than fitted.
-    more: bool,
-    /// It ends the channel.
-    closes: bool,
-}
-
-impl Assembler<'_> {
-    /// Challenges and their answers, and copies of ACK and STATE, to addresses that are on trial.
-    fn off_path(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let link = &mut peer.link;
-        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
-        let challenge = roaming.challenge(self.now);
-        let (to, data) = match challenge {
-            Some(challenge) => challenge,
-            None => link.responses.pop_front()?,
-        };
-        let padded = roaming.allowance(&to) >= FULL as u64;
-        let answers = challenge.is_none();
-        let bytes = epoch.seal(buf, if padded || answers { FULL } else { 64 }, |_, writer| {
-            if answers {
-                writer.path_response(data)
-            } else {
-                writer.path_challenge(data)
-            };
-            let rest = if padded { writer.remaining() } else { 0 };
-            writer.padding(rest);
-        })?;
-        if !answers {
-            roaming.on_challenge_sent(self.now, &to);
-        }
-        roaming.on_sent(&to, bytes as u64);
-        let off_path = !roaming.active().addr().same(&to);
-        let info = PacketInfo { off_path, ..PacketInfo::data(size_of(bytes)) };
-        link.recovery.on_sent(self.now, &mut epoch.sent, info);
-        link.packets_sent += 1;
-        Some(transmit(to, bytes, bytes))
+    /// The system refused what the last [`poll_transmit`](Self::poll_transmit) gave, as too large for the first link:
+    /// none of it has left. It will be sent in smaller datagrams, unless these were of the least size.
+    pub fn handle_refused(&mut self, now: Now) {
+        let Some(place) = self.last_sent.take() else { return };
+        let Some((peer, cx)) = self.at(place) else { return };
+        peer.on_refused_train(cx, now);
+        self.after(now, place);
     }
-
-    /// A copy of the latest ACK and STATE for the address on trial: the peer may be there and nowhere else.
-    fn mirror(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let link = &mut peer.link;
-        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
-        let to = roaming.mirror().filter(|_| std::mem::take(&mut link.mirror_due))?;
-        let cap = permitted(FULL, roaming.allowance(&to))?;
-        let (inbound, clock, config) = (&peer.inbound, &*self.clock, self.config);
-        let bytes = epoch.seal(buf, cap, |epoch, writer| {
-            epoch.repeat_ack(self.now, writer);
-            write_state(writer, inbound, clock, config);
-        })?;
-        roaming.on_sent(&to, bytes as u64);
-        let info = PacketInfo { off_path: true, ..PacketInfo::ack(size_of(bytes)) };
-        link.recovery.on_sent(self.now, &mut epoch.sent, info);
-        Some(transmit(to, bytes, bytes))
-    }
-
-    /// Acknowledgements under the previous keys.
-    fn previous(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let link = &mut peer.link;
-        let (epoch, _) = link.previous.as_mut()?;
-        epoch.received.ack_due().filter(|at| *at <= self.now)?;
-        let roaming = link.roaming.as_mut()?;
-        let to = roaming.active().addr();
-        let (now, cap) = (self.now, permitted(FULL, roaming.allowance(&to))?);
-        let bytes = epoch.seal(buf, cap, |epoch, writer| {
-            epoch.write_ack(now, writer);
-        })?;
-        roaming.on_sent(&to, bytes as u64);
-        link.recovery.on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
-        Some(transmit(to, bytes, bytes))
-    }
-
-    /// A packet of PING and PADDING that tries a larger size, while there are messages that it would serve.
-    fn mtu_probe(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
-        if peer.outbound.letters == 0 {
-            return None;
-        }
-        let link = &mut peer.link;
-        let (epoch, to) = (link.current.as_deref_mut()?, link.roaming.as_ref()?.active());
-        let to = to.is_validated().then(|| to.addr())?;
-        let size = link.recovery.mtu_probe(self.now, peer.outbound.most())?;
-        let bytes = epoch.seal(buf, usize::from(size), |_, writer| {
-            writer.ping();
-            let rest = writer.remaining();
-            writer.padding(rest);
-        })?;
-        let info = PacketInfo { mtu_probe: true, ..PacketInfo::data(size_of(bytes)) };
-        link.recovery.on_sent(self.now, &mut epoch.sent, info);
-        Some(transmit(to, bytes, bytes))
-    }
-
-    /// As many packets of equal size as there is matter, room and permission for.
-    fn train(&mut self, peer: &mut Peer, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let roaming = peer.link.roaming.as_ref()?;
-        let to = roaming.active().addr();
-        let allowance = roaming.allowance(&to);
-        // A packet has no more room than there may be something for: all of it is zeroed before it is filled.
-        let mut segment =
-            usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
-        let full = segment;
-        // The system marks a train as a whole.
-        self.marks = peer.link.recovery.marks();
-        for _ in 0..segments {
-            let before = buf.len();
-            if before + segment > MAX_TRAIN {
-                break;
-            }
-            let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
-            let Some(made) = self.packet(peer, cap, (before > 0 && cap == segment).then_some(full), buf)
-            else {
-                break;
-            };
-            let bytes = buf.len() - before;
-            if before == 0 {
-                segment = bytes;
-            }
-            if bytes < segment || !made.more || made.closes {
-                break;
-            }
-        }
-        if buf.is_empty() {
-            return None;
-        }
-        if let Some(roaming) = peer.link.roaming.as_mut() {
-            roaming.on_sent(&to, buf.len() as u64);
-        }
-        peer.link.pace_at = peer.link.pace_at.max(self.now);
-        let ecn = if self.marks { ECT0 } else { 0 };
-        Some(Transmit { ecn, ..transmit(to, segment, buf.len()) })
-    }
-
-    /// One packet of at most `cap` bytes behind what is in `buf`. `full`: it follows others of just that size, in a train
-    /// that might have begun with one of `full` bytes: what would fit there begins the next train, and is not cut.
-    fn packet(
-        &mut self,
-        peer: &mut Peer,
-        cap: usize,
-        full: Option<usize>,
-        buf: &mut Vec<u8>,
-    ) -> Option<Made> {
-        let purpose = self.purpose(peer, cap)?;
-        let Peer { link, outbound, inbound, .. } = peer;
-        let mut epoch = link.current.take()?;
-        if purpose == Purpose::Probe && link.probes > 0 && !outbound.has_something() {
-            // There are fewer messages than probes.
-            outbound.probe(self.store, epoch.sent.outstanding(), 1);
-        }
-        let again = outbound.has_lost();
-        if !again {
-            link.copies.clear();
-        }
-        let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
-        let fills = copy.is_none() && purpose == Purpose::Data;
-        let cuts = link.cuts(outbound.bytes).filter(|_| fills).unwrap_or(Cuts::None);
-        let mut made = Made::default();
-        let alone = !outbound.has_something();
-        let size = epoch.seal(buf, cap, |epoch, writer| {
-            let mut fill = Filling {
-                now: self.now,
-                config: self.config,
-                epoch,
-                writer,
-                eliciting: false,
-                farewell: false,
-            };
-            link.mirror_due |= fill.control(inbound, self.clock, alone);
-            fill.owed_to_calls(outbound, inbound);
-            if purpose != Purpose::Control {
-                let window = link.recovery.congestion().window();
-                let pto = link.recovery.pto_interval();
-                fill.requests(outbound, self.clock, window, pto);
-                fill.early(outbound, self.store);
-                link.pinging = link.pinging.saturating_add(fill.pings(&mut link.pings));
-                made.more = !link.pings.is_empty();
-                made.more |= fill.replies(&mut inbound.server, pto);
-                made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
-                let before = fill.epoch.sent.carried();
-                let empty = full.unwrap_or(cap) - OVERHEAD;
-                let room =
-                    Room { left: 0, empty, bases: fill.writer.bases(), open: None, slice: false, cuts };
-                made.more |= fill.messages(outbound, self.store, room);
-                made.letters = fill.epoch.sent.carried() > before;
-            }
-            let lonely =
-                purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
-            made.serves = fill.eliciting;
-            if lonely && !fill.eliciting {
-                fill.eliciting |= fill.writer.ping();
-            }
-            made.eliciting = fill.eliciting;
-            let short = cap - OVERHEAD - fill.writer.len();
-            if full.is_some() && made.more && short > 0 && short <= cap / PAD_SHARE {
-                fill.writer.padding(short);
-            }
-        });
-        let Some(bytes) = size else {
-            epoch.sent.discard();
-            link.current = Some(epoch);
-            if purpose == Purpose::Data && !made.more {
-                link.recovery.on_app_limited();
-            }
-            return None;
-        };
-        let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
-        match copy {
-            Some(of) => {
-                epoch.sent.carry(Carried::Copy { index: epoch.index, of });
-                self.stats.hedged += 1;
-                self.stats.hedged_bytes += bytes as u64;
-            }
-            None if made.letters => {
-                link.note_lone(epoch.index, epoch.sent.next_number(), again);
-                if !made.more && !outbound.has_something() {
-                    link.hedge(self.now);
-                }
-            }
-            None => {}
-        }
-        let info = PacketInfo { marked: self.marks, ..kind(size_of(bytes)) };
-        link.recovery.on_sent(self.now, &mut epoch.sent, info);
-        link.packets_sent += 1;
-        link.held_up &= made.more || purpose == Purpose::Control;
-        link.ride_until = Mono(0);
-        if made.serves {
-            link.used_at = self.now;
-        }
-        if made.eliciting {
-            if outbound.has_messages() || !inbound.server.is_empty() {
-                link.recovery.set_awaited();
-            }
-            link.confirm = false;
-            link.probes = link.probes.saturating_sub(1);
-            link.spoke(self.now);
-        }
-        link.current = Some(epoch);
-        link.closed = made.closes;
-        Some(made)
-    }
-
-    /// What may leave now. None: nothing, until time passes or something arrives.
-    fn purpose(&mut self, peer: &mut Peer, cap: usize) -> Option<Purpose> {
-        let link = &mut peer.link;
-        link.pace_at = Mono::NEVER;
-        peer.outbound.heed_silence(link.is_unheard(self.now));
-        if link.probes > 0 || link.confirm {
-            return Some(Purpose::Probe);
-        }
-        let claims = link.ack_due(self.now) || peer.inbound.state_due(self.now);
-        let urgent = peer.inbound.owes_have()
-            || peer.inbound.server.owes_answers()
-            || peer.outbound.caller.reply_acks_due(self.now)
-            || peer.inbound.rejection.is_some();
-        let control = claims || urgent;
-        let replies = peer.inbound.server.has_ready();
-        let data = peer.outbound.has_something() || replies || !link.pings.is_empty();
-        if !data {
-            link.recovery.on_app_limited();
-        }
-        match link.recovery.allowance(self.now, size_of(cap), peer.outbound.queued()) {
-            Allowance::Bytes(_) if data || control => Some(Purpose::Data),
-            Allowance::At(at) if data => {
-                link.held_up = true;
-                link.pace_at = at;
-                let alone = urgent || claims && !link.claims_may_ride(self.now, at);
-                alone.then_some(Purpose::Control)
-            }
-            Allowance::Blocked if data => {
-                link.held_up = true;
-                let alone = urgent || claims && !link.claims_may_ride(self.now, self.now);
-                alone.then_some(Purpose::Control)
-            }
-            _ => control.then_some(Purpose::Control),
-        }
-    }
-}
-
-/// Neither end has anything to ask of the other any more.
-fn done(outbound: &Outbound, inbound: &Inbound) -> bool {
-    outbound.is_silent() && inbound.is_empty(true)
-}
-
-/// The size of a packet that may be as large as `wanted` and as an unproven address allows.
-fn permitted(wanted: usize, allowance: u64) -> Option<usize> {
-    let cap = usize::try_from(allowance).unwrap_or(usize::MAX).min(wanted);
-    (cap >= LEAST).then_some(cap)
-}
-
-fn size_of(bytes: usize) -> u16 {
-    u16::try_from(bytes).unwrap_or(u16::MAX)
-}
-
-fn transmit(to: PathAddr, segment: usize, len: usize) -> Transmit {
-    Transmit { remote: to.remote, src_ip: to.local, ecn: 0, segment, len }
 }

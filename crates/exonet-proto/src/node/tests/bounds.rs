@@ -5,9 +5,9 @@ use crate::channel::Fate;
 use crate::channel::path::PathAddr;
 use crate::half::Ask;
 use crate::id::Stamp;
-use crate::node::epoch::Carried;
-use crate::node::event::Early;
-use crate::node::stamping::Stamping;
+use crate::message::Early;
+use crate::opening::stamping::Stamping;
+use crate::peer::epoch::Carried;
 
 #[test]
 fn eight_addresses_of_a_peer_are_known_the_latest_first() {
@@ -36,8 +36,8 @@ fn what_waits_outside_of_channels_is_bounded() {
     let at = PathAddr { remote: address(7), local: None };
     (0..9).for_each(|n| pair.peer(0).link.respond(at, [n; 8]));
     assert_eq!(pair.peer(0).link.responses.len(), 4, "answers to challenges");
-    (0..2_000).for_each(|_| pair.ends[0].push_loose(arrival(7), Box::new([1])));
-    assert_eq!(pair.ends[0].loose.len(), 1_024, "datagrams");
+    (0..2_000).for_each(|_| pair.ends[0].cx.push_loose(arrival(7), Box::new([1])));
+    assert_eq!(pair.ends[0].cx.loose(), 1_024, "datagrams");
     let mut stamping = Stamping::new(false, 2, []);
     (0..300).for_each(|_| stamping.defer(arrival(7), Box::new([1])));
     assert_eq!(stamping.take_deferred().len(), 256, "openings that wait for the disk");
@@ -69,13 +69,12 @@ fn a_state_or_a_farewell_that_was_lost_is_owed_again() {
     let mut pair = Pair::open();
     pair.talk(0);
     pair.pass(SECOND);
-    let now = pair.now;
     for (fate, again) in [(Fate::Acked, false), (Fate::Lost, true)] {
-        pair.ends[1].apply(now, 0, &mut vec![(Carried::State { nth: 0 }, fate)]);
+        pair.apply(1, &mut vec![(Carried::State { nth: 0 }, fate)]);
         assert_eq!(pair.peer(1).inbound.state_owed(), again);
-        pair.ends[1].apply(now, 0, &mut vec![(Carried::Farewell, fate)]);
+        pair.apply(1, &mut vec![(Carried::Farewell, fate)]);
         assert_eq!(pair.peer(1).outbound.farewell_due, again, "there is no record");
-        pair.ends[0].apply(now, 0, &mut vec![(Carried::Farewell, fate)]);
+        pair.apply(0, &mut vec![(Carried::Farewell, fate)]);
         assert!(!pair.peer(0).outbound.farewell_due, "another record has been opened since");
     }
 }
@@ -87,7 +86,7 @@ fn a_state_without_a_record_is_worth_no_channel() {
     pair.send(0, 100);
     let now = pair.now.mono;
     let peer = pair.peer(0);
-    (peer.outbound, peer.inbound) = (outbound::Outbound::new(now), Inbound::new(now));
+    (peer.outbound, peer.inbound) = (crate::peer::outbound::Outbound::new(now), Inbound::new(now));
     peer.inbound.owe_state(now);
     assert!(!peer.wants_channel(now));
     let ask = Ask { s: Slot(0), n: 1, l: Slot(0), ts: Stamp::NONE };

@@ -140,7 +140,8 @@ fn what_is_acknowledged_of_a_bundle_is_what_the_packet_carried() {
     assert!((10..60).contains(&arrived));
     // The acknowledgement alone: a STATE would settle them. Nothing else is to come from here.
     let now = pair.now.mono;
-    let (outbound, store) = (&mut pair.ends[0].peers.get_mut(0).unwrap().outbound, &mut pair.ends[0].store);
+    let (outbound, store) =
+        (&mut pair.ends[0].peers.get_mut(0).unwrap().outbound, &mut pair.ends[0].cx.store);
     let (s, r) = store.get(key).unwrap().slot_of(key).unwrap();
     outbound.on_acked(now, store, r, s, u64::from(arrived), SECOND);
     let acked = |n: &u32| store.get(key.nth(*n)).is_some_and(|letter| letter.is_acked(key.nth(*n)));

@@ -1,7 +1,7 @@
 //! Calls, as only the inside of a node shows them.
 
 use super::*;
-use crate::node::calls::{Caller, MAX_REPLY_ACKS};
+use crate::pattern::call::{Caller, MAX_REPLY_ACKS};
 use crate::wire::Role;
 
 const S: Slot = Slot(7);
@@ -67,7 +67,7 @@ fn a_caller_whose_last_reply_makes_room_for_one_of_another_is_not_busy() {
     assert_eq!(pair.ends[1].census.busy, 1, "the reply is kept");
     // Another caller, in the place of the first; one reply is always kept.
     pair.mend(1);
-    pair.ends[1].config.limits.reply_bytes = 0;
+    pair.ends[1].cx.config.limits.reply_bytes = 0;
     let key = SecretKey::from_bytes([3; 32]);
     pair.ends[0] = Node::new(config(), key, Boot::Ephemeral, [3; 32], pair.now);
     pair.call(0);
@@ -99,7 +99,8 @@ fn a_long_reply_that_is_unknown_is_sent_again() {
         }
     }
     assert!(!pair.says(1).is_empty(), "the reply, which is lost");
-    let Node { peers, clock, .. } = &mut pair.ends[0];
+    let Node { peers, cx, .. } = &mut pair.ends[0];
+    let clock = &mut cx.clock;
     assert!(peers.get_mut(0).unwrap().inbound.evict(clock), "and so is what it was bound to");
     pair.pass(5 * SECOND);
     assert!(is_replied(&pair, key, long()));
@@ -122,8 +123,8 @@ fn a_reply_leaves_again_when_its_packet_is_lost() {
     assert!(pair.ends[1].reply(pair.now, call, 0, SHORT));
     pair.pump();
     assert_eq!(pair.mend(1).len(), 1, "the reply");
-    let fates = &mut vec![(epoch::Carried::Reply { s: call.s }, crate::channel::Fate::Lost)];
-    pair.ends[1].apply(pair.now, 0, fates);
+    let fates = &mut vec![(crate::peer::epoch::Carried::Reply { s: call.s }, crate::channel::Fate::Lost)];
+    pair.apply(1, fates);
     pair.touch(1);
     pair.pump();
     assert!(is_replied(&pair, key, SHORT));
@@ -136,7 +137,9 @@ fn a_call_that_has_its_reply_is_delivered() {
     let key = pair.call(0);
     pair.pump();
     let Status::InDoubt { id, .. } = pair.ends[0].status(key) else { panic!("bound") };
-    pair.ends[0].on_reply(pair.now, 0, &crate::wire::Reply { s: id.s, status: 0, body: &SHORT });
+    pair.with(0, |peer, cx, now| {
+        peer.on_reply(cx, now, &crate::wire::Reply { s: id.s, status: 0, body: &SHORT });
+    });
     pair.pump();
     assert!(is_replied(&pair, key, SHORT));
     assert!(pair.peer(0).outbound.sender.as_ref().unwrap().is_idle(), "nothing is in doubt");

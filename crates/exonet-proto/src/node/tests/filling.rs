@@ -3,9 +3,9 @@
 use super::*;
 use crate::channel::Fate;
 use crate::channel::congestion::{AckInfo, Congestion, LossInfo};
-use crate::node::config::CongestionChoice;
-use crate::node::epoch::Carried;
-use crate::node::piece::{Cuts, Next, Piece, Room};
+use crate::config::CongestionChoice;
+use crate::peer::epoch::Carried;
+use crate::peer::piece::{Cuts, Next, Piece, Room};
 use crate::wire::Bases;
 
 const EMPTY: Room = Room {
@@ -21,7 +21,8 @@ const REST: Room = Room { left: 500, ..EMPTY };
 /// What goes into a packet next.
 fn next(pair: &mut Pair, room: Room) -> Next {
     let now = pair.now.mono;
-    let Node { peers, store, .. } = &mut pair.ends[0];
+    let Node { peers, cx, .. } = &mut pair.ends[0];
+    let store = &mut cx.store;
     peers.get_mut(0).unwrap().outbound.next(now, store, room)
 }
 
@@ -91,12 +92,11 @@ fn a_part_that_was_lost_goes_again_and_one_that_arrived_does_not() {
         let len = u32::try_from(range.end - range.start).unwrap();
         Carried::Fragment { r, s, offset: range.start, len }
     };
-    let now = pair.now;
-    pair.ends[0].apply(now, 0, &mut vec![(carried(&second), Fate::Acked), (carried(&first), Fate::Lost)]);
+    pair.apply(0, &mut vec![(carried(&second), Fate::Acked), (carried(&first), Fate::Lost)]);
     assert_eq!(part(&mut pair, EMPTY), (s, r, first.clone()));
     assert!(matches!(next(&mut pair, EMPTY), Next::Piece(Piece::Whole { .. })), "it is the other message");
-    pair.ends[0].apply(now, 0, &mut vec![(carried(&first), Fate::Acked)]);
-    assert!(pair.ends[0].store.iter().any(|(_, letter)| letter.acked));
+    pair.apply(0, &mut vec![(carried(&first), Fate::Acked)]);
+    assert!(pair.ends[0].cx.store.iter().any(|(_, letter)| letter.acked));
 }
 
 #[test]
@@ -105,14 +105,13 @@ fn a_message_whose_parts_have_arrived_waits_for_its_state() {
     let (s, r, first) = part(&mut pair, REST);
     let at = u32::try_from(first.end).unwrap();
     part(&mut pair, EMPTY);
-    let now = pair.now;
     let halves = [
         Carried::Fragment { r, s, offset: 0, len: at },
         Carried::Fragment { r, s, offset: first.end, len: 1_001 - at },
     ];
     for (part, acked) in halves.into_iter().zip([0, 1]) {
-        pair.ends[0].apply(now, 0, &mut vec![(part, Fate::Acked)]);
-        assert_eq!(pair.ends[0].store.iter().filter(|(_, letter)| letter.acked).count(), acked);
+        pair.apply(0, &mut vec![(part, Fate::Acked)]);
+        assert_eq!(pair.ends[0].cx.store.iter().filter(|(_, letter)| letter.acked).count(), acked);
     }
 }
 
@@ -124,8 +123,7 @@ fn what_was_lost_whole_fills_packets_too() {
         let Next::Piece(Piece::Whole { s, r, .. }) = next(&mut pair, EMPTY) else { panic!("it fits") };
         lost.push((Carried::Messages { r, s, n: 1 }, Fate::Lost));
     }
-    let now = pair.now;
-    pair.ends[0].apply(now, 0, &mut lost);
+    pair.apply(0, &mut lost);
     let (s, r, first) = part(&mut pair, REST);
     assert_eq!(first, 0..REST.part(1_001, 0, s, r));
     assert_eq!(part(&mut pair, EMPTY), (s, r, first.end..1_001));

@@ -65,7 +65,7 @@ fn who_acknowledges_nothing_is_not_talked_to_for_ever() {
     let now = pair.now.mono;
     let link = &mut pair.peer(0).link;
     let epoch = link.current.as_deref_mut().unwrap();
-    while epoch.sent.remembered() <= transmit::MAX_REMEMBERED {
+    while epoch.sent.remembered() <= crate::peer::MAX_REMEMBERED {
         link.recovery.on_sent(now, &mut epoch.sent, PacketInfo::ack(30));
     }
     pair.send(0, 100);

@@ -5,8 +5,8 @@ use core::net::IpAddr;
 use super::*;
 use crate::half::{Bound, Stamps};
 use crate::id::{NodeId, Stamp};
-use crate::node::epoch::Prefix;
-use crate::node::stamping::{Memo, Stamping, Told};
+use crate::opening::prefix::Prefix;
+use crate::opening::stamping::{Memo, Stamping, Told};
 
 /// An id, which nobody has.
 fn nobody(n: u64) -> NodeId {
@@ -154,7 +154,7 @@ fn a_node_that_doubts_its_clock_sends_nothing_early_to_strangers() {
     for (doubted, early) in [(false, 1), (true, 0)] {
         let mut pair = Pair::new([0, 1].map(|_| Config { early: true, ..config() }));
         pair.now.wall = Wall(2_000_000_000_000_000_000);
-        pair.ends[0].clock_doubted = doubted;
+        pair.ends[0].cx.clock_doubted = doubted;
         pair.send(0, 100);
         pair.pass(SECOND);
         assert!(pair.ends[1].recv(pair.now).is_some());

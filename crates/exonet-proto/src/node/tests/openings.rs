@@ -45,8 +45,8 @@ fn the_answer_to_a_copy_tells_the_round_trip_from_the_latest() {
 fn half_open_places_and_public_key_work_are_bounded() {
     let now = Mono(1_000_000_000);
     let limits = Limits { half_open: 2, openings_per_second: 10, ..Limits::default() };
-    let mut table = halfopen::HalfOpen::new(now, &limits);
-    let payer = budget::Payer { prefix: None, proven: true };
+    let mut table = crate::opening::halfopen::HalfOpen::new(now, &limits);
+    let payer = crate::opening::budget::Payer { prefix: None, proven: true };
     assert!(table.admit(now, payer));
     assert!(!table.admit(now, payer), "one is saved up");
     assert!(table.admit(now + 100 * MS, payer));
@@ -85,7 +85,7 @@ fn a_fifth_opening_of_a_peer_needs_a_cookie_and_takes_the_oldest_place() {
 #[test]
 fn a_node_does_not_talk_to_itself() {
     let mut pair = Pair::open();
-    let key = SecretKey::from_bytes(pair.ends[0].key.expose().to_owned());
+    let key = SecretKey::from_bytes(pair.ends[0].cx.key.expose().to_owned());
     let id = pair.ends[0].id();
     pair.ends[1] = Node::new(config(), key, Boot::Ephemeral, [3; 32], pair.now);
     let place = pair.ends[1].new_peer(pair.now, id).unwrap();
@@ -123,8 +123,8 @@ fn a_question_without_an_answer_is_asked_again() {
 
 #[test]
 fn params_come_first() {
-    assert!(handshake::params_of(&[1]).is_err());
-    assert!(handshake::params_of(&[6, 0]).is_ok());
+    assert!(crate::peer::handshake::params_of(&[1]).is_err());
+    assert!(crate::peer::handshake::params_of(&[6, 0]).is_ok());
 }
 
 #[test]

@@ -95,7 +95,8 @@ fn a_token_and_taking_it_owe_a_state() {
     let mut writer = crate::wire::Writer::new(&mut payload, crate::wire::Bases::default());
     assert!(writer.messages(r, s).unwrap().push(&[1], b"body"));
     let frame = crate::wire::Frames::new(&payload, crate::wire::Bases::default()).next();
-    pair.ends[1].on_half_frame(pair.now, 0, frame.unwrap().unwrap());
+    let frame = frame.unwrap().unwrap();
+    pair.with(1, |peer, cx, now| peer.on_half_frame(cx, now, frame));
     assert!(pair.peer(1).inbound.state_owed());
     pair.peer(1).inbound.state_sent();
     assert!(pair.ends[1].recv(pair.now).is_some());
@@ -107,12 +108,12 @@ fn a_token_and_taking_it_owe_a_state() {
 fn what_breaks_a_bound_is_not_taken() {
     let limits = Limits { pool_window: 64 << 10, message: 1 << 20, ..Limits::default() };
     let (mut inbound, _, r) = granted(9, &limits);
-    assert_eq!(inbound.on_whole(0..1, r, 60_000, &limits), inbound::Taken::Whole);
-    assert_eq!(inbound.on_whole(1..2, r, 6_000, &limits), inbound::Taken::NoRoom);
+    assert_eq!(inbound.on_whole(0..1, r, 60_000, &limits), crate::peer::inbound::Taken::Whole);
+    assert_eq!(inbound.on_whole(1..2, r, 6_000, &limits), crate::peer::inbound::Taken::NoRoom);
     let more = take_part(&mut inbound, (Slot(2), r), 6_000, 0, &[1], &limits);
-    assert_eq!(more, inbound::Taken::NoRoom);
+    assert_eq!(more, crate::peer::inbound::Taken::NoRoom);
     let long = take_part(&mut inbound, (Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits);
-    assert_eq!(long, inbound::Taken::Violation);
+    assert_eq!(long, crate::peer::inbound::Taken::Violation);
 }
 
 #[test]

@@ -42,7 +42,7 @@ fn who_is_refused_knows_it_at_once_whether_a_message_has_left_or_not() {
 #[test]
 fn nothing_is_said_where_the_owner_does_not_want_it() {
     let mut pair = closed();
-    pair.ends[1].config.tell_refused = false;
+    pair.ends[1].cx.config.tell_refused = false;
     pair.send(0, 100);
     pair.pass(60 * SECOND);
     assert_eq!((pair.outcomes().len(), pair.ends[1].counts().datagrams_out), (0, 0));
@@ -53,12 +53,12 @@ fn nothing_is_said_where_the_owner_does_not_want_it() {
 #[test]
 fn what_may_have_been_taken_stays_in_doubt() {
     let mut pair = closed();
-    pair.ends[1].config.policy = Policy::Anyone;
+    pair.ends[1].cx.config.policy = Policy::Anyone;
     pair.cut(1);
     pair.send(0, 100);
     pair.pump();
     assert!(pair.ends[1].recv(pair.now).is_some(), "it was delivered, and its sender does not know");
-    pair.ends[1].config.policy = only([]).policy;
+    pair.ends[1].cx.config.policy = only([]).policy;
     // The answer under way is forgotten.
     pair.pass(12 * SECOND);
     pair.mend(1);
@@ -72,7 +72,7 @@ fn what_may_have_been_taken_stays_in_doubt() {
     let new = pair.send(0, 100);
     pair.pump();
     assert_eq!(pair.outcomes(), [(new, REFUSED, false)]);
-    pair.ends[1].config.policy = Policy::Anyone;
+    pair.ends[1].cx.config.policy = Policy::Anyone;
     pair.pass(6 * SECOND);
     assert!(matches!(pair.outcomes()[..], [_, (_, Outcome::Delivered, _)]), "{:?}", pair.outcomes());
 }
@@ -102,7 +102,7 @@ fn a_copy_of_what_was_refused_is_not_taken_later() {
     assert_eq!(pair.outcomes(), [(key, REFUSED, false)]);
     let id = pair.ends[0].id();
     assert!(matches!(pair.ends[1].bound(&id), Bound::Known(_)));
-    pair.ends[1].config.policy = Policy::Anyone;
+    pair.ends[1].cx.config.policy = Policy::Anyone;
     pair.deliver(1, 0, &opening);
     pair.pass(SECOND);
     assert!(pair.ends[1].recv(pair.now).is_none());
@@ -131,7 +131,7 @@ fn a_stamp_far_ahead_is_refused_in_doubt_and_drags_nothing_along() {
 #[test]
 fn a_no_of_the_application_is_told_too() {
     let mut pair = closed();
-    pair.ends[1].config.policy = Policy::Ask;
+    pair.ends[1].cx.config.policy = Policy::Ask;
     let key = pair.send(0, 100);
     pair.pump();
     assert_eq!(pair.outcomes(), []);
@@ -223,7 +223,7 @@ fn a_call_beside_a_message_that_is_not_taken_is_served() {
 #[test]
 fn a_call_to_a_node_that_takes_none_is_certainly_not_run() {
     let mut pair = server();
-    pair.ends[1].config.takes = crate::node::Takes { messages: true, calls: false };
+    pair.ends[1].cx.config.takes = crate::node::Takes { messages: true, calls: false };
     let (call, message) = (pair.call(0), pair.send(0, 100));
     pair.pass(SECOND);
     assert!(pair.outcomes().contains(&(call, KIND, false)), "{:?}", pair.outcomes());
@@ -238,9 +238,9 @@ fn parts_are_declined_once_their_kind_is_known() {
     for size in [60_000, 3 << 20] {
         let mut pair = server();
         // It is not known before.
-        pair.ends[1].config.takes = crate::node::Takes::default();
+        pair.ends[1].cx.config.takes = crate::node::Takes::default();
         pair.talk(0);
-        pair.ends[1].config.takes.messages = false;
+        pair.ends[1].cx.config.takes.messages = false;
         let key = pair.send(0, size);
         pair.pass(SECOND);
         assert!(pair.ends[1].counts().declined > 0);

@@ -1,7 +1,7 @@
 //! RESET: what a restarted node says, and to whom; what it ends, and what it does not.
 
 use super::*;
-use crate::node::resets::Resets;
+use crate::opening::resets::Resets;
 use crate::wire::{ChannelIndex, Datagram, MIN_DATA, RESET, ResetToken, data_header, reset};
 
 const RESET_KIND: u8 = 0x15;
@@ -174,7 +174,7 @@ fn an_ephemeral_node_announces_no_token_and_says_nothing() {
 fn nothing_is_said_before_the_life_is_on_the_disk() {
     let mut pair = stored();
     let index = pair.epoch(1).index;
-    let key = SecretKey::from_bytes(*pair.ends[1].key.expose());
+    let key = SecretKey::from_bytes(*pair.ends[1].cx.key.expose());
     let boot = Boot::Stored { clock: 1 << 50, life: 2, latest: crate::id::Stamp::NONE, strays: Vec::new() };
     pair.ends[1] = Node::new(config(), key, boot, [9; 32], pair.now);
     pair.deliver(1, 0, &stray(index));

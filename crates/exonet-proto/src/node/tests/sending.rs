@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::channel::Fate;
-use crate::node::epoch::Carried;
-use crate::node::receive::join_fate;
+use crate::peer::epoch::Carried;
+use crate::peer::fates::join_fate;
 use crate::wire::Role;
 
 #[test]
@@ -70,7 +70,7 @@ fn a_deadline_that_passes_in_doubt_makes_the_receipt_late() {
 fn an_ask_is_repeated_and_backs_off_to_a_second() {
     let mut clock = crate::half::Clock::ephemeral();
     let mut store = crate::message::Store::default();
-    let mut out = outbound::Outbound::new(Mono(0));
+    let mut out = crate::peer::outbound::Outbound::new(Mono(0));
     let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
     let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Plain));
     out.submit(&clock, &mut store, key);
@@ -91,7 +91,7 @@ fn an_ask_is_repeated_and_backs_off_to_a_second() {
 fn an_ask_backs_off_no_further_than_a_path_that_loses_by_chance_lets_it() {
     let mut clock = crate::half::Clock::ephemeral();
     let mut store = crate::message::Store::default();
-    let mut out = outbound::Outbound::new(Mono(0));
+    let mut out = crate::peer::outbound::Outbound::new(Mono(0));
     let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
     let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Plain));
     out.submit(&clock, &mut store, key);
@@ -109,9 +109,8 @@ fn an_ask_backs_off_no_further_than_a_path_that_loses_by_chance_lets_it() {
 fn an_announcement_that_was_lost_is_made_again() {
     let mut pair = Pair::open();
     pair.talk(0);
-    let now = pair.now;
     for (fate, again) in [(crate::channel::Fate::Acked, false), (crate::channel::Fate::Lost, true)] {
-        pair.ends[0].apply(now, 0, &mut vec![(epoch::Carried::Abandoned, fate)]);
+        pair.apply(0, &mut vec![(crate::peer::epoch::Carried::Abandoned, fate)]);
         assert_eq!(pair.peer(0).outbound.abandoned_due, again);
     }
 }

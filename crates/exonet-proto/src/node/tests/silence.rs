@@ -66,7 +66,7 @@ fn who_opened_and_got_nothing_is_forgotten_with_its_opening() {
 fn who_leaves_says_so() {
     let mut pair = Pair::open();
     pair.talk(0);
-    pair.ends[0].config.idle_timeout = MS;
+    pair.ends[0].cx.config.idle_timeout = MS;
     pair.touch(0);
     pair.pass(SECOND);
     for end in 0..2 {
@@ -194,7 +194,7 @@ fn who_has_nothing_to_say_opens_to_no_silent_peer() {
         pair.talk(0);
         pair.cut(0);
         let (id, now) = (pair.ends[0].id(), pair.now);
-        pair.ends[1].config.keepalive = keepalive;
+        pair.ends[1].cx.config.keepalive = keepalive;
         pair.peer(1).link.confirm = true;
         pair.touch(1);
         if pings {
@@ -225,7 +225,7 @@ fn a_ping_that_was_answered_or_lost_is_not_under_way() {
         pair.pump();
         if !answered {
             assert_eq!(pair.peer(0).link.pinging, 1);
-            pair.ends[0].drop_channel(now, 0);
+            pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
         }
         pair.pass(SECOND);
         assert!(pair.events.iter().any(|event| matches!(event, Event::Pong { cookie: 5, .. })));
@@ -326,7 +326,7 @@ fn who_was_never_heard_is_told_nothing_by_a_node_that_closes() {
         let mut pair = Pair::open();
         if answers {
             pair.talk(0);
-            pair.ends[0].drop_channel(pair.now, 0);
+            pair.with(0, |peer, cx, now| peer.drop_channel(cx, now));
         }
         pair.cut(0);
         let key = pair.send(0, 100);

@@ -3,7 +3,7 @@
 use super::*;
 use crate::half::{Bound, Stamps};
 use crate::id::{NodeId, Stamp};
-use crate::node::stamping::{Admission, Memo, Stamping, Told};
+use crate::opening::stamping::{Admission, Memo, Stamping, Told};
 
 fn id(n: u8) -> NodeId {
     SecretKey::from_bytes([n; 32]).node_id()

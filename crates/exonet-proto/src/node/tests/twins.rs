@@ -5,7 +5,7 @@ use crate::node::Conflict;
 
 /// A node with the key of `ends[1]`, begun from this clock.
 fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
-    let key = SecretKey::from_bytes(pair.ends[1].key.expose().to_owned());
+    let key = SecretKey::from_bytes(pair.ends[1].cx.key.expose().to_owned());
     let boot = Boot::Stored { clock, life: clock >> 40, latest: crate::id::Stamp::NONE, strays: Vec::new() };
     let mut node = Node::new(config(), key, boot, [seed; 32], pair.now);
     let batch = node.poll_persist().unwrap();
@@ -104,7 +104,7 @@ fn nothing_is_taken_from_an_opening_that_may_be_a_copys() {
         assert!(pair.peer(0).inbound.receiver.is_none(), "what the first has used is forgotten");
         pair.ends[1] = twin(&pair, second, 22);
         pair.now.wall = Wall(1_800_000_000_000_000_000);
-        pair.ends[1].config.early = true;
+        pair.ends[1].cx.config.early = true;
         pair.send(1, 100);
         for (_, said) in pair.says(1) {
             pair.deliver(0, 1, &said);

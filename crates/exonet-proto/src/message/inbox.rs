@@ -1,0 +1,318 @@
+//! Messages that are complete and wait for the application: the queue stands before the slot test.
+
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use crate::event::Event;
+use crate::id::{Incarnation, MessageId, NodeId};
+use crate::message::run::Run;
+use crate::message::{DeliveryKey, Priority};
+use crate::wire::Role;
+
+/// What a message in the receive queue takes beside its bytes.
+pub(crate) const ARRIVED: u64 = 160;
+
+/// The queue is looked through once this share of it is stale: so each stale message costs that many looks.
+const STALE_SHARE: usize = 8;
+
+/// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// Its sender's place; the id in `id` tells whether the place still belongs to it.
+    pub(crate) peer: u32,
+    pub(crate) id: MessageId,
+    pub(crate) tag: Bytes,
+    pub(crate) role: Role,
+    pub(crate) priority: Priority,
+    pub(crate) body: ArrivedBody,
+    /// Of the wire form, head included.
+    pub(crate) wire_len: u64,
+}
+
+impl Arrived {
+    /// Bytes of memory of a body in one piece.
+    pub(crate) fn held(&self) -> u64 {
+        match &self.body {
+            ArrivedBody::Whole(_) => self.wire_len + ARRIVED,
+            ArrivedBody::Stream { .. } => 0,
+        }
+    }
+
+    pub(crate) fn front(&self) -> Front {
+        let MessageId { sender, r, s } = self.id;
+        let whole = matches!(self.body, ArrivedBody::Whole(_));
+        Front { peer: self.peer, sender, r, slots: s.0..s.0 + 1, whole }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ArrivedBody {
+    Whole(Bytes),
+    Stream { len: u64 },
+}
+
+/// What stands in the receive queue.
+#[derive(Debug)]
+enum Waiting {
+    One(Arrived),
+    Run(Run),
+}
+
+impl Waiting {
+    fn first(&self) -> Front {
+        match self {
+            Self::One(one) => one.front(),
+            Self::Run(run) => run.front(1),
+        }
+    }
+
+    fn messages(&self) -> usize {
+        match self {
+            Self::One(_) => 1,
+            Self::Run(run) => run.len(),
+        }
+    }
+
+    fn held(&self) -> u64 {
+        match self {
+            Self::One(one) => one.held(),
+            Self::Run(run) => run.held(),
+        }
+    }
+}
+
+/// What waits at the head of the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    pub(crate) peer: u32,
+    pub(crate) sender: NodeId,
+    pub(crate) r: Incarnation,
+    pub(crate) slots: Range<u64>,
+    /// In one piece.
+    pub(crate) whole: bool,
+}
+
+/// The receive queue of a node, and what has been handed out and not yet been taken.
+///
+/// Bounded by the byte credit and the slots that the node grants.
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    ready: VecDeque<Waiting>,
+    /// Messages in `ready`.
+    len: usize,
+    /// Calls that the application is to answer, by method, and then in the order in which they came.
+    calls: BTreeMap<(Bytes, i64), Arrived>,
+    /// The least and the most of these places, both free.
+    places: (i64, i64),
+    handed: BTreeMap<DeliveryKey, Arrived>,
+    next_key: u64,
+    /// The application has been told that there is a message.
+    said: bool,
+    /// Messages that wait and that nobody waits for any more.
+    stale: usize,
+}
+
+impl Inbox {
+    /// What the application should be told. With `serves`, calls wait apart.
+    pub(crate) fn push(&mut self, arrived: Arrived, serves: bool) -> Option<Event> {
+        if serves && arrived.role == Role::Call {
+            self.places.1 += 1;
+            return self.push_call(arrived, self.places.1);
+        }
+        self.enqueue(Waiting::One(arrived))
+    }
+
+    /// As [`Inbox::push`], of messages that came together, none of them a call. They wait together with those that came
+    /// right before them.
+    pub(crate) fn push_run(&mut self, run: Run) -> Option<Event> {
+        let messages = run.len();
+        let run = match self.ready.back_mut() {
+            Some(Waiting::Run(last)) => last.join(run),
+            _ => Some(run),
+        };
+        if let Some(run) = run {
+            return self.enqueue(Waiting::Run(run));
+        }
+        self.len += messages;
+        self.say()
+    }
+
+    fn enqueue(&mut self, waiting: Waiting) -> Option<Event> {
+        self.len += waiting.messages();
+        self.ready.push_back(waiting);
+        self.say()
+    }
+
+    fn say(&mut self) -> Option<Event> {
+        (!std::mem::replace(&mut self.said, true)).then_some(Event::Readable)
+    }
+
+    fn push_call(&mut self, arrived: Arrived, place: i64) -> Option<Event> {
+        let method = arrived.tag.clone();
+        let first = self.first_call(&method).is_none();
+        self.calls.insert((method.clone(), place), arrived);
+        first.then_some(Event::Called { method })
+    }
+
+    fn first_call(&self, method: &Bytes) -> Option<i64> {
+        let its = self.calls.range((method.clone(), i64::MIN)..=(method.clone(), i64::MAX));
+        its.map(|((_, place), _)| *place).next()
+    }
+
+    /// The next call of a method.
+    pub(crate) fn pop_call(&mut self, method: &Bytes) -> Option<Arrived> {
+        let place = self.first_call(method)?;
+        self.calls.remove(&(method.clone(), place))
+    }
+
+    /// The next call of the method that comes first.
+    pub(crate) fn pop_any_call(&mut self) -> Option<Arrived> {
+        self.calls.pop_first().map(|(_, arrived)| arrived)
+    }
+
+    /// The next message.
+    pub(crate) fn pop(&mut self) -> Option<Arrived> {
+        let next = match self.ready.front_mut()? {
+            Waiting::Run(run) if run.len() > 1 => run.pop(),
+            _ => match self.ready.pop_front()? {
+                Waiting::One(arrived) => Some(arrived),
+                Waiting::Run(mut run) => run.pop(),
+            },
+        };
+        self.left(1);
+        next
+    }
+
+    /// The next messages, if they came together: at most `most`, as [`Inbox::front`] says.
+    pub(crate) fn pop_run(&mut self, most: usize) -> Option<Run> {
+        let run = match self.ready.front_mut()? {
+            Waiting::One(_) => return None,
+            Waiting::Run(run) if run.len() > most => run.split_to(most)?,
+            Waiting::Run(_) => match self.ready.pop_front()? {
+                Waiting::Run(run) => run,
+                Waiting::One(_) => return None,
+            },
+        };
+        self.left(run.len());
+        Some(run)
+    }
+
+    fn left(&mut self, messages: usize) {
+        self.len -= messages;
+        if self.ready.is_empty() {
+            self.said = false;
+            if self.ready.capacity() > 65_536 {
+                self.ready.shrink_to(1_024);
+            }
+        }
+    }
+
+    /// So many messages of the queue have become stale: nobody waits for them any more.
+    pub(crate) fn note_stale(&mut self, messages: usize) {
+        self.stale += messages;
+    }
+
+    /// One of them has left the queue.
+    pub(crate) fn stale_left(&mut self) {
+        self.stale = self.stale.saturating_sub(1);
+    }
+
+    /// Takes out what nobody waits for, once that is an eighth of the queue. Of messages that came together, those at
+    /// the front go: what a sender passes lies below all that it has not.
+    pub(crate) fn sweep(&mut self, waited_for: impl Fn(&Front) -> bool) -> Vec<Arrived> {
+        let mut gone = Vec::new();
+        if self.stale == 0 || self.stale * STALE_SHARE < self.len() {
+            return gone;
+        }
+        self.stale = 0;
+        self.ready.retain_mut(|waiting| {
+            while waiting.messages() > 0 && !waited_for(&waiting.first()) {
+                match waiting {
+                    Waiting::Run(run) => gone.extend(run.pop()),
+                    Waiting::One(_) => {
+                        let none = Waiting::Run(Run::default());
+                        if let Waiting::One(one) = std::mem::replace(waiting, none) {
+                            gone.push(one);
+                        }
+                    }
+                }
+            }
+            waiting.messages() > 0
+        });
+        self.len -= gone.len();
+        self.said &= !self.ready.is_empty();
+        let calls = std::mem::take(&mut self.calls).into_iter();
+        let (kept, stale): (BTreeMap<_, _>, BTreeMap<_, _>) =
+            calls.partition(|(_, call)| waited_for(&call.front()));
+        self.calls = kept;
+        gone.extend(stale.into_values());
+        gone
+    }
+
+    /// The next message, and up to `most` that came with it.
+    pub(crate) fn front(&self, most: usize) -> Option<Front> {
+        self.ready.front().map(|waiting| match waiting {
+            Waiting::Run(run) => run.front(most),
+            Waiting::One(_) => waiting.first(),
+        })
+    }
+
+    /// Messages in one piece that have arrived and have not been taken.
+    pub(crate) fn pieces(&self) -> usize {
+        let apart = self.apart().filter(|arrived| arrived.held() > 0).count();
+        let waiting = self.ready.iter().filter(|waiting| waiting.held() > 0).map(Waiting::messages);
+        apart + waiting.sum::<usize>()
+    }
+
+    /// Bytes of memory of all that has arrived and has not been taken.
+    pub(crate) fn held(&self) -> u64 {
+        let apart: u64 = self.apart().map(Arrived::held).sum();
+        apart + self.ready.iter().map(Waiting::held).sum::<u64>()
+    }
+
+    fn apart(&self) -> impl Iterator<Item = &Arrived> {
+        self.calls.values().chain(self.handed.values())
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len + self.calls.len()
+    }
+
+    /// Nothing waits, neither messages nor calls.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// A message waits, or seems to.
+    pub(crate) fn has_messages(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
+    pub(crate) fn hand_out(&mut self, arrived: Arrived) -> DeliveryKey {
+        let key = DeliveryKey(self.next_key);
+        self.next_key += 1;
+        self.handed.insert(key, arrived);
+        key
+    }
+
+    pub(crate) fn handed(&self, key: DeliveryKey) -> Option<&Arrived> {
+        self.handed.get(&key)
+    }
+
+    pub(crate) fn take_back(&mut self, key: DeliveryKey) -> Option<Arrived> {
+        self.handed.remove(&key)
+    }
+
+    /// Back to the head of the queue. What the application should be told.
+    pub(crate) fn give_back(&mut self, arrived: Arrived, serves: bool) -> Option<Event> {
+        if serves && arrived.role == Role::Call {
+            self.places.0 -= 1;
+            return self.push_call(arrived, self.places.0);
+        }
+        self.len += 1;
+        self.ready.push_front(Waiting::One(arrived));
+        self.say()
+    }
+}

@@ -1,0 +1,32 @@
+//! What becomes of a message.
+
+/// What became of a message. Exactly one of these, once.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Outcome {
+    /// The receiving application has taken it.
+    Delivered,
+    /// Its deadline came first: certainly never delivered.
+    Expired,
+    /// Cancelled while it had not left or had come back from a peer that has ended, longer than the peer turned out to take,
+    /// or come back without its beginning: certainly never delivered.
+    Cancelled,
+    /// The peer does not take it: certainly never delivered.
+    Refused(Refusal),
+    /// One of the two sides no longer knows: it happened once or not at all.
+    Unknown,
+}
+
+/// Why a peer does not take a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// Its policy does not let this node in.
+    #[error("the peer does not let this node in")]
+    Policy,
+    /// It takes messages only, or calls only.
+    #[error("the peer does not take messages of this kind: it takes calls only, or no calls")]
+    Kind,
+    /// It has ended, and its identity with it: nobody is left to take anything.
+    #[error("the peer has ended for good")]
+    Ended,
+}

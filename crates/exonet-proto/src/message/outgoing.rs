@@ -1,0 +1,96 @@
+//! A message as the application gives it, and the names of messages within a node.
+
+use bytes::Bytes;
+
+use crate::time::Mono;
+
+/// A message that this node was asked to send. The index is dense and reused; the generation is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageKey {
+    pub(crate) index: u32,
+    pub(crate) generation: u32,
+    /// Which of those that were queued together.
+    pub(crate) at: u32,
+}
+
+impl MessageKey {
+    /// A small number: the place in a table of receipts. Of the messages that are not settled, only those have the same
+    /// that were queued together.
+    pub const fn index(self) -> usize {
+        self.index as usize
+    }
+
+    /// The message that comes `n` behind this among those that were queued together: see [`crate::node::Node::send_each`].
+    #[must_use]
+    pub const fn nth(self, n: u32) -> Self {
+        Self { at: self.at.wrapping_add(n), ..self }
+    }
+
+    /// The first of the messages that were queued together with this: itself, mostly.
+    #[must_use]
+    pub const fn first(self) -> Self {
+        Self { at: 0, ..self }
+    }
+}
+
+/// A message that has been handed to the application and not yet been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct DeliveryKey(pub(crate) u64);
+
+impl DeliveryKey {
+    /// The key of no delivery: the message has been taken already.
+    pub(crate) const NONE: Self = Self(u64::MAX);
+}
+
+/// Which message goes first. Within a class, in the order of sending; large bodies fill what is left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Priority {
+    /// Before everything else: four times the share of Normal.
+    Urgent,
+    /// The default: four times the share of Low.
+    #[default]
+    Normal,
+    /// Four times the share of Bulk.
+    Low,
+    /// What is left, but never nothing.
+    Bulk,
+}
+
+impl From<crate::wire::Priority> for Priority {
+    fn from(class: crate::wire::Priority) -> Self {
+        match class.get() {
+            0 => Self::Urgent,
+            1 => Self::Normal,
+            2 => Self::Low,
+            _ => Self::Bulk,
+        }
+    }
+}
+
+/// A message as the application gives it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Outgoing {
+    /// For dispatch at the receiver: at most 255 bytes.
+    pub tag: Bytes,
+    /// The content. Ignored by [`crate::node::Node::send_stream`].
+    pub body: Bytes,
+    /// Which goes first.
+    pub priority: Priority,
+    /// When it need not leave any more. If it has left by then, its receipt is only marked late; a call that has left
+    /// ends Unknown then, marked late.
+    pub deadline: Option<Mono>,
+    /// Whether it may leave beside the opening of a channel.
+    pub early: Early,
+}
+
+/// Whether a message may leave beside the opening of a channel: see [`crate::node::Config::early`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Early {
+    /// As the node is set, if it has no deadline: what has left is in doubt and does not expire.
+    #[default]
+    AsNode,
+    /// It may.
+    Yes,
+    /// It waits for the channel, whose keys do not outlive it.
+    No,
+}

@@ -1,0 +1,231 @@
+//! Openings of others: which of them a node works on, and whom its policy lets in.
+
+use super::Node;
+use crate::config::Policy;
+use crate::crypto::{self, Opened};
+use crate::event::{Arrival, Event};
+use crate::id::{NodeId, Stamp};
+use crate::opening::asking::Waiting;
+use crate::opening::budget::Payer;
+use crate::opening::prefix::Prefix;
+use crate::peer::link::MAX_PENDING;
+use crate::time::Now;
+use crate::wire::{self, Bases, Frame, Frames};
+
+/// What policy says of the sender of an opening.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Welcome {
+    Yes,
+    No,
+    /// Nothing yet: the opening waits for the application's word, or has to come again.
+    Later,
+}
+
+/// The stamp that the payload of an opening bears, or none.
+pub(super) fn stamp_of(payload: &[u8]) -> Stamp {
+    let stamp = |frame| if let Ok(Frame::Ask(ask)) = frame { Some(ask.ts) } else { None };
+    Frames::new(payload, Bases::default()).find_map(stamp).unwrap_or_default()
+}
+
+/// An opening as it came, to be looked at again.
+pub(super) fn again(opening: &wire::Opening<'_>) -> Box<[u8]> {
+    [opening.mac2_input, opening.mac2].concat().into_boxed_slice()
+}
+
+impl Node {
+    pub(super) fn on_opening(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) {
+        if !self.cx.may_speak() || !self.mac.verify_mac1(opening.mac1_input, opening.mac1) {
+            self.cx.stats.unauthentic += 1;
+            return;
+        }
+        if self.answer_copy(now, arrival, opening) {
+            return;
+        }
+        let prefix = Prefix::told(arrival.remote.ip());
+        let loaded = self.cx.half_open.is_loaded(now.mono, prefix);
+        let proven = loaded && self.is_proven(now, arrival, opening);
+        if loaded && !proven {
+            self.retry(now, arrival, opening);
+            return;
+        }
+        if !self.cx.half_open.admit(now.mono, Payer { prefix, proven }) {
+            self.cx.stats.openings_refused += 1;
+            return;
+        }
+        let (mut payload, seed) = ([0; wire::MAX_OPENING_PAYLOAD], self.cx.seed());
+        let Ok(opened) = Opened::read(&self.cx.key, opening.header, opening.noise, seed, &mut payload) else {
+            self.cx.stats.unauthentic += 1;
+            return;
+        };
+        let payload = payload.get(..opened.payload_len()).unwrap_or_default();
+        match self.welcome(now, opened.peer(), arrival, opening) {
+            Welcome::Yes => {}
+            Welcome::Later => {
+                self.cx.stats.openings_refused += 1;
+                return;
+            }
+            Welcome::No => return self.refuse_opening(now, arrival, opening, opened, payload),
+        }
+        // Recorded openings must not push out the one that is under way.
+        let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
+        if crowded.is_some_and(|peer| peer.link.pending.len() + peer.link.held.len() >= MAX_PENDING)
+            && !self.is_proven(now, arrival, opening)
+        {
+            self.retry(now, arrival, opening);
+            return;
+        }
+        let ts = stamp_of(payload);
+        if ts.is_some() && !self.admit_stamp(now, opened.peer(), ts) {
+            self.cx.stamping.defer(arrival, again(opening));
+            return;
+        }
+        self.take_in(now, arrival, opening, opened, payload);
+    }
+
+    /// An opening that may be answered goes to its peer.
+    fn take_in(
+        &mut self,
+        now: Now,
+        arrival: Arrival,
+        opening: &wire::Opening<'_>,
+        opened: Opened,
+        payload: &[u8],
+    ) {
+        let id = opened.peer();
+        let Some(place) = self.peers.find(&id).or_else(|| self.new_peer(now, id)) else {
+            self.cx.stats.openings_refused += 1;
+            return;
+        };
+        if self.peers.get_mut(place).is_some_and(|peer| peer.note_tentative(now)) {
+            self.doubt_oldest(now, place, id);
+        }
+        if let Some((peer, cx)) = self.at(place) {
+            peer.take_in(cx, now, arrival, opening, opened, payload);
+        }
+        self.after(now, place);
+    }
+
+    /// One more peer has not proven to be there. What such peers make this node hold is bounded in number: the oldest goes.
+    fn doubt_oldest(&mut self, now: Now, place: u32, id: NodeId) {
+        let Some((oldest, id)) = self.cx.half_open.doubt(place, id) else { return };
+        if let Some((peer, cx)) = self.at(oldest).filter(|(peer, _)| peer.id == id) {
+            peer.renounce(cx);
+            self.after(now, oldest);
+        }
+    }
+
+    /// Sees to it that a stamp can be judged. False: later, when something is on the disk.
+    pub(super) fn admit_stamp(&mut self, now: Now, id: NodeId, ts: Stamp) -> bool {
+        let place = self.peers.find(&id);
+        let admitted = match place.and_then(|place| self.at(place)) {
+            Some((peer, cx)) => cx.admit_stamp(now, id, &mut peer.inbound.bound, ts),
+            None => {
+                let mut bound = self.cx.stamping.memo_of(&id);
+                let before = bound;
+                let admitted = self.cx.admit_stamp(now, id, &mut bound, ts);
+                if bound != before {
+                    self.cx.stamping.memo_mut(id).bound = bound;
+                }
+                admitted
+            }
+        };
+        self.release_risen(now);
+        admitted
+    }
+
+    /// The driver's word on the openings that wait for their share of its time: `pressed`, that there are more than
+    /// it can give to the node soon, so that one has to prove its address; and how many more it has dropped.
+    pub fn press(&mut self, pressed: bool, dropped: u64) {
+        self.cx.half_open.pressed = pressed;
+        self.cx.stats.openings_refused += dropped;
+    }
+
+    /// It bears a cookie that was given to the address that it comes from. Zeros say that there is none.
+    fn is_proven(&self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+        *opening.mac2 != [0; wire::MAC]
+            && self.cookies.verify_mac2(now.mono, arrival.remote, opening.mac2_input, opening.mac2)
+    }
+
+    /// A copy of an opening that has been answered gets the same answer again.
+    fn answer_copy(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+        let Self { peers, cx, .. } = self;
+        let place = cx.half_open.copies.get(opening.mac1).and_then(|index| cx.routes.get(index));
+        let Some(peer) = place.and_then(|place| peers.get_mut(*place)) else { return false };
+        let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
+        // Or it is about to be answered.
+        let Some(pending) = pending else { return true };
+        pending.scattered |= pending.answered != arrival.remote;
+        (pending.answered_at, pending.again) = (now.mono, true);
+        let answer = pending.answer.clone();
+        // The first answer was lost, or is late: two are likelier to arrive. They are smaller than what has come.
+        let loaded = cx.half_open.is_loaded(now.mono, Prefix::told(arrival.remote.ip()));
+        if !loaded && 2 * answer.len() <= wire::MIN_OPENING {
+            cx.push_loose(arrival, answer.clone());
+        }
+        cx.push_loose(arrival, answer);
+        true
+    }
+
+    fn retry(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) {
+        let mut nonce = [0; crypto::RETRY_NONCE_LEN];
+        rand_core::RngCore::fill_bytes(&mut self.cx.rng, &mut nonce);
+        let cookie = self.cookies.cookie(now.mono, arrival.remote);
+        let sealed = self.retry_key.seal(&nonce, &crypto::Retry { cookie, time: now.wall }, opening.mac1);
+        self.cx.stats.retries += 1;
+        self.cx.push_loose(arrival, Box::new(wire::retry(opening.index, &nonce, &sealed)));
+    }
+
+    /// Whether policy lets this peer talk. If the application has to say, the opening waits for its word.
+    fn welcome(&mut self, now: Now, id: NodeId, arrival: Arrival, opening: &wire::Opening<'_>) -> Welcome {
+        let known = self.peers.find(&id).and_then(|place| self.peers.get(place));
+        if id == self.cx.id {
+            return Welcome::No;
+        }
+        match &self.cx.config.policy {
+            Policy::Anyone => Welcome::Yes,
+            _ if known.is_some_and(|peer| peer.admitted) => Welcome::Yes,
+            Policy::Only(ids) if ids.contains(&id) => Welcome::Yes,
+            Policy::Only(_) => Welcome::No,
+            Policy::Ask => {
+                if self.asking.is_asked(now.mono, &id) {
+                    return Welcome::Later;
+                }
+                if self.asking.is_loaded() && !self.is_proven(now, arrival, opening) {
+                    self.retry(now, arrival, opening);
+                    return Welcome::Later;
+                }
+                let prefix = Prefix::told(arrival.remote.ip());
+                let waiting = Waiting { since: now.mono, prefix, arrival, datagram: again(opening) };
+                if self.asking.put(id, waiting) {
+                    self.cx.events.push_back(Event::Authorize { id, remote: arrival.remote });
+                }
+                Welcome::Later
+            }
+        }
+    }
+
+    /// The application's word on a peer that asked to talk, for as long as that peer is known here.
+    pub fn admit(&mut self, now: Now, id: NodeId, yes: bool) {
+        let asked = self.asking.take(&id);
+        if !yes {
+            if let Some(peer) = self.peers.find(&id).and_then(|place| self.peers.get_mut(place)) {
+                peer.admitted = false;
+            }
+            if let Some(mut asking) = asked {
+                self.refuse_waiting(now, asking.arrival, &mut asking.datagram);
+            }
+            return;
+        }
+        let place = self.peers.find(&id).or_else(|| self.new_peer(now, id));
+        if let Some(peer) = place.and_then(|place| self.peers.get_mut(place)) {
+            peer.admitted = true;
+        }
+        if let Some(mut asking) = asked {
+            self.handle_datagram(now, asking.arrival, &mut asking.datagram);
+        }
+        // Nobody may have come after all.
+        if let Some(place) = self.peers.find(&id) {
+            self.touch(place);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! The table of peers, by place and by id, and how many of them stand how.
+
+use std::collections::BTreeMap;
+
+use crate::id::NodeId;
+use crate::peer::{Peer, Standing};
+use crate::time::Mono;
+
+/// How many peers stand how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Census {
+    pub(super) senders: usize,
+    pub(super) receivers: usize,
+    pub(super) busy: usize,
+}
+
+impl Census {
+    /// A peer was counted as `counted`, and stands like `now`.
+    pub(super) fn count(&mut self, counted: &mut Standing, now: Standing) {
+        if now != *counted {
+            self.leave(*counted);
+            self.enter(now);
+            *counted = now;
+        }
+    }
+
+    pub(super) fn enter(&mut self, peer: Standing) {
+        self.senders += usize::from(peer.sender);
+        self.receivers += usize::from(peer.receiver);
+        self.busy += usize::from(peer.busy);
+    }
+
+    pub(super) fn leave(&mut self, peer: Standing) {
+        self.senders -= usize::from(peer.sender);
+        self.receivers -= usize::from(peer.receiver);
+        self.busy -= usize::from(peer.busy);
+    }
+}
+
+/// When a node looks at a peer.
+#[derive(Debug, Default)]
+pub(super) struct Schedule {
+    /// It stands in the ready queue.
+    pub(super) ready: bool,
+    /// How often in a row something was due and could not leave.
+    pub(super) stuck: u32,
+    /// When what is due was last seen to.
+    pub(super) looked_at: Mono,
+    /// Its deadline in the timers.
+    pub(super) deadline: Mono,
+    /// As it stands in the [`Census`].
+    pub(super) counted: Standing,
+}
+
+/// A peer in its place.
+#[derive(Debug)]
+struct Entry {
+    peer: Peer,
+    schedule: Schedule,
+}
+
+/// The peers of a node, by place and by id.
+#[derive(Debug, Default)]
+pub(super) struct Peers {
+    places: Vec<Option<Box<Entry>>>,
+    free: Vec<u32>,
+    by_id: BTreeMap<NodeId, u32>,
+    /// Where the search for a peer that makes room goes on.
+    hand: usize,
+}
+
+impl Peers {
+    pub(super) fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub(super) fn find(&self, id: &NodeId) -> Option<u32> {
+        self.by_id.get(id).copied()
+    }
+
+    pub(super) fn get(&self, index: u32) -> Option<&Peer> {
+        Some(&self.places.get(index as usize)?.as_deref()?.peer)
+    }
+
+    pub(super) fn get_mut(&mut self, index: u32) -> Option<&mut Peer> {
+        Some(&mut self.places.get_mut(index as usize)?.as_deref_mut()?.peer)
+    }
+
+    /// When the peer is looked at.
+    pub(super) fn schedule(&mut self, index: u32) -> Option<&mut Schedule> {
+        self.scheduled(index).map(|(_, schedule)| schedule)
+    }
+
+    /// The peer, and when it is looked at.
+    pub(super) fn scheduled(&mut self, index: u32) -> Option<(&Peer, &mut Schedule)> {
+        let Entry { peer, schedule } = self.places.get_mut(index as usize)?.as_deref_mut()?;
+        Some((peer, schedule))
+    }
+
+    /// A peer that `make` makes for its place.
+    pub(super) fn insert(&mut self, id: NodeId, make: impl FnOnce(u32) -> Peer) -> u32 {
+        let end = u32::try_from(self.places.len()).unwrap_or(u32::MAX);
+        let index = core::iter::from_fn(|| self.free.pop()).find(|free| *free < end).unwrap_or(end);
+        let schedule = Schedule { deadline: Mono::NEVER, ..Schedule::default() };
+        let entry = Some(Box::new(Entry { peer: make(index), schedule }));
+        match self.places.get_mut(index as usize) {
+            Some(place) => *place = entry,
+            None => self.places.push(entry),
+        }
+        self.by_id.insert(id, index);
+        index
+    }
+
+    /// Forgets a peer, and gives the tables' memory back when few are left.
+    pub(super) fn remove(&mut self, index: u32) -> Option<(Peer, Schedule)> {
+        let Entry { peer, schedule } = *self.places.get_mut(index as usize)?.take()?;
+        self.by_id.remove(&peer.id);
+        self.free.push(index);
+        while self.places.last().is_some_and(Option::is_none) {
+            self.places.pop();
+        }
+        if self.places.capacity() > 64 && self.places.len() < self.places.capacity() / 4 {
+            let len = self.places.len();
+            self.places.shrink_to(len * 2);
+            self.free.retain(|index| (*index as usize) < len);
+            self.free.shrink_to_fit();
+        }
+        Some((peer, schedule))
+    }
+
+    /// A place that is taken, the next one at each call.
+    pub(super) fn next_place(&mut self) -> Option<u32> {
+        let len = self.places.len();
+        for _ in 0..len {
+            self.hand = (self.hand + 1) % len;
+            if self.places.get(self.hand).is_some_and(Option::is_some) {
+                return u32::try_from(self.hand).ok();
+            }
+        }
+        None
+    }
+
+    pub(super) fn iter_mut(&mut self) -> impl Iterator<Item = &mut Peer> {
+        self.places.iter_mut().filter_map(Option::as_deref_mut).map(|entry| &mut entry.peer)
+    }
+
+    pub(super) fn iter(&self) -> impl Iterator<Item = (u32, &Peer)> {
+        (0..).zip(&self.places).filter_map(|(index, place)| Some((index, &place.as_deref()?.peer)))
+    }
+}

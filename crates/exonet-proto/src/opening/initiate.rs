@@ -1,0 +1,184 @@
+//! The opening that this node has begun to a peer and that waits for its answer.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use crate::crypto::{Cookie, Initiator, MAC_LEN, OpeningMac};
+use crate::id::Stamp;
+use crate::time::Mono;
+use crate::wire::{self, ChannelIndex};
+
+/// An opening is repeated after this, doubling up to the other, where nobody waits for it or the receiver is loaded.
+const FIRST_RETRY: Duration = Duration::from_millis(250);
+const LAST_RETRY: Duration = Duration::from_secs(4);
+/// Where messages wait for the answer, so many copies leave a round trip apart. A responder knows a copy by its mac1, which costs
+/// it a look-up, so that copies may come soon, and on a path that loses much they have to.
+const SOON: u32 = 12;
+/// So many more leave two round trips apart: where losses come ten at a time, each way, one opening in a hundred needs them all.
+const OFTEN: u32 = 30;
+/// Round trips to wait after each copy from the next on: the peer is away.
+const LATER: [u32; 8] = [4, 6, 10, 15, 20, 30, 40, 80];
+/// A round trip is taken to be this at least: a peer on a short path may merely be busy.
+const LEAST_ROUND: Duration = Duration::from_millis(50);
+/// RETRYs obeyed at most for a copy that leaves in its time: an observer of the opening may forge some.
+const MAX_RETRIES: u8 = 3;
+
+/// The least round trip that an answer to one of several copies shows.
+const AMBIGUOUS: Duration = Duration::from_millis(25);
+
+/// Noise message 1, encrypted once: every copy is the same to the byte, but for mac2.
+#[derive(Debug)]
+pub(crate) struct Opening {
+    pub(crate) initiator: Initiator,
+    pub(crate) index: ChannelIndex,
+    /// Our base of numbers in this epoch.
+    pub(crate) base: u64,
+    /// Of the early messages that it carries, or none.
+    pub(crate) stamp: Stamp,
+    /// When it was made: a node that answers lived after that.
+    pub(crate) begun: Mono,
+    datagram: Vec<u8>,
+    mac1: [u8; MAC_LEN],
+    attempts: u32,
+    retries: u8,
+    /// The next copy leaves for a RETRY's sake.
+    obeying: bool,
+    next_at: Mono,
+    /// When the latest copy left.
+    sent_at: Mono,
+    /// It was not the first.
+    again: bool,
+    /// A RETRY came: the receiver has more openings than it can take.
+    loaded: bool,
+    /// Where copies have gone, the latest last.
+    sent_to: Vec<SocketAddr>,
+}
+
+impl Opening {
+    /// `datagram` is the opening up to mac1.
+    pub(crate) fn new(
+        now: Mono,
+        initiator: Initiator,
+        index: ChannelIndex,
+        (base, stamp): (u64, Stamp),
+        mut datagram: Vec<u8>,
+        mac: &OpeningMac,
+    ) -> Self {
+        let mac1 = mac.mac1(&datagram);
+        datagram.extend_from_slice(&mac1);
+        datagram.extend_from_slice(&[0; MAC_LEN]);
+        Self {
+            initiator,
+            index,
+            base,
+            stamp,
+            begun: now,
+            datagram,
+            mac1,
+            attempts: 0,
+            retries: 0,
+            obeying: false,
+            next_at: now,
+            sent_at: now,
+            again: false,
+            loaded: false,
+            sent_to: Vec::new(),
+        }
+    }
+
+    pub(crate) const fn mac1(&self) -> &[u8; MAC_LEN] {
+        &self.mac1
+    }
+
+    pub(crate) fn is_due(&self, now: Mono) -> bool {
+        self.next_at <= now
+    }
+
+    pub(crate) const fn next_at(&self) -> Mono {
+        self.next_at
+    }
+
+    /// The address whose answer came from `remote`: that one if a copy went there, else the latest.
+    pub(crate) fn target_for(&self, remote: SocketAddr) -> Option<SocketAddr> {
+        let known = self.sent_to.iter().find(|target| **target == remote);
+        known.or(self.sent_to.last()).copied()
+    }
+
+    /// How often it has gone to each of `targets` addresses.
+    pub(crate) fn rounds(&self, targets: usize) -> u32 {
+        self.attempts / u32::try_from(targets).unwrap_or(u32::MAX).max(1)
+    }
+
+    /// How long the answer that arrives at `now` took.
+    pub(crate) fn round_trip(&self, now: Mono) -> Duration {
+        round_trip(now.since(self.sent_at), self.again)
+    }
+
+    /// A copy for the next of the `targets`, which are tried in turn. `jitter` is random; `eager`: messages wait for the
+    /// answer, and a round trip is taken to be this.
+    pub(crate) fn emit(
+        &mut self,
+        now: Mono,
+        targets: &[SocketAddr],
+        eager: Option<Duration>,
+        jitter: u8,
+    ) -> Option<(SocketAddr, &[u8])> {
+        let count = u32::try_from(targets.len()).ok().filter(|count| *count > 0)?;
+        let target = targets.get((self.attempts % count) as usize)?;
+        let round = self.attempts / count;
+        let wait = match eager.filter(|_| !self.loaded) {
+            Some(rtt) => rtt.max(LEAST_ROUND).saturating_mul(eager_rounds(round)),
+            None => FIRST_RETRY.saturating_mul(1 << round.min(8)),
+        };
+        let wait = wait.min(LAST_RETRY) / count;
+        self.sent_at = now;
+        self.again = !self.sent_to.is_empty();
+        self.attempts = self.attempts.saturating_add(1);
+        if !std::mem::take(&mut self.obeying) {
+            self.retries = 0;
+        }
+        self.sent_to.retain(|known| known != target);
+        self.sent_to.push(*target);
+        self.next_at = now + wait + wait * u32::from(jitter) / 1_024;
+        Some((*target, &self.datagram))
+    }
+
+    /// The receiver wants proof of address: the copies that follow bear it, the first at once.
+    pub(crate) fn obey(&mut self, now: Mono, cookie: &Cookie) {
+        if self.retries >= MAX_RETRIES {
+            return;
+        }
+        self.retries += 1;
+        self.loaded = true;
+        self.obeying = true;
+        let body = self.datagram.len().saturating_sub(MAC_LEN);
+        let mac2 = OpeningMac::mac2(cookie, self.datagram.get(..body).unwrap_or_default());
+        self.datagram.truncate(body);
+        self.datagram.extend_from_slice(&mac2);
+        self.attempts = self.attempts.saturating_sub(1);
+        self.next_at = now;
+    }
+
+    /// Try at once: the network may be back.
+    pub(crate) fn hurry(&mut self, now: Mono) {
+        self.attempts = 0;
+        self.next_at = self.next_at.min(now);
+    }
+}
+
+/// The round trip of a handshake message, the latest copy of which left `since` then, and its answer. If it left more than once
+/// (`again`), the answer may be that to an earlier copy: it is taken to be long enough not to probe at once in vain.
+pub(crate) fn round_trip(since: Duration, again: bool) -> Duration {
+    if again { since.max(AMBIGUOUS) } else { since }
+}
+
+/// Round trips to wait after the copy of this round.
+fn eager_rounds(round: u32) -> u32 {
+    let Some(after) = round.checked_sub(SOON) else { return 1 };
+    let Some(later) = after.checked_sub(OFTEN) else { return 2 };
+    let at = usize::try_from(later).unwrap_or(usize::MAX).min(LATER.len() - 1);
+    LATER.get(at).copied().unwrap_or(2)
+}
+
+/// The payload is padded so that the datagram has the least length of an opening.
+pub(crate) const PAYLOAD: usize = wire::MIN_OPENING_PAYLOAD;

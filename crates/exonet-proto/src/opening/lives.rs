@@ -1,0 +1,212 @@
+//! The processes of a peer: which one has its keys now, and whether two live at once (PROTOCOL.md "Two nodes of one identity").
+
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::event::Conflict;
+use crate::id::NodeId;
+use crate::time::Mono;
+use crate::wire::Params;
+
+/// Former processes of a peer that are known again.
+const FORMER: usize = 4;
+/// Identities that are known to be in use twice; beyond, the oldest is forgotten, and found out again.
+const MAX_CONFLICTS: usize = 1_024;
+
+/// What a handshake with a peer shows of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Seen {
+    /// The process that was there before, or the first.
+    Same,
+    /// The process before is gone, and this is another.
+    Restarted,
+    /// A process that was there before, and may be gone: what it says may have been under way since.
+    Stale,
+    /// It lives, and so did another one since it was started.
+    Twice,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Process {
+    boot: [u8; 8],
+    /// When it first proved to live.
+    since: Mono,
+}
+
+/// A process of a stored node, by whatever it has said, copies included: whether it still lives, that does not show.
+#[derive(Clone, Copy, Debug)]
+struct Heard {
+    boot: [u8; 8],
+    /// It had begun by then.
+    at: Mono,
+    /// The highest that it has declared. Those of a later life are all above it.
+    base: u64,
+}
+
+/// The processes of one peer, as its handshakes have shown them.
+#[derive(Debug, Default)]
+pub(crate) struct Lives {
+    now: Option<Process>,
+    /// The latest last.
+    former: Vec<[u8; 8]>,
+    /// The one of the highest base.
+    heard: Option<Heard>,
+}
+
+impl Lives {
+    /// A process of the peer has proven to live.
+    pub(crate) const fn is_known(&self) -> bool {
+        self.now.is_some()
+    }
+
+    /// What a handshake would show if it were fresh: it is neither the process that is known nor a later life. Copies of what a
+    /// dead process said look the same.
+    pub(crate) fn is_odd(&self, params: &Params) -> bool {
+        self.later(params).is_some() || self.is_former(params)
+    }
+
+    /// What a handshake shows whose secrets this end has drawn at `begun`: its other end lived after that.
+    pub(crate) fn judge(&self, params: &Params, begun: Mono) -> Seen {
+        let later = self.later(params);
+        match self.now {
+            _ if later.is_some_and(|heard| begun > heard.at) => Seen::Twice,
+            Some(now) if now.boot == params.boot_id => Seen::Same,
+            _ if later.is_some() => Seen::Stale,
+            None => Seen::Same,
+            Some(now) if begun <= now.since => Seen::Stale,
+            Some(_) if self.is_former(params) => Seen::Twice,
+            Some(_) => Seen::Restarted,
+        }
+    }
+
+    /// What this opening says is taken in, though nothing shows that it is fresh.
+    pub(crate) fn hear(&mut self, params: &Params, now: Mono) {
+        let Some(base) = base_of(params) else { return };
+        match &mut self.heard {
+            Some(heard) if heard.boot == params.boot_id => heard.base = heard.base.max(base),
+            Some(heard) if base <= heard.base => {}
+            heard => *heard = Some(Heard { boot: params.boot_id, at: now, base }),
+        }
+    }
+
+    /// The handshake is in use from now on.
+    pub(crate) fn enter(&mut self, params: &Params, now: Mono) {
+        self.hear(params, now);
+        if self.now.is_some_and(|known| known.boot == params.boot_id) {
+            return;
+        }
+        if let Some(before) = self.now.replace(Process { boot: params.boot_id, since: now }) {
+            if self.former.len() == FORMER {
+                self.former.remove(0);
+            }
+            self.former.reserve_exact(1);
+            self.former.push(before.boot);
+        }
+    }
+
+    fn is_former(&self, params: &Params) -> bool {
+        self.now.is_some_and(|now| now.boot != params.boot_id) && self.former.contains(&params.boot_id)
+    }
+
+    /// A process that cannot have begun before this one has ended, unless their state was copied.
+    fn later(&self, params: &Params) -> Option<Heard> {
+        let base = base_of(params)?;
+        self.heard.filter(|heard| heard.boot != params.boot_id && base <= heard.base)
+    }
+}
+
+/// A node with a stored identity counts its lives, so that its indices bear tokens, and begins each above all numbers of the one
+/// before. The numbers of others tell nothing of their lives.
+fn base_of(params: &Params) -> Option<u64> {
+    params.reset.is_some().then_some(params.base)
+}
+
+/// Whose identity is in use twice, for the rest of this life.
+#[derive(Debug, Default)]
+pub(crate) struct Conflicts {
+    known: BTreeMap<NodeId, Conflict>,
+    /// In the order in which they were found out.
+    order: VecDeque<NodeId>,
+}
+
+impl Conflicts {
+    pub(crate) fn get(&self, peer: &NodeId) -> Option<Conflict> {
+        self.known.get(peer).copied()
+    }
+
+    /// False: it was known already.
+    pub(crate) fn insert(&mut self, peer: NodeId, whose: Conflict) -> bool {
+        if self.known.contains_key(&peer) {
+            return false;
+        }
+        if self.order.len() >= MAX_CONFLICTS
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.known.remove(&oldest);
+        }
+        self.order.push_back(peer);
+        self.known.insert(peer, whose);
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::wire::ResetToken;
+
+    /// Of a stored node if it has a base.
+    fn params(boot: u8, base: Option<u64>) -> Params {
+        let reset = base.map(|_| ResetToken([0; crate::wire::RESET_TOKEN]));
+        Params { boot_id: [boot; 8], base: base.unwrap_or(0), reset, ..Params::default() }
+    }
+
+    #[test]
+    fn copies_that_begin_at_once_are_told_apart() {
+        let (first, second) = (params(1, Some(5)), params(2, Some(5)));
+        let mut lives = Lives::default();
+        assert!(!lives.is_odd(&first));
+        lives.hear(&first, Mono(10));
+        assert!(!lives.is_odd(&first));
+        assert!(lives.is_odd(&second), "both may bind the same numbers");
+        assert_eq!(lives.judge(&second, Mono(10)), Seen::Stale, "it may be of before");
+        assert_eq!(lives.judge(&second, Mono(11)), Seen::Twice);
+        lives.enter(&first, Mono(12));
+        assert_eq!(lives.judge(&second, Mono(11)), Seen::Twice, "the first was there at 10");
+    }
+
+    #[test]
+    fn a_dead_process_that_comes_late_is_stale() {
+        let [first, second, third] = [1, 2, 3].map(|n| params(n, Some(u64::from(n))));
+        let mut lives = Lives::default();
+        lives.enter(&first, Mono(10));
+        // The second one's answer is made at 20; the third one's opening comes at 30.
+        lives.hear(&second, Mono(20));
+        lives.hear(&third, Mono(30));
+        assert!(lives.is_odd(&second));
+        assert_eq!(lives.judge(&second, Mono(20)), Seen::Stale);
+        assert_eq!(lives.judge(&third, Mono(30)), Seen::Restarted);
+        lives.enter(&third, Mono(40));
+        // A copy of an old opening, which is not taken in.
+        lives.hear(&first, Mono(50));
+        assert_eq!(lives.judge(&third, Mono(60)), Seen::Same);
+        assert_eq!(lives.judge(&params(4, Some(4)), Mono(60)), Seen::Restarted);
+    }
+
+    #[test]
+    fn who_comes_back_is_known_without_a_base() {
+        let mut lives = Lives::default();
+        for boot in 0..5 {
+            assert_eq!(
+                lives.judge(&params(boot, None), Mono(u64::from(boot) + 1)),
+                match boot {
+                    0 => Seen::Same,
+                    _ => Seen::Restarted,
+                }
+            );
+            lives.enter(&params(boot, None), Mono(u64::from(boot) + 1));
+        }
+        assert_eq!(lives.judge(&params(0, None), Mono(5)), Seen::Stale);
+        assert_eq!(lives.judge(&params(0, None), Mono(6)), Seen::Twice);
+        assert_eq!(lives.judge(&params(4, None), Mono(6)), Seen::Same);
+    }
+}

@@ -1,0 +1,13 @@
+//! How channels begin: openings of this node and of others, what they may cost, and what they prove.
+
+pub(crate) mod answer;
+pub(crate) mod asking;
+pub(crate) mod budget;
+pub(crate) mod halfopen;
+pub(crate) mod initiate;
+pub(crate) mod life;
+pub(crate) mod lives;
+pub(crate) mod prefix;
+pub(crate) mod refusals;
+pub(crate) mod resets;
+pub(crate) mod stamping;

@@ -1,0 +1,71 @@
+//! RESET: a node that has restarted says to the peers of its former life that their channels are gone (PROTOCOL.md "A restarted
+//! peer"). It ends a channel, which holds no promise, and decides no outcome.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::crypto::ResetTags;
+use crate::opening::prefix::Prefix;
+use crate::time::Mono;
+use crate::wire::{self, ChannelIndex, ResetToken};
+
+/// The time over which RESETs are counted.
+const SPAN: Duration = Duration::from_millis(20);
+/// RESETs in that time: 8,192 a second. One index has one.
+const MOST: usize = 163;
+/// Of these, to one prefix: 512 a second.
+const MOST_PER_PREFIX: usize = 10;
+
+/// What a node has to do with RESETs: those that it has sent lately, and those that it would believe.
+#[derive(Debug)]
+pub(crate) struct Resets {
+    /// Sent in the last [`SPAN`], the oldest first.
+    sent: VecDeque<(Mono, ChannelIndex, Option<Prefix>)>,
+    tags: ResetTags,
+    /// The tag of what a peer has announced, to the index that its epoch has here.
+    known: BTreeMap<[u8; wire::RESET_TOKEN], ChannelIndex>,
+}
+
+impl Resets {
+    pub(crate) fn new(seed: &[u8; 32]) -> Self {
+        Self { sent: VecDeque::new(), tags: ResetTags::new(seed), known: BTreeMap::new() }
+    }
+
+    /// Whether one more may leave now, about `index` and to an address with this prefix. It counts if it may.
+    pub(crate) fn admit(&mut self, now: Mono, index: ChannelIndex, prefix: Option<Prefix>) -> bool {
+        while self.sent.front().is_some_and(|(at, ..)| *at + SPAN <= now) {
+            self.sent.pop_front();
+        }
+        let of_prefix = self.sent.iter().filter(|(.., other)| prefix.is_some() && *other == prefix).count();
+        let admitted = self.sent.len() < MOST
+            && of_prefix < MOST_PER_PREFIX
+            && self.sent.iter().all(|(_, other, _)| *other != index);
+        if admitted {
+            self.sent.push_back((now, index, prefix));
+        }
+        admitted
+    }
+
+    /// The epoch `index` of this node is over once the token is shown. Gives what stands for it from now on.
+    pub(crate) fn expect(&mut self, token: &ResetToken, index: ChannelIndex) -> [u8; wire::RESET_TOKEN] {
+        let tag = self.tags.tag(&token.0);
+        self.known.insert(tag, index);
+        tag
+    }
+
+    /// The epoch `index` has ended.
+    pub(crate) fn forget(&mut self, tag: &[u8; wire::RESET_TOKEN], index: ChannelIndex) {
+        if self.known.get(tag) == Some(&index) {
+            self.known.remove(tag);
+        }
+    }
+
+    /// The one of our epochs that this token ends.
+    pub(crate) fn find(&self, token: &[u8; wire::RESET_TOKEN]) -> Option<ChannelIndex> {
+        self.known.get(&self.tags.tag(token)).copied()
+    }
+
+    pub(crate) fn known(&self) -> usize {
+        self.known.len()
+    }
+}

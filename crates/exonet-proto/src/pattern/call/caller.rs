@@ -1,0 +1,145 @@
+//! The calls to one peer that have left, and what is owed to it for its replies.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::COMPUTING_BACKOFF;
+use crate::id::Slot;
+use crate::message::MessageKey;
+use crate::time::Mono;
+
+/// REPLY_ACKs owed at once; a reply whose REPLY_ACK finds no room comes again.
+pub(crate) const MAX_REPLY_ACKS: usize = 1_024;
+
+/// A call that is bound: its letter waits for the outcome.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct Pend {
+    key: MessageKey,
+    /// When it is probed, once it is known to have been delivered.
+    probe_at: Mono,
+    wait: Duration,
+}
+
+/// `pend` of one peer.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
+pub(crate) struct Caller {
+    pends: BTreeMap<Slot, Pend>,
+    due: BTreeSet<(Mono, Slot)>,
+    /// Calls to probe, in the next packet.
+    probes: BTreeSet<Slot>,
+    /// Replies that came, and when the peer has to be told.
+    reply_acks: BTreeSet<Slot>,
+    reply_ack_at: Option<Mono>,
+}
+
+impl Caller {
+    /// A call is bound.
+    pub(crate) fn bound(&mut self, s: Slot, key: MessageKey) {
+        self.pends.insert(s, Pend { key, probe_at: Mono::NEVER, wait: Duration::ZERO });
+    }
+
+    /// The call that waits under this number.
+    pub(crate) fn get(&self, s: Slot) -> Option<MessageKey> {
+        self.pends.get(&s).map(|pend| pend.key)
+    }
+
+    /// A call has ended.
+    pub(crate) fn ended(&mut self, s: Slot) {
+        if let Some(pend) = self.pends.remove(&s) {
+            self.due.remove(&(pend.probe_at, s));
+            self.probes.remove(&s);
+        }
+    }
+
+    /// A call is known to have been delivered: from now on only its server knows what becomes of it.
+    pub(crate) fn delivered(&mut self, now: Mono, s: Slot, wait: Duration) {
+        self.probe_at(s, now + wait, wait);
+    }
+
+    /// The server says that there is no reply yet.
+    pub(crate) fn computing(&mut self, now: Mono, s: Slot) {
+        if let Some(Pend { wait, probe_at, .. }) = self.pends.get(&s).copied()
+            && probe_at != Mono::NEVER
+        {
+            let wait = (wait * 2).min(COMPUTING_BACKOFF);
+            self.probe_at(s, now + wait, wait);
+        }
+    }
+
+    fn probe_at(&mut self, s: Slot, at: Mono, wait: Duration) {
+        let Some(pend) = self.pends.get_mut(&s) else { return };
+        self.due.remove(&(pend.probe_at, s));
+        (pend.probe_at, pend.wait) = (at, wait);
+        self.due.insert((at, s));
+    }
+
+    /// The peer is another process now: what has become of the calls is asked at once.
+    pub(crate) fn hurry(&mut self, now: Mono) {
+        let served: Vec<Slot> = self.due.iter().map(|(_, s)| *s).collect();
+        served.into_iter().for_each(|s| self.probe_at(s, now, Duration::ZERO));
+    }
+
+    /// `least` is what a first wait takes.
+    pub(crate) fn on_timeout(&mut self, now: Mono, least: Duration, most: Duration) {
+        while let Some((_, s)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
+            self.probes.insert(s);
+            let before = self.pends.get(&s).map_or(Duration::ZERO, |pend| pend.wait);
+            let wait = (before * 2).max(least).min(before.max(most));
+            self.probe_at(s, now + wait, wait);
+        }
+    }
+
+    pub(crate) fn next_probe(&mut self) -> Option<Slot> {
+        self.probes.pop_first()
+    }
+
+    pub(crate) fn has_probes(&self) -> bool {
+        !self.probes.is_empty()
+    }
+
+    /// A reply has come: whether a call waits for it or not, the peer need not keep it, and is told `by` then. Gives the call
+    /// that waits.
+    pub(crate) fn on_reply(&mut self, s: Slot, by: Mono) -> Option<MessageKey> {
+        if self.reply_acks.len() < MAX_REPLY_ACKS {
+            self.reply_acks.insert(s);
+            self.reply_ack_at = Some(self.reply_ack_at.map_or(by, |at| at.min(by)));
+        }
+        self.get(s)
+    }
+
+    /// The server knows of no such call. Gives the call that ends of it: one that is known to have been delivered, for
+    /// before that nobody has asked.
+    pub(crate) fn on_no_call(&self, s: Slot) -> Option<MessageKey> {
+        let pend = self.pends.get(&s).filter(|pend| pend.probe_at != Mono::NEVER);
+        pend.map(|pend| pend.key)
+    }
+
+    pub(crate) fn next_reply_ack(&mut self) -> Option<Slot> {
+        let next = self.reply_acks.pop_first();
+        if self.reply_acks.is_empty() {
+            self.reply_ack_at = None;
+        }
+        next
+    }
+
+    /// The peer is not told anything any more.
+    pub(crate) fn owe_nothing(&mut self) {
+        self.reply_acks.clear();
+        self.reply_ack_at = None;
+    }
+
+    pub(crate) fn reply_acks_due(&self, now: Mono) -> bool {
+        self.reply_ack_at.is_some_and(|at| at <= now)
+    }
+
+    /// Calls that are bound, and REPLY_ACKs owed.
+    pub(crate) fn counts(&self) -> (usize, usize) {
+        (self.pends.len(), self.reply_acks.len())
+    }
+
+    /// `connected`: what is owed can leave.
+    pub(crate) fn deadline(&self, connected: bool) -> Mono {
+        let reply_ack = self.reply_ack_at.filter(|_| connected).unwrap_or(Mono::NEVER);
+        self.due.first().map_or(Mono::NEVER, |(at, _)| *at).min(reply_ack)
+    }
+}

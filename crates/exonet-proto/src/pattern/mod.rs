@@ -1,0 +1,3 @@
+//! What is made of messages: calls.
+
+pub(crate) mod call;

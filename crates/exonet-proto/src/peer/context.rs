@@ -1,0 +1,228 @@
+//! The state that the peers of one node share, and the outputs that a peer leaves for its node.
+
+use core::net::{IpAddr, SocketAddr};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use rand_chacha::ChaCha12Rng;
+use rand_core::RngCore;
+
+use crate::channel::{Fate, SkipSeed};
+use crate::config::Config;
+use crate::crypto::SecretKey;
+use crate::event::{Arrival, Event, Transmit};
+use crate::half::{Bound, Clock, IntervalSet};
+use crate::id::{NodeId, Stamp};
+use crate::message::arena::Arena;
+use crate::message::inbox::Inbox;
+use crate::message::{MessageKey, Outcome, Store};
+use crate::opening::halfopen::HalfOpen;
+use crate::opening::life::Life;
+use crate::opening::lives::Conflicts;
+use crate::opening::resets::Resets;
+use crate::opening::stamping::{Admission, Stamping};
+use crate::pattern::call::Replies;
+use crate::peer::epoch::Carried;
+use crate::peer::rest;
+use crate::stats::Stats;
+use crate::time::{Mono, Now};
+use crate::wire::ChannelIndex;
+
+/// Datagrams that wait to leave outside of any channel: answers, RETRYs, version hints. More are dropped, as the
+/// network might.
+pub(crate) const MAX_LOOSE: usize = 1_024;
+
+/// A datagram that belongs to no channel.
+#[derive(Debug)]
+struct Loose {
+    remote: SocketAddr,
+    src_ip: Option<IpAddr>,
+    data: Box<[u8]>,
+}
+
+/// What a STATE has brought: of a message, or of so many that were queued together.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    pub(crate) key: MessageKey,
+    pub(crate) count: u32,
+    pub(crate) outcome: Outcome,
+}
+
+impl Settled {
+    /// Notes one more.
+    pub(crate) fn push(all: &mut Vec<Self>, key: MessageKey, outcome: Outcome) {
+        match all.last_mut() {
+            Some(last) if last.outcome == outcome && last.key.nth(last.count) == key => last.count += 1,
+            _ => all.push(Self { key, count: 1, outcome }),
+        }
+    }
+}
+
+/// Buffers that are used again by every call.
+#[derive(Debug, Default)]
+pub(crate) struct Scratch {
+    pub(crate) free: IntervalSet,
+    pub(crate) settled: Vec<Settled>,
+    pub(crate) fates: Vec<(Carried, Fate)>,
+}
+
+/// What all peers of a node share. A peer reads settings, draws randomness, keeps messages and reports events here.
+#[derive(Debug)]
+pub(crate) struct Context {
+    pub(crate) config: Config,
+    /// The node's identity, and this process of it.
+    pub(crate) id: NodeId,
+    pub(crate) key: SecretKey,
+    pub(crate) boot_id: [u8; 8],
+    /// The lives of a stored identity.
+    pub(crate) life: Option<Life>,
+    pub(crate) rng: ChaCha12Rng,
+    /// Which packet numbers are skipped.
+    pub(crate) skips: SkipSeed,
+    pub(crate) clock: Clock,
+    pub(crate) stamping: Stamping,
+    /// A peer has said that this node's clock is far ahead of its own, and none has since agreed with it.
+    pub(crate) clock_doubted: bool,
+    /// The messages to send, and when those with a deadline are looked at.
+    pub(crate) store: Store,
+    pub(crate) deadlines: BTreeSet<(Mono, MessageKey)>,
+    pub(crate) replies: Replies,
+    /// The messages that have arrived, and the memory of small ones.
+    pub(crate) inbox: Inbox,
+    pub(crate) arena: Arena,
+    /// Bytes received and not yet taken.
+    pub(crate) received: u64,
+    /// The long packets in a row, by which a receiver of bulk may rest.
+    pub(crate) bulk: rest::Run,
+    /// Channel index to the peer's place.
+    pub(crate) routes: BTreeMap<u32, u32>,
+    pub(crate) half_open: HalfOpen,
+    pub(crate) resets: Resets,
+    pub(crate) conflicts: Conflicts,
+    loose: VecDeque<Loose>,
+    pub(crate) events: VecDeque<Event>,
+    pub(crate) stats: Stats,
+    pub(crate) scratch: Scratch,
+    /// The node refuses new work, and drains.
+    pub(crate) closing: bool,
+    /// A write has failed: the node is silent.
+    pub(crate) stopped: bool,
+    /// A peer has found no memory: the node takes some back from peers that are silent.
+    pub(crate) short_of_memory: bool,
+    /// `latest` has risen: strays that it has caught up with are strays no longer.
+    pub(crate) latest_rose: bool,
+}
+
+impl Context {
+    /// What the node begins with; `key`, `boot_id`, `seed` and `jar` are its identity and its randomness.
+    pub(crate) fn new(
+        config: Config,
+        key: SecretKey,
+        rng: ChaCha12Rng,
+        boot_id: [u8; 8],
+        (seed, jar): ([u8; 32], [u8; 32]),
+        (clock, life, stamping): (Clock, Option<Life>, Stamping),
+        now: Mono,
+    ) -> Self {
+        Self {
+            half_open: HalfOpen::new(now, &config.limits),
+            config,
+            id: key.node_id(),
+            key,
+            boot_id,
+            life,
+            rng,
+            skips: SkipSeed::new(seed),
+            clock,
+            stamping,
+            clock_doubted: false,
+            store: Store::default(),
+            deadlines: BTreeSet::new(),
+            replies: Replies::default(),
+            inbox: Inbox::default(),
+            arena: Arena::default(),
+            received: 0,
+            bulk: rest::Run::default(),
+            routes: BTreeMap::new(),
+            resets: Resets::new(&jar),
+            conflicts: Conflicts::default(),
+            loose: VecDeque::new(),
+            events: VecDeque::new(),
+            stats: Stats::default(),
+            scratch: Scratch::default(),
+            closing: false,
+            stopped: false,
+            short_of_memory: false,
+            latest_rose: false,
+        }
+    }
+
+    /// A channel index that no other channel here has. The peer's packets to us bear it.
+    pub(crate) fn new_index(&mut self) -> ChannelIndex {
+        loop {
+            let random = self.rng.next_u32();
+            let index = self.life.as_mut().map_or(ChannelIndex(random), |life| life.index(random));
+            if !self.routes.contains_key(&index.0) {
+                return index;
+            }
+        }
+    }
+
+    /// The secret of one handshake.
+    pub(crate) fn seed(&mut self) -> [u8; 32] {
+        let mut seed = [0; 32];
+        self.rng.fill_bytes(&mut seed);
+        seed
+    }
+
+    /// Sees to it that the stamp `ts` of `sender`, whose bound is `bound`, can be judged. False: later, when something is on the
+    /// disk.
+    pub(crate) fn admit_stamp(&mut self, now: Now, sender: NodeId, bound: &mut Bound, ts: Stamp) -> bool {
+        let before = self.clock.stamps().latest();
+        let admission = self.stamping.admit(now, self.clock.stamps_mut(), sender, bound, ts);
+        if self.clock.stamps().latest() > before {
+            self.latest_rose = true;
+            self.clock.stamps_mut().catch_up(bound);
+        }
+        admission == Admission::Now
+    }
+
+    /// Whether the node may speak: a booted clock has a block to use.
+    pub(crate) fn may_speak(&self) -> bool {
+        !self.stopped && self.clock.limit().0 > self.clock.b().0.min(self.clock.ck())
+    }
+
+    /// Whether nothing can be delivered to this node any more: its identity ends with it.
+    pub(crate) fn ends_for_good(&self) -> bool {
+        self.life.is_none() && self.closing && self.config.limits.slots == 0
+    }
+
+    /// After how long with nothing to send a sender record closes.
+    pub(crate) fn linger(&self) -> core::time::Duration {
+        if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger }
+    }
+
+    /// Puts a datagram into the queue of those outside of any channel; a full queue drops it.
+    pub(crate) fn push_loose(&mut self, to: Arrival, data: Box<[u8]>) {
+        if self.loose.len() < MAX_LOOSE {
+            self.loose.push_back(Loose { remote: to.remote, src_ip: to.local_ip, data });
+        }
+    }
+
+    /// A datagram of those outside of any channel.
+    pub(crate) fn pop_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let Loose { remote, src_ip, data } = self.loose.pop_front()?;
+        buf.extend_from_slice(&data);
+        self.count_out(1, buf.len());
+        Some(Transmit { remote, src_ip, ecn: 0, segment: buf.len(), len: buf.len() })
+    }
+
+    /// Datagrams in that queue.
+    pub(crate) fn loose(&self) -> usize {
+        self.loose.len()
+    }
+
+    pub(crate) fn count_out(&mut self, datagrams: usize, bytes: usize) {
+        self.stats.datagrams_out += datagrams as u64;
+        self.stats.bytes_out += bytes as u64;
+    }
+}

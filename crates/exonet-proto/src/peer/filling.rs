@@ -1,0 +1,362 @@
+//! What a packet is filled with.
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::config::Config;
+use crate::half::{Ask, Clock};
+use crate::id::{Incarnation, Slot, Stamp};
+use crate::message::MessageKey;
+use crate::message::{HEAD_ROOM, Letter, Store};
+use crate::pattern::call::Server;
+use crate::peer::epoch::{Carried, Epoch};
+use crate::peer::inbound::Inbound;
+use crate::peer::outbound::{Followed, Outbound};
+use crate::peer::piece::{Cuts, Next, Piece, Room};
+use crate::time::Mono;
+use crate::wire::{self, MessagesWriter, Writer};
+
+/// Most free ranges in a STATE.
+const MAX_STATE_RANGES: u16 = 256;
+/// Room without which a HAVE, the requests, or a TOKEN wait for the next packet.
+const MIN_HAVE: usize = 320;
+const MIN_REQUESTS: usize = 64;
+const MIN_TOKEN: usize = 20;
+
+/// A packet that is being filled.
+pub(crate) struct Filling<'f, 'w> {
+    pub(crate) now: Mono,
+    pub(crate) config: &'f Config,
+    pub(crate) epoch: &'f mut Epoch,
+    pub(crate) writer: &'f mut Writer<'w>,
+    pub(crate) eliciting: bool,
+    pub(crate) farewell: bool,
+}
+
+impl Filling<'_, '_> {
+    /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
+    pub(crate) fn control(&mut self, inbound: &mut Inbound, clock: &Clock, alone: bool) -> bool {
+        self.epoch.write_ack(self.now, self.writer);
+        if inbound.state_may_leave(self.now, alone)
+            && let Some(up) = write_state(self.writer, inbound, clock, self.config)
+        {
+            inbound.claimed(up);
+            inbound.state_left(self.now);
+            self.epoch.sent.carry(Carried::State { nth: inbound.states() });
+            // An idle record's reminder asks whether anybody is there.
+            if inbound.reminds() {
+                self.eliciting |= self.writer.ping();
+            }
+        }
+        if inbound.rejection.take_if(|(ts, time)| self.writer.stamp_rejected(*ts, *time)).is_some() {
+            self.eliciting = true;
+        }
+        while self.writer.remaining() > MIN_HAVE
+            && let Some(held) = inbound.next_have()
+        {
+            if self.writer.have(held.r, held.s, held.prefix, held.limit, held.islands) {
+                self.epoch.sent.carry(Carried::Have { s: held.s });
+                self.eliciting = true;
+            }
+        }
+        !self.writer.is_empty()
+    }
+
+    /// ASK, TOKEN probes and the account of what was given up.
+    pub(crate) fn requests(
+        &mut self,
+        outbound: &mut Outbound,
+        clock: &mut Clock,
+        window: u64,
+        pto: Duration,
+    ) {
+        if self.writer.remaining() < MIN_REQUESTS {
+            return;
+        }
+        if outbound.farewell_due {
+            let ask = Ask::farewell(clock);
+            self.farewell = self.ask(ask, Carried::Farewell);
+            outbound.farewell_due = !self.farewell;
+        }
+        if (outbound.ask_due || outbound.wants_envelopes(clock, window))
+            && let Some(ask) = outbound.ask(self.now, clock, window, pto)
+        {
+            self.ask(ask, Carried::Ask);
+        }
+        if outbound.abandoned_due
+            && let Some((r, bytes)) = outbound.abandoned()
+            && self.writer.abandoned(r, bytes)
+        {
+            outbound.abandoned_due = false;
+            self.epoch.sent.carry(Carried::Abandoned);
+            self.eliciting = true;
+        }
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some((s, r)) = outbound.probes.pop_front()
+        {
+            self.eliciting |= self.writer.token(r, s);
+        }
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some(s) = outbound.caller.next_probe()
+        {
+            self.eliciting |= self.writer.probe(s);
+        }
+    }
+
+    /// REPLY_ACKs, and answers to PROBEs. A peer that misses one asks again.
+    pub(crate) fn owed_to_calls(&mut self, outbound: &mut Outbound, inbound: &mut Inbound) {
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some(s) = outbound.caller.next_reply_ack()
+        {
+            self.writer.reply_ack(s);
+        }
+        while self.writer.remaining() >= MIN_TOKEN
+            && let Some((s, known)) = inbound.server.next_answer()
+        {
+            if known {
+                self.writer.computing(s)
+            } else {
+                self.writer.no_call(s)
+            };
+        }
+    }
+
+    /// Replies that fit. True when there are more.
+    pub(crate) fn replies(&mut self, server: &mut Server, pto: Duration) -> bool {
+        while let Some((s, status, body)) = server.next_reply() {
+            if !self.writer.reply(wire::Reply { s, status, body }) {
+                return true;
+            }
+            server.sent(self.now, s, pto);
+            self.epoch.sent.carry(Carried::Reply { s });
+            self.eliciting = true;
+        }
+        false
+    }
+
+    /// What left with the opening and has not been heard of, beside the ASK that bears its stamp.
+    pub(crate) fn early(&mut self, outbound: &mut Outbound, store: &Store) {
+        let before = self.writer.len();
+        if outbound.early_due {
+            outbound.early_due = !write_early(self.writer, outbound, store);
+        }
+        if self.writer.len() > before {
+            self.epoch.sent.carry(Carried::Early);
+            self.eliciting = true;
+        }
+    }
+
+    fn ask(&mut self, ask: Ask, carried: Carried) -> bool {
+        let written = self.writer.ask(ask.into());
+        if written {
+            self.epoch.sent.carry(carried);
+            self.eliciting = true;
+        }
+        written
+    }
+
+    /// The PINGs of the application that fit; what does not waits. How many.
+    pub(crate) fn pings(&mut self, pings: &mut VecDeque<u64>) -> u32 {
+        let mut left = 0;
+        while let Some(&cookie) = pings.front()
+            && self.writer.ping()
+        {
+            pings.pop_front();
+            self.epoch.sent.carry(Carried::Ping { cookie });
+            self.eliciting = true;
+            left += 1;
+        }
+        left
+    }
+
+    /// Messages, as many as fit. True when there is more.
+    pub(crate) fn messages(&mut self, outbound: &mut Outbound, store: &mut Store, room: Room) -> bool {
+        let mut next = outbound.next(self.now, store, self.room(room));
+        loop {
+            match next {
+                Next::Nothing => return false,
+                Next::PacketFull => return true,
+                Next::Piece(piece) => next = self.frame(outbound, store, room, piece),
+            }
+        }
+    }
+
+    /// The room that a new frame has.
+    fn room(&self, room: Room) -> Room {
+        Room { left: self.writer.remaining(), ..room }
+    }
+
+    /// A frame that begins with `piece`, and goes on with what follows it number by number. Gives what came next.
+    fn frame(&mut self, outbound: &mut Outbound, store: &mut Store, room: Room, first: Piece) -> Next {
+        if let Piece::Fragment { key, s, r, range } = &first {
+            let total = store.get(*key).map_or(0, Letter::wire_len);
+            let len = range.end - range.start;
+            if range.end < total && self.room(room).part(total, range.start, *s, *r) != len {
+                self.fragment(outbound, store, *key, (*s, *r), range.clone());
+                return outbound.next(self.now, store, self.room(room));
+            }
+        }
+        let (r, s, offset) = first.begin();
+        let slice = room.cuts != Cuts::None || matches!(first, Piece::Fragment { .. });
+        let frame = if slice { self.writer.slice(r, s, offset) } else { self.writer.messages(r, s) };
+        let Some(mut frame) = frame else {
+            outbound.take_back(store, &first);
+            return Next::PacketFull;
+        };
+        let (mut piece, mut number, mut whole) = (first, s, 0_u32);
+        let next = 'next: loop {
+            let written = match &piece {
+                Piece::Whole { key, .. } => {
+                    store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter))
+                }
+                Piece::Fragment { key, range, .. } => store.get(*key).is_some_and(|letter| {
+                    let mut head = [0; HEAD_ROOM];
+                    frame.part(letter.wire_len(), letter.part(range.clone(), &mut head))
+                }),
+            };
+            if !written {
+                outbound.take_back(store, &piece);
+                break Next::PacketFull;
+            }
+            let flow = match piece {
+                Piece::Whole { key, .. } => {
+                    whole += 1;
+                    store.get(key).map(Letter::flow)
+                }
+                Piece::Fragment { s, range, .. } => {
+                    self.epoch.carry_whole(r, number, std::mem::take(&mut whole));
+                    let len = u32::try_from(range.end - range.start).unwrap_or(u32::MAX);
+                    self.epoch.sent.carry(Carried::Fragment { r, s, offset: range.start, len });
+                    None
+                }
+            };
+            number = Slot(number.0 + 1);
+            let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
+            let mut room = Room { left: frame.remaining(), open, slice, ..room };
+            while let Some(flow) = flow {
+                let (added, n) = match outbound.follow_bundled(store, flow, room, frame.left()) {
+                    Followed::Entries(entries, n) => (frame.extend(entries, n), n),
+                    Followed::Full => break 'next Next::PacketFull,
+                    Followed::Nothing => match outbound.follow(self.now, store, flow, room) {
+                        Some((key, letter)) => (push(&mut frame, key, letter), 1),
+                        None => break,
+                    },
+                };
+                if !added {
+                    outbound.on_lost(store, r, number, u64::from(n));
+                    break 'next Next::PacketFull;
+                }
+                whole += u32::from(n);
+                number = Slot(number.0 + u64::from(n));
+                open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
+                room = Room { left: frame.remaining(), open, ..room };
+            }
+            match outbound.next(self.now, store, room) {
+                Next::Piece(next) if goes_on(&next, open, slice) => piece = next,
+                other => break other,
+            }
+        };
+        self.eliciting |= frame.count() > 0;
+        self.epoch.carry_whole(r, number, whole);
+        next
+    }
+
+    fn fragment(
+        &mut self,
+        outbound: &mut Outbound,
+        store: &mut Store,
+        key: MessageKey,
+        (s, r): (Slot, Incarnation),
+        range: Range<u64>,
+    ) {
+        let mut head = [0; HEAD_ROOM];
+        let written = store.get(key).map_or(0, |letter| {
+            let data = letter.part(range.clone(), &mut head);
+            self.writer.fragment(r, s, letter.wire_len(), range.start, data) as u64
+        });
+        if written > 0 {
+            let len = u32::try_from(written).unwrap_or(u32::MAX);
+            self.epoch.sent.carry(Carried::Fragment { r, s, offset: range.start, len });
+            self.eliciting = true;
+        }
+        if range.start + written < range.end {
+            outbound.on_fragment_lost(store, r, s, range.start + written..range.end);
+        }
+    }
+}
+
+/// Whether the open frame takes a piece: the message of the next number from its start, all of it or, if it is a SLICE, what fills the packet.
+fn goes_on(piece: &Piece, open: Option<(Incarnation, Slot)>, slice: bool) -> bool {
+    let (r, s, offset) = piece.begin();
+    open == Some((r, s)) && offset == 0 && (slice || matches!(piece, Piece::Whole { .. }))
+}
+
+#[inline]
+fn push(frame: &mut MessagesWriter<'_, '_>, key: MessageKey, letter: &Letter) -> bool {
+    let body = letter.body_of(key);
+    match letter.short_head() {
+        Some(head) => frame.push(&head, body),
+        None => frame.push(letter.head(&mut [0; HEAD_ROOM]), body),
+    }
+}
+
+/// EARLY: the messages that left with the opening and are open under its stamp, as many as fit.
+pub(crate) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &Store) -> bool {
+    let Some(sender) = outbound.sender.as_ref().filter(|sender| sender.stamp().is_some()) else {
+        return true;
+    };
+    let mut open = sender.early().peekable();
+    while let Some((s, _)) = open.peek().copied() {
+        let Some(mut frame) = writer.early(sender.stamp(), s) else { return false };
+        let mut next = s;
+        while let Some((_, key)) = open.next_if(|(s, _)| *s == next) {
+            if !store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter)) {
+                return false;
+            }
+            next = Slot(next.0 + 1);
+        }
+    }
+    true
+}
+
+/// As [`write_state`], in an answer. While what came with the opening waits for the application, nothing is said
+/// that would make the sender send it again.
+pub(crate) fn write_answer_state(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+) -> bool {
+    state_with(writer, inbound, clock, config, inbound.amnesia(clock).filter(|_| !inbound.has_pending()))
+        .is_some()
+}
+
+/// The claim of the receiver record, or that there is none. Gives where the claim ends; None: no room.
+pub(crate) fn write_state(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+) -> Option<Slot> {
+    state_with(writer, inbound, clock, config, inbound.amnesia(clock))
+}
+
+fn state_with(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    config: &Config,
+    tb: Option<Stamp>,
+) -> Option<Slot> {
+    let Some(record) = inbound.receiver.as_ref() else {
+        return writer.state_gone(clock.b(), Incarnation(clock.ck()), tb).then_some(Slot(0));
+    };
+    let (hi, l, free) = record.parts();
+    let lo =
+        if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
+    let (credit, closed) = (inbound.credit(&config.limits), record.is_closed());
+    let claim = wire::Claim { hi, lo, up: hi, credit, closed };
+    let free = free.overlaps(lo.0..hi.0);
+    writer.state_live(clock.b(), record.incarnation(), tb, claim, free, MAX_STATE_RANGES)
+}

@@ -1,0 +1,411 @@
+//! What the frames of an authentic packet bring about.
+
+use core::time::Duration;
+
+use bytes::Bytes;
+
+use super::context::Settled;
+use super::{Context, Peer};
+use crate::event::Event;
+use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
+use crate::id::{Incarnation, MessageId, Slot, Stamp};
+use crate::message::arena::SHORT;
+use crate::message::inbox::{ARRIVED, Arrived, ArrivedBody};
+use crate::message::run::Run;
+use crate::message::{MessageKey, Outcome, Priority};
+use crate::peer::inbound::{ANNOUNCED, Inbound, Taken};
+use crate::peer::outbound::Had;
+use crate::time::{Now, Wall};
+use crate::wire::{self, Head, Role};
+
+impl Peer {
+    pub(super) fn on_ask(&mut self, cx: &mut Context, now: Now, ask: wire::Ask) {
+        if ask.ts.is_some() && !cx.admit_stamp(now, self.id, &mut self.inbound.bound, ask.ts) {
+            return;
+        }
+        if ask.ts.is_some() && ask.ts <= cx.clock.stamps().bound(self.inbound.bound) {
+            let met = self.inbound.receiver.as_ref().is_some_and(|record| record.stamp() == ask.ts);
+            let astray = matches!(self.inbound.bound, Bound::Stray { ts, .. } if ts == ask.ts);
+            cx.stats.stamps_astray += u64::from(astray);
+            cx.stats.stamps_stale += u64::from(!met && !astray);
+        }
+        let answer = self.inbound.on_ask(now.mono, &mut cx.clock, &cx.config.limits, ask.into());
+        let forgotten = cx.clock.stamps().amnesia(self.inbound.bound);
+        self.inbound.forgotten_ahead = forgotten.0 >= now.wall.0;
+        if answer == Answer::StampRejected {
+            cx.stats.stamps_ahead += 1;
+            self.inbound.rejection = Some((ask.ts, now.wall));
+            self.inbound.rejected = ask.ts;
+        }
+        cx.inbox.note_stale(self.inbound.take_stale());
+    }
+
+    /// Messages that came before anything was granted: those whose stamp names the record that there is now are like
+    /// any others of it.
+    pub(super) fn on_early(&mut self, cx: &mut Context, now: Now, frame: &wire::Early<'_>) {
+        let record = self.inbound.receiver.as_ref();
+        match record.filter(|record| record.stamp() == frame.ts).map(Receiver::incarnation) {
+            Some(r) => {
+                let before = cx.inbox.len();
+                self.on_messages(cx, now, r, frame.entries);
+                cx.stats.early_received += (cx.inbox.len() - before) as u64;
+            }
+            None => self.owe_state(cx, now),
+        }
+    }
+
+    /// STAMP_REJECTED: what was sent early under `ts` was refused, and nobody can tell its copies from it, ever.
+    pub(super) fn on_stamp_rejected(&mut self, cx: &mut Context, now: Now, ts: Stamp, time: Wall) {
+        let Some(sender) = self.outbound.sender.as_mut() else { return };
+        let mut settled = std::mem::take(&mut cx.scratch.settled);
+        sender.on_stamp_rejected(ts, |_, key| Settled::push(&mut settled, key, Outcome::Unknown));
+        if !settled.is_empty() {
+            self.note_time(now.wall, time);
+            self.outbound.ask_due = true;
+            cx.clock_doubted = true;
+            cx.stats.early_rejected += settled.len() as u64;
+        }
+        self.settle(cx, now.mono, &mut settled);
+        cx.scratch.settled = settled;
+    }
+
+    /// STATE: settles messages, grants envelopes and credit.
+    pub(super) fn on_state(&mut self, cx: &mut Context, now: Now, frame: &wire::State<'_>) {
+        let mut state = State { b: frame.b, r: frame.r, live: None, tb: frame.tb };
+        if let Some(claim) = frame.live {
+            let mut free = std::mem::take(&mut cx.scratch.free);
+            free.clear();
+            frame.free.for_each(|range| free.insert(range));
+            let wire::Claim { hi, lo, up, credit, closed } = claim;
+            state.live = Some(Claim { hi, lo, up, free, credit, closed });
+        }
+        self.told.tb = self.told.tb.max(frame.tb.unwrap_or_default());
+        self.told.ended |= frame.live.is_some_and(|claim| claim.closed);
+        let Some(sender) = self.outbound.sender.as_mut() else {
+            self.outbound.farewell_due |= state.live.is_some();
+            return;
+        };
+        let mut settled = std::mem::take(&mut cx.scratch.settled);
+        let mut returned = Vec::new();
+        let (mut met, mut forgotten) = (false, false);
+        let store = &mut cx.store;
+        let progress = sender.on_state(&state, |s, named, key, verdict| {
+            if named.is_none() && verdict == Verdict::Delivered {
+                // Early, and it has met this record.
+                met = true;
+                if let Some(letter) = store.get_mut(key) {
+                    letter.bound = Some((s, state.r));
+                }
+            }
+            forgotten |= named.is_none() && verdict == Verdict::Unknown;
+            let outcome = match verdict {
+                Verdict::Delivered => Outcome::Delivered,
+                Verdict::Unknown => Outcome::Unknown,
+                Verdict::NotTaken => return returned.push((s, key)),
+            };
+            Settled::push(&mut settled, key, outcome);
+        });
+        if let Some(claim) = state.live {
+            if claim.closed {
+                self.outbound.pass_closed();
+            }
+            self.outbound.on_credit(state.r, claim.credit);
+            cx.scratch.free = claim.free;
+        }
+        cx.stats.early_slowed += progress.converted.len() as u64;
+        cx.clock_doubted &= !met;
+        cx.clock_doubted |= forgotten && self.told.is_apart();
+        self.told.ended &= !progress.granted;
+        self.outbound.on_converted(&mut cx.store, &progress.converted);
+        let wait = self.link.pto() * 2;
+        let any = !settled.is_empty() || !returned.is_empty();
+        self.take_back(cx, now, returned);
+        self.settle(cx, now.mono, &mut settled);
+        cx.scratch.settled = settled;
+
+        self.outbound.on_state(now.mono, progress.granted, any, wait);
+    }
+
+    /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
+    pub(super) fn on_messages(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        r: Incarnation,
+        entries: wire::Entries<'_>,
+    ) {
+        if Self::declines(cx, entries) {
+            return self.decline(cx, now, r);
+        }
+        let (mut rest, mut tight, mut replies) = (entries, false, Vec::new());
+        if self.enqueue(cx, r, entries) != Taken::Whole {
+            while let Some(entry) = rest.split_first() {
+                match self.enqueue_one(cx, r, entry, &mut replies) {
+                    Taken::Ignored => cx.stats.duplicates_suppressed += 1,
+                    Taken::Malformed => cx.stats.malformed += 1,
+                    Taken::Violation => cx.stats.violations += 1,
+                    Taken::NoRoom => cx.stats.dropped_for_room += 1,
+                    Taken::NoMemory => {
+                        cx.stats.dropped_for_room += 1;
+                        tight = true;
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for (arrived, s, status) in replies {
+            self.on_reply_message(cx, now, arrived, s, status);
+        }
+        self.owe_state(cx, now);
+        if tight {
+            cx.short_of_memory = true;
+        }
+    }
+
+    /// Whether one of these is of a kind that this node does not take.
+    fn declines(cx: &Context, mut entries: wire::Entries<'_>) -> bool {
+        let takes = cx.config.takes;
+        let other = |message| read_head(message).is_ok_and(|(_, role, _)| !takes.takes(role));
+        !takes.takes_all() && entries.any(|(_, message)| other(message))
+    }
+
+    /// What has come under the record `r` is of a kind that this node does not take. The record is closed, so that its sender
+    /// knows for certain; what else came under it comes again under the next.
+    fn decline(&mut self, cx: &mut Context, now: Now, r: Incarnation) {
+        if let Some(record) = self.inbound.receiver.as_ref()
+            && record.incarnation() == r
+            && !record.is_closed()
+        {
+            cx.stats.declined += 1;
+            let wait = self.link.is_connected().then(|| self.link.pto() * 2);
+            self.inbound.close(now.mono, wait);
+            cx.inbox.note_stale(self.inbound.take_stale());
+            self.account(cx);
+        }
+        self.owe_state(cx, now);
+    }
+
+    /// Plain messages of consecutive slots go to the receive queue, all of them or none.
+    fn enqueue(&mut self, cx: &mut Context, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
+        let Some(len) = plain_len(entries) else { return Taken::Malformed };
+        let taken = self.admit_whole(cx, r, entries, len);
+        if taken == Taken::Whole {
+            self.hold(cx, held(entries, len));
+
+            let id = MessageId { sender: self.id, r, s: Slot(entries.slots().start) };
+            let run = Run::new(self.place, id, entries, len, |bytes| cx.arena.copy_entries(bytes));
+            cx.events.extend(cx.inbox.push_run(run));
+        }
+        taken
+    }
+
+    /// One message goes to the receive queue; a reply to `replies`.
+    fn enqueue_one(
+        &mut self,
+        cx: &mut Context,
+        r: Incarnation,
+        entry: wire::Entries<'_>,
+        replies: &mut Vec<(Arrived, Slot, u32)>,
+    ) -> Taken {
+        let mut one = entry;
+        let Some((s, bytes)) = one.next() else { return Taken::Malformed };
+        let Ok((head, role, at)) = read_head(bytes) else { return Taken::Malformed };
+        if role == Role::Plain {
+            return self.enqueue(cx, r, entry);
+        }
+        let taken = self.admit_whole(cx, r, entry, bytes.len() as u64);
+        if taken == Taken::Whole {
+            let body = cx.arena.copy(bytes.get(at..).unwrap_or_default());
+            let id = MessageId { sender: self.id, r, s };
+            let arrived =
+                arrived(self.place, id, (&head, role), ArrivedBody::Whole(body), bytes.len() as u64);
+            if let Role::Reply { s, status } = role {
+                replies.push((arrived, s, status));
+                return taken;
+            }
+            self.hold(cx, held(entry, bytes.len() as u64));
+            cx.events.extend(cx.inbox.push(arrived, cx.config.serves));
+        }
+        taken
+    }
+
+    /// Whether there is memory for these messages of `len` bytes in all, and a free slot for each of them.
+    fn admit_whole(
+        &mut self,
+        cx: &mut Context,
+        r: Incarnation,
+        entries: wire::Entries<'_>,
+        len: u64,
+    ) -> Taken {
+        let limits = &cx.config.limits;
+        let cap = limits.received_bytes as u64;
+        // One message is always let in; beyond that, nobody has more than is left for all.
+        let left = cap.saturating_sub(cx.received).saturating_sub(self.inbound.memory());
+        let lone = cx.received == 0 && entries.len() == 1;
+        if !lone && held(entries, len) > left {
+            return Taken::NoMemory;
+        }
+        self.inbound.on_whole(entries.slots(), r, len, limits)
+    }
+
+    /// A message in one piece takes memory until it has left the receive queue.
+    fn hold(&mut self, cx: &mut Context, bytes: u64) {
+        cx.received += bytes;
+
+        self.inbound.waiting += bytes;
+    }
+
+    pub(super) fn on_fragment(&mut self, cx: &mut Context, now: Now, frame: &wire::Fragment<'_>) {
+        let (limits, room) = (&cx.config.limits, self.room(cx));
+        let (s, r) = (frame.s, frame.r);
+        // What was freed is still counted.
+        let counted = |inbound: &Inbound| inbound.promised() + inbound.freed();
+        let before = counted(&self.inbound);
+        let taken = self.inbound.on_fragment(frame, limits, room, &mut cx.arena);
+        let after = counted(&self.inbound);
+        cx.received = cx.received.saturating_add(after).saturating_sub(before);
+        let id = MessageId { sender: self.id, r, s };
+        match taken {
+            Taken::Complete(message) => self.on_complete(cx, now, id, message),
+            Taken::Announce => self.announce(cx, now, id),
+            Taken::Readable(key) => cx.events.push_back(Event::BodyReadable { key }),
+            Taken::Partly | Taken::Whole | Taken::Malformed => {}
+            Taken::Ignored => {
+                cx.stats.duplicates_suppressed += 1;
+                self.owe_state(cx, now);
+            }
+            Taken::NoRoom => cx.stats.dropped_for_room += 1,
+            Taken::NoMemory => {
+                cx.stats.dropped_for_room += 1;
+                cx.short_of_memory = true;
+            }
+            Taken::Violation => cx.stats.violations += 1,
+        }
+    }
+
+    fn on_complete(&mut self, cx: &mut Context, now: Now, id: MessageId, message: Vec<u8>) {
+        self.owe_state(cx, now);
+        let len = message.len() as u64;
+        let Ok((head, role, at)) = read_head(&message) else {
+            cx.stats.malformed += 1;
+
+            self.inbound.drop_pending(id.s, id.r, len);
+
+            return;
+        };
+        if !cx.config.takes.takes(role) {
+            return self.decline(cx, now, id.r);
+        }
+        if message.len() <= SHORT && role == Role::Plain {
+            self.hold(cx, len + ARRIVED);
+            let run = Run::one(self.place, id, len, cx.arena.copy_entry(&message));
+            cx.arena.keep(message);
+            cx.events.extend(cx.inbox.push_run(run));
+            return;
+        }
+        let mut arrived = arrived(self.place, id, (&head, role), ArrivedBody::Whole(Bytes::new()), len);
+        arrived.body = ArrivedBody::Whole(if message.len() <= SHORT {
+            let body = cx.arena.copy(message.get(at..).unwrap_or_default());
+            cx.arena.keep(message);
+            body
+        } else {
+            Bytes::from(message).slice(at..)
+        });
+        if let Role::Reply { s, status } = role {
+            return self.on_reply_message(cx, now, arrived, s, status);
+        }
+        self.hold(cx, len + ARRIVED);
+        cx.events.extend(cx.inbox.push(arrived, cx.config.serves));
+    }
+
+    /// A message that is read as it comes: its head is there.
+    fn announce(&mut self, cx: &mut Context, now: Now, id: MessageId) {
+        let Some(partial) = self.inbound.partial(id.s) else {
+            return;
+        };
+        let total = partial.assembly.total();
+        let Ok((head, role, at)) = read_head(partial.assembly.front()) else {
+            cx.stats.malformed += 1;
+            return;
+        };
+        if !cx.config.takes.takes(role) {
+            return self.decline(cx, now, id.r);
+        }
+        let len = total - at as u64;
+        let arrived = arrived(self.place, id, (&head, role), ArrivedBody::Stream { len }, total);
+        partial.assembly.skip(at as u64);
+        // Replaced by the delivery's own key when it is handed out.
+        partial.stream = Some(ANNOUNCED);
+        if let Role::Reply { s, status } = role {
+            return self.on_reply_message(cx, now, arrived, s, status);
+        }
+        cx.events.extend(cx.inbox.push(arrived, cx.config.serves));
+    }
+
+    pub(super) fn on_have(&mut self, cx: &mut Context, now: Now, frame: &wire::Have<'_>) {
+        let (at, window, wait) = ((frame.s, frame.r), (frame.prefix, frame.limit), self.link.pto() * 2);
+        match self.outbound.on_have(now.mono, &mut cx.store, at, window, frame.ranges, wait) {
+            Had::Nothing => {}
+            Had::Progress(key) => {
+                wake_writer(cx, key);
+                self.say_sendable(cx);
+            }
+            // It has left: nobody can tell any more.
+            Had::Gone(key) => self.withdraw(cx, now, key, Outcome::Unknown),
+        }
+    }
+
+    /// A token has come: a STATE is owed, soon rather than now, since the application may take it first.
+    fn owe_state(&mut self, cx: &Context, now: Now) {
+        let wait: Duration = cx.config.max_ack_delay;
+        self.inbound.owe_state(now.mono + wait);
+    }
+
+    /// Bytes that this node can hold for a peer beyond what it does or has promised to: nobody has more than is left
+    /// for all. One message is always let in.
+    fn room(&self, cx: &Context) -> u64 {
+        let cap = cx.config.limits.received_bytes as u64;
+        let own = self.inbound.memory();
+        if cx.received == 0 { u64::MAX } else { cap.saturating_sub(cx.received).saturating_sub(own) }
+    }
+}
+
+/// A streamed message that was full may have room again.
+fn wake_writer(cx: &mut Context, key: MessageKey) {
+    let window = cx.config.limits.body_window();
+    let Some(letter) = cx.store.get_mut(key) else { return };
+    if letter.writer_waits && letter.source.kept() < window {
+        letter.writer_waits = false;
+        cx.events.push_back(Event::BodyWritable { key });
+    }
+}
+
+/// Bytes of memory of messages in the receive queue that have `len` bytes in wire form.
+fn held(entries: wire::Entries<'_>, len: u64) -> u64 {
+    len + entries.len() as u64 * ARRIVED
+}
+
+/// Bytes of all messages in wire form. None if one is malformed or not plain.
+fn plain_len(mut entries: wire::Entries<'_>) -> Option<u64> {
+    entries.try_fold(0, |len, (_, message)| {
+        matches!(read_head(message), Ok((_, Role::Plain, _))).then_some(len + message.len() as u64)
+    })
+}
+
+/// The head in front of a message, what it makes of it, and where the body begins.
+#[inline]
+pub(crate) fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
+    let (head, at) = Head::parse(message)?;
+    Ok((head, Role::of(head.extensions)?, at))
+}
+
+fn arrived(
+    peer: u32,
+    id: MessageId,
+    (head, role): (&Head<'_>, Role),
+    body: ArrivedBody,
+    wire_len: u64,
+) -> Arrived {
+    let priority = Priority::from(head.priority);
+    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), role, priority, body, wire_len }
+}

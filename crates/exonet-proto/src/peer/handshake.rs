@@ -1,0 +1,60 @@
+//! How a channel to a peer comes to be, and how it goes.
+
+mod answer;
+mod begin;
+mod conflict;
+mod install;
+mod leaving;
+mod refused;
+
+use core::time::Duration;
+
+use super::outbound::PeerLimits;
+use crate::config::Takes;
+use crate::crypto;
+use crate::wire::{self, Bases, Frame, Frames, Params};
+
+pub(super) use conflict::{MINE_TWICE, YOURS_TWICE};
+
+/// A half-open epoch that no data packet confirms is forgotten after this.
+const HALF_OPEN_FOR: Duration = Duration::from_secs(10);
+/// Epochs that began within this of each other crossed: the smaller id's is used by both.
+const CROSSING: Duration = Duration::from_secs(5);
+/// Copies of an opening sent to every address for the sake of a farewell or a ping, and of a reminder.
+const FAREWELLS: u32 = 6;
+const REMINDERS: u32 = 2;
+/// Free ranges of a record up to which its last STATE goes with the CLOSE.
+const LAST_RANGES: usize = 32;
+/// Room for the ASK and the head of an EARLY frame.
+const EARLY_OVERHEAD: usize = 37 + 18;
+/// Largest number of bytes that the frames of an answer may have.
+pub(crate) const ANSWER_ROOM: usize =
+    wire::MAX_ANSWER - wire::ANSWER_HEADER - crypto::ANSWER_OVERHEAD - wire::MAC;
+
+/// PARAMS, which comes first in either handshake message.
+pub(crate) fn params_of(payload: &[u8]) -> Result<Params, wire::Malformed> {
+    match Frames::new(payload, Bases::default()).next() {
+        Some(Ok(Frame::Params(params))) => Ok(params),
+        Some(Err(malformed)) => Err(malformed),
+        _ => Err(wire::Malformed::Truncated),
+    }
+}
+
+/// Why the answer begins no channel, if it does not.
+fn close_of(payload: &[u8]) -> Option<u64> {
+    let code = |frame| if let Frame::Close { code } = frame { Some(code) } else { None };
+    Frames::new(payload, Bases::default()).map_while(Result::ok).find_map(code)
+}
+
+impl PeerLimits {
+    /// As the peer has declared them.
+    fn of(params: &Params) -> Self {
+        Self {
+            pool_window: params.pool_window,
+            body_window: params.body_window.max(crate::message::POOLED),
+            bodies: params.max_bodies,
+            message: params.max_message.saturating_sub(crate::message::MAX_HEAD),
+            takes: Takes::of_bits(params.takes),
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Two nodes with one identity: both are told, and nothing is promised from then on (PROTOCOL.md "Two nodes of one identity").
+
+use crate::event::{Arrival, Conflict, Event};
+use crate::peer::epoch::Epoch;
+use crate::peer::{Context, Peer};
+use crate::time::Now;
+use crate::wire::Params;
+
+/// The code of a CLOSE: another node has the identity of its reader, or of its writer.
+pub(in crate::peer) const YOURS_TWICE: u64 = 8;
+pub(in crate::peer) const MINE_TWICE: u64 = 9;
+/// Room for a packet of a CLOSE.
+const WORD: usize = 64;
+
+impl Peer {
+    /// What an opening says is not to be taken: it is of a node whose identity another one has too, or may be. Its keys have to
+    /// show first that it is fresh.
+    pub(super) fn is_odd(&self, theirs: &Params) -> bool {
+        self.conflict.is_some() || self.link.lives.is_odd(theirs)
+    }
+
+    /// Two nodes use the peer's identity, or two use this node's. This node tells every process that it shares keys with,
+    /// the one behind `last` included, and tells a process again that opens again.
+    pub(in crate::peer) fn part(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        whose: Conflict,
+        last: Option<(Epoch, Arrival)>,
+    ) {
+        let id = self.id;
+        // The first verdict stays.
+        let whose = *self.conflict.get_or_insert(whose);
+        let code = match whose {
+            Conflict::Theirs => YOURS_TWICE,
+            Conflict::Ours => MINE_TWICE,
+        };
+        let mut words = Vec::new();
+        let says = |epoch: &mut Epoch| {
+            let mut word = Vec::new();
+            let said = epoch.seal(&mut word, WORD, |_, writer| {
+                writer.close(code);
+            });
+            said.map(|_| word)
+        };
+        let answers = last.is_some();
+        if let Some((mut epoch, from)) = last {
+            cx.routes.remove(&epoch.index.0);
+            words.extend(says(&mut epoch).map(|word| (from, word)));
+        }
+        if let Some(path) = self.link.proven().filter(|_| answers) {
+            let to = Arrival { remote: path.remote, local_ip: path.local, ecn: 0 };
+            let previous = self.link.previous.as_mut().map(|(epoch, _)| epoch);
+            for epoch in self.link.current.as_mut().into_iter().chain(previous) {
+                words.extend(says(epoch).map(|word| (to, word)));
+            }
+        }
+        for (to, word) in words {
+            cx.push_loose(to, word.into());
+        }
+        self.end_link(cx, now);
+        if cx.conflicts.insert(id, whose) {
+            cx.events.push_back(Event::IdentityConflict { peer: id, whose });
+        }
+        self.keep_apart(cx, now);
+    }
+
+    /// Nothing goes to a node whose identity another one has too, and nothing of what it has sent is claimed: numbers that both
+    /// use say nothing.
+    pub(in crate::peer) fn keep_apart(&mut self, cx: &mut Context, now: Now) {
+        if self.conflict.is_none() {
+            return;
+        }
+        cx.events.extend(self.lose_pings(None));
+        cx.stats.evictions += u64::from(self.inbound.renounce(&mut cx.clock));
+        if self.outbound.has_messages() {
+            self.abandon_all(cx, now);
+        }
+        self.forget_replies(cx, now);
+        self.outbound.part(&mut cx.clock);
+    }
+}

@@ -1,0 +1,159 @@
+//! New keys come into use.
+
+use rand_core::RngCore;
+
+use super::CROSSING;
+use crate::channel::Roaming;
+use crate::channel::path::{Path, PathAddr};
+use crate::event::{Arrival, Conflict, Event};
+use crate::opening::answer::Held;
+use crate::opening::initiate::round_trip;
+use crate::opening::lives::Seen;
+use crate::peer::epoch::{Epoch, Pending};
+use crate::peer::outbound::PeerLimits;
+use crate::peer::{Context, Peer};
+use crate::time::{Mono, Now};
+use crate::wire::{ChannelIndex, Params};
+
+impl Peer {
+    /// An opening that was to be answered is over.
+    pub(super) fn forget_held(cx: &mut Context, held: &Held) {
+        cx.half_open.leave(held.prefix, &held.mac1);
+        cx.routes.remove(&held.index.0);
+    }
+
+    /// An opening that was answered is over.
+    pub(in crate::peer) fn forget_pending(cx: &mut Context, pending: &Pending) {
+        cx.half_open.leave(pending.prefix, &pending.mac1);
+        cx.routes.remove(&pending.epoch.index.0);
+    }
+
+    /// A data packet has opened under `index`: a pending epoch is confirmed by it. False: nothing may come under it.
+    pub(crate) fn promote(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        index: ChannelIndex,
+        arrival: Arrival,
+    ) -> bool {
+        let Some(at) = self.link.pending.iter().position(|pending| pending.epoch.index == index) else {
+            return true;
+        };
+        let pending = self.link.pending.remove(at);
+        if self.link.pending.is_empty() {
+            // There will be none for long.
+            self.link.pending = Vec::new();
+        }
+        cx.half_open.leave(pending.prefix, &pending.mac1);
+        // Only message 2 could give it the keys, and that went to one address alone: there it is.
+        let proven = !pending.scattered && pending.answered == arrival.remote;
+        // The keys follow from what was drawn for the answer.
+        let begun = pending.epoch.born;
+        if !self.install(cx, now, pending.epoch, begun, arrival, proven) {
+            return false;
+        }
+        let waited = now.mono.since(pending.answered_at);
+        self.link.recovery.assume_rtt(round_trip(waited, pending.again));
+        if let Some(nth) = pending.state {
+            self.inbound.state_arrived(now.mono, nth, &cx.config);
+        }
+        true
+    }
+
+    /// New keys are in use from now on. The old ones still open packets for a while.
+    ///
+    /// `proven`: the peer is at the address of `arrival`. Otherwise a copy may have come from there, and a path that
+    /// stands is kept. `begun`: the peer has lived since then, for its keys follow from what was drawn here at that time. False:
+    /// they are not used, since they are of a process that is gone, or of a node whose identity another one has too.
+    pub(super) fn install(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        mut epoch: Epoch,
+        begun: Mono,
+        arrival: Arrival,
+        proven: bool,
+    ) -> bool {
+        cx.stats.handshakes += 1;
+        let seen = self.link.lives.judge(&epoch.params, begun);
+        if self.conflict.is_some() || seen == Seen::Twice {
+            self.part(cx, now, Conflict::Theirs, Some((epoch, arrival)));
+            return false;
+        }
+        if seen == Seen::Stale {
+            cx.stats.strays += 1;
+            cx.routes.remove(&epoch.index.0);
+            return false;
+        }
+        self.link.lives.enter(&epoch.params, now.mono);
+        let (params, restarted) = (epoch.params, seen == Seen::Restarted);
+        epoch.reset_tag = epoch.params.reset.take().map(|token| cx.resets.expect(&token, epoch.index));
+        if self.link.tentative.take().is_some() {
+            // What its opening asked for is its own wish now: it is reminded of it, though it may say nothing more.
+            self.inbound.engaged(now.mono, self.link.pto() * 3);
+        }
+        self.outbound.limits = PeerLimits::of(&params);
+        self.link.heard_at = now.mono;
+        let replaced = self.use_keys(cx, now, epoch, restarted);
+        self.use_path(cx, now, &params, arrival, proven);
+        if self.outbound.largest > self.outbound.limits.message {
+            self.withdraw_oversized(cx, now);
+        }
+        self.withdraw_untaken(cx, now);
+        if let Some(gone) = replaced {
+            self.end_epoch(cx, now, *gone);
+        }
+        if restarted {
+            self.end_previous(cx, now);
+            self.outbound.on_restart(now.mono);
+        }
+        cx.events.push_back(Event::Connected { peer: self.id, remote: arrival.remote, restarted });
+        true
+    }
+
+    /// Packets are sealed under the keys of `epoch` from now on, unless its opening has crossed one of the smaller id: then they
+    /// are only opened. Gives the epoch that nothing is opened under any more.
+    fn use_keys(&mut self, cx: &Context, now: Now, epoch: Epoch, restarted: bool) -> Option<Box<Epoch>> {
+        let (link, smaller) = (&mut self.link, cx.id < self.id);
+        let begun_by_smaller = epoch.initiator == smaller;
+        let crossed = link.current.as_ref().is_some_and(|current| {
+            let theirs = current.initiator == smaller;
+            !restarted && theirs && !begun_by_smaller && now.mono.since(current.born) < CROSSING
+        });
+        let until = now.mono + link.pto() * 3;
+        let replaced = if crossed {
+            link.previous.replace((Box::new(epoch), until))
+        } else {
+            let old = link.current.replace(Box::new(epoch));
+            let replaced = link.previous.take();
+            link.previous = old.map(|old| (old, until));
+            replaced
+        };
+        replaced.map(|(gone, _)| gone)
+    }
+
+    /// The peer is at the address of `arrival`, if that is `proven` or no other is known.
+    fn use_path(&mut self, cx: &mut Context, now: Now, params: &Params, arrival: Arrival, proven: bool) {
+        let challenge = cx.rng.next_u64().to_be_bytes();
+        let (link, config) = (&mut self.link, &cx.config);
+        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        let same = link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from))
+            || (link.roaming.is_some() && !proven);
+        if !same {
+            if link.roaming.is_some() || link.recovery.rtt().is_measured() {
+                link.on_path_change(now.mono, config);
+            }
+            let timing = link.recovery.timing();
+            link.roaming = Some(if proven {
+                Roaming::new(Path::proven(from))
+            } else {
+                Roaming::unproven(now.mono, from, timing, challenge)
+            });
+        }
+        link.cap_datagrams(now.mono, config, params.max_datagram, !same);
+        link.recovery.set_max_ack_delay(params.max_ack_delay);
+        if proven {
+            self.add_hint(arrival.remote);
+        }
+    }
+}

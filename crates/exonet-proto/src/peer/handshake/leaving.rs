@@ -1,0 +1,121 @@
+//! How a channel ends, and what the peer is told of it.
+
+use core::time::Duration;
+
+use super::LAST_RANGES;
+use crate::channel::Roaming;
+use crate::channel::path::Path;
+use crate::event::Arrival;
+use crate::half::Receiver;
+use crate::peer::epoch::Epoch;
+use crate::peer::filling::write_state;
+use crate::peer::{Context, Peer};
+use crate::time::Now;
+use crate::wire::{self, ChannelIndex, close};
+
+impl Peer {
+    /// An epoch is over: what it carried has a fate that nobody will know.
+    pub(in crate::peer) fn end_epoch(&mut self, cx: &mut Context, now: Now, mut epoch: Epoch) {
+        cx.routes.remove(&epoch.index.0);
+        if let Some(tag) = &epoch.reset_tag {
+            cx.resets.forget(tag, epoch.index);
+        }
+        let mut fates = std::mem::take(&mut cx.scratch.fates);
+        self.link.recovery.on_gone(&mut epoch.sent, |fate, item| fates.push((item, fate)));
+        self.apply(cx, now, &mut fates);
+        cx.scratch.fates = fates;
+    }
+
+    pub(in crate::peer) fn end_previous(&mut self, cx: &mut Context, now: Now) {
+        if let Some((epoch, _)) = self.link.previous.take() {
+            self.end_epoch(cx, now, *epoch);
+        }
+    }
+
+    /// The channel ends here and now; the halves stay, and open another if they have something to say.
+    pub(crate) fn drop_channel(&mut self, cx: &mut Context, now: Now) {
+        self.end_previous(cx, now);
+        self.link.roaming = None;
+        self.link.confirm = false;
+        self.link.probes = 0;
+        self.link.copies.clear();
+        if let Some(epoch) = self.link.current.take() {
+            self.end_epoch(cx, now, *epoch);
+        }
+    }
+
+    /// Everything of a link goes, without a word.
+    pub(crate) fn end_link(&mut self, cx: &mut Context, now: Now) {
+        self.abort_opening(cx);
+        self.drop_channel(cx, now);
+        for pending in std::mem::take(&mut self.link.pending) {
+            Self::forget_pending(cx, &pending);
+        }
+        for held in std::mem::take(&mut self.link.held) {
+            Self::forget_held(cx, &held);
+        }
+    }
+
+    /// An idle channel is dropped, and the peer is told so that it drops it too.
+    pub(crate) fn leave(&mut self, cx: &mut Context, now: Now) {
+        self.say_close(cx);
+        self.drop_channel(cx, now);
+    }
+
+    fn say_close(&mut self, cx: &mut Context) {
+        let ends_for_good = cx.ends_for_good();
+        let to = self.link.proven();
+        let mut datagram = Vec::new();
+        if let Some(epoch) = self.link.current.as_deref_mut() {
+            let (inbound, clock, config) = (&self.inbound, &cx.clock, &cx.config);
+            let short = |record: &Receiver| record.parts().2.intervals() <= LAST_RANGES;
+            let last = inbound.receiver.as_ref().filter(|record| ends_for_good && short(record));
+            epoch.seal(&mut datagram, wire::MIN_OPENING, |_, writer| {
+                // Of what it does not settle, nobody will ever know more.
+                if last.is_some() {
+                    write_state(writer, inbound, clock, config);
+                }
+                writer.close(if ends_for_good { close::FOR_GOOD } else { close::DONE });
+            });
+        }
+        if let (Some(to), false) = (to, datagram.is_empty()) {
+            let arrival = Arrival { remote: to.remote, local_ip: to.local, ecn: 0 };
+            cx.push_loose(arrival, datagram.into());
+        }
+    }
+
+    /// As [`Self::leave`] does, and the channel stays: the word may get lost. After how long to say it again; None: nobody waits
+    /// for it.
+    pub(crate) fn foretell(&mut self, cx: &mut Context) -> Option<Duration> {
+        let waits = cx.ends_for_good() && self.link.is_connected() && self.inbound.was_closed();
+        waits.then(|| {
+            self.say_close(cx);
+            self.link.pto()
+        })
+    }
+
+    /// The peer says that it has restarted, and that the channel which has `index` here and `remote` there is gone. False: there
+    /// is no such channel.
+    pub(crate) fn on_reset(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        index: ChannelIndex,
+        remote: ChannelIndex,
+    ) -> bool {
+        if self.link.epoch_mut(index).is_none_or(|epoch| epoch.remote != remote) {
+            return false;
+        }
+        let path = self.link.proven();
+        self.drop_channel(cx, now);
+        self.outbound.renounce();
+        // What is known of the path stays, and the opening goes there.
+        self.link.roaming = path.map(|path| Roaming::new(Path::proven(path)));
+        self.link.recovery.on_peer_restart();
+        self.link.reopen |= self.link.is_kept(&cx.config);
+        if let Some(opening) = self.link.opening.as_mut() {
+            opening.hurry(now.mono);
+        }
+        true
+    }
+}

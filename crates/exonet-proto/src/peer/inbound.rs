@@ -1,0 +1,687 @@
+//! The receiving direction from one peer: its record, what is being assembled, and what is owed to it.
+
+mod patience;
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+use std::collections::btree_map::{BTreeMap, Entry};
+
+use crate::config::{Config, Limits};
+use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
+use crate::id::{Incarnation, Slot, Stamp};
+use crate::message::DeliveryKey;
+use crate::message::arena::Arena;
+use crate::message::inbox::ARRIVED;
+use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
+use crate::pattern::call::Server;
+use crate::peer::frames::read_head;
+use crate::time::{Mono, Wall};
+use crate::wire::{self, Role};
+
+/// Time between two STATEs.
+const STATE_EVERY: Duration = Duration::from_millis(1);
+/// HAVE frames owed at once; a token that finds no room is probed again.
+pub(crate) const MAX_HAVES: usize = 32;
+/// The unanswered STATE of an idle record is repeated at most this seldom: a node may have met very many peers
+/// that vanished, and each try costs an opening.
+const MAX_BACKOFF: Duration = Duration::from_secs(600);
+/// A sender that is to be given up is reminded at least three times before, but no sender more often than this: one that is
+/// silent for less may well be between two messages.
+const MIN_BACKOFF: Duration = Duration::from_secs(1);
+/// A sender that has the last STATE learns nothing by a reminder, which only asks whether it is alive. By then its record has
+/// closed by itself, by default.
+const AT_REST: Duration = Duration::from_secs(15);
+
+/// What a message of which a part has come takes at least.
+const PARTIAL: u64 = 320;
+
+/// In place of the key of a delivery that has not been handed out.
+pub(crate) const ANNOUNCED: DeliveryKey = DeliveryKey(u64::MAX);
+
+/// A message of which a part has come.
+#[derive(Debug)]
+pub(crate) struct Partial {
+    pub(crate) assembly: Assembly,
+    /// The delivery through which the application reads it as it comes.
+    pub(crate) stream: Option<DeliveryKey>,
+    /// The most memory that it will need: set aside, so that what was begun can be completed.
+    promise: u64,
+    /// Its head is there, and says that it is a call.
+    call: bool,
+}
+
+/// What was delivered under a record. Replies aside: they are sent until they are used.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Delivered {
+    #[default]
+    Nothing,
+    Calls,
+    Messages,
+}
+
+impl Partial {
+    /// The first of a message has come, beside `large` larger messages.
+    fn begin(total: u64, large: usize, limits: &Limits, room: u64, arena: &mut Arena) -> Result<Self, Taken> {
+        let (pooled, whole) = (total <= POOLED, total <= limits.stream_above.max(POOLED));
+        let window = limits.body_window();
+        let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
+        if !pooled && large >= limits.bodies {
+            return Err(Taken::NoRoom);
+        }
+        if room < promise {
+            return Err(Taken::NoMemory);
+        }
+        let assembly = match (whole, pooled) {
+            (true, true) => Assembly::pooled(total, arena.buffer(total)),
+            (true, false) => Assembly::whole(total, window),
+            (false, _) => Assembly::streamed(total, window),
+        };
+        Ok(Self { assembly, stream: None, promise, call: false })
+    }
+}
+
+/// What became of a token's bytes.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Taken {
+    /// The message is complete: it goes to the receive queue.
+    Complete(Vec<u8>),
+    /// Whole messages wait in the receive queue.
+    Whole,
+    /// A streamed message can be announced: its head is there.
+    Announce,
+    /// A streamed message that was announced has more.
+    Readable(DeliveryKey),
+    /// Kept.
+    Partly,
+    /// A copy, or of a slot or an incarnation that takes nothing.
+    Ignored,
+    /// Beyond what this peer may have under way: as if it had been lost.
+    NoRoom,
+    /// The node has no memory for it: as if it had been lost.
+    NoMemory,
+    /// Not a message.
+    Malformed,
+    /// The peer broke a rule.
+    Violation,
+}
+
+/// What a HAVE says.
+#[derive(Debug)]
+pub(crate) struct Held {
+    pub(crate) s: Slot,
+    pub(crate) r: Incarnation,
+    pub(crate) prefix: u64,
+    pub(crate) limit: u64,
+    pub(crate) islands: Vec<Range<u64>>,
+}
+
+/// The receiving direction from one peer.
+#[derive(Debug)]
+pub(crate) struct Inbound {
+    pub(crate) receiver: Option<Receiver>,
+    /// What is known of the peer's stamps.
+    pub(crate) bound: Bound,
+    /// The last ASK bore a stamp: a STATE says what was forgotten of stamps.
+    stamped: bool,
+    /// So it does where what was forgotten reaches beyond this node's clock: a peer that goes by that clock would
+    /// send early in vain.
+    pub(crate) forgotten_ahead: bool,
+    /// A stamp to be refused, and what this node's clock showed then.
+    pub(crate) rejection: Option<(Stamp, Wall)>,
+    /// The last stamp that was refused.
+    pub(crate) rejected: Stamp,
+    /// Slots whose message is complete and has not been taken: copies are suppressed.
+    pending: IntervalSet,
+    partial: BTreeMap<Slot, Partial>,
+    /// Of the partly received messages, the large ones.
+    pub(crate) large: usize,
+    /// Of the partly received messages, those that are known to be calls.
+    calls_in_part: usize,
+    /// What was delivered under the record.
+    delivered: Delivered,
+    /// Pooled bytes taken by the application under the record's incarnation.
+    taken: u64,
+    /// Pooled bytes that the sender has given up under it.
+    abandoned: u64,
+    /// Pooled bytes that are complete and not taken, or promised to a partial message.
+    pub(crate) held: u64,
+    /// An ASK that was granted nothing, for want of room, while there is no record.
+    wants: Option<Ask>,
+    /// A STATE has to leave by then.
+    state_at: Mono,
+    /// None leaves before: in dense traffic one claim speaks for many messages.
+    state_from: Mono,
+    /// STATEs that have left, or are not owed any more.
+    states: u64,
+    /// HAVEs owed.
+    pub(crate) haves: VecDeque<Slot>,
+    /// See [`Inbound::claim_from`].
+    claim_from: Slot,
+    /// When the peer was last heard, and when it is reminded of its free slots.
+    heard_at: Mono,
+    remind_at: Mono,
+    remind_after: Duration,
+    /// Time between two STATEs of a record that is closed.
+    closed_again: Duration,
+    reminding: bool,
+    /// Bytes of memory set aside for partial messages.
+    promised: u64,
+    /// Bytes of memory of its messages in the receive queue, those handed out included.
+    pub(crate) waiting: u64,
+    /// Of what was set aside, given back and not yet counted by the node.
+    freed: u64,
+    /// Messages in the receive queue that nobody waits for any more, and that the node does not know of yet.
+    stale: usize,
+    /// Deliveries whose message will not go on: their readers have to be told.
+    pub(crate) aborted: Vec<DeliveryKey>,
+    /// Its calls.
+    pub(crate) server: Server,
+}
+
+impl Inbound {
+    pub(crate) fn new(now: Mono) -> Self {
+        Self {
+            receiver: None,
+            bound: Bound::default(),
+            stamped: false,
+            forgotten_ahead: false,
+            rejection: None,
+            rejected: Stamp::NONE,
+            pending: IntervalSet::new(),
+            partial: BTreeMap::new(),
+            large: 0,
+            calls_in_part: 0,
+            delivered: Delivered::Nothing,
+            taken: 0,
+            abandoned: 0,
+            held: 0,
+            wants: None,
+            state_at: Mono::NEVER,
+            state_from: Mono(0),
+            haves: VecDeque::new(),
+            claim_from: Slot(0),
+            heard_at: now,
+            remind_at: Mono::NEVER,
+            remind_after: Duration::ZERO,
+            closed_again: Duration::ZERO,
+            states: 0,
+            reminding: false,
+            promised: 0,
+            waiting: 0,
+            freed: 0,
+            stale: 0,
+            aborted: Vec::new(),
+            server: Server::default(),
+        }
+    }
+
+    /// Bytes of memory set aside now.
+    pub(crate) const fn promised(&self) -> u64 {
+        self.promised
+    }
+
+    /// Messages that are partly there.
+    pub(crate) fn parts(&self) -> usize {
+        self.partial.len()
+    }
+
+    /// Bytes of memory given back and not yet counted by the node.
+    pub(crate) const fn freed(&self) -> u64 {
+        self.freed
+    }
+
+    /// Bytes of memory that this peer takes.
+    pub(crate) const fn memory(&self) -> u64 {
+        self.promised.saturating_add(self.waiting)
+    }
+
+    /// Bytes of memory given back since the last call, completed messages aside.
+    pub(crate) fn take_freed(&mut self) -> u64 {
+        std::mem::take(&mut self.freed)
+    }
+
+    /// Messages of this peer in the receive queue that have become stale since the last call.
+    pub(crate) fn take_stale(&mut self) -> usize {
+        std::mem::take(&mut self.stale)
+    }
+
+    /// Slots that this node is willing to grant beyond those that are free.
+    fn grant(&self, limits: &Limits) -> u64 {
+        let held = self.receiver.as_ref().map_or(0, |r| r.free());
+        limits.slots.saturating_sub(held)
+    }
+
+    pub(crate) fn on_ask(&mut self, now: Mono, clock: &mut Clock, limits: &Limits, ask: Ask) -> Answer {
+        let before = self.receiver.as_ref().map(Receiver::incarnation);
+        let grant = self.grant(limits);
+        let free = self.receiver.as_ref().map_or(0, Receiver::free);
+        let answer = Receiver::on_ask(&mut self.receiver, &mut self.bound, clock, ask, grant);
+        let wants = answer == Answer::State;
+        self.wants = (self.receiver.is_none() && wants).then_some(ask);
+        self.note_record(before);
+        self.stamped = ask.ts.is_some();
+        self.note_stale();
+        if wants {
+            // A sender that asks for few beside those that it has does not wait for them: a reply may take the STATE along.
+            self.owe_state(if ask.n > free / 2 { now } else { now + STATE_EVERY });
+        }
+        self.forget_below(ask.l);
+        answer
+    }
+
+    /// What a STATE says of forgotten stamps.
+    pub(crate) fn amnesia(&self, clock: &Clock) -> Option<Stamp> {
+        (self.stamped || self.forgotten_ahead).then(|| clock.stamps().amnesia(self.bound))
+    }
+
+    /// Complete messages wait for the application.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Room may have appeared.
+    pub(crate) fn retry(&mut self, now: Mono, clock: &mut Clock, limits: &Limits) {
+        if let Some(ask) = self.wants.take() {
+            let _: Answer = self.on_ask(now, clock, limits, ask);
+            return;
+        }
+        if !self.receiver.as_ref().is_some_and(Receiver::wants_room) {
+            return;
+        }
+        let grant = self.grant(limits);
+        // A trickle of single slots would cost a STATE each.
+        if grant >= limits.slots / 4 && Receiver::retry(&mut self.receiver, &mut self.bound, clock, grant) {
+            self.owe_state(now);
+        }
+    }
+
+    /// *close*: nothing more is taken of the peer in this life. What waits for the application and what has come in
+    /// part is forgotten. The peer is told, each time that `wait` has passed, until it has passed every slot that it had
+    /// here; where there is no `wait`, only if it asks.
+    pub(crate) fn close(&mut self, now: Mono, wait: Option<Duration>) {
+        self.wants = None;
+        let Some(record) = self.receiver.as_mut() else { return };
+        record.close();
+        self.clear();
+        self.closed_again = wait.unwrap_or_default();
+        self.remind_at = if wait.is_some() { now } else { Mono::NEVER };
+    }
+
+    /// Whether the peer is still to be told that nothing more is taken.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.receiver.as_ref().is_some_and(Receiver::is_closed)
+    }
+
+    /// Whether this node ended while the peer had a record here: it may have more for this node.
+    pub(crate) fn was_closed(&self) -> bool {
+        !self.closed_again.is_zero()
+    }
+
+    /// Everything soft belongs to one incarnation.
+    fn note_record(&mut self, before: Option<Incarnation>) {
+        if before != self.receiver.as_ref().map(Receiver::incarnation) {
+            self.clear();
+        }
+    }
+
+    fn clear(&mut self) {
+        self.stale += usize::try_from(self.pending.count()).unwrap_or(usize::MAX);
+        self.pending.clear();
+        while let Some((_, partial)) = self.partial.pop_first() {
+            self.release_partial(&partial);
+        }
+        self.large = 0;
+        self.delivered = Delivered::Nothing;
+        self.taken = 0;
+        self.abandoned = 0;
+        self.held = 0;
+        self.haves.clear();
+    }
+
+    /// Messages that wait for the application although the sender has given them up serve nobody.
+    fn note_stale(&mut self) {
+        let Some(record) = self.receiver.as_ref() else { return };
+        let (_, lo, _) = record.parts();
+        let passed: u64 = self.pending.overlaps(0..lo.0).map(|run| run.end - run.start).sum();
+        self.stale += usize::try_from(passed).unwrap_or(usize::MAX);
+        self.pending.remove_below(lo.0);
+    }
+
+    /// Such a message, of incarnation `r`, has left the receive queue.
+    pub(crate) fn drop_stale(&mut self, r: Incarnation, len: u64) {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && len <= POOLED {
+            self.held = self.held.saturating_sub(len);
+        }
+    }
+
+    /// The sender has nothing open below `l`: what has come of it will never be complete.
+    fn forget_below(&mut self, l: Slot) {
+        while let Some(entry) = self.partial.first_entry().filter(|entry| *entry.key() < l) {
+            let partial = entry.remove();
+            self.release_partial(&partial);
+        }
+    }
+
+    fn release_partial(&mut self, partial: &Partial) {
+        self.calls_in_part -= usize::from(partial.call);
+        self.promised = self.promised.saturating_sub(partial.promise);
+        self.freed = self.freed.saturating_add(partial.promise);
+        match partial.stream {
+            Some(ANNOUNCED) => self.stale += 1,
+            stream => self.aborted.extend(stream),
+        }
+        if partial.assembly.total() <= POOLED {
+            self.held = self.held.saturating_sub(partial.assembly.total());
+        } else {
+            self.large = self.large.saturating_sub(1);
+        }
+    }
+
+    /// Whole messages of the slots of `run`, `len` bytes in wire form together: to wait in the receive queue, all of
+    /// them or none.
+    pub(crate) fn on_whole(&mut self, run: Range<u64>, r: Incarnation, len: u64, limits: &Limits) -> Taken {
+        if !self.accepts(run.clone(), r) {
+            return Taken::Ignored;
+        }
+        if len > POOLED {
+            return Taken::Violation;
+        }
+        if !self.pool_takes(Slot(run.start), len, limits) {
+            return Taken::NoRoom;
+        }
+        while let Some(s) = self.partial.range(Slot(run.start)..Slot(run.end)).next().map(|(s, _)| *s)
+            && let Some(partial) = self.partial.remove(&s)
+        {
+            self.release_partial(&partial);
+        }
+        self.held += len;
+        self.pending.insert(run);
+        Taken::Whole
+    }
+
+    /// Whether the pool has room for `len` bytes of the messages from `s` on. Parts of later ones make room, the last
+    /// first: were they of messages given up behind an older one, they would else keep it out for ever.
+    fn pool_takes(&mut self, s: Slot, len: u64, limits: &Limits) -> bool {
+        while self.held.saturating_add(len) > limits.pool_window() {
+            let mut later = self.partial.range(Slot(s.0.saturating_add(1))..).rev();
+            let last = later.find(|(_, partial)| partial.assembly.total() <= POOLED).map(|(last, _)| *last);
+            let Some(last) = last else { return false };
+            self.drop_partial(last);
+        }
+        true
+    }
+
+    fn accepts(&self, run: Range<u64>, r: Incarnation) -> bool {
+        self.receiver.as_ref().is_some_and(|record| record.accepts_run(run.clone(), r))
+            && self.pending.first_in(run).is_none()
+    }
+
+    /// A fragment. `room` is what the node can hold beyond what it does.
+    pub(crate) fn on_fragment(
+        &mut self,
+        fragment: &wire::Fragment<'_>,
+        limits: &Limits,
+        room: u64,
+        arena: &mut Arena,
+    ) -> Taken {
+        let wire::Fragment { r, s, total, offset, data } = *fragment;
+        if !self.accepts(s.0..s.0 + 1, r) {
+            return Taken::Ignored;
+        }
+        if total > limits.message.saturating_add(MAX_HEAD) {
+            return Taken::Violation;
+        }
+        if total <= POOLED && !self.partial.contains_key(&s) && !self.pool_takes(s, total, limits) {
+            return Taken::NoRoom;
+        }
+        let partial = match self.partial.entry(s) {
+            Entry::Occupied(entry) => entry.into_mut(),
+            Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room, arena) {
+                Err(refused) => return refused,
+                Ok(partial) => {
+                    if total <= POOLED {
+                        self.held += total;
+                    } else {
+                        self.large += 1;
+                    }
+                    self.promised += partial.promise;
+                    entry.insert(partial)
+                }
+            },
+        };
+        match partial.assembly.insert(total, offset, data) {
+            Err(Refused::Contradiction | Refused::BeyondWindow) => return Taken::Violation,
+            Err(Refused::Scattered) => return Taken::NoRoom,
+            Ok(0) => return Taken::Ignored,
+            Ok(_) => {}
+        }
+        if offset == 0 && !partial.call {
+            partial.call = matches!(read_head(data), Ok((_, Role::Call, _)));
+            self.calls_in_part += usize::from(partial.call);
+        }
+        let streamed = total > limits.stream_above.max(POOLED);
+        if !streamed && partial.assembly.is_complete() {
+            return self.complete(s);
+        }
+        let news = total > POOLED && partial.assembly.is_news(limits.body_window());
+        let taken = match partial.stream {
+            Some(key) => Taken::Readable(key),
+            None if streamed && partial.assembly.prefix() >= MAX_HEAD.min(total) => Taken::Announce,
+            None => Taken::Partly,
+        };
+        if news {
+            self.owe_have(s);
+        }
+        taken
+    }
+
+    fn complete(&mut self, s: Slot) -> Taken {
+        let Some(partial) = self.partial.remove(&s) else { return Taken::Ignored };
+        if partial.assembly.total() > POOLED {
+            self.large = self.large.saturating_sub(1);
+        }
+        self.promised = self.promised.saturating_sub(partial.promise);
+        self.calls_in_part -= usize::from(partial.call);
+        self.pending.insert(s.0..s.0 + 1);
+        partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
+    }
+
+    /// Messages in one piece wait in the receive queue, and all of them can be taken.
+    pub(crate) fn is_pending(&self, run: Range<u64>, r: Incarnation) -> bool {
+        self.pending.covers(run.clone())
+            && self.receiver.as_ref().is_some_and(|record| record.accepts_run(run, r))
+    }
+
+    /// A message that is read as it comes waits in the receive queue.
+    pub(crate) fn is_announced(&self, s: Slot, r: Incarnation) -> bool {
+        self.partial.get(&s).is_some_and(|partial| partial.stream == Some(ANNOUNCED))
+            && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
+    }
+
+    pub(crate) fn partial(&mut self, s: Slot) -> Option<&mut Partial> {
+        self.partial.get_mut(&s)
+    }
+
+    /// The application has read of a streamed message: its window moves on.
+    pub(crate) fn on_read(&mut self, s: Slot, limits: &Limits) {
+        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.is_news(limits.body_window())) {
+            self.owe_have(s);
+        }
+    }
+
+    /// The application takes the messages of `run`: their slots are consumed, all or none. False when their record
+    /// died.
+    ///
+    /// `len` is the length of their wire forms, `role` that of each of them.
+    pub(crate) fn take(&mut self, run: Range<u64>, r: Incarnation, len: u64, role: Role) -> bool {
+        let Some(record) = self.receiver.as_mut().filter(|record| record.incarnation() == r) else {
+            return false;
+        };
+        let taken = record.take_run(run.clone(), r);
+        self.pending.remove_range(run.clone());
+        // A large message is taken by itself.
+        let pooled = len <= POOLED || run.end - run.start > 1;
+        if pooled {
+            self.held = self.held.saturating_sub(len);
+        }
+        // One that was read as it came.
+        if let Some(mut partial) = self.partial.remove(&Slot(run.start)) {
+            partial.stream = None;
+            self.release_partial(&partial);
+        }
+        if taken && pooled {
+            self.taken = self.taken.saturating_add(len);
+        }
+        self.delivered = match (role, self.delivered) {
+            (Role::Plain, _) if taken => Delivered::Messages,
+            (Role::Call, Delivered::Nothing) if taken => Delivered::Calls,
+            (_, before) => before,
+        };
+        taken
+    }
+
+    /// A complete message is not held any more, though its slot is free: it has to come again.
+    pub(crate) fn drop_pending(&mut self, s: Slot, r: Incarnation, len: u64) {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && self.pending.remove(s.0)
+        {
+            self.held = self.held.saturating_sub(if len <= POOLED { len } else { 0 });
+            self.owe_have(s);
+        }
+    }
+
+    /// A partly received message is given up: it has to come again from the start.
+    pub(crate) fn drop_partial(&mut self, s: Slot) {
+        if let Some(mut partial) = self.partial.remove(&s) {
+            partial.stream = None;
+            self.release_partial(&partial);
+            self.owe_have(s);
+        }
+    }
+
+    pub(crate) fn on_abandoned(&mut self, now: Mono, r: Incarnation, bytes: u64) {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && bytes > self.abandoned {
+            self.abandoned = bytes;
+            self.owe_state(now);
+        }
+    }
+
+    /// A TOKEN without body asks after a message: STATE, and HAVE when it is not complete.
+    pub(crate) fn on_probe(&mut self, now: Mono, s: Slot, r: Incarnation) {
+        self.owe_state(now);
+        self.claim_from = s;
+        if self.accepts(s.0..s.0 + 1, r) {
+            self.owe_have(s);
+        }
+    }
+
+    /// Where the next STATE begins if it cannot say everything: at the token that it answers, else where the last
+    /// ended.
+    pub(crate) const fn claim_from(&self) -> Slot {
+        self.claim_from
+    }
+
+    /// The last STATE claimed up to here.
+    pub(crate) fn claimed(&mut self, up: Slot) {
+        let all = self.receiver.as_ref().is_none_or(|record| up >= record.parts().0);
+        self.claim_from = if all { Slot(0) } else { up };
+    }
+
+    /// What has come in part from a peer that has been silent for `silence` is given up, unless the application
+    /// reads it. True when there was any.
+    pub(crate) fn give_up_parts(&mut self, now: Mono, silence: Duration) -> bool {
+        if self.heard_at + silence > now {
+            return false;
+        }
+        let parts: Vec<Slot> =
+            self.partial.iter().filter(|(_, partial)| partial.stream.is_none()).map(|(s, _)| *s).collect();
+        parts.iter().for_each(|s| self.drop_partial(*s));
+        !parts.is_empty()
+    }
+
+    /// Distinct pooled bytes that the sender may ever have sent under the record's incarnation.
+    pub(crate) fn credit(&self, limits: &Limits) -> u64 {
+        self.taken.saturating_add(self.abandoned).saturating_add(limits.pool_window())
+    }
+
+    // --- what is owed ---
+
+    pub(crate) fn owe_state(&mut self, by: Mono) {
+        self.state_at = self.state_at.min(by.max(self.state_from));
+    }
+
+    fn owe_have(&mut self, s: Slot) {
+        if self.haves.len() < MAX_HAVES && !self.haves.contains(&s) {
+            self.haves.push_back(s);
+        }
+    }
+
+    pub(crate) fn state_due(&self, now: Mono) -> bool {
+        self.state_at <= now
+    }
+
+    pub(crate) const fn state_owed(&self) -> bool {
+        self.state_at.0 != Mono::NEVER.0
+    }
+
+    /// A STATE is owed, and the last one is long enough ago. `alone`: it would go with an ACK and no data, for which half as
+    /// long is enough. A receiver of bulk, which acknowledges a little more often than it may claim, would send both
+    /// by turns otherwise.
+    pub(crate) fn state_may_leave(&self, now: Mono, alone: bool) -> bool {
+        let early = if alone { STATE_EVERY / 2 } else { Duration::ZERO };
+        self.state_owed() && self.state_from <= now + early
+    }
+
+    pub(crate) fn state_left(&mut self, now: Mono) {
+        self.state_from = now + STATE_EVERY;
+        self.state_sent();
+    }
+
+    /// The STATE owed is a reminder: nothing has come from the peer for a while.
+    pub(crate) fn reminds(&self) -> bool {
+        self.receiver.is_some() && self.reminding
+    }
+
+    pub(crate) fn state_sent(&mut self) {
+        self.state_at = Mono::NEVER;
+        self.states += 1;
+    }
+
+    /// The number of the last STATE.
+    pub(crate) const fn states(&self) -> u64 {
+        self.states
+    }
+
+    /// The peer has STATE `nth`. If that was the last, there is nothing to remind it of for a while.
+    pub(crate) fn state_arrived(&mut self, now: Mono, nth: u64, config: &Config) {
+        if nth == self.states && !self.state_owed() {
+            let rest = AT_REST.min(self.slowest(config));
+            self.reminding = false;
+            self.remind_after = self.remind_after.max(rest);
+            self.remind_at = self.remind_at.max(now + self.remind_after);
+        }
+    }
+
+    pub(crate) fn next_have(&mut self) -> Option<Held> {
+        let s = self.haves.pop_front()?;
+        let r = self.receiver.as_ref()?.incarnation();
+        let Some(partial) = self.partial.get(&s) else {
+            return Some(Held { s, r, prefix: 0, limit: 0, islands: Vec::new() });
+        };
+        let assembly = &partial.assembly;
+        let limit = if assembly.total() > POOLED { assembly.limit() } else { 0 };
+        let islands = assembly.islands().take(crate::wire::MAX_HAVE_RANGES).collect();
+        Some(Held { s, r, prefix: assembly.prefix(), limit, islands })
+    }
+
+    pub(crate) fn owes_have(&self) -> bool {
+        !self.haves.is_empty()
+    }
+
+    /// A HAVE for `s` was lost.
+    pub(crate) fn have_again(&mut self, s: Slot) {
+        if self.partial.contains_key(&s) {
+            self.owe_have(s);
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The channel to a peer: epochs of keys that share one path. Disposable: it holds no promise.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
+use crate::channel::mtu::BASE;
+use crate::channel::path::{Path, PathAddr};
+use crate::channel::{Recovery, Roaming, recovery};
+use crate::config::{Config, CongestionChoice};
+use crate::opening::answer::Held;
+use crate::opening::initiate::Opening;
+use crate::opening::lives::Lives;
+use crate::peer::epoch::{Epoch, Pending};
+use crate::peer::piece::Cuts;
+use crate::time::Mono;
+use crate::wire::ChannelIndex;
+
+/// Pings of the application that wait to leave.
+pub(crate) const MAX_PINGS: usize = 64;
+/// Packets at the end of a burst that have too little behind them to reveal a loss soon.
+const MAX_BURST: usize = 24;
+/// Windows of messages that are a long queue.
+const LONG_QUEUE: u64 = 4;
+/// Part of a round trip for which ACK and STATE may wait for data.
+const RIDE_SHARE: u32 = 4;
+/// Answers to path challenges that wait to leave.
+pub(crate) const MAX_RESPONSES: usize = 4;
+/// Openings of one peer answered and not confirmed.
+pub(crate) const MAX_PENDING: usize = 4;
+/// The silence after which an opening goes out beside the probes: so many probe timeouts, since answers may be late, and no less
+/// than this. On a short path a peer that is merely busy is late by many timeouts, and has no time for handshakes then. A
+/// peer that restarts is away for longer, as a rule, and the opening, which is repeated, finds it. The timeouts that have passed tell
+/// nothing: each packet that leaves puts them off.
+const REOPEN_PTOS: u32 = 4;
+const REOPEN_SILENCE: Duration = Duration::from_secs(1);
+/// On a path that loses by chance, what is asked again is asked after so many probe timeouts at the latest.
+const PATIENCE: u32 = 4;
+/// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
+const MIN_IDLE: Duration = Duration::from_secs(1);
+
+/// What carries bytes to a peer and back.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(crate) recovery: Recovery,
+    pub(crate) roaming: Option<Roaming>,
+    /// Packets are sealed under these keys.
+    pub(crate) current: Option<Box<Epoch>>,
+    /// Packets are still opened under these, until then.
+    pub(crate) previous: Option<(Box<Epoch>, Mono)>,
+    /// Answered, and not confirmed by a data packet.
+    pub(crate) pending: Vec<Pending>,
+    /// To be answered in a moment.
+    pub(crate) held: Vec<Held>,
+    /// Begun by this node, and not answered.
+    pub(crate) opening: Option<Box<Opening>>,
+    /// The peer has never proven to be there: until then, what it made us hold is kept.
+    pub(crate) tentative: Option<Mono>,
+    /// The peer's processes.
+    pub(crate) lives: Lives,
+    pub(crate) pings: VecDeque<u64>,
+    /// PINGs of the application that left and are neither answered nor lost.
+    pub(crate) pinging: u32,
+    pub(crate) responses: VecDeque<(PathAddr, [u8; 8])>,
+    /// Packets to send whatever the window says.
+    pub(crate) probes: u32,
+    /// The latest packets with messages that left since there was last nothing more to send; with each, whether it
+    /// carries what was lost before.
+    burst: VecDeque<(ChannelIndex, u64, bool)>,
+    /// Packets of an epoch that get a copy, in the order of when.
+    pub(crate) hedges: VecDeque<(Mono, ChannelIndex, u64)>,
+    /// The next packets are copies of these of the current epoch.
+    pub(crate) copies: VecDeque<u64>,
+    /// An ack-eliciting packet has to show the peer that this node has the new keys, or still lives.
+    pub(crate) confirm: bool,
+    /// The peer was told that the channel ends.
+    pub(crate) closed: bool,
+    /// A new epoch is wanted though there is one.
+    pub(crate) reopen: bool,
+    /// The peer's policy has refused an opening: what is in doubt waits so long for the next.
+    pub(crate) refused_until: Mono,
+    /// What was last acknowledged and claimed goes to the address on trial too.
+    pub(crate) mirror_due: bool,
+    /// Of this peer, in place of the node's.
+    pub(crate) keepalive: Option<Duration>,
+    pub(crate) pace_at: Mono,
+    /// Since there was last nothing more to send, window or pacing have held something up: the path is what bounds the rate.
+    pub(crate) held_up: bool,
+    /// ACK and STATE that are due wait until then for data that is about to leave; zero: they do not.
+    pub(crate) ride_until: Mono,
+    pub(crate) heard_at: Mono,
+    /// When something was last sent that asks for an answer.
+    pub(crate) spoke_at: Mono,
+    /// When that was first done since the peer was heard.
+    asked_at: Mono,
+    /// When the peer was last found silent for too long.
+    doubted_at: Mono,
+    /// When the channel last served the halves, the application or a keepalive, at either end.
+    pub(crate) used_at: Mono,
+    pub(crate) packets_sent: u64,
+    pub(crate) packets_lost: u64,
+    /// The peer takes no larger datagrams.
+    peer_takes: u16,
+    /// The largest datagram that is tried on the path.
+    datagram_cap: u16,
+}
+
+impl Link {
+    pub(crate) fn new(now: Mono, config: &Config) -> Self {
+        Self {
+            recovery: fresh_recovery(now, config, config.max_datagram),
+            roaming: None,
+            current: None,
+            previous: None,
+            pending: Vec::new(),
+            held: Vec::new(),
+            opening: None,
+            tentative: None,
+            lives: Lives::default(),
+            pings: VecDeque::new(),
+            pinging: 0,
+            responses: VecDeque::new(),
+            probes: 0,
+            burst: VecDeque::new(),
+            hedges: VecDeque::new(),
+            copies: VecDeque::new(),
+            confirm: false,
+            closed: false,
+            reopen: false,
+            refused_until: Mono(0),
+            mirror_due: false,
+            keepalive: None,
+            pace_at: Mono::NEVER,
+            held_up: false,
+            ride_until: Mono(0),
+            heard_at: now,
+            spoke_at: now,
+            doubted_at: Mono(0),
+            asked_at: now,
+            used_at: now,
+            packets_sent: 0,
+            packets_lost: 0,
+            peer_takes: u16::MAX,
+            datagram_cap: config.max_datagram,
+        }
+    }
+
+    /// The peer is on a path of which nothing is known.
+    pub(crate) fn on_path_change(&mut self, now: Mono, config: &Config) {
+        self.datagram_cap = self.largest_datagram(config);
+        self.recovery.on_path_change(now, self.datagram_cap, controller(config));
+    }
+
+    /// The peer takes datagrams of at most this size. `fresh`: nothing is known of the path yet.
+    pub(crate) fn cap_datagrams(&mut self, now: Mono, config: &Config, peer: u64, fresh: bool) {
+        self.peer_takes = u16::try_from(peer).unwrap_or(u16::MAX);
+        let cap = self.largest_datagram(config);
+        if cap != self.datagram_cap || fresh {
+            self.datagram_cap = cap;
+            if cap < self.recovery.datagram_size() || !self.recovery.rtt().is_measured() {
+                self.on_path_change(now, config);
+            }
+        }
+    }
+
+    /// Which messages are cut to fill packets, of `bytes` that are queued or in doubt. Each part may be lost, and costs time to
+    /// handle: so none is while the path takes whatever there is. Where packets are lost, none is that somebody waits for; nor
+    /// any that would wait for less than a repair takes.
+    pub(crate) fn cuts(&self, bytes: u64) -> Option<Cuts> {
+        let long = self.recovery.congestion().window().saturating_mul(LONG_QUEUE);
+        match self.recovery.is_lossy() {
+            _ if !self.fills() => None,
+            false => Some(Cuts::All),
+            true => (bytes >= long).then_some(Cuts::Plain),
+        }
+    }
+
+    /// What has to wait for the path may be cut to fill packets.
+    pub(crate) fn fills(&self) -> bool {
+        let fast = self.recovery.is_fast();
+        self.held_up && !fast
+    }
+
+    fn largest_datagram(&self, config: &Config) -> u16 {
+        let remote = self.roaming.as_ref().map(|roaming| roaming.active().addr().remote.ip());
+        remote.map_or(config.max_datagram, |ip| config.datagrams_to(ip)).min(self.peer_takes).max(BASE)
+    }
+
+    pub(crate) fn is_connected(&self) -> bool {
+        self.current.is_some()
+    }
+
+    /// An opening of the peer was answered, or is about to be.
+    pub(crate) fn is_answering(&self) -> bool {
+        !self.pending.is_empty() || !self.held.is_empty()
+    }
+
+    /// Anything authentic has ever come from the peer, an opening at least.
+    pub(crate) fn has_heard(&self) -> bool {
+        self.lives.is_known() || self.is_answering()
+    }
+
+    /// No keys, none under way.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.current.is_none()
+            && self.previous.is_none()
+            && self.pending.is_empty()
+            && self.held.is_empty()
+            && self.opening.is_none()
+            && self.pings.is_empty()
+    }
+
+    pub(crate) fn remote(&self) -> Option<SocketAddr> {
+        self.current.as_ref().and(self.roaming.as_ref()).map(|roaming| roaming.active().addr().remote)
+    }
+
+    /// Where the peer was proven to be. Elsewhere it gets what its own packets allow, and no openings.
+    pub(crate) fn proven(&self) -> Option<PathAddr> {
+        let active = self.roaming.as_ref().map(Roaming::active);
+        active.filter(|path| path.is_validated()).map(Path::addr)
+    }
+
+    pub(crate) fn pto(&self) -> Duration {
+        self.recovery.pto_interval()
+    }
+
+    /// The round trips in which copies of an opening leave, if there are `messages` that wait for a channel. Beside a channel,
+    /// copies are not hurried.
+    pub(crate) fn opens_eagerly(&self, messages: bool) -> Option<Duration> {
+        let rtt = self.recovery.rtt();
+        let round = if rtt.is_measured() { self.pto() } else { rtt.smoothed() };
+        (messages && !self.is_connected()).then_some(round)
+    }
+
+    /// The most that repeated requests back off to, where that is less than usual.
+    pub(crate) fn patience(&self) -> Duration {
+        if self.recovery.is_random() { self.pto() * PATIENCE } else { Duration::MAX }
+    }
+
+    /// The epoch that packets with this index belong to.
+    pub(crate) fn epoch_mut(&mut self, index: ChannelIndex) -> Option<&mut Epoch> {
+        let current = self.current.as_deref_mut();
+        let previous = self.previous.as_mut().map(|(epoch, _)| &mut **epoch);
+        let pending = self.pending.iter_mut().map(|pending| &mut pending.epoch);
+        current.into_iter().chain(previous).chain(pending).find(|epoch| epoch.index == index)
+    }
+
+    /// Something leaves that asks for an answer. Repeating it into silence keeps no channel alive.
+    pub(crate) fn spoke(&mut self, now: Mono) {
+        self.spoke_at = now;
+        if self.asked_at <= self.heard_at {
+            self.asked_at = now;
+        }
+    }
+
+    /// A packet with messages leaves. `again`: they were lost before.
+    pub(crate) fn note_lone(&mut self, index: ChannelIndex, number: u64, again: bool) {
+        if self.burst.len() == MAX_BURST {
+            self.burst.pop_front();
+        }
+        self.burst.push_back((index, number, again));
+    }
+
+    /// Nothing is left to send: the last packets, which have too little behind them, may get copies.
+    pub(crate) fn hedge(&mut self, now: Mono) {
+        for (index, number, again) in self.burst.drain(..) {
+            if let Some(wait) = self.recovery.hedge(now, again) {
+                self.hedges.push_back((now + wait, index, number));
+            }
+        }
+    }
+
+    /// False: too many wait already.
+    pub(crate) fn ping(&mut self, cookie: u64) -> bool {
+        if self.pings.len() < MAX_PINGS {
+            self.pings.push_back(cookie);
+            return true;
+        }
+        false
+    }
+
+    pub(crate) fn respond(&mut self, to: PathAddr, data: [u8; 8]) {
+        if self.responses.len() < MAX_RESPONSES {
+            self.responses.push_back((to, data));
+        }
+    }
+
+    /// The network may have changed: open anew at once, beside what there is.
+    pub(crate) fn hurry(&mut self, now: Mono) {
+        self.reopen |= self.current.is_some();
+        if let Some(opening) = self.opening.as_mut() {
+            opening.hurry(now);
+        }
+    }
+
+    /// When the peer will have been silent for too long, if it answers nothing of what is under way: there is something if
+    /// there is a probe timeout, `pto`.
+    fn doubt_at(&self, pto: Option<Mono>) -> Mono {
+        let asked = self.opening.is_none() && pto.is_some();
+        let patience = REOPEN_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
+        let since = self.heard_at.max(self.asked_at).max(self.doubted_at);
+        if asked { since + patience } else { Mono::NEVER }
+    }
+
+    /// Whether silence asks for a new opening beside the probes, if this node needs the channel. True once, and again after as
+    /// much silence.
+    pub(crate) fn take_doubt(&mut self, now: Mono) -> bool {
+        let doubts = self.doubt_at(self.pto_at()) <= now;
+        if doubts {
+            self.doubted_at = now;
+        }
+        doubts
+    }
+
+    /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no
+    /// renewal, which would keep the channel from ever being idle.
+    pub(crate) fn rekey_at(&self, config: &Config) -> Mono {
+        let free = self.opening.is_none() && !self.reopen;
+        let Some(epoch) = self.current.as_ref().filter(|epoch| free && self.used_at > epoch.born) else {
+            return Mono::NEVER;
+        };
+        let patience = if epoch.initiator { config.rekey_after } else { config.rekey_after * 5 / 4 };
+        epoch.born + patience
+    }
+
+    /// When the channel is dropped for want of use.
+    pub(crate) fn idle_at(&self, config: &Config) -> Mono {
+        if self.current.is_none() && self.previous.is_none() {
+            return Mono::NEVER;
+        }
+        self.heard_at.max(self.asked_at) + self.idle_timeout(config)
+    }
+
+    /// The shorter of both ends' patience: the end that drops first drops for both.
+    fn idle_timeout(&self, config: &Config) -> Duration {
+        let theirs = self.current.as_ref().map(|epoch| epoch.params.idle_timeout);
+        let Some(theirs) = theirs.filter(|theirs| !theirs.is_zero()) else { return config.idle_timeout };
+        theirs.max(MIN_IDLE).min(config.idle_timeout)
+    }
+
+    /// How often a sign of life is due where nothing else is said.
+    fn keepalive(&self, config: &Config) -> Option<Duration> {
+        self.keepalive.or(config.keepalive)
+    }
+
+    /// The channel is of use also while there is nothing to say.
+    pub(crate) fn is_kept(&self, config: &Config) -> bool {
+        let (pinging, alive) = (self.pinging > 0, self.keepalive(config).is_some());
+        pinging || alive
+    }
+
+    /// When a sign of life is due.
+    pub(crate) fn keepalive_at(&self, config: &Config) -> Mono {
+        match self.keepalive(config) {
+            Some(every) if self.current.is_some() && !self.confirm => {
+                self.heard_at.max(self.spoke_at) + every
+            }
+            _ => Mono::NEVER,
+        }
+    }
+
+    pub(crate) fn deadline(&self, config: &Config) -> Mono {
+        let pto = self.pto_at();
+        let opening = self.opening.as_ref().map(|opening| opening.next_at());
+        let pending = self.pending.iter().map(|pending| pending.expires).min();
+        let held = self.held.iter().map(|held| held.until).min();
+        let previous = self.previous.as_ref().map(|(_, until)| *until);
+        let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
+        let timers = [opening, pending, held, previous, roaming, pto, self.tentative].into_iter().flatten();
+        let epochs = self.epochs().flat_map(|epoch| {
+            [epoch.sent.loss_time(), epoch.received.ack_due().map(|at| at.max(self.ride_until))]
+        });
+        let least = timers.chain(epochs.flatten()).min().unwrap_or(Mono::NEVER);
+        least
+            .min(self.pace_at)
+            .min(self.doubt_at(pto))
+            .min(self.hedges.front().map_or(Mono::NEVER, |(at, ..)| *at))
+            .min(self.rekey_at(config))
+            .min(self.idle_at(config))
+            .min(self.keepalive_at(config))
+            .min(if self.refused_until > Mono(0) { self.refused_until } else { Mono::NEVER })
+    }
+
+    pub(crate) fn pto_at(&self) -> Option<Mono> {
+        let unsettled = self.epochs().any(|epoch| !epoch.sent.is_settled());
+        unsettled.then(|| self.recovery.pto_at()).flatten()
+    }
+
+    /// The epochs that packets may be under way on.
+    pub(crate) fn epochs(&self) -> impl Iterator<Item = &Epoch> {
+        self.current.as_deref().into_iter().chain(self.previous.as_ref().map(|(epoch, _)| &**epoch))
+    }
+
+    /// ACK and STATE are due, and data that may leave at `at` at the earliest: whether they wait for it. A packet of their own for
+    /// every two of the peer's would take much of a slow link from the data.
+    pub(crate) fn claims_may_ride(&mut self, now: Mono, at: Mono) -> bool {
+        let rtt = self.recovery.rtt();
+        if self.ride_until == Mono(0) && rtt.is_measured() {
+            self.ride_until = now + rtt.smoothed() / RIDE_SHARE;
+        }
+        now < self.ride_until && at <= self.ride_until
+    }
+
+    /// Nothing of what is under way is acknowledged though it should be: the peer may be gone.
+    pub(crate) fn is_unheard(&self, now: Mono) -> bool {
+        self.current.as_ref().is_some_and(|epoch| self.recovery.is_unheard(now, &epoch.sent))
+    }
+
+    /// An acknowledgement is due on either epoch.
+    pub(crate) fn ack_due(&self, now: Mono) -> bool {
+        self.epochs().any(|epoch| epoch.received.ack_due().is_some_and(|at| at <= now))
+    }
+}
+
+fn controller(config: &Config) -> Box<dyn Congestion> {
+    match config.congestion {
+        CongestionChoice::Exo => Box::new(Exo::new(BASE)),
+        CongestionChoice::Cubic => Box::new(Cubic::new(BASE)),
+        CongestionChoice::Fixed(window) => Box::new(Fixed::new(window)),
+    }
+}
+
+fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
+    let path = recovery::Config {
+        initial_rtt: config.initial_rtt,
+        max_datagram,
+        hedging: config.hedging,
+        ecn: config.ecn,
+        ..recovery::Config::default()
+    };
+    Recovery::new(now, path, controller(config))
+}

@@ -1,0 +1,255 @@
+//! A peer: everything that one node keeps about another one, as a state machine.
+//!
+//! # Contract
+//!
+//! *In.* The contents of datagrams that lead to this peer ([`Peer::on_packet`], [`Peer::on_answer`], [`Peer::on_retry`],
+//! [`Peer::take_in`]), time ([`Peer::on_timeout`]), and the wishes of the application (`submit`, `abandon`, `consume`, `reply`,
+//! `ping`, ...). Each input costs the node one look-up of the peer.
+//!
+//! *Out.* Datagrams ([`Peer::poll_transmit`], after [`Peer::wind_up`]), the time of the next input that time alone brings
+//! ([`Peer::next_deadline`]), and whether the peer can be forgotten ([`Peer::is_forgettable`]). Events, outcomes and datagrams
+//! outside of a channel are left in the [`Context`], which all peers of the node share.
+//!
+//! A peer knows no other peer. After every input the node looks at what the context asks of it (`Node::after`), and calls
+//! [`Peer::poll_transmit`] once the peer's turn comes.
+//!
+//! [`Outbound`] and [`Inbound`] hold the promise, and [`Link`] holds none: it may end at any time.
+
+mod bundling;
+mod calling;
+mod context;
+pub(crate) mod epoch;
+pub(crate) mod fates;
+mod filling;
+mod frames;
+pub(crate) mod handshake;
+pub(crate) mod inbound;
+pub(crate) mod link;
+pub(crate) mod outbound;
+pub(crate) mod piece;
+mod receive;
+mod rest;
+mod serving;
+mod settle;
+mod submit;
+mod taking;
+mod timeout;
+mod transmit;
+
+use core::net::SocketAddr;
+
+use crate::config::{Config, Limits};
+use crate::event::{Conflict, Event};
+use crate::id::NodeId;
+use crate::message::Refusal;
+use crate::opening::stamping::{Told, ahead};
+use crate::stats::Work;
+use crate::time::{Mono, Now, Wall};
+
+pub(crate) use bundling::{Bare, Gather, Lent};
+pub(crate) use context::{Context, MAX_LOOSE};
+use inbound::Inbound;
+use link::Link;
+use outbound::Outbound;
+pub(crate) use settle::Fates;
+pub(crate) use transmit::MAX_REMEMBERED;
+
+/// Address hints kept of one peer.
+pub(crate) const MAX_HINTS: usize = 8;
+
+/// A peer: the two halves, which hold the promise, and the link, which holds none.
+#[derive(Debug)]
+pub(crate) struct Peer {
+    pub(crate) id: NodeId,
+    /// Its place in the node's table. Messages in the store and in the inbox name their peer by it.
+    pub(crate) place: u32,
+    pub(crate) hints: Vec<SocketAddr>,
+    pub(crate) outbound: Outbound,
+    pub(crate) inbound: Inbound,
+    pub(crate) link: Link,
+    /// The policy lets it talk, or this node talked to it first.
+    pub(crate) admitted: bool,
+    /// Two nodes use its identity, or this node's as it says: nothing is taken from it, and nothing goes to it.
+    pub(crate) conflict: Option<Conflict>,
+    /// What it has said of its clock and its memory.
+    pub(crate) told: Told,
+    /// What the driver has said of its datagrams.
+    pub(crate) work: Work,
+    last_train: Option<transmit::Train>,
+}
+
+/// What a node counts its peers by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// It has a sender record.
+    pub(crate) sender: bool,
+    /// It has a receiver record.
+    pub(crate) receiver: bool,
+    /// There is something to say to it, or it is owed something.
+    pub(crate) busy: bool,
+}
+
+impl Peer {
+    /// Pings that have not left never will: what is to be said of them.
+    pub(crate) fn lose_pings(&mut self, refused: Option<Refusal>) -> impl Iterator<Item = Event> {
+        let peer = self.id;
+        self.link.pings.drain(..).map(move |cookie| Event::Pong { peer, cookie, rtt: None, refused })
+    }
+
+    /// A peer that nothing is known of, at `place` in the node's table.
+    pub(crate) fn new(id: NodeId, place: u32, now: Mono, config: &Config) -> Self {
+        Self {
+            place,
+            id,
+            hints: Vec::new(),
+            outbound: Outbound::new(now),
+            inbound: Inbound::new(now),
+            link: Link::new(now, config),
+            admitted: false,
+            conflict: None,
+            told: Told::default(),
+            work: Work::default(),
+            last_train: None,
+        }
+    }
+
+    /// How it stands now.
+    pub(crate) fn standing(&self) -> Standing {
+        let Self { outbound, inbound, .. } = self;
+        Standing {
+            sender: outbound.sender.is_some(),
+            receiver: inbound.receiver.is_some(),
+            busy: !outbound.is_silent() || inbound.state_owed() || !inbound.server.is_empty(),
+        }
+    }
+
+    /// Another place where the peer may be; the latest is tried first.
+    pub(crate) fn add_hint(&mut self, address: SocketAddr) {
+        if self.hints.first() == Some(&address) {
+            return;
+        }
+        self.hints.retain(|known| *known != address);
+        self.hints.insert(0, address);
+        self.hints.truncate(MAX_HINTS);
+    }
+
+    /// The peer's clock shows `theirs`; zero says nothing.
+    pub(crate) fn note_time(&mut self, ours: Wall, theirs: Wall) {
+        if theirs.0 > 0 {
+            self.told.ahead = Some(ahead(ours, theirs));
+        }
+    }
+
+    pub(crate) fn has_room(&self, limits: &Limits) -> bool {
+        let out = &self.outbound;
+        out.letters == 0 || (out.letters < limits.queued_messages && out.kept() < limits.queued_bytes as u64)
+    }
+
+    /// It is known where an opening could go.
+    pub(crate) fn has_address(&self) -> bool {
+        self.link.proven().is_some() || !self.hints.is_empty()
+    }
+
+    /// There is something to say that needs keys.
+    pub(crate) fn wants_channel(&self, now: Mono) -> bool {
+        // A STATE without a record is worth an answer, not a channel: a peer that misses it asks again.
+        let reminds = self.inbound.receiver.is_some() && self.inbound.state_due(now);
+        self.outbound.wants_channel() || reminds || !self.link.pings.is_empty()
+    }
+
+    /// When time alone changes something. Never in the past for want of keys.
+    pub(crate) fn next_deadline(&self, cx: &Context) -> Mono {
+        let (config, linger) = (&cx.config, cx.linger());
+        let connected = self.link.is_connected();
+        let inbound = self.inbound.deadline(config, connected, self.link.ride_until);
+        let halves = self.outbound.deadline(linger, connected).min(inbound);
+        halves.min(self.link.deadline(config))
+    }
+
+    /// Nothing is known of it that anybody could miss.
+    pub(crate) fn is_forgettable(&self) -> bool {
+        self.outbound.is_empty() && self.inbound.is_empty(self.link.is_connected()) && self.link.is_gone()
+    }
+
+    // --- time, and what comes to its end ---
+
+    /// Time has passed: the deadline of the peer, at the latest.
+    pub(crate) fn on_timeout(&mut self, cx: &mut Context, now: Now) {
+        self.link_timeout(cx, now);
+        let wait = self.link.pto() * 2;
+        self.outbound.on_timeout(now.mono, &cx.store, wait, self.link.patience());
+        self.close_if_idle(cx, now);
+        let caller = self.inbound.is_callers();
+        if self.inbound.on_timeout(now.mono, &mut cx.clock, &cx.config) {
+            cx.stats.evictions += 1;
+            cx.stats.callers_evicted += u64::from(caller);
+        }
+        self.replies_timeout(cx, now);
+    }
+
+    /// What has come to its end at the peer ends.
+    pub(crate) fn wind_up(&mut self, cx: &mut Context, now: Now) {
+        self.doubt(cx, now);
+        self.keep_apart(cx, now);
+        self.close_if_idle(cx, now);
+        if self.inbound.drop_if_passed() && cx.inbox.is_empty() {
+            cx.arena.rest();
+            cx.store.rest();
+        }
+        self.account(cx);
+        self.answer_held(cx, now);
+    }
+
+    /// A sender record with nothing to send closes in its time, and the peer is told; not by a node that closes, if it has
+    /// never heard the peer and so might tell nobody.
+    fn close_if_idle(&mut self, cx: &mut Context, now: Now) {
+        let linger = cx.linger();
+        self.outbound.close_if_idle(now.mono, &mut cx.clock, linger);
+        self.outbound.farewell_due &= !cx.closing || self.link.has_heard();
+    }
+
+    /// What partly received messages held and hold no more is given back, and their readers are told.
+    pub(crate) fn account(&mut self, cx: &mut Context) {
+        cx.received = cx.received.saturating_sub(self.inbound.take_freed());
+        for key in self.inbound.aborted.drain(..) {
+            cx.events.push_back(Event::BodyReadable { key });
+        }
+        cx.inbox.note_stale(self.inbound.take_stale());
+    }
+
+    /// A write is on the disk: what waited for it goes on.
+    pub(crate) fn on_persisted(&mut self, cx: &mut Context, now: Now) {
+        self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
+        self.outbound.ask_due |= self.outbound.unbound() > 0;
+    }
+
+    /// The node ends: nothing more is taken of the peer.
+    pub(crate) fn finish(&mut self, cx: &mut Context, now: Now) {
+        let wait = self.link.is_connected().then(|| self.link.pto() * 2);
+        self.inbound.close(now.mono, wait);
+        cx.inbox.note_stale(self.inbound.take_stale());
+        self.on_timeout(cx, now);
+        self.account(cx);
+    }
+
+    /// The peer has nothing of this node's to lose, and is not connected: it may make room for another.
+    pub(crate) fn makes_room(&self) -> bool {
+        let idle = self.link.current.is_none() && self.link.previous.is_none();
+        let busy = self.outbound.letters > 0 || self.inbound.server.computes();
+        idle && !busy && self.link.pings.is_empty()
+    }
+
+    /// The peer makes room for another: what it had in doubt here is Unknown to it.
+    pub(crate) fn evict(&mut self, cx: &mut Context, now: Now) {
+        cx.stats.evictions += u64::from(self.inbound.renounce(&mut cx.clock));
+        self.outbound.drop_record(&mut cx.clock);
+        self.end_link(cx, now);
+    }
+
+    /// Measures the round trip to the peer.
+    pub(crate) fn ping(&mut self, cx: &mut Context, cookie: u64) {
+        if !self.link.ping(cookie) {
+            cx.events.push_back(Event::Pong { peer: self.id, cookie, rtt: None, refused: None });
+        }
+    }
+}

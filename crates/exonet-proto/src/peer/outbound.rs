@@ -1,0 +1,699 @@
+//! The sending direction to one peer: its record, its queue, its credit, and what has to be sent again.
+
+mod asking;
+mod bundled;
+mod early;
+mod fate;
+mod given_up;
+mod returned;
+
+use core::ops::Range;
+use core::time::Duration;
+use std::collections::VecDeque;
+
+pub(crate) use bundled::Followed;
+pub(crate) use fate::Had;
+use given_up::GivenUp;
+
+use crate::config::Takes;
+use crate::half::{Clock, IntervalSet, Sender};
+use crate::id::{Incarnation, Slot};
+use crate::message::MessageKey;
+use crate::message::{Flow, Fragments, HEAD_ROOM, Halves, Letter, POOLED, SendQueue, Source, Store};
+use crate::pattern::call::Caller;
+use crate::peer::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
+use crate::time::Mono;
+use crate::wire::Role;
+
+/// The most that the re-asking and re-probing of a silent peer backs off to.
+const MAX_BACKOFF: Duration = Duration::from_secs(1);
+/// Tokens probed at once.
+const PROBES: usize = 32;
+/// Messages in doubt up to which silence of the peer holds nothing back: a few messages should not wait for a lost packet.
+const FEW: u64 = 16;
+/// Envelopes wanted on standby: at least, and at most.
+const STANDBY: Range<u64> = 16..16_384;
+
+/// What a peer has said of itself in its handshake.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct PeerLimits {
+    pub(crate) pool_window: u64,
+    pub(crate) body_window: u64,
+    pub(crate) bodies: u64,
+    pub(crate) message: u64,
+    pub(crate) takes: Takes,
+}
+
+impl Default for PeerLimits {
+    /// Until it has: the least that every node must take.
+    fn default() -> Self {
+        let takes = Takes::default();
+        Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX, takes }
+    }
+}
+
+/// The sending direction to one peer.
+#[derive(Debug)]
+pub(crate) struct Outbound {
+    pub(crate) sender: Option<Sender<MessageKey>>,
+    queue: SendQueue,
+    /// Large messages that wait until fewer are under way. Those that are over are found out when it is their turn, or when
+    /// there are as many of them as of others.
+    waiting: VecDeque<(Flow, MessageKey)>,
+    /// Of these, those that are over.
+    waiting_over: usize,
+    /// Calls that have left.
+    pub(crate) caller: Caller,
+    /// Large messages under way, and those given up of which the peer may still hold parts.
+    pub(crate) bodies: u64,
+    /// Messages given up, of which the peer may hold parts until the frontier has passed them. What took their place
+    /// might find none there, and an older one never come: the frontier would stand still for ever.
+    given_up: GivenUp,
+    /// Slots of messages of which something has to be sent again.
+    lost: IntervalSet,
+    /// Messages that have no slot yet, in `queue` or `waiting` or with their writer.
+    unbound: u64,
+    /// Messages and bytes accepted and not settled.
+    pub(crate) letters: usize,
+    pub(crate) bytes: u64,
+    /// Bytes of messages that are settled, kept with others that are not.
+    pub(crate) held: u64,
+    /// No message here is longer.
+    pub(crate) largest: u64,
+    /// The application was refused, and is to be told of room.
+    pub(crate) refused: bool,
+    pub(crate) limits: PeerLimits,
+    /// Byte credit of the pool: under `r`, `spent <= credit`.
+    r: Option<Incarnation>,
+    credit: u64,
+    spent: u64,
+    /// Bytes of pooled messages given up under `r` and passed, and whether the peer has to be told.
+    abandoned: u64,
+    pub(crate) abandoned_due: bool,
+    /// Early messages are open, and are to be sent (again) under the channel.
+    pub(crate) early_due: bool,
+    /// Pooled bytes that left early: part of what the first incarnation takes.
+    early_bytes: u64,
+    /// The peer may be gone, and enough is in doubt: nothing new is bound.
+    holds: bool,
+    pub(crate) ask_due: bool,
+    /// Messages were given up: the peer is to be told below which number nothing is open.
+    frontier_due: bool,
+    /// Something was given up under `r`: the peer needs the frontier to make room of it.
+    gave_up: bool,
+    ask_at: Mono,
+    ask_backoff: Duration,
+    probe_at: Mono,
+    probe_backoff: Duration,
+    /// The most that either backs off to, as the path is.
+    most: Duration,
+    /// Tokens to probe, in the next packet.
+    pub(crate) probes: VecDeque<(Slot, Incarnation)>,
+    probe_from: Slot,
+    /// Since when there is nothing to send.
+    idle_since: Mono,
+    /// The record has closed and the peer has to be told.
+    pub(crate) farewell_due: bool,
+}
+
+impl Outbound {
+    pub(crate) fn new(now: Mono) -> Self {
+        Self {
+            sender: None,
+            queue: SendQueue::default(),
+            waiting: VecDeque::new(),
+            waiting_over: 0,
+            caller: Caller::default(),
+            bodies: 0,
+            given_up: GivenUp::default(),
+            lost: IntervalSet::new(),
+            unbound: 0,
+            letters: 0,
+            bytes: 0,
+            held: 0,
+            largest: 0,
+            refused: false,
+            limits: PeerLimits::default(),
+            r: None,
+            credit: 0,
+            spent: 0,
+            abandoned: 0,
+            abandoned_due: false,
+            early_due: false,
+            early_bytes: 0,
+            holds: false,
+            ask_due: false,
+            frontier_due: false,
+            gave_up: false,
+            ask_at: Mono::NEVER,
+            ask_backoff: Duration::ZERO,
+            probe_at: Mono::NEVER,
+            probe_backoff: Duration::ZERO,
+            most: MAX_BACKOFF,
+            probes: VecDeque::new(),
+            probe_from: Slot(0),
+            idle_since: now,
+            farewell_due: false,
+        }
+    }
+
+    /// Accepts a message; opens the record if there is none.
+    pub(crate) fn submit(&mut self, clock: &Clock, store: &mut Store, key: MessageKey) {
+        self.sender.get_or_insert_with(|| Sender::open(clock));
+        self.farewell_due = false;
+        let Some(letter) = store.get_mut(key) else { return };
+        let none = self.letters == 0;
+        self.unbound += u64::from(letter.open());
+        self.letters += letter.open() as usize;
+        self.bytes = self.bytes.saturating_add(letter.source.kept());
+        self.largest = if none { letter.source.len() } else { self.largest.max(letter.source.len()) };
+        self.enqueue(key, letter);
+        self.ask_due = true;
+    }
+
+    /// Puts a message into the queue if it has something to send and is not there.
+    pub(crate) fn enqueue(&mut self, key: MessageKey, letter: &mut Letter) {
+        let large = letter.is_large();
+        if letter.queued || (!large && letter.available() < letter.wire_len()) {
+            return;
+        }
+        letter.queued = true;
+        let flow = Flow::of(letter.priority, large);
+        if large && !letter.counted {
+            if self.bodies >= self.limits.bodies.max(1) {
+                self.waiting.push_back((flow, key));
+                return;
+            }
+            letter.counted = true;
+            self.bodies += 1;
+        }
+        self.queue.push(flow, key);
+    }
+
+    /// The peer keeps nothing of what was given up below the frontier: others may take its place.
+    fn pass_given_up(&mut self) {
+        let frontier = self.sender.as_ref().map(Sender::frontier);
+        let Some(passed) = self.given_up.pass(frontier, self.r) else { return };
+        self.bodies = self.bodies.saturating_sub(passed.large);
+        self.abandoned = self.abandoned.saturating_add(passed.bytes);
+        self.abandoned_due |= passed.bytes > 0;
+        // Whatever has moved the frontier, the peer has to hear of it.
+        (self.ask_due, self.frontier_due) = (true, true);
+    }
+
+    /// Lets large messages in as far as the peer takes more of them at once.
+    pub(crate) fn admit_large(&mut self, store: &mut Store) {
+        self.pass_given_up();
+        while self.bodies < self.limits.bodies.max(1) {
+            let Some((flow, key)) = self.waiting.pop_front() else {
+                break;
+            };
+            let Some(letter) = store.get_mut(key) else {
+                self.waiting_over = self.waiting_over.saturating_sub(1);
+                continue;
+            };
+            letter.counted = true;
+            self.bodies += 1;
+            self.queue.push(flow, key);
+        }
+        if self.waiting_over > self.waiting.len() / 2 {
+            self.waiting.retain(|(_, key)| store.get(*key).is_some());
+            self.waiting_over = 0;
+        }
+    }
+
+    /// Whether anything could be sent, given a packet.
+    pub(crate) fn has_something(&self) -> bool {
+        self.ask_due
+            || self.caller.has_probes()
+            || self.early_due
+            || self.farewell_due
+            || self.abandoned_due
+            || !self.lost.is_empty()
+            || !self.probes.is_empty()
+            || (!self.queue.is_empty() && self.may_bind())
+            || self.has_bound_front()
+    }
+
+    /// Whether acknowledgements are overdue: then what is bound now would only be more in doubt if the peer has died.
+    pub(crate) fn heed_silence(&mut self, unheard: bool) {
+        self.holds = unheard && self.sender.as_ref().is_some_and(|sender| sender.in_doubt() >= FEW);
+    }
+
+    /// There is an envelope, and it may be used.
+    fn may_bind(&self) -> bool {
+        !self.holds && self.sender.as_ref().is_some_and(|sender| sender.envelopes() > 0)
+    }
+
+    /// Bytes that all open messages and their frames could take in a packet.
+    pub(crate) fn most(&self) -> usize {
+        let frames = self.letters.saturating_mul(HEAD_ROOM + WHOLE_OVERHEAD);
+        usize::try_from(self.bytes).unwrap_or(usize::MAX).saturating_add(frames)
+    }
+
+    /// About how many bytes of messages wait for their first packet.
+    pub(crate) fn queued(&self) -> u64 {
+        self.unbound.saturating_mul(self.bytes.checked_div(self.letters as u64).unwrap_or_default())
+    }
+
+    /// Bytes of memory of bodies.
+    pub(crate) const fn kept(&self) -> u64 {
+        self.bytes + self.held
+    }
+
+    /// Messages are queued or in doubt.
+    pub(crate) const fn has_messages(&self) -> bool {
+        self.letters > 0
+    }
+
+    /// Whether there is anything that is worth opening a channel for.
+    pub(crate) fn wants_channel(&self) -> bool {
+        self.letters > 0 || self.farewell_due
+    }
+
+    fn has_bound_front(&self) -> bool {
+        self.sender.as_ref().is_some_and(|s| !s.is_idle()) && !self.queue.is_empty()
+    }
+
+    /// The next piece for a packet with this much room. Binds a message only when a piece of it goes out now.
+    pub(crate) fn next(&mut self, now: Mono, store: &mut Store, room: Room) -> Next {
+        match self.next_lost(store, room) {
+            Next::Nothing => self.next_new(now, store, room),
+            found => found,
+        }
+    }
+
+    fn next_lost(&mut self, store: &mut Store, room: Room) -> Next {
+        while let Some(first) = self.lost.first() {
+            let s = Slot(first);
+            let token = self.sender.as_ref().and_then(|sender| sender.token(s));
+            let Some((r, letter)) = token.and_then(|(r, key)| Some((r, (*key, store.get_mut(*key)?)))) else {
+                self.lost.remove(first);
+                continue;
+            };
+            let (key, letter) = letter;
+            if !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
+                if room.takes_whole(letter.wire_len(), s, r) {
+                    self.lost.remove(first);
+                    return Next::Piece(Piece::Whole { key, s, r });
+                }
+                if (self.lost.count() == 1 && self.queue.is_empty()) || room.fill(letter, s, r).is_none() {
+                    return Next::PacketFull;
+                }
+            }
+            match Self::cut_lost(letter, room, s, r) {
+                Some(Some(range)) => return Next::Piece(Piece::Fragment { key, s, r, range }),
+                Some(None) => return Next::PacketFull,
+                None => self.lost.remove(first),
+            };
+        }
+        Next::Nothing
+    }
+
+    /// The next lost fragment: `Some(None)` when this packet has no room for it, None when there is none.
+    fn cut_lost(letter: &mut Letter, room: Room, s: Slot, r: Incarnation) -> Option<Option<Range<u64>>> {
+        if letter.bundle().is_some() {
+            return Some(None);
+        }
+        let total = letter.wire_len();
+        if !letter.is_cut() {
+            let mut cut = Fragments::new(total, total);
+            cut.sent(0..total);
+            cut.lost(0..total);
+            letter.fragments = Some(Box::new(cut));
+        }
+        let fragments = letter.parts_mut().filter(|fragments| fragments.has_lost())?;
+        let Some(range) = room.cut(total, fragments.next(u64::MAX, total)?, s, r) else {
+            return Some(None);
+        };
+        let range = range.start..range.start + letter.part_len(range);
+        if let Some(fragments) = letter.fragments.as_mut() {
+            fragments.sent(range.clone());
+        }
+        Some(Some(range))
+    }
+
+    fn next_new(&mut self, now: Mono, store: &mut Store, room: Room) -> Next {
+        loop {
+            let Some(flow) = self.turn(store) else {
+                return Next::Nothing;
+            };
+            let Some(key) = self.queue.front(flow) else {
+                return Next::Nothing;
+            };
+            let Some(letter) = store.get_mut(key) else {
+                self.queue.pop(flow);
+                continue;
+            };
+            if letter.bound.is_none() && !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
+                let open = self.sender.as_ref().and_then(Sender::next_envelope);
+                let Some((s, r)) = open else { return Next::Nothing };
+                if room.takes_whole(letter.wire_len(), s, r) {
+                    let Some(key) = self.send_whole(now, flow, key, letter) else { return Next::Nothing };
+                    return Next::Piece(Piece::Whole { key, s, r });
+                }
+                // The last of a flow would only be in two packets in place of one.
+                let fills = self.queue.has_more(flow).then(|| room.fill(letter, s, r)).flatten();
+                let Some(halves) = fills.and_then(Halves::new) else { return Next::PacketFull };
+                letter.halves = Some(halves);
+                self.bind(now, key, letter);
+                self.queue.charge(flow, usize::try_from(halves.at()).unwrap_or(usize::MAX));
+                return Next::Piece(Piece::Fragment { key, s, r, range: 0..halves.at() });
+            }
+            match self.cut_new(now, key, letter, room) {
+                Cut::Range(s, r, range) => {
+                    let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
+                    self.queue.charge(flow, len);
+                    self.settle_turn(flow, letter);
+                    return Next::Piece(Piece::Fragment { key, s, r, range });
+                }
+                Cut::NoRoom => return Next::PacketFull,
+                Cut::Parked => {
+                    letter.queued = false;
+                    self.queue.pop(flow);
+                }
+            }
+        }
+    }
+
+    fn send_whole(
+        &mut self,
+        now: Mono,
+        flow: Flow,
+        key: MessageKey,
+        letter: &mut Letter,
+    ) -> Option<MessageKey> {
+        if letter.bundle().is_some() {
+            return self.bind_bundled(flow, key, letter, 1);
+        }
+        self.bind(now, key, letter);
+        self.queue.pop(flow);
+        letter.queued = false;
+        self.queue.charge(flow, usize::try_from(letter.wire_len()).unwrap_or(usize::MAX));
+        Some(key)
+    }
+
+    /// As [`Outbound::next`], where `room.open` goes on: the next new message of the flow of the last, if it goes whole
+    /// and under the next number, and there is nothing else to choose from.
+    pub(crate) fn follow<'a>(
+        &mut self,
+        now: Mono,
+        store: &'a mut Store,
+        flow: Flow,
+        room: Room,
+    ) -> Option<(MessageKey, &'a Letter)> {
+        let (r, s) = room.open?;
+        if self.holds || !self.lost.is_empty() || !self.queue.goes_on(flow) {
+            return None;
+        }
+        let key = self.queue.front(flow)?;
+        let left = self.credit_left();
+        let letter = store.get_mut(key)?;
+        let len = letter.wire_len();
+        let lone = letter.bound.is_none() && !letter.is_cut() && letter.bundle().is_none();
+        let whole = lone && len <= left && !letter.is_large();
+        let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
+        if !whole || !open || !room.takes_whole(len, s, r) {
+            return None;
+        }
+        self.send_whole(now, flow, key, letter);
+        Some((key, letter))
+    }
+
+    /// Large messages of one flow take turns; what is sent in full leaves the queue.
+    fn settle_turn(&mut self, flow: Flow, letter: &mut Letter) {
+        if letter.is_sent() {
+            letter.queued = false;
+            self.queue.pop(flow);
+        } else if flow.is_large() {
+            self.queue.rotate(flow);
+        }
+    }
+
+    fn cut_new(&mut self, now: Mono, key: MessageKey, letter: &mut Letter, room: Room) -> Cut {
+        if letter.bundle().is_some() {
+            return Cut::NoRoom;
+        }
+        let total = letter.wire_len();
+        let available = letter.available();
+        let limit = if letter.is_large() { self.limits.body_window } else { total };
+        if let (Some(halves), Some((s, r))) = (letter.halves.as_mut(), letter.bound) {
+            let rest = halves.at()..total;
+            match room.cut(total, rest.clone(), s, r) {
+                None => return Cut::NoRoom,
+                Some(range) if range == rest => {
+                    halves.sent = true;
+                    return Cut::Range(s, r, rest);
+                }
+                Some(_) => {}
+            }
+        }
+        if !letter.is_cut() {
+            letter.fragments = Some(Box::new(Fragments::new(total, limit)));
+        }
+        let place = letter.bound.or_else(|| self.sender.as_ref().and_then(Sender::next_envelope));
+        let ready = letter.parts_mut().and_then(|fragments| fragments.next(u64::MAX, available));
+        let (Some(ready), Some((s, r))) = (ready, place) else {
+            return Cut::Parked;
+        };
+        let Some(range) = room.cut(total, ready, s, r) else {
+            return Cut::NoRoom;
+        };
+        if letter.bound.is_none() {
+            self.bind(now, key, letter);
+        }
+        let Some((s, r)) = letter.bound else {
+            return Cut::Parked;
+        };
+        let range = range.start..range.start + letter.part_len(range);
+        if let Some(fragments) = letter.fragments.as_mut() {
+            fragments.sent(range.clone());
+        }
+        Cut::Range(s, r, range)
+    }
+
+    /// The flow whose turn it is: the front of one must be bound, or find an envelope and credit.
+    fn turn(&mut self, store: &Store) -> Option<Flow> {
+        let envelopes = self.may_bind();
+        let left = self.credit_left();
+        let Self { queue, .. } = self;
+        if envelopes && let Some(flow) = queue.alone() {
+            // Nothing is to be chosen.
+            let flow = queue.go_on(flow);
+            let front = queue.front(flow).and_then(|key| store.get(key));
+            let new = front.filter(|letter| letter.bound.is_none() && !letter.is_large());
+            return new.is_none_or(|letter| letter.wire_len() <= left).then_some(flow);
+        }
+        if !envelopes {
+            // One that waits for an envelope does not hold up those of its flow that have theirs.
+            queue.bring_forward(|key| store.get(key).is_none_or(|letter| letter.bound.is_some()));
+        }
+        let (mut can_go, mut pooled) = ([envelopes; 8], [None; 8]);
+        for (flow, key) in queue.fronts() {
+            let new = store.get(key).filter(|letter| letter.bound.is_none());
+            if let (Some(goes), Some(needs)) = (can_go.get_mut(flow.index()), pooled.get_mut(flow.index())) {
+                *goes |= new.is_none();
+                *needs = new.filter(|letter| !letter.is_large()).map(Letter::wire_len);
+            }
+        }
+        let open = |flow: Flow| can_go.get(flow.index()).copied().unwrap_or_default();
+        let needs = |flow: Flow| pooled.get(flow.index()).copied().flatten();
+        let alone = queue.alone().filter(|flow| open(*flow));
+        let flow = alone.map(|flow| queue.go_on(flow)).or_else(|| queue.turn(open))?;
+        if needs(flow).is_none_or(|len| len <= left) {
+            return Some(flow);
+        }
+        // Whose turn it is waits for credit. No other takes the credit away from under it.
+        queue.turn(|flow| open(flow) && needs(flow).is_none())
+    }
+
+    fn credit_left(&self) -> u64 {
+        let r = self.sender.as_ref().and_then(Sender::incarnation);
+        if r == self.r { self.credit.saturating_sub(self.spent) } else { self.limits.pool_window }
+    }
+
+    fn bind(&mut self, now: Mono, key: MessageKey, letter: &mut Letter) {
+        let Some(Ok((s, r))) = self.sender.as_mut().map(|sender| sender.bind(key)) else {
+            return;
+        };
+        letter.bound = Some((s, r));
+        letter.bound_at = now;
+        if letter.role == Role::Call {
+            self.caller.bound(s, key);
+        }
+        self.unbound = self.unbound.saturating_sub(1);
+        if !letter.is_large() {
+            self.enter(r);
+            self.spent = self.spent.saturating_add(letter.wire_len());
+        }
+    }
+
+    /// The pool starts anew with every incarnation.
+    fn enter(&mut self, r: Incarnation) {
+        if self.r != Some(r) {
+            self.r = Some(r);
+            self.credit = self.limits.pool_window;
+            self.spent = std::mem::take(&mut self.early_bytes);
+            self.abandoned = 0;
+            self.abandoned_due = false;
+            self.gave_up = false;
+        }
+    }
+
+    /// The credit of a STATE of incarnation `r`.
+    pub(crate) fn on_credit(&mut self, r: Incarnation, credit: u64) {
+        if self.sender.as_ref().is_some_and(|sender| sender.incarnation() == Some(r)) {
+            self.enter(r);
+            self.credit = self.credit.max(credit);
+        }
+    }
+
+    /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
+    pub(crate) fn forget(&mut self, key: MessageKey, letter: &Letter) {
+        self.release(key, letter);
+        self.letters = self.letters.saturating_sub(1);
+        match letter.bound {
+            None => self.unbound = self.unbound.saturating_sub(1),
+            Some((s, _)) => self.caller.ended(s),
+        }
+    }
+
+    /// A call was delivered: what was kept to send it again, which is given back, is not needed any more.
+    pub(crate) fn served(&mut self, key: MessageKey, letter: &mut Letter) -> Source {
+        self.release(key, letter);
+        letter.served = true;
+        (letter.queued, letter.counted) = (false, false);
+        (letter.halves, letter.fragments) = (None, None);
+        core::mem::replace(&mut letter.source, Source::Whole(bytes::Bytes::new()))
+    }
+
+    /// Nothing of a message is to be sent.
+    fn release(&mut self, key: MessageKey, letter: &Letter) {
+        if letter.queued {
+            // What is large and not counted has not come as far as the queue.
+            if letter.is_large() && !letter.counted {
+                self.waiting_over += 1;
+            } else {
+                self.queue.remove(letter.flow(), key);
+            }
+        }
+        self.bytes = self.bytes.saturating_sub(letter.source.kept());
+        if let Some((s, _)) = letter.bound {
+            self.lost.remove(s.0);
+        }
+        self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
+    }
+
+    /// Gives up a bound message; [`Outbound::admit_large`] is due afterwards. Once the frontier has passed it, its bytes
+    /// are announced, so that the peer's pool does not leak.
+    pub(crate) fn abandon(&mut self, letter: &Letter) {
+        let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
+        self.bodies += u64::from(letter.counted);
+        self.give_up(s, r, letter.wire_len());
+    }
+
+    fn give_up(&mut self, s: Slot, r: Incarnation, len: u64) {
+        if let Some(sender) = self.sender.as_mut() {
+            sender.abandon(s);
+        }
+        self.given_up.insert(s, r, len, self.sender.as_ref());
+        self.gave_up = true;
+    }
+
+    /// An ASK was lost.
+    pub(crate) fn on_ask_lost(&mut self) {
+        // It may have been the one that said how far the peer may forget.
+        self.frontier_due |= self.gave_up;
+        self.ask_due |= self.unbound > 0 || self.frontier_due;
+    }
+
+    /// The announcement of bytes given up.
+    pub(crate) fn abandoned(&self) -> Option<(Incarnation, u64)> {
+        self.r.map(|r| (r, self.abandoned))
+    }
+
+    /// The record closes after `linger` with nothing to send.
+    pub(crate) fn close_if_idle(&mut self, now: Mono, clock: &mut Clock, linger: Duration) {
+        if self.letters > 0 || self.close_at(linger) > now {
+            return;
+        }
+        self.close(clock);
+    }
+
+    /// Ends the record, if nothing is bound: the peer is told.
+    fn close(&mut self, clock: &mut Clock) {
+        if Sender::close(&mut self.sender, clock).is_some() {
+            self.farewell_due = true;
+            self.ask_due = false;
+            self.ask_at = Mono::NEVER;
+            self.probe_at = Mono::NEVER;
+            self.lost.clear();
+            self.queue.shrink();
+        }
+    }
+
+    /// The record goes at once: there is nothing in it, and nobody to tell.
+    pub(crate) fn drop_record(&mut self, clock: &mut Clock) {
+        Sender::close(&mut self.sender, clock);
+        self.farewell_due = false;
+    }
+
+    /// Nothing is owed to the peer any more. Its messages have been given up.
+    pub(crate) fn part(&mut self, clock: &mut Clock) {
+        self.drop_record(clock);
+        self.caller.owe_nothing();
+        (self.ask_due, self.abandoned_due) = (false, false);
+        (self.ask_at, self.probe_at) = (Mono::NEVER, Mono::NEVER);
+    }
+
+    fn close_at(&self, linger: Duration) -> Mono {
+        if self.sender.is_some() && self.letters == 0 { self.idle_since + linger } else { Mono::NEVER }
+    }
+
+    /// `connected`: what is owed can leave.
+    pub(crate) fn deadline(&self, linger: Duration, connected: bool) -> Mono {
+        let own = self.ask_at.min(self.probe_at).min(self.close_at(linger));
+        own.min(self.caller.deadline(connected))
+    }
+
+    /// Nothing is open, nothing is to be said.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.letters == 0
+            && self.sender.is_none()
+            && self.caller.counts() == (0, 0)
+            && !self.farewell_due
+            && !self.abandoned_due
+    }
+
+    /// Nothing is held for the peer.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.letters == 0 && self.sender.is_none()
+    }
+
+    pub(crate) fn note_idle(&mut self, now: Mono) {
+        if self.letters == 0 {
+            self.idle_since = now;
+        }
+    }
+
+    /// Large messages that were given up, and count as under way.
+    pub(crate) fn given_up(&self) -> u64 {
+        self.given_up.large()
+    }
+
+    /// What is kept of messages that were given up, and the most that may be behind so many in doubt.
+    pub(crate) fn given_up_runs(&self, in_doubt: usize) -> (usize, usize) {
+        self.given_up.runs(in_doubt)
+    }
+
+    /// Messages without a slot.
+    pub(crate) const fn unbound(&self) -> u64 {
+        self.unbound
+    }
+}
+
+enum Cut {
+    Range(Slot, Incarnation, Range<u64>),
+    NoRoom,
+    Parked,
+}

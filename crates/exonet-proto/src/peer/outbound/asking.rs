@@ -1,0 +1,140 @@
+//! What a sender record asks the peer: for envelopes, and what has become of tokens.
+
+use core::time::Duration;
+
+use super::{MAX_BACKOFF, Outbound, PROBES, STANDBY};
+use crate::half::{Ask, Clock, Sender};
+use crate::id::{Incarnation, Slot, Stamp};
+use crate::message::MessageKey;
+use crate::message::Store;
+use crate::time::Mono;
+
+impl Outbound {
+    /// Standby envelopes wanted: twice the bandwidth-delay product in messages.
+    fn standby(&self, window: u64) -> u64 {
+        let mean = if self.letters == 0 { 512 } else { (self.bytes / self.letters as u64).clamp(32, 1_200) };
+        (2 * window / mean).clamp(STANDBY.start, STANDBY.end)
+    }
+
+    /// The ASK to send now, if one is due. `window` is the congestion window in bytes.
+    pub(crate) fn ask(&mut self, now: Mono, clock: &mut Clock, window: u64, pto: Duration) -> Option<Ask> {
+        let standby = self.standby(window);
+        let unbound = self.unbound;
+        let sender = self.sender.as_mut()?;
+        let ask = sender.ask(clock, unbound, standby);
+        self.ask_due = false;
+        self.early_due = ask.is_some_and(|ask| ask.ts.is_some());
+        if ask.is_none() && std::mem::take(&mut self.frontier_due) {
+            // There is nothing to ask for, but something that the peer need not keep any more.
+            let l = sender.frontier();
+            self.ask_at = Mono::NEVER;
+            return Some(Ask { s: l, n: 0, l, ts: Stamp::NONE });
+        }
+        self.frontier_due = false;
+        if ask.is_some() {
+            self.ask_backoff = self.ask_backoff.max(pto).min(self.most);
+            self.ask_at = now + self.ask_backoff;
+            self.ask_backoff = (self.ask_backoff * 2).min(self.most);
+        } else {
+            self.ask_at = Mono::NEVER;
+        }
+        ask
+    }
+
+    /// Whether envelopes run low enough to ask for more. What the clock does not allow is not asked for: the same
+    /// ASK would leave in every packet.
+    pub(crate) fn wants_envelopes(&self, clock: &Clock, window: u64) -> bool {
+        let more = |sender: &&Sender<MessageKey>| self.letters > 0 && sender.hi() < clock.limit();
+        let Some(sender) = self.sender.as_ref().filter(more) else {
+            return false;
+        };
+        let held = sender.envelopes().saturating_add(sender.ungranted());
+        held < self.unbound.saturating_add(self.standby(window) / 2)
+    }
+
+    /// A STATE has been taken in: `advanced` when it granted something.
+    pub(crate) fn on_state(&mut self, now: Mono, advanced: bool, settled: bool, wait: Duration) {
+        // What it told may have ended the envelopes, of an incarnation that is no more.
+        let starves =
+            |sender: &Sender<MessageKey>| self.unbound > 0 && sender.envelopes() + sender.ungranted() == 0;
+        self.ask_due |= self.sender.as_ref().is_some_and(starves);
+        if advanced {
+            self.ask_backoff = Duration::ZERO;
+            let open = self.sender.as_ref().is_some_and(|sender| sender.ungranted() > 0);
+            self.ask_at = if open { now + wait } else { Mono::NEVER };
+        }
+        if settled {
+            self.probe_backoff = Duration::ZERO;
+            let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
+            self.probe_at = if open { now + wait } else { Mono::NEVER };
+        }
+    }
+
+    /// The peer is another process now, or says so: its slots are not worth keeping, for what is bound to those of a process that is
+    /// no more ends Unknown.
+    pub(crate) fn renounce(&mut self) {
+        if let Some(sender) = self.sender.as_mut() {
+            sender.renounce();
+            self.ask_due |= self.unbound > 0;
+        }
+    }
+
+    /// The peer is another process now: what has become of the tokens is asked at once.
+    pub(crate) fn on_restart(&mut self, now: Mono) {
+        self.renounce();
+        self.ask_backoff = Duration::ZERO;
+        self.probe_backoff = Duration::ZERO;
+        self.caller.hurry(now);
+        if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
+            self.probe_at = now;
+        }
+    }
+
+    pub(super) fn arm_probe(&mut self, now: Mono, wait: Duration) {
+        if self.probe_at == Mono::NEVER {
+            self.probe_at = now + wait.max(self.probe_backoff);
+        }
+    }
+
+    /// Everything that time alone brings about. `wait` is two probe timeouts.
+    pub(crate) fn on_timeout(&mut self, now: Mono, store: &Store, wait: Duration, most: Duration) {
+        self.most = most.min(MAX_BACKOFF);
+        self.caller.on_timeout(now, wait, self.most);
+        if self.ask_at <= now {
+            self.ask_at = Mono::NEVER;
+            self.ask_due = true;
+        }
+        if self.probe_at <= now {
+            self.probe_at = Mono::NEVER;
+            self.choose_probes(store);
+            if !self.probes.is_empty() {
+                self.probe_backoff = self.probe_backoff.max(wait).min(self.most);
+                self.probe_at = now + self.probe_backoff;
+                self.probe_backoff = (self.probe_backoff * 2).min(self.most);
+            }
+        }
+    }
+
+    /// What was asked, or its answer, may be lost: what is acknowledged and not claimed is asked for now.
+    pub(crate) fn ask_again(&mut self, now: Mono) {
+        if self.probe_at != Mono::NEVER {
+            self.probe_at = self.probe_at.min(now);
+        }
+    }
+
+    /// Tokens that are acknowledged and that no STATE has claimed, the next few in turn.
+    fn choose_probes(&mut self, store: &Store) {
+        self.probes.clear();
+        let Some(sender) = self.sender.as_ref() else {
+            return;
+        };
+        let acked = |(_, _, key): &(Slot, Incarnation, &MessageKey)| {
+            store.get(**key).is_some_and(|l| l.is_acked(**key))
+        };
+        let from = self.probe_from;
+        let later = sender.tokens().filter(|(s, ..)| *s >= from);
+        let earlier = sender.tokens().filter(|(s, ..)| *s < from);
+        self.probes.extend(later.chain(earlier).filter(acked).take(PROBES).map(|(s, r, _)| (s, r)));
+        self.probe_from = self.probes.back().map_or(Slot(0), |(s, _)| Slot(s.0 + 1));
+    }
+}

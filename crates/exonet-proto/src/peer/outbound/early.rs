@@ -1,0 +1,100 @@
+//! Messages that leave beside an opening (PROTOCOL.md "Early messages").
+
+use super::Outbound;
+use crate::half::{Clock, Sender};
+use crate::id::{Incarnation, Slot, Stamp};
+use crate::message::{Early, MessageKey};
+use crate::message::{Flow, Store};
+use crate::time::Mono;
+use crate::wire::Role;
+
+/// Messages that leave with an opening at most.
+const MAX_EARLY: usize = 32;
+
+impl Outbound {
+    /// Binds the first messages of the queue, as many as `room` bytes take, before anything is granted, if nothing
+    /// else is under way. `all`: those that do not say may go. Gives their number.
+    pub(crate) fn bind_early(
+        &mut self,
+        now: Mono,
+        clock: &mut Clock,
+        store: &mut Store,
+        ts: Stamp,
+        all: bool,
+        room: usize,
+    ) -> u64 {
+        let Some(sender) = self.sender.as_ref().filter(|sender| sender.is_idle()) else { return 0 };
+        let keys = self.first(store, all, room as u64);
+        let numbers = clock.limit().0.saturating_sub(clock.ck().max(sender.hi().0));
+        if keys.is_empty() || numbers < keys.len() as u64 {
+            return 0;
+        }
+        Sender::close(&mut self.sender, clock);
+        self.sender = Sender::open_early(clock, ts, keys.iter().copied());
+        let Some(sender) = self.sender.as_ref() else {
+            self.sender = Some(Sender::open(clock));
+            return 0;
+        };
+        self.r = None;
+        self.early_bytes = 0;
+        for (s, key) in sender.early() {
+            let Some(letter) = store.get_mut(*key) else { continue };
+            self.queue.remove(Flow::of(letter.priority, false), *key);
+            letter.queued = false;
+            letter.bound = Some((s, Incarnation::UNNAMED));
+            letter.bound_at = now;
+            if letter.role == Role::Call {
+                self.caller.bound(s, *key);
+            }
+            self.early_bytes = self.early_bytes.saturating_add(letter.wire_len());
+        }
+        self.unbound = self.unbound.saturating_sub(keys.len() as u64);
+        keys.len() as u64
+    }
+
+    /// The first messages of the queue that may leave early and that `room` bytes take.
+    fn first(&self, store: &Store, all: bool, mut room: u64) -> Vec<MessageKey> {
+        let mut keys = Vec::new();
+        for flow in (0..).map_while(Flow::at) {
+            for key in self.queue.iter(flow) {
+                let Some(letter) = store.get(key) else { continue };
+                let may = match letter.early {
+                    // A deadline wants certainty: what has left early is in doubt.
+                    Early::AsNode => all && letter.deadline.is_none(),
+                    Early::Yes => true,
+                    Early::No => false,
+                };
+                let len = letter.wire_len().saturating_add(2);
+                if !may
+                    || letter.is_large()
+                    || letter.bound.is_some()
+                    || letter.bundle().is_some()
+                    || len > room
+                    || keys.len() == MAX_EARLY
+                {
+                    return keys;
+                }
+                room -= len;
+                keys.push(key);
+            }
+        }
+        keys
+    }
+
+    /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
+    pub(crate) fn on_converted(&mut self, store: &mut Store, converted: &[(Slot, Incarnation)]) {
+        for (s, r) in converted {
+            if let Some((_, letter)) = self.letter_of(store, *s, *r) {
+                letter.bound = Some((*s, *r));
+            }
+            self.lost.insert(s.0..s.0 + 1);
+        }
+    }
+
+    /// What left early was lost.
+    pub(crate) fn send_early_again(&mut self) {
+        let open = self.sender.as_ref().is_some_and(|sender| sender.stamp().is_some());
+        self.ask_due |= open;
+        self.early_due |= open;
+    }
+}

@@ -1,0 +1,47 @@
+//! Messages that a final STATE has shown not to be taken.
+
+use super::Outbound;
+use crate::id::{Incarnation, Slot};
+use crate::message::MessageKey;
+use crate::message::{Letter, Store};
+
+impl Outbound {
+    /// The peer has closed its record: it waits until the frontier has passed it.
+    pub(crate) fn pass_closed(&mut self) {
+        (self.ask_due, self.frontier_due) = (true, true);
+    }
+
+    /// The message of `key`, which was bound to `s`, goes back to the head of its queue as if it had never left.
+    pub(crate) fn take_back_letter(&mut self, store: &mut Store, s: Slot, key: MessageKey) {
+        self.lost.remove(s.0);
+        self.caller.ended(s);
+        let Some(letter) = store.get_mut(key) else { return };
+        if let Some(bundle) = letter.bundle_mut() {
+            if !bundle.unbind(key.at) {
+                return;
+            }
+        } else {
+            if letter.queued {
+                self.queue.remove(letter.flow(), key);
+                self.waiting.retain(|(_, other)| *other != key);
+            }
+            self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
+            if letter.bound.is_some_and(|(_, r)| r == Incarnation::UNNAMED) {
+                self.early_bytes = self.early_bytes.saturating_sub(letter.wire_len());
+            }
+            (letter.bound, letter.halves, letter.fragments) = (None, None, None);
+            (letter.acked, letter.queued, letter.counted) = (false, false, false);
+        }
+        self.unbound += 1;
+        self.enqueue_first(key.first(), letter);
+    }
+
+    /// As [`Outbound::enqueue`], before all others of its flow.
+    fn enqueue_first(&mut self, key: MessageKey, letter: &mut Letter) {
+        if letter.is_large() || letter.queued || letter.available() < letter.wire_len() {
+            return self.enqueue(key, letter);
+        }
+        letter.queued = true;
+        self.queue.push_front(letter.flow(), key);
+    }
+}

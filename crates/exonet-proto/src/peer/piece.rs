@@ -1,0 +1,115 @@
+//! What of a message goes into a packet, and the room there is for it.
+
+use core::ops::Range;
+
+use crate::id::{Incarnation, Slot};
+use crate::message::Letter;
+use crate::message::MessageKey;
+use crate::wire::{self, Bases, Role};
+
+/// Room that a frame of one whole message takes beside the bytes, at most.
+pub(crate) const WHOLE_OVERHEAD: usize = 22;
+/// Room that a FRAGMENT takes beyond a SLICE, which it stands in for where it ends neither its message nor the packet.
+const LENGTH: u64 = 4;
+/// A fragment shorter than this is not worth its frame, unless it is the last; nor is one that fills a smaller share of the packet.
+const MIN_FRAGMENT: u64 = 64;
+const MIN_SHARE: usize = 32;
+
+/// Something of a message to put into a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Piece {
+    /// All of it.
+    Whole { key: MessageKey, s: Slot, r: Incarnation },
+    /// These offsets of its wire form.
+    Fragment { key: MessageKey, s: Slot, r: Incarnation, range: Range<u64> },
+}
+
+impl Piece {
+    /// Where it begins: incarnation, slot and offset.
+    pub(crate) const fn begin(&self) -> (Incarnation, Slot, u64) {
+        match self {
+            Self::Whole { s, r, .. } => (*r, *s, 0),
+            Self::Fragment { s, r, range, .. } => (*r, *s, range.start),
+        }
+    }
+}
+
+/// What the sending direction has for a packet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Next {
+    Piece(Piece),
+    /// There is something, but not for what is left of this packet.
+    PacketFull,
+    Nothing,
+}
+
+/// Which messages are cut to fill a packet, though they would fit one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cuts {
+    None,
+    /// Those that nobody waits for: neither calls nor replies.
+    Plain,
+    All,
+}
+
+/// The room in the packet that is being assembled.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Room {
+    /// Bytes left.
+    pub(crate) left: usize,
+    /// Bytes that an empty packet has: what fits there is not cut.
+    pub(crate) empty: usize,
+    /// As the writer of frames.
+    pub(crate) bases: Bases,
+    /// The incarnation and the number that the open frame goes on with.
+    pub(crate) open: Option<(Incarnation, Slot)>,
+    /// The open frame is a SLICE.
+    pub(crate) slice: bool,
+    pub(crate) cuts: Cuts,
+}
+
+impl Room {
+    pub(crate) fn takes_whole(&self, len: u64, s: Slot, r: Incarnation) -> bool {
+        // To the byte: packets of a train are as large as the first, which may have just room for one such message.
+        let goes_on = self.open == Some((r, s));
+        let frame = if goes_on { 0 } else { self.behind() + wire::messages_overhead(self.bases, r, s) };
+        let overhead = frame + wire::varint_len(len);
+        len.saturating_add(overhead as u64) <= self.left as u64
+    }
+
+    /// What it takes to end the open frame.
+    const fn behind(&self) -> usize {
+        self.slice as usize
+    }
+
+    pub(crate) fn could_take_whole(&self, len: u64) -> bool {
+        len.saturating_add(WHOLE_OVERHEAD as u64) <= self.empty as u64
+    }
+
+    /// Bytes of a message of `total` bytes, from `offset` on, that fill the packet to its end.
+    pub(crate) fn part(&self, total: u64, offset: u64, s: Slot, r: Incarnation) -> u64 {
+        let goes_on = self.slice && offset == 0 && self.open == Some((r, s));
+        let frame = if goes_on { 0 } else { self.behind() + wire::slice_overhead(self.bases, r, s, offset) };
+        self.left.saturating_sub(frame + wire::varint_len(total)) as u64
+    }
+
+    /// As much of `range` as goes into the packet. None: it is not worth its frame.
+    pub(crate) fn cut(&self, total: u64, range: Range<u64>, s: Slot, r: Incarnation) -> Option<Range<u64>> {
+        let (room, len) = (self.part(total, range.start, s, r), range.end - range.start);
+        let inside = range.end < total && len < room;
+        let max = if inside { len.min(room.saturating_sub(LENGTH)) } else { len.min(room) };
+        (max >= len.min(MIN_FRAGMENT)).then(|| range.start..range.start + max)
+    }
+
+    /// How much of a message that does not fit the rest of the packet fills it. None: it goes whole, in the next.
+    pub(crate) fn fill(&self, letter: &Letter, s: Slot, r: Incarnation) -> Option<u64> {
+        let cuts = match self.cuts {
+            _ if letter.bundle().is_some() => false,
+            Cuts::None => false,
+            Cuts::Plain => letter.role == Role::Plain,
+            Cuts::All => true,
+        };
+        let room = self.part(letter.wire_len(), 0, s, r);
+        (cuts && room >= MIN_FRAGMENT.max((self.empty / MIN_SHARE) as u64)).then_some(room)
+    }
+}

@@ -1,0 +1,145 @@
+//! Messages that the application gives: checked, counted and queued.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+
+use super::{Context, Gather, Peer};
+use crate::event::{BodyWrite, SendError};
+use crate::message::{Letter, MessageKey, Outgoing, Source};
+use crate::time::{Mono, Now};
+use crate::wire::Role;
+
+impl Context {
+    /// Whether this node sends such a message at all.
+    pub(crate) fn check(&self, message: &Outgoing, source: &Source) -> Result<(), SendError> {
+        if self.closing || self.stopped {
+            return Err(SendError::Closed);
+        }
+        if message.tag.len() > 255 {
+            return Err(SendError::TagTooLong(message.tag.len()));
+        }
+        let limit = self.config.limits.message;
+        if source.len() > limit {
+            return Err(SendError::TooLarge { size: source.len(), limit });
+        }
+        Ok(())
+    }
+
+    /// A message is not taken.
+    pub(crate) fn refuse(&mut self, message: Outgoing, source: Source) {
+        self.store.let_go(message.tag);
+        self.store.let_go(message.body);
+        self.store.let_go_body(source);
+    }
+
+    /// The message is looked at when `at` has come.
+    pub(super) fn look_again(&mut self, key: MessageKey, at: Mono) {
+        if let Some(letter) = self.store.get_mut(key) {
+            letter.due = at;
+            self.deadlines.insert((at, key));
+        }
+    }
+}
+
+impl Peer {
+    /// Queues one message, if there is room.
+    pub(crate) fn submit(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        message: Outgoing,
+        source: Source,
+        role: Role,
+    ) -> Result<MessageKey, SendError> {
+        if let Err(full) = self.reserve(cx) {
+            cx.refuse(message, source);
+            return Err(full);
+        }
+        let key = self.accept_from(cx, now, message, source, role)?;
+        self.withdraw_untaken(cx, now);
+        Ok(key)
+    }
+
+    /// Queues messages while there is room. What is accepted is reported to `queued`.
+    pub(crate) fn submit_all<M: Gather>(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        messages: &mut impl Iterator<Item = M>,
+        queued: impl FnMut(MessageKey, u32),
+    ) -> Result<(), SendError> {
+        let sent = self.gather(cx, now, messages, queued);
+        self.withdraw_untaken(cx, now);
+        sent
+    }
+
+    /// Whether there is room for one more message. If not, the application is told once there is.
+    pub(super) fn reserve(&mut self, cx: &Context) -> Result<(), SendError> {
+        if self.takes_more(cx) { Ok(()) } else { Err(SendError::Full) }
+    }
+
+    /// The same, for an application that asks.
+    pub(crate) fn takes_more(&mut self, cx: &Context) -> bool {
+        let room = self.has_room(&cx.config.limits);
+        self.outbound.refused |= !room;
+        room
+    }
+
+    /// Queues a message for which there is room.
+    pub(super) fn accept_from(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        message: Outgoing,
+        source: Source,
+        role: Role,
+    ) -> Result<MessageKey, SendError> {
+        let largest = self.outbound.limits.message;
+        let fits = source.len() <= largest;
+        let too_large = SendError::TooLarge { size: source.len(), limit: largest };
+        if let Err(error) = cx.check(&message, &source).and(if fits { Ok(()) } else { Err(too_large) }) {
+            cx.refuse(message, source);
+            return Err(error);
+        }
+        let patience = cx.config.give_up_after.map(|patience| now.mono + patience);
+        let due = [message.deadline, patience].into_iter().flatten().min();
+        let key = cx.store.insert(Letter::new(self.place, message, source, role));
+        self.outbound.submit(&cx.clock, &mut cx.store, key);
+        if let Some(at) = due {
+            cx.look_again(key, at);
+        }
+        cx.stats.sent += 1;
+        cx.stats.calls += u64::from(role == Role::Call);
+        Ok(key)
+    }
+
+    /// Writes the next bytes of a message whose body the application gives piece by piece.
+    pub(crate) fn body_write(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        key: MessageKey,
+        data: &mut Bytes,
+    ) -> BodyWrite {
+        let window = cx.config.limits.body_window();
+        let Some(letter) = cx.store.get_mut(key).filter(|letter| !letter.served) else {
+            return BodyWrite::Gone;
+        };
+        let mut pieces = VecDeque::new();
+        let room = if letter.is_large() { window } else { letter.wire_len() };
+        let taken = letter.source.write(data, room);
+        letter.writer_waits = !data.is_empty();
+        self.outbound.bytes = self.outbound.bytes.saturating_add(taken as u64);
+        if !letter.is_large() && letter.available() == letter.wire_len() {
+            pieces = letter.source.join();
+        }
+        if letter.is_cut() {
+            let wait = self.link.pto() * 2;
+            self.outbound.on_written(now.mono, letter, wait);
+        }
+        self.outbound.enqueue(key, letter);
+        pieces.into_iter().for_each(|piece| cx.store.let_go(piece));
+        BodyWrite::Taken(taken)
+    }
+}

@@ -1,0 +1,144 @@
+//! Messages that the application takes: the step in which a slot is consumed, and a message is delivered.
+
+use core::ops::Range;
+use core::time::Duration;
+
+use super::{Context, Peer};
+use crate::event::{BodyRead, Incoming, IncomingBody};
+use crate::id::{MessageId, Slot};
+use crate::message::DeliveryKey;
+use crate::message::inbox::{Arrived, ArrivedBody, Front};
+use crate::message::run::Run;
+use crate::pattern::call::CallId;
+use crate::time::Now;
+use crate::wire::Role;
+
+impl Peer {
+    /// Whether messages of the receive queue could still be delivered, all of them.
+    pub(crate) fn waits_for(&self, front: &Front) -> bool {
+        match (self.id == front.sender, front.whole) {
+            (false, _) => false,
+            (true, true) => self.inbound.is_pending(front.slots.clone(), front.r),
+            (true, false) => self.inbound.is_announced(Slot(front.slots.start), front.r),
+        }
+    }
+
+    /// Takes a message in one piece, hands a streamed one out. None: nobody waits for it any more.
+    pub(crate) fn hand_over(&mut self, cx: &mut Context, now: Now, arrived: Arrived) -> Option<Incoming> {
+        if !self.waits_for(&arrived.front()) {
+            self.drop_stale(cx, &arrived);
+            return None;
+        }
+        if !matches!(arrived.body, ArrivedBody::Whole(_)) {
+            return Some(self.hand_out(cx, arrived));
+        }
+        let call = call_of(cx, &arrived);
+        let taken = self.take(cx, now, &arrived);
+        let ArrivedBody::Whole(body) = arrived.body else { return None };
+        let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
+        let body = IncomingBody::Whole(body);
+        taken.then_some(Incoming { key: DeliveryKey::NONE, id, call, tag, priority, body })
+    }
+
+    /// Hands a message out that the application has not taken yet.
+    pub(crate) fn hand_out(&mut self, cx: &mut Context, arrived: Arrived) -> Incoming {
+        let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
+        let call = call_of(cx, &arrived);
+        let body = match &arrived.body {
+            ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
+            ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
+        };
+        let streamed = matches!(body, IncomingBody::Stream { .. });
+        let key = cx.inbox.hand_out(arrived);
+        if streamed && let Some(partial) = self.inbound.partial(id.s) {
+            partial.stream = Some(key);
+        }
+        Incoming { key, id, call, tag, priority, body }
+    }
+
+    /// A streamed message that was handed out has been read to its end.
+    pub(crate) fn is_read(&mut self, s: Slot) -> bool {
+        self.inbound.partial(s).is_some_and(|partial| partial.assembly.is_read())
+    }
+
+    /// Takes a message: its slot is consumed. False: its record died meanwhile.
+    pub(crate) fn take(&mut self, cx: &mut Context, now: Now, arrived: &Arrived) -> bool {
+        self.discard(cx, arrived.held());
+        let s = arrived.id.s;
+        let taken = self.consume(cx, now, arrived.id, s.0..s.0 + 1, arrived.wire_len, arrived.role);
+        if taken && arrived.role == Role::Call {
+            self.serve(cx, now, s);
+        }
+        taken
+    }
+
+    /// Takes messages that came together: all, or none.
+    pub(crate) fn take_run(&mut self, cx: &mut Context, now: Now, run: &Run) -> bool {
+        self.discard(cx, run.held());
+        self.consume(cx, now, run.id(), run.slots(), run.wire_len(), Role::Plain)
+    }
+
+    /// The slots of `run`, which begins with `id`, are consumed, all or none; `len` is the length of their messages.
+    fn consume(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        id: MessageId,
+        run: Range<u64>,
+        len: u64,
+        role: Role,
+    ) -> bool {
+        let messages = run.end - run.start;
+        let taken = self.id == id.sender && self.inbound.take(run, id.r, len, role);
+        if taken {
+            cx.stats.received += messages;
+            // Others of this peer that wait will be taken soon; their STATE covers this one. That of a call goes with the
+            // reply.
+            let soon = role == Role::Call || self.inbound.has_pending();
+            let wait = if soon { cx.config.max_ack_delay } else { Duration::ZERO };
+            self.inbound.owe_state(now.mono + wait);
+            self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
+        }
+        taken
+    }
+
+    /// A message that nobody waits for has left the receive queue.
+    pub(crate) fn drop_stale(&mut self, cx: &mut Context, arrived: &Arrived) {
+        self.discard(cx, arrived.held());
+        self.inbound.drop_stale(arrived.id.r, arrived.wire_len);
+        cx.inbox.stale_left();
+    }
+
+    /// The memory of messages in the queue is given back.
+    fn discard(&mut self, cx: &mut Context, held: u64) {
+        cx.received = cx.received.saturating_sub(held);
+        self.inbound.waiting = self.inbound.waiting.saturating_sub(held);
+    }
+
+    /// A streamed message that was handed out has to come again from its start.
+    pub(crate) fn start_over(&mut self, s: Slot) {
+        self.inbound.drop_partial(s);
+    }
+
+    /// The next bytes of a streamed message of the name `id`.
+    pub(crate) fn body_read(&mut self, cx: &Context, id: MessageId, key: DeliveryKey) -> BodyRead {
+        let record = self.inbound.receiver.as_ref();
+        if !record.is_some_and(|record| record.accepts(id.s, id.r)) {
+            return BodyRead::Aborted;
+        }
+        let Some(partial) = self.inbound.partial(id.s).filter(|partial| partial.stream == Some(key)) else {
+            return BodyRead::Aborted;
+        };
+        let Some(data) = partial.assembly.read() else {
+            return if partial.assembly.is_read() { BodyRead::End } else { BodyRead::Pending };
+        };
+        self.inbound.on_read(id.s, &cx.config.limits);
+        BodyRead::Data(data)
+    }
+}
+
+/// What a message is called as a call that the application is to answer.
+fn call_of(cx: &Context, arrived: &Arrived) -> Option<CallId> {
+    let answers = cx.config.serves && arrived.role == Role::Call;
+    answers.then_some(CallId { caller: arrived.id.sender, s: arrived.id.s })
+}

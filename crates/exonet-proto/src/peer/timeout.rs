@@ -1,0 +1,125 @@
+//! What time alone brings about on the link to a peer.
+
+use core::time::Duration;
+
+use super::epoch::{Carried, Pending};
+use super::link::Link;
+use super::outbound::Outbound;
+use super::{Context, Peer};
+use crate::message::Store;
+use crate::time::{Mono, Now};
+
+/// A record that an opening has made and no data packet has confirmed is kept for this: the network may have gone
+/// down right behind the answer.
+const TENTATIVE_FOR: Duration = Duration::from_secs(3_600);
+
+impl Peer {
+    /// What time alone brings about on a link.
+    pub(super) fn link_timeout(&mut self, cx: &mut Context, now: Now) {
+        self.expire_pending(cx, now);
+        self.answer_held(cx, now);
+        self.detect_losses(cx, now);
+        let config = &cx.config;
+        if let Some(roaming) = self.link.roaming.as_mut() {
+            roaming.on_timeout(now.mono);
+        }
+        if self.link.pto_at().is_some_and(|at| at <= now.mono) {
+            let link = &mut self.link;
+            let probe = link.recovery.on_pto(now.mono);
+            link.probes = probe.packets;
+            let packets = link.current.iter().flat_map(|epoch| epoch.sent.outstanding());
+            self.outbound.probe(&mut cx.store, packets, probe.packets);
+            if link.recovery.is_random() {
+                self.outbound.ask_again(now.mono);
+            }
+        }
+        if self.link.take_doubt(now.mono) {
+            self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(config);
+        }
+        let link = &mut self.link;
+        copy_lone(now, link, &mut self.outbound, &mut cx.store);
+        let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
+        if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {
+            link.reopen = true;
+        }
+        if link.keepalive_at(config) <= now.mono {
+            link.confirm = true;
+            link.used_at = now.mono;
+        }
+        if link.refused_until <= now.mono {
+            link.refused_until = Mono(0);
+        }
+        let idle = link.idle_at(config) <= now.mono;
+        if link.previous.as_ref().is_some_and(|(_, until)| *until <= now.mono) {
+            self.end_previous(cx, now);
+        }
+        if idle {
+            self.leave(cx, now);
+        }
+    }
+
+    fn expire_pending(&mut self, cx: &mut Context, now: Now) {
+        let expired: Vec<Pending> =
+            self.link.pending.extract_if(.., |pending| pending.expires <= now.mono).collect();
+        for pending in &expired {
+            Self::forget_pending(cx, pending);
+        }
+    }
+
+    /// An opening has come, which may be a replay. True if it is the first that is heard of the peer: then the peer is kept for a
+    /// while, unless it proves to be there.
+    pub(crate) fn note_tentative(&mut self, now: Now) -> bool {
+        let known = self.link.lives.is_known() || self.link.is_connected() || self.outbound.has_messages();
+        if known || self.link.tentative.is_some() {
+            return false;
+        }
+        self.link.tentative = Some(now.mono + TENTATIVE_FOR);
+        true
+    }
+
+    /// A peer that has not proved to be there is given up when its time is over, or when there is no record that it
+    /// could miss.
+    pub(super) fn doubt(&mut self, cx: &mut Context, now: Now) {
+        let empty = self.link.pending.is_empty() && self.inbound.receiver.is_none();
+        if self.link.tentative.is_some_and(|until| until <= now.mono || empty) {
+            self.renounce(cx);
+        }
+    }
+
+    /// A peer never proved to be there: what it made us hold goes.
+    pub(crate) fn renounce(&mut self, cx: &mut Context) {
+        if self.link.tentative.take().is_some() {
+            cx.stats.evictions += u64::from(self.inbound.renounce(&mut cx.clock));
+        }
+    }
+
+    fn detect_losses(&mut self, cx: &mut Context, now: Now) {
+        let mut fates = std::mem::take(&mut cx.scratch.fates);
+        let link = &mut self.link;
+        let current = link.current.as_deref_mut();
+        let previous = link.previous.as_mut().map(|(epoch, _)| &mut **epoch);
+        for epoch in current.into_iter().chain(previous) {
+            if epoch.sent.loss_time().is_some_and(|at| at <= now.mono) {
+                let keep = |fate, item| fates.push((item, fate));
+                let report = link.recovery.on_loss_timeout(now.mono, &mut epoch.sent, keep);
+                link.packets_lost += report.lost;
+                cx.stats.packets_lost += report.lost;
+            }
+        }
+        self.apply(cx, now, &mut fates);
+        cx.scratch.fates = fates;
+    }
+}
+
+/// Packets that had nothing behind them, and of which nothing was heard yet, go again.
+fn copy_lone(now: Now, link: &mut Link, outbound: &mut Outbound, store: &mut Store) {
+    while let Some((_, index, number)) = link.hedges.front().copied().filter(|(at, ..)| *at <= now.mono) {
+        link.hedges.pop_front();
+        let Some(epoch) = link.current.as_ref().filter(|epoch| epoch.index == index) else { continue };
+        let Some((bytes, items)) = epoch.sent.still_out(number) else { continue };
+        if link.recovery.has_room(bytes) {
+            outbound.send_again(store, items.filter(|item| *item != Carried::Ask));
+            link.copies.push_back(number);
+        }
+    }
+}

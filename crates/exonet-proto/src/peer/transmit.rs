@@ -1,0 +1,410 @@
+//! Packets are made here.
+
+use super::{Context, Peer};
+use crate::channel::PacketInfo;
+use crate::channel::ecn::ECT0;
+use crate::channel::path::PathAddr;
+use crate::channel::recovery::Allowance;
+use crate::event::Transmit;
+use crate::peer::epoch::{Carried, OVERHEAD};
+use crate::peer::filling::{Filling, write_state};
+use crate::peer::inbound::Inbound;
+use crate::peer::outbound::Outbound;
+use crate::peer::piece::{Cuts, Room};
+use crate::time::{Mono, Now};
+use crate::wire::ChannelIndex;
+
+/// Packets in a row that ask for no acknowledgement, before one does: so that the peer's acknowledgements of
+/// ours, and ours of theirs, stay short.
+const QUIET_PACKETS: u32 = 32;
+/// A packet that is shorter than its train by no more than this share is padded, so that the train goes on.
+const PAD_SHARE: usize = 8;
+/// Bytes of a train: what UDP can carry at once, and so what the system takes to be cut into datagrams.
+const MAX_TRAIN: usize = 65_507;
+/// Packets remembered of one epoch: a peer that acknowledges nothing is not talked to for ever.
+pub(crate) const MAX_REMEMBERED: usize = 1 << 18;
+/// Challenges, and packets of acknowledgements alone.
+const FULL: usize = 1_200;
+/// Packets are not made smaller than this, whatever an unproven address allows.
+const LEAST: usize = 64;
+
+/// The train that was given to be sent last: packets of `epoch` from `first` on, of `size` bytes each.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Train {
+    epoch: ChannelIndex,
+    first: u64,
+    size: u16,
+}
+
+impl Peer {
+    /// The next datagrams for the peer, behind what is in `buf`: up to `segments` of equal size. `ends`: the node closes, and
+    /// has nobody else to talk to. None: nothing, until time passes or something arrives.
+    pub(crate) fn poll_transmit(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        segments: usize,
+        ends: bool,
+        buf: &mut Vec<u8>,
+    ) -> Option<Transmit> {
+        self.last_train = None;
+        let current = self.link.current.as_ref();
+        if current.is_some_and(|epoch| epoch.is_worn_out() || epoch.sent.remembered() > MAX_REMEMBERED) {
+            self.drop_channel(cx, now);
+        }
+        self.open_if_wanted(cx, now);
+        if let Some(transmit) = self.transmit_opening(cx, now, buf) {
+            return Some(transmit);
+        }
+        let from = self.link.current.as_ref().map(|epoch| (epoch.index, epoch.sent.next_number()));
+        let mut assembler = Assembler { now: now.mono, cx, ends, marks: false };
+        let transmit = assembler
+            .off_path(self, buf)
+            .or_else(|| assembler.mirror(self, buf))
+            .or_else(|| assembler.previous(self, buf))
+            .or_else(|| assembler.mtu_probe(self, buf))
+            .or_else(|| assembler.train(self, segments, buf))?;
+        self.last_train = from.map(|(epoch, first)| Train { epoch, first, size: size_of(transmit.segment) });
+        if std::mem::take(&mut self.link.closed) {
+            self.drop_channel(cx, now);
+        }
+        Some(transmit)
+    }
+
+    /// The system has refused the last train as too large for the first link: none of it has left.
+    pub(crate) fn on_refused_train(&mut self, cx: &mut Context, now: Now) {
+        let Some(Train { epoch: channel, first, size }) = self.last_train.take() else { return };
+        let Some(epoch) = self.link.current.as_deref_mut().filter(|epoch| epoch.index == channel) else {
+            return;
+        };
+        let mut fates = std::mem::take(&mut cx.scratch.fates);
+        let numbers = first..epoch.sent.next_number();
+        let recovery = &mut self.link.recovery;
+        recovery.on_refused(now.mono, &mut epoch.sent, numbers, size, |fate, item| fates.push((item, fate)));
+        self.apply(cx, now, &mut fates);
+        cx.scratch.fates = fates;
+    }
+}
+
+/// Fills packets for one peer, for the time of one transmit.
+struct Assembler<'a> {
+    now: Mono,
+    cx: &'a mut Context,
+    /// The node closes, and has nobody else to talk to.
+    ends: bool,
+    /// What is made leaves marked ECT(0).
+    marks: bool,
+}
+
+/// Why a packet is made.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Purpose {
+    /// Whatever there is, as far as the window lets.
+    Data,
+    /// A probe: whatever the window says.
+    Probe,
+    /// ACK and STATE alone: they are not held up.
+    Control,
+}
+
+/// What a packet has become.
+#[derive(Clone, Copy, Default)]
+struct Made {
+    eliciting: bool,
+    /// It carries something for the halves or the application.
+    serves: bool,
+    /// It carries messages, or pieces of them.
+    letters: bool,
+    /// There is more than fitted.
+    more: bool,
+    /// It ends the channel.
+    closes: bool,
+}
+
+impl Assembler<'_> {
+    /// Challenges and their answers, and copies of ACK and STATE, to addresses that are on trial.
+    fn off_path(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
+        let challenge = roaming.challenge(self.now);
+        let (to, data) = match challenge {
+            Some(challenge) => challenge,
+            None => link.responses.pop_front()?,
+        };
+        let padded = roaming.allowance(&to) >= FULL as u64;
+        let answers = challenge.is_none();
+        let bytes = epoch.seal(buf, if padded || answers { FULL } else { 64 }, |_, writer| {
+            if answers {
+                writer.path_response(data)
+            } else {
+                writer.path_challenge(data)
+            };
+            let rest = if padded { writer.remaining() } else { 0 };
+            writer.padding(rest);
+        })?;
+        if !answers {
+            roaming.on_challenge_sent(self.now, &to);
+        }
+        roaming.on_sent(&to, bytes as u64);
+        let off_path = !roaming.active().addr().same(&to);
+        let info = PacketInfo { off_path, ..PacketInfo::data(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        link.packets_sent += 1;
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// A copy of the latest ACK and STATE for the address on trial: the peer may be there and nowhere else.
+    fn mirror(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
+        let to = roaming.mirror().filter(|_| std::mem::take(&mut link.mirror_due))?;
+        let cap = permitted(FULL, roaming.allowance(&to))?;
+        let (inbound, clock, config) = (&peer.inbound, &self.cx.clock, &self.cx.config);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
+            epoch.repeat_ack(self.now, writer);
+            write_state(writer, inbound, clock, config);
+        })?;
+        roaming.on_sent(&to, bytes as u64);
+        let info = PacketInfo { off_path: true, ..PacketInfo::ack(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// Acknowledgements under the previous keys.
+    fn previous(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let link = &mut peer.link;
+        let (epoch, _) = link.previous.as_mut()?;
+        epoch.received.ack_due().filter(|at| *at <= self.now)?;
+        let roaming = link.roaming.as_mut()?;
+        let to = roaming.active().addr();
+        let (now, cap) = (self.now, permitted(FULL, roaming.allowance(&to))?);
+        let bytes = epoch.seal(buf, cap, |epoch, writer| {
+            epoch.write_ack(now, writer);
+        })?;
+        roaming.on_sent(&to, bytes as u64);
+        link.recovery.on_sent(self.now, &mut epoch.sent, PacketInfo::ack(size_of(bytes)));
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// A packet of PING and PADDING that tries a larger size, while there are messages that it would serve.
+    fn mtu_probe(&mut self, peer: &mut Peer, buf: &mut Vec<u8>) -> Option<Transmit> {
+        if peer.outbound.letters == 0 {
+            return None;
+        }
+        let link = &mut peer.link;
+        let (epoch, to) = (link.current.as_deref_mut()?, link.roaming.as_ref()?.active());
+        let to = to.is_validated().then(|| to.addr())?;
+        let size = link.recovery.mtu_probe(self.now, peer.outbound.most())?;
+        let bytes = epoch.seal(buf, usize::from(size), |_, writer| {
+            writer.ping();
+            let rest = writer.remaining();
+            writer.padding(rest);
+        })?;
+        let info = PacketInfo { mtu_probe: true, ..PacketInfo::data(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        Some(transmit(to, bytes, bytes))
+    }
+
+    /// As many packets of equal size as there is matter, room and permission for.
+    fn train(&mut self, peer: &mut Peer, segments: usize, buf: &mut Vec<u8>) -> Option<Transmit> {
+        let roaming = peer.link.roaming.as_ref()?;
+        let to = roaming.active().addr();
+        let allowance = roaming.allowance(&to);
+        // A packet has no more room than there may be something for: all of it is zeroed before it is filled.
+        let mut segment =
+            usize::from(peer.link.recovery.datagram_size()).min(peer.outbound.most().saturating_add(FULL));
+        let full = segment;
+        // The system marks a train as a whole.
+        self.marks = peer.link.recovery.marks();
+        for _ in 0..segments {
+            let before = buf.len();
+            if before + segment > MAX_TRAIN {
+                break;
+            }
+            let Some(cap) = permitted(segment, allowance.saturating_sub(before as u64)) else { break };
+            let Some(made) = self.packet(peer, cap, (before > 0 && cap == segment).then_some(full), buf)
+            else {
+                break;
+            };
+            let bytes = buf.len() - before;
+            if before == 0 {
+                segment = bytes;
+            }
+            if bytes < segment || !made.more || made.closes {
+                break;
+            }
+        }
+        if buf.is_empty() {
+            return None;
+        }
+        if let Some(roaming) = peer.link.roaming.as_mut() {
+            roaming.on_sent(&to, buf.len() as u64);
+        }
+        peer.link.pace_at = peer.link.pace_at.max(self.now);
+        let ecn = if self.marks { ECT0 } else { 0 };
+        Some(Transmit { ecn, ..transmit(to, segment, buf.len()) })
+    }
+
+    /// One packet of at most `cap` bytes behind what is in `buf`. `full`: it follows others of just that size, in a train
+    /// that might have begun with one of `full` bytes: what would fit there begins the next train, and is not cut.
+    fn packet(
+        &mut self,
+        peer: &mut Peer,
+        cap: usize,
+        full: Option<usize>,
+        buf: &mut Vec<u8>,
+    ) -> Option<Made> {
+        let purpose = self.purpose(peer, cap)?;
+        let Peer { link, outbound, inbound, .. } = peer;
+        let mut epoch = link.current.take()?;
+        if purpose == Purpose::Probe && link.probes > 0 && !outbound.has_something() {
+            // There are fewer messages than probes.
+            outbound.probe(&mut self.cx.store, epoch.sent.outstanding(), 1);
+        }
+        let again = outbound.has_lost();
+        if !again {
+            link.copies.clear();
+        }
+        let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
+        let fills = copy.is_none() && purpose == Purpose::Data;
+        let cuts = link.cuts(outbound.bytes).filter(|_| fills).unwrap_or(Cuts::None);
+        let mut made = Made::default();
+        let alone = !outbound.has_something();
+        let size = epoch.seal(buf, cap, |epoch, writer| {
+            let mut fill = Filling {
+                now: self.now,
+                config: &self.cx.config,
+                epoch,
+                writer,
+                eliciting: false,
+                farewell: false,
+            };
+            link.mirror_due |= fill.control(inbound, &self.cx.clock, alone);
+            fill.owed_to_calls(outbound, inbound);
+            if purpose != Purpose::Control {
+                let window = link.recovery.congestion().window();
+                let pto = link.recovery.pto_interval();
+                fill.requests(outbound, &mut self.cx.clock, window, pto);
+                fill.early(outbound, &self.cx.store);
+                link.pinging = link.pinging.saturating_add(fill.pings(&mut link.pings));
+                made.more = !link.pings.is_empty();
+                made.more |= fill.replies(&mut inbound.server, pto);
+                made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
+                let before = fill.epoch.sent.carried();
+                let empty = full.unwrap_or(cap) - OVERHEAD;
+                let room =
+                    Room { left: 0, empty, bases: fill.writer.bases(), open: None, slice: false, cuts };
+                made.more |= fill.messages(outbound, &mut self.cx.store, room);
+                made.letters = fill.epoch.sent.carried() > before;
+            }
+            let lonely =
+                purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+            made.serves = fill.eliciting;
+            if lonely && !fill.eliciting {
+                fill.eliciting |= fill.writer.ping();
+            }
+            made.eliciting = fill.eliciting;
+            let short = cap - OVERHEAD - fill.writer.len();
+            if full.is_some() && made.more && short > 0 && short <= cap / PAD_SHARE {
+                fill.writer.padding(short);
+            }
+        });
+        let Some(bytes) = size else {
+            epoch.sent.discard();
+            link.current = Some(epoch);
+            if purpose == Purpose::Data && !made.more {
+                link.recovery.on_app_limited();
+            }
+            return None;
+        };
+        let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
+        match copy {
+            Some(of) => {
+                epoch.sent.carry(Carried::Copy { index: epoch.index, of });
+                self.cx.stats.hedged += 1;
+                self.cx.stats.hedged_bytes += bytes as u64;
+            }
+            None if made.letters => {
+                link.note_lone(epoch.index, epoch.sent.next_number(), again);
+                if !made.more && !outbound.has_something() {
+                    link.hedge(self.now);
+                }
+            }
+            None => {}
+        }
+        let info = PacketInfo { marked: self.marks, ..kind(size_of(bytes)) };
+        link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        link.packets_sent += 1;
+        link.held_up &= made.more || purpose == Purpose::Control;
+        link.ride_until = Mono(0);
+        if made.serves {
+            link.used_at = self.now;
+        }
+        if made.eliciting {
+            if outbound.has_messages() || !inbound.server.is_empty() {
+                link.recovery.set_awaited();
+            }
+            link.confirm = false;
+            link.probes = link.probes.saturating_sub(1);
+            link.spoke(self.now);
+        }
+        link.current = Some(epoch);
+        link.closed = made.closes;
+        Some(made)
+    }
+
+    /// What may leave now. None: nothing, until time passes or something arrives.
+    fn purpose(&mut self, peer: &mut Peer, cap: usize) -> Option<Purpose> {
+        let link = &mut peer.link;
+        link.pace_at = Mono::NEVER;
+        peer.outbound.heed_silence(link.is_unheard(self.now));
+        if link.probes > 0 || link.confirm {
+            return Some(Purpose::Probe);
+        }
+        let claims = link.ack_due(self.now) || peer.inbound.state_due(self.now);
+        let urgent = peer.inbound.owes_have()
+            || peer.inbound.server.owes_answers()
+            || peer.outbound.caller.reply_acks_due(self.now)
+            || peer.inbound.rejection.is_some();
+        let control = claims || urgent;
+        let replies = peer.inbound.server.has_ready();
+        let data = peer.outbound.has_something() || replies || !link.pings.is_empty();
+        if !data {
+            link.recovery.on_app_limited();
+        }
+        match link.recovery.allowance(self.now, size_of(cap), peer.outbound.queued()) {
+            Allowance::Bytes(_) if data || control => Some(Purpose::Data),
+            Allowance::At(at) if data => {
+                link.held_up = true;
+                link.pace_at = at;
+                let alone = urgent || claims && !link.claims_may_ride(self.now, at);
+                alone.then_some(Purpose::Control)
+            }
+            Allowance::Blocked if data => {
+                link.held_up = true;
+                let alone = urgent || claims && !link.claims_may_ride(self.now, self.now);
+                alone.then_some(Purpose::Control)
+            }
+            _ => control.then_some(Purpose::Control),
+        }
+    }
+}
+
+/// Neither end has anything to ask of the other any more.
+fn done(outbound: &Outbound, inbound: &Inbound) -> bool {
+    outbound.is_silent() && inbound.is_empty(true)
+}
+
+/// The size of a packet that may be as large as `wanted` and as an unproven address allows.
+fn permitted(wanted: usize, allowance: u64) -> Option<usize> {
+    let cap = usize::try_from(allowance).unwrap_or(usize::MAX).min(wanted);
+    (cap >= LEAST).then_some(cap)
+}
+
+fn size_of(bytes: usize) -> u16 {
+    u16::try_from(bytes).unwrap_or(u16::MAX)
+}
+
+fn transmit(to: PathAddr, segment: usize, len: usize) -> Transmit {
+    Transmit { remote: to.remote, src_ip: to.local, ecn: 0, segment, len }
+}
