@@ -6,8 +6,7 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::id::{MessageId, NodeId, Stamp};
-use crate::message::{DeliveryKey, MessageKey, Outcome, Priority, Refusal};
-use crate::pattern::call::CallId;
+use crate::message::{DeliveryKey, MessageKey, Notice, Outcome, Refusal};
 
 /// Where a message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -127,6 +126,15 @@ pub enum Event {
     Stopped,
 }
 
+impl From<Notice> for Event {
+    fn from(notice: Notice) -> Self {
+        match notice {
+            Notice::Readable => Self::Readable,
+            Notice::Called { method } => Self::Called { method },
+        }
+    }
+}
+
 /// Whose identity two nodes use at once, a state directory having been copied or rolled back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Conflict {
@@ -212,36 +220,6 @@ pub enum SendError {
     /// The node is closing or has stopped.
     #[error("the node is closed")]
     Closed,
-}
-
-/// A message that is handed to the application.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
-    /// Names the delivery until it is taken or given back.
-    pub key: DeliveryKey,
-    /// Its name at both ends.
-    pub id: MessageId,
-    /// The call that it is, once taken to be answered by [`crate::node::Node::reply`] or [`crate::node::Node::drop_call`]; None:
-    /// it is none, or this node does not serve.
-    pub call: Option<CallId>,
-    /// For dispatch.
-    pub tag: Bytes,
-    /// As the sender set it.
-    pub priority: Priority,
-    /// The content, or its length if it is read as it comes.
-    pub body: IncomingBody,
-}
-
-/// The content of an [`Incoming`] message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum IncomingBody {
-    /// All of it.
-    Whole(Bytes),
-    /// To be read by [`crate::node::Node::body_read`].
-    Stream {
-        /// Bytes in all.
-        len: u64,
-    },
 }
 
 /// The content of a reply.

@@ -190,3 +190,18 @@ mod tests {
         assert_eq!("ab".parse::<NodeId>(), Err(ParseNodeIdError::Length(2)));
     }
 }
+
+/// A call as both ends name it, and never another: an old reply answers no new call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct CallId {
+    /// The caller.
+    pub caller: NodeId,
+    /// The slot of the message that is the call.
+    pub s: Slot,
+}
+
+impl fmt::Display for CallId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.caller, self.s.0)
+    }
+}

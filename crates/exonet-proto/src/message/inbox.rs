@@ -1,56 +1,24 @@
 //! Messages that are complete and wait for the application: the queue stands before the slot test.
 
-use core::ops::Range;
 use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 
-use crate::event::Event;
-use crate::id::{Incarnation, MessageId, NodeId};
+use super::arrived::{Arrived, Front};
+use crate::message::DeliveryKey;
 use crate::message::run::Run;
-use crate::message::{DeliveryKey, Priority};
 use crate::wire::Role;
-
-/// What a message in the receive queue takes beside its bytes.
-pub(crate) const ARRIVED: u64 = 160;
 
 /// The queue is looked through once this share of it is stale: so each stale message costs that many looks.
 const STALE_SHARE: usize = 8;
 
-/// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
-#[derive(Debug)]
-pub(crate) struct Arrived {
-    /// Its sender's place; the id in `id` tells whether the place still belongs to it.
-    pub(crate) peer: u32,
-    pub(crate) id: MessageId,
-    pub(crate) tag: Bytes,
-    pub(crate) role: Role,
-    pub(crate) priority: Priority,
-    pub(crate) body: ArrivedBody,
-    /// Of the wire form, head included.
-    pub(crate) wire_len: u64,
-}
-
-impl Arrived {
-    /// Bytes of memory of a body in one piece.
-    pub(crate) fn held(&self) -> u64 {
-        match &self.body {
-            ArrivedBody::Whole(_) => self.wire_len + ARRIVED,
-            ArrivedBody::Stream { .. } => 0,
-        }
-    }
-
-    pub(crate) fn front(&self) -> Front {
-        let MessageId { sender, r, s } = self.id;
-        let whole = matches!(self.body, ArrivedBody::Whole(_));
-        Front { peer: self.peer, sender, r, slots: s.0..s.0 + 1, whole }
-    }
-}
-
-#[derive(Clone, Debug)]
-pub(crate) enum ArrivedBody {
-    Whole(Bytes),
-    Stream { len: u64 },
+/// What the application is told of the queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Notice {
+    /// Messages wait; said once until they have all been asked for.
+    Readable,
+    /// The first call of this method waits.
+    Called { method: Bytes },
 }
 
 /// What stands in the receive queue.
@@ -83,17 +51,6 @@ impl Waiting {
     }
 }
 
-/// What waits at the head of the queue.
-#[derive(Clone, Debug)]
-pub(crate) struct Front {
-    pub(crate) peer: u32,
-    pub(crate) sender: NodeId,
-    pub(crate) r: Incarnation,
-    pub(crate) slots: Range<u64>,
-    /// In one piece.
-    pub(crate) whole: bool,
-}
-
 /// The receive queue of a node, and what has been handed out and not yet been taken.
 ///
 /// Bounded by the byte credit and the slots that the node grants.
@@ -116,7 +73,7 @@ pub(crate) struct Inbox {
 
 impl Inbox {
     /// What the application should be told. With `serves`, calls wait apart.
-    pub(crate) fn push(&mut self, arrived: Arrived, serves: bool) -> Option<Event> {
+    pub(crate) fn push(&mut self, arrived: Arrived, serves: bool) -> Option<Notice> {
         if serves && arrived.role == Role::Call {
             self.places.1 += 1;
             return self.push_call(arrived, self.places.1);
@@ -126,7 +83,7 @@ impl Inbox {
 
     /// As [`Inbox::push`], of messages that came together, none of them a call. They wait together with those that came
     /// right before them.
-    pub(crate) fn push_run(&mut self, run: Run) -> Option<Event> {
+    pub(crate) fn push_run(&mut self, run: Run) -> Option<Notice> {
         let messages = run.len();
         let run = match self.ready.back_mut() {
             Some(Waiting::Run(last)) => last.join(run),
@@ -139,21 +96,21 @@ impl Inbox {
         self.say()
     }
 
-    fn enqueue(&mut self, waiting: Waiting) -> Option<Event> {
+    fn enqueue(&mut self, waiting: Waiting) -> Option<Notice> {
         self.len += waiting.messages();
         self.ready.push_back(waiting);
         self.say()
     }
 
-    fn say(&mut self) -> Option<Event> {
-        (!std::mem::replace(&mut self.said, true)).then_some(Event::Readable)
+    fn say(&mut self) -> Option<Notice> {
+        (!std::mem::replace(&mut self.said, true)).then_some(Notice::Readable)
     }
 
-    fn push_call(&mut self, arrived: Arrived, place: i64) -> Option<Event> {
+    fn push_call(&mut self, arrived: Arrived, place: i64) -> Option<Notice> {
         let method = arrived.tag.clone();
         let first = self.first_call(&method).is_none();
         self.calls.insert((method.clone(), place), arrived);
-        first.then_some(Event::Called { method })
+        first.then_some(Notice::Called { method })
     }
 
     fn first_call(&self, method: &Bytes) -> Option<i64> {
@@ -306,7 +263,7 @@ impl Inbox {
     }
 
     /// Back to the head of the queue. What the application should be told.
-    pub(crate) fn give_back(&mut self, arrived: Arrived, serves: bool) -> Option<Event> {
+    pub(crate) fn give_back(&mut self, arrived: Arrived, serves: bool) -> Option<Notice> {
         if serves && arrived.role == Role::Call {
             self.places.0 -= 1;
             return self.push_call(arrived, self.places.0);

@@ -4,10 +4,13 @@
 //! "Messages"). A message in wire form is its head followed by its body; *length* and *offset* count that form.
 
 pub(crate) mod arena;
+pub(crate) mod arrived;
 mod assembly;
 mod bundle;
 mod fragments;
+mod head;
 pub(crate) mod inbox;
+mod incoming;
 mod outcome;
 mod outgoing;
 mod queue;
@@ -18,6 +21,9 @@ mod store;
 pub(crate) use assembly::{Assembly, Refused};
 pub(crate) use bundle::{BUNDLED, BUNDLED_WHOLE, Bundle};
 pub(crate) use fragments::{Fragments, Halves};
+pub(crate) use head::read_head;
+pub(crate) use inbox::Notice;
+pub use incoming::{Incoming, IncomingBody};
 pub use outcome::{Outcome, Refusal};
 pub use outgoing::{DeliveryKey, Early, MessageKey, Outgoing, Priority};
 pub(crate) use queue::{Flow, SendQueue};

@@ -4,9 +4,9 @@ use core::ops::Range;
 
 use bytes::{Buf, Bytes, BytesMut};
 
-use crate::event::{Incoming, IncomingBody};
+use super::arrived::{ARRIVED, Arrived, ArrivedBody, Front};
+use super::{Incoming, IncomingBody};
 use crate::id::{MessageId, NodeId, Slot};
-use crate::message::inbox::{ARRIVED, Arrived, ArrivedBody, Front};
 use crate::message::{DeliveryKey, Priority};
 use crate::wire::{self, Entries, Head, Role};
 

@@ -3,11 +3,11 @@
 use bytes::Bytes;
 
 use super::Node;
-use crate::event::{BodyRead, Incoming};
+use crate::event::{BodyRead, Event};
 use crate::id::NodeId;
-use crate::message::DeliveryKey;
-use crate::message::inbox::{Arrived, ArrivedBody};
+use crate::message::arrived::{Arrived, ArrivedBody};
 use crate::message::run::IncomingRun;
+use crate::message::{DeliveryKey, Incoming};
 use crate::peer::{Context, Peer};
 use crate::time::Now;
 
@@ -149,7 +149,7 @@ impl Node {
         };
         if !matches!(arrived.body, ArrivedBody::Stream { .. }) {
             let cx = &mut self.cx;
-            cx.events.extend(cx.inbox.give_back(arrived, cx.config.serves));
+            cx.events.extend(cx.inbox.give_back(arrived, cx.config.serves).map(Event::from));
         } else if let Some((peer, _)) = self.sender_of(arrived.peer, arrived.id.sender) {
             peer.start_over(arrived.id.s);
             self.after(now, arrived.peer);

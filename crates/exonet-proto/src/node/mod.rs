@@ -26,13 +26,16 @@ mod transmit;
 pub use crate::channel::Hedging;
 pub use crate::config::{Config, CongestionChoice, Limits, Policy, Takes};
 pub use crate::event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Incoming, IncomingBody, Lsn,
-    OpenMessage, ReplyBody, SendError, Status, Transmit,
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Lsn, OpenMessage, ReplyBody,
+    SendError, Status, Transmit,
 };
+pub use crate::id::CallId;
 pub use crate::message::run::{IncomingRun, View};
-pub use crate::message::{DeliveryKey, Early, MessageKey, Outcome, Outgoing, Priority, Refusal};
+pub use crate::message::{
+    DeliveryKey, Early, Incoming, IncomingBody, MessageKey, Outcome, Outgoing, Priority, Refusal,
+};
 pub use crate::opening::prefix::Prefix;
-pub use crate::pattern::call::{CallId, FAILED, NO_SUCH_METHOD, TOO_LARGE};
+pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
 pub use crate::stats::{PeerStats, Stats, Work};
 pub use audit::{Holding, Records};
 pub use node::{Boot, Node};

@@ -3,7 +3,7 @@
 use super::{Context, Peer};
 use crate::event::{Event, ReplyBody};
 use crate::id::{MessageId, Slot};
-use crate::message::inbox::{Arrived, ArrivedBody};
+use crate::message::arrived::{Arrived, ArrivedBody};
 use crate::message::{MessageKey, Outcome};
 use crate::time::{Mono, Now};
 use crate::wire::{self, Role};

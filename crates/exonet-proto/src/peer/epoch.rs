@@ -3,8 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use super::Context;
-use crate::channel::{Received, Sent};
+use crate::channel::{Received, Sent, SkipSeed};
 use crate::crypto::{Keys, Suite};
 use crate::id::{Incarnation, Slot};
 use crate::opening::prefix::Prefix;
@@ -84,7 +83,13 @@ pub(crate) struct Agreed {
 
 impl Epoch {
     /// Nothing has been sent or received yet under these keys. `initiator`: this node began the handshake.
-    pub(crate) fn new(cx: &mut Context, now: Mono, agreed: Agreed, initiator: bool) -> Self {
+    pub(crate) fn new(
+        now: Mono,
+        agreed: Agreed,
+        initiator: bool,
+        skips: SkipSeed,
+        max_ack_delay: Duration,
+    ) -> Self {
         let Agreed { keys, suite, index, remote, bases, params } = agreed;
         Self {
             index,
@@ -94,8 +99,8 @@ impl Epoch {
             bases,
             params,
             reset_tag: None,
-            sent: Sent::skipping(cx.skips.fork()),
-            received: Received::new(cx.config.max_ack_delay),
+            sent: Sent::skipping(skips),
+            received: Received::new(max_ack_delay),
             born: now,
             initiator,
             sealed: 0,

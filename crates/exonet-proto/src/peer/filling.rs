@@ -360,3 +360,17 @@ fn state_with(
     let free = free.overlaps(lo.0..hi.0);
     writer.state_live(clock.b(), record.incarnation(), tb, claim, free, MAX_STATE_RANGES)
 }
+
+impl From<Ask> for wire::Ask {
+    fn from(ask: Ask) -> Self {
+        let Ask { s, n, l, ts } = ask;
+        Self { s, n, l, ts }
+    }
+}
+
+impl From<wire::Ask> for Ask {
+    fn from(ask: wire::Ask) -> Self {
+        let wire::Ask { s, n, l, ts } = ask;
+        Self { s, n, l, ts }
+    }
+}

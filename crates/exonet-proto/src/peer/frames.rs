@@ -10,9 +10,9 @@ use crate::event::Event;
 use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
 use crate::id::{Incarnation, MessageId, Slot, Stamp};
 use crate::message::arena::SHORT;
-use crate::message::inbox::{ARRIVED, Arrived, ArrivedBody};
+use crate::message::arrived::{ARRIVED, Arrived, ArrivedBody};
 use crate::message::run::Run;
-use crate::message::{MessageKey, Outcome, Priority};
+use crate::message::{MessageKey, Outcome, Priority, read_head};
 use crate::peer::inbound::{ANNOUNCED, Inbound, Taken};
 use crate::peer::outbound::Had;
 use crate::time::{Now, Wall};
@@ -194,7 +194,7 @@ impl Peer {
 
             let id = MessageId { sender: self.id, r, s: Slot(entries.slots().start) };
             let run = Run::new(self.place, id, entries, len, |bytes| cx.arena.copy_entries(bytes));
-            cx.events.extend(cx.inbox.push_run(run));
+            cx.events.extend(cx.inbox.push_run(run).map(Event::from));
         }
         taken
     }
@@ -224,7 +224,7 @@ impl Peer {
                 return taken;
             }
             self.hold(cx, held(entry, bytes.len() as u64));
-            cx.events.extend(cx.inbox.push(arrived, cx.config.serves));
+            cx.events.extend(cx.inbox.push(arrived, cx.config.serves).map(Event::from));
         }
         taken
     }
@@ -300,7 +300,7 @@ impl Peer {
             self.hold(cx, len + ARRIVED);
             let run = Run::one(self.place, id, len, cx.arena.copy_entry(&message));
             cx.arena.keep(message);
-            cx.events.extend(cx.inbox.push_run(run));
+            cx.events.extend(cx.inbox.push_run(run).map(Event::from));
             return;
         }
         let mut arrived = arrived(self.place, id, (&head, role), ArrivedBody::Whole(Bytes::new()), len);
@@ -315,7 +315,7 @@ impl Peer {
             return self.on_reply_message(cx, now, arrived, s, status);
         }
         self.hold(cx, len + ARRIVED);
-        cx.events.extend(cx.inbox.push(arrived, cx.config.serves));
+        cx.events.extend(cx.inbox.push(arrived, cx.config.serves).map(Event::from));
     }
 
     /// A message that is read as it comes: its head is there.
@@ -339,7 +339,7 @@ impl Peer {
         if let Role::Reply { s, status } = role {
             return self.on_reply_message(cx, now, arrived, s, status);
         }
-        cx.events.extend(cx.inbox.push(arrived, cx.config.serves));
+        cx.events.extend(cx.inbox.push(arrived, cx.config.serves).map(Event::from));
     }
 
     pub(super) fn on_have(&mut self, cx: &mut Context, now: Now, frame: &wire::Have<'_>) {
@@ -390,13 +390,6 @@ fn plain_len(mut entries: wire::Entries<'_>) -> Option<u64> {
     entries.try_fold(0, |len, (_, message)| {
         matches!(read_head(message), Ok((_, Role::Plain, _))).then_some(len + message.len() as u64)
     })
-}
-
-/// The head in front of a message, what it makes of it, and where the body begins.
-#[inline]
-pub(crate) fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
-    let (head, at) = Head::parse(message)?;
-    Ok((head, Role::of(head.extensions)?, at))
 }
 
 fn arrived(

@@ -12,10 +12,10 @@ use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::DeliveryKey;
 use crate::message::arena::Arena;
-use crate::message::inbox::ARRIVED;
+use crate::message::arrived::ARRIVED;
+use crate::message::read_head;
 use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
 use crate::pattern::call::Server;
-use crate::peer::frames::read_head;
 use crate::time::{Mono, Wall};
 use crate::wire::{self, Role};
 

@@ -4,12 +4,12 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::{Context, Peer};
-use crate::event::{BodyRead, Incoming, IncomingBody};
+use crate::event::BodyRead;
+use crate::id::CallId;
 use crate::id::{MessageId, Slot};
-use crate::message::DeliveryKey;
-use crate::message::inbox::{Arrived, ArrivedBody, Front};
+use crate::message::arrived::{Arrived, ArrivedBody, Front};
 use crate::message::run::Run;
-use crate::pattern::call::CallId;
+use crate::message::{DeliveryKey, Incoming, IncomingBody};
 use crate::time::Now;
 use crate::wire::Role;
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::Malformed;
 use super::cursor::{Put, Take};
-use super::frame::kind;
+use super::kind;
 
 /// Most ranges that an ACK is written with. A reader accepts more.
 pub const MAX_ACK_RANGES: usize = 64;

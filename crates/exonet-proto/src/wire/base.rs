@@ -1,6 +1,8 @@
 //! Numbers on the wire are relative to bases, so that they are short.
 
-use crate::{Incarnation, MAX_NUMBER, Slot};
+use super::Malformed;
+use super::cursor::Take;
+use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// The bases of the two ends of a channel: each end declares one in its parameters, and a number `x` of its clock
 /// travels as `(x - base) mod 2^62`. Zero until declared.
@@ -42,4 +44,10 @@ pub(super) const fn slot(x: u64, base: u64) -> Slot {
 /// An incarnation from its wire form.
 pub(super) const fn incarnation(x: u64, base: u64) -> Incarnation {
     Incarnation(absolute(x, base))
+}
+
+/// A stamp that names something: zero does not.
+pub(super) fn stamp(input: &mut Take<'_>) -> Result<Stamp, Malformed> {
+    let ts = Stamp(input.varint()?);
+    if ts.is_some() { Ok(ts) } else { Err(Malformed::Number) }
 }

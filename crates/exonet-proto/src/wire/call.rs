@@ -4,7 +4,7 @@
 
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
-use super::frame::kind;
+use super::kind;
 use super::{Bases, Malformed, Tlvs, varint_len};
 use crate::Slot;
 

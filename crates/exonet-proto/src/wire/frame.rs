@@ -1,40 +1,11 @@
 //! Frames: what a packet's payload consists of, once it is opened.
 
-use super::base;
+use super::base::{self, stamp};
 use super::cursor::Take;
+use super::kind;
 use super::slice::Slice;
 use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State};
-use crate::half;
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
-
-/// The first byte of each frame. 0x07 is reserved for receive timestamps.
-pub(super) mod kind {
-    pub(in crate::wire) const PADDING: u8 = 0x00;
-    pub(in crate::wire) const PING: u8 = 0x01;
-    pub(in crate::wire) const ACK: u8 = 0x02;
-    pub(in crate::wire) const CLOSE: u8 = 0x03;
-    pub(in crate::wire) const PATH_CHALLENGE: u8 = 0x04;
-    pub(in crate::wire) const PATH_RESPONSE: u8 = 0x05;
-    pub(in crate::wire) const PARAMS: u8 = 0x06;
-    pub(in crate::wire) const ASK: u8 = 0x10;
-    pub(in crate::wire) const STATE: u8 = 0x11;
-    pub(in crate::wire) const MESSAGES: u8 = 0x12;
-    pub(in crate::wire) const FRAGMENT: u8 = 0x13;
-    pub(in crate::wire) const TOKEN: u8 = 0x14;
-    pub(in crate::wire) const HAVE: u8 = 0x15;
-    pub(in crate::wire) const ABANDONED: u8 = 0x16;
-    pub(in crate::wire) const ASK_STAMPED: u8 = 0x17;
-    pub(in crate::wire) const EARLY: u8 = 0x18;
-    pub(in crate::wire) const STAMP_REJECTED: u8 = 0x19;
-    pub(in crate::wire) const REPLY: u8 = 0x1a;
-    pub(in crate::wire) const REPLY_ACK: u8 = 0x1b;
-    pub(in crate::wire) const PROBE: u8 = 0x1c;
-    pub(in crate::wire) const NOCALL: u8 = 0x1d;
-    pub(in crate::wire) const COMPUTING: u8 = 0x1e;
-    pub(in crate::wire) const SLICE: u8 = 0x1f;
-    pub(in crate::wire) const FIRST_IGNORABLE: u8 = 0x80;
-    pub(in crate::wire) const LAST_IGNORABLE: u8 = 0xbf;
-}
 
 /// One frame, borrowing from the payload. Padding is not shown, and of a SLICE the frames that it stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,20 +95,6 @@ pub struct Ask {
     pub l: Slot,
     /// The stamp of early messages that are open, or none.
     pub ts: Stamp,
-}
-
-impl From<half::Ask> for Ask {
-    fn from(ask: half::Ask) -> Self {
-        let half::Ask { s, n, l, ts } = ask;
-        Self { s, n, l, ts }
-    }
-}
-
-impl From<Ask> for half::Ask {
-    fn from(ask: Ask) -> Self {
-        let Ask { s, n, l, ts } = ask;
-        Self { s, n, l, ts }
-    }
 }
 
 /// A part of the message `(r, s)`, in wire form.
@@ -250,12 +207,6 @@ impl Ask {
             _ => Err(Malformed::Number),
         }
     }
-}
-
-/// A stamp that names something: zero does not.
-pub(super) fn stamp(input: &mut Take<'_>) -> Result<Stamp, Malformed> {
-    let ts = Stamp(input.varint()?);
-    if ts.is_some() { Ok(ts) } else { Err(Malformed::Number) }
 }
 
 impl<'a> Fragment<'a> {

@@ -4,9 +4,9 @@ use core::ops::Range;
 
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
-use super::frame::kind;
+use super::kind;
 use super::writer::Writer;
-use super::{Bases, Malformed, frame, varint, varint_len};
+use super::{Bases, Malformed, varint, varint_len};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// Most messages of one frame: their count takes one byte.
@@ -53,7 +53,7 @@ impl<'a> Messages<'a> {
 
 impl<'a> Early<'a> {
     pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
-        let ts = frame::stamp(input)?;
+        let ts = base::stamp(input)?;
         let (s, entries) = Entries::take(input, bases)?;
         Ok(Self { ts, s, entries })
     }

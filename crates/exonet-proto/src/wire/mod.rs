@@ -34,6 +34,7 @@ mod datagram;
 mod error;
 mod frame;
 mod head;
+mod kind;
 mod messages;
 mod number;
 mod params;

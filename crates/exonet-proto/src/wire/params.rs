@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use super::cursor::{Put, Take};
-use super::frame::kind;
+use super::kind;
 use super::{Malformed, Tlvs, varint_len};
 use crate::{MAX_NUMBER, Wall};
 

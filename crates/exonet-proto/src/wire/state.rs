@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
-use super::frame::kind;
+use super::kind;
 use super::{Bases, Malformed, Ranges, ranges, varint_len};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 

@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use super::base::relative;
 use super::cursor::Put;
-use super::frame::kind;
+use super::kind;
 use super::messages::MessagesWriter;
 use super::{Ask, Bases, Claim, Ecn, Params, Reply, ack, call, state, varint, varint_len};
 use crate::{Incarnation, Slot, Stamp, Wall};

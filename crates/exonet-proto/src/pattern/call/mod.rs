@@ -10,25 +10,7 @@ mod server;
 pub(crate) use caller::{Caller, MAX_REPLY_ACKS};
 pub(crate) use server::{Form, MAX_ANSWERS, Replies, Server};
 
-use core::fmt;
 use core::time::Duration;
-
-use crate::id::{NodeId, Slot};
-
-/// A call as both ends name it, and never another: an old reply answers no new call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct CallId {
-    /// The caller.
-    pub caller: NodeId,
-    /// The slot of the message that is the call.
-    pub s: Slot,
-}
-
-impl fmt::Display for CallId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}", self.caller, self.s.0)
-    }
-}
 
 /// Status of a reply: the handler is gone, or there never was one. The call has run in part, in full or not at all.
 pub const FAILED: u32 = u32::MAX;

@@ -90,7 +90,7 @@ impl Peer {
         };
         datagram.extend_from_slice(&OpeningMac::new(&id).mac1(&datagram));
         let keys = Agreed { keys, suite, index, remote, bases, params: theirs };
-        let epoch = Epoch::new(cx, now.mono, keys, false);
+        let epoch = Epoch::new(now.mono, keys, false, cx.skips.fork(), cx.config.max_ack_delay);
         let answer: Box<[u8]> = datagram.into();
         cx.push_loose(arrival, answer.clone());
         let expires = now.mono + HALF_OPEN_FOR;

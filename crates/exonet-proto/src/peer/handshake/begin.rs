@@ -203,7 +203,7 @@ impl Peer {
         self.note_time(now.wall, params.time);
         let bases = Bases { sender: base, receiver: params.base };
         let keys = Agreed { keys, suite: cx.config.suite, index, remote: answer.index, bases, params };
-        let epoch = Epoch::new(cx, now.mono, keys, true);
+        let epoch = Epoch::new(now.mono, keys, true, cx.skips.fork(), cx.config.max_ack_delay);
         // An address that the opening went to was chosen here. From elsewhere, the answer may be a copy.
         let chosen = Arrival { remote: target.unwrap_or(arrival.remote), ..arrival };
         if !self.install(cx, now, epoch, begun, chosen, true) {

@@ -1,0 +1,59 @@
+//! A message that has arrived and that the application has not taken: its slot is still free.
+
+use core::ops::Range;
+
+use bytes::Bytes;
+
+use super::Priority;
+use crate::id::{Incarnation, MessageId, NodeId};
+use crate::wire::Role;
+
+/// What a message in the receive queue takes beside its bytes.
+pub(crate) const ARRIVED: u64 = 160;
+
+/// A message that could be delivered. Its slot is still free: to the algorithm it is in the network.
+#[derive(Debug)]
+pub(crate) struct Arrived {
+    /// Its sender's place; the id in `id` tells whether the place still belongs to it.
+    pub(crate) peer: u32,
+    pub(crate) id: MessageId,
+    pub(crate) tag: Bytes,
+    pub(crate) role: Role,
+    pub(crate) priority: Priority,
+    pub(crate) body: ArrivedBody,
+    /// Of the wire form, head included.
+    pub(crate) wire_len: u64,
+}
+
+impl Arrived {
+    /// Bytes of memory of a body in one piece.
+    pub(crate) fn held(&self) -> u64 {
+        match &self.body {
+            ArrivedBody::Whole(_) => self.wire_len + ARRIVED,
+            ArrivedBody::Stream { .. } => 0,
+        }
+    }
+
+    pub(crate) fn front(&self) -> Front {
+        let MessageId { sender, r, s } = self.id;
+        let whole = matches!(self.body, ArrivedBody::Whole(_));
+        Front { peer: self.peer, sender, r, slots: s.0..s.0 + 1, whole }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(crate) enum ArrivedBody {
+    Whole(Bytes),
+    Stream { len: u64 },
+}
+
+/// What waits at the head of the queue.
+#[derive(Clone, Debug)]
+pub(crate) struct Front {
+    pub(crate) peer: u32,
+    pub(crate) sender: NodeId,
+    pub(crate) r: Incarnation,
+    pub(crate) slots: Range<u64>,
+    /// In one piece.
+    pub(crate) whole: bool,
+}

@@ -1,0 +1,36 @@
+//! A message as the application gets it.
+
+use bytes::Bytes;
+
+use super::{DeliveryKey, Priority};
+use crate::id::{CallId, MessageId};
+
+/// A message that is handed to the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Incoming {
+    /// Names the delivery until it is taken or given back.
+    pub key: DeliveryKey,
+    /// Its name at both ends.
+    pub id: MessageId,
+    /// The call that it is, once taken to be answered by [`crate::node::Node::reply`] or [`crate::node::Node::drop_call`]; None:
+    /// it is none, or this node does not serve.
+    pub call: Option<CallId>,
+    /// For dispatch.
+    pub tag: Bytes,
+    /// As the sender set it.
+    pub priority: Priority,
+    /// The content, or its length if it is read as it comes.
+    pub body: IncomingBody,
+}
+
+/// The content of an [`Incoming`] message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum IncomingBody {
+    /// All of it.
+    Whole(Bytes),
+    /// To be read by [`crate::node::Node::body_read`].
+    Stream {
+        /// Bytes in all.
+        len: u64,
+    },
+}

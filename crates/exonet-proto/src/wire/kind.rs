@@ -1,0 +1,27 @@
+//! The first byte of each frame. 0x07 is reserved for receive timestamps.
+
+pub(super) const PADDING: u8 = 0x00;
+pub(super) const PING: u8 = 0x01;
+pub(super) const ACK: u8 = 0x02;
+pub(super) const CLOSE: u8 = 0x03;
+pub(super) const PATH_CHALLENGE: u8 = 0x04;
+pub(super) const PATH_RESPONSE: u8 = 0x05;
+pub(super) const PARAMS: u8 = 0x06;
+pub(super) const ASK: u8 = 0x10;
+pub(super) const STATE: u8 = 0x11;
+pub(super) const MESSAGES: u8 = 0x12;
+pub(super) const FRAGMENT: u8 = 0x13;
+pub(super) const TOKEN: u8 = 0x14;
+pub(super) const HAVE: u8 = 0x15;
+pub(super) const ABANDONED: u8 = 0x16;
+pub(super) const ASK_STAMPED: u8 = 0x17;
+pub(super) const EARLY: u8 = 0x18;
+pub(super) const STAMP_REJECTED: u8 = 0x19;
+pub(super) const REPLY: u8 = 0x1a;
+pub(super) const REPLY_ACK: u8 = 0x1b;
+pub(super) const PROBE: u8 = 0x1c;
+pub(super) const NOCALL: u8 = 0x1d;
+pub(super) const COMPUTING: u8 = 0x1e;
+pub(super) const SLICE: u8 = 0x1f;
+pub(super) const FIRST_IGNORABLE: u8 = 0x80;
+pub(super) const LAST_IGNORABLE: u8 = 0xbf;
