@@ -171,6 +171,12 @@ impl Inbox {
         self.stale += messages;
     }
 
+    /// Some have.
+    #[inline]
+    pub(crate) const fn has_stale(&self) -> bool {
+        self.stale > 0
+    }
+
     /// One of them has left the queue.
     pub(crate) fn stale_left(&mut self) {
         self.stale = self.stale.saturating_sub(1);

@@ -120,14 +120,22 @@ impl Node {
     }
 
     /// A peer has had an input. What it asks of the node is done, and the next poll looks at the peer.
+    #[inline]
     pub(super) fn after(&mut self, now: Now, place: u32) {
+        if self.cx.asks() {
+            self.obey(now);
+        }
+        self.touch(place);
+    }
+
+    /// Does what a peer has asked for.
+    fn obey(&mut self, now: Now) {
         self.release_risen(now);
         if std::mem::take(&mut self.cx.short_of_memory) {
             self.reclaim(now);
         }
         self.bound_replies(now);
         self.sweep();
-        self.touch(place);
     }
 
     /// Does something at every peer.
@@ -410,24 +418,17 @@ impl Node {
 
     /// The next poll looks at the peer.
     pub(super) fn touch(&mut self, place: u32) {
-        self.count(place);
-        if let Some(schedule) = self.peers.schedule(place).filter(|schedule| !schedule.ready) {
-            schedule.ready = true;
+        let Some((peer, schedule)) = self.peers.scheduled(place) else { return };
+        self.census.count(&mut schedule.counted, peer.standing());
+        if !std::mem::replace(&mut schedule.ready, true) {
             self.ready.push_back(place);
-        }
-    }
-
-    /// Counts a peer as it stands now.
-    fn count(&mut self, place: u32) {
-        if let Some((peer, schedule)) = self.peers.scheduled(place) {
-            self.census.count(&mut schedule.counted, peer.standing());
         }
     }
 
     /// A peer has nothing to send now: when is it to be looked at again, or can it be forgotten?
     pub(super) fn rest(&mut self, now: Now, place: u32) {
-        self.count(place);
         let Some((peer, schedule)) = self.peers.scheduled(place) else { return };
+        self.census.count(&mut schedule.counted, peer.standing());
         if peer.is_forgettable() {
             self.forget_peer(now, place);
             return;

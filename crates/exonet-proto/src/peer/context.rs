@@ -196,6 +196,15 @@ impl Context {
         self.life.is_none() && self.closing && self.config.limits.slots == 0
     }
 
+    /// Whether a peer has asked the node for something.
+    #[inline]
+    pub(crate) fn asks(&self) -> bool {
+        self.latest_rose
+            || self.short_of_memory
+            || self.inbox.has_stale()
+            || self.replies.exceed(self.config.limits.reply_bytes as u64)
+    }
+
     /// After how long with nothing to send a sender record closes.
     pub(crate) fn linger(&self) -> core::time::Duration {
         if self.closing { core::time::Duration::ZERO } else { self.config.sender_linger }

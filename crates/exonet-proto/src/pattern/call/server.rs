@@ -252,9 +252,15 @@ impl Replies {
         }
     }
 
+    /// Whether they take more than `limit`.
+    #[inline]
+    pub(crate) const fn exceed(&self, limit: u64) -> bool {
+        self.bytes > limit
+    }
+
     /// The oldest, if they take more than `limit`; one may take any room.
     pub(crate) fn beyond(&self, limit: u64) -> Option<(u32, Slot)> {
-        let beyond = self.bytes > limit && self.by_age.len() > 1;
+        let beyond = self.exceed(limit) && self.by_age.len() > 1;
         self.by_age.first_key_value().filter(|_| beyond).map(|(_, oldest)| *oldest)
     }
 
