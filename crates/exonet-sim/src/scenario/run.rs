@@ -19,7 +19,7 @@ const GOES_ON: Duration = Duration::from_secs(5);
 /// A process that has stopped is started again so often.
 const SUPERVISED: Duration = Duration::from_secs(2);
 /// Within this, who looks for a peer has tried every address that it knows: probes and openings are at most half a
-/// minute apart (PROTOCOL.md "Loss").
+/// minute apart (PROTOCOL.md "Loss recovery").
 const TRIES_ALL: Duration = Duration::from_secs(45);
 /// A streamed message is written in so many pieces.
 const PIECES: u32 = 10;

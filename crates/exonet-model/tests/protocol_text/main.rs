@@ -1,0 +1,218 @@
+//! The rules of PROTOCOL.md "Half-connection", read from the page and searched. What a second implementation would do that
+//! follows the page is what is searched here; no rule is written down a second time.
+//!
+//! Each wrong wording below must be found: some the page once had, some leave out a condition.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+#![allow(clippy::cast_sign_loss, unreachable_pub)]
+
+mod language;
+mod run;
+mod world;
+mod wrong;
+
+use world::{Rules, Scope};
+
+const PROTOCOL: &str = include_str!("../../../../PROTOCOL.md");
+
+/// For a complete search: what can happen in few steps.
+const NEAR: Scope = Scope {
+    limits: &[
+        ("receiver evict", 1),
+        ("receiver end", 1),
+        ("receiver start", 0),
+        ("receiver reserve", 0),
+        ("sender start", 0),
+        ("sender reserve", 0),
+        ("sender abandon", 0),
+        ("sender renounce", 0),
+    ],
+    domains: &[
+        ("k", &[0, 2]),
+        ("stamp", &[1, 2]),
+        ("g", &[1, 5]),
+        ("way", &[1]),
+        ("first", &[0]),
+        ("cut", &[0]),
+    ],
+    constants: &[("block", 5), ("last", 12), ("N", 0)],
+};
+
+/// For walks: all that the page allows.
+const FAR: Scope = Scope {
+    limits: &[
+        ("receiver evict", 1),
+        ("receiver end", 1),
+        ("receiver start", 1),
+        ("receiver reserve", 2),
+        ("sender start", 1),
+        ("sender reserve", 2),
+        ("sender abandon", 1),
+        ("sender renounce", 1),
+    ],
+    domains: &[
+        ("k", &[0, 1, 2]),
+        ("stamp", &[1, 2, 3]),
+        ("m", &[0, 1, 2]),
+        ("g", &[0, 1, 5]),
+        ("way", &[0, 1, 2]),
+    ],
+    constants: &[("block", 5), ("last", 20), ("N", 1)],
+};
+
+/// For a complete search: nodes that start anew.
+const ANEW: Scope = Scope {
+    limits: &[
+        ("receiver evict", 0),
+        ("receiver end", 0),
+        ("receiver start", 1),
+        ("receiver reserve", 2),
+        ("receiver caught_up", 0),
+        ("receiver forget", 1),
+        ("sender start", 0),
+        ("sender reserve", 2),
+        ("sender abandon", 0),
+        ("sender renounce", 0),
+    ],
+    domains: &[
+        ("k", &[0, 1]),
+        ("stamp", &[1, 2]),
+        ("g", &[5]),
+        ("way", &[1]),
+        ("first", &[0]),
+        ("cut", &[0]),
+    ],
+    constants: &[("block", 2), ("last", 20), ("N", 0)],
+};
+
+/// For a complete search: a sender that starts anew, with few numbers at hand.
+const SCARCE: Scope = Scope {
+    limits: &[
+        ("receiver evict", 0),
+        ("receiver end", 0),
+        ("receiver start", 0),
+        ("receiver reserve", 0),
+        ("receiver caught_up", 0),
+        ("receiver forget", 0),
+        ("sender start", 1),
+        ("sender reserve", 3),
+        ("sender abandon", 0),
+        ("sender renounce", 0),
+    ],
+    domains: &[
+        ("k", &[0]),
+        ("stamp", &[1]),
+        ("g", &[5]),
+        ("way", &[1]),
+        ("first", &[0]),
+        ("cut", &[0]),
+        ("says", &[0]),
+    ],
+    constants: &[("block", 1), ("last", 20), ("N", 0)],
+};
+
+/// For walks: senders whose clocks are ahead.
+const AHEAD: Scope = Scope {
+    limits: &[
+        ("receiver evict", 1),
+        ("receiver end", 0),
+        ("receiver start", 1),
+        ("receiver reserve", 1),
+        ("receiver caught_up", 9),
+        ("receiver forget", 0),
+        ("sender start", 1),
+        ("sender reserve", 1),
+        ("sender abandon", 0),
+        ("sender renounce", 0),
+    ],
+    domains: &[
+        ("k", &[1, 2]),
+        ("stamp", &[1, 2]),
+        ("g", &[5]),
+        ("way", &[1, 2]),
+        ("first", &[0]),
+        ("cut", &[0]),
+    ],
+    constants: &[("block", 5), ("last", 12), ("N", 0)],
+};
+
+/// For walks: nothing is forgotten, so that all ends well.
+const CALM: Scope = Scope {
+    limits: &[
+        ("receiver evict", 0),
+        ("receiver end", 0),
+        ("receiver start", 0),
+        ("sender start", 0),
+        ("sender abandon", 0),
+        ("sender renounce", 0),
+    ],
+    ..FAR
+};
+
+type Look = fn(&Rules) -> Result<usize, String>;
+
+/// Where a search looks, and how: what finds most comes first.
+const LOOKS: [(Scope, Look); 5] = [
+    (AHEAD, |rules| rules.walk(4_000, 100)),
+    (NEAR, |rules| rules.search(10_000)),
+    (ANEW, |rules| rules.search(30_000)),
+    (SCARCE, |rules| rules.search(30_000)),
+    (FAR, |rules| rules.walk(1_000, 200)),
+];
+
+fn read(page: &str, scope: Scope) -> Rules {
+    Rules::read(page, scope).unwrap_or_else(|error| panic!("PROTOCOL.md: {error}"))
+}
+
+#[test]
+fn nothing_is_found_in_the_page_and_every_statement_runs() {
+    let mut idle = read(PROTOCOL, FAR).statements();
+    let found = |broken| panic!("{broken}");
+    for (scope, look) in LOOKS {
+        let rules = read(PROTOCOL, scope);
+        look(&rules).unwrap_or_else(found);
+        idle.retain(|line| !rules.ran.borrow()[*line]);
+    }
+    // Numbers do not end in a small world.
+    let lines: Vec<_> = PROTOCOL.lines().collect();
+    let idle: Vec<_> =
+        idle.into_iter().map(|line| (lines[line - 2].trim(), lines[line - 1].trim())).collect();
+    assert_eq!(idle, [("if s + n > last:", "stop")], "never ran");
+}
+
+#[test]
+fn all_messages_are_delivered_and_both_records_go() {
+    let quiet = read(PROTOCOL, CALM).walk(500, 400).unwrap();
+    assert!(quiet > 0);
+}
+
+/// Every `of`th wrong wording from the `from`th on: the threads of the test share them.
+fn are_found(from: usize, of: usize) {
+    for (what, pieces) in wrong::WRONG.iter().skip(from).step_by(of) {
+        let page = pieces.iter().fold(PROTOCOL.to_owned(), |page, (right, wrong)| {
+            assert_eq!(page.matches(right).count(), 1, "{what}: the page does not say any more: {right}");
+            page.replace(right, wrong)
+        });
+        let found = LOOKS.iter().find_map(|(scope, look)| look(&read(&page, *scope)).err());
+        println!("{what}:\n{}", found.unwrap_or_else(|| panic!("{what}: nothing is found")));
+    }
+}
+
+#[test]
+fn each_wrong_wording_is_found() {
+    are_found(0, 2);
+}
+
+#[test]
+fn each_other_wrong_wording_is_found() {
+    are_found(1, 2);
+}
+
+/// What the language does not have is an error, and is not passed over.
+#[test]
+fn what_cannot_be_read_is_an_error() {
+    for wrong in ["x is 1", "if x", "send ASK", "add x", "y = x +", "y = z", "stop now, please"] {
+        let page = format!("```exo sender\nstate x = 0\nevent e:\n  {wrong}\n```\n```exo receiver\n```\n");
+        assert!(Rules::read(&page, NEAR).is_err(), "{wrong}");
+    }
+}
