@@ -108,7 +108,7 @@ async fn is_booked(node: &Node, ledger: &PeerAddr, id: MessageId) -> Result<bool
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
     let patience = Duration::from_secs(30);
-    let shop = Node::builder(Allow::anyone()).bind("127.0.0.1:0").give_up_after(patience).build().await?;
+    let shop = Node::builder(Allow::anyone()).bind("127.0.0.1:0").doubt_timeout(patience).build().await?;
     let bank = Node::builder(Allow::only([shop.id()])).bind("127.0.0.1:0").build().await?;
     let ledger = bank.peer_addr();
     let serving = tokio::spawn(Ledger::default().serve(bank.clone()));

@@ -10,7 +10,8 @@ use exonet_proto::node::Policy;
 /// Asked without the node's lock: may the owner of this proven id, heard from this address, talk to us?
 pub(crate) type Question = dyn Fn(NodeId, SocketAddr) -> bool + Send + Sync;
 
-/// Which peers may talk to a node. There is no default: the application decides, when the node is built.
+/// Which peers may talk to a node. There is no default: the application decides, when the node is built, and by
+/// [`Node::set_allow`](crate::Node::set_allow) while it runs.
 ///
 /// Peers that this node itself sends to are admitted besides.
 #[derive(Clone)]

@@ -112,20 +112,20 @@ impl Builder {
     }
 
     /// A pair that is quiet for this long forgets its channel. Default 30 s.
-    pub fn idle_timeout(mut self, span: Duration) -> Self {
-        self.config.idle_timeout = span;
+    pub fn idle_timeout(mut self, timeout: Duration) -> Self {
+        self.config.idle_timeout = timeout;
         self
     }
 
     /// A message in doubt for this long ends Unknown. Default: never.
-    pub fn give_up_after(mut self, span: Duration) -> Self {
-        self.config.give_up_after = Some(span);
+    pub fn doubt_timeout(mut self, timeout: Duration) -> Self {
+        self.config.give_up_after = Some(timeout);
         self
     }
 
-    /// Sends a ping after this much silence, to keep address translations on the path alive. Default: off.
-    pub fn keepalive(mut self, span: Duration) -> Self {
-        self.config.keepalive = Some(span);
+    /// Sends a ping after every `interval` of silence, to keep address translations on the path alive. Default: off.
+    pub fn keepalive(mut self, interval: Duration) -> Self {
+        self.config.keepalive = Some(interval);
         self
     }
 
@@ -169,6 +169,9 @@ impl Builder {
 
     /// Makes the node, within a tokio runtime that has I/O and time enabled.
     ///
+    /// With [`Self::state_dir`] this waits for the disk, and for up to 500 ms if a former life of the identity has ended less than
+    /// that ago: its first messages are not to be taken for those of this one. What blocks does so on another thread.
+    ///
     /// # Errors
     /// [`BuildError`] names what is wrong.
     pub async fn build(self) -> Result<Node, BuildError> {
@@ -191,13 +194,14 @@ impl Builder {
         // Their destructors are the application's, and run without the lock.
         core.keep_spent();
         let timer = Arc::new(Timer::new().map_err(BuildError::Timer)?);
-        let engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
+        let mut engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
+        engine.question = self.question;
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
         let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), self.names));
-        let driver = Driver::new(Arc::clone(&shared), socket, timer, self.question, store, self.trace);
+        let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());
         Ok(Node::new(shared))
     }

@@ -73,7 +73,6 @@ pub(crate) struct Driver {
     openings: Openings,
     asks: Vec<(NodeId, SocketAddr)>,
     lines: String,
-    question: Option<Arc<Question>>,
     writer: Writer,
     timer: Arc<Timer>,
     report: Report,
@@ -101,7 +100,6 @@ impl Driver {
         shared: Arc<Shared>,
         socket: Arc<Socket>,
         timer: Arc<Timer>,
-        question: Option<Arc<Question>>,
         store: Option<Arc<StateDir>>,
         sink: Option<Box<dyn io::Write + Send>>,
     ) -> Self {
@@ -111,7 +109,6 @@ impl Driver {
             openings: Openings::default(),
             asks: Vec::new(),
             lines: String::new(),
-            question,
             writer: Writer { store, task: None },
             timer,
             report: Report::new(&shared.id.short(), sink),
@@ -421,14 +418,18 @@ impl Driver {
 
     /// Asks the application, without the lock, and passes its answers on. A question that panics is a no.
     fn answer(&mut self) {
+        if self.asks.is_empty() {
+            return;
+        }
+        let question = self.shared.look(|engine| engine.question.clone());
         for (id, remote) in self.asks.drain(..) {
             let ask =
                 |question: &Arc<Question>| shielded("the question of `Allow::ask`", || question(id, remote));
-            let yes = self.question.as_ref().and_then(ask).unwrap_or(false);
+            let yes = question.as_ref().and_then(ask).unwrap_or(false);
             if !yes {
                 tracing::debug!(peer = %id.short(), %remote, "refused");
             }
-            self.shared.step(|engine, now| engine.core.admit(now, id, yes));
+            self.shared.step(|engine, now| engine.admit(now, (id, remote), question.as_ref(), yes));
         }
     }
 
@@ -593,7 +594,7 @@ mod tests {
         let shared = Arc::clone(node.shared());
         let socket = shared.socket().unwrap();
         let timer = Arc::new(Timer::new().unwrap());
-        let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None, None);
+        let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None);
         let nobody = SocketAddr::from(([127, 0, 0, 1], 9));
         shared.step_quietly(|engine, now| {
             for peer in (2..).take(SEND_BURST * 3) {
@@ -617,7 +618,7 @@ mod tests {
         let shared = Arc::clone(node.shared());
         let timer = Arc::new(Timer::new().unwrap());
         let socket = shared.socket().unwrap();
-        let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None, None);
+        let mut driver = Driver::new(Arc::clone(&shared), socket, timer, None, None);
         let work = || node.peer(friend.id()).stats().unwrap().work;
         let (before, mut inbox) = (work(), Inbox::take());
         let mut receive = |driver: &mut Driver, text: &'static str| {

@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
 
 use crate::after::{After, Chore, Log, Pong};
+use crate::allow::{Allow, Question};
 use crate::call::desk::Calls;
 use crate::comings::Comings;
 use crate::receive::batch::Taken;
@@ -99,6 +100,10 @@ pub(crate) struct Engine {
     pub(crate) room: Room,
     pub(crate) calls: Calls,
     routes: Routes,
+    /// Who answers for the application, where policy asks it.
+    pub(crate) question: Option<Arc<Question>>,
+    /// Peers that it has let in.
+    welcomed: BTreeSet<NodeId>,
     /// Tasks that wait for all that was sent to one peer to be settled.
     pub(crate) peer_waits: usize,
     writers: BTreeMap<MessageKey, Option<Waker>>,
@@ -126,6 +131,8 @@ impl Engine {
             room: Room::new(queue_limit),
             calls: Calls::default(),
             routes: Routes::default(),
+            question: None,
+            welcomed: BTreeSet::new(),
             peer_waits: 0,
             writers: BTreeMap::new(),
             readers: BTreeMap::new(),
@@ -209,6 +216,7 @@ impl Engine {
                 self.log(Log::Connected(peer, remote, coming));
             }
             Event::Forgotten { peer } => {
+                self.welcomed.remove(&peer);
                 let told = self.comings.forgotten(now.mono, &peer);
                 self.log(Log::Forgotten(peer, told));
             }
@@ -629,6 +637,41 @@ impl Engine {
         if self.phase < Phase::Stopped {
             self.core.abandon_peer(now, peer);
         }
+    }
+
+    /// Lets other peers in from now on. Gives back who answered before: its destructor is the application's.
+    pub(crate) fn set_allow(&mut self, now: Now, allow: Allow) -> Option<Arc<Question>> {
+        let (policy, question) = allow.into_policy();
+        if self.phase < Phase::Stopped {
+            self.core.set_policy(policy);
+            for id in core::mem::take(&mut self.welcomed) {
+                self.core.admit(now, id, false);
+            }
+        }
+        core::mem::replace(&mut self.question, question)
+    }
+
+    /// The application has answered, if it is still this question that is asked.
+    pub(crate) fn admit(
+        &mut self,
+        now: Now,
+        (id, remote): (NodeId, SocketAddr),
+        asked: Option<&Arc<Question>>,
+        yes: bool,
+    ) {
+        let same = match (asked, &self.question) {
+            (Some(asked), Some(question)) => Arc::ptr_eq(asked, question),
+            (None, None) => true,
+            _ => false,
+        };
+        if !same {
+            self.asks.push((id, remote));
+            return;
+        }
+        if yes {
+            self.welcomed.insert(id);
+        }
+        self.core.admit(now, id, yes);
     }
 
     /// A name of a peer has led to an address. The core knows it only if something has been sent to it.

@@ -46,6 +46,9 @@ pub enum BuildError {
     /// Not called within a tokio runtime.
     #[error("a node must be built within a tokio runtime that has I/O and time enabled")]
     NoRuntime,
+    /// The runtime of a [blocking](crate::blocking) node could not be made.
+    #[error("cannot start the runtime of a blocking node: {0}")]
+    Runtime(io::Error),
     /// The system's timer could not be made.
     #[error("cannot create a timer: {0}")]
     Timer(io::Error),

@@ -35,7 +35,7 @@
 //!
 //! What every application needs is here; the rest is in modules: [`call`], [`receive`] and [`send`] for the three things that
 //! are done with messages, [`config`] and [`state`] for the making of a node, [`stats`] for figures, [`mod@error`] for what can go
-//! wrong, and `blocking` for programs without an async runtime.
+//! wrong, and [`blocking`] for programs without an async runtime.
 //!
 //! # What the outcomes mean
 //!
@@ -74,6 +74,7 @@
 
 mod after;
 mod allow;
+pub mod blocking;
 mod builder;
 pub mod call;
 mod clock;

@@ -142,6 +142,26 @@ impl Node {
         self.shared().amend(|engine| engine.drain());
     }
 
+    /// Changes which peers may talk to this node. It holds for each peer from its next opening on: one that has a channel keeps it
+    /// until its keys are renewed, in two minutes at most, unless the [configuration](crate::config::Config::rekey_after) says
+    /// otherwise. Peers that this node itself sends to are admitted besides.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node, Outcome};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let bob = Node::builder(Allow::only([])).bind("127.0.0.1:0").build().await?;
+    /// bob.set_allow(Allow::only([alice.id()]));
+    /// alice.peer(bob.peer_addr()).send("hello").await?;
+    /// bob.recv().await?.ack()?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn set_allow(&self, allow: Allow) {
+        drop(self.shared().step(|engine, now| engine.set_allow(now, allow)));
+    }
+
     /// Figures about the node.
     pub fn stats(&self) -> Stats {
         self.shared().look(|engine| engine.core.stats())

@@ -64,6 +64,11 @@ impl PeerAddr {
         self.literals.iter().map(SocketAddr::to_string).chain(self.names.iter().map(ToString::to_string))
     }
 
+    /// Nothing is to be looked up.
+    pub(crate) const fn has_no_names(&self) -> bool {
+        self.names.is_empty()
+    }
+
     /// The hints that need no look-up.
     pub(crate) fn literals(&self) -> &[SocketAddr] {
         &self.literals

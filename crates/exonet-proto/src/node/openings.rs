@@ -204,6 +204,12 @@ impl Node {
         }
     }
 
+    /// Changes which peers may talk to this node. It holds for openings from now on; an answer by [`Node::admit`] holds until
+    /// another is given.
+    pub fn set_policy(&mut self, policy: Policy) {
+        self.cx.config.policy = policy;
+    }
+
     /// The application's word on a peer that asked to talk, for as long as that peer is known here.
     pub fn admit(&mut self, now: Now, id: NodeId, yes: bool) {
         let asked = self.asking.take(&id);

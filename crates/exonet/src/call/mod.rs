@@ -131,7 +131,7 @@ impl Call {
     /// How long after it is awaited or started the call is waited for. If it has not left by then, it ends
     /// [Expired](CallError::Expired) and certainly does not run; if it has, [Unknown](CallError::Unknown). A reply that
     /// is there wins. Default: it is waited for until the truth is known, as a dead peer is too; see
-    /// [`Builder::give_up_after`](crate::Builder::give_up_after).
+    /// [`Builder::doubt_timeout`](crate::Builder::doubt_timeout).
     pub fn deadline(mut self, from_now: Duration) -> Self {
         self.options.deadline = Some(from_now);
         self

@@ -187,12 +187,12 @@ impl Serving {
         self.running.load(Ordering::Acquire)
     }
 
-    /// Takes no new call, and waits until those that run have been answered, for `most` at most. Those that still run
+    /// Takes no new call, and waits until those that run have been answered, for `timeout` at most. Those that still run
     /// are then dropped where they await, their callers get [`ReplyStatus::FAILED`], and their number is returned.
-    pub async fn stop(mut self, most: Duration) -> usize {
+    pub async fn stop(mut self, timeout: Duration) -> usize {
         self.end();
         let Some(mut task) = self.task.take() else { return 0 };
-        if timeout(most, &mut task).await.is_ok() {
+        if tokio::time::timeout(timeout, &mut task).await.is_ok() {
             return 0;
         }
         let left = self.running();

@@ -82,6 +82,10 @@ impl Message {
         self
     }
 
+    pub(crate) const fn has_deadline(&self) -> bool {
+        self.deadline.is_some()
+    }
+
     /// See [`weight`].
     pub(crate) const fn weight(&self) -> usize {
         weight(self.body.len())

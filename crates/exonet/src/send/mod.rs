@@ -1,7 +1,7 @@
 //! Sending: what a message is told to do, and what becomes of it.
 //!
 //! [`Peer::send`](crate::Peer::send) gives a [`Receipt`](crate::Receipt), which ends in one [`Settled`]. Many messages at
-//! once share a [`BatchReceipt`], which counts.
+//! once share a [`BatchReceipt`], which counts; a [`MessageSink`] collects what one task sends.
 
 pub(crate) mod line;
 pub(crate) mod message;
@@ -9,11 +9,13 @@ pub(crate) mod permit;
 pub(crate) mod receipt;
 pub(crate) mod receipts;
 pub(crate) mod room;
+pub(crate) mod sink;
 pub(crate) mod writer;
 
 pub use permit::Permit;
 pub use receipt::BatchReceipt;
 pub use receipts::{Settled, Tally};
+pub use sink::MessageSink;
 pub use writer::BodyWriter;
 
 pub use exonet_proto::node::{CancelError, OpenMessage, Refusal, Status};

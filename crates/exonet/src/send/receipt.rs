@@ -58,7 +58,7 @@ impl Receipt {
     }
 
     /// Waits for what becomes of the message. Cancel-safe; the same answer every time. A dead peer leaves a
-    /// message in doubt for as long as the node's `give_up_after` says, by default for ever: see [`Self::abandon`].
+    /// message in doubt for as long as the node's `doubt_timeout` says, by default for ever: see [`Self::abandon`].
     pub async fn outcome(&mut self) -> Settled {
         poll_fn(|cx| self.poll_settled(cx)).await
     }

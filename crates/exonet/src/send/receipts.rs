@@ -11,6 +11,7 @@ use exonet_proto::node::{MessageKey, Outcome};
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
 pub struct Settled {
     /// Exactly one of these, once.
     pub outcome: Outcome,

@@ -1,0 +1,76 @@
+//! The node of a program without an async runtime.
+#![allow(clippy::unwrap_used, clippy::expect_used)] // a failure here is the failure of a test
+
+use std::time::Duration;
+
+use exonet::blocking::{Node, Request};
+use exonet::call::{Failure, ReplyStatus};
+use exonet::error::{CallError, Closed};
+use exonet::{Allow, Message, Outcome};
+
+const LONG: Duration = Duration::from_secs(50);
+
+fn node() -> Node {
+    Node::build(exonet::Node::builder(Allow::anyone()).bind("127.0.0.1:0")).unwrap()
+}
+
+#[test]
+fn messages_go_and_come_and_nodes_end() {
+    let (alice, bob) = (node(), node());
+    let to_bob = alice.peer(bob.get_ref().peer_addr());
+    let mut receipt = to_bob.send(Message::new("hello").tag("t")).unwrap();
+    assert_eq!(receipt.wait_timeout(Duration::ZERO), None);
+    let delivery = bob.recv().unwrap();
+    assert_eq!((delivery.from(), &delivery.get_ref().tag()[..]), (alice.get_ref().id(), &b"t"[..]));
+    drop(delivery);
+    let again = bob.recv_timeout(LONG).unwrap().unwrap();
+    let id = again.id();
+    assert_eq!(again.take().unwrap().body.as_whole().unwrap(), "hello");
+    let settled = receipt.wait();
+    assert_eq!((settled.outcome, settled.id), (Outcome::Delivered, Some(id)));
+    assert!(bob.recv_timeout(Duration::ZERO).unwrap().is_none());
+    assert!(to_bob.ping(LONG).unwrap().is_some());
+    assert!(alice.flush(Some(LONG)).is_empty() && alice.close(LONG).is_empty());
+    bob.close(LONG);
+    assert_eq!(bob.recv().unwrap_err(), Closed);
+}
+
+#[test]
+fn a_body_is_read_and_written_as_it_goes() {
+    const LEN: u64 = 3 << 20;
+    let (alice, bob) = (node(), node());
+    let to_bob = alice.peer(bob.get_ref().peer_addr());
+    let sending = std::thread::spawn(move || {
+        to_bob.send_from("", LEN, std::io::Read::take(std::io::repeat(7), LEN)).unwrap().wait()
+    });
+    let mut delivery = bob.recv().unwrap();
+    assert_eq!(delivery.bytes(LEN).unwrap().len() as u64, LEN);
+    delivery.ack().unwrap();
+    assert_eq!(sending.join().unwrap().outcome, Outcome::Delivered);
+}
+
+#[test]
+fn functions_that_block_answer_calls() {
+    let (alice, bob) = (node(), node());
+    let serve = |mut request: Request| match &request.bytes(100)?[..] {
+        b"panic" => panic!("as it was asked to"),
+        name => Ok::<_, Failure>([b"hello, ", name].concat()),
+    };
+    let _serving = bob.serve("greet", serve).unwrap();
+    let to_bob = alice.peer(bob.get_ref().peer_addr());
+    let reply = to_bob.call("greet", "alice", Some(LONG)).unwrap();
+    assert_eq!(reply.body.as_whole().unwrap(), "hello, alice");
+    let error = to_bob.call("greet", "panic", None).unwrap_err();
+    assert!(matches!(error, CallError::Failed { status: ReplyStatus::PANICKED, .. }), "{error}");
+}
+
+#[test]
+fn within_a_runtime_it_blocks_and_does_not_panic() {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let (alice, bob) = (node(), node());
+        let receipt = alice.peer(bob.get_ref().peer_addr()).send("x").unwrap();
+        bob.recv().unwrap().ack().unwrap();
+        assert_eq!(receipt.wait().outcome, Outcome::Delivered);
+    });
+}
