@@ -8,6 +8,7 @@
 
 mod language;
 mod run;
+mod trace;
 mod world;
 mod wrong;
 
@@ -206,6 +207,14 @@ fn each_wrong_wording_is_found() {
 #[test]
 fn each_other_wrong_wording_is_found() {
     are_found(1, 2);
+}
+
+#[test]
+fn the_traces_of_the_page_are_what_its_rules_do() {
+    for name in ["loss", "early", "forgotten"] {
+        let (written, played) = trace::play(PROTOCOL, name);
+        assert_eq!(written, played, "wanted:\n{}", played.join("\n"));
+    }
 }
 
 /// What the language does not have is an error, and is not passed over.

@@ -72,7 +72,8 @@ pub struct Run<'a> {
     /// How many are the node's.
     pub kept: usize,
     pub choices: &'a mut Choices,
-    pub domain: &'a dyn Fn(&str) -> &'static [i8],
+    /// What a choice ranges over.
+    pub domain: &'a dyn Fn(&str) -> &'a [i8],
     pub effects: &'a mut Vec<Effect>,
     /// The lines that ever ran.
     pub ran: &'a mut Vec<bool>,

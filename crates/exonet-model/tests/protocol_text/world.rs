@@ -125,12 +125,13 @@ impl Rules {
     fn run(&self, world: &World, candidate: &Candidate<'_>, choices: &mut Choices) -> Option<World> {
         let (mut world, mut effects) = (world.clone(), Vec::new());
         let program = &self.roles[candidate.role];
+        let domain = |name: &str| self.domain(name);
         let mut run = Run {
             rules: &program.rules,
             values: &mut world.nodes[candidate.role],
             kept: program.state.len(),
             choices,
-            domain: &|name| self.domain(name),
+            domain: &domain,
             effects: &mut effects,
             ran: &mut self.ran.borrow_mut(),
         };

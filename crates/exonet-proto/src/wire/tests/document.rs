@@ -2,10 +2,10 @@
 
 use super::*;
 
-const PROTOCOL: &str = include_str!("../../../../../PROTOCOL.md");
+pub(super) const PROTOCOL: &str = include_str!("../../../../../PROTOCOL.md");
 
 /// The bytes of the block that is fenced as `hex NAME`; everything behind a `|` explains.
-fn example(name: &str) -> Vec<u8> {
+pub(super) fn example(name: &str) -> Vec<u8> {
     let fence = format!("```hex {name}\n");
     let (_, block) = PROTOCOL.split_once(&fence).unwrap_or_else(|| panic!("no example {name}"));
     let (block, _) = block.split_once("```").unwrap();
@@ -13,7 +13,8 @@ fn example(name: &str) -> Vec<u8> {
         .lines()
         .filter_map(|line| line.split('|').next())
         .flat_map(str::split_whitespace)
-        .map(|byte| u8::from_str_radix(byte, 16).unwrap())
+        .flat_map(|bytes| bytes.as_bytes().chunks(2))
+        .map(|byte| u8::from_str_radix(str::from_utf8(byte).unwrap(), 16).unwrap())
         .collect()
 }
 

@@ -10,6 +10,7 @@ mod heads;
 mod hostile;
 mod rules;
 mod slices;
+mod vectors;
 
 use core::ops::Range;
 use core::time::Duration;
