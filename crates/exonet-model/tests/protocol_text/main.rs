@@ -217,6 +217,23 @@ fn the_traces_of_the_page_are_what_its_rules_do() {
     }
 }
 
+/// What the lists of mutants cite is a section.
+#[test]
+fn the_sections_that_are_cited_exist() {
+    const IMPLEMENTATION: &str = include_str!("../../../../docs/implementation.md");
+    const LISTS: [&str; 3] = [
+        include_str!("../../mutants/half.txt"),
+        include_str!("../../mutants/calls.txt"),
+        include_str!("../../mutants/core.txt"),
+    ];
+    let lines = PROTOCOL.lines().chain(IMPLEMENTATION.lines()).filter(|line| line.starts_with('#'));
+    let titles: Vec<_> = lines.map(|line| line.trim_start_matches('#').trim()).collect();
+    for cited in LISTS.iter().flat_map(|list| list.split("\nfrom: PROTOCOL \"").skip(1)) {
+        let title = cited.split('"').next().unwrap();
+        assert!(titles.contains(&title), "no section: {title}");
+    }
+}
+
 /// What the language does not have is an error, and is not passed over.
 #[test]
 fn what_cannot_be_read_is_an_error() {
