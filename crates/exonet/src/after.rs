@@ -19,6 +19,7 @@ use crate::call::desk::Line;
 use crate::comings::Coming;
 use crate::engine::Todo;
 use crate::receive::routes::Route;
+use crate::report::Times;
 
 /// Chores for which a thread keeps memory.
 const KEPT: usize = 1_024;
@@ -66,12 +67,14 @@ pub(crate) struct After {
     pub(crate) chores: Vec<Chore>,
     /// Bodies and tags that the core needs no more.
     pub(crate) spent: Vec<Bytes>,
+    /// How long messages took until they were delivered, and how many did so together.
+    pub(crate) took: Vec<(Duration, u32)>,
 }
 
 thread_local! {
     /// Memory that is used again, so that a step allocates nothing.
     static SPARE: Cell<After> = const {
-        Cell::new(After { todo: Todo::NOTHING, chores: Vec::new(), spent: Vec::new() })
+        Cell::new(After { todo: Todo::NOTHING, chores: Vec::new(), spent: Vec::new(), took: Vec::new() })
     };
 }
 
@@ -107,11 +110,21 @@ impl After {
         self.todo.join(other.todo);
         self.chores.append(&mut other.chores);
         self.spent.append(&mut other.spent);
+        self.took.append(&mut other.took);
         other.keep();
     }
 
     /// Does it all, [`Self::todo`] aside. The caller holds no lock.
-    pub(crate) fn run(mut self) {
+    pub(crate) fn run(mut self, times: &Times) {
+        if !self.took.is_empty() {
+            let took = &mut self.took;
+            shielded("the recorder of metrics", || {
+                for (took, count) in took.drain(..) {
+                    times.message.record_many(took.as_secs_f64(), count as usize);
+                }
+            });
+            self.took.clear();
+        }
         for chore in self.chores.drain(..) {
             shielded("a task's waker", || chore.run());
         }
@@ -123,7 +136,7 @@ impl After {
 
     /// Keeps the memory for the next step of this thread.
     fn keep(mut self) {
-        if self.chores.capacity() <= KEPT && self.spent.capacity() <= KEPT {
+        if self.chores.capacity() <= KEPT && self.spent.capacity() <= KEPT && self.took.capacity() <= KEPT {
             self.todo = Todo::default();
             // A thread that ends keeps nothing.
             let _ = SPARE.try_with(|spare| spare.set(self));

@@ -154,7 +154,7 @@ impl Builder {
     }
 
     /// Writes what happens to `sink`, as lines of JSON in the manner of qlog: `time` in ms since the start, `name`,
-    /// `data`. It is written on the node's own task: a slow sink slows the node.
+    /// `data`. It is written on a thread that may block: what a slow sink has no time for is dropped beyond a MiB, and counted.
     pub fn event_trace(mut self, sink: impl io::Write + Send + 'static) -> Self {
         self.trace = Some(Box::new(sink));
         self

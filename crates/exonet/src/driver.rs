@@ -144,7 +144,7 @@ impl Driver {
             // Not twice in a row: events that wake tasks with nothing to say may come without end.
             self.patient = self.woke && !self.patient && !more && self.openings.is_empty();
             if self.tick() {
-                return;
+                return self.tell_the_rest().await;
             }
             let flushed = if self.patient { Flushed::Empty } else { self.speak(begun) };
             self.prepare_sleep();
@@ -381,6 +381,7 @@ impl Driver {
     fn tick(&mut self) -> bool {
         let (asks, report, lines, idle, patient) =
             (&mut self.asks, &mut self.report, &mut self.lines, self.writer.is_idle(), self.patient);
+        let writes = report.can_write();
         let ((stopped, batch, figures), _, mut after) = self.shared.step_quietly(|engine, now| {
             engine.armed = AWAKE;
             // It is flushed next, if this turn sends anything.
@@ -398,7 +399,7 @@ impl Driver {
             if let (Some(stats), Some(trace)) = (&figures, &mut engine.trace) {
                 trace.stats(now, stats);
             }
-            if let Some(trace) = &mut engine.trace {
+            if let Some(trace) = engine.trace.as_mut().filter(|_| writes) {
                 trace.take(now, lines);
             }
             (stopped, engine.batch.take_if(|_| idle), figures)
@@ -414,6 +415,19 @@ impl Driver {
         }
         self.answer();
         stopped
+    }
+
+    /// The last lines of the event trace.
+    async fn tell_the_rest(&mut self) {
+        self.report.written().await;
+        let lines = &mut self.lines;
+        self.shared.step_quietly(|engine, now| {
+            if let Some(trace) = &mut engine.trace {
+                trace.take(now, lines);
+            }
+        });
+        self.report.write(&mut self.lines);
+        self.report.written().await;
     }
 
     /// Asks the application, without the lock, and passes its answers on. A question that panics is a no.
@@ -455,7 +469,7 @@ impl Driver {
     }
 
     async fn sleep(&mut self, blocked: bool) {
-        let Self { shared, socket, timer, writer, happened, rests_until, .. } = self;
+        let Self { shared, socket, timer, writer, happened, rests_until, report, .. } = self;
         let written = tokio::select! {
             biased;
             () = shared.work.notified() => {
@@ -465,6 +479,7 @@ impl Driver {
             _ = socket.readable(), if rests_until.is_none() => None,
             _ = socket.writable(), if blocked => None,
             () = timer.ring() => None,
+            () = report.written(), if !report.can_write() => None,
             written = writer.end(), if !writer.is_idle() => Some(written),
         };
         match written {

@@ -188,6 +188,10 @@ impl Engine {
             Event::Outcome { key, count, outcome, id, late } => {
                 todo.settled |= self.peer_waits > 0;
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
+                if outcome == Outcome::Delivered {
+                    let since = self.receipts.since(key);
+                    self.after.took.extend(since.map(|since| (now.mono.since(since), count)));
+                }
                 self.after.wake(self.receipts.settle(key, count, Settled { outcome, id, late }));
                 if !self.writers.is_empty() {
                     self.after.wake(self.writers.remove(&key).flatten());
@@ -280,7 +284,8 @@ impl Engine {
     ) -> (usize, Result<(), CoreError>) {
         self.send_batch(peer, messages.len(), |core, receipts, room| {
             let mut taken = messages.iter_mut().take(room);
-            let sent = core.send_each(now, peer, hints, &mut taken, |key, n| receipts.add(batch, key, n));
+            let sent =
+                core.send_each(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
             (taken.len(), sent)
         })
     }
@@ -296,7 +301,8 @@ impl Engine {
     ) -> (usize, Result<(), CoreError>) {
         self.send_batch(peer, bodies.len(), |core, receipts, room| {
             let mut taken = bodies.iter().take(room);
-            let sent = core.send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(batch, key, n));
+            let sent = core
+                .send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
             (taken.len(), sent)
         })
     }
@@ -338,15 +344,15 @@ impl Engine {
             None => self.core.send(now, peer, hints, outgoing)?,
             Some(len) => self.core.send_stream(now, peer, hints, outgoing, len)?,
         };
-        Ok((self.queued(key, &peer, stream.is_some()), key))
+        Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
 
     /// The core has taken a message.
-    pub(crate) fn queued(&mut self, key: MessageKey, peer: &NodeId, streamed: bool) -> SlotIndex {
+    pub(crate) fn queued(&mut self, now: Now, key: MessageKey, peer: &NodeId, streamed: bool) -> SlotIndex {
         if streamed {
             self.writers.insert(key, None);
         }
-        let slot = self.receipts.open(key);
+        let slot = self.receipts.open(now.mono, key);
         self.room.serve(&mut self.core, peer, &mut self.after);
         slot
     }

@@ -5,12 +5,34 @@ use std::io;
 
 use exonet_proto::Mono;
 use exonet_proto::node::Stats;
-use metrics::{Counter, Gauge, counter, gauge};
+use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use tokio::task::JoinHandle;
 
 use crate::after::shielded;
 
 /// A look costs a turn of the driver, and time for each peer.
 const EVERY: Duration = Duration::from_secs(1);
+
+/// How long things take, in seconds.
+pub(crate) struct Times {
+    /// Messages, from their queueing to Delivered.
+    pub(crate) message: Histogram,
+    /// Calls, from the call to its end.
+    pub(crate) call: Histogram,
+    /// Calls of others, from their begin to the answer.
+    pub(crate) serve: Histogram,
+}
+
+impl Times {
+    pub(crate) fn new(node: &str) -> Self {
+        let node = node.to_owned();
+        Self {
+            message: histogram!("exonet_message_seconds", "node" => node.clone()),
+            call: histogram!("exonet_call_seconds", "node" => node.clone()),
+            serve: histogram!("exonet_serve_seconds", "node" => node),
+        }
+    }
+}
 
 type Figure = fn(&Stats) -> u64;
 type Level = fn(&Stats) -> usize;
@@ -19,7 +41,7 @@ type Level = fn(&Stats) -> usize;
 pub(crate) struct Report {
     counters: Vec<(Counter, Figure)>,
     gauges: Vec<(Gauge, Level)>,
-    sink: Option<Box<dyn io::Write + Send>>,
+    sink: Sink,
     last: Stats,
     next: Mono,
     quiet: bool,
@@ -30,7 +52,7 @@ impl Report {
         Self {
             counters: counters(node),
             gauges: gauges(node),
-            sink,
+            sink: sink.map_or(Sink::None, Sink::Idle),
             last: Stats::default(),
             next: Mono(0),
             quiet: true,
@@ -70,17 +92,58 @@ impl Report {
         if self.quiet { Mono::NEVER } else { self.next }
     }
 
-    /// Writes lines of the event trace. A sink that fails is given up.
+    /// Whether lines of the event trace can be written now.
+    pub(crate) const fn can_write(&self) -> bool {
+        !matches!(self.sink, Sink::Busy(_))
+    }
+
+    /// Begins to write lines of the event trace, on a thread that may block. A sink that fails is given up.
     pub(crate) fn write(&mut self, lines: &mut String) {
-        if let Some(sink) = self.sink.as_mut().filter(|_| !lines.is_empty()) {
-            let write = || sink.write_all(lines.as_bytes()).and_then(|()| sink.flush());
-            let panicked = || Err(io::Error::other("it panicked"));
-            if let Err(error) = shielded("the event trace", write).unwrap_or_else(panicked) {
-                tracing::warn!(%error, "the event trace cannot be written and ends here");
-                self.sink = None;
+        if lines.is_empty() {
+            return;
+        }
+        match core::mem::replace(&mut self.sink, Sink::None) {
+            Sink::Idle(sink) => {
+                let lines = core::mem::take(lines);
+                self.sink = Sink::Busy(tokio::task::spawn_blocking(move || write(sink, &lines)));
+            }
+            other => {
+                self.sink = other;
+                lines.clear();
             }
         }
-        lines.clear();
+    }
+
+    /// Waits until what was begun to be written has been. Cancel-safe.
+    pub(crate) async fn written(&mut self) {
+        if let Sink::Busy(task) = &mut self.sink {
+            // An error is what the end of the runtime looks like.
+            self.sink = task.await.ok().flatten().map_or(Sink::None, Sink::Idle);
+        }
+    }
+}
+
+/// Where the event trace goes.
+enum Sink {
+    /// There is none, or it has failed.
+    None,
+    Idle(Trail),
+    /// It is being written to.
+    Busy(JoinHandle<Option<Trail>>),
+}
+
+type Trail = Box<dyn io::Write + Send>;
+
+/// Gives the sink back, unless it fails.
+fn write(mut sink: Trail, lines: &str) -> Option<Trail> {
+    let write = || sink.write_all(lines.as_bytes()).and_then(|()| sink.flush());
+    let panicked = || Err(io::Error::other("it panicked"));
+    match shielded("the event trace", write).unwrap_or_else(panicked) {
+        Ok(()) => Some(sink),
+        Err(error) => {
+            tracing::warn!(%error, "the event trace cannot be written and ends here");
+            None
+        }
     }
 }
 
@@ -144,7 +207,7 @@ mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::sync::{Arc, Mutex};
 
-    use metrics::{Histogram, Key, KeyName, Metadata, Recorder, SharedString, Unit};
+    use metrics::{Key, KeyName, Metadata, Recorder, SharedString, Unit};
 
     use super::*;
 

@@ -33,6 +33,7 @@ use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
 use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
+use crate::report::Times;
 use crate::resolve::Names;
 use crate::socket::{Socket, is_too_large};
 use crate::turn::Turn;
@@ -73,6 +74,7 @@ struct Outbox {
 pub(crate) struct Shared {
     pub(crate) id: NodeId,
     pub(crate) names: Names,
+    pub(crate) times: Times,
     clock: Clock,
     // std's lock, for its poison: a core that panicked half-way keeps no promise, and must be stopped.
     engine: Mutex<Engine>,
@@ -100,6 +102,7 @@ impl Shared {
         Self {
             id: engine.core.id(),
             names,
+            times: Times::new(&engine.name),
             clock,
             engine: Mutex::new(engine),
             outbox: Mutex::new(outbox),
@@ -158,7 +161,7 @@ impl Shared {
     /// Does what a step has left. The caller holds no lock.
     pub(crate) fn finish(&self, after: After) {
         self.see_to(after.todo);
-        after.run();
+        after.run(&self.times);
     }
 
     /// Changes what is not the core's, so that nothing follows.

@@ -372,6 +372,38 @@ async fn the_event_trace_tells_the_story() {
     .await;
 }
 
+/// A sink that takes nothing before it is told to.
+struct Stuck(Arc<Mutex<std::sync::mpsc::Receiver<()>>>);
+
+impl Write for Stuck {
+    fn write(&mut self, data: &[u8]) -> std::io::Result<usize> {
+        // An error: it is told so already.
+        let _ = self.0.lock().map_err(|_| std::io::ErrorKind::Other)?.recv();
+        Ok(data.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+#[tokio::test]
+async fn an_event_trace_that_is_stuck_holds_no_message_up() {
+    let (go_on, stuck) = std::sync::mpsc::channel();
+    let alice = builder().event_trace(Stuck(Arc::new(Mutex::new(stuck)))).build().await.unwrap();
+    let bob = node().await;
+    within(async {
+        for _ in 0..3 {
+            let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
+            bob.recv().await.unwrap().ack().unwrap();
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        }
+        drop(go_on);
+        alice.close(LATE).await;
+    })
+    .await;
+}
+
 /// An ephemeral identity ends with its node: nobody will ever take what waits for it.
 #[tokio::test]
 async fn what_waits_for_an_ephemeral_node_that_ends_is_certainly_not_delivered() {

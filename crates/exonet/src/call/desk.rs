@@ -97,7 +97,7 @@ impl Engine {
             Some(len) => self.core.call_stream(now, peer, hints, head, len)?,
         };
         self.calls.pending.insert(key, None);
-        Ok((self.queued(key, &peer, stream.is_some()), key))
+        Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
 
     /// A reply has come. Nobody waits for it: it is dropped.

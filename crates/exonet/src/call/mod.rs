@@ -31,6 +31,8 @@ use exonet_proto::node::{CancelError, Early, MessageKey, Outcome, Outgoing, Prio
 use exonet_proto::{Mono, NodeId};
 use tokio::io::AsyncRead;
 use tokio::time::timeout;
+use tracing::Span;
+use tracing::field::{Empty, display};
 
 use crate::engine::{Engine, Phase};
 use crate::error::{CallError, SendError, SendFromError, Why};
@@ -80,6 +82,16 @@ pub(crate) struct Options {
 impl Options {
     pub(crate) fn new(method: Bytes) -> Self {
         Self { method, priority: Priority::default(), deadline: None, early: Early::default() }
+    }
+
+    /// What the call does is logged within this. Its id is recorded when it ends.
+    fn span(&self, peer: NodeId) -> Span {
+        let span = tracing::info_span!("call", peer = Empty, method = Empty, id = Empty);
+        if !span.is_disabled() {
+            span.record("peer", display(peer.short()));
+            span.record("method", display(String::from_utf8_lossy(&self.method)));
+        }
+        span
     }
 
     fn head(self, body: Bytes, now: Mono) -> Outgoing {
@@ -165,6 +177,7 @@ impl Call {
             Content::Whole(body) => (body, None, None),
             Content::From { len, reader } => (Bytes::new(), Some(len), Some(reader)),
         };
+        let span = options.span(to);
         let mut head = Some(options.head(body, began));
         let made = async {
             peer.resolve().await?;
@@ -180,7 +193,7 @@ impl Call {
             None => made.await?,
             Some(deadline) => timeout(deadline, made).await.map_err(|_| CallError::Expired)??,
         };
-        let mut call = PendingCall::new(shared, to, slot, key);
+        let mut call = PendingCall::new(shared, to, slot, key, span);
         if let (Some(len), Some(mut reader)) = (stream, reader) {
             let mut writer = BodyWriter::new(Arc::clone(shared), key, len);
             call.feed = Some(Box::pin(async move { writer.copy(&mut reader).await }));
@@ -209,10 +222,11 @@ impl Permit {
 
     pub(crate) fn call_as(self, options: Options, body: Bytes) -> Result<PendingCall, SendError> {
         let (shared, to, hints) = (&self.shared, self.to.id, self.shared.names.known(&self.to));
+        let span = options.span(to);
         let mut head = Some(options.head(body, shared.clock().mono()));
         let redeem = |engine: &mut Engine, now| engine.redeem_call(now, to, &hints, &mut head, None);
         let (slot, key) = shared.step(redeem)?;
-        Ok(PendingCall::new(shared, to, slot, key))
+        Ok(PendingCall::new(shared, to, slot, key, span))
     }
 }
 
@@ -224,6 +238,8 @@ type Feed = Pin<Box<dyn Future<Output = Result<(), SendFromError>> + Send>>;
 /// Dropped, it is given up: withdrawn if it has not left, else it may run, and its reply is dropped.
 #[must_use = "a call that is dropped is given up"]
 pub struct PendingCall {
+    span: Span,
+    began: Mono,
     receipt: Receipt,
     shared: Arc<Shared>,
     key: MessageKey,
@@ -234,9 +250,10 @@ pub struct PendingCall {
 }
 
 impl PendingCall {
-    fn new(shared: &Arc<Shared>, to: NodeId, slot: SlotIndex, key: MessageKey) -> Self {
+    fn new(shared: &Arc<Shared>, to: NodeId, slot: SlotIndex, key: MessageKey, span: Span) -> Self {
+        let began = shared.clock().mono();
         let (shared, receipt) = (Arc::clone(shared), Receipt::new(Arc::clone(shared), slot));
-        Self { receipt, shared, key, to, feed: None, given_up: false, ended: false }
+        Self { span, began, receipt, shared, key, to, feed: None, given_up: false, ended: false }
     }
 
     /// The call's name at both ends, from its departure on: the key under which an effect is found out about.
@@ -268,6 +285,12 @@ impl PendingCall {
     fn end(&mut self, settled: Settled) -> Result<Reply, CallError> {
         self.ended = true;
         let id = settled.id.map(|id| CallId { caller: id.sender, s: id.s });
+        if let Some(id) = id.as_ref().filter(|_| !self.span.is_disabled()) {
+            self.span.record("id", display(id));
+        }
+        let took = self.shared.clock().mono().since(self.began);
+        tracing::debug!(parent: &self.span, outcome = ?settled.outcome, ?took, "the call has ended");
+        self.shared.times.call.record(took.as_secs_f64());
         let (reply, over, conflict) = self.shared.amend(|engine| {
             let over = engine.phase >= Phase::Stopped;
             (engine.calls.take_reply(self.key), over, engine.core.conflict(&self.to).is_some())

@@ -13,6 +13,8 @@ use exonet_proto::node::{CallId, DeliveryKey, Incoming, IncomingBody, ReplyBody}
 use tokio::sync::Notify;
 use tokio::task::{JoinHandle, JoinSet};
 use tokio::time::timeout;
+use tracing::field::{Empty, display};
+use tracing::{Instrument, Span};
 
 use crate::call::desk::Line;
 use crate::call::status::{Answer, Failure, ReplyStatus};
@@ -238,13 +240,18 @@ impl Desk {
                 unanswered.answer(Err(ReplyStatus::PANICKED.into()));
                 continue;
             };
-            tasks.spawn(async move {
+            let span = unanswered.span(&self.line.method);
+            let work = async move {
+                let begun = unanswered.shared.clock().mono();
                 let answer = match most {
                     None => answer.await,
                     Some(most) => timeout(most, answer).await.unwrap_or(Err(ReplyStatus::TIMED_OUT.into())),
                 };
+                let took = unanswered.shared.clock().mono().since(begun);
+                unanswered.shared.times.serve.record(took.as_secs_f64());
                 unanswered.answer(answer);
-            });
+            };
+            tasks.spawn(work.instrument(span));
         }
         drop(work);
         self.end();
@@ -304,6 +311,17 @@ struct Unanswered {
 }
 
 impl Unanswered {
+    /// What the handler logs is logged within this.
+    fn span(&self, method: &[u8]) -> Span {
+        let span = tracing::info_span!("serve", caller = Empty, method = Empty, id = Empty);
+        if !span.is_disabled() {
+            span.record("caller", display(self.id.caller.short()));
+            span.record("method", display(String::from_utf8_lossy(method)));
+            span.record("id", display(&self.id));
+        }
+        span
+    }
+
     fn answer(mut self, answer: Result<Bytes, Failure>) {
         self.open = false;
         let (status, body) = match answer {

@@ -100,6 +100,12 @@ impl Delivery {
         &mut self.message.body
     }
 
+    /// A span for what is done with the message, with its id and its sender: what is logged within it can be found by them at
+    /// both ends. A [call](crate::call::Request) is served within one like it.
+    pub fn span(&self) -> tracing::Span {
+        tracing::info_span!("message", id = %self.message.id, from = %self.message.from.short())
+    }
+
     /// Acknowledges the message: from here on it is delivered. The sender will be told, unless one of the two nodes
     /// dies first. A streamed body must have been read to its end.
     ///

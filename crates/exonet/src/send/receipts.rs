@@ -6,8 +6,8 @@
 use core::task::{Poll, Waker};
 use std::collections::BTreeMap;
 
-use exonet_proto::MessageId;
 use exonet_proto::node::{MessageKey, Outcome};
+use exonet_proto::{MessageId, Mono};
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -86,6 +86,8 @@ struct Entry {
     count: u32,
     open: u32,
     slot: usize,
+    /// When it was queued.
+    since: Mono,
 }
 
 impl Entry {
@@ -115,10 +117,10 @@ pub(crate) struct Receipts {
 
 impl Receipts {
     /// Enters an accepted message; its receipt is held.
-    pub(crate) fn open(&mut self, key: MessageKey) -> SlotIndex {
+    pub(crate) fn open(&mut self, now: Mono, key: MessageKey) -> SlotIndex {
         let slot = self.place(State::Open { key, epoch: self.epoch, waker: None });
         *self.epochs.entry(self.epoch).or_insert(0) += 1;
-        self.enter(key, 1, slot);
+        self.enter(now, key, 1, slot);
         slot
     }
 
@@ -128,14 +130,14 @@ impl Receipts {
     }
 
     /// Enters accepted messages of a batch, the first of which is `key`.
-    pub(crate) fn add(&mut self, slot: SlotIndex, key: MessageKey, count: u32) {
+    pub(crate) fn add(&mut self, now: Mono, slot: SlotIndex, key: MessageKey, count: u32) {
         if let Some(Slot { state: State::Batch(batch), .. }) = self.slots.get_mut(slot.0) {
             if batch.open == 0 {
                 batch.epoch = self.epoch;
                 *self.epochs.entry(self.epoch).or_insert(0) += 1;
             }
             batch.open += u64::from(count);
-            self.enter(key, count, slot);
+            self.enter(now, key, count, slot);
         }
     }
 
@@ -149,14 +151,20 @@ impl Receipts {
         SlotIndex(index)
     }
 
-    fn enter(&mut self, key: MessageKey, count: u32, slot: SlotIndex) {
+    fn enter(&mut self, since: Mono, key: MessageKey, count: u32, slot: SlotIndex) {
         self.open += count as usize;
         if self.by_key.len() <= key.index() {
             self.by_key.resize(key.index() + 1, None);
         }
         if let Some(place) = self.by_key.get_mut(key.index()) {
-            *place = Some(Entry { key, count, open: count, slot: slot.0 });
+            *place = Some(Entry { key, count, open: count, slot: slot.0, since });
         }
+    }
+
+    /// When an open message was queued.
+    pub(crate) fn since(&self, key: MessageKey) -> Option<Mono> {
+        let entry = self.by_key.get(key.index())?.as_ref()?;
+        (entry.key == key.first()).then_some(entry.since)
     }
 
     /// Enters an outcome, of `count` messages from `key` on. Gives back the task that waits for it.
