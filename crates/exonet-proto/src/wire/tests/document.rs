@@ -95,6 +95,22 @@ fn headers() {
 }
 
 #[test]
+fn packet_numbers() {
+    let (_, table) =
+        PROTOCOL.split_once("| Largest authenticated | Bits that came | Number |\n|---|---|---|\n").unwrap();
+    let rows = table.lines().take_while(|line| line.starts_with('|'));
+    let number = |cell: &str| u64::from_str_radix(cell.trim(), 16);
+    let mut count = 0;
+    for row in rows {
+        let [_, largest, bits, full, _] = row.split('|').collect::<Vec<_>>()[..] else { panic!("{row}") };
+        let bits = u32::try_from(number(bits).unwrap()).unwrap();
+        assert_eq!(expand(bits, number(largest).ok()), number(full).unwrap(), "{row}");
+        count += 1;
+    }
+    assert_eq!(count, 5);
+}
+
+#[test]
 fn params() {
     let params = Params {
         base: 0x1_0000_0000,
