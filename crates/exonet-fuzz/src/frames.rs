@@ -94,7 +94,6 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
         Frame::Fragment(f) => writer.fragment(f.r, f.s, f.total, f.offset, [f.data, &[]]) == f.data.len(),
         Frame::Token { r, s } => writer.token(*r, *s),
         Frame::Have(have) => writer.have(have.r, have.s, have.prefix, have.limit, have.ranges),
-        Frame::Abandoned { r, bytes } => writer.abandoned(*r, *bytes),
         Frame::Early(early) => {
             let Some(mut out) = writer.early(early.ts, early.s) else { return false };
             early.entries.into_iter().all(|(_, m)| out.fits(m.len()) && out.push(&[], m))

@@ -53,7 +53,6 @@ struct Said {
     lo: Number,
     up: Number,
     free: Vec<(Number, u8)>,
-    credit: u64,
 }
 
 struct Node {
@@ -92,7 +91,7 @@ pub fn hostile_half(data: &[u8]) {
             let (hi, lo, free) = record.parts();
             assert!(lo <= hi && free.end().is_none_or(|end| end <= hi.0), "free slots beyond the frontier");
             assert!(record.incarnation().0 < node.clock.ck());
-            let _ = State::of(Some(record), Bound::default(), &node.clock, 0);
+            let _ = State::of(Some(record), Bound::default(), &node.clock);
         }
     }
 }
@@ -182,14 +181,7 @@ impl Node {
                 free.insert(at..at + u64::from(len));
             }
             let slot = |number: Number| Slot(number.wide(frontier));
-            Claim {
-                hi: slot(said.hi),
-                lo: slot(said.lo),
-                up: slot(said.up),
-                free,
-                credit: said.credit,
-                closed: false,
-            }
+            Claim { hi: slot(said.hi), lo: slot(said.lo), up: slot(said.up), free, closed: false }
         });
         let state = State { b: Incarnation(b.wide(known)), r: Incarnation(r.wide(known)), live, tb: None };
         let (envelopes, ungranted) = (sender.envelopes(), sender.ungranted());

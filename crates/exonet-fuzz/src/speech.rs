@@ -50,7 +50,6 @@ pub(crate) enum Say<'a> {
         hi: Number,
         lo: Number,
         span: Number,
-        credit: Number,
         free: &'a [u8],
     },
     /// Everything that was asked for is granted.
@@ -81,10 +80,6 @@ pub(crate) enum Say<'a> {
         prefix: Number,
         limit: Number,
         held: &'a [u8],
-    },
-    Abandoned {
-        r: Number,
-        bytes: Number,
     },
     /// Any bytes at all.
     Raw(&'a [u8]),
@@ -195,23 +190,17 @@ impl Say<'_> {
             Self::Gone { b, r } => {
                 out.state_gone(our_r(b), our_r(r), None);
             }
-            Self::State { b, r, hi, lo, span, credit, free } => {
+            Self::State { b, r, hi, lo, span, free } => {
                 let lo = lo.at(lore.asked.0);
                 let up = lo.saturating_add(span.at(lore.asked.1.saturating_sub(lo)));
                 let up = up.min(exonet_proto::MAX_NUMBER);
-                let claim = Claim {
-                    hi: Slot(hi.at(lore.asked.1)),
-                    lo: Slot(lo),
-                    up: Slot(up),
-                    credit: credit.at(1 << 16),
-                    closed: false,
-                };
+                let claim =
+                    Claim { hi: Slot(hi.at(lore.asked.1)), lo: Slot(lo), up: Slot(up), closed: false };
                 out.state_live(our_r(b), our_r(r), None, claim, ascending(lo, free), 256);
             }
             Self::Grant { free } => {
                 let (lo, up) = lore.asked;
-                let claim =
-                    Claim { hi: Slot(up), lo: Slot(lo), up: Slot(up), credit: 1 << 20, closed: false };
+                let claim = Claim { hi: Slot(up), lo: Slot(lo), up: Slot(up), closed: false };
                 let free = free.then_some(lo..up);
                 out.state_live(Incarnation(0), Incarnation(OUR_R), None, claim, free, 256);
             }
@@ -231,9 +220,6 @@ impl Say<'_> {
                 let prefix = prefix.at(0);
                 let held = ascending(prefix, held);
                 out.have(our_r(r), Slot(s.at(lore.their_s)), prefix, limit.at(lore.total), held);
-            }
-            Self::Abandoned { r, bytes } => {
-                out.abandoned(their_r(r), bytes.at(1_000));
             }
             Self::Raw(_) => {}
         }

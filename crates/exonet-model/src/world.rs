@@ -426,7 +426,7 @@ impl World {
 
     fn state(&self, at: usize, to: usize) -> State {
         let Node { clock, peers, .. } = &self.nodes[at];
-        State::of(peers[to].record.as_ref(), peers[to].bound, clock, 0)
+        State::of(peers[to].record.as_ref(), peers[to].bound, clock)
     }
 
     /// Whether the policy lets the record go.

@@ -593,7 +593,7 @@ fn a_call_that_is_computed_is_forgotten_by_nothing_but_a_crash() {
 
 /// What was delivered has been paid for already: giving it up must not pay again.
 #[test]
-fn giving_up_calls_that_were_delivered_costs_the_server_no_credit() {
+fn giving_up_calls_that_were_delivered_leaves_no_bytes_open() {
     let limits = Limits { pool_window: 64 << 10, ..Limits::default() };
     let mut world = World::new(1, LinkConfig::perfect(10 * MS));
     let (a, b) = (world.add(open(), false), world.add(Config { limits, ..serving() }, true));

@@ -438,7 +438,7 @@ fn what_waits_and_is_abandoned_is_dropped_there() {
 }
 
 #[test]
-fn abandoned_bytes_do_not_use_up_credit() {
+fn given_up_bytes_do_not_use_up_the_window() {
     for seed in 0..4 {
         let limits = Limits { pool_window: 256 << 10, ..Limits::default() };
         let mut world = World::new(seed, LinkConfig { jitter: MS, ..LinkConfig::perfect(10 * MS) });

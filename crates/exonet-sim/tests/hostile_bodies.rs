@@ -1,4 +1,4 @@
-//! A hostile peer with a channel of its own: messages, fragments, credit and memory.
+//! A hostile peer with a channel of its own: messages, fragments, the pool and memory.
 
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
 
@@ -156,8 +156,8 @@ fn what_was_given_up_does_not_pile_up_in_the_receive_queue() {
 }
 
 #[test]
-fn more_than_the_credit_is_not_held() {
-    let (mut world, host, _) = Siege::new("credit").hold(|world, host, gang, tick| {
+fn more_than_the_pool_takes_is_not_held() {
+    let (mut world, host, _) = Siege::new("pool").hold(|world, host, gang, tick| {
         // The application takes nothing for a while.
         world.set_reads(host, tick % 50 < 25);
         for intruder in gang {
@@ -171,13 +171,12 @@ fn more_than_the_credit_is_not_held() {
                     if let Some(mut messages) = writer.messages(r, Slot(s)) {
                         messages.push(&[1], &[3; 1_300]);
                     }
-                    writer.abandoned(r, MAX_NUMBER);
                 });
             }
         }
         world.set_reads(host, true);
     });
-    aftermath(&mut world, host, "credit");
+    aftermath(&mut world, host, "pool");
 }
 
 /// Large messages half sent, one byte a minute, for an hour.
@@ -288,13 +287,7 @@ fn lies_about_what_has_arrived_hurt_nobody_else() {
             intruder.say(world, |writer| {
                 if let Some(ask) = asked {
                     let hi = Slot(ask.s.0 + ask.n);
-                    let claim = exonet_proto::wire::Claim {
-                        hi,
-                        lo: ask.s,
-                        up: ask.s,
-                        credit: MAX_NUMBER,
-                        closed: false,
-                    };
+                    let claim = exonet_proto::wire::Claim { hi, lo: ask.s, up: ask.s, closed: false };
                     writer.state_live(Incarnation(0), Incarnation(1), None, claim, [], 0);
                 }
                 for ((r, s), prefix, limit) in lies {

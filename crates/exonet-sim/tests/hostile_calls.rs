@@ -6,9 +6,9 @@ mod common;
 
 use common::siege::{Intruder, Siege, aftermath, ask, small};
 use common::{MS, SECOND};
+use exonet_proto::Slot;
 use exonet_proto::node::{Config, Event, Limits, Outcome, Outgoing};
 use exonet_proto::wire::Reply;
-use exonet_proto::{MAX_NUMBER, Slot};
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
 /// A call in wire form: of normal priority, with the extension CALL.
@@ -86,7 +86,7 @@ fn who_denies_a_call_that_was_not_asked_about_is_not_heard() {
     });
     let s = asked.unwrap().s;
     let (lo, hi) = (s, Slot(s.0 + 4));
-    let claim = exonet_proto::wire::Claim { hi, lo, up: hi, credit: MAX_NUMBER, closed: false };
+    let claim = exonet_proto::wire::Claim { hi, lo, up: hi, closed: false };
     intruder.say(&mut world, |writer| {
         let r = exonet_proto::Incarnation(1);
         writer.state_live(exonet_proto::Incarnation(0), r, None, claim, std::iter::once(lo.0..hi.0), 1);

@@ -11,7 +11,7 @@ use common::{MS, SECOND, all_delivered, bad_link, forgotten, open, settled};
 use exonet_proto::crypto::{Cookie, CookieJar, OpeningMac, Retry, RetryKey};
 use exonet_proto::node::{Config, Limits, Outgoing};
 use exonet_proto::wire::{self, Ask, Claim, Params};
-use exonet_proto::{Incarnation, MAX_NUMBER, Mono, Slot, Stamp, Wall};
+use exonet_proto::{Incarnation, Mono, Slot, Stamp, Wall};
 use exonet_sim::hostile::{Impostor, Said};
 use exonet_sim::{LinkConfig, NodeIndex, World};
 
@@ -47,7 +47,7 @@ fn a_victim_named_in_the_first_packet_gets_no_openings() {
     world.run_for(20 * MS);
     intruder.hear(&mut world);
     assert!(intruder.it.is_connected());
-    let slots = Claim { hi: Slot(100), lo: Slot(0), up: Slot(100), credit: MAX_NUMBER, closed: false };
+    let slots = Claim { hi: Slot(100), lo: Slot(0), up: Slot(100), closed: false };
     let packet = intruder.it.packet(|writer| {
         writer.ping();
         writer.state_live(Incarnation(0), Incarnation(1), None, slots, [], 0);

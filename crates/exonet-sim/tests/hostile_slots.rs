@@ -96,16 +96,15 @@ fn claims_about_anything_hurt_nobody_else() {
                 let message = Outgoing { body, ..Outgoing::default() };
                 let _ = world.with(host, |node, now| node.send(now, id, &[at], message));
             }
-            let [b, r, hi, lo, up, credit] = core::array::from_fn(|_| intruder.number());
+            let [b, r, hi, lo, up] = core::array::from_fn(|_| intruder.number());
             let (lo, up) = (lo.min(up), lo.max(up));
-            let claim = Claim { hi: Slot(hi), lo: Slot(lo), up: Slot(up), credit, closed: false };
+            let claim = Claim { hi: Slot(hi), lo: Slot(lo), up: Slot(up), closed: false };
             let free: Vec<_> = (0..intruder.it.below(60)).map(|i| lo + i * 3..lo + i * 3 + 2).collect();
             intruder.say(world, |writer| {
                 writer.state_live(Incarnation(b), Incarnation(r), None, claim, free, 60);
                 writer.state_live(Incarnation(0), Incarnation(r), None, claim, [], 0);
                 writer.state_gone(Incarnation(r), Incarnation(b), None);
                 writer.token(Incarnation(r), Slot(hi));
-                writer.abandoned(Incarnation(r), credit);
             });
         }
     });

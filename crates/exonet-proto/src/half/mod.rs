@@ -83,8 +83,6 @@ pub struct Claim {
     pub up: Slot,
     /// The free slots within the claim: every other number of it was delivered.
     pub free: IntervalSet,
-    /// Distinct body bytes that the sender may ever have sent under `r`.
-    pub credit: u64,
     /// The record is closed, and the STATE is *final*: no free slot of the claim will ever be consumed.
     pub closed: bool,
 }

@@ -224,10 +224,10 @@ impl Receiver {
         clock.forget(self.r, bound);
     }
 
-    /// The claim of this record about every slot from `l` to its grant frontier. `credit` is the byte credit.
-    pub fn claim(&self, credit: u64) -> Claim {
-        let closed = self.closed;
-        Claim { hi: self.hi, lo: self.l.min(self.hi), up: self.hi, free: self.free.clone(), credit, closed }
+    /// The claim of this record about every slot from `l` to its grant frontier.
+    pub fn claim(&self) -> Claim {
+        let (lo, closed) = (self.l.min(self.hi), self.closed);
+        Claim { hi: self.hi, lo, up: self.hi, free: self.free.clone(), closed }
     }
 
     /// As [`Receiver::claim`], without a copy: `(hi, lo, free slots)`; `up` is `hi`.
@@ -238,10 +238,10 @@ impl Receiver {
 
 impl State {
     /// The STATE that answers for `record`, live or not, to the sender of this `bound`.
-    pub fn of(record: Option<&Receiver>, bound: Bound, clock: &Clock, credit: u64) -> Self {
+    pub fn of(record: Option<&Receiver>, bound: Bound, clock: &Clock) -> Self {
         let (b, tb) = (clock.b(), Some(clock.stamps().amnesia(bound)));
         match record {
-            Some(this) => Self { b, r: this.r, live: Some(this.claim(credit)), tb },
+            Some(this) => Self { b, r: this.r, live: Some(this.claim()), tb },
             None => Self { b, r: Incarnation(clock.ck()), live: None, tb },
         }
     }

@@ -33,8 +33,8 @@ fn retry(record: &mut Option<Receiver>, clock: &mut Clock, grant: u64) -> bool {
 }
 
 /// The STATE of a record, without a word on stamps.
-fn state_of(record: Option<&Receiver>, clock: &Clock, credit: u64) -> State {
-    State { tb: None, ..State::of(record, Bound::default(), clock, credit) }
+fn state_of(record: Option<&Receiver>, clock: &Clock) -> State {
+    State { tb: None, ..State::of(record, Bound::default(), clock) }
 }
 
 /// An ephemeral clock that stands at `ck`.
@@ -73,7 +73,6 @@ fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> Sta
             lo: Slot(within.start),
             up: Slot(within.end),
             free: set(free),
-            credit: 0,
             closed: false,
         }),
         tb: None,

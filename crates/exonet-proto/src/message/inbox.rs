@@ -53,7 +53,7 @@ impl Waiting {
 
 /// The receive queue of a node, and what has been handed out and not yet been taken.
 ///
-/// Bounded by the byte credit and the slots that the node grants.
+/// Bounded by the pool of each peer and the slots that the node grants.
 #[derive(Debug, Default)]
 pub(crate) struct Inbox {
     ready: VecDeque<Waiting>,

@@ -222,6 +222,11 @@ impl Letter {
         Ending { role, due, late, bound }
     }
 
+    /// Bytes that it takes of the peer's pool, if it is one of those that share it.
+    pub(crate) fn pooled(&self) -> u64 {
+        if self.is_large() { 0 } else { self.wire_len() }
+    }
+
     /// Where it queues.
     pub(crate) fn flow(&self) -> Flow {
         Flow::of(self.priority, self.is_large())

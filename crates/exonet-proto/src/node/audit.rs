@@ -68,6 +68,7 @@ struct Letters {
     bytes: u64,
     held: u64,
     served: u64,
+    pooled: u64,
     calls: u64,
     replies: u64,
 }
@@ -114,6 +115,11 @@ impl Node {
             sum.bytes += letter.source.kept();
             sum.held += letter.bundle().map_or(0, Bundle::held);
             sum.served += u64::from(letter.served);
+            sum.pooled += match (letter.bundle(), letter.bound) {
+                (Some(bundle), _) => u64::from(bundle.open() - bundle.unbound()) * letter.wire_len(),
+                (None, Some(_)) if !letter.served => letter.pooled(),
+                (None, _) => 0,
+            };
             sum.calls += u64::from(letter.role == Role::Call && letter.bound.is_some());
             sum.replies += u64::from(letter.is_reply());
         }
@@ -188,7 +194,9 @@ impl Node {
         say("messages counted", outbound.letters as u64, letters.count, true);
         say("messages without a slot", outbound.unbound(), letters.unbound, true);
         say("messages in doubt", in_doubt, letters.count - letters.unbound - letters.served, true);
-        say("large messages under way", outbound.bodies, letters.bodies + outbound.given_up(), true);
+        let (given_up, given_up_bytes) = outbound.given_up();
+        say("large messages under way", outbound.bodies, letters.bodies + given_up, true);
+        say("bytes open at the peer", outbound.open, letters.pooled + given_up_bytes, true);
         say("bytes to send", outbound.bytes, letters.bytes, true);
         say("bytes kept with others", outbound.held, letters.held, true);
         let (runs, most) = outbound.given_up_runs(limits.queued_messages.max(1) + limits.replies.max(1));

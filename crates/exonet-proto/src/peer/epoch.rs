@@ -33,8 +33,6 @@ pub(crate) enum Carried {
     State { nth: u64 },
     /// What we have of a message.
     Have { s: Slot },
-    /// How much was given up.
-    Abandoned,
     /// The reply to a call.
     Reply { s: Slot },
     /// A ping of the application.

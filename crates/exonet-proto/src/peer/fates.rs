@@ -61,7 +61,6 @@ impl Peer {
                 Carried::Ask if !arrived => out.on_ask_lost(),
                 Carried::Early if fate == Fate::Lost => out.send_early_again(),
                 Carried::Farewell if fate == Fate::Lost => out.farewell_due |= out.sender.is_none(),
-                Carried::Abandoned if !arrived => out.abandoned_due = true,
                 Carried::State { .. } if fate == Fate::Lost => self.inbound.owe_state(now.mono),
                 Carried::State { nth } if arrived => self.inbound.state_arrived(now.mono, nth, &cx.config),
                 Carried::Have { s } if !arrived => self.inbound.have_again(s),

@@ -4,7 +4,6 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::config::Config;
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::MessageKey;
@@ -27,7 +26,6 @@ const MIN_TOKEN: usize = 20;
 /// A packet that is being filled.
 pub(crate) struct Filling<'f, 'w> {
     pub(crate) now: Mono,
-    pub(crate) config: &'f Config,
     pub(crate) epoch: &'f mut Epoch,
     pub(crate) writer: &'f mut Writer<'w>,
     pub(crate) eliciting: bool,
@@ -39,7 +37,7 @@ impl Filling<'_, '_> {
     pub(crate) fn control(&mut self, inbound: &mut Inbound, clock: &Clock, alone: bool) -> bool {
         self.epoch.write_ack(self.now, self.writer);
         if inbound.state_may_leave(self.now, alone)
-            && let Some(up) = write_state(self.writer, inbound, clock, self.config)
+            && let Some(up) = write_state(self.writer, inbound, clock)
         {
             inbound.claimed(up);
             inbound.state_left(self.now);
@@ -63,7 +61,7 @@ impl Filling<'_, '_> {
         !self.writer.is_empty()
     }
 
-    /// ASK, TOKEN probes and the account of what was given up.
+    /// ASK and TOKEN probes.
     pub(crate) fn requests(
         &mut self,
         outbound: &mut Outbound,
@@ -83,14 +81,6 @@ impl Filling<'_, '_> {
             && let Some(ask) = outbound.ask(self.now, clock, window, pto)
         {
             self.ask(ask, Carried::Ask);
-        }
-        if outbound.abandoned_due
-            && let Some((r, bytes)) = outbound.abandoned()
-            && self.writer.abandoned(r, bytes)
-        {
-            outbound.abandoned_due = false;
-            self.epoch.sent.carry(Carried::Abandoned);
-            self.eliciting = true;
         }
         while self.writer.remaining() >= MIN_TOKEN
             && let Some((s, r)) = outbound.probes.pop_front()
@@ -322,41 +312,23 @@ pub(crate) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &
 
 /// As [`write_state`], in an answer. While what came with the opening waits for the application, nothing is said
 /// that would make the sender send it again.
-pub(crate) fn write_answer_state(
-    writer: &mut Writer<'_>,
-    inbound: &Inbound,
-    clock: &Clock,
-    config: &Config,
-) -> bool {
-    state_with(writer, inbound, clock, config, inbound.amnesia(clock).filter(|_| !inbound.has_pending()))
-        .is_some()
+pub(crate) fn write_answer_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock) -> bool {
+    state_with(writer, inbound, clock, inbound.amnesia(clock).filter(|_| !inbound.has_pending())).is_some()
 }
 
 /// The claim of the receiver record, or that there is none. Gives where the claim ends; None: no room.
-pub(crate) fn write_state(
-    writer: &mut Writer<'_>,
-    inbound: &Inbound,
-    clock: &Clock,
-    config: &Config,
-) -> Option<Slot> {
-    state_with(writer, inbound, clock, config, inbound.amnesia(clock))
+pub(crate) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock) -> Option<Slot> {
+    state_with(writer, inbound, clock, inbound.amnesia(clock))
 }
 
-fn state_with(
-    writer: &mut Writer<'_>,
-    inbound: &Inbound,
-    clock: &Clock,
-    config: &Config,
-    tb: Option<Stamp>,
-) -> Option<Slot> {
+fn state_with(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, tb: Option<Stamp>) -> Option<Slot> {
     let Some(record) = inbound.receiver.as_ref() else {
         return writer.state_gone(clock.b(), Incarnation(clock.ck()), tb).then_some(Slot(0));
     };
     let (hi, l, free) = record.parts();
     let lo =
         if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
-    let (credit, closed) = (inbound.credit(&config.limits), record.is_closed());
-    let claim = wire::Claim { hi, lo, up: hi, credit, closed };
+    let claim = wire::Claim { hi, lo, up: hi, closed: record.is_closed() };
     let free = free.overlaps(lo.0..hi.0);
     writer.state_live(clock.b(), record.incarnation(), tb, claim, free, MAX_STATE_RANGES)
 }

@@ -69,15 +69,15 @@ impl Peer {
         cx.scratch.settled = settled;
     }
 
-    /// STATE: settles messages, grants envelopes and credit.
+    /// STATE: settles messages, grants envelopes.
     pub(super) fn on_state(&mut self, cx: &mut Context, now: Now, frame: &wire::State<'_>) {
         let mut state = State { b: frame.b, r: frame.r, live: None, tb: frame.tb };
         if let Some(claim) = frame.live {
             let mut free = std::mem::take(&mut cx.scratch.free);
             free.clear();
             frame.free.for_each(|range| free.insert(range));
-            let wire::Claim { hi, lo, up, credit, closed } = claim;
-            state.live = Some(Claim { hi, lo, up, free, credit, closed });
+            let wire::Claim { hi, lo, up, closed } = claim;
+            state.live = Some(Claim { hi, lo, up, free, closed });
         }
         self.told.tb = self.told.tb.max(frame.tb.unwrap_or_default());
         self.told.ended |= frame.live.is_some_and(|claim| claim.closed);
@@ -109,7 +109,6 @@ impl Peer {
             if claim.closed {
                 self.outbound.pass_closed();
             }
-            self.outbound.on_credit(state.r, claim.credit);
             cx.scratch.free = claim.free;
         }
         cx.stats.early_slowed += progress.converted.len() as u64;

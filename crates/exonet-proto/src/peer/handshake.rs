@@ -48,9 +48,9 @@ fn close_of(payload: &[u8]) -> Option<u64> {
 
 impl PeerLimits {
     /// As the peer has declared them.
-    fn of(params: &Params) -> Self {
+    pub(crate) fn of(params: &Params) -> Self {
         Self {
-            pool_window: params.pool_window,
+            pool_window: params.pool_window.max(crate::message::POOLED),
             body_window: params.body_window.max(crate::message::POOLED),
             bodies: params.max_bodies,
             message: params.max_message.saturating_sub(crate::message::MAX_HEAD),

@@ -140,10 +140,6 @@ pub(crate) struct Inbound {
     calls_in_part: usize,
     /// What was delivered under the record.
     delivered: Delivered,
-    /// Pooled bytes taken by the application under the record's incarnation.
-    taken: u64,
-    /// Pooled bytes that the sender has given up under it.
-    abandoned: u64,
     /// Pooled bytes that are complete and not taken, or promised to a partial message.
     pub(crate) held: u64,
     /// An ASK that was granted nothing, for want of room, while there is no record.
@@ -193,8 +189,6 @@ impl Inbound {
             large: 0,
             calls_in_part: 0,
             delivered: Delivered::Nothing,
-            taken: 0,
-            abandoned: 0,
             held: 0,
             wants: None,
             state_at: Mono::NEVER,
@@ -333,8 +327,6 @@ impl Inbound {
         }
         self.large = 0;
         self.delivered = Delivered::Nothing;
-        self.taken = 0;
-        self.abandoned = 0;
         self.held = 0;
         self.haves.clear();
     }
@@ -530,9 +522,6 @@ impl Inbound {
             partial.stream = None;
             self.release_partial(&partial);
         }
-        if taken && pooled {
-            self.taken = self.taken.saturating_add(len);
-        }
         self.delivered = match (role, self.delivered) {
             (Role::Plain, _) if taken => Delivered::Messages,
             (Role::Call, Delivered::Nothing) if taken => Delivered::Calls,
@@ -556,13 +545,6 @@ impl Inbound {
             partial.stream = None;
             self.release_partial(&partial);
             self.owe_have(s);
-        }
-    }
-
-    pub(crate) fn on_abandoned(&mut self, now: Mono, r: Incarnation, bytes: u64) {
-        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && bytes > self.abandoned {
-            self.abandoned = bytes;
-            self.owe_state(now);
         }
     }
 
@@ -597,11 +579,6 @@ impl Inbound {
             self.partial.iter().filter(|(_, partial)| partial.stream.is_none()).map(|(s, _)| *s).collect();
         parts.iter().for_each(|s| self.drop_partial(*s));
         !parts.is_empty()
-    }
-
-    /// Distinct pooled bytes that the sender may ever have sent under the record's incarnation.
-    pub(crate) fn credit(&self, limits: &Limits) -> u64 {
-        self.taken.saturating_add(self.abandoned).saturating_add(limits.pool_window())
     }
 
     // --- what is owed ---

@@ -1,4 +1,4 @@
-//! The sending direction to one peer: its record, its queue, its credit, and what has to be sent again.
+//! The sending direction to one peer: its record, its queue, its window, and what has to be sent again.
 
 mod asking;
 mod bundled;
@@ -83,23 +83,16 @@ pub(crate) struct Outbound {
     /// The application was refused, and is to be told of room.
     pub(crate) refused: bool,
     pub(crate) limits: PeerLimits,
-    /// Byte credit of the pool: under `r`, `spent <= credit`.
-    r: Option<Incarnation>,
-    credit: u64,
-    spent: u64,
-    /// Bytes of pooled messages given up under `r` and passed, and whether the peer has to be told.
-    abandoned: u64,
-    pub(crate) abandoned_due: bool,
+    /// Bytes of pooled messages that the peer may hold: bound and not settled, or given up and not yet passed by the frontier.
+    pub(crate) open: u64,
     /// Early messages are open, and are to be sent (again) under the channel.
     pub(crate) early_due: bool,
-    /// Pooled bytes that left early: part of what the first incarnation takes.
-    early_bytes: u64,
     /// The peer may be gone, and enough is in doubt: nothing new is bound.
     holds: bool,
     pub(crate) ask_due: bool,
     /// Messages were given up: the peer is to be told below which number nothing is open.
     frontier_due: bool,
-    /// Something was given up under `r`: the peer needs the frontier to make room of it.
+    /// Something was given up under this record: the peer needs the frontier to make room of it.
     gave_up: bool,
     ask_at: Mono,
     ask_backoff: Duration,
@@ -134,13 +127,8 @@ impl Outbound {
             largest: 0,
             refused: false,
             limits: PeerLimits::default(),
-            r: None,
-            credit: 0,
-            spent: 0,
-            abandoned: 0,
-            abandoned_due: false,
+            open: 0,
             early_due: false,
-            early_bytes: 0,
             holds: false,
             ask_due: false,
             frontier_due: false,
@@ -193,10 +181,9 @@ impl Outbound {
     /// The peer keeps nothing of what was given up below the frontier: others may take its place.
     fn pass_given_up(&mut self) {
         let frontier = self.sender.as_ref().map(Sender::frontier);
-        let Some(passed) = self.given_up.pass(frontier, self.r) else { return };
+        let Some(passed) = self.given_up.pass(frontier) else { return };
         self.bodies = self.bodies.saturating_sub(passed.large);
-        self.abandoned = self.abandoned.saturating_add(passed.bytes);
-        self.abandoned_due |= passed.bytes > 0;
+        self.close_bytes(passed.bytes);
         // Whatever has moved the frontier, the peer has to hear of it.
         (self.ask_due, self.frontier_due) = (true, true);
     }
@@ -228,7 +215,6 @@ impl Outbound {
             || self.caller.has_probes()
             || self.early_due
             || self.farewell_due
-            || self.abandoned_due
             || !self.lost.is_empty()
             || !self.probes.is_empty()
             || (!self.queue.is_empty() && self.may_bind())
@@ -407,7 +393,7 @@ impl Outbound {
             return None;
         }
         let key = self.queue.front(flow)?;
-        let left = self.credit_left();
+        let left = self.window_left();
         let letter = store.get_mut(key)?;
         let len = letter.wire_len();
         let lone = letter.bound.is_none() && !letter.is_cut() && letter.bundle().is_none();
@@ -472,10 +458,10 @@ impl Outbound {
         Cut::Range(s, r, range)
     }
 
-    /// The flow whose turn it is: the front of one must be bound, or find an envelope and credit.
+    /// The flow whose turn it is: the front of one must be bound, or find an envelope and room in the window.
     fn turn(&mut self, store: &Store) -> Option<Flow> {
         let envelopes = self.may_bind();
-        let left = self.credit_left();
+        let left = self.window_left();
         let Self { queue, .. } = self;
         if envelopes && let Some(flow) = queue.alone() {
             // Nothing is to be chosen.
@@ -503,13 +489,20 @@ impl Outbound {
         if needs(flow).is_none_or(|len| len <= left) {
             return Some(flow);
         }
-        // Whose turn it is waits for credit. No other takes the credit away from under it.
+        // Whose turn it is waits for room in the window. No other takes that from under it.
         queue.turn(|flow| open(flow) && needs(flow).is_none())
     }
 
-    fn credit_left(&self) -> u64 {
-        let r = self.sender.as_ref().and_then(Sender::incarnation);
-        if r == self.r { self.credit.saturating_sub(self.spent) } else { self.limits.pool_window }
+    /// Bytes of pooled messages that may be bound now. The window takes one message at least, so no STATE that is lost can stop
+    /// the sender for good.
+    fn window_left(&self) -> u64 {
+        self.limits.pool_window.saturating_sub(self.open)
+    }
+
+    /// The peer does not hold these bytes of pooled messages any more.
+    fn close_bytes(&mut self, bytes: u64) {
+        debug_assert!(self.open >= bytes, "{bytes} bytes close, of {}", self.open);
+        self.open = self.open.saturating_sub(bytes);
     }
 
     fn bind(&mut self, now: Mono, key: MessageKey, letter: &mut Letter) {
@@ -522,30 +515,7 @@ impl Outbound {
             self.caller.bound(s, key);
         }
         self.unbound = self.unbound.saturating_sub(1);
-        if !letter.is_large() {
-            self.enter(r);
-            self.spent = self.spent.saturating_add(letter.wire_len());
-        }
-    }
-
-    /// The pool starts anew with every incarnation.
-    fn enter(&mut self, r: Incarnation) {
-        if self.r != Some(r) {
-            self.r = Some(r);
-            self.credit = self.limits.pool_window;
-            self.spent = std::mem::take(&mut self.early_bytes);
-            self.abandoned = 0;
-            self.abandoned_due = false;
-            self.gave_up = false;
-        }
-    }
-
-    /// The credit of a STATE of incarnation `r`.
-    pub(crate) fn on_credit(&mut self, r: Incarnation, credit: u64) {
-        if self.sender.as_ref().is_some_and(|sender| sender.incarnation() == Some(r)) {
-            self.enter(r);
-            self.credit = self.credit.max(credit);
-        }
+        self.open = self.open.saturating_add(letter.pooled());
     }
 
     /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
@@ -554,13 +524,17 @@ impl Outbound {
         self.letters = self.letters.saturating_sub(1);
         match letter.bound {
             None => self.unbound = self.unbound.saturating_sub(1),
-            Some((s, _)) => self.caller.ended(s),
+            Some((s, _)) => {
+                self.caller.ended(s);
+                self.close_bytes(if letter.served { 0 } else { letter.pooled() });
+            }
         }
     }
 
     /// A call was delivered: what was kept to send it again, which is given back, is not needed any more.
     pub(crate) fn served(&mut self, key: MessageKey, letter: &mut Letter) -> Source {
         self.release(key, letter);
+        self.close_bytes(letter.pooled());
         letter.served = true;
         (letter.queued, letter.counted) = (false, false);
         (letter.halves, letter.fragments) = (None, None);
@@ -584,8 +558,8 @@ impl Outbound {
         self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
     }
 
-    /// Gives up a bound message; [`Outbound::admit_large`] is due afterwards. Once the frontier has passed it, its bytes
-    /// are announced, so that the peer's pool does not leak.
+    /// Gives up a bound message; [`Outbound::admit_large`] is due afterwards. Its bytes count as open until the frontier has
+    /// passed it, for the peer may hold them until then.
     pub(crate) fn abandon(&mut self, letter: &Letter) {
         let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
         self.bodies += u64::from(letter.counted);
@@ -597,6 +571,7 @@ impl Outbound {
             sender.abandon(s);
         }
         self.given_up.insert(s, r, len, self.sender.as_ref());
+        self.open = self.open.saturating_add(if len > POOLED { 0 } else { len });
         self.gave_up = true;
     }
 
@@ -605,11 +580,6 @@ impl Outbound {
         // It may have been the one that said how far the peer may forget.
         self.frontier_due |= self.gave_up;
         self.ask_due |= self.unbound > 0 || self.frontier_due;
-    }
-
-    /// The announcement of bytes given up.
-    pub(crate) fn abandoned(&self) -> Option<(Incarnation, u64)> {
-        self.r.map(|r| (r, self.abandoned))
     }
 
     /// The record closes after `linger` with nothing to send.
@@ -627,6 +597,7 @@ impl Outbound {
             self.ask_due = false;
             self.ask_at = Mono::NEVER;
             self.probe_at = Mono::NEVER;
+            self.gave_up = false;
             self.lost.clear();
             self.queue.shrink();
         }
@@ -642,7 +613,7 @@ impl Outbound {
     pub(crate) fn part(&mut self, clock: &mut Clock) {
         self.drop_record(clock);
         self.caller.owe_nothing();
-        (self.ask_due, self.abandoned_due) = (false, false);
+        self.ask_due = false;
         (self.ask_at, self.probe_at) = (Mono::NEVER, Mono::NEVER);
     }
 
@@ -658,11 +629,7 @@ impl Outbound {
 
     /// Nothing is open, nothing is to be said.
     pub(crate) fn is_silent(&self) -> bool {
-        self.letters == 0
-            && self.sender.is_none()
-            && self.caller.counts() == (0, 0)
-            && !self.farewell_due
-            && !self.abandoned_due
+        self.letters == 0 && self.sender.is_none() && self.caller.counts() == (0, 0) && !self.farewell_due
     }
 
     /// Nothing is held for the peer.
@@ -676,9 +643,9 @@ impl Outbound {
         }
     }
 
-    /// Large messages that were given up, and count as under way.
-    pub(crate) fn given_up(&self) -> u64 {
-        self.given_up.large()
+    /// Large messages that were given up, and count as under way; and bytes of others, which count as open.
+    pub(crate) fn given_up(&self) -> (u64, u64) {
+        self.given_up.sums()
     }
 
     /// What is kept of messages that were given up, and the most that may be behind so many in doubt.

@@ -154,12 +154,7 @@ impl Peer {
     pub(crate) fn on_half_frame(&mut self, cx: &mut Context, now: Now, frame: Frame<'_>) {
         let engages = matches!(
             frame,
-            Frame::Ask(_)
-                | Frame::Messages(_)
-                | Frame::Early(_)
-                | Frame::Fragment(_)
-                | Frame::Token { .. }
-                | Frame::Abandoned { .. }
+            Frame::Ask(_) | Frame::Messages(_) | Frame::Early(_) | Frame::Fragment(_) | Frame::Token { .. }
         );
         let calls = matches!(frame, Frame::Reply(_) | Frame::ReplyAck(_) | Frame::Probe(_));
         match frame {
@@ -171,7 +166,6 @@ impl Peer {
             Frame::Fragment(fragment) => self.on_fragment(cx, now, &fragment),
             Frame::Token { r, s } => self.inbound.on_probe(now.mono, s, r),
             Frame::Have(have) => self.on_have(cx, now, &have),
-            Frame::Abandoned { r, bytes } => self.inbound.on_abandoned(now.mono, r, bytes),
             Frame::Reply(reply) => self.on_reply(cx, now, &reply),
             Frame::ReplyAck(s) => self.on_reply_ack(cx, now, s),
             Frame::Probe(s) => self.on_call_probe(s),

@@ -159,10 +159,10 @@ impl Assembler<'_> {
         let (epoch, roaming) = (link.current.as_deref_mut()?, link.roaming.as_mut()?);
         let to = roaming.mirror().filter(|_| std::mem::take(&mut link.mirror_due))?;
         let cap = permitted(FULL, roaming.allowance(&to))?;
-        let (inbound, clock, config) = (&peer.inbound, &self.cx.clock, &self.cx.config);
+        let (inbound, clock) = (&peer.inbound, &self.cx.clock);
         let bytes = epoch.seal(buf, cap, |epoch, writer| {
             epoch.repeat_ack(self.now, writer);
-            write_state(writer, inbound, clock, config);
+            write_state(writer, inbound, clock);
         })?;
         roaming.on_sent(&to, bytes as u64);
         let info = PacketInfo { off_path: true, ..PacketInfo::ack(size_of(bytes)) };
@@ -271,14 +271,7 @@ impl Assembler<'_> {
         let mut made = Made::default();
         let alone = !outbound.has_something();
         let size = epoch.seal(buf, cap, |epoch, writer| {
-            let mut fill = Filling {
-                now: self.now,
-                config: &self.cx.config,
-                epoch,
-                writer,
-                eliciting: false,
-                farewell: false,
-            };
+            let mut fill = Filling { now: self.now, epoch, writer, eliciting: false, farewell: false };
             link.mirror_due |= fill.control(inbound, &self.cx.clock, alone);
             fill.owed_to_calls(outbound, inbound);
             if purpose != Purpose::Control {

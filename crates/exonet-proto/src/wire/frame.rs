@@ -42,13 +42,6 @@ pub enum Frame<'a> {
     },
     /// What has arrived of a message.
     Have(Have<'a>),
-    /// Messages under `r` were given up by their sender.
-    Abandoned {
-        /// Their incarnation.
-        r: Incarnation,
-        /// Bytes of all messages given up under `r` so far, which count as consumed.
-        bytes: u64,
-    },
     /// Whole messages that were sent before anything was granted.
     Early(Early<'a>),
     /// Nothing was granted under a stamp, since it is ahead of the clock of the frame's sender.
@@ -181,9 +174,6 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
             s: base::slot(input.varint()?, bases.sender),
         },
         kind::HAVE => Frame::Have(Have::take(input, bases)?),
-        kind::ABANDONED => {
-            Frame::Abandoned { r: base::incarnation(input.varint()?, bases.receiver), bytes: input.varint()? }
-        }
         kind::EARLY => Frame::Early(Early::take(input, bases)?),
         kind::STAMP_REJECTED => Frame::StampRejected { ts: stamp(input)?, time: Wall(input.varint()?) },
         kind::REPLY => Frame::Reply(Reply::take(input, bases)?),

@@ -13,7 +13,6 @@ pub(super) const MESSAGES: u8 = 0x12;
 pub(super) const FRAGMENT: u8 = 0x13;
 pub(super) const TOKEN: u8 = 0x14;
 pub(super) const HAVE: u8 = 0x15;
-pub(super) const ABANDONED: u8 = 0x16;
 pub(super) const ASK_STAMPED: u8 = 0x17;
 pub(super) const EARLY: u8 = 0x18;
 pub(super) const STAMP_REJECTED: u8 = 0x19;

@@ -24,13 +24,11 @@ pub struct Claim {
     pub lo: Slot,
     /// The claim ends before here; at least `lo`.
     pub up: Slot,
-    /// Distinct body bytes that the sender may ever have sent under this incarnation.
-    pub credit: u64,
     /// The STATE is final: the record is closed, and its free slots are never consumed.
     pub closed: bool,
 }
 
-/// `STATE(b, r, live, hi, lo, up, free, credit, tb)`.
+/// `STATE(b, r, live, hi, lo, up, free, tb)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<'a> {
     /// The amnesia frontier: lower incarnations that are not live are of unknown outcome.
@@ -61,9 +59,8 @@ impl<'a> State<'a> {
         let lo = base::slot(input.varint()?, bases.receiver);
         let up = lo.0.checked_add(input.varint()?).filter(|up| *up <= MAX_NUMBER);
         let up = Slot(up.ok_or(Malformed::Number)?);
-        let credit = input.varint()?;
         let free = Ranges::take(input, lo.0..up.0)?;
-        Ok(Self { b, r, tb, live: Some(Claim { hi, lo, up, credit, closed: flags & FINAL != 0 }), free })
+        Ok(Self { b, r, tb, live: Some(Claim { hi, lo, up, closed: flags & FINAL != 0 }), free })
     }
 }
 
@@ -100,16 +97,15 @@ pub(super) fn put_live(
     // the most room that they can take, and close what is left of it in the end.
     let head = out.len();
     let whole = claim.up.0.checked_sub(claim.lo.0)?;
-    let room = varint_len(whole) + varint_len(claim.credit) + varint_len(u64::from(max_ranges));
+    let room = varint_len(whole) + varint_len(u64::from(max_ranges));
     out.zeros(room)?;
     let body = out.len();
     let (count, up) = put_free(out, claim, free, max_ranges);
 
     let span = up.checked_sub(claim.lo.0)?;
-    let used = varint_len(span) + varint_len(claim.credit) + varint_len(count);
+    let used = varint_len(span) + varint_len(count);
     out.patch(head, |gap| {
         gap.varint(span)?;
-        gap.varint(claim.credit)?;
         gap.varint(count)
     })?;
     out.close_gap(body, head + used)?;

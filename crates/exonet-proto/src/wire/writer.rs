@@ -246,16 +246,6 @@ impl<'a> Writer<'a> {
             .is_some()
     }
 
-    /// ABANDONED: `bytes` of all messages given up under `r` so far.
-    pub fn abandoned(&mut self, r: Incarnation, bytes: u64) -> bool {
-        self.frame(|out, bases| {
-            out.byte(kind::ABANDONED)?;
-            out.varint(relative(r.0, bases.receiver))?;
-            out.varint(bytes)
-        })
-        .is_some()
-    }
-
     /// REPLY.
     pub fn reply(&mut self, reply: Reply<'_>) -> bool {
         self.frame(|out, bases| reply.put(out, bases)).is_some()

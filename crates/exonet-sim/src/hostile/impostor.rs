@@ -48,7 +48,7 @@ struct Channel {
 /// What a live record claims, as an impostor hears it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Claimed {
-    /// The bounds and the credit.
+    /// The bounds.
     pub claim: Claim,
     /// Free ranges in the claim.
     pub ranges: u64,

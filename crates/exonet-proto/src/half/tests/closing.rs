@@ -31,7 +31,7 @@ fn a_closed_record_takes_and_grants_nothing_and_goes_when_it_is_passed() {
     assert!(!record.as_mut().unwrap().take_run(2..4, r));
     assert_eq!(Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(2, 9, 0), 9), Answer::State);
     assert_eq!(slots(&record), [0, 2, 3]);
-    assert!(State::of(record.as_ref(), bound, &clock, 0).live.unwrap().closed);
+    assert!(State::of(record.as_ref(), bound, &clock).live.unwrap().closed);
     assert_eq!(Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(3, 0, 3), 0), Answer::Nothing);
     assert!(record.is_some(), "slot 3 is not passed");
     assert_eq!(Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(4, 1, 4), 9), Answer::State);

@@ -30,7 +30,7 @@ impl Ends {
     }
 
     fn state(&self) -> State {
-        state_of(self.record.as_ref(), &self.b, 0)
+        state_of(self.record.as_ref(), &self.b)
     }
 }
 

@@ -211,7 +211,7 @@ impl World {
     fn push_state(&mut self, at: usize, to: usize) -> Checked {
         let node = &self.nodes[at];
         let peer = &node.peers[to];
-        let mut state = State::of(peer.record.as_ref(), peer.bound, &node.clock, 0);
+        let mut state = State::of(peer.record.as_ref(), peer.bound, &node.clock);
         state.tb = state.tb.filter(|_| !self.random.chance(4));
         if let Some(claim) = state.live.as_mut().filter(|_| self.random.chance(2)) {
             claim.lo.0 += self.random.below(claim.up.0 - claim.lo.0 + 1);

@@ -90,6 +90,14 @@ fn giving_up_all_messages_to_a_caller_gives_up_no_reply() {
 }
 
 #[test]
+fn giving_up_a_call_that_was_delivered_asks_nothing() {
+    let (mut pair, key, _) = taken();
+    pair.pass(SECOND);
+    pair.ends[0].abandon(pair.now, key);
+    assert!(!pair.peer(0).outbound.ask_due, "the peer holds nothing of it");
+}
+
+#[test]
 fn a_long_reply_that_is_unknown_is_sent_again() {
     let (mut pair, key, call) = taken();
     assert!(pair.ends[1].reply(pair.now, call, 0, long()));

@@ -29,7 +29,7 @@ fn is_open(pair: &Pair, key: MessageKey) -> bool {
 }
 
 #[test]
-fn what_the_peer_still_holds_is_not_credited() {
+fn what_the_peer_still_holds_counts_as_open() {
     for size in [5_000, 20_000, 40_000, 50_000] {
         let mut pair = small_pool();
         let older = pair.send(0, 10_000);

@@ -80,17 +80,6 @@ fn who_has_slots_of_a_genuine_opening_is_reminded_of_them() {
 }
 
 #[test]
-fn the_greatest_sum_of_what_was_given_up_counts() {
-    let limits = Limits::default();
-    let (mut inbound, _, r) = granted(9, &limits);
-    let credit = inbound.credit(&limits);
-    for (bytes, more) in [(1_000, 1_000), (400, 1_000), (1_500, 1_500)] {
-        inbound.on_abandoned(Mono(0), r, bytes);
-        assert_eq!(inbound.credit(&limits), credit + more, "an older announcement takes nothing back");
-    }
-}
-
-#[test]
 fn strangers_are_counted_by_24_bits_of_ipv4_and_48_of_ipv6() {
     let prefix = |ip: &str| Prefix::told(ip.parse::<IpAddr>().unwrap());
     for (one, other, same) in [

@@ -7,7 +7,7 @@ use crate::peer::fates::join_fate;
 use crate::wire::Role;
 
 #[test]
-fn nobody_takes_the_credit_from_under_the_message_whose_turn_it_is() {
+fn nobody_takes_the_window_from_under_the_message_whose_turn_it_is() {
     let small = limited(Limits { pool_window: 64 << 10, ..Limits::default() });
     let mut pair = Pair::new([config(), small]);
     pair.talk(0);
@@ -17,25 +17,11 @@ fn nobody_takes_the_credit_from_under_the_message_whose_turn_it_is() {
         .map(|(size, priority)| pair.send_as(0, size, priority));
     pair.pass(SECOND);
     let waits = |pair: &Pair, key| pair.ends[0].status(key) == Status::Queued;
-    assert!(waits(&pair, urgent), "15,000 bytes of credit are left");
+    assert!(waits(&pair, urgent), "15,000 bytes of the window are left");
     assert!(waits(&pair, normal), "they are kept for it");
     assert!(pair.ends[1].recv(pair.now).is_some());
     pair.pass(SECOND);
     assert!(!waits(&pair, urgent) && !waits(&pair, normal));
-}
-
-#[test]
-fn older_credit_takes_nothing_back() {
-    let small = limited(Limits { pool_window: 64 << 10, ..Limits::default() });
-    let mut pair = Pair::new([config(), small]);
-    pair.talk(0);
-    let out = &mut pair.peer(0).outbound;
-    let r = out.sender.as_ref().unwrap().incarnation().unwrap();
-    out.on_credit(r, 200_000);
-    out.on_credit(r, 70_000);
-    let sent: Vec<_> = (0..3).map(|_| pair.send(0, 60_000)).collect();
-    pair.pass(SECOND);
-    assert!(sent.iter().all(|key| pair.ends[0].status(*key) != Status::Queued));
 }
 
 #[test]
@@ -106,16 +92,6 @@ fn an_ask_backs_off_no_further_than_a_path_that_loses_by_chance_lets_it() {
 }
 
 #[test]
-fn an_announcement_that_was_lost_is_made_again() {
-    let mut pair = Pair::open();
-    pair.talk(0);
-    for (fate, again) in [(crate::channel::Fate::Acked, false), (crate::channel::Fate::Lost, true)] {
-        pair.apply(0, &mut vec![(crate::peer::epoch::Carried::Abandoned, fate)]);
-        assert_eq!(pair.peer(0).outbound.abandoned_due, again);
-    }
-}
-
-#[test]
 fn that_a_large_message_was_given_up_is_said_again_if_it_was_lost() {
     let mut pair = Pair::open();
     pair.talk(0);
@@ -142,7 +118,7 @@ fn what_was_given_up_is_passed_at_once() {
 }
 
 #[test]
-fn a_new_incarnation_starts_the_credit_anew() {
+fn a_peer_that_has_restarted_holds_nothing() {
     let small = limited(Limits { pool_window: 64 << 10, ..Limits::default() });
     let mut pair = Pair::new([config(), small.clone()]);
     pair.talk(0);
@@ -152,6 +128,13 @@ fn a_new_incarnation_starts_the_credit_anew() {
     let key = pair.send(0, 50_000);
     pair.pass(5 * SECOND);
     assert_ne!(pair.ends[0].status(key), Status::Queued);
+}
+
+#[test]
+fn a_peer_that_declares_no_window_gets_messages_one_by_one() {
+    let params = crate::wire::Params { pool_window: 0, ..crate::wire::Params::default() };
+    let limits = crate::peer::outbound::PeerLimits::of(&params);
+    assert_eq!(limits.pool_window, 64 << 10, "the longest of those that share it");
 }
 
 #[test]

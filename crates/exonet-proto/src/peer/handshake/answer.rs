@@ -122,9 +122,7 @@ impl Peer {
         writer.params(ours);
         let mut state = None;
         if !odd {
-            if self.inbound.state_owed()
-                && write_answer_state(&mut writer, &self.inbound, &cx.clock, &cx.config)
-            {
+            if self.inbound.state_owed() && write_answer_state(&mut writer, &self.inbound, &cx.clock) {
                 self.inbound.state_sent();
                 state = Some(self.inbound.states());
             }

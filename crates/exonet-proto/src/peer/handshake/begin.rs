@@ -68,7 +68,7 @@ impl Peer {
         let mut writer = Writer::new(&mut payload, Bases { sender: params.base, receiver: 0 });
         writer.params(&params);
         if self.inbound.receiver.is_some() {
-            write_state(&mut writer, &self.inbound, &cx.clock, &cx.config);
+            write_state(&mut writer, &self.inbound, &cx.clock);
         }
         if let Some(ts) = early.then(|| cx.stamping.choose(now.wall, self.told)).flatten() {
             let room = writer.remaining().saturating_sub(EARLY_OVERHEAD);

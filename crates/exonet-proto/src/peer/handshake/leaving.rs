@@ -67,13 +67,13 @@ impl Peer {
         let to = self.link.proven();
         let mut datagram = Vec::new();
         if let Some(epoch) = self.link.current.as_deref_mut() {
-            let (inbound, clock, config) = (&self.inbound, &cx.clock, &cx.config);
+            let (inbound, clock) = (&self.inbound, &cx.clock);
             let short = |record: &Receiver| record.parts().2.intervals() <= LAST_RANGES;
             let last = inbound.receiver.as_ref().filter(|record| ends_for_good && short(record));
             epoch.seal(&mut datagram, wire::MIN_OPENING, |_, writer| {
                 // Of what it does not settle, nobody will ever know more.
                 if last.is_some() {
-                    write_state(writer, inbound, clock, config);
+                    write_state(writer, inbound, clock);
                 }
                 writer.close(if ends_for_good { close::FOR_GOOD } else { close::DONE });
             });

@@ -36,8 +36,7 @@ impl Outbound {
             letter.queued = false;
         }
         self.unbound = self.unbound.saturating_sub(u64::from(n));
-        self.enter(r);
-        self.spent = self.spent.saturating_add(len);
+        self.open = self.open.saturating_add(len);
         self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
         Some(key)
     }
@@ -59,7 +58,7 @@ impl Outbound {
         let len = letter.wire_len();
         let Some(bundle) = letter.bundle() else { return Followed::Nothing };
         let lacks = room.left < bundle.stride() && self.queue.alone().is_some();
-        if lacks && len <= self.credit_left() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0) {
+        if lacks && len <= self.window_left() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0) {
             return Followed::Full;
         }
         self.follow_in(flow, key, letter, len, room, most).unwrap_or(Followed::Nothing)
@@ -79,7 +78,7 @@ impl Outbound {
             let next: Option<(Slot, Incarnation)> = sender.next_envelope();
             next.is_some_and(|(s, r)| open == (r, s))
         });
-        let granted = sender.map_or(0, Sender::envelopes).min(self.credit_left() / len.max(1));
+        let granted = sender.map_or(0, Sender::envelopes).min(self.window_left() / len.max(1));
         let fit = (room.left / bundle.stride().max(1)) as u64;
         let ready = bundle.ready().len() as u64;
         let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready).min(u64::from(most));
@@ -99,7 +98,10 @@ impl Outbound {
         let Some(bundle) = letter.bundle() else { return };
         let messages = u64::from(n);
         match bound {
-            Some((s, _)) => self.lost.remove_range(s.0..s.0 + messages),
+            Some((s, _)) => {
+                self.lost.remove_range(s.0..s.0 + messages);
+                self.close_bytes(letter.wire_len() * messages);
+            }
             None => {
                 self.unbound = self.unbound.saturating_sub(messages);
                 if letter.queued && bundle.unbound() <= n {

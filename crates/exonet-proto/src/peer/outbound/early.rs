@@ -35,8 +35,6 @@ impl Outbound {
             self.sender = Some(Sender::open(clock));
             return 0;
         };
-        self.r = None;
-        self.early_bytes = 0;
         for (s, key) in sender.early() {
             let Some(letter) = store.get_mut(*key) else { continue };
             self.queue.remove(Flow::of(letter.priority, false), *key);
@@ -46,7 +44,7 @@ impl Outbound {
             if letter.role == Role::Call {
                 self.caller.bound(s, *key);
             }
-            self.early_bytes = self.early_bytes.saturating_add(letter.wire_len());
+            self.open = self.open.saturating_add(letter.wire_len());
         }
         self.unbound = self.unbound.saturating_sub(keys.len() as u64);
         keys.len() as u64

@@ -35,7 +35,7 @@ struct Run {
 pub(super) struct Passed {
     /// Large messages.
     pub(super) large: u64,
-    /// Bytes of pooled messages of the incarnation that counts.
+    /// Bytes of pooled messages.
     pub(super) bytes: u64,
 }
 
@@ -91,8 +91,8 @@ impl GivenUp {
         true
     }
 
-    /// Takes out what lies below `frontier`, or everything. None when that is nothing. Bytes count of `r` alone.
-    pub(super) fn pass(&mut self, frontier: Option<Slot>, r: Option<Incarnation>) -> Option<Passed> {
+    /// Takes out what lies below `frontier`, or everything. None when that is nothing.
+    pub(super) fn pass(&mut self, frontier: Option<Slot>) -> Option<Passed> {
         let mut passed = None;
         while let Some(first) = self.runs.first_entry()
             && frontier.is_none_or(|frontier| first.get().last < frontier)
@@ -100,16 +100,14 @@ impl GivenUp {
             let run = first.remove();
             let passed = passed.get_or_insert(Passed::default());
             passed.large += run.large;
-            if r == Some(run.r) {
-                passed.bytes = passed.bytes.saturating_add(run.bytes);
-            }
+            passed.bytes = passed.bytes.saturating_add(run.bytes);
         }
         passed
     }
 
-    /// How many large messages.
-    pub(super) fn large(&self) -> u64 {
-        self.runs.values().map(|run| run.large).sum()
+    /// How many large messages, and how many bytes of others.
+    pub(super) fn sums(&self) -> (u64, u64) {
+        self.runs.values().fold((0, 0), |(large, bytes), run| (large + run.large, bytes + run.bytes))
     }
 
     /// How many runs, and how many there may be behind so many messages in doubt.
@@ -162,9 +160,9 @@ mod tests {
             give_up(&mut all, &mut sender, s);
         });
         assert_eq!((count(&all), sender.in_doubt()), (1, 1));
-        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), None, "the first is in doubt");
+        assert_eq!(all.pass(Some(sender.frontier())), None, "the first is in doubt");
         sender.abandon(Slot(0));
-        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), Some(Passed { large: 0, bytes: 9_990 }));
+        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, bytes: 9_990 }));
     }
 
     #[test]
@@ -173,11 +171,11 @@ mod tests {
         [1, 2, 4, 6, 7].into_iter().for_each(|s| give_up(&mut all, &mut sender, s));
         assert_eq!(count(&all), 3, "3 and 5 are open");
         sender.abandon(Slot(0));
-        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), Some(Passed { large: 0, bytes: 20 }));
-        assert_eq!(all.pass(Some(sender.frontier()), Some(R)), None);
+        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, bytes: 20 }));
+        assert_eq!(all.pass(Some(sender.frontier())), None);
         sender.abandon(Slot(3));
         sender.abandon(Slot(5));
-        assert_eq!(all.pass(Some(sender.frontier()), Some(Incarnation(6))), Some(Passed::default()));
+        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, bytes: 30 }));
         assert_eq!(count(&all), 0);
     }
 
@@ -191,7 +189,7 @@ mod tests {
             let (runs, most) = all.runs(6);
             assert!(runs <= most, "{runs}");
         }
-        assert_eq!(all.large(), 0);
+        assert_eq!(all.sums().0, 0);
     }
 
     #[test]
@@ -201,8 +199,8 @@ mod tests {
         all.insert(Slot(1), R, 10, none);
         all.insert(Slot(2), R, POOLED + 1, none);
         all.insert(Slot(3), Incarnation(6), 30, none);
-        assert_eq!((count(&all), all.large()), (2, 1));
-        assert_eq!(all.pass(None, Some(R)), Some(Passed { large: 1, bytes: 10 }));
-        assert_eq!(all.pass(None, Some(R)), None);
+        assert_eq!((count(&all), all.sums().0), (2, 1));
+        assert_eq!(all.pass(None), Some(Passed { large: 1, bytes: 40 }));
+        assert_eq!(all.pass(None), None);
     }
 }

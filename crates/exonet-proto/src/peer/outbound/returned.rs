@@ -1,7 +1,7 @@
 //! Messages that a final STATE has shown not to be taken.
 
 use super::Outbound;
-use crate::id::{Incarnation, Slot};
+use crate::id::Slot;
 use crate::message::MessageKey;
 use crate::message::{Letter, Store};
 
@@ -20,15 +20,14 @@ impl Outbound {
             if !bundle.unbind(key.at) {
                 return;
             }
+            self.close_bytes(letter.wire_len());
         } else {
             if letter.queued {
                 self.queue.remove(letter.flow(), key);
                 self.waiting.retain(|(_, other)| *other != key);
             }
             self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
-            if letter.bound.is_some_and(|(_, r)| r == Incarnation::UNNAMED) {
-                self.early_bytes = self.early_bytes.saturating_sub(letter.wire_len());
-            }
+            self.close_bytes(if letter.bound.is_some() { letter.pooled() } else { 0 });
             (letter.bound, letter.halves, letter.fragments) = (None, None, None);
             (letter.acked, letter.queued, letter.counted) = (false, false, false);
         }

@@ -36,13 +36,7 @@ fn payload_of_a_data_packet() {
         assert!(head.encode(&mut encoded));
         assert!(messages.push(&encoded, body));
     }
-    let claim = Claim {
-        hi: Slot(theirs + 40),
-        lo: Slot(theirs + 8),
-        up: Slot(theirs + 40),
-        credit: 65_536,
-        closed: false,
-    };
+    let claim = Claim { hi: Slot(theirs + 40), lo: Slot(theirs + 8), up: Slot(theirs + 40), closed: false };
     let free = [theirs + 9..theirs + 10, theirs + 12..theirs + 40];
     let (b, r) = (Incarnation(ours), Incarnation(ours + 1));
     assert_eq!(writer.state_live(b, r, None, claim, free.clone(), 64), Some(claim.up));
@@ -134,7 +128,7 @@ fn every_frame_type_is_listed() {
     for row in ["0x00 | PADDING", "0x01 | PING", "0x02 | ACK", "0x03 | CLOSE", "0x04 | PATH_CHALLENGE"]
         .into_iter()
         .chain(["0x05 | PATH_RESPONSE", "0x06 | PARAMS", "0x10 | ASK", "0x11 | STATE", "0x12 | MESSAGES"])
-        .chain(["0x13 | FRAGMENT", "0x14 | TOKEN", "0x15 | HAVE", "0x16 | ABANDONED", "0x1f | SLICE"])
+        .chain(["0x13 | FRAGMENT", "0x14 | TOKEN", "0x15 | HAVE", "0x1f | SLICE"])
     {
         assert!(PROTOCOL.contains(&format!("| {row} |")), "{row}");
     }

@@ -82,7 +82,7 @@ proptest! {
     ) {
         let bases = Bases { sender: 3, receiver: base.min(MAX_NUMBER - 1000) };
         let at = |s: u64| bases.receiver + s;
-        let claim = Claim { hi: Slot(at(5)), lo: Slot(at(lo)), up: Slot(at(lo + span)), credit: 70_000, closed: false };
+        let claim = Claim { hi: Slot(at(5)), lo: Slot(at(lo)), up: Slot(at(lo + span)), closed: false };
         let mut buf = vec![0xee; room];
         let mut writer = Writer::new(&mut buf, bases);
         let intervals = intervals(&free, bases.receiver);

@@ -91,7 +91,7 @@ proptest! {
 #[test]
 fn a_count_without_its_elements_ends_at_once() {
     let most = [0xff; 8];
-    for head in [&[0x02, 0, 9, 0, 0][..], &[0x11, 1, 0, 0, 0, 0, 9, 0], &[0x15, 0, 0, 0, 0]] {
+    for head in [&[0x02, 0, 9, 0, 0][..], &[0x11, 1, 0, 0, 0, 0, 9], &[0x15, 0, 0, 0, 0]] {
         let payload = [head, &most].concat();
         assert_eq!(error(&payload), Some(Malformed::Truncated));
     }

@@ -38,7 +38,6 @@ enum Spec {
     Fragment { r: Incarnation, s: Slot, total: u64, offset: u64, data: Vec<u8> },
     Token { r: Incarnation, s: Slot },
     Have { r: Incarnation, s: Slot, prefix: u64, limit: u64, ranges: Vec<Range<u64>> },
-    Abandoned { r: Incarnation, bytes: u64 },
     Early { ts: Stamp, s: Slot, entries: Vec<Vec<u8>> },
     Ahead { ts: Stamp, time: Wall },
     Reply { s: Slot, status: u32, body: Vec<u8> },
@@ -80,7 +79,6 @@ impl Spec {
             Self::Have { r, s, prefix, limit, ranges } => {
                 writer.have(*r, *s, *prefix, *limit, ranges.clone())
             }
-            Self::Abandoned { r, bytes } => writer.abandoned(*r, *bytes),
             Self::Early { ts, s, entries } => {
                 let messages = writer.early(*ts, *s);
                 messages.is_some_and(|mut m| entries.iter().all(|entry| m.push(&entry[..1], &entry[1..])))
@@ -140,7 +138,6 @@ fn own(frame: &Frame<'_>) -> Spec {
         Frame::Have(Have { r, s, prefix, limit, ranges }) => {
             Spec::Have { r, s, prefix, limit, ranges: ranges.collect() }
         }
-        Frame::Abandoned { r, bytes } => Spec::Abandoned { r, bytes },
         Frame::Early(Early { ts, s, entries }) => {
             Spec::Early { ts, s, entries: entries.map(|(_, message)| message.to_vec()).collect() }
         }
@@ -227,12 +224,13 @@ fn ack() -> impl Strategy<Value = Spec> {
 }
 
 fn live() -> impl Strategy<Value = Spec> {
-    (incarnation(), incarnation(), tb(), slot(), slot(), number(), gaps(40), 0_u64..100, any::<bool>())
-        .prop_map(|(b, r, tb, hi, lo, credit, gaps, tail, closed)| {
+    (incarnation(), incarnation(), tb(), slot(), slot(), gaps(40), 0_u64..100, any::<bool>()).prop_map(
+        |(b, r, tb, hi, lo, gaps, tail, closed)| {
             let (free, end) = ranges(lo.0, &gaps);
             let up = Slot(end.saturating_add(tail).min(MAX_NUMBER));
-            Spec::Live { b, r, tb, claim: Claim { hi, lo, up, credit, closed }, free }
-        })
+            Spec::Live { b, r, tb, claim: Claim { hi, lo, up, closed }, free }
+        },
+    )
 }
 
 fn tb() -> impl Strategy<Value = Option<Stamp>> {
@@ -324,7 +322,6 @@ fn spec() -> impl Strategy<Value = Spec> {
         fragment(),
         (incarnation(), slot()).prop_map(|(r, s)| Spec::Token { r, s }),
         have(),
-        (incarnation(), number()).prop_map(|(r, bytes)| Spec::Abandoned { r, bytes }),
         (slot(), any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(s, status, body)| Spec::Reply {
             s,
             status,

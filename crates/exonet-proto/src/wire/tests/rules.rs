@@ -12,16 +12,15 @@ fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_rece
     let data = vec![7];
     assert_eq!(Spec::Fragment { r, s, total: 5, offset: 4, data }.bytes(BASES), [0x13, 1, 2, 5, 4, 1, 7]);
     assert_eq!(Spec::Token { r, s }.bytes(BASES), [0x14, 1, 2]);
-    assert_eq!(Spec::Abandoned { r, bytes: 8 }.bytes(BASES), [0x16, 1, 8]);
 }
 
 #[test]
 fn token_receiver_frames_take_them_the_other_way_round() {
     let (b, r, s) = (Incarnation(1001), Incarnation(1002), Slot(2003));
     assert_eq!(Spec::Gone { b, r, tb: None }.bytes(BASES), [0x11, 0, 1, 2]);
-    let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), credit: 9, closed: false };
+    let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), closed: false };
     let free = vec![2004..2006];
-    assert_eq!(Spec::Live { b, r, tb: None, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 9, 1, 1, 2]);
+    assert_eq!(Spec::Live { b, r, tb: None, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 1, 1, 2]);
     let ranges = vec![6..7, 9..12];
     let have = Spec::Have { r, s, prefix: 5, limit: 20, ranges };
     assert_eq!(have.bytes(BASES), [0x15, 2, 3, 5, 20, 2, 1, 1, 2, 3]);
@@ -115,26 +114,26 @@ fn stamps_stand_behind_numbers_and_zero_is_none() {
 fn state_refuses_reserved_flags_and_a_claim_beyond_62_bits() {
     assert_eq!(error(&[0x11, 4, 0, 0]), Some(Malformed::Reserved), "final, of no record");
     assert_eq!(error(&[0x11, 9, 0, 0, 0, 0, 5, 0, 0]), Some(Malformed::Reserved));
-    let last = read(&[0x11, 5, 0, 0, 0, 0, 5, 0, 0], NO_BASES).unwrap();
+    let last = read(&[0x11, 5, 0, 0, 0, 0, 5, 0], NO_BASES).unwrap();
     assert!(matches!(&last[..], [Spec::Live { claim: Claim { closed: true, .. }, .. }]));
     let max = Bases { sender: 0, receiver: MAX_NUMBER - 5 };
-    assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 5, 0, 0], max).map(|frames| frames.len()), Ok(1));
-    assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 6, 0, 0], max), Err(Malformed::Number));
+    assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 5, 0], max).map(|frames| frames.len()), Ok(1));
+    assert_eq!(read(&[0x11, 1, 0, 0, 0, 0, 6, 0], max), Err(Malformed::Number));
 }
 
 #[test]
 fn state_ranges_stay_within_the_claim() {
-    // b, r, hi, lo = 3, up - lo = 5, credit, count, (gap, length)*
-    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 3]), None);
-    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 4]), Some(Malformed::Range));
-    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 0, 1, 2, 0]), Some(Malformed::Range), "an empty range");
-    assert_eq!(error(&[0x11, 1, 0, 0, 0, 3, 5, 0, 0]), None, "a grant frontier below the claim");
+    // b, r, hi, lo = 3, up - lo = 5, count, (gap, length)*
+    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 1, 2, 3]), None);
+    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 1, 2, 4]), Some(Malformed::Range));
+    assert_eq!(error(&[0x11, 1, 0, 0, 9, 3, 5, 1, 2, 0]), Some(Malformed::Range), "an empty range");
+    assert_eq!(error(&[0x11, 1, 0, 0, 0, 3, 5, 0]), None, "a grant frontier below the claim");
 }
 
 #[test]
 fn state_ignores_free_slots_outside_its_claim_and_refuses_an_upside_down_one() {
     let mut buf = [0; 64];
-    let claim = Claim { hi: Slot(9), lo: Slot(10), up: Slot(20), credit: 0, closed: false };
+    let claim = Claim { hi: Slot(9), lo: Slot(10), up: Slot(20), closed: false };
     let mut writer = Writer::new(&mut buf, NO_BASES);
     let free = [2..4, 8..12, 18..25, 30..31];
     assert_eq!(writer.state_live(Incarnation(0), Incarnation(0), None, claim, free, 2), Some(Slot(20)));

@@ -54,7 +54,7 @@ fn answer_payload() -> Vec<u8> {
     let bases = Bases { sender: THEIRS, receiver: OURS };
     let frames = written(bases, |writer| {
         let (b, end) = (Incarnation(THEIRS), Slot(CALL.0 + 1));
-        let claim = Claim { hi: end, lo: CALL, up: end, credit: 65_536 + 13, closed: false };
+        let claim = Claim { hi: end, lo: CALL, up: end, closed: false };
         let tb = Some(Stamp(TS.0 - 60_000_000_000));
         writer.state_live(b, b, tb, claim, std::iter::empty(), 64).is_some()
             && writer.reply(Reply { s: CALL, status: 0, body: b"pong" })
@@ -134,20 +134,13 @@ fn ids_as_text() {
 fn other_frames() {
     let bases = Bases { sender: OURS, receiver: THEIRS };
     let (b, r) = (Incarnation(OURS), Incarnation(OURS + 1));
-    let claim = Claim {
-        hi: Slot(THEIRS + 40),
-        lo: Slot(THEIRS + 8),
-        up: Slot(THEIRS + 40),
-        credit: 65_536,
-        closed: true,
-    };
+    let claim = Claim { hi: Slot(THEIRS + 40), lo: Slot(THEIRS + 8), up: Slot(THEIRS + 40), closed: true };
     let bytes = written(bases, |writer| {
         writer.state_live(b, r, Some(TS), claim, std::iter::once(THEIRS + 12..THEIRS + 40), 64).is_some()
             && writer.state_gone(b, r, Some(TS))
             && writer.state_gone(b, r, None)
             && writer.have(r, Slot(THEIRS + 12), 4_096, 65_536, std::iter::once(5_000..6_000))
             && writer.token(Incarnation(THEIRS + 3), Slot(OURS + 18))
-            && writer.abandoned(Incarnation(THEIRS + 3), 300)
             && writer.stamp_rejected(TS, Wall(TS.0 - 1))
             && writer.probe(Slot(OURS + 18))
             && writer.no_call(Slot(THEIRS + 2))
