@@ -12,12 +12,12 @@ use futures_sink::Sink;
 use crate::error::SendError;
 use crate::peer::{LOT, Peer};
 use crate::send::line::wait_for_room;
-use crate::send::message::Message;
+use crate::send::message::{Message, take_turns};
 use crate::send::receipt::BatchReceipt;
 use crate::send::receipts::{SlotIndex, Tally};
 
 /// Bytes of messages that are collected at most before they are queued.
-const LOT_BYTES: usize = 256 << 10;
+const LOT_BYTES: usize = 1 << 20;
 
 /// Sends many messages to one peer, and counts what became of them: made by [`Peer::sink`].
 ///
@@ -80,8 +80,9 @@ impl MessageSink {
     /// # Errors
     /// [`SendError`] of a message that was fed before, which is dropped.
     pub async fn feed(&mut self, message: impl Into<Message>) -> Result<(), SendError> {
-        tokio::task::coop::consume_budget().await;
-        poll_fn(|cx| self.poll_room(cx)).await?;
+        if !self.has_room() {
+            self.flush().await?;
+        }
         self.push(message.into());
         Ok(())
     }
@@ -92,7 +93,11 @@ impl MessageSink {
     /// [`SendError`] of the first message that is refused: it is dropped if it is at fault, being too large, say. Those behind it
     /// stay to be flushed.
     pub async fn flush(&mut self) -> Result<(), SendError> {
-        poll_fn(|cx| self.poll_queue(cx)).await
+        let bytes = self.bytes;
+        poll_fn(|cx| self.poll_queue(cx)).await?;
+        // Only what is handed over takes time: the driver may share the thread.
+        take_turns(bytes).await;
+        Ok(())
     }
 
     /// Flushes, and waits until every message is settled. Counts all since the sink was made.
@@ -115,9 +120,12 @@ impl MessageSink {
         self.lot.push(message.into_outgoing(now));
     }
 
+    fn has_room(&self) -> bool {
+        self.queueing.is_none() && self.lot.len() < LOT && self.bytes < LOT_BYTES
+    }
+
     fn poll_room(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
-        let room = self.lot.len() < LOT && self.bytes < LOT_BYTES;
-        if room && self.queueing.is_none() { Poll::Ready(Ok(())) } else { self.poll_queue(cx) }
+        if self.has_room() { Poll::Ready(Ok(())) } else { self.poll_queue(cx) }
     }
 
     fn poll_queue(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), SendError>> {
