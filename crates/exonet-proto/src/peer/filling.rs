@@ -196,16 +196,7 @@ impl Filling<'_, '_> {
         };
         let (mut piece, mut number, mut whole) = (first, s, 0_u32);
         let next = 'next: loop {
-            let written = match &piece {
-                Piece::Whole { key, .. } => {
-                    store.get(*key).is_some_and(|letter| push(&mut frame, *key, letter))
-                }
-                Piece::Fragment { key, range, .. } => store.get(*key).is_some_and(|letter| {
-                    let mut head = [0; HEAD_ROOM];
-                    frame.part(letter.wire_len(), letter.part(range.clone(), &mut head))
-                }),
-            };
-            if !written {
+            if !put(&mut frame, store, &piece) {
                 outbound.take_back(store, &piece);
                 break Next::PacketFull;
             }
@@ -280,6 +271,19 @@ impl Filling<'_, '_> {
 fn goes_on(piece: &Piece, open: Option<(Incarnation, Slot)>, slice: bool) -> bool {
     let (r, s, offset) = piece.begin();
     open == Some((r, s)) && offset == 0 && (slice || matches!(piece, Piece::Whole { .. }))
+}
+
+/// Adds a piece to a frame.
+#[inline]
+fn put(frame: &mut MessagesWriter<'_, '_>, store: &Store, piece: &Piece) -> bool {
+    let (Piece::Whole { key, .. } | Piece::Fragment { key, .. }) = piece;
+    store.get(*key).is_some_and(|letter| match piece {
+        Piece::Whole { .. } => push(frame, *key, letter),
+        Piece::Fragment { range, .. } => {
+            let mut head = [0; HEAD_ROOM];
+            frame.part(letter.wire_len(), letter.part(range.clone(), &mut head))
+        }
+    })
 }
 
 #[inline]

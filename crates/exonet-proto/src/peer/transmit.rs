@@ -6,13 +6,13 @@ use crate::channel::ecn::ECT0;
 use crate::channel::path::PathAddr;
 use crate::channel::recovery::Allowance;
 use crate::event::Transmit;
-use crate::peer::epoch::{Carried, OVERHEAD};
+use crate::peer::epoch::{Carried, Epoch, OVERHEAD};
 use crate::peer::filling::{Filling, write_state};
 use crate::peer::inbound::Inbound;
 use crate::peer::outbound::Outbound;
 use crate::peer::piece::{Cuts, Room};
 use crate::time::{Mono, Now};
-use crate::wire::ChannelIndex;
+use crate::wire::{ChannelIndex, Writer};
 
 /// Packets in a row that ask for no acknowledgement, before one does: so that the peer's acknowledgements of
 /// ours, and ours of theirs, stay short.
@@ -119,6 +119,10 @@ struct Made {
     more: bool,
     /// It ends the channel.
     closes: bool,
+    /// Something was lost and has not left again.
+    again: bool,
+    /// It is a copy of this packet.
+    copy: Option<u64>,
 }
 
 impl Assembler<'_> {
@@ -255,81 +259,101 @@ impl Assembler<'_> {
         buf: &mut Vec<u8>,
     ) -> Option<Made> {
         let purpose = self.purpose(peer, cap)?;
-        let Peer { link, outbound, inbound, .. } = peer;
-        let mut epoch = link.current.take()?;
-        if purpose == Purpose::Probe && link.probes > 0 && !outbound.has_something() {
+        let mut epoch = peer.link.current.take()?;
+        if purpose == Purpose::Probe && peer.link.probes > 0 && !peer.outbound.has_something() {
             // There are fewer messages than probes.
-            outbound.probe(&mut self.cx.store, epoch.sent.outstanding(), 1);
+            peer.outbound.probe(&mut self.cx.store, epoch.sent.outstanding(), 1);
         }
-        let again = outbound.has_lost();
+        let again = peer.outbound.has_lost();
         if !again {
-            link.copies.clear();
+            peer.link.copies.clear();
         }
-        let copy = if purpose == Purpose::Control { None } else { link.copies.pop_front() };
-        let fills = copy.is_none() && purpose == Purpose::Data;
-        let cuts = link.cuts(outbound.bytes).filter(|_| fills).unwrap_or(Cuts::None);
-        let mut made = Made::default();
-        let alone = !outbound.has_something();
+        let copy = if purpose == Purpose::Control { None } else { peer.link.copies.pop_front() };
+        let mut made = Made { again, copy, ..Made::default() };
         let size = epoch.seal(buf, cap, |epoch, writer| {
-            let mut fill = Filling { now: self.now, epoch, writer, eliciting: false, farewell: false };
-            link.mirror_due |= fill.control(inbound, &self.cx.clock, alone);
-            fill.owed_to_calls(outbound, inbound);
-            if purpose != Purpose::Control {
-                let window = link.recovery.congestion().window();
-                let pto = link.recovery.pto_interval();
-                fill.requests(outbound, &mut self.cx.clock, window, pto);
-                fill.early(outbound, &self.cx.store);
-                link.pinging = link.pinging.saturating_add(fill.pings(&mut link.pings));
-                made.more = !link.pings.is_empty();
-                made.more |= fill.replies(&mut inbound.server, pto);
-                made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
-                let before = fill.epoch.sent.carried();
-                let empty = full.unwrap_or(cap) - OVERHEAD;
-                let room =
-                    Room { left: 0, empty, bases: fill.writer.bases(), open: None, slice: false, cuts };
-                made.more |= fill.messages(outbound, &mut self.cx.store, room);
-                made.letters = fill.epoch.sent.carried() > before;
-            }
-            let lonely =
-                purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
-            made.serves = fill.eliciting;
-            if lonely && !fill.eliciting {
-                fill.eliciting |= fill.writer.ping();
-            }
-            made.eliciting = fill.eliciting;
-            let short = cap - OVERHEAD - fill.writer.len();
-            if full.is_some() && made.more && short > 0 && short <= cap / PAD_SHARE {
-                fill.writer.padding(short);
-            }
+            self.fill(peer, purpose, (cap, full), epoch, writer, &mut made);
         });
-        let Some(bytes) = size else {
-            epoch.sent.discard();
-            link.current = Some(epoch);
-            if purpose == Purpose::Data && !made.more {
-                link.recovery.on_app_limited();
+        match size {
+            Some(bytes) => self.note_sent(peer, &mut epoch, bytes, made),
+            None => {
+                epoch.sent.discard();
+                if purpose == Purpose::Data && !made.more {
+                    peer.link.recovery.on_app_limited();
+                }
             }
-            return None;
-        };
-        let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
-        match copy {
+        }
+        peer.link.held_up &= size.is_none() || made.more || purpose == Purpose::Control;
+        peer.link.current = Some(epoch);
+        size.map(|_| made)
+    }
+
+    /// What goes into a packet: control first, then requests and replies, then messages.
+    fn fill(
+        &mut self,
+        peer: &mut Peer,
+        purpose: Purpose,
+        (cap, full): (usize, Option<usize>),
+        epoch: &mut Epoch,
+        writer: &mut Writer<'_>,
+        made: &mut Made,
+    ) {
+        let Peer { link, outbound, inbound, .. } = peer;
+        let alone = !outbound.has_something();
+        let fills = made.copy.is_none() && purpose == Purpose::Data;
+        let cuts = link.cuts(outbound.bytes).filter(|_| fills).unwrap_or(Cuts::None);
+        let mut fill = Filling { now: self.now, epoch, writer, eliciting: false, farewell: false };
+        link.mirror_due |= fill.control(inbound, &self.cx.clock, alone);
+        fill.owed_to_calls(outbound, inbound);
+        if purpose != Purpose::Control {
+            let (window, pto) = (link.recovery.congestion().window(), link.recovery.pto_interval());
+            fill.requests(outbound, &mut self.cx.clock, window, pto);
+            fill.early(outbound, &self.cx.store);
+            link.pinging = link.pinging.saturating_add(fill.pings(&mut link.pings));
+            made.more = !link.pings.is_empty();
+            made.more |= fill.replies(&mut inbound.server, pto);
+            made.closes = self.ends && fill.farewell && done(outbound, inbound) && fill.writer.close(0);
+            let before = fill.epoch.sent.carried();
+            let empty = full.unwrap_or(cap) - OVERHEAD;
+            let room = Room { left: 0, empty, bases: fill.writer.bases(), open: None, slice: false, cuts };
+            made.more |= fill.messages(outbound, &mut self.cx.store, room);
+            made.letters = fill.epoch.sent.carried() > before;
+        }
+        let lonely =
+            purpose == Purpose::Probe || link.confirm || fill.epoch.sent.quiet_run() >= QUIET_PACKETS;
+        made.serves = fill.eliciting;
+        if lonely && !fill.eliciting {
+            fill.eliciting |= fill.writer.ping();
+        }
+        made.eliciting = fill.eliciting;
+        let short = cap - OVERHEAD - fill.writer.len();
+        if full.is_some() && made.more && short > 0 && short <= cap / PAD_SHARE {
+            fill.writer.padding(short);
+        }
+    }
+
+    /// A packet of `bytes` leaves: the channel is told, and the link of what it means.
+    fn note_sent(&mut self, peer: &mut Peer, epoch: &mut Epoch, bytes: usize, made: Made) {
+        let Peer { link, outbound, inbound, .. } = peer;
+        match made.copy {
             Some(of) => {
                 epoch.sent.carry(Carried::Copy { index: epoch.index, of });
                 self.cx.stats.hedged += 1;
                 self.cx.stats.hedged_bytes += bytes as u64;
             }
             None if made.letters => {
-                link.note_lone(epoch.index, epoch.sent.next_number(), again);
+                link.note_lone(epoch.index, epoch.sent.next_number(), made.again);
                 if !made.more && !outbound.has_something() {
                     link.hedge(self.now);
                 }
             }
             None => {}
         }
+        let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
         let info = PacketInfo { marked: self.marks, ..kind(size_of(bytes)) };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
         link.packets_sent += 1;
-        link.held_up &= made.more || purpose == Purpose::Control;
         link.ride_until = Mono(0);
+        link.closed = made.closes;
         if made.serves {
             link.used_at = self.now;
         }
@@ -341,9 +365,6 @@ impl Assembler<'_> {
             link.probes = link.probes.saturating_sub(1);
             link.spoke(self.now);
         }
-        link.current = Some(epoch);
-        link.closed = made.closes;
-        Some(made)
     }
 
     /// What may leave now. None: nothing, until time passes or something arrives.
