@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use exonet::config::Config;
 use exonet::error::BuildError;
+use exonet::state::StateError;
 use exonet::{Allow, Node, NodeId, PeerAddr};
 
 use crate::failure::Failure;
@@ -87,6 +88,7 @@ fn failed(settings: &Settings, error: &BuildError) -> Failure {
     let failure = Failure::new(format!("cannot start the node ({})", settings.identity)).because(error);
     match error {
         BuildError::AddressInUse(_) => failure.hint("for a free port: --bind [::]:0"),
+        BuildError::State(StateError::Locked { .. }) => failure.hint("for another identity: --as NAME"),
         _ => failure,
     }
 }

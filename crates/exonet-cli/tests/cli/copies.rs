@@ -367,6 +367,18 @@ fn whoever_takes_no_files_says_so_at_once() {
 }
 
 #[test]
+fn a_directory_of_one_file_is_told_of() {
+    let inbox = Inbox::new(&[]);
+    fs::create_dir(inbox.world.path("tree")).unwrap();
+    let file = inbox.world.file("tree/only", b"x");
+    let tree = file.parent().unwrap();
+    for end in ["1 stored", "0 stored, 0 B"] {
+        let copied = inbox.world.run(&["cp", "-r", arg(tree), &inbox.listener.peer]).expect(0);
+        assert!(copied.stderr.contains(end), "{}", copied.stderr);
+    }
+}
+
+#[test]
 fn quiet_is_quiet() {
     let inbox = Inbox::new(&[]);
     let (good, bad) = (inbox.world.file("good", b"x"), inbox.world.file(".bad", b"x"));

@@ -60,11 +60,13 @@ pub(super) struct Report<'a> {
     counts: Counts,
     /// Files that were not begun when the command was stopped.
     not_begun: u64,
+    /// A file went well that was found in a directory, and no line has said so.
+    untold: bool,
 }
 
 impl<'a> Report<'a> {
     pub(super) fn new(settings: &'a Settings) -> Self {
-        Self { settings, started: Instant::now(), counts: Counts::default(), not_begun: 0 }
+        Self { settings, started: Instant::now(), counts: Counts::default(), not_begun: 0, untold: false }
     }
 
     /// What could not even be offered.
@@ -170,7 +172,10 @@ impl<'a> Report<'a> {
         let text = format!("{outcome:<9}  {}  {detail}", escape(item.name().as_bytes()));
         match (good, self.settings.quiet) {
             (true, true) => Ok(()),
-            (true, false) if !item.named && !self.settings.verbose => Ok(()),
+            (true, false) if !item.named && !self.settings.verbose => {
+                self.untold = true;
+                Ok(())
+            }
             (false, true) => {
                 self.settings.error(text);
                 Ok(())
@@ -193,7 +198,9 @@ impl<'a> Report<'a> {
             _ if left > 0 => Exit::Undelivered,
             _ => Exit::Success,
         };
-        if counts.stored + counts.there + left > 1 || ended.is_some() {
+        // One that was named has a line of its own, which says as much.
+        let handled = counts.stored + counts.there + left;
+        if handled != 1 || self.untold || ended.is_some() {
             let took = units::span(self.started.elapsed());
             let there = if counts.there > 0 {
                 format!(", {} there already", count(counts.there))
