@@ -289,7 +289,7 @@ impl World {
             Answer::State => self.push_state(config, at, from, out),
             Answer::StampRejected => {
                 let ahead = ask.ts > self.nodes[at].clock.stamps().latest();
-                ensure(ahead, Kind::Unknown, || format!("{:?} is challenged, though not ahead", ask.ts))?;
+                ensure(ahead, Kind::Unknown, || format!("{:?} is rejected, though not ahead", ask.ts))?;
                 out.push(Packet { from: at, to: from, datagram: Datagram::StampRejected(ask.ts.0) });
             }
         }

@@ -4,6 +4,7 @@
 //! events, writes and the next deadline come out. The same code runs under an async runtime, in a
 //! simulator and in a model checker. `PROTOCOL.md` holds the formats and rules; `ARCHITECTURE.md` the layers.
 
+mod account;
 pub mod channel;
 mod config;
 pub mod crypto;

@@ -7,8 +7,7 @@ use bytes::Bytes;
 
 use super::Node;
 use crate::event::{BodyWrite, CancelError, OpenMessage, SendError, Status};
-use crate::id::CallId;
-use crate::id::{MessageId, NodeId};
+use crate::id::{CallId, MessageId, NodeId};
 use crate::message::{Letter, MessageKey, Outgoing, Source};
 use crate::pattern::call::FAILED;
 use crate::peer::{Bare, Context, Gather, Lent, Peer};

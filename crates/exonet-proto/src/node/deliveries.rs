@@ -3,6 +3,7 @@
 use bytes::Bytes;
 
 use super::Node;
+use crate::account::Account;
 use crate::event::{BodyRead, Event};
 use crate::id::NodeId;
 use crate::message::arrived::{Arrived, ArrivedBody};
@@ -103,7 +104,7 @@ impl Node {
 
     /// A message has left the receive queue whose sender is forgotten.
     fn drop_orphan(&mut self, arrived: &Arrived) {
-        self.cx.received = self.cx.received.saturating_sub(arrived.held());
+        self.cx.received.give_back(arrived.held());
         self.cx.inbox.stale_left();
     }
 
@@ -174,7 +175,7 @@ impl Node {
 
     /// A message that was handed out is over, and its sender is forgotten.
     fn drop_taken(&mut self, arrived: &Arrived) {
-        self.cx.received = self.cx.received.saturating_sub(arrived.held());
+        self.cx.received.give_back(arrived.held());
     }
 
     /// Once enough of the receive queue is stale, all of that goes.

@@ -128,7 +128,8 @@ impl Node {
         self.touch(place);
     }
 
-    /// Does what a peer has asked for.
+    /// Does what a peer has asked for: releases strays, takes memory back, forgets replies beyond the cap, and sweeps the
+    /// receive queue.
     fn obey(&mut self, now: Now) {
         self.release_risen(now);
         if std::mem::take(&mut self.cx.short_of_memory) {

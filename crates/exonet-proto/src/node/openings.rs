@@ -8,6 +8,7 @@ use crate::id::{NodeId, Stamp};
 use crate::opening::asking::Waiting;
 use crate::opening::budget::Payer;
 use crate::opening::prefix::Prefix;
+use crate::peer::handshake::params_of;
 use crate::peer::link::MAX_PENDING;
 use crate::time::Now;
 use crate::wire::{self, Bases, Frame, Frames};
@@ -92,6 +93,10 @@ impl Node {
         payload: &[u8],
     ) {
         let id = opened.peer();
+        let Ok(theirs) = params_of(payload) else {
+            self.cx.stats.malformed += 1;
+            return;
+        };
         let Some(place) = self.peers.find(&id).or_else(|| self.new_peer(now, id)) else {
             self.cx.stats.openings_refused += 1;
             return;
@@ -100,7 +105,7 @@ impl Node {
             self.doubt_oldest(now, place, id);
         }
         if let Some((peer, cx)) = self.at(place) {
-            peer.take_in(cx, now, arrival, opening, opened, payload);
+            peer.take_in(cx, now, arrival, opening, opened, (theirs, payload));
         }
         self.after(now, place);
     }

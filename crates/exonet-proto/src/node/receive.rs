@@ -41,10 +41,10 @@ impl Node {
         let Some(place) = self.route(packet.index) else {
             return self.on_stray(now, arrival, packet.index);
         };
-        if let Some((peer, cx)) = self.at(place) {
-            peer.on_packet(cx, now, arrival, len, packet);
+        let heard = self.at(place).is_some_and(|(peer, cx)| peer.on_packet(cx, now, arrival, len, packet));
+        if heard {
+            self.after(now, place);
         }
-        self.after(now, place);
     }
 
     fn on_answer(&mut self, now: Now, arrival: Arrival, answer: &wire::Answer<'_>) {

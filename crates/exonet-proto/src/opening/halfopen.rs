@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::prefix::Prefix;
+use crate::account::Account;
 use crate::config::Limits;
 use crate::id::NodeId;
 use crate::opening::budget::{Budget, Payer};
@@ -85,7 +86,7 @@ impl HalfOpen {
     }
 
     pub(crate) fn leave(&mut self, prefix: Option<Prefix>, mac1: &[u8; 16]) {
-        self.len = self.len.saturating_sub(1);
+        self.len.give_back(1);
         self.copies.remove(mac1);
         if let Some(prefix) = prefix
             && let Some(count) = self.by_prefix.get_mut(&prefix)

@@ -7,8 +7,10 @@ use bytes::Bytes;
 use super::{Context, Peer};
 use crate::event::SendError;
 use crate::half::Sender;
-use crate::message::{BUNDLED, BUNDLED_WHOLE, Bundle, Ending, Letter, Source, Store};
-use crate::message::{Early, MessageKey, Outcome, Outgoing, Priority};
+use crate::message::{
+    BUNDLED, BUNDLED_WHOLE, Bundle, Early, Ending, Letter, MessageKey, Outcome, Outgoing, Priority, Source,
+    Store,
+};
 use crate::time::{Mono, Now};
 use crate::wire::Role;
 
@@ -83,7 +85,7 @@ impl<M> Default for Gathered<M> {
 
 impl Peer {
     /// Queues messages while there is room, together where they are alike.
-    pub(crate) fn gather<M: Gather>(
+    pub(super) fn gather<M: Gather>(
         &mut self,
         cx: &mut Context,
         now: Now,
@@ -173,7 +175,7 @@ impl Peer {
     }
 
     /// Messages of a bundle are settled: `count` from `key` on.
-    pub(crate) fn end_bundled(&mut self, cx: &mut Context, key: MessageKey, count: u32, outcome: Outcome) {
+    pub(super) fn end_bundled(&mut self, cx: &mut Context, key: MessageKey, count: u32, outcome: Outcome) {
         let (mut key, mut left) = (key, count);
         while left > 0 {
             let Some(letter) = cx.store.get(key) else { return };
@@ -192,7 +194,7 @@ impl Peer {
     }
 
     /// A message of a bundle, which is open, leaves without a STATE to settle it.
-    pub(crate) fn withdraw_bundled(&mut self, cx: &mut Context, now: Now, key: MessageKey, outcome: Outcome) {
+    pub(super) fn withdraw_bundled(&mut self, cx: &mut Context, now: Now, key: MessageKey, outcome: Outcome) {
         if let Some(letter) = cx.store.get(key) {
             self.outbound.abandon_bundled(key, letter);
         }

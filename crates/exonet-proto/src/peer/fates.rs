@@ -2,6 +2,7 @@
 
 use super::epoch::Carried;
 use super::{Context, Peer};
+use crate::account::Account;
 use crate::channel::Fate;
 use crate::event::Event;
 use crate::time::Now;
@@ -55,7 +56,7 @@ impl Peer {
                 }
                 Carried::Ping { cookie } if fate != Fate::Late => {
                     let rtt = arrived.then_some(rtt);
-                    self.link.pinging = self.link.pinging.saturating_sub(1);
+                    self.link.pinging.give_back(1);
                     cx.events.push_back(Event::Pong { peer: self.id, cookie, rtt, refused: None });
                 }
                 Carried::Ask if !arrived => out.on_ask_lost(),

@@ -6,8 +6,7 @@ use std::collections::VecDeque;
 
 use crate::half::{Ask, Clock};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::MessageKey;
-use crate::message::{HEAD_ROOM, Letter, Store};
+use crate::message::{HEAD_ROOM, Letter, MessageKey, Store};
 use crate::pattern::call::Server;
 use crate::peer::epoch::{Carried, Epoch};
 use crate::peer::inbound::Inbound;

@@ -121,7 +121,6 @@ impl Peer {
         self.take_back(cx, now, returned);
         self.settle(cx, now.mono, &mut settled);
         cx.scratch.settled = settled;
-
         self.outbound.on_state(now.mono, progress.granted, any, wait);
     }
 
@@ -156,9 +155,7 @@ impl Peer {
             self.on_reply_message(cx, now, arrived, s, status);
         }
         self.owe_state(cx, now);
-        if tight {
-            cx.short_of_memory = true;
-        }
+        cx.short_of_memory |= tight;
     }
 
     /// Whether one of these is of a kind that this node does not take.
@@ -190,7 +187,6 @@ impl Peer {
         let taken = self.admit_whole(cx, r, entries, len);
         if taken == Taken::Whole {
             self.hold(cx, held(entries, len));
-
             let id = MessageId { sender: self.id, r, s: Slot(entries.slots().start) };
             let run = Run::new(self.place, id, entries, len, |bytes| cx.arena.copy_entries(bytes));
             cx.events.extend(cx.inbox.push_run(run).map(Event::from));
@@ -250,7 +246,6 @@ impl Peer {
     /// A message in one piece takes memory until it has left the receive queue.
     fn hold(&mut self, cx: &mut Context, bytes: u64) {
         cx.received += bytes;
-
         self.inbound.waiting += bytes;
     }
 
@@ -287,7 +282,6 @@ impl Peer {
         let len = message.len() as u64;
         let Ok((head, role, at)) = read_head(&message) else {
             cx.stats.malformed += 1;
-
             self.inbound.drop_pending(id.s, id.r, len);
 
             return;

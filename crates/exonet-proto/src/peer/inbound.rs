@@ -7,14 +7,14 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
+use crate::account::Account;
 use crate::config::{Config, Limits};
 use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::DeliveryKey;
 use crate::message::arena::Arena;
 use crate::message::arrived::ARRIVED;
 use crate::message::read_head;
-use crate::message::{Assembly, MAX_HEAD, POOLED, Refused};
+use crate::message::{Assembly, DeliveryKey, MAX_HEAD, POOLED, Refused};
 use crate::pattern::call::Server;
 use crate::time::{Mono, Wall};
 use crate::wire::{self, Role};
@@ -342,8 +342,11 @@ impl Inbound {
 
     /// Such a message, of incarnation `r`, has left the receive queue.
     pub(crate) fn drop_stale(&mut self, r: Incarnation, len: u64) {
-        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && len <= POOLED {
-            self.held = self.held.saturating_sub(len);
+        // A record that is closed holds nothing any more.
+        let held =
+            self.receiver.as_ref().is_some_and(|record| record.incarnation() == r && !record.is_closed());
+        if held && len <= POOLED {
+            self.held.give_back(len);
         }
     }
 
@@ -357,16 +360,16 @@ impl Inbound {
 
     fn release_partial(&mut self, partial: &Partial) {
         self.calls_in_part -= usize::from(partial.call);
-        self.promised = self.promised.saturating_sub(partial.promise);
+        self.promised.give_back(partial.promise);
         self.freed = self.freed.saturating_add(partial.promise);
         match partial.stream {
             Some(ANNOUNCED) => self.stale += 1,
             stream => self.aborted.extend(stream),
         }
         if partial.assembly.total() <= POOLED {
-            self.held = self.held.saturating_sub(partial.assembly.total());
+            self.held.give_back(partial.assembly.total());
         } else {
-            self.large = self.large.saturating_sub(1);
+            self.large.give_back(1);
         }
     }
 
@@ -471,9 +474,9 @@ impl Inbound {
     fn complete(&mut self, s: Slot) -> Taken {
         let Some(partial) = self.partial.remove(&s) else { return Taken::Ignored };
         if partial.assembly.total() > POOLED {
-            self.large = self.large.saturating_sub(1);
+            self.large.give_back(1);
         }
-        self.promised = self.promised.saturating_sub(partial.promise);
+        self.promised.give_back(partial.promise);
         self.calls_in_part -= usize::from(partial.call);
         self.pending.insert(s.0..s.0 + 1);
         partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
@@ -515,7 +518,7 @@ impl Inbound {
         // A large message is taken by itself.
         let pooled = len <= POOLED || run.end - run.start > 1;
         if pooled {
-            self.held = self.held.saturating_sub(len);
+            self.held.give_back(len);
         }
         // One that was read as it came.
         if let Some(mut partial) = self.partial.remove(&Slot(run.start)) {
@@ -534,7 +537,7 @@ impl Inbound {
     pub(crate) fn drop_pending(&mut self, s: Slot, r: Incarnation, len: u64) {
         if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && self.pending.remove(s.0)
         {
-            self.held = self.held.saturating_sub(if len <= POOLED { len } else { 0 });
+            self.held.give_back(if len <= POOLED { len } else { 0 });
             self.owe_have(s);
         }
     }

@@ -38,6 +38,7 @@ mod transmit;
 
 use core::net::SocketAddr;
 
+use crate::account::Account;
 use crate::config::{Config, Limits};
 use crate::event::{Conflict, Event};
 use crate::id::NodeId;
@@ -210,7 +211,7 @@ impl Peer {
 
     /// What partly received messages held and hold no more is given back, and their readers are told.
     pub(crate) fn account(&mut self, cx: &mut Context) {
-        cx.received = cx.received.saturating_sub(self.inbound.take_freed());
+        cx.received.give_back(self.inbound.take_freed());
         for key in self.inbound.aborted.drain(..) {
             cx.events.push_back(Event::BodyReadable { key });
         }

@@ -15,11 +15,13 @@ pub(crate) use bundled::Followed;
 pub(crate) use fate::Had;
 use given_up::GivenUp;
 
+use crate::account::Account;
 use crate::config::Takes;
 use crate::half::{Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot};
-use crate::message::MessageKey;
-use crate::message::{Flow, Fragments, HEAD_ROOM, Halves, Letter, POOLED, SendQueue, Source, Store};
+use crate::message::{
+    Flow, Fragments, HEAD_ROOM, Halves, Letter, MessageKey, POOLED, SendQueue, Source, Store,
+};
 use crate::pattern::call::Caller;
 use crate::peer::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
 use crate::time::Mono;
@@ -182,7 +184,7 @@ impl Outbound {
     fn pass_given_up(&mut self) {
         let frontier = self.sender.as_ref().map(Sender::frontier);
         let Some(passed) = self.given_up.pass(frontier) else { return };
-        self.bodies = self.bodies.saturating_sub(passed.large);
+        self.bodies.give_back(passed.large);
         self.close_bytes(passed.bytes);
         // Whatever has moved the frontier, the peer has to hear of it.
         (self.ask_due, self.frontier_due) = (true, true);
@@ -196,7 +198,7 @@ impl Outbound {
                 break;
             };
             let Some(letter) = store.get_mut(key) else {
-                self.waiting_over = self.waiting_over.saturating_sub(1);
+                self.waiting_over.give_back(1);
                 continue;
             };
             letter.counted = true;
@@ -501,8 +503,7 @@ impl Outbound {
 
     /// The peer does not hold these bytes of pooled messages any more.
     fn close_bytes(&mut self, bytes: u64) {
-        debug_assert!(self.open >= bytes, "{bytes} bytes close, of {}", self.open);
-        self.open = self.open.saturating_sub(bytes);
+        self.open.give_back(bytes);
     }
 
     fn bind(&mut self, now: Mono, key: MessageKey, letter: &mut Letter) {
@@ -514,16 +515,16 @@ impl Outbound {
         if letter.role == Role::Call {
             self.caller.bound(s, key);
         }
-        self.unbound = self.unbound.saturating_sub(1);
+        self.unbound.give_back(1);
         self.open = self.open.saturating_add(letter.pooled());
     }
 
     /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
     pub(crate) fn forget(&mut self, key: MessageKey, letter: &Letter) {
         self.release(key, letter);
-        self.letters = self.letters.saturating_sub(1);
+        self.letters.give_back(1);
         match letter.bound {
-            None => self.unbound = self.unbound.saturating_sub(1),
+            None => self.unbound.give_back(1),
             Some((s, _)) => {
                 self.caller.ended(s);
                 self.close_bytes(if letter.served { 0 } else { letter.pooled() });
@@ -551,11 +552,11 @@ impl Outbound {
                 self.queue.remove(letter.flow(), key);
             }
         }
-        self.bytes = self.bytes.saturating_sub(letter.source.kept());
+        self.bytes.give_back(letter.source.kept());
         if let Some((s, _)) = letter.bound {
             self.lost.remove(s.0);
         }
-        self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
+        self.bodies.give_back(u64::from(letter.counted));
     }
 
     /// Gives up a bound message; [`Outbound::admit_large`] is due afterwards. Its bytes count as open until the frontier has
@@ -593,11 +594,10 @@ impl Outbound {
     /// Ends the record, if nothing is bound: the peer is told.
     fn close(&mut self, clock: &mut Clock) {
         if Sender::close(&mut self.sender, clock).is_some() {
+            self.forget_given_up();
             self.farewell_due = true;
-            self.ask_due = false;
             self.ask_at = Mono::NEVER;
             self.probe_at = Mono::NEVER;
-            self.gave_up = false;
             self.lost.clear();
             self.queue.shrink();
         }
@@ -605,8 +605,16 @@ impl Outbound {
 
     /// The record goes at once: there is nothing in it, and nobody to tell.
     pub(crate) fn drop_record(&mut self, clock: &mut Clock) {
-        Sender::close(&mut self.sender, clock);
+        if Sender::close(&mut self.sender, clock).is_some() {
+            self.forget_given_up();
+        }
         self.farewell_due = false;
+    }
+
+    /// The record is gone, and with it all that the peer could hold of what was given up.
+    fn forget_given_up(&mut self) {
+        self.pass_given_up();
+        (self.gave_up, self.ask_due, self.frontier_due) = (false, false, false);
     }
 
     /// Nothing is owed to the peer any more. Its messages have been given up.

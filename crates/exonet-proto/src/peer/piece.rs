@@ -3,8 +3,7 @@
 use core::ops::Range;
 
 use crate::id::{Incarnation, Slot};
-use crate::message::Letter;
-use crate::message::MessageKey;
+use crate::message::{Letter, MessageKey};
 use crate::wire::{self, Bases, Role};
 
 /// Room that a frame of one whole message takes beside the bytes, at most.

@@ -13,7 +13,8 @@ use crate::time::{Mono, Now};
 use crate::wire::{self, ChannelIndex, Data, Frame, Frames, Malformed};
 
 impl Peer {
-    /// A data packet of `len` bytes has arrived that bears an index of this peer. It is decrypted in place.
+    /// A data packet of `len` bytes has arrived that bears an index of this peer. It is decrypted in place. False: it is a copy or
+    /// a forgery, and changes nothing.
     pub(crate) fn on_packet(
         &mut self,
         cx: &mut Context,
@@ -21,31 +22,32 @@ impl Peer {
         arrival: Arrival,
         len: usize,
         packet: Data<'_>,
-    ) {
+    ) -> bool {
         let index = packet.index;
         let Some(epoch) = self.link.epoch_mut(index) else {
             cx.stats.strays += 1;
-            return;
+            return false;
         };
         let newest_so_far = epoch.received.largest().map(|largest| largest.number);
         let number = wire::expand(packet.number, newest_so_far);
         if epoch.received.check(number) != received::Arrival::Fresh {
             cx.stats.replayed += 1;
-            return;
+            return false;
         }
         let Ok(payload) = epoch.keys.open.open_in_place(number, packet.header, packet.sealed) else {
             cx.stats.unauthentic += 1;
             epoch.forged += 1;
-            if epoch.is_worn_out() {
+            let ends = epoch.is_worn_out();
+            if ends {
                 self.drop_channel(cx, now);
             }
-            return;
+            return ends;
         };
         let payload: &[u8] = payload;
         let newest = epoch.received.is_newest(number);
         let bases = epoch.bases.reversed();
         if !self.promote(cx, now, index, arrival) {
-            return;
+            return true;
         }
         // Under older keys nothing is new.
         let current = self.link.current.as_ref();
@@ -68,6 +70,7 @@ impl Peer {
                 self.drop_channel(cx, now);
             }
         }
+        true
     }
 
     /// Notes a packet of `len` bytes with something for this node. It is bulk if others like it come before and after.

@@ -4,8 +4,7 @@ use bytes::Bytes;
 
 use super::{Context, Peer};
 use crate::id::Slot;
-use crate::message::Letter;
-use crate::message::{MessageKey, Outcome, Outgoing};
+use crate::message::{Letter, MessageKey, Outcome, Outgoing};
 use crate::pattern::call::{FAILED, Form, IN_A_FRAME, TOO_LARGE};
 use crate::time::Now;
 use crate::wire::Role;
@@ -95,7 +94,7 @@ impl Peer {
 
     /// A reply that went as a message has its outcome, which nobody here is told. One that is Unknown goes again: it
     /// was bound to what the caller's last process had granted, and is used once at most.
-    pub(crate) fn reply_settled(&mut self, cx: &mut Context, s: Slot, outcome: Outcome) {
+    pub(super) fn reply_settled(&mut self, cx: &mut Context, s: Slot, outcome: Outcome) {
         if outcome == Outcome::Delivered {
             self.end_reply(cx, s);
             return;
@@ -117,7 +116,7 @@ impl Peer {
 
     /// Replies are sent again, and forgotten in the end; one that is a message not while its caller is heard, for it may
     /// be long.
-    pub(crate) fn replies_timeout(&mut self, cx: &mut Context, now: Now) {
+    pub(super) fn replies_timeout(&mut self, cx: &mut Context, now: Now) {
         while let Some(s) = self.inbound.server.on_timeout(now.mono) {
             let until = self.link.heard_at + cx.config.reply_kept;
             let is_message = matches!(self.inbound.server.form(s), Some(Form::Message { .. }));

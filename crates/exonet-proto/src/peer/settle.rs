@@ -178,7 +178,9 @@ impl Peer {
 
     /// A STATE has settled these messages.
     pub(super) fn settle(&mut self, cx: &mut Context, now: Mono, settled: &mut Vec<Settled>) {
+        // A STATE that settles nothing may move the frontier past what was given up.
         if settled.is_empty() {
+            self.outbound.admit_large(&mut cx.store);
             return;
         }
         for Settled { key, count, outcome } in settled.drain(..) {

@@ -4,9 +4,9 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::{Context, Peer};
+use crate::account::Account;
 use crate::event::BodyRead;
-use crate::id::CallId;
-use crate::id::{MessageId, Slot};
+use crate::id::{CallId, MessageId, Slot};
 use crate::message::arrived::{Arrived, ArrivedBody, Front};
 use crate::message::run::Run;
 use crate::message::{DeliveryKey, Incoming, IncomingBody};
@@ -111,8 +111,8 @@ impl Peer {
 
     /// The memory of messages in the queue is given back.
     fn discard(&mut self, cx: &mut Context, held: u64) {
-        cx.received = cx.received.saturating_sub(held);
-        self.inbound.waiting = self.inbound.waiting.saturating_sub(held);
+        cx.received.give_back(held);
+        self.inbound.waiting.give_back(held);
     }
 
     /// A streamed message that was handed out has to come again from its start.

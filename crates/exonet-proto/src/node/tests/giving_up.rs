@@ -50,6 +50,38 @@ fn what_the_peer_still_holds_counts_as_open() {
     }
 }
 
+#[test]
+fn an_early_message_that_is_given_up_holds_nothing_up() {
+    let small = limited(Limits { pool_window: WINDOW, ..Limits::default() });
+    let mut pair = Pair::new([Config { early: true, ..config() }, small]);
+    pair.now.wall = Wall(1_800_000_000_000_000_000);
+    pair.cut(0);
+    let early = pair.send(0, 800);
+    pair.pump();
+    assert!(matches!(pair.ends[0].status(early), Status::InDoubt { .. }), "it left with the opening");
+    let next = pair.send(0, 65_000);
+    pair.ends[0].abandon(pair.now, early);
+    let said = pair.mend(0);
+    pair.deliver(1, 0, &said[0]);
+    pair.pass(SECOND);
+    assert_ne!(pair.ends[0].status(next), Status::Queued, "the grant has passed what was given up");
+    assert_eq!(pair.peer(0).outbound.open, 65_001);
+}
+
+#[test]
+fn what_was_given_up_goes_with_the_record() {
+    let mut pair = small_pool();
+    let older = pair.send(0, 10_000);
+    pair.pass(SECOND);
+    let parts = send_a_part(&mut pair, 40_000);
+    pair.ends[0].abandon(pair.now, parts);
+    assert_eq!(pair.peer(0).outbound.open, 50_002);
+    pair.ends[1].finish(pair.now);
+    pair.pass(SECOND);
+    assert_eq!(pair.ends[0].status(older), Status::Queued, "the peer has not taken it");
+    assert_eq!(pair.peer(0).outbound.open, 0);
+}
+
 /// Parts of what came later make room: they might be of messages that nobody sends any more.
 #[test]
 fn an_older_message_is_not_kept_out_by_parts_of_later_ones() {

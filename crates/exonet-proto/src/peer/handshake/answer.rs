@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use super::{ANSWER_ROOM, HALF_OPEN_FOR, params_of};
+use super::{ANSWER_ROOM, HALF_OPEN_FOR};
 use crate::crypto::{self, Opened, OpeningMac};
 use crate::event::Arrival;
 use crate::opening::answer::Held;
@@ -27,12 +27,8 @@ impl Peer {
         arrival: Arrival,
         opening: &wire::Opening<'_>,
         opened: Opened,
-        payload: &[u8],
+        (theirs, payload): (Params, &[u8]),
     ) {
-        let Ok(theirs) = params_of(payload) else {
-            cx.stats.malformed += 1;
-            return;
-        };
         self.note_time(now.wall, theirs.time);
         // The initiator could not know our base: our numbers are relative to zero there.
         if !self.is_odd(&theirs) {

@@ -42,7 +42,7 @@ impl Peer {
     }
 
     /// Begins an opening when there is something to say and no keys to say it under, or new keys are wanted.
-    pub(crate) fn open_if_wanted(&mut self, cx: &mut Context, now: Now) {
+    pub(in crate::peer) fn open_if_wanted(&mut self, cx: &mut Context, now: Now) {
         let wanted = self.link.reopen || (!self.link.is_connected() && self.wants_channel(now.mono));
         if !wanted || self.link.opening.is_some() || !self.has_address() {
             return;
@@ -106,7 +106,7 @@ impl Peer {
     }
 
     /// A copy of the opening under way, if one is due.
-    pub(crate) fn transmit_opening(
+    pub(in crate::peer) fn transmit_opening(
         &mut self,
         cx: &mut Context,
         now: Now,
@@ -150,7 +150,7 @@ impl Peer {
         self.abort_opening(cx);
     }
 
-    pub(crate) fn abort_opening(&mut self, cx: &mut Context) {
+    pub(in crate::peer) fn abort_opening(&mut self, cx: &mut Context) {
         if let Some(opening) = self.link.opening.take() {
             cx.routes.remove(&opening.index.0);
         }

@@ -29,7 +29,7 @@ impl Peer {
     }
 
     /// A data packet has opened under `index`: a pending epoch is confirmed by it. False: nothing may come under it.
-    pub(crate) fn promote(
+    pub(in crate::peer) fn promote(
         &mut self,
         cx: &mut Context,
         now: Now,

@@ -45,7 +45,7 @@ impl Peer {
     }
 
     /// Everything of a link goes, without a word.
-    pub(crate) fn end_link(&mut self, cx: &mut Context, now: Now) {
+    pub(in crate::peer) fn end_link(&mut self, cx: &mut Context, now: Now) {
         self.abort_opening(cx);
         self.drop_channel(cx, now);
         for pending in std::mem::take(&mut self.link.pending) {

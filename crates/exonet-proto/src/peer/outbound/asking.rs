@@ -5,8 +5,7 @@ use core::time::Duration;
 use super::{MAX_BACKOFF, Outbound, PROBES, STANDBY};
 use crate::half::{Ask, Clock, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::MessageKey;
-use crate::message::Store;
+use crate::message::{MessageKey, Store};
 use crate::time::Mono;
 
 impl Outbound {

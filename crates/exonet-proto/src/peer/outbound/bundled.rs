@@ -1,10 +1,10 @@
 //! Messages that were queued together: they are bound together, as many as go into a packet.
 
 use super::Outbound;
+use crate::account::Account;
 use crate::half::Sender;
 use crate::id::{Incarnation, Slot};
-use crate::message::MessageKey;
-use crate::message::{Flow, Letter, Store};
+use crate::message::{Flow, Letter, MessageKey, Store};
 use crate::peer::piece::Room;
 
 /// What of a bundle goes on where a frame is open.
@@ -35,7 +35,7 @@ impl Outbound {
             self.queue.pop(flow);
             letter.queued = false;
         }
-        self.unbound = self.unbound.saturating_sub(u64::from(n));
+        self.unbound.give_back(u64::from(n));
         self.open = self.open.saturating_add(len);
         self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
         Some(key)
@@ -103,21 +103,21 @@ impl Outbound {
                 self.close_bytes(letter.wire_len() * messages);
             }
             None => {
-                self.unbound = self.unbound.saturating_sub(messages);
+                self.unbound.give_back(messages);
                 if letter.queued && bundle.unbound() <= n {
                     self.queue.remove(letter.flow(), key.first());
                 }
             }
         }
-        self.letters = self.letters.saturating_sub(n as usize);
+        self.letters.give_back(n as usize);
         let bytes = bundle.body_len() as u64 * messages;
-        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes.give_back(bytes);
         self.held += bytes;
     }
 
     /// A bundle is over, and the memory free that it has held.
     pub(crate) fn bundle_ended(&mut self, held: u64) {
-        self.held = self.held.saturating_sub(held);
+        self.held.give_back(held);
     }
 
     /// As [`Outbound::abandon`], of a message of a bundle.

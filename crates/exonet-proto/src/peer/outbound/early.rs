@@ -1,10 +1,10 @@
 //! Messages that leave beside an opening (PROTOCOL.md "Early messages").
 
 use super::Outbound;
+use crate::account::Account;
 use crate::half::{Clock, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Early, MessageKey};
-use crate::message::{Flow, Store};
+use crate::message::{Early, Flow, MessageKey, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -46,7 +46,7 @@ impl Outbound {
             }
             self.open = self.open.saturating_add(letter.wire_len());
         }
-        self.unbound = self.unbound.saturating_sub(keys.len() as u64);
+        self.unbound.give_back(keys.len() as u64);
         keys.len() as u64
     }
 

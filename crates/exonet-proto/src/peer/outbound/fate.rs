@@ -4,9 +4,9 @@ use core::ops::Range;
 use core::time::Duration;
 
 use super::Outbound;
+use crate::account::Account;
 use crate::id::{Incarnation, Slot};
-use crate::message::MessageKey;
-use crate::message::{Fragments, Letter, Store};
+use crate::message::{Fragments, Letter, MessageKey, Store};
 use crate::peer::epoch::Carried;
 use crate::peer::piece::Piece;
 use crate::time::Mono;
@@ -180,7 +180,7 @@ impl Outbound {
             }
             None => again |= probed,
         }
-        self.bytes = self.bytes.saturating_sub(kept - letter.source.kept());
+        self.bytes.give_back(kept - letter.source.kept());
         if again {
             self.lost.insert(s.0..s.0 + 1);
         }

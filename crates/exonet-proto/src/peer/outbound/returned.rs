@@ -1,9 +1,9 @@
 //! Messages that a final STATE has shown not to be taken.
 
 use super::Outbound;
+use crate::account::Account;
 use crate::id::Slot;
-use crate::message::MessageKey;
-use crate::message::{Letter, Store};
+use crate::message::{Letter, MessageKey, Store};
 
 impl Outbound {
     /// The peer has closed its record: it waits until the frontier has passed it.
@@ -26,7 +26,7 @@ impl Outbound {
                 self.queue.remove(letter.flow(), key);
                 self.waiting.retain(|(_, other)| *other != key);
             }
-            self.bodies = self.bodies.saturating_sub(u64::from(letter.counted));
+            self.bodies.give_back(u64::from(letter.counted));
             self.close_bytes(if letter.bound.is_some() { letter.pooled() } else { 0 });
             (letter.bound, letter.halves, letter.fragments) = (None, None, None);
             (letter.acked, letter.queued, letter.counted) = (false, false, false);

@@ -1,0 +1,21 @@
+//! Counts of what is held, which never fall below zero.
+
+/// A count of things that come and go.
+pub(crate) trait Account: Copy {
+    /// Takes `amount` out again. More than is in would be an error of this crate: debug builds stop there.
+    fn give_back(&mut self, amount: Self);
+}
+
+macro_rules! account {
+    ($($number:ty),*) => {$(
+        impl Account for $number {
+            #[inline]
+            fn give_back(&mut self, amount: Self) {
+                debug_assert!(*self >= amount, "{amount} are given back of {self}");
+                *self = self.saturating_sub(amount);
+            }
+        }
+    )*};
+}
+
+account!(u32, u64, usize);
