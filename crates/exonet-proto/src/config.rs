@@ -211,7 +211,7 @@ pub struct Config {
     /// Default true.
     pub early: bool,
     /// The application takes calls by [`crate::node::Node::take_call`] and answers them by [`crate::node::Node::reply`]. If not, a
-    /// call is a message like any other, and is answered by [`super::FAILED`] when it is taken. Default false.
+    /// call is a message like any other, and is answered by [`crate::pattern::call::FAILED`] when it is taken. Default false.
     pub serves: bool,
     /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
     /// much silence of its caller. Default 5 min.
