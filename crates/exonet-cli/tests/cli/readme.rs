@@ -53,8 +53,8 @@ fn the_lines_of_the_readme_do_what_it_says() {
             left.push(line);
             continue;
         } else if line.contains("exon listen") || line.contains("exon serve") {
-            // Both use the identity of this machine, one after the other.
-            drop(here.take());
+            // `serve` begins while `listen` is there.
+            let line = line.replace(" --bind 0.0.0.0:0", "");
             let at_a_free_port = |command: &str| format!("{command} --bind 127.0.0.1:0 --json");
             let line = ["exon listen", "exon serve"].iter().fold(format!("exec {line}"), |line, command| {
                 line.replace(command, &at_a_free_port(command))
