@@ -26,7 +26,7 @@ pub enum Refusal {
     /// It takes messages only, or calls only.
     #[error("the peer does not take messages of this kind: it takes calls only, or no calls")]
     Kind,
-    /// It has ended, and its identity with it: nobody is left to take anything.
+    /// It has ended, and its identity with it: no node is left to take anything.
     #[error("the peer has ended for good")]
     Ended,
 }

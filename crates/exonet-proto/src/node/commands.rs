@@ -274,7 +274,7 @@ impl Node {
     }
 
     /// Answers every call of a method that waits by `status`, which says that it has not run: [`NO_SUCH_METHOD`], where
-    /// nobody serves it.
+    /// no handler serves it.
     pub fn refuse_calls(&mut self, now: Now, method: &Bytes, status: u32) {
         while let Some(incoming) = self.take_call(now, method) {
             self.cut(now, incoming.key);

@@ -73,7 +73,7 @@ impl Node {
         self.after(now, place);
     }
 
-    /// A data packet bears an index that no channel here has. If a former life has chosen it, the peer is told, and nobody else
+    /// A data packet bears an index that no channel here has. If a former life has chosen it, the peer is told, and no other node
     /// learns anything: the answer is shorter than any question, and is never answered.
     fn on_stray(&mut self, now: Now, arrival: Arrival, index: ChannelIndex) {
         let cx = &mut self.cx;

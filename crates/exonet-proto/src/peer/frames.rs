@@ -54,7 +54,7 @@ impl Peer {
         }
     }
 
-    /// STAMP_REJECTED: what was sent early under `ts` was refused, and nobody can tell its copies from it, ever.
+    /// STAMP_REJECTED: what was sent early under `ts` was refused, and no node can tell its copies from it, ever.
     pub(super) fn on_stamp_rejected(&mut self, cx: &mut Context, now: Now, ts: Stamp, time: Wall) {
         let Some(sender) = self.outbound.sender.as_mut() else { return };
         let mut settled = std::mem::take(&mut cx.scratch.settled);
@@ -234,7 +234,7 @@ impl Peer {
     ) -> Taken {
         let limits = &cx.config.limits;
         let cap = limits.received_bytes as u64;
-        // One message is always let in; beyond that, nobody has more than is left for all.
+        // One message is always let in; beyond that, no peer has more than is left for all.
         let left = cap.saturating_sub(cx.received).saturating_sub(self.inbound.memory());
         let lone = cx.received == 0 && entries.len() == 1;
         if !lone && held(entries, len) > left {
@@ -343,7 +343,7 @@ impl Peer {
                 wake_writer(cx, key);
                 self.say_sendable(cx);
             }
-            // It has left: nobody can tell any more.
+            // It has left: no node can tell any more.
             Had::Gone(key) => self.withdraw(cx, now, key, Outcome::Unknown),
         }
     }
@@ -354,7 +354,7 @@ impl Peer {
         self.inbound.owe_state(now.mono + wait);
     }
 
-    /// Bytes that this node can hold for a peer beyond what it does or has promised to: nobody has more than is left
+    /// Bytes that this node can hold for a peer beyond what it does or has promised to: no peer has more than is left
     /// for all. One message is always let in.
     fn room(&self, cx: &Context) -> u64 {
         let cap = cx.config.limits.received_bytes as u64;

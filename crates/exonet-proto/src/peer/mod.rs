@@ -202,7 +202,7 @@ impl Peer {
     }
 
     /// A sender record with nothing to send closes in its time, and the peer is told; not by a node that closes, if it has
-    /// never heard the peer and so might tell nobody.
+    /// never heard the peer and so might tell no peer.
     fn close_if_idle(&mut self, cx: &mut Context, now: Now) {
         let linger = cx.linger();
         self.outbound.close_if_idle(now.mono, &mut cx.clock, linger);

@@ -92,7 +92,7 @@ impl Peer {
         self.inbound.server.probe(s);
     }
 
-    /// A reply that went as a message has its outcome, which nobody here is told. One that is Unknown goes again: it
+    /// A reply that went as a message has its outcome, of which the application is not told. One that is Unknown goes again: it
     /// was bound to what the caller's last process had granted, and is used once at most.
     pub(super) fn reply_settled(&mut self, cx: &mut Context, s: Slot, outcome: Outcome) {
         if outcome == Outcome::Delivered {

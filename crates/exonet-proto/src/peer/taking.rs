@@ -23,7 +23,7 @@ impl Peer {
         }
     }
 
-    /// Takes a message in one piece, hands a streamed one out. None: nobody waits for it any more.
+    /// Takes a message in one piece, hands a streamed one out. None: its record is gone.
     pub(crate) fn hand_over(&mut self, cx: &mut Context, now: Now, arrived: Arrived) -> Option<Incoming> {
         if !self.waits_for(&arrived.front()) {
             self.drop_stale(cx, &arrived);
@@ -102,7 +102,7 @@ impl Peer {
         taken
     }
 
-    /// A message that nobody waits for has left the receive queue.
+    /// A message whose record is gone has left the receive queue.
     pub(crate) fn drop_stale(&mut self, cx: &mut Context, arrived: &Arrived) {
         self.discard(cx, arrived.held());
         self.inbound.drop_stale(arrived.id.r, arrived.wire_len);

@@ -38,7 +38,7 @@ pub(super) struct Train {
 
 impl Peer {
     /// The next datagrams for the peer, behind what is in `buf`: up to `segments` of equal size. `ends`: the node closes, and
-    /// has nobody else to talk to. None: nothing, until time passes or something arrives.
+    /// has no other peer to talk to. None: nothing, until time passes or something arrives.
     pub(crate) fn poll_transmit(
         &mut self,
         cx: &mut Context,
@@ -90,7 +90,7 @@ impl Peer {
 struct Assembler<'a> {
     now: Mono,
     cx: &'a mut Context,
-    /// The node closes, and has nobody else to talk to.
+    /// The node closes, and has no other peer to talk to.
     ends: bool,
     /// What is made leaves marked ECT(0).
     marks: bool,

@@ -14,7 +14,7 @@ use crate::time::Now;
 use crate::wire::{self, ChannelIndex, close};
 
 impl Peer {
-    /// An epoch is over: what it carried has a fate that nobody will know.
+    /// An epoch is over: the fate of what it carried stays unknown.
     pub(in crate::peer) fn end_epoch(&mut self, cx: &mut Context, now: Now, mut epoch: Epoch) {
         cx.routes.remove(&epoch.index.0);
         if let Some(tag) = &epoch.reset_tag {
@@ -71,7 +71,7 @@ impl Peer {
             let short = |record: &Receiver| record.parts().2.intervals() <= LAST_RANGES;
             let last = inbound.receiver.as_ref().filter(|record| ends_for_good && short(record));
             epoch.seal(&mut datagram, wire::MIN_OPENING, |_, writer| {
-                // Of what it does not settle, nobody will ever know more.
+                // What it does not settle stays unknown for ever.
                 if last.is_some() {
                     write_state(writer, inbound, clock);
                 }
@@ -84,7 +84,7 @@ impl Peer {
         }
     }
 
-    /// As [`Self::leave`] does, and the channel stays: the word may get lost. After how long to say it again; None: nobody waits
+    /// As [`Self::leave`] does, and the channel stays: the word may get lost. After how long to say it again; None: no peer waits
     /// for it.
     pub(crate) fn foretell(&mut self, cx: &mut Context) -> Option<Duration> {
         let waits = cx.ends_for_good() && self.link.is_connected() && self.inbound.was_closed();
