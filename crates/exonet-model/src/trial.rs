@@ -21,7 +21,7 @@ const CORE: &str = "crates/exonet-proto/src";
 /// What a mutant is chosen by.
 const CHOICE: &str = "EXONET_MUTANT";
 /// Seconds of a processor, and kilobytes, that a run of tests may take.
-const SECONDS: u32 = 60;
+const SECONDS: u32 = 180;
 const MEMORY: u32 = 4 << 20;
 /// The binaries of tests, in the order in which a search goes through them.
 const BINARIES: &[&str] = &[

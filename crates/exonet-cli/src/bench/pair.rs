@@ -146,13 +146,13 @@ impl Pair {
     async fn trips(&self, body: &Bytes, over: Duration) -> Result<(Histogram<u64>, Duration), Failure> {
         let histogram = Histogram::<u64>::new_with_max(60_000_000_000, 3);
         let mut trips = histogram.map_err(|e| Failure::new("cannot make a histogram").because(&e))?;
-        let begun = Instant::now();
+        let (begun, messages) = (Instant::now(), self.here.at_most_once());
         let mut started = None;
         loop {
             let sent = Instant::now();
             let receipt = self.to_there.send(body.clone()).await;
             drop(receipt.map_err(|e| sending(&e))?);
-            self.here.at_most_once().recv().await.map_err(|e| receiving(&e))?;
+            messages.recv().await.map_err(|e| receiving(&e))?;
             let Some(started) = started else {
                 if begun.elapsed() >= WARM_UP {
                     started = Some(Instant::now());
@@ -168,8 +168,9 @@ impl Pair {
     }
 
     async fn echo(&self) -> Result<std::convert::Infallible, Failure> {
+        let messages = self.there.at_most_once();
         loop {
-            let received = self.there.at_most_once().recv().await.map_err(|e| receiving(&e))?;
+            let received = messages.recv().await.map_err(|e| receiving(&e))?;
             let body = received.body.as_whole().cloned().unwrap_or_default();
             let receipt = self.to_here.send(body).await;
             drop(receipt.map_err(|e| sending(&e))?);
@@ -207,16 +208,15 @@ async fn send_for_ever(to: Peer, size: usize, batch: Batch) -> SendError {
 /// Takes messages for `over`; returns how many.
 async fn take_for(node: &Node, batch: Batch, size: usize, over: Duration) -> Result<u64, Failure> {
     let end = tokio::time::Instant::now() + over;
+    let messages = node.at_most_once();
     let mut taken = 0_u64;
     loop {
         let some = async {
             match batch {
-                Batch::One => node.at_most_once().recv().await.map(|_| 1),
-                Batch::Many => node
-                    .at_most_once()
-                    .recv_batch(batch.messages(size))
-                    .await
-                    .map(|batch| batch.map(drop).count()),
+                Batch::One => messages.recv().await.map(|_| 1),
+                Batch::Many => {
+                    messages.recv_batch(batch.messages(size)).await.map(|batch| batch.map(drop).count())
+                }
             }
         };
         match tokio::time::timeout_at(end, some).await {
