@@ -496,6 +496,17 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             ..TWO
         },
         Config {
+            name: "final-journal-receiver",
+            about: "records are closed, and a receiver with a journal crashes before or after",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [0, 1, 0],
+            ends: [0, 1, 0],
+            ..TWO
+        },
+        Config {
             name: "early-final",
             about: "as early, and records are closed and evicted; a sender cancels",
             messages: ab(pick(1, 2)),

@@ -1,11 +1,12 @@
 //! What a journaled node has on its disk, beside `D`.
 //!
 //! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
-//! record's making and growth before a STATE, the use of a slot together with the delivery, `b` before an eviction,
+//! record's making and growth, its close and its removal before a STATE, the use of a slot together with the delivery, `b`
+//! before an eviction,
 //! what was settled or given up before `l` passes it; of stamps: `latest` before anything is granted or accepted under it,
 //! a stray's bound before it is let in, an early message before it leaves,
 //! `tb` before an eviction. What may be lost in a crash, and so is written at any later time or
-//! never: that slots were passed, that a drained record was dropped.
+//! never: that slots were passed.
 
 use std::collections::VecDeque;
 
@@ -29,7 +30,7 @@ pub(crate) struct Written {
     pub(crate) tokens: Vec<(Slot, Incarnation, Letter)>,
     /// The stamp of the early messages, in rising number.
     pub(crate) early: (Stamp, Vec<(Slot, Letter)>),
-    pub(crate) record: Option<(Incarnation, Slot, Slot, IntervalSet, Stamp)>,
+    pub(crate) record: Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, bool)>,
 }
 
 impl Journal {
@@ -52,7 +53,7 @@ impl Written {
     pub(crate) fn receiving(&mut self, peer: &Peer) {
         self.record = peer.record.as_ref().map(|record: &Receiver| {
             let (hi, l, free) = record.parts();
-            (record.incarnation(), hi, l, free.clone(), record.stamp())
+            (record.incarnation(), hi, l, free.clone(), record.stamp(), record.is_closed())
         });
     }
 

@@ -342,7 +342,7 @@ impl World {
         }
         // Slots that were passed may be written down later: whoever passed them does not want them. So may a name: it
         // comes with the first slot that is granted under it, or names none.
-        if after.is_some() && after != before && wanted && !active(site::GRANT_NOT_DURABLE) {
+        if after != before && (wanted || after.is_none()) && !active(site::GRANT_NOT_DURABLE) {
             self.journal_receiving(at, from);
         }
         self.write_stamps(at);
@@ -437,9 +437,12 @@ impl World {
         })
     }
 
-    /// A journaled node need not write this down: what it recovers is frozen.
+    /// A journaled node writes this down before a STATE says that there is no record: what it recovers may grow again.
     pub(crate) fn drop_record(&mut self, at: usize, from: usize) {
         self.nodes[at].peers[from].forget_record();
+        if !active(site::DROP_NOT_DURABLE) {
+            self.journal_receiving(at, from);
+        }
     }
 
     pub(crate) fn evict(&mut self, at: usize, from: usize) {
@@ -467,6 +470,9 @@ impl World {
         node.ends = node.ends.saturating_sub(1);
         node.peers[from].parts.clear();
         node.peers[from].record.iter_mut().for_each(Receiver::close);
+        if !active(site::CLOSE_NOT_DURABLE) {
+            self.journal_receiving(at, from);
+        }
     }
 
     /// `b` and `tb` are on the disk before what they speak of is forgotten.
@@ -710,7 +716,8 @@ impl World {
                 peer.sender = Some(Sender::recover(&clock, tokens, ts, early));
             }
             let record = written.record.clone();
-            peer.record = record.map(|(r, hi, l, free, ets)| Receiver::recover(r, hi, l, free, ets));
+            peer.record =
+                record.map(|(r, hi, l, free, ets, closed)| Receiver::recover(r, hi, l, free, ets, closed));
         }
         node.clock = clock;
         for (letter, _, to) in config.letters().filter(|(_, from, _)| *from == at) {

@@ -13,7 +13,7 @@ const TRACES: [(&str, &str); 12] = [
     ("ask-ignores-tokens", "two"),
     ("any-incarnation", "two"),
     ("boot-without-amnesia", "crash-both"),
-    ("frozen-grows", "journal"),
+    ("drop-not-durable", "journal"),
     ("outcome-not-durable", "journal"),
     ("any-stamp", "early"),
     ("named-dropped", "early"),

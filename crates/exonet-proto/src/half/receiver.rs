@@ -16,8 +16,6 @@ pub struct Receiver {
     free: IntervalSet,
     /// The highest `l` heard: the sender has nothing open below.
     l: Slot,
-    /// A recovered record never grows; it drains.
-    frozen: bool,
     /// It consumes no slot and grants none, for good. It goes once the sender has passed it.
     closed: bool,
     /// The furthest ASK that was not met in full.
@@ -52,9 +50,6 @@ impl Receiver {
         let Some(end) = ask.end() else { return Answer::Nothing };
         if let Some(this) = record {
             this.pass(ask.l);
-            if this.frozen && this.is_drained() {
-                *record = None;
-            }
         }
         record.take_if(|this| this.closed && this.l >= this.hi);
         if ask.n == 0 {
@@ -71,9 +66,7 @@ impl Receiver {
             *record = clock.incarnate().map(|r| Self::new(r, ask));
         }
         let Some(this) = record else { return Answer::State };
-        if !this.frozen {
-            this.grow(ask, end, grant);
-        }
+        this.grow(ask, end, grant);
         clock.stamps_mut().raise(bound, ask.ts);
         if is_new {
             this.ets = ask.ts;
@@ -93,16 +86,16 @@ impl Receiver {
         is_new && is_durable
     }
 
-    /// A record as the journal has it. Its removal may have been claimed before a crash, so it never grows again:
-    /// it drains, and the next incarnation follows.
-    pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet, ets: Stamp) -> Self {
-        Self { r, hi, free, l, frozen: true, closed: false, unmet: None, ets }
+    /// A record as the journal has it. It grows again: that it went, or was closed, is in the journal before a STATE says
+    /// so. It waits for nothing that was asked before.
+    pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet, ets: Stamp, closed: bool) -> Self {
+        Self { r, hi, free, l, closed, unmet: None, ets }
     }
 
     /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
     fn new(r: Incarnation, ask: Ask) -> Self {
         let (hi, free) = (ask.s, IntervalSet::new());
-        Self { r, hi, free, l: ask.l, frozen: false, closed: false, unmet: None, ets: Stamp::NONE }
+        Self { r, hi, free, l: ask.l, closed: false, unmet: None, ets: Stamp::NONE }
     }
 
     /// *close*: from here on no slot is consumed and none is granted. What was not taken is certainly not delivered

@@ -178,33 +178,33 @@ fn a_record_may_go_when_drained_and_has_done_its_work_when_passed() {
 }
 
 #[test]
-fn a_recovered_record_never_grows() {
+fn a_recovered_record_goes_on_and_grows() {
     let mut clock = Clock::recover(20, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     clock.persisted(29);
-    let recovered = Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3, 5..6]), Stamp::NONE);
-    let mut record = Some(recovered);
+    let free = set(&[2..3, 5..6]);
+    let mut record = Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), free, Stamp::NONE, false));
     meet(&mut record, &mut clock, ask(20, 2, 2), 9);
-    assert_eq!((hi(&record), slots(&record)), (6, vec![2, 5]));
-    assert!(!record.as_ref().unwrap().wants_room());
+    assert_eq!((hi(&record), slots(&record)), (22, vec![2, 5, 20, 21]));
     assert!(record.as_mut().unwrap().take(Slot(5), Incarnation(3)));
+    assert!(!record.as_mut().unwrap().take(Slot(4), Incarnation(3)), "it was used before the crash");
     assert_eq!(clock.ck(), 20);
 }
 
 #[test]
-fn a_recovered_record_that_is_drained_gives_way_to_the_next_incarnation() {
+fn a_recovered_record_that_was_closed_takes_nothing() {
     let mut clock = Clock::recover(20, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     clock.persisted(29);
-    let mut record = Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3]), Stamp::NONE));
-    meet(&mut record, &mut clock, ask(20, 0, 20), 9);
-    assert_eq!(record, None);
-    let mut record = Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3]), Stamp::NONE));
+    let closed = Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3]), Stamp::NONE, true);
+    let mut record = Some(closed);
+    assert!(!record.as_mut().unwrap().take(Slot(2), Incarnation(3)));
+    meet(&mut record, &mut clock, ask(20, 2, 2), 9);
+    assert_eq!(hi(&record), 6);
     meet(&mut record, &mut clock, ask(20, 2, 20), 9);
     assert_eq!(record.as_ref().unwrap().incarnation(), Incarnation(20));
-    assert_eq!(slots(&record), [20, 21]);
 }
 
 #[test]
-fn a_record_that_is_not_recovered_outlives_its_last_slot() {
+fn a_record_outlives_its_last_slot() {
     let (record, _) = heard(&[(ask(0, 1, 0), 1), (ask(1, 0, 1), 0)]);
     assert!(record.unwrap().is_drained(), "whether to drop it is policy");
 }

@@ -41,7 +41,7 @@ enum Step {
     Retry { at: usize, from: usize, grant: u64 },
     Close(usize, usize),
     Abandon(usize, usize),
-    Drop { at: usize, from: usize, journal: bool },
+    Drop { at: usize, from: usize },
     End(usize, usize),
     Evict(usize, usize),
     Persist(usize),
@@ -50,7 +50,7 @@ enum Step {
 }
 
 /// What a journaled node finds after a crash, besides its sender records.
-type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet, Stamp)>;
+type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, bool)>;
 
 struct Peer {
     sender: Option<Sender<usize>>,
@@ -119,9 +119,10 @@ impl World {
             Step::Retry { at, from, grant } => self.retry(at, from, grant),
             Step::Close(at, to) => self.close(at, to),
             Step::Abandon(at, to) => self.abandon(at, to),
-            Step::Drop { at, from, journal } => self.drop_drained(at, from, journal),
+            Step::Drop { at, from } => self.drop_drained(at, from),
             Step::End(at, from) => {
                 self.nodes[at].peers[from].record.iter_mut().for_each(Receiver::close);
+                self.journal(at, from);
                 Ok(())
             }
             Step::Evict(at, from) => self.evict(at, from),
@@ -381,14 +382,12 @@ impl World {
         given_up.map_or(Ok(()), |m| self.ledger.settle(m, Outcome::LetGo))
     }
 
-    /// Drops a drained record. A journaled node need not write that down: what it recovers is frozen.
-    fn drop_drained(&mut self, at: usize, from: usize, journal: bool) -> Checked {
+    /// Drops a drained record. That is written before a STATE says so.
+    fn drop_drained(&mut self, at: usize, from: usize) -> Checked {
         let peer = &mut self.nodes[at].peers[from];
         if peer.record.as_ref().is_some_and(Receiver::is_drained) {
             peer.record = None;
-            if journal {
-                peer.journal = None;
-            }
+            peer.journal = None;
         }
         Ok(())
     }
@@ -409,7 +408,7 @@ impl World {
         let peer = &mut self.nodes[at].peers[from];
         peer.journal = peer.record.as_ref().map(|record| {
             let (hi, l, free) = record.parts();
-            (record.incarnation(), hi, l, free.clone(), record.stamp())
+            (record.incarnation(), hi, l, free.clone(), record.stamp(), record.is_closed())
         });
     }
 
@@ -520,7 +519,7 @@ impl Node {
         r.0 < self.b && live != Some(r)
     }
 
-    /// Boots from the journal, which has everything but, perhaps, the removal of drained records.
+    /// Boots from the journal, which has everything.
     fn recover(&mut self) {
         let tb = self.clock.stamps().amnesia(Bound::Unknown);
         let stamps = Stamps::recover(Stamp(self.latest), tb);
@@ -532,7 +531,8 @@ impl Node {
                 Sender::recover(&clock, tokens, sender.stamp(), sender.early().map(|(s, m)| (s, *m)))
             });
             let journal = peer.journal.clone();
-            peer.record = journal.map(|(r, hi, l, free, ets)| Receiver::recover(r, hi, l, free, ets));
+            peer.record =
+                journal.map(|(r, hi, l, free, ets, closed)| Receiver::recover(r, hi, l, free, ets, closed));
             peer.bound = peer.stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
         }
         self.clock = clock;

@@ -35,7 +35,7 @@ impl World {
             14..17 => Step::PushState(at, to),
             17..19 => Step::Retry { at, from: to, grant },
             19..23 => Step::Close(at, to),
-            23..25 => Step::Drop { at, from: to, journal: random.chance(2) },
+            23..25 => Step::Drop { at, from: to },
             25..28 => Step::Persist(at),
             28..32 => Step::Persisted(at),
             32 if self.amnesia => Step::Evict(at, to),
@@ -49,8 +49,7 @@ impl World {
             }
             39 => Step::Raise(at),
             40..42 => Step::Forget(at, to),
-            // What a journal recovers would not be closed any more.
-            42 if !self.nodes[at].journaled => Step::End(at, to),
+            42 => Step::End(at, to),
             _ if self.network.is_empty() => Step::Send(at, to),
             _ => {
                 let recent = if random.chance(3) { self.network.len() } else { self.network.len().min(6) };
@@ -105,7 +104,7 @@ impl World {
         self.apply(Step::Retry { at, from: to, grant: 3 })?;
         self.apply(Step::PushState(at, to))?;
         if passed || linger {
-            self.apply(Step::Drop { at, from: to, journal: true })?;
+            self.apply(Step::Drop { at, from: to })?;
         }
         Ok(())
     }
