@@ -153,14 +153,10 @@ impl Node {
         say("sender records counted", self.census.senders as u64, census.senders as u64, true);
         say("receiver records counted", self.census.receivers as u64, census.receivers as u64, true);
         say("peers counted that are busy", self.census.busy as u64, census.busy as u64, true);
-        say("half-open channels", self.cx.half_open.len() as u64, limits.half_open as u64, false);
-        let (fullest, of_prefix) = (self.cx.half_open.fullest(), limits.half_open_per_prefix);
-        say("half-open channels of one prefix", fullest as u64, of_prefix as u64, false);
-        say("half-open channels counted", self.cx.half_open.len() as u64, pending, true);
-        say("openings that are answered again", self.cx.half_open.copies.len() as u64, pending, true);
+        self.cx.gate.audit(pending, &mut say);
         say("channel indices", self.cx.routes.len() as u64, routes, true);
         say("datagrams outside of channels", self.cx.loose() as u64, MAX_LOOSE as u64, false);
-        say("openings that wait for a word", self.asking.len() as u64, MAX_ASKING as u64, false);
+        say("openings that wait for a word", self.cx.gate.asking.len() as u64, MAX_ASKING as u64, false);
         say("received bytes counted", self.cx.received, promised + self.cx.inbox.held(), true);
         say("received bytes", self.cx.received, room, false);
         self.cx.stamping.audit(&mut say);

@@ -11,11 +11,10 @@ use rand_core::{RngCore, SeedableRng};
 use super::peers::{Census, Peers};
 use super::timers::Timers;
 use crate::config::Config;
-use crate::crypto::{CookieJar, OpeningMac, RetryKey, SecretKey};
+use crate::crypto::{OpeningMac, RetryKey, SecretKey};
 use crate::event::{Batch, Conflict, Event, Lsn, SendError};
 use crate::half::Clock;
 use crate::id::{NodeId, Stamp};
-use crate::opening::asking::Asking;
 use crate::opening::life::Life;
 use crate::opening::refusals::Refusals;
 use crate::opening::stamping::{Memo, Stamping, astray};
@@ -70,8 +69,6 @@ pub struct Node {
     lsn: Lsn,
     pub(super) mac: OpeningMac,
     pub(super) retry_key: RetryKey,
-    pub(super) cookies: CookieJar,
-    pub(super) asking: Asking,
     pub(super) refusals: Refusals,
 }
 
@@ -103,8 +100,6 @@ impl Node {
             lsn: Lsn(0),
             mac: OpeningMac::new(&id),
             retry_key: RetryKey::new(&id),
-            cookies: CookieJar::new(jar),
-            asking: Asking::default(),
             refusals: Refusals::default(),
         }
     }
@@ -537,7 +532,7 @@ impl Node {
         let Census { senders, receivers, .. } = self.census;
         Stats {
             peers: self.peers.len(),
-            half_open: self.cx.half_open.len(),
+            half_open: self.cx.gate.half_open(),
             sender_records: senders,
             receiver_records: receivers,
             open_messages: self.cx.store.len(),

@@ -6,7 +6,7 @@ use crate::crypto::{self, Opened};
 use crate::event::{Arrival, Event};
 use crate::id::{NodeId, Stamp};
 use crate::opening::asking::Waiting;
-use crate::opening::budget::Payer;
+use crate::opening::gate::Verdict;
 use crate::opening::prefix::Prefix;
 use crate::peer::handshake::params_of;
 use crate::peer::link::MAX_PENDING;
@@ -42,16 +42,13 @@ impl Node {
         if self.answer_copy(now, arrival, opening) {
             return;
         }
-        let prefix = Prefix::told(arrival.remote.ip());
-        let loaded = self.cx.half_open.is_loaded(now.mono, prefix);
-        let proven = loaded && self.is_proven(now, arrival, opening);
-        if loaded && !proven {
-            self.retry(now, arrival, opening);
-            return;
-        }
-        if !self.cx.half_open.admit(now.mono, Payer { prefix, proven }) {
-            self.cx.stats.openings_refused += 1;
-            return;
+        match self.cx.gate.judge(now.mono, arrival.remote, opening) {
+            Verdict::Work => {}
+            Verdict::Prove => return self.retry(now, arrival, opening),
+            Verdict::Drop => {
+                self.cx.stats.openings_refused += 1;
+                return;
+            }
         }
         let (mut payload, seed) = ([0; wire::MAX_OPENING_PAYLOAD], self.cx.seed());
         let Ok(opened) = Opened::read(&self.cx.key, opening.header, opening.noise, seed, &mut payload) else {
@@ -70,7 +67,7 @@ impl Node {
         // Recorded openings must not push out the one that is under way.
         let crowded = self.peers.find(&opened.peer()).and_then(|place| self.peers.get(place));
         if crowded.is_some_and(|peer| peer.link.pending.len() + peer.link.held.len() >= MAX_PENDING)
-            && !self.is_proven(now, arrival, opening)
+            && !self.cx.gate.is_proven(now.mono, arrival.remote, opening)
         {
             self.retry(now, arrival, opening);
             return;
@@ -112,7 +109,7 @@ impl Node {
 
     /// One more peer has not proven to be there. What such peers make this node hold is bounded in number: the oldest goes.
     fn doubt_oldest(&mut self, now: Now, place: u32, id: NodeId) {
-        let Some((oldest, id)) = self.cx.half_open.doubt(place, id) else { return };
+        let Some((oldest, id)) = self.cx.gate.doubt(place, id) else { return };
         if let Some((peer, cx)) = self.at(oldest).filter(|(peer, _)| peer.id == id) {
             peer.renounce(cx);
             self.after(now, oldest);
@@ -141,20 +138,14 @@ impl Node {
     /// The driver's word on the openings that wait for their share of its time: `pressed`, that there are more than
     /// it can give to the node soon, so that one has to prove its address; and how many more it has dropped.
     pub fn press(&mut self, pressed: bool, dropped: u64) {
-        self.cx.half_open.pressed = pressed;
+        self.cx.gate.pressed = pressed;
         self.cx.stats.openings_refused += dropped;
-    }
-
-    /// It bears a cookie that was given to the address that it comes from. Zeros say that there is none.
-    fn is_proven(&self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
-        *opening.mac2 != [0; wire::MAC]
-            && self.cookies.verify_mac2(now.mono, arrival.remote, opening.mac2_input, opening.mac2)
     }
 
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let Self { peers, cx, .. } = self;
-        let place = cx.half_open.copies.get(opening.mac1).and_then(|index| cx.routes.get(index));
+        let place = cx.gate.copy_of(opening.mac1).and_then(|index| cx.routes.get(&index));
         let Some(peer) = place.and_then(|place| peers.get_mut(*place)) else { return false };
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
         // Or it is about to be answered.
@@ -163,7 +154,7 @@ impl Node {
         (pending.answered_at, pending.again) = (now.mono, true);
         let answer = pending.answer.clone();
         // The first answer was lost, or is late: two are likelier to arrive. They are smaller than what has come.
-        let loaded = cx.half_open.is_loaded(now.mono, Prefix::told(arrival.remote.ip()));
+        let loaded = cx.gate.is_loaded(now.mono, Prefix::told(arrival.remote.ip()));
         if !loaded && 2 * answer.len() <= wire::MIN_OPENING {
             cx.push_loose(arrival, answer.clone());
         }
@@ -174,7 +165,7 @@ impl Node {
     fn retry(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) {
         let mut nonce = [0; crypto::RETRY_NONCE_LEN];
         rand_core::RngCore::fill_bytes(&mut self.cx.rng, &mut nonce);
-        let cookie = self.cookies.cookie(now.mono, arrival.remote);
+        let cookie = self.cx.gate.cookie(now.mono, arrival.remote);
         let sealed = self.retry_key.seal(&nonce, &crypto::Retry { cookie, time: now.wall }, opening.mac1);
         self.cx.stats.retries += 1;
         self.cx.push_loose(arrival, Box::new(wire::retry(opening.index, &nonce, &sealed)));
@@ -192,16 +183,18 @@ impl Node {
             Policy::Only(ids) if ids.contains(&id) => Welcome::Yes,
             Policy::Only(_) => Welcome::No,
             Policy::Ask => {
-                if self.asking.is_asked(now.mono, &id) {
+                if self.cx.gate.asking.is_asked(now.mono, &id) {
                     return Welcome::Later;
                 }
-                if self.asking.is_loaded() && !self.is_proven(now, arrival, opening) {
+                if self.cx.gate.asking.is_loaded()
+                    && !self.cx.gate.is_proven(now.mono, arrival.remote, opening)
+                {
                     self.retry(now, arrival, opening);
                     return Welcome::Later;
                 }
                 let prefix = Prefix::told(arrival.remote.ip());
                 let waiting = Waiting { since: now.mono, prefix, arrival, datagram: again(opening) };
-                if self.asking.put(id, waiting) {
+                if self.cx.gate.asking.put(id, waiting) {
                     self.cx.events.push_back(Event::Authorize { id, remote: arrival.remote });
                 }
                 Welcome::Later
@@ -217,7 +210,7 @@ impl Node {
 
     /// The application's word on a peer that asked to talk, for as long as that peer is known here.
     pub fn admit(&mut self, now: Now, id: NodeId, yes: bool) {
-        let asked = self.asking.take(&id);
+        let asked = self.cx.gate.asking.take(&id);
         if !yes {
             if let Some(peer) = self.peers.find(&id).and_then(|place| self.peers.get_mut(place)) {
                 peer.admitted = false;

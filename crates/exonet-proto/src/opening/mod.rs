@@ -2,8 +2,7 @@
 
 pub(crate) mod answer;
 pub(crate) mod asking;
-pub(crate) mod budget;
-pub(crate) mod halfopen;
+pub(crate) mod gate;
 pub(crate) mod initiate;
 pub(crate) mod life;
 pub(crate) mod lives;

@@ -8,14 +8,14 @@ use rand_core::RngCore;
 
 use crate::channel::{Fate, SkipSeed};
 use crate::config::Config;
-use crate::crypto::SecretKey;
+use crate::crypto::{CookieJar, SecretKey};
 use crate::event::{Arrival, Event, Transmit};
 use crate::half::{Bound, Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
 use crate::message::arena::Arena;
 use crate::message::inbox::Inbox;
 use crate::message::{MessageKey, Outcome, Store};
-use crate::opening::halfopen::HalfOpen;
+use crate::opening::gate::Gate;
 use crate::opening::life::Life;
 use crate::opening::lives::Conflicts;
 use crate::opening::resets::Resets;
@@ -95,7 +95,7 @@ pub(crate) struct Context {
     pub(crate) bulk: rest::Run,
     /// Channel index to the peer's place.
     pub(crate) routes: BTreeMap<u32, u32>,
-    pub(crate) half_open: HalfOpen,
+    pub(crate) gate: Gate,
     pub(crate) resets: Resets,
     pub(crate) conflicts: Conflicts,
     loose: VecDeque<Loose>,
@@ -124,7 +124,7 @@ impl Context {
         now: Mono,
     ) -> Self {
         Self {
-            half_open: HalfOpen::new(now, &config.limits),
+            gate: Gate::new(now, &config.limits, CookieJar::new(jar)),
             config,
             id: key.node_id(),
             key,

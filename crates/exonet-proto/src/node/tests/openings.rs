@@ -45,17 +45,16 @@ fn the_answer_to_a_copy_tells_the_round_trip_from_the_latest() {
 fn half_open_places_and_public_key_work_are_bounded() {
     let now = Mono(1_000_000_000);
     let limits = Limits { half_open: 2, openings_per_second: 10, ..Limits::default() };
-    let mut table = crate::opening::halfopen::HalfOpen::new(now, &limits);
-    let payer = crate::opening::budget::Payer { prefix: None, proven: true };
-    assert!(table.admit(now, payer));
-    assert!(!table.admit(now, payer), "one is saved up");
-    assert!(table.admit(now + 100 * MS, payer));
+    let mut table = crate::opening::gate::Gate::new(now, &limits, crate::crypto::CookieJar::new([0; 32]));
+    assert!(table.admit(now, None, true));
+    assert!(!table.admit(now, None, true), "one is saved up");
+    assert!(table.admit(now + 100 * MS, None, true));
     for (mac1, index) in [([1; 16], 1), ([2; 16], 2)] {
         table.enter(None, mac1, index);
     }
-    assert!(!table.admit(now + SECOND, payer), "full");
+    assert!(!table.admit(now + SECOND, None, true), "full");
     table.leave(None, &[1; 16]);
-    assert!(table.admit(now + SECOND, payer));
+    assert!(table.admit(now + SECOND, None, true));
 }
 
 #[test]

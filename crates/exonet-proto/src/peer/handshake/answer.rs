@@ -36,7 +36,7 @@ impl Peer {
             self.on_handshake_frames(cx, now, payload, Bases { sender: theirs.base, receiver: 0 });
         }
         let (index, prefix) = (cx.new_index(), Prefix::told(arrival.remote.ip()));
-        cx.half_open.enter(prefix, *opening.mac1, index.0);
+        cx.gate.enter(prefix, *opening.mac1, index.0);
         cx.routes.insert(index.0, self.place);
         let (remote, mac1) = (opening.index, *opening.mac1);
         let (since, until) = (now.mono, now.mono + HOLD_ANSWER);
@@ -80,7 +80,7 @@ impl Peer {
         let (clear, noise) = datagram.split_at_mut(header.len());
         clear.copy_from_slice(&header);
         let Ok((keys, _)) = opened.answer(&header, frames, noise) else {
-            cx.half_open.leave(prefix, &mac1);
+            cx.gate.leave(prefix, &mac1);
             cx.routes.remove(&index.0);
             return;
         };

@@ -18,13 +18,13 @@ use crate::wire::{ChannelIndex, Params};
 impl Peer {
     /// An opening that was to be answered is over.
     pub(super) fn forget_held(cx: &mut Context, held: &Held) {
-        cx.half_open.leave(held.prefix, &held.mac1);
+        cx.gate.leave(held.prefix, &held.mac1);
         cx.routes.remove(&held.index.0);
     }
 
     /// An opening that was answered is over.
     pub(in crate::peer) fn forget_pending(cx: &mut Context, pending: &Pending) {
-        cx.half_open.leave(pending.prefix, &pending.mac1);
+        cx.gate.leave(pending.prefix, &pending.mac1);
         cx.routes.remove(&pending.epoch.index.0);
     }
 
@@ -44,7 +44,7 @@ impl Peer {
             // There will be none for long.
             self.link.pending = Vec::new();
         }
-        cx.half_open.leave(pending.prefix, &pending.mac1);
+        cx.gate.leave(pending.prefix, &pending.mac1);
         // Only message 2 could give it the keys, and that went to one address alone: there it is.
         let proven = !pending.scattered && pending.answered == arrival.remote;
         // The keys follow from what was drawn for the answer.
