@@ -3,117 +3,164 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-/// What a node has done and holds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Stats {
-    /// Messages accepted for sending.
-    pub sent: u64,
-    /// Outcomes Delivered.
-    pub delivered: u64,
-    /// Outcomes Unknown.
-    pub unknown: u64,
-    /// Outcomes Expired, Cancelled and Refused.
-    pub withdrawn: u64,
-    /// Messages that came back because a peer that has ended had not taken them.
-    pub taken_back: u64,
-    /// Messages that the application has taken.
-    pub received: u64,
-    /// Copies of messages that were suppressed.
-    pub duplicates_suppressed: u64,
-    /// Datagrams in.
-    pub datagrams_in: u64,
-    /// Bytes of these.
-    pub bytes_in: u64,
-    /// Datagrams out.
-    pub datagrams_out: u64,
-    /// Bytes of these.
-    pub bytes_out: u64,
-    /// Data packets declared lost.
-    pub packets_lost: u64,
-    /// Copies sent of packets with nothing behind them.
-    pub hedged: u64,
-    /// Bytes of these.
-    pub hedged_bytes: u64,
-    /// Of these, arrived before or without what they are copies of.
-    pub hedges_saved: u64,
-    /// Datagrams that are not of this protocol or malformed.
-    pub malformed: u64,
-    /// Datagrams that do not authenticate.
-    pub unauthentic: u64,
-    /// Messages that broke a limit that their sender knew.
-    pub violations: u64,
-    /// Replayed packets.
-    pub replayed: u64,
-    /// Data packets for an unknown channel.
-    pub strays: u64,
-    /// Of these, answered by a RESET: a former life of this node had the channel.
-    pub resets_sent: u64,
-    /// RESETs of peers that have restarted.
-    pub resets_heeded: u64,
-    /// Openings refused: by policy, caps or rate, or dropped by the driver for lack of time.
-    pub openings_refused: u64,
-    /// Of those that policy refused, answered: their senders know.
-    pub refusals_told: u64,
-    /// Records closed because what came under them is of a kind that this node does not take.
-    pub declined: u64,
-    /// Openings of this node that a peer's policy refused.
-    pub refused: u64,
-    /// Openings that could not be begun: the peer's id is no key that can be talked to.
-    pub unreachable: u64,
-    /// Handshakes completed, either way.
-    pub handshakes: u64,
-    /// RETRY answers sent.
-    pub retries: u64,
-    /// Messages sent beside an opening.
-    pub early_sent: u64,
-    /// Of these, told to have gone the slow way: their stamp was not new there, or the peer had no room.
-    pub early_slowed: u64,
-    /// Of these, ended Unknown because this node's clock is too far ahead of the peer's.
-    pub early_rejected: u64,
-    /// Messages taken in beside an opening.
-    pub early_received: u64,
-    /// Stamps of others that were not above their bound: clocks behind this one, replays, or a forgotten past.
-    pub stamps_stale: u64,
-    /// Stamps of others too far ahead of this node's clock, written down: what came under them goes the slow way.
-    pub stamps_astray: u64,
-    /// Such stamps beyond [`Limits::strays`](crate::config::Limits::strays): what came under them ended Unknown.
-    pub stamps_ahead: u64,
-    /// Calls made.
-    pub calls: u64,
-    /// Of these, replied to.
-    pub calls_replied: u64,
-    /// Of these, ended Unknown.
-    pub calls_unknown: u64,
-    /// Calls of others answered, by the application or in its stead.
-    pub calls_served: u64,
-    /// Replies forgotten though their callers had not said that they have them.
-    pub replies_forgotten: u64,
-    /// Receiver records evicted.
-    pub evictions: u64,
-    /// Of these, of callers that were silent for [`Config::caller_patience`](crate::config::Config::caller_patience).
-    pub callers_evicted: u64,
-    /// Received messages not held for lack of room; they come again.
-    pub dropped_for_room: u64,
-    /// Datagrams of peers dropped unread by the driver, because the peer sent more than it had time for.
-    pub share_dropped: u64,
-    /// Now: peers known.
-    pub peers: usize,
-    /// Now: half-open peers.
-    pub half_open: usize,
-    /// Now: sender records.
-    pub sender_records: usize,
-    /// Now: receiver records.
-    pub receiver_records: usize,
-    /// Now: messages queued or in doubt.
-    pub open_messages: usize,
-    /// Now: calls that the application has and has not answered.
-    pub computing: usize,
-    /// Now: replies kept until their callers have said that they have them.
-    pub replies: usize,
-    /// Now: messages in the receive queue.
-    pub waiting: usize,
-    /// Now: bytes received and not yet taken, and those set aside for messages that are partly there.
-    pub received_bytes: usize,
+/// A figure of a node, with all that an exporter needs.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub struct Figure {
+    /// Its field in [`Stats`].
+    pub name: &'static str,
+    /// Its name among the metrics of other things.
+    pub metric: &'static str,
+    /// What it counts.
+    pub about: &'static str,
+    /// It counts since the start; else it says what there is now.
+    pub counts: bool,
+    /// Its value.
+    pub of: fn(&Stats) -> u64,
+}
+
+macro_rules! figures {
+    (counts { $($(#[doc = $told:literal])+ $count:ident $(: $metric:literal)?,)+ }
+     levels { $($(#[doc = $said:literal])+ $level:ident $(: $gauge:literal)?,)+ }) => {
+        /// What a node has done and holds.
+        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        pub struct Stats {
+            $($(#[doc = $told])+ pub $count: u64,)+
+            $($(#[doc = "Now:"] #[doc = $said])+ pub $level: usize,)+
+        }
+
+        impl Stats {
+            /// All of them.
+            pub const FIGURES: &'static [Figure] = &[
+                $(figure!($count $($metric)?, concat!($($told),+), true, |stats| stats.$count),)+
+                $(figure!($level $($gauge)?, concat!($($said),+), false, |stats| stats.$level as u64),)+
+            ];
+        }
+    };
+}
+
+/// Its metric has the name of the field, unless it is given another.
+macro_rules! figure {
+    ($name:ident, $($rest:tt)+) => { figure!(@ $name, stringify!($name), $($rest)+) };
+    ($name:ident $metric:literal, $($rest:tt)+) => { figure!(@ $name, $metric, $($rest)+) };
+    (@ $name:ident, $metric:expr, $about:expr, $counts:literal, $of:expr) => {
+        Figure { name: stringify!($name), metric: $metric, about: $about, counts: $counts, of: $of }
+    };
+}
+
+figures! {
+    counts {
+        /// Messages accepted for sending.
+        sent: "messages_sent",
+        /// Outcomes Delivered.
+        delivered: "messages_delivered",
+        /// Outcomes Unknown.
+        unknown: "messages_unknown",
+        /// Outcomes Expired, Cancelled and Refused.
+        withdrawn: "messages_withdrawn",
+        /// Messages that came back because a peer that has ended had not taken them.
+        taken_back: "messages_taken_back",
+        /// Messages that the application has taken.
+        received: "messages_received",
+        /// Copies of messages that were suppressed.
+        duplicates_suppressed,
+        /// Datagrams in.
+        datagrams_in,
+        /// Bytes of datagrams in.
+        bytes_in,
+        /// Datagrams out.
+        datagrams_out,
+        /// Bytes of datagrams out.
+        bytes_out,
+        /// Data packets declared lost.
+        packets_lost,
+        /// Copies sent of packets with nothing behind them.
+        hedged,
+        /// Bytes of copies sent of packets with nothing behind them.
+        hedged_bytes,
+        /// Such copies that arrived before or without what they are copies of.
+        hedges_saved,
+        /// Datagrams that are not of this protocol or malformed.
+        malformed,
+        /// Datagrams that do not authenticate.
+        unauthentic,
+        /// Messages that broke a limit that their sender knew.
+        violations,
+        /// Replayed packets.
+        replayed,
+        /// Data packets for an unknown channel.
+        strays,
+        /// Packets for a channel of a former life of this node, answered by a RESET.
+        resets_sent,
+        /// RESETs of peers that have restarted.
+        resets_heeded,
+        /// Openings refused: by policy, caps or rate, or dropped by the driver for lack of time.
+        openings_refused,
+        /// Openings refused by policy whose senders were told.
+        refusals_told,
+        /// Records closed because what came under them is of a kind that this node does not take.
+        declined,
+        /// Openings of this node that a peer's policy refused.
+        refused,
+        /// Openings that could not be begun: the peer's id is no key that can be talked to.
+        unreachable,
+        /// Handshakes completed, either way.
+        handshakes,
+        /// RETRY answers sent.
+        retries,
+        /// Messages sent beside an opening.
+        early_sent,
+        /// Early messages told to have gone the slow way: their stamp was not new there, or the peer had no room.
+        early_slowed,
+        /// Early messages ended Unknown because this node's clock is too far ahead of the peer's.
+        early_rejected,
+        /// Messages taken in beside an opening.
+        early_received,
+        /// Stamps of others that were not above their bound: clocks behind this one, replays, or a forgotten past.
+        stamps_stale,
+        /// Stamps of others too far ahead of this node's clock, written down: what came under them goes the slow way.
+        stamps_astray,
+        /// Stamps too far ahead beyond `Limits::strays`: what came under them ended Unknown.
+        stamps_ahead,
+        /// Calls made.
+        calls,
+        /// Calls made and replied to.
+        calls_replied,
+        /// Calls made and ended Unknown.
+        calls_unknown,
+        /// Calls of others answered, by the application or in its stead.
+        calls_served,
+        /// Replies forgotten though their callers had not said that they have them.
+        replies_forgotten,
+        /// Receiver records evicted.
+        evictions,
+        /// Records evicted of callers that were silent for `Config::caller_patience`.
+        callers_evicted,
+        /// Received messages not held for lack of room; they come again.
+        dropped_for_room,
+        /// Datagrams of peers dropped unread by the driver, because the peer sent more than it had time for.
+        share_dropped,
+    }
+    levels {
+        /// peers known.
+        peers,
+        /// half-open peers.
+        half_open,
+        /// sender records.
+        sender_records,
+        /// receiver records.
+        receiver_records,
+        /// messages queued or in doubt.
+        open_messages,
+        /// calls that the application has and has not answered.
+        computing: "calls_computing",
+        /// replies kept until their callers have said that they have them.
+        replies: "replies_kept",
+        /// messages in the receive queue.
+        waiting: "messages_waiting",
+        /// bytes received and not yet taken, and those set aside for messages that are partly there.
+        received_bytes,
+    }
 }
 
 /// What is known of one peer.
@@ -157,4 +204,22 @@ pub struct Work {
     pub time: Duration,
     /// How many it has dropped unread, because the peer sent more than it had time for.
     pub dropped: u64,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_figure_has_a_name_of_its_own_and_its_value() {
+        let stats = Stats { unknown: 3, replies: 4, ..Stats::default() };
+        let of = |name| {
+            Stats::FIGURES.iter().find(|figure| figure.metric == name).map(|figure| (figure.of)(&stats))
+        };
+        assert_eq!((of("messages_unknown"), of("replies_kept"), of("peers")), (Some(3), Some(4), Some(0)));
+        for name in [|figure: &Figure| figure.name, |figure: &Figure| figure.metric] {
+            let names: std::collections::BTreeSet<_> = Stats::FIGURES.iter().map(name).collect();
+            assert_eq!(names.len(), Stats::FIGURES.len());
+        }
+    }
 }

@@ -4,8 +4,8 @@ use core::time::Duration;
 use std::io;
 
 use exonet_proto::Mono;
-use exonet_proto::node::Stats;
-use metrics::{Counter, Gauge, Histogram, counter, gauge, histogram};
+use exonet_proto::node::{Figure, Stats};
+use metrics::{Counter, Gauge, Histogram, counter, describe_counter, describe_gauge, gauge, histogram};
 use tokio::task::JoinHandle;
 
 use crate::after::shielded;
@@ -34,13 +34,39 @@ impl Times {
     }
 }
 
-type Figure = fn(&Stats) -> u64;
-type Level = fn(&Stats) -> usize;
+/// A figure as a metric.
+enum Metric {
+    Counter(Counter),
+    Gauge(Gauge),
+}
+
+impl Metric {
+    fn of(figure: &Figure, node: &str) -> Self {
+        let (about, node) = (figure.about.trim_start(), node.to_owned());
+        if figure.counts {
+            let name = format!("exonet_{}_total", figure.metric);
+            describe_counter!(name.clone(), about);
+            Self::Counter(counter!(name, "node" => node))
+        } else {
+            let name = format!("exonet_{}", figure.metric);
+            describe_gauge!(name.clone(), about);
+            Self::Gauge(gauge!(name, "node" => node))
+        }
+    }
+
+    fn publish(&self, now: u64, before: u64) {
+        match self {
+            Self::Counter(counter) => counter.increment(now.saturating_sub(before)),
+            // Exact up to 2^53.
+            Self::Gauge(gauge) => gauge.set(now as f64),
+        }
+    }
+}
 
 /// Publishes changes of [`Stats`]; costs nothing while nothing changes.
 pub(crate) struct Report {
-    counters: Vec<(Counter, Figure)>,
-    gauges: Vec<(Gauge, Level)>,
+    /// One for each of [`Stats::FIGURES`].
+    metrics: Vec<Metric>,
     sink: Sink,
     last: Stats,
     next: Mono,
@@ -50,8 +76,7 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn new(node: &str, sink: Option<Box<dyn io::Write + Send>>) -> Self {
         Self {
-            counters: counters(node),
-            gauges: gauges(node),
+            metrics: Stats::FIGURES.iter().map(|figure| Metric::of(figure, node)).collect(),
             sink: sink.map_or(Sink::None, Sink::Idle),
             last: Stats::default(),
             next: Mono(0),
@@ -73,14 +98,10 @@ impl Report {
 
     /// Publishes, without the node's lock: what takes the figures is the application's.
     pub(crate) fn publish(&mut self, stats: &Stats) {
-        let (counters, gauges, last) = (&self.counters, &self.gauges, &self.last);
+        let (metrics, last) = (&self.metrics, &self.last);
         shielded("the recorder of metrics", || {
-            for (counter, figure) in counters {
-                counter.increment(figure(stats).saturating_sub(figure(last)));
-            }
-            for (gauge, level) in gauges {
-                // Exact up to 2^53.
-                gauge.set(level(stats) as f64);
+            for (metric, Figure { of, .. }) in metrics.iter().zip(Stats::FIGURES) {
+                metric.publish(of(stats), of(last));
             }
         });
         self.last = *stats;
@@ -145,60 +166,6 @@ fn write(mut sink: Trail, lines: &str) -> Option<Trail> {
             None
         }
     }
-}
-
-fn counters(node: &str) -> Vec<(Counter, Figure)> {
-    let node = node.to_owned();
-    vec![
-        (counter!("exonet_messages_sent_total", "node" => node.clone()), |s| s.sent),
-        (counter!("exonet_messages_delivered_total", "node" => node.clone()), |s| s.delivered),
-        (counter!("exonet_messages_unknown_total", "node" => node.clone()), |s| s.unknown),
-        (counter!("exonet_messages_withdrawn_total", "node" => node.clone()), |s| s.withdrawn),
-        (counter!("exonet_messages_received_total", "node" => node.clone()), |s| s.received),
-        (counter!("exonet_duplicates_suppressed_total", "node" => node.clone()), |s| s.duplicates_suppressed),
-        (counter!("exonet_datagrams_in_total", "node" => node.clone()), |s| s.datagrams_in),
-        (counter!("exonet_bytes_in_total", "node" => node.clone()), |s| s.bytes_in),
-        (counter!("exonet_datagrams_out_total", "node" => node.clone()), |s| s.datagrams_out),
-        (counter!("exonet_bytes_out_total", "node" => node.clone()), |s| s.bytes_out),
-        (counter!("exonet_packets_lost_total", "node" => node.clone()), |s| s.packets_lost),
-        (counter!("exonet_malformed_total", "node" => node.clone()), |s| s.malformed),
-        (counter!("exonet_unauthentic_total", "node" => node.clone()), |s| s.unauthentic),
-        (counter!("exonet_replayed_total", "node" => node.clone()), |s| s.replayed),
-        (counter!("exonet_strays_total", "node" => node.clone()), |s| s.strays),
-        (counter!("exonet_openings_refused_total", "node" => node.clone()), |s| s.openings_refused),
-        (counter!("exonet_handshakes_total", "node" => node.clone()), |s| s.handshakes),
-        (counter!("exonet_retries_total", "node" => node.clone()), |s| s.retries),
-        (counter!("exonet_early_sent_total", "node" => node.clone()), |s| s.early_sent),
-        (counter!("exonet_early_slowed_total", "node" => node.clone()), |s| s.early_slowed),
-        (counter!("exonet_early_rejected_total", "node" => node.clone()), |s| s.early_rejected),
-        (counter!("exonet_early_received_total", "node" => node.clone()), |s| s.early_received),
-        (counter!("exonet_stamps_stale_total", "node" => node.clone()), |s| s.stamps_stale),
-        (counter!("exonet_stamps_astray_total", "node" => node.clone()), |s| s.stamps_astray),
-        (counter!("exonet_stamps_ahead_total", "node" => node.clone()), |s| s.stamps_ahead),
-        (counter!("exonet_calls_total", "node" => node.clone()), |s| s.calls),
-        (counter!("exonet_calls_replied_total", "node" => node.clone()), |s| s.calls_replied),
-        (counter!("exonet_calls_unknown_total", "node" => node.clone()), |s| s.calls_unknown),
-        (counter!("exonet_calls_served_total", "node" => node.clone()), |s| s.calls_served),
-        (counter!("exonet_replies_forgotten_total", "node" => node.clone()), |s| s.replies_forgotten),
-        (counter!("exonet_evictions_total", "node" => node.clone()), |s| s.evictions),
-        (counter!("exonet_callers_evicted_total", "node" => node.clone()), |s| s.callers_evicted),
-        (counter!("exonet_dropped_for_room_total", "node" => node.clone()), |s| s.dropped_for_room),
-        (counter!("exonet_share_dropped_total", "node" => node), |s| s.share_dropped),
-    ]
-}
-
-fn gauges(node: &str) -> Vec<(Gauge, Level)> {
-    let node = node.to_owned();
-    vec![
-        (gauge!("exonet_peers", "node" => node.clone()), |s| s.peers),
-        (gauge!("exonet_half_open", "node" => node.clone()), |s| s.half_open),
-        (gauge!("exonet_sender_records", "node" => node.clone()), |s| s.sender_records),
-        (gauge!("exonet_receiver_records", "node" => node.clone()), |s| s.receiver_records),
-        (gauge!("exonet_open_messages", "node" => node.clone()), |s| s.open_messages),
-        (gauge!("exonet_calls_computing", "node" => node.clone()), |s| s.computing),
-        (gauge!("exonet_replies_kept", "node" => node.clone()), |s| s.replies),
-        (gauge!("exonet_received_bytes", "node" => node), |s| s.received_bytes),
-    ]
 }
 
 #[cfg(test)]

@@ -72,44 +72,14 @@ impl Trace {
     }
 
     /// Notes the figures of the node.
-    pub(crate) fn stats(&mut self, now: Now, s: &Stats) {
-        self.line(
-            now,
-            "stats",
-            format_args!(
-                concat!(
-                    r#"{{"sent":{},"delivered":{},"unknown":{},"withdrawn":{},"received":{},"duplicates_suppressed":{},"#,
-                    r#""datagrams_in":{},"bytes_in":{},"datagrams_out":{},"bytes_out":{},"packets_lost":{},"#,
-                    r#""handshakes":{},"evictions":{},"callers_evicted":{},"peers":{},"sender_records":{},"receiver_records":{},"#,
-                    r#""open_messages":{},"received_bytes":{},"calls":{},"calls_replied":{},"calls_unknown":{},"#,
-                    r#""calls_served":{},"computing":{}}}"#
-                ),
-                s.sent,
-                s.delivered,
-                s.unknown,
-                s.withdrawn,
-                s.received,
-                s.duplicates_suppressed,
-                s.datagrams_in,
-                s.bytes_in,
-                s.datagrams_out,
-                s.bytes_out,
-                s.packets_lost,
-                s.handshakes,
-                s.evictions,
-                s.callers_evicted,
-                s.peers,
-                s.sender_records,
-                s.receiver_records,
-                s.open_messages,
-                s.received_bytes,
-                s.calls,
-                s.calls_replied,
-                s.calls_unknown,
-                s.calls_served,
-                s.computing
-            ),
-        );
+    pub(crate) fn stats(&mut self, now: Now, stats: &Stats) {
+        let mut data = String::new();
+        for figure in Stats::FIGURES {
+            let comma = if data.is_empty() { "" } else { "," };
+            // Writing to a String does not fail.
+            let _ = write!(data, r#"{comma}"{}":{}"#, figure.name, (figure.of)(stats));
+        }
+        self.line(now, "stats", format_args!("{{{data}}}"));
     }
 
     /// Moves the lines that wait to `lines`, which is empty.

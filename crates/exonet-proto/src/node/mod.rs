@@ -36,7 +36,7 @@ pub use crate::message::{
 };
 pub use crate::opening::prefix::Prefix;
 pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
-pub use crate::stats::{PeerStats, Stats, Work};
+pub use crate::stats::{Figure, PeerStats, Stats, Work};
 pub use audit::{Holding, Records};
 pub use node::{Boot, Node};
 pub use seat::Seat;
