@@ -31,11 +31,6 @@ impl Clock {
         self.monotonic.read()
     }
 
-    /// How long the machine has been suspended since it booted.
-    pub(crate) fn suspended(&self) -> Duration {
-        self.monotonic.suspended()
-    }
-
     /// Both clocks. Under the node's lock only: what was read of one goes with what was read of the other.
     pub(crate) fn now(&self) -> Now {
         let mono = self.mono();
@@ -84,12 +79,6 @@ mod monotonic {
         pub(super) fn read(&self) -> Mono {
             Mono(super::nanos(read(ClockId::Boottime)))
         }
-
-        pub(super) fn suspended(&self) -> Duration {
-            // Read in this order the difference can only come out too small, never as a suspend that was none.
-            let boot = read(ClockId::Boottime);
-            boot.saturating_sub(read(ClockId::Monotonic))
-        }
     }
 }
 
@@ -100,7 +89,7 @@ mod monotonic {
 
     use exonet_proto::Mono;
 
-    /// `Instant`, which may or may not count through a suspend: a late timer tells as well.
+    /// `Instant`, which may or may not count through a suspend.
     pub(super) struct Monotonic(Instant);
 
     impl Monotonic {
@@ -110,10 +99,6 @@ mod monotonic {
 
         pub(super) fn read(&self) -> Mono {
             Mono(super::nanos(self.0.elapsed()))
-        }
-
-        pub(super) fn suspended(&self) -> Duration {
-            Duration::ZERO
         }
     }
 }

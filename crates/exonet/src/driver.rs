@@ -53,15 +53,6 @@ const LOOK_AFTER: u32 = 4;
 /// A task that was woken has this long to say something before the driver does.
 const PATIENCE: Duration = Duration::from_millis(1);
 
-/// A timer that is this late says that the machine was suspended, or as good as that.
-const ASLEEP: Duration = Duration::from_secs(10);
-
-/// A suspend as short as this leaves channels as they are.
-const NAP: Duration = Duration::from_secs(1);
-
-/// A suspend that matters is longer than this.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-
 /// A driver that has always something to do lets the runtime look for events this often. In between it goes to the end of
 /// the queue of those that are ready: to yield means to go behind all that they become ready for meanwhile.
 const YIELD_EVERY: Duration = Duration::from_millis(1);
@@ -76,9 +67,6 @@ pub(crate) struct Driver {
     writer: Writer,
     timer: Arc<Timer>,
     report: Report,
-    suspended: Duration,
-    /// When that was looked at.
-    looked: Mono,
     /// When the runtime last got to look for events.
     yielded: Mono,
     /// Something has changed since the last sleep.
@@ -112,8 +100,6 @@ impl Driver {
             writer: Writer { store, task: None },
             timer,
             report: Report::new(&shared.id.short(), sink),
-            suspended: shared.clock().suspended(),
-            looked: Mono(0),
             yielded: Mono(0),
             happened: true,
             busy: false,
@@ -135,7 +121,7 @@ impl Driver {
     async fn turns(mut self) {
         while !self.shared.look(|engine| engine.phase == Phase::Broken) {
             let begun = self.shared.clock().mono();
-            self.look_around(begun);
+            self.look_around();
             (self.busy, self.woke) = (false, false);
             let more = self.receive(begun);
             if let Some(meshes) = self.openings.sieve.review(begun) {
@@ -192,30 +178,14 @@ impl Driver {
         }
     }
 
-    /// What may have changed during the sleep: the socket, and the time of day.
-    fn look_around(&mut self, now: Mono) {
+    /// The socket may have changed during the sleep.
+    fn look_around(&mut self) {
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
         {
             self.socket = socket;
             self.rests_until = None;
             self.openings.sieve.socket_changed();
-        }
-        if now.since(self.looked) >= LOOK_EVERY {
-            self.looked = now;
-            self.look_at_clock(now);
-        }
-    }
-
-    /// After a suspend nothing is where it was: channels are opened anew at once, without backoff.
-    fn look_at_clock(&mut self, now: Mono) {
-        let suspended = self.shared.clock().suspended();
-        let late = self.timer.set_for() != Mono::NEVER && now.since(self.timer.set_for()) > ASLEEP;
-        let slept = suspended.saturating_sub(self.suspended) > NAP;
-        self.suspended = suspended;
-        if late || slept {
-            tracing::debug!(node = %self.shared.id.short(), "the machine was asleep: opening channels anew");
-            self.shared.step(|engine, now| engine.rebind(now));
         }
     }
 
