@@ -61,6 +61,9 @@ mod copy {
 use copy::half;
 
 /// What the copy finds where the original has it.
+#[allow(dead_code)] // calls use a part of it
+#[path = "../../exonet-proto/src/backoff.rs"]
+mod backoff;
 mod id {
     pub(crate) use exonet_proto::{Incarnation, MAX_NUMBER, Slot, Stamp};
 }

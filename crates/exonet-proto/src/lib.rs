@@ -5,6 +5,7 @@
 //! simulator and in a model checker. `PROTOCOL.md` holds the formats and rules; `ARCHITECTURE.md` the layers.
 
 mod account;
+mod backoff;
 pub mod channel;
 mod config;
 pub mod crypto;

@@ -43,8 +43,8 @@ pub enum Boot {
 
 /// Nothing that is due is looked at more often than this.
 const GRANULARITY: Duration = Duration::from_millis(1);
-/// Doublings of that for a peer whose due things cannot leave.
-const MAX_STUCK: u32 = 10;
+/// A peer whose due things cannot leave is looked at after twice that, and in the end after this.
+const MAX_STUCK: Duration = Duration::from_millis(1_024);
 /// Peers looked at to find one that makes room.
 const SEARCH: usize = 64;
 /// Peers that are looked at for memory at once, and how long they must have been silent.
@@ -433,14 +433,13 @@ impl Node {
         if new <= now.mono && new <= schedule.looked_at {
             // It has been looked at since: what is due cannot leave yet, and the longer that is so the less it helps
             // to look again.
-            schedule.stuck = (schedule.stuck + 1).min(MAX_STUCK);
-            new = now.mono + GRANULARITY * (1 << schedule.stuck);
+            new = now.mono + schedule.stuck.next(GRANULARITY * 2, MAX_STUCK);
             // Never put off what is set already: under steady traffic it would never come.
             if old > now.mono {
                 new = new.min(old);
             }
         } else if new > now.mono {
-            schedule.stuck = 0;
+            schedule.stuck.reset();
         }
         if old != new {
             schedule.deadline = new;

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::backoff::Backoff;
 use crate::id::NodeId;
 use crate::peer::{Peer, Standing};
 use crate::time::Mono;
@@ -42,8 +43,8 @@ impl Census {
 pub(super) struct Schedule {
     /// It stands in the ready queue.
     pub(super) ready: bool,
-    /// How often in a row something was due and could not leave.
-    pub(super) stuck: u32,
+    /// How long it is left alone while something is due and cannot leave.
+    pub(super) stuck: Backoff,
     /// When what is due was last seen to.
     pub(super) looked_at: Mono,
     /// Its deadline in the timers.

@@ -8,6 +8,7 @@ use std::collections::VecDeque;
 use std::collections::btree_map::{BTreeMap, Entry};
 
 use crate::account::Account;
+use crate::backoff::Backoff;
 use crate::config::{Config, Limits};
 use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
@@ -157,7 +158,7 @@ pub(crate) struct Inbound {
     /// When the peer was last heard, and when it is reminded of its free slots.
     heard_at: Mono,
     remind_at: Mono,
-    remind_after: Duration,
+    remind_after: Backoff,
     /// Time between two STATEs of a record that is closed.
     closed_again: Duration,
     reminding: bool,
@@ -197,7 +198,7 @@ impl Inbound {
             claim_from: Slot(0),
             heard_at: now,
             remind_at: Mono::NEVER,
-            remind_after: Duration::ZERO,
+            remind_after: Backoff::default(),
             closed_again: Duration::ZERO,
             states: 0,
             reminding: false,
@@ -637,8 +638,8 @@ impl Inbound {
         if nth == self.states && !self.state_owed() {
             let rest = AT_REST.min(self.slowest(config));
             self.reminding = false;
-            self.remind_after = self.remind_after.max(rest);
-            self.remind_at = self.remind_at.max(now + self.remind_after);
+            self.remind_after.set(self.remind_after.last().max(rest));
+            self.remind_at = self.remind_at.max(now + self.remind_after.last());
         }
     }
 

@@ -16,6 +16,7 @@ pub(crate) use fate::Had;
 use given_up::GivenUp;
 
 use crate::account::Account;
+use crate::backoff::Backoff;
 use crate::config::Takes;
 use crate::half::{Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot};
@@ -97,9 +98,9 @@ pub(crate) struct Outbound {
     /// Something was given up under this record: the peer needs the frontier to make room of it.
     gave_up: bool,
     ask_at: Mono,
-    ask_backoff: Duration,
+    ask_backoff: Backoff,
     probe_at: Mono,
-    probe_backoff: Duration,
+    probe_backoff: Backoff,
     /// The most that either backs off to, as the path is.
     most: Duration,
     /// Tokens to probe, in the next packet.
@@ -136,9 +137,9 @@ impl Outbound {
             frontier_due: false,
             gave_up: false,
             ask_at: Mono::NEVER,
-            ask_backoff: Duration::ZERO,
+            ask_backoff: Backoff::default(),
             probe_at: Mono::NEVER,
-            probe_backoff: Duration::ZERO,
+            probe_backoff: Backoff::default(),
             most: MAX_BACKOFF,
             probes: VecDeque::new(),
             probe_from: Slot(0),

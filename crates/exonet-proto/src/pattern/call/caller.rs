@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::COMPUTING_BACKOFF;
+use crate::backoff::Backoff;
 use crate::id::Slot;
 use crate::message::MessageKey;
 use crate::time::Mono;
@@ -17,7 +18,7 @@ struct Pend {
     key: MessageKey,
     /// When it is probed, once it is known to have been delivered.
     probe_at: Mono,
-    wait: Duration,
+    wait: Backoff,
 }
 
 /// `pend` of one peer.
@@ -35,7 +36,7 @@ pub(crate) struct Caller {
 impl Caller {
     /// A call is bound.
     pub(crate) fn bound(&mut self, s: Slot, key: MessageKey) {
-        self.pends.insert(s, Pend { key, probe_at: Mono::NEVER, wait: Duration::ZERO });
+        self.pends.insert(s, Pend { key, probe_at: Mono::NEVER, wait: Backoff::default() });
     }
 
     /// The call that waits under this number.
@@ -53,39 +54,42 @@ impl Caller {
 
     /// A call is known to have been delivered: from now on only its server knows what becomes of it.
     pub(crate) fn delivered(&mut self, now: Mono, s: Slot, wait: Duration) {
-        self.probe_at(s, now + wait, wait);
+        let mut first = Backoff::default();
+        first.set(wait);
+        self.probe_at(s, now, first);
     }
 
     /// The server says that there is no reply yet.
     pub(crate) fn computing(&mut self, now: Mono, s: Slot) {
-        if let Some(Pend { wait, probe_at, .. }) = self.pends.get(&s).copied()
+        if let Some(Pend { mut wait, probe_at, .. }) = self.pends.get(&s).copied()
             && probe_at != Mono::NEVER
         {
-            let wait = (wait * 2).min(COMPUTING_BACKOFF);
-            self.probe_at(s, now + wait, wait);
+            wait.next(Duration::ZERO, COMPUTING_BACKOFF);
+            self.probe_at(s, now, wait);
         }
     }
 
-    fn probe_at(&mut self, s: Slot, at: Mono, wait: Duration) {
+    /// The next probe is after the last wait of `wait`.
+    fn probe_at(&mut self, s: Slot, now: Mono, wait: Backoff) {
         let Some(pend) = self.pends.get_mut(&s) else { return };
         self.due.remove(&(pend.probe_at, s));
-        (pend.probe_at, pend.wait) = (at, wait);
-        self.due.insert((at, s));
+        (pend.probe_at, pend.wait) = (now + wait.last(), wait);
+        self.due.insert((pend.probe_at, s));
     }
 
     /// The peer is another process now: what has become of the calls is asked at once.
     pub(crate) fn hurry(&mut self, now: Mono) {
         let served: Vec<Slot> = self.due.iter().map(|(_, s)| *s).collect();
-        served.into_iter().for_each(|s| self.probe_at(s, now, Duration::ZERO));
+        served.into_iter().for_each(|s| self.probe_at(s, now, Backoff::default()));
     }
 
     /// `least` is what a first wait takes.
     pub(crate) fn on_timeout(&mut self, now: Mono, least: Duration, most: Duration) {
         while let Some((_, s)) = self.due.first().copied().filter(|(at, _)| *at <= now) {
             self.probes.insert(s);
-            let before = self.pends.get(&s).map_or(Duration::ZERO, |pend| pend.wait);
-            let wait = (before * 2).max(least).min(before.max(most));
-            self.probe_at(s, now + wait, wait);
+            let mut wait = self.pends.get(&s).map_or_else(Backoff::default, |pend| pend.wait);
+            wait.next(least, most.max(wait.last()));
+            self.probe_at(s, now, wait);
         }
     }
 

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::MAX_BACKOFF;
+use crate::backoff::Backoff;
 use crate::id::Slot;
 use crate::message::MessageKey;
 use crate::time::Mono;
@@ -47,7 +48,7 @@ struct Replying {
     until: Mono,
     /// When it is looked at next: then at the latest.
     at: Mono,
-    wait: Duration,
+    wait: Backoff,
 }
 
 /// The entries of one peer.
@@ -83,7 +84,7 @@ impl Server {
 
     /// The application has answered: the reply is kept `until` then, at most.
     pub(crate) fn reply(&mut self, s: Slot, form: Form, age: u64, bytes: u64, until: Mono) {
-        let replying = Replying { form, age, bytes, until, at: until, wait: Duration::ZERO };
+        let replying = Replying { form, age, bytes, until, at: until, wait: Backoff::default() };
         if let Some(Entry::Computing { .. }) = self.entries.insert(s, Entry::Replying(replying)) {
             self.computing -= 1;
         }
@@ -155,9 +156,8 @@ impl Server {
     pub(crate) fn sent(&mut self, now: Mono, s: Slot, least: Duration) {
         self.ready.remove(&s);
         if let Some(Entry::Replying(replying)) = self.entries.get_mut(&s) {
-            replying.wait = (replying.wait * 2).max(least).min(MAX_BACKOFF.max(least));
             self.due.remove(&(replying.at, s));
-            replying.at = replying.until.min(now + replying.wait);
+            replying.at = replying.until.min(now + replying.wait.next(least, MAX_BACKOFF.max(least)));
             self.due.insert((replying.at, s));
         }
     }

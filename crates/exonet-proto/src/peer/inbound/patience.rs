@@ -27,7 +27,7 @@ impl Inbound {
     pub(crate) fn engaged(&mut self, now: Mono, wait: Duration) {
         let wait = wait.max(MIN_BACKOFF);
         self.reminding = false;
-        self.remind_after = wait;
+        self.remind_after.set(wait);
         self.remind_at = if self.receiver.is_some() { now + wait } else { Mono::NEVER };
     }
 
@@ -64,11 +64,12 @@ impl Inbound {
         if self.remind_at <= now {
             self.owe_state(now);
             self.reminding = true;
-            self.remind_after = (self.remind_after * 2).min(self.slowest(config));
             if self.is_closing() {
-                self.remind_after = self.closed_again.max(STATE_EVERY);
+                self.remind_after.set(self.closed_again.max(STATE_EVERY));
+            } else {
+                self.remind_after.next(MIN_BACKOFF, self.slowest(config));
             }
-            self.remind_at = now + self.remind_after;
+            self.remind_at = now + self.remind_after.last();
         }
         self.drop_if_passed();
         let dead = self.receiver.is_some() && self.heard_at + self.patience(config) <= now;

@@ -31,9 +31,7 @@ impl Outbound {
         }
         self.frontier_due = false;
         if ask.is_some() {
-            self.ask_backoff = self.ask_backoff.max(pto).min(self.most);
-            self.ask_at = now + self.ask_backoff;
-            self.ask_backoff = (self.ask_backoff * 2).min(self.most);
+            self.ask_at = now + self.ask_backoff.next(pto, self.most);
         } else {
             self.ask_at = Mono::NEVER;
         }
@@ -58,12 +56,12 @@ impl Outbound {
             |sender: &Sender<MessageKey>| self.unbound > 0 && sender.envelopes() + sender.ungranted() == 0;
         self.ask_due |= self.sender.as_ref().is_some_and(starves);
         if advanced {
-            self.ask_backoff = Duration::ZERO;
+            self.ask_backoff.reset();
             let open = self.sender.as_ref().is_some_and(|sender| sender.ungranted() > 0);
             self.ask_at = if open { now + wait } else { Mono::NEVER };
         }
         if settled {
-            self.probe_backoff = Duration::ZERO;
+            self.probe_backoff.reset();
             let open = self.sender.as_ref().is_some_and(|sender| !sender.is_idle());
             self.probe_at = if open { now + wait } else { Mono::NEVER };
         }
@@ -81,8 +79,8 @@ impl Outbound {
     /// The peer is another process now: what has become of the tokens is asked at once.
     pub(crate) fn on_restart(&mut self, now: Mono) {
         self.renounce();
-        self.ask_backoff = Duration::ZERO;
-        self.probe_backoff = Duration::ZERO;
+        self.ask_backoff.reset();
+        self.probe_backoff.reset();
         self.caller.hurry(now);
         if self.sender.as_ref().is_some_and(|sender| !sender.is_idle()) {
             self.probe_at = now;
@@ -91,7 +89,7 @@ impl Outbound {
 
     pub(super) fn arm_probe(&mut self, now: Mono, wait: Duration) {
         if self.probe_at == Mono::NEVER {
-            self.probe_at = now + wait.max(self.probe_backoff);
+            self.probe_at = now + self.probe_backoff.peek(wait, self.most.max(wait));
         }
     }
 
@@ -107,9 +105,7 @@ impl Outbound {
             self.probe_at = Mono::NEVER;
             self.choose_probes(store);
             if !self.probes.is_empty() {
-                self.probe_backoff = self.probe_backoff.max(wait).min(self.most);
-                self.probe_at = now + self.probe_backoff;
-                self.probe_backoff = (self.probe_backoff * 2).min(self.most);
+                self.probe_at = now + self.probe_backoff.next(wait, self.most);
             }
         }
     }
