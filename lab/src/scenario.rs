@@ -118,7 +118,7 @@ impl Wire {
     pub(crate) fn ceiling(self, bytes: usize) -> Option<f64> {
         /// A packet of the link, all of them full.
         const PACKET: usize = 1_500;
-        /// IPv4, UDP, a data packet's header and tag, and a SLICE with the length of the message that it goes on with.
+        /// IPv4, UDP, a data packet's header and tag, and MESSAGES with the length of the message that it goes on with.
         const HEADERS: usize = 20 + 8 + 9 + 16 + 8 + 2;
         /// What stands before the bytes of a message.
         const HEAD: usize = 3;

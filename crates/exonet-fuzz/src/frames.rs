@@ -1,7 +1,7 @@
 //! Frames: what is read is written again to the same meaning, nothing is allocated, and ranges keep their order.
 
-use exonet_proto::MAX_NUMBER;
-use exonet_proto::wire::{Bases, Frame, Frames, MAX_ACK_RANGES, Malformed, Ranges, Writer};
+use exonet_proto::wire::{Bases, Frame, Frames, MAX_ACK_RANGES, Malformed, Messages, Part, Ranges, Writer};
+use exonet_proto::{Incarnation, MAX_NUMBER, Slot};
 
 use crate::memory;
 
@@ -29,7 +29,10 @@ pub fn frames(data: &[u8]) {
         }
         let len = writer.len();
         let mut again = Frames::new(&buffer[..len], bases);
-        let same = again.next().is_some_and(|again| again.is_ok_and(|again| same(&frame, &again)));
+        let same = match frame {
+            Frame::Messages(messages) => parts(messages).eq(in_order(again.by_ref())),
+            frame => again.next().is_some_and(|again| again.is_ok_and(|again| same(&frame, &again))),
+        };
         assert!(same && again.next().is_none(), "{frame:?} came back as {:?}", &buffer[..len]);
     }
 }
@@ -51,11 +54,13 @@ fn walk(frame: &Result<Frame<'_>, Malformed>) {
         }
         Ok(Frame::Have(have)) => ascends(have.ranges, have.prefix, MAX_NUMBER),
         Ok(Frame::Messages(messages)) => {
-            for (s, message) in messages.entries {
+            for (s, message) in messages.whole {
                 assert!(s.0 <= MAX_NUMBER && !message.is_empty());
             }
+            for part in messages.first.iter().chain(&messages.last) {
+                assert!(!part.data.is_empty() && part.offset + part.data.len() as u64 <= part.total);
+            }
         }
-        Ok(Frame::Fragment(f)) => assert!(!f.data.is_empty() && f.offset + f.data.len() as u64 <= f.total),
         Ok(Frame::Ask(ask)) => assert!(ask.s.0 + ask.n <= MAX_NUMBER && ask.l.0 <= MAX_NUMBER),
         _ => {}
     }
@@ -88,10 +93,16 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
             None => writer.state_gone(state.b, state.r, state.tb),
         },
         Frame::Messages(messages) => {
-            let Some(mut out) = writer.messages(messages.r, messages.s) else { return false };
-            messages.entries.into_iter().all(|(_, m)| out.fits(m.len()) && out.push(&[], m))
+            let Messages { r, first, whole, last } = *messages;
+            let mut part =
+                |p: Part<'_>| writer.part(r, p.s, p.total, p.offset, [p.data, &[]]) == p.data.len();
+            first.is_none_or(&mut part) && last.is_none_or(part) && {
+                let mut out = writer.messages(r, Slot(whole.slots().start));
+                whole
+                    .into_iter()
+                    .all(|(_, m)| out.as_mut().is_some_and(|out| out.fits(m.len()) && out.push(&[], m)))
+            }
         }
-        Frame::Fragment(f) => writer.fragment(f.r, f.s, f.total, f.offset, [f.data, &[]]) == f.data.len(),
         Frame::Token { r, s } => writer.token(*r, *s),
         Frame::Have(have) => writer.have(have.r, have.s, have.prefix, have.limit, have.ranges),
         Frame::Early(early) => {
@@ -108,6 +119,27 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
     }
 }
 
+/// What MESSAGES says of each message: its slot, its length, and which bytes of it are where.
+fn parts(messages: Messages<'_>) -> impl Iterator<Item = (Incarnation, Part<'_>)> {
+    let Messages { r, first, whole, last } = messages;
+    let whole = whole.map(|(s, data)| Part { s, total: data.len() as u64, offset: 0, data });
+    first.into_iter().chain(whole).chain(last).map(move |part| (r, part))
+}
+
+/// The same of several frames, in the order of slots.
+fn in_order<'a>(
+    frames: impl Iterator<Item = Result<Frame<'a>, Malformed>>,
+) -> impl Iterator<Item = (Incarnation, Part<'a>)> {
+    let mut all: Vec<_> = frames
+        .flat_map(|frame| match frame {
+            Ok(Frame::Messages(messages)) => parts(messages),
+            other => panic!("{other:?} in place of messages"),
+        })
+        .collect();
+    all.sort_by_key(|(_, part)| part.s);
+    all.into_iter()
+}
+
 /// Whether both mean the same, however long their numbers are written.
 fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
     match (a, b) {
@@ -121,7 +153,6 @@ fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
         (Frame::Have(a), Frame::Have(b)) => {
             (a.r, a.s, a.prefix, a.limit) == (b.r, b.s, b.prefix, b.limit) && a.ranges.eq(b.ranges)
         }
-        (Frame::Messages(a), Frame::Messages(b)) => (a.r, a.s) == (b.r, b.s) && a.entries.eq(b.entries),
         (Frame::Early(a), Frame::Early(b)) => (a.ts, a.s) == (b.ts, b.s) && a.entries.eq(b.entries),
         (a, b) => a == b,
     }

@@ -121,8 +121,11 @@ impl Lore {
                     }
                 }
                 Frame::Ask(ask) if ask.n > 0 => self.asked = (ask.s.0, ask.s.0 + ask.n),
-                Frame::Messages(messages) => self.their_s = messages.s.0,
-                Frame::Fragment(fragment) => (self.their_s, self.total) = (fragment.s.0, fragment.total),
+                Frame::Messages(messages) => {
+                    self.their_s = messages.begin().0;
+                    let part = messages.first.or(messages.last);
+                    self.total = part.map_or(self.total, |part| part.total);
+                }
                 Frame::PathChallenge(data) => self.challenge = data,
                 _ => {}
             }
@@ -144,6 +147,10 @@ pub(crate) fn speak(says: &[Say<'_>], lore: &Lore, bases: Bases, room: usize) ->
         say.put(lore, &mut writer);
         let len = writer.len();
         payload.extend_from_slice(&bytes[..len]);
+        if matches!(say, Say::Messages { .. }) && payload.len() < room {
+            // What follows is no part of it.
+            payload.push(0);
+        }
     }
     payload
 }
@@ -211,7 +218,7 @@ impl Say<'_> {
             }
             Self::Fragment { r, s, total, offset, head, len } => {
                 let (total, offset) = (total.at(100_000), offset.at(0));
-                out.fragment(their_r(r), ours(s), total, offset, [&[*head], &vec![7; usize::from(*len)]]);
+                out.part(their_r(r), ours(s), total, offset, [&[*head], &vec![7; usize::from(*len)]]);
             }
             Self::Token { r, s } => {
                 out.token(their_r(r), ours(s));

@@ -20,7 +20,7 @@ fn a_hundred_messages_to_a_stranger_settle_soon_at_heavy_loss() {
 
 #[test]
 fn a_hundred_messages_to_an_acquaintance_settle_soon_at_heavy_loss() {
-    for (loss, median, late, most) in [(0.3, 100, 200, 400), (0.5, 140, 442, 1_500)] {
+    for (loss, median, late, most) in [(0.3, 100, 200, 400), (0.5, 140, 560, 1_500)] {
         let times = times(0..200, |seed| hundred(seed, 20 * MS, loss, true));
         let found = [0.5, 0.99, 1.0].map(|share| quantile(&times, share));
         assert!(found[0] < median * MS && found[1] < late * MS && found[2] < most * MS, "{loss}: {found:?}");

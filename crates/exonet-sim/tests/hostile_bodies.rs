@@ -11,8 +11,9 @@ use exonet_proto::{Incarnation, MAX_NUMBER, Slot};
 use exonet_sim::hostile::{Raw, Said};
 use exonet_sim::{LinkConfig, World};
 
-const MESSAGES: u8 = 0x12;
-const FRAGMENT: u8 = 0x13;
+const MESSAGES: u8 = 0x20;
+/// With an offset and a length.
+const PART: u8 = 0x23;
 
 /// What was granted is passed, and `n` slots are wanted anew.
 fn renew(intruder: &mut Intruder, world: &mut World, n: u64) {
@@ -39,8 +40,8 @@ fn fragments_that_contradict_each_other_are_dropped() {
                 let offset = intruder.it.below(total);
                 let len = (1 + intruder.it.below(300)).min(total - offset) as usize;
                 intruder.say(world, |writer| {
-                    writer.fragment(r, s, total, offset, [&[9; 300][..len], &[]]);
-                    writer.fragment(r, s, total, 0, [&[0], &[]]);
+                    writer.part(r, s, total, offset, [&[9; 300][..len], &[]]);
+                    writer.part(r, s, total, 0, [&[0], &[]]);
                 });
             }
         }
@@ -60,11 +61,11 @@ fn fragments_beyond_their_message_end_their_own_channel() {
             intruder.say_raw(
                 world,
                 &match tick % 5 {
-                    0 => raw.frame(FRAGMENT, &[r, s, 10, 9, 2]).bytes(&[0; 2]),
-                    1 => raw.frame(FRAGMENT, &[r, s, 10, 0, 0]),
-                    2 => raw.frame(FRAGMENT, &[r, s, MAX_NUMBER, MAX_NUMBER, 1]).bytes(&[0]),
-                    3 => raw.frame(FRAGMENT, &[r, s, 10, 0, 1_000]).bytes(&[0; 10]),
-                    _ => raw.frame(MESSAGES, &[r, s]).bytes(&[1, 0]),
+                    0 => raw.frame(PART, &[r, s, 9, 3, 10]).bytes(&[0; 2]),
+                    1 => raw.frame(PART, &[r, s, 0, 1, 10]),
+                    2 => raw.frame(PART, &[r, s, MAX_NUMBER, 9, MAX_NUMBER]).bytes(&[0]),
+                    3 => raw.frame(PART, &[r, s, 0, 1_000, 10]).bytes(&[0; 10]),
+                    _ => raw.frame(MESSAGES, &[r, s, 0]),
                 },
             );
         }
@@ -86,7 +87,7 @@ fn one_byte_of_very_many_messages_is_bounded() {
             intruder.say(world, |writer| {
                 for _ in 0..80 {
                     at += 1;
-                    writer.fragment(r, Slot(hi.saturating_sub(1 + at % 2_048)), 60_000, 59_999, [&[1], &[]]);
+                    writer.part(r, Slot(hi.saturating_sub(1 + at % 2_048)), 60_000, 59_999, [&[1], &[]]);
                 }
             });
         }
@@ -135,7 +136,7 @@ fn what_was_given_up_does_not_pile_up_in_the_receive_queue() {
             let mut at = 0;
             while at < 2_000 {
                 intruder.say(&mut world, |writer| {
-                    at += writer.fragment(r, Slot(s), total, at as u64, [&[1; 2_000][at..], &[]]);
+                    at += writer.part(r, Slot(s), total, at as u64, [&[1; 2_000][at..], &[]]);
                 });
             }
             intruder.say(&mut world, |writer| {
@@ -191,8 +192,8 @@ fn a_slow_drip_holds_its_own_share_and_no_more() {
         intruder.say(&mut world, |writer| {
             for i in 0..20 {
                 let s = Slot(hi.saturating_sub(1 + i));
-                writer.fragment(r, s, 128 << 10, minute * 7, [&[1], &[]]);
-                writer.fragment(r, s, 1 << 20, minute * 7, [&[1], &[]]);
+                writer.part(r, s, 128 << 10, minute * 7, [&[1], &[]]);
+                writer.part(r, s, 1 << 20, minute * 7, [&[1], &[]]);
             }
         });
         world.send(friend, host, 100_000).unwrap();
@@ -228,10 +229,10 @@ fn a_peer_at_its_own_bound_costs_nobody_else_what_is_there_in_part() {
         let (r, hi) = (intruder.r, intruder.hi.0);
         intruder.say(&mut world, |writer| {
             for i in 0..40 {
-                writer.fragment(r, Slot(hi.saturating_sub(1 + i)), 128 << 10, 0, [&[1], &[]]);
+                writer.part(r, Slot(hi.saturating_sub(1 + i)), 128 << 10, 0, [&[1], &[]]);
             }
             for i in 0..30 {
-                writer.fragment(r, Slot(hi.saturating_sub(60)), 128 << 10, 2 * i, [&[1], &[]]);
+                writer.part(r, Slot(hi.saturating_sub(60)), 128 << 10, 2 * i, [&[1], &[]]);
             }
         });
         world.run_for(50 * MS);
@@ -324,8 +325,8 @@ fn few_peers_do_not_take_the_memory_of_all() {
             let (r, hi) = (intruder.r, intruder.hi.0);
             intruder.say(world, |writer| {
                 for i in 0..20 {
-                    writer.fragment(r, Slot(hi.saturating_sub(1 + i)), 1 << 30, 0, [&[1], &[]]);
-                    writer.fragment(r, Slot(hi.saturating_sub(20 + i)), 60_000, 0, [&[1], &[]]);
+                    writer.part(r, Slot(hi.saturating_sub(1 + i)), 1 << 30, 0, [&[1], &[]]);
+                    writer.part(r, Slot(hi.saturating_sub(20 + i)), 60_000, 0, [&[1], &[]]);
                 }
             });
         }
@@ -337,12 +338,12 @@ fn few_peers_do_not_take_the_memory_of_all() {
 fn malformed_messages_end_their_channel() {
     let raw = Raw::default;
     common::siege::refused(&[
-        raw().frame(FRAGMENT, &[0, 1, 10, 9, 2]).bytes(&[0; 2]),
-        raw().frame(FRAGMENT, &[0, 1, 10, 0, 0]),
-        raw().frame(FRAGMENT, &[0, 1, MAX_NUMBER, MAX_NUMBER, 1]).bytes(&[0]),
-        raw().frame(FRAGMENT, &[0, 1, 10, 0, 1_000]).bytes(&[0; 10]),
-        raw().frame(MESSAGES, &[0, 1]).bytes(&[1, 0]),
-        raw().frame(MESSAGES, &[0, 1]).bytes(&[64]).bytes(&[1, 1].repeat(64)),
-        raw().frame(MESSAGES, &[0, MAX_NUMBER]).bytes(&[2, 1, 1, 1, 1]),
+        raw().frame(PART, &[0, 1, 9, 3, 10]).bytes(&[0; 2]),
+        raw().frame(PART, &[0, 1, 0, 1, 10]),
+        raw().frame(PART, &[0, 1, MAX_NUMBER, 9, MAX_NUMBER]).bytes(&[0]),
+        raw().frame(PART, &[0, 1, 0, 1_000, 10]).bytes(&[0; 10]),
+        raw().frame(MESSAGES, &[0, 1]),
+        raw().frame(MESSAGES, &[0, 1, 0]),
+        raw().frame(MESSAGES, &[0, MAX_NUMBER]).bytes(&[1, 1, 1, 1]),
     ]);
 }

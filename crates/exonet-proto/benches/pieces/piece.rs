@@ -131,7 +131,7 @@ fn parse(name: &'static str, frames: impl Fn(&mut Writer<'_>)) -> Piece {
         let payload = &data.sealed[..data.sealed.len() - TAG_LEN];
         for frame in Frames::new(payload, BASES) {
             match frame.unwrap() {
-                Frame::Messages(messages) => messages.entries.for_each(|(slot, message)| {
+                Frame::Messages(messages) => messages.whole.for_each(|(slot, message)| {
                     black_box((slot, Head::parse(message).unwrap()));
                 }),
                 Frame::State(state) => state.free.for_each(|range| _ = black_box(range)),

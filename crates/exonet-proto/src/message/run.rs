@@ -264,9 +264,9 @@ mod tests {
         assert!(bodies.iter().all(|body| frame.push(&[2], body.as_bytes())));
         let frame = Frames::new(writer.written(), bases).next().unwrap().unwrap();
         let Frame::Messages(messages) = frame else { panic!("{frame:?}") };
-        let id = MessageId { sender: NodeId([1; 32]), r: messages.r, s: messages.s };
-        let bytes = messages.entries.map(|(_, message)| message.len() as u64).sum();
-        Run::new(9, id, messages.entries, bytes, |bytes: &[u8]| bytes.into())
+        let id = MessageId { sender: NodeId([1; 32]), r: messages.r, s: Slot(messages.whole.slots().start) };
+        let bytes = messages.whole.map(|(_, message)| message.len() as u64).sum();
+        Run::new(9, id, messages.whole, bytes, |bytes: &[u8]| bytes.into())
     }
 
     #[test]

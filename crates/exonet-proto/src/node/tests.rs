@@ -56,8 +56,8 @@ fn take_part(
     data: &[u8],
     limits: &Limits,
 ) -> Taken {
-    let fragment = crate::wire::Fragment { r, s, total, offset, data };
-    inbound.on_fragment(&fragment, limits, u64::MAX, &mut crate::message::arena::Arena::default())
+    let part = crate::wire::Part { s, total, offset, data };
+    inbound.on_part(r, &part, limits, u64::MAX, &mut crate::message::arena::Arena::default())
 }
 
 /// Two nodes joined without delay: `ends[0]` has the smaller id.

@@ -11,7 +11,7 @@ use crate::pattern::call::Server;
 use crate::peer::epoch::{Carried, Epoch};
 use crate::peer::inbound::Inbound;
 use crate::peer::outbound::{Followed, Outbound};
-use crate::peer::piece::{Cuts, Next, Piece, Room};
+use crate::peer::piece::{Next, Piece, Room};
 use crate::time::Mono;
 use crate::wire::{self, MessagesWriter, Writer};
 
@@ -187,9 +187,7 @@ impl Filling<'_, '_> {
             }
         }
         let (r, s, offset) = first.begin();
-        let slice = room.cuts != Cuts::None || matches!(first, Piece::Fragment { .. });
-        let frame = if slice { self.writer.slice(r, s, offset) } else { self.writer.messages(r, s) };
-        let Some(mut frame) = frame else {
+        let Some(mut frame) = self.writer.messages_from(r, s, offset) else {
             outbound.take_back(store, &first);
             return Next::PacketFull;
         };
@@ -212,10 +210,9 @@ impl Filling<'_, '_> {
                 }
             };
             number = Slot(number.0 + 1);
-            let mut open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-            let mut room = Room { left: frame.remaining(), open, slice, ..room };
+            let mut room = Room { left: frame.remaining(), open: Some((r, number)), ..room };
             while let Some(flow) = flow {
-                let (added, n) = match outbound.follow_bundled(store, flow, room, frame.left()) {
+                let (added, n) = match outbound.follow_bundled(store, flow, room) {
                     Followed::Entries(entries, n) => (frame.extend(entries, n), n),
                     Followed::Full => break 'next Next::PacketFull,
                     Followed::Nothing => match outbound.follow(self.now, store, flow, room) {
@@ -224,16 +221,15 @@ impl Filling<'_, '_> {
                     },
                 };
                 if !added {
-                    outbound.on_lost(store, r, number, u64::from(n));
+                    outbound.on_lost(store, r, number, n.into());
                     break 'next Next::PacketFull;
                 }
-                whole += u32::from(n);
+                whole += n;
                 number = Slot(number.0 + u64::from(n));
-                open = (frame.count() < wire::MAX_ENTRIES).then_some((r, number));
-                room = Room { left: frame.remaining(), open, ..room };
+                room = Room { left: frame.remaining(), open: Some((r, number)), ..room };
             }
             match outbound.next(self.now, store, room) {
-                Next::Piece(next) if goes_on(&next, open, slice) => piece = next,
+                Next::Piece(next) if goes_on(store, &next, room) => piece = next,
                 other => break other,
             }
         };
@@ -253,7 +249,7 @@ impl Filling<'_, '_> {
         let mut head = [0; HEAD_ROOM];
         let written = store.get(key).map_or(0, |letter| {
             let data = letter.part(range.clone(), &mut head);
-            self.writer.fragment(r, s, letter.wire_len(), range.start, data) as u64
+            self.writer.part(r, s, letter.wire_len(), range.start, data) as u64
         });
         if written > 0 {
             let len = u32::try_from(written).unwrap_or(u32::MAX);
@@ -266,10 +262,20 @@ impl Filling<'_, '_> {
     }
 }
 
-/// Whether the open frame takes a piece: the message of the next number from its start, all of it or, if it is a SLICE, what fills the packet.
-fn goes_on(piece: &Piece, open: Option<(Incarnation, Slot)>, slice: bool) -> bool {
+/// Whether the open frame takes a piece: of the message of the next number all, or what fills the packet.
+fn goes_on(store: &Store, piece: &Piece, room: Room) -> bool {
     let (r, s, offset) = piece.begin();
-    open == Some((r, s)) && offset == 0 && (slice || matches!(piece, Piece::Whole { .. }))
+    let fills = |key: MessageKey, len| {
+        store
+            .get(key)
+            .is_some_and(|letter| len == letter.wire_len() || room.part(letter.wire_len(), 0, s, r) == len)
+    };
+    room.open == Some((r, s))
+        && offset == 0
+        && match piece {
+            Piece::Whole { .. } => true,
+            Piece::Fragment { key, range, .. } => fills(*key, range.end),
+        }
 }
 
 /// Adds a piece to a frame.

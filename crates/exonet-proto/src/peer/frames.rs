@@ -47,7 +47,7 @@ impl Peer {
         match record.filter(|record| record.stamp() == frame.ts).map(Receiver::incarnation) {
             Some(r) => {
                 let before = cx.inbox.len();
-                self.on_messages(cx, now, r, frame.entries);
+                self.on_whole(cx, now, r, frame.entries);
                 cx.stats.early_received += (cx.inbox.len() - before) as u64;
             }
             None => self.owe_state(cx, now),
@@ -124,14 +124,21 @@ impl Peer {
         self.outbound.on_state(now.mono, progress.granted, any, wait);
     }
 
+    /// Messages and parts of messages.
+    pub(super) fn on_messages(&mut self, cx: &mut Context, now: Now, frame: &wire::Messages<'_>) {
+        if let Some(first) = &frame.first {
+            self.on_part(cx, now, frame.r, first);
+        }
+        if frame.whole.len() > 0 {
+            self.on_whole(cx, now, frame.r, frame.whole);
+        }
+        if let Some(last) = &frame.last {
+            self.on_part(cx, now, frame.r, last);
+        }
+    }
+
     /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
-    pub(super) fn on_messages(
-        &mut self,
-        cx: &mut Context,
-        now: Now,
-        r: Incarnation,
-        entries: wire::Entries<'_>,
-    ) {
+    fn on_whole(&mut self, cx: &mut Context, now: Now, r: Incarnation, entries: wire::Entries<'_>) {
         if Self::declines(cx, entries) {
             return self.decline(cx, now, r);
         }
@@ -249,13 +256,12 @@ impl Peer {
         self.inbound.waiting += bytes;
     }
 
-    pub(super) fn on_fragment(&mut self, cx: &mut Context, now: Now, frame: &wire::Fragment<'_>) {
-        let (limits, room) = (&cx.config.limits, self.room(cx));
-        let (s, r) = (frame.s, frame.r);
+    fn on_part(&mut self, cx: &mut Context, now: Now, r: Incarnation, part: &wire::Part<'_>) {
+        let (limits, room, s) = (&cx.config.limits, self.room(cx), part.s);
         // What was freed is still counted.
         let counted = |inbound: &Inbound| inbound.promised() + inbound.freed();
         let before = counted(&self.inbound);
-        let taken = self.inbound.on_fragment(frame, limits, room, &mut cx.arena);
+        let taken = self.inbound.on_part(r, part, limits, room, &mut cx.arena);
         let after = counted(&self.inbound);
         cx.received = cx.received.saturating_add(after).saturating_sub(before);
         let id = MessageId { sender: self.id, r, s };

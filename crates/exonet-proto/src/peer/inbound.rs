@@ -413,15 +413,16 @@ impl Inbound {
             && self.pending.first_in(run).is_none()
     }
 
-    /// A fragment. `room` is what the node can hold beyond what it does.
-    pub(crate) fn on_fragment(
+    /// A part of a message. `room` is what the node can hold beyond what it does.
+    pub(crate) fn on_part(
         &mut self,
-        fragment: &wire::Fragment<'_>,
+        r: Incarnation,
+        part: &wire::Part<'_>,
         limits: &Limits,
         room: u64,
         arena: &mut Arena,
     ) -> Taken {
-        let wire::Fragment { r, s, total, offset, data } = *fragment;
+        let wire::Part { s, total, offset, data } = *part;
         if !self.accepts(s.0..s.0 + 1, r) {
             return Taken::Ignored;
         }

@@ -8,7 +8,7 @@ use crate::wire::{self, Bases, Role};
 
 /// Room that a frame of one whole message takes beside the bytes, at most.
 pub(crate) const WHOLE_OVERHEAD: usize = 22;
-/// Room that a FRAGMENT takes beyond a SLICE, which it stands in for where it ends neither its message nor the packet.
+/// Room that the length of MESSAGES takes, which says where a part ends that ends neither its message nor the packet.
 const LENGTH: u64 = 4;
 /// A fragment shorter than this is not worth its frame, unless it is the last; nor is one that fills a smaller share of the packet.
 const MIN_FRAGMENT: u64 = 64;
@@ -62,8 +62,6 @@ pub(crate) struct Room {
     pub(crate) bases: Bases,
     /// The incarnation and the number that the open frame goes on with.
     pub(crate) open: Option<(Incarnation, Slot)>,
-    /// The open frame is a SLICE.
-    pub(crate) slice: bool,
     pub(crate) cuts: Cuts,
 }
 
@@ -71,14 +69,14 @@ impl Room {
     pub(crate) fn takes_whole(&self, len: u64, s: Slot, r: Incarnation) -> bool {
         // To the byte: packets of a train are as large as the first, which may have just room for one such message.
         let goes_on = self.open == Some((r, s));
-        let frame = if goes_on { 0 } else { self.behind() + wire::messages_overhead(self.bases, r, s) };
+        let frame = if goes_on { 0 } else { self.behind() + wire::messages_overhead(self.bases, r, s, 0) };
         let overhead = frame + wire::varint_len(len);
         len.saturating_add(overhead as u64) <= self.left as u64
     }
 
     /// What it takes to end the open frame.
     const fn behind(&self) -> usize {
-        self.slice as usize
+        self.open.is_some() as usize
     }
 
     pub(crate) fn could_take_whole(&self, len: u64) -> bool {
@@ -87,8 +85,9 @@ impl Room {
 
     /// Bytes of a message of `total` bytes, from `offset` on, that fill the packet to its end.
     pub(crate) fn part(&self, total: u64, offset: u64, s: Slot, r: Incarnation) -> u64 {
-        let goes_on = self.slice && offset == 0 && self.open == Some((r, s));
-        let frame = if goes_on { 0 } else { self.behind() + wire::slice_overhead(self.bases, r, s, offset) };
+        let goes_on = offset == 0 && self.open == Some((r, s));
+        let frame =
+            if goes_on { 0 } else { self.behind() + wire::messages_overhead(self.bases, r, s, offset) };
         self.left.saturating_sub(frame + wire::varint_len(total)) as u64
     }
 

@@ -155,18 +155,15 @@ impl Peer {
 
     /// A frame for the halves: of a data packet or of a handshake message.
     pub(crate) fn on_half_frame(&mut self, cx: &mut Context, now: Now, frame: Frame<'_>) {
-        let engages = matches!(
-            frame,
-            Frame::Ask(_) | Frame::Messages(_) | Frame::Early(_) | Frame::Fragment(_) | Frame::Token { .. }
-        );
+        let engages =
+            matches!(frame, Frame::Ask(_) | Frame::Messages(_) | Frame::Early(_) | Frame::Token { .. });
         let calls = matches!(frame, Frame::Reply(_) | Frame::ReplyAck(_) | Frame::Probe(_));
         match frame {
             Frame::Ask(ask) => self.on_ask(cx, now, ask),
             Frame::State(state) => self.on_state(cx, now, &state),
-            Frame::Messages(messages) => self.on_messages(cx, now, messages.r, messages.entries),
+            Frame::Messages(messages) => self.on_messages(cx, now, &messages),
             Frame::Early(early) => self.on_early(cx, now, &early),
             Frame::StampRejected { ts, time } => self.on_stamp_rejected(cx, now, ts, time),
-            Frame::Fragment(fragment) => self.on_fragment(cx, now, &fragment),
             Frame::Token { r, s } => self.inbound.on_probe(now.mono, s, r),
             Frame::Have(have) => self.on_have(cx, now, &have),
             Frame::Reply(reply) => self.on_reply(cx, now, &reply),

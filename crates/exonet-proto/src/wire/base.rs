@@ -8,7 +8,7 @@ use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 /// travels as `(x - base) mod 2^62`. Zero until declared.
 ///
 /// A slot comes from the clock of the *token sender*, an incarnation from that of the *token receiver*. Hence ASK,
-/// MESSAGES, FRAGMENT and TOKEN carry slots relative to `sender` and incarnations relative to `receiver`;
+/// MESSAGES and TOKEN carry slots relative to `sender` and incarnations relative to `receiver`;
 /// STATE and HAVE, which flow the other way, have it the other way round. So have the frames of calls: REPLY_ACK and PROBE
 /// flow from the caller, REPLY, NOCALL and COMPUTING to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

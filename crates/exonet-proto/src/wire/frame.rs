@@ -3,11 +3,10 @@
 use super::base::{self, stamp};
 use super::cursor::Take;
 use super::kind;
-use super::slice::Slice;
 use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
-/// One frame, borrowing from the payload. Padding is not shown, and of a SLICE the frames that it stands for.
+/// One frame, borrowing from the payload. Padding is not shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'a> {
     /// Wants nothing but an acknowledgement.
@@ -29,10 +28,8 @@ pub enum Frame<'a> {
     Ask(Ask),
     /// What the receiver of tokens claims.
     State(State<'a>),
-    /// Whole messages.
+    /// Messages and parts of messages.
     Messages(Messages<'a>),
-    /// A part of a message.
-    Fragment(Fragment<'a>),
     /// A token without body: asks what became of it.
     Token {
         /// The incarnation of its message.
@@ -90,34 +87,17 @@ pub struct Ask {
     pub ts: Stamp,
 }
 
-/// A part of the message `(r, s)`, in wire form.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fragment<'a> {
-    /// The incarnation of the message.
-    pub r: Incarnation,
-    /// The slot of the message.
-    pub s: Slot,
-    /// The length of the message, head and body; at least 1.
-    pub total: u64,
-    /// Where `data` belongs.
-    pub offset: u64,
-    /// At least one byte; ends at `total` or before.
-    pub data: &'a [u8],
-}
-
 /// The frames of a payload. After an error there are no more.
 #[derive(Clone, Debug)]
 pub struct Frames<'a> {
     rest: Take<'a>,
     bases: Bases,
-    /// What is left of the SLICE that `rest` follows.
-    slice: Slice<'a>,
 }
 
 impl<'a> Frames<'a> {
     /// The frames of `payload`, whose sender has the base `bases.sender`.
     pub const fn new(payload: &'a [u8], bases: Bases) -> Self {
-        Self { rest: Take(payload), bases, slice: Slice::EMPTY }
+        Self { rest: Take(payload), bases }
     }
 
     /// Changes the bases for the frames that follow: PARAMS, which comes first, declares the sender's.
@@ -131,22 +111,11 @@ impl<'a> Iterator for Frames<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        if let Some(part) = self.slice.next() {
-            return Some(Ok(part));
-        }
         // Padding runs to hundreds of bytes, and to the end.
         let padding = self.rest.0.iter().take_while(|byte| **byte == kind::PADDING).count();
         self.rest.0 = self.rest.0.get(padding..)?;
         let kind = self.rest.byte().ok()?;
-        let frame = if kind == kind::SLICE {
-            let slice = Slice::take(&mut self.rest, self.bases);
-            slice.and_then(|slice| {
-                self.slice = slice;
-                self.slice.next().ok_or(Malformed::Count)
-            })
-        } else {
-            take(kind, &mut self.rest, self.bases)
-        };
+        let frame = take(kind, &mut self.rest, self.bases);
         if frame.is_err() {
             self.rest = Take(&[]);
         }
@@ -167,8 +136,7 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         kind::PARAMS => Frame::Params(Params::decode(input.prefixed()?)?),
         kind::ASK | kind::ASK_STAMPED => Frame::Ask(Ask::take(input, bases, kind == kind::ASK_STAMPED)?),
         kind::STATE => Frame::State(State::take(input, bases)?),
-        kind::MESSAGES => Frame::Messages(Messages::take(input, bases)?),
-        kind::FRAGMENT => Frame::Fragment(Fragment::take(input, bases)?),
+        kind::MESSAGES..=kind::LAST_MESSAGES => Frame::Messages(Messages::take(kind, input, bases)?),
         kind::TOKEN => Frame::Token {
             r: base::incarnation(input.varint()?, bases.receiver),
             s: base::slot(input.varint()?, bases.sender),
@@ -196,23 +164,5 @@ impl Ask {
             Some(end) if end <= MAX_NUMBER => Ok(Self { s, n, l, ts }),
             _ => Err(Malformed::Number),
         }
-    }
-}
-
-impl<'a> Fragment<'a> {
-    fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
-        let r = base::incarnation(input.varint()?, bases.receiver);
-        let s = base::slot(input.varint()?, bases.sender);
-        let total = input.varint()?;
-        let offset = input.varint()?;
-        let data = input.prefixed()?;
-        if data.is_empty() {
-            return Err(Malformed::Length);
-        }
-        let end = offset.checked_add(data.len() as u64);
-        if end.is_none_or(|end| end > total) {
-            return Err(Malformed::Range);
-        }
-        Ok(Self { r, s, total, offset, data })
     }
 }

@@ -9,8 +9,6 @@ pub(super) const PATH_RESPONSE: u8 = 0x05;
 pub(super) const PARAMS: u8 = 0x06;
 pub(super) const ASK: u8 = 0x10;
 pub(super) const STATE: u8 = 0x11;
-pub(super) const MESSAGES: u8 = 0x12;
-pub(super) const FRAGMENT: u8 = 0x13;
 pub(super) const TOKEN: u8 = 0x14;
 pub(super) const HAVE: u8 = 0x15;
 pub(super) const ASK_STAMPED: u8 = 0x17;
@@ -21,6 +19,12 @@ pub(super) const REPLY_ACK: u8 = 0x1b;
 pub(super) const PROBE: u8 = 0x1c;
 pub(super) const NOCALL: u8 = 0x1d;
 pub(super) const COMPUTING: u8 = 0x1e;
-pub(super) const SLICE: u8 = 0x1f;
+/// To [`LAST_MESSAGES`], by the bits below.
+pub(super) const MESSAGES: u8 = 0x20;
+pub(super) const LAST_MESSAGES: u8 = 0x23;
+/// An offset follows the slot.
+pub(super) const OFFSET: u8 = 0x01;
+/// A length follows that: the frame need not be the last.
+pub(super) const LENGTH: u8 = 0x02;
 pub(super) const FIRST_IGNORABLE: u8 = 0x80;
 pub(super) const LAST_IGNORABLE: u8 = 0xbf;

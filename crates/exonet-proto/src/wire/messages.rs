@@ -1,4 +1,4 @@
-//! MESSAGES, EARLY and SLICE: messages under one incarnation, or one stamp, and consecutive slots.
+//! MESSAGES and EARLY: messages under one incarnation, or one stamp, and consecutive slots.
 
 use core::ops::Range;
 
@@ -9,18 +9,34 @@ use super::writer::Writer;
 use super::{Bases, Malformed, varint, varint_len};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
-/// Most messages of one frame: their count takes one byte.
-pub const MAX_ENTRIES: u8 = 63;
+/// Most messages of an EARLY: their count takes one byte.
+pub const MAX_EARLY: u8 = 63;
 
-/// Messages, each whole. The entry `i` has the slot `s + i`.
+/// Messages as if they lay one behind the other, from an offset of the first on: the end of one, some that are whole, the
+/// beginning of another. At least one of these there is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Messages<'a> {
     /// The incarnation of all.
     pub r: Incarnation,
-    /// The slot of the first.
+    /// Of the first message, where the frame begins behind its start; perhaps not to its end.
+    pub first: Option<Part<'a>>,
+    /// The messages that are whole, in wire form: [`Head`](super::Head), then body.
+    pub whole: Entries<'a>,
+    /// Of the last message, where the frame has its start and not its end.
+    pub last: Option<Part<'a>>,
+}
+
+/// A part of the message of slot `s`, in wire form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Part<'a> {
+    /// The slot.
     pub s: Slot,
-    /// The messages in wire form: [`Head`](super::Head), then body.
-    pub entries: Entries<'a>,
+    /// The length of the message, head and body; at least 1.
+    pub total: u64,
+    /// Where `data` belongs.
+    pub offset: u64,
+    /// At least one byte; ends at `total` or before.
+    pub data: &'a [u8],
 }
 
 /// Messages that were sent before anything was granted, each whole. The entry `i` has the slot `s + i`.
@@ -30,7 +46,7 @@ pub struct Early<'a> {
     pub ts: Stamp,
     /// The slot of the first.
     pub s: Slot,
-    /// As in [`Messages`].
+    /// The messages in wire form.
     pub entries: Entries<'a>,
 }
 
@@ -38,16 +54,75 @@ pub struct Early<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entries<'a> {
     rest: Take<'a>,
-    left: u8,
+    left: u32,
     s: u64,
 }
 
 impl<'a> Messages<'a> {
+    /// The slot of the first message.
+    pub fn begin(&self) -> Slot {
+        self.first.map_or(Slot(self.whole.slots().start), |first| first.s)
+    }
+
+    /// Reads to a total of 0, or to the end of the frame's length, or of the packet.
     #[inline]
-    pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
+    pub(super) fn take(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
         let r = base::incarnation(input.varint()?, bases.receiver);
-        let (s, entries) = Entries::take(input, bases)?;
-        Ok(Self { r, s, entries })
+        let begin = base::slot(input.varint()?, bases.sender).0;
+        let offset = if kind & kind::OFFSET == 0 { 0 } else { input.varint()? };
+        if kind & kind::LENGTH == 0 {
+            return Self::take_from(input, r, begin, offset);
+        }
+        let mut within = Take(input.prefixed()?);
+        let messages = Self::take_from(&mut within, r, begin, offset)?;
+        if within.is_empty() { Ok(messages) } else { Err(Malformed::Length) }
+    }
+
+    #[inline]
+    fn take_from(input: &mut Take<'a>, r: Incarnation, begin: u64, offset: u64) -> Result<Self, Malformed> {
+        let first = if offset > 0 { Some(Part::take(input, begin, offset)?) } else { None };
+        let (s, start) = (begin + u64::from(first.is_some()), *input);
+        let (mut end, mut cut, mut left) = (start, false, 0_u32);
+        while !input.is_empty() && !cut {
+            end = *input;
+            let total = input.varint()?;
+            if total == 0 {
+                break;
+            }
+            cut = total > input.0.len() as u64;
+            if !cut {
+                input.bytes(usize::try_from(total).unwrap_or(usize::MAX))?;
+                left += 1;
+                end = *input;
+            }
+        }
+        let whole = Entries { rest: start.until(end), left, s };
+        if whole.slots().end + u64::from(cut) > MAX_NUMBER + 1 {
+            return Err(Malformed::Number);
+        }
+        let last = if cut {
+            *input = end;
+            Some(Part::take(input, whole.slots().end, 0)?)
+        } else {
+            None
+        };
+        if first.is_none() && last.is_none() && left == 0 {
+            return Err(Malformed::Count);
+        }
+        Ok(Self { r, first, whole, last })
+    }
+}
+
+impl<'a> Part<'a> {
+    /// From `offset` on, as much as there is.
+    fn take(input: &mut Take<'a>, s: u64, offset: u64) -> Result<Self, Malformed> {
+        let total = input.varint()?;
+        let rest = total.checked_sub(offset).filter(|rest| *rest > 0).ok_or(Malformed::Range)?;
+        let data = input.bytes(usize::try_from(rest).unwrap_or(usize::MAX).min(input.0.len()))?;
+        if data.is_empty() {
+            return Err(Malformed::Truncated);
+        }
+        Ok(Self { s: Slot(s), total, offset, data })
     }
 }
 
@@ -60,16 +135,11 @@ impl<'a> Early<'a> {
 }
 
 impl<'a> Entries<'a> {
-    /// `left` messages from slot `s` on, each behind its length.
-    pub(super) const fn new(rest: Take<'a>, left: u8, s: Slot) -> Self {
-        Self { rest, left, s: s.0 }
-    }
-
     #[inline]
     fn take(input: &mut Take<'a>, bases: Bases) -> Result<(Slot, Self), Malformed> {
         let s = base::slot(input.varint()?, bases.sender);
         let left = input.byte()?;
-        if !(1..=MAX_ENTRIES).contains(&left) {
+        if !(1..=MAX_EARLY).contains(&left) {
             return Err(Malformed::Count);
         }
         if s.0 > MAX_NUMBER - u64::from(left - 1) {
@@ -81,7 +151,7 @@ impl<'a> Entries<'a> {
                 return Err(Malformed::Length);
             }
         }
-        Ok((s, Self { rest: start.until(*input), left, s: s.0 }))
+        Ok((s, Self { rest: start.until(*input), left: left.into(), s: s.0 }))
     }
 }
 
@@ -143,65 +213,55 @@ impl<'a> Iterator for Entries<'a> {
     }
 
     fn size_hint(&self) -> (usize, Option<usize>) {
-        (usize::from(self.left), Some(usize::from(self.left)))
+        let left = usize::try_from(self.left).unwrap_or(usize::MAX);
+        (left, Some(left))
     }
 }
 
 impl ExactSizeIterator for Entries<'_> {}
 impl core::iter::FusedIterator for Entries<'_> {}
 
-/// Bytes of a MESSAGES frame that begins with `(r, s)`, or of such a SLICE, its messages and their lengths aside.
-pub fn messages_overhead(bases: Bases, r: Incarnation, s: Slot) -> usize {
-    slice_overhead(bases, r, s, 0)
-}
-
-/// Bytes of a SLICE that begins `offset` bytes into `(r, s)`, its messages and their lengths aside.
-pub fn slice_overhead(bases: Bases, r: Incarnation, s: Slot, offset: u64) -> usize {
+/// Bytes of a MESSAGES frame that begins `offset` bytes into `(r, s)`, its messages and their lengths aside.
+pub fn messages_overhead(bases: Bases, r: Incarnation, s: Slot, offset: u64) -> usize {
     let numbers = varint_len(relative(r.0, bases.receiver)) + varint_len(relative(s.0, bases.sender));
-    1 + numbers + varint_len(offset)
+    1 + numbers + if offset > 0 { varint_len(offset) } else { 0 }
 }
 
-/// Adds messages to a MESSAGES, an EARLY or a SLICE frame, each whole or not at all, and to a SLICE parts of messages. The frame
+/// Adds messages to a MESSAGES or an EARLY frame, each whole or not at all, and to MESSAGES parts of messages. The frame
 /// exists from the first one on, and is complete after each: there is nothing to finish, and a writer that is dropped unused
 /// leaves no trace.
 #[derive(Debug)]
 pub struct MessagesWriter<'w, 'a> {
     writer: &'w mut Writer<'a>,
-    /// Where the count stands; a SLICE has none.
+    /// Where the count of EARLY stands.
     count_at: Option<usize>,
-    /// Where in its message a SLICE begins.
+    /// Where in the next message the frame goes on.
     offset: u64,
     /// The end of the frame, so far.
     end: usize,
-    count: u8,
+    count: u32,
     /// Most messages that this frame may take.
-    max: u8,
+    max: u32,
 }
 
 impl<'w, 'a> MessagesWriter<'w, 'a> {
     #[inline]
-    pub(super) fn open(writer: &'w mut Writer<'a>, r: Incarnation, s: Slot) -> Option<Self> {
+    pub(super) fn open(writer: &'w mut Writer<'a>, r: Incarnation, s: Slot, offset: u64) -> Option<Self> {
         let r = relative(r.0, writer.bases().receiver);
-        Self::begin(writer, kind::MESSAGES, r, s, 0)
+        let kind = kind::MESSAGES | if offset > 0 { kind::OFFSET } else { 0 };
+        Self::begin(writer, kind, r, s, (offset > 0).then_some(offset))
     }
 
     pub(super) fn open_early(writer: &'w mut Writer<'a>, ts: Stamp, s: Slot) -> Option<Self> {
-        Self::begin(writer, kind::EARLY, ts.0, s, 0)
+        let mut frame = Self::begin(writer, kind::EARLY, ts.0, s, Some(0))?;
+        frame.count_at = frame.end.checked_sub(1);
+        frame.max = frame.max.min(MAX_EARLY.into());
+        Some(frame)
     }
 
+    /// `third`: the offset, or a count of none so far.
     #[inline]
-    pub(super) fn open_slice(
-        writer: &'w mut Writer<'a>,
-        r: Incarnation,
-        s: Slot,
-        offset: u64,
-    ) -> Option<Self> {
-        let r = relative(r.0, writer.bases().receiver);
-        Self::begin(writer, kind::SLICE, r, s, offset)
-    }
-
-    #[inline]
-    fn begin(writer: &'w mut Writer<'a>, kind: u8, name: u64, s: Slot, offset: u64) -> Option<Self> {
+    fn begin(writer: &'w mut Writer<'a>, kind: u8, name: u64, s: Slot, third: Option<u64>) -> Option<Self> {
         let (bases, ends) = (writer.bases(), writer.is_open());
         let start = writer.len();
         let mut put = Put::new(writer.room(start));
@@ -211,17 +271,17 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         put.byte(kind)?;
         put.varint(name)?;
         put.varint(relative(s.0, bases.sender))?;
-        let count_at = (kind != kind::SLICE).then_some(start + put.len());
-        // The offset of a SLICE; or a count of none so far.
-        put.varint(offset)?;
+        if let Some(third) = third {
+            put.varint(third)?;
+        }
         let end = start + put.len();
         let slots = MAX_NUMBER.checked_sub(s.0)?.saturating_add(1);
-        let max = u8::try_from(slots).map_or(MAX_ENTRIES, |slots| slots.min(MAX_ENTRIES));
-        Some(Self { writer, count_at, offset, end, count: 0, max })
+        let max = u32::try_from(slots).unwrap_or(u32::MAX);
+        Some(Self { writer, count_at: None, offset: third.unwrap_or_default(), end, count: 0, max })
     }
 
-    /// Adds the message `head | body`, for the next slot. `false` if it does not fit, if [`MAX_ENTRIES`] are in
-    /// already, or if it is of no bytes; then nothing changed.
+    /// Adds the message `head | body`, for the next slot. `false` if it does not fit, if there may be no more of
+    /// them, or if it is of no bytes; then nothing changed.
     #[inline]
     pub fn push(&mut self, head: &[u8], body: &[u8]) -> bool {
         let Some(len) = head.len().checked_add(body.len()).filter(|len| *len > 0) else {
@@ -241,7 +301,7 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         true
     }
 
-    /// Adds a part of a message of `total` bytes to a SLICE, for the next slot: of the first from the frame's offset on, to
+    /// Adds a part of a message of `total` bytes to MESSAGES, for the next slot: of the first from the frame's offset on, to
     /// its end, or to that of the room, and then nothing follows. `false` if it is no such part; then nothing changed.
     pub fn part(&mut self, total: u64, [first, second]: [&[u8]; 2]) -> bool {
         let len = first.len().saturating_add(second.len());
@@ -265,10 +325,10 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
 
     /// Adds `n` messages that stand in `entries` one behind the other, each behind its length: all of them or none.
     #[inline]
-    pub(crate) fn extend(&mut self, entries: &[u8], n: u8) -> bool {
+    pub(crate) fn extend(&mut self, entries: &[u8], n: u32) -> bool {
         let Some(count) = self.count.checked_add(n).filter(|count| *count <= self.max) else { return false };
         let mut put = Put::new(self.writer.room(self.end));
-        if n == 0 || put.bytes(entries).is_none() {
+        if n == 0 || self.offset > 0 || put.bytes(entries).is_none() {
             return false;
         }
         self.end += entries.len();
@@ -277,13 +337,8 @@ impl<'w, 'a> MessagesWriter<'w, 'a> {
         true
     }
 
-    /// How many messages more the frame may take.
-    pub(crate) const fn left(&self) -> u8 {
-        self.max - self.count
-    }
-
     /// How many messages were added.
-    pub const fn count(&self) -> u8 {
+    pub const fn count(&self) -> u32 {
         self.count
     }
 

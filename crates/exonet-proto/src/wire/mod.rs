@@ -39,7 +39,6 @@ mod messages;
 mod number;
 mod params;
 mod ranges;
-mod slice;
 mod state;
 mod tlv;
 mod varint;
@@ -59,12 +58,11 @@ pub use datagram::{
     data_header, is_strange, opening_header, reset, retry,
 };
 pub use error::Malformed;
-pub use frame::{Ask, Fragment, Frame, Frames};
+pub use frame::{Ask, Frame, Frames};
 pub use head::{Head, MAX_TAG, Priority};
 pub(crate) use messages::entry_lead;
 pub use messages::{
-    Early, Entries, MAX_ENTRIES, Messages, MessagesWriter, entry_prefix, messages_overhead, slice_overhead,
-    split_entry,
+    Early, Entries, MAX_EARLY, Messages, MessagesWriter, Part, entry_prefix, messages_overhead, split_entry,
 };
 pub use number::expand;
 pub use params::{Params, ResetToken};

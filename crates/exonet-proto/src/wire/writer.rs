@@ -6,7 +6,7 @@ use core::time::Duration;
 use super::base::relative;
 use super::cursor::Put;
 use super::kind;
-use super::messages::MessagesWriter;
+use super::messages::{MessagesWriter, messages_overhead};
 use super::{Ask, Bases, Claim, Ecn, Params, Reply, ack, call, state, varint, varint_len};
 use crate::{Incarnation, Slot, Stamp, Wall};
 
@@ -19,7 +19,7 @@ pub struct Writer<'a> {
     buf: &'a mut [u8],
     len: usize,
     bases: Bases,
-    /// The last frame is a SLICE: what follows it is told apart by a 0.
+    /// The last frame runs to the end of the packet: what follows it is told apart by a 0.
     open: bool,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Writer<'a> {
 
     /// `count` bytes of PADDING.
     pub fn padding(&mut self, count: usize) -> bool {
-        // Behind a SLICE the first of them ends it.
+        // Behind such a frame the first of them ends it.
         let Some(room) = self.buf.get_mut(self.len..) else { return false };
         if Put::new(room).zeros(count).is_none() {
             return false;
@@ -161,14 +161,13 @@ impl<'a> Writer<'a> {
     /// Begins MESSAGES for consecutive slots from `s` on; `None` if not even its header fits.
     #[inline]
     pub fn messages(&mut self, r: Incarnation, s: Slot) -> Option<MessagesWriter<'_, 'a>> {
-        MessagesWriter::open(self, r, s)
+        MessagesWriter::open(self, r, s, 0)
     }
 
-    /// Begins SLICE for consecutive slots from `s` on, `offset` bytes into the first message; `None` if not even its header
-    /// fits.
+    /// As [`Writer::messages`], `offset` bytes into the first message.
     #[inline]
-    pub fn slice(&mut self, r: Incarnation, s: Slot, offset: u64) -> Option<MessagesWriter<'_, 'a>> {
-        MessagesWriter::open_slice(self, r, s, offset)
+    pub fn messages_from(&mut self, r: Incarnation, s: Slot, offset: u64) -> Option<MessagesWriter<'_, 'a>> {
+        MessagesWriter::open(self, r, s, offset)
     }
 
     /// Begins EARLY for consecutive slots from `s` on; `None` if not even its header fits.
@@ -186,40 +185,39 @@ impl<'a> Writer<'a> {
         .is_some()
     }
 
-    /// FRAGMENT of the message `(r, s)` of `total` bytes, at `offset`: as much as fits of `data`, which is given in
-    /// two parts because head and body of a message lie apart. Returns how many bytes it took; 0 means no frame.
+    /// MESSAGES with a length, of a part of the message `(r, s)` of `total` bytes, at `offset`: as much as fits of `data`,
+    /// which is given in two parts because head and body of a message lie apart. Returns how many bytes it took; 0 means
+    /// no frame.
     #[inline]
-    pub fn fragment(&mut self, r: Incarnation, s: Slot, total: u64, offset: u64, data: [&[u8]; 2]) -> usize {
+    pub fn part(&mut self, r: Incarnation, s: Slot, total: u64, offset: u64, data: [&[u8]; 2]) -> usize {
         let [first, second] = data;
-        let len = first.len().saturating_add(second.len()).min(self.fragment_room(r, s, total, offset));
+        let len = first.len().saturating_add(second.len()).min(self.part_room(r, s, total, offset));
         let (first, rest) = first.split_at_checked(len).unwrap_or((first, &[]));
         let second = if rest.is_empty() { second.get(..len - first.len()).unwrap_or_default() } else { &[] };
         if len == 0 {
             return 0;
         }
         let written = self.frame(|out, bases| {
-            out.byte(kind::FRAGMENT)?;
+            out.byte(kind::MESSAGES | kind::LENGTH | if offset > 0 { kind::OFFSET } else { 0 })?;
             out.varint(relative(r.0, bases.receiver))?;
             out.varint(relative(s.0, bases.sender))?;
+            if offset > 0 {
+                out.varint(offset)?;
+            }
+            out.length(varint_len(total) + len)?;
             out.varint(total)?;
-            out.varint(offset)?;
-            out.length(len)?;
             out.bytes(first)?;
             out.bytes(second)
         });
         written.map_or(0, |()| len)
     }
 
-    /// Most bytes of data that a FRAGMENT could carry now.
+    /// Most bytes of data that such a frame could carry now.
     #[inline]
-    pub fn fragment_room(&self, r: Incarnation, s: Slot, total: u64, offset: u64) -> usize {
-        let head = 1
-            + varint_len(relative(r.0, self.bases.receiver))
-            + varint_len(relative(s.0, self.bases.sender))
-            + varint_len(total)
-            + varint_len(offset);
+    pub fn part_room(&self, r: Incarnation, s: Slot, total: u64, offset: u64) -> usize {
+        let room = self.remaining().saturating_sub(messages_overhead(self.bases, r, s, offset));
         let left = usize::try_from(total.saturating_sub(offset)).unwrap_or(usize::MAX);
-        varint::prefixed_room(self.remaining().saturating_sub(head)).min(left)
+        varint::prefixed_room(room).saturating_sub(varint_len(total)).min(left)
     }
 
     /// TOKEN: what became of the message `(r, s)`?
@@ -297,11 +295,11 @@ impl<'a> Writer<'a> {
         self.open
     }
 
-    /// Keeps everything before `end`, and puts `count` where it stands; a SLICE has none, and is open.
+    /// Keeps everything before `end`, and puts `count` where it stands; a frame without a count is open.
     #[inline]
-    pub(super) fn advance(&mut self, end: usize, count_at: Option<usize>, count: u8) {
+    pub(super) fn advance(&mut self, end: usize, count_at: Option<usize>, count: u32) {
         if let Some(byte) = count_at.and_then(|at| self.buf.get_mut(at)) {
-            *byte = count;
+            *byte = u8::try_from(count).unwrap_or(u8::MAX);
         }
         (self.len, self.open) = (end, count_at.is_none());
     }

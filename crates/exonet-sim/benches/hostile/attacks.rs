@@ -228,7 +228,7 @@ fn first_bytes(stage: &mut Stage, n: u32) -> Packets {
     filled(&mut foe, n, |_| {
         repeat(|| {
             s = (s + 1) % SLOTS;
-            Raw::default().frame(0x13, &[r, s, 2, 0, 1]).bytes(&[1])
+            Raw::default().frame(0x23, &[r, s, 0, 2, 2]).bytes(&[1])
         })
     })
 }
@@ -240,7 +240,7 @@ fn last_bytes(stage: &mut Stage, n: u32) -> Packets {
     filled(&mut foe, n, |_| {
         repeat(|| {
             s += 1;
-            let raw = Raw::default().frame(0x13, &[r, s - 1, last, last - 1, 1]).bytes(&[1]);
+            let raw = Raw::default().frame(0x23, &[r, s - 1, last - 1, 5, last]).bytes(&[1]);
             raw.frame(0x10, &[s + SLOTS - 1, 1, s])
         })
     })
@@ -254,7 +254,7 @@ fn blocks(stage: &mut Stage, n: u32) -> Packets {
         repeat(|| {
             at += 1;
             let offset = (at % 64 + 1) * 65_536 - 1;
-            Raw::default().frame(0x13, &[r, at / 64 % 16, 1 << 30, offset, 1]).bytes(&[1])
+            Raw::default().frame(0x23, &[r, at / 64 % 16, offset, 9, 1 << 30]).bytes(&[1])
         })
     })
 }
@@ -268,7 +268,7 @@ fn pieces(stage: &mut Stage, n: u32) -> Packets {
             at += 1;
             // From the end, so that each goes in front of all others.
             let offset = 65_536 - 2 * (at % 4_000) - 1;
-            Raw::default().frame(0x13, &[r, at / 4_000, 65_536, offset, 1]).bytes(&[1])
+            Raw::default().frame(0x23, &[r, at / 4_000, offset, 5, 65_536]).bytes(&[1])
         })
     })
 }
@@ -280,7 +280,7 @@ fn empty(stage: &mut Stage, n: u32) -> Packets {
     filled(&mut foe, n, |_| {
         repeat(|| {
             s = (s + 63) % (SLOTS - 63);
-            Raw::default().frame(0x12, &[r, s]).bytes(&[63]).bytes(&[1, 1].repeat(63))
+            Raw::default().frame(0x20, &[r, s]).bytes(&[1, 1].repeat(63)).bytes(&[0])
         })
     })
 }
@@ -295,7 +295,7 @@ fn given_up(stage: &mut Stage, n: u32) -> Packets {
     let waiting = filled(&mut other, 24, |_| {
         repeat(|| {
             at += 63;
-            Raw::default().frame(0x12, &[rr, at]).bytes(&[63]).bytes(&[1, 1].repeat(63))
+            Raw::default().frame(0x20, &[rr, at]).bytes(&[1, 1].repeat(63)).bytes(&[0])
         })
     });
     for (at, mut packet) in waiting {
@@ -304,7 +304,7 @@ fn given_up(stage: &mut Stage, n: u32) -> Packets {
     filled(&mut foe, n, |_| {
         repeat(|| {
             s += 1;
-            let raw = Raw::default().frame(0x12, &[r, s - 1]).bytes(&[1, 1, 1]);
+            let raw = Raw::default().frame(0x20, &[r, s - 1]).bytes(&[1, 1, 0]);
             raw.frame(0x10, &[s + SLOTS - 1, 1, s])
         })
     })

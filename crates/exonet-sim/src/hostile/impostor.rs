@@ -283,8 +283,7 @@ fn said(payload: &[u8], bases: Bases) -> Vec<Said> {
             Said::State(state.b, state.r, state.live.map(claimed))
         }
         Frame::Ask(ask) => Said::Ask(ask),
-        Frame::Messages(messages) => Said::Token(messages.r, messages.s),
-        Frame::Fragment(fragment) => Said::Token(fragment.r, fragment.s),
+        Frame::Messages(messages) => Said::Token(messages.r, messages.begin()),
         Frame::Close { .. } => Said::Close,
         _ => Said::Other,
     });

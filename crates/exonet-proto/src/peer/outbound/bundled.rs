@@ -10,7 +10,7 @@ use crate::peer::piece::Room;
 /// What of a bundle goes on where a frame is open.
 pub(crate) enum Followed<'a> {
     /// These entries, and how many they are.
-    Entries(&'a [u8], u8),
+    Entries(&'a [u8], u32),
     /// The next does not fit, and there is nothing else to choose.
     Full,
     /// No bundle comes next, or not here.
@@ -41,14 +41,13 @@ impl Outbound {
         Some(key)
     }
 
-    /// As [`Outbound::follow`], where messages that were queued together come next: as many as would follow one by one, at
-    /// most `most`, as they stand in a frame.
+    /// As [`Outbound::follow`], where messages that were queued together come next: as many as would follow one by one, as
+    /// they stand in a frame.
     pub(crate) fn follow_bundled<'a>(
         &mut self,
         store: &'a mut Store,
         flow: Flow,
         room: Room,
-        most: u8,
     ) -> Followed<'a> {
         if self.holds || !self.lost.is_empty() {
             return Followed::Nothing;
@@ -61,7 +60,7 @@ impl Outbound {
         if lacks && len <= self.window_left() && self.sender.as_ref().is_some_and(|s| s.envelopes() > 0) {
             return Followed::Full;
         }
-        self.follow_in(flow, key, letter, len, room, most).unwrap_or(Followed::Nothing)
+        self.follow_in(flow, key, letter, len, room).unwrap_or(Followed::Nothing)
     }
 
     fn follow_in<'a>(
@@ -71,7 +70,6 @@ impl Outbound {
         letter: &'a mut Letter,
         len: u64,
         room: Room,
-        most: u8,
     ) -> Option<Followed<'a>> {
         let (open, bundle) = (room.open?, letter.bundle()?);
         let sender = self.sender.as_ref().filter(|sender| {
@@ -81,10 +79,10 @@ impl Outbound {
         let granted = sender.map_or(0, Sender::envelopes).min(self.window_left() / len.max(1));
         let fit = (room.left / bundle.stride().max(1)) as u64;
         let ready = bundle.ready().len() as u64;
-        let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready).min(u64::from(most));
-        let n = u8::try_from(n).ok().filter(|n| *n > 0)?;
-        let first = self.bind_bundled(flow, key, letter, u32::from(n))?;
-        Some(Followed::Entries(letter.bundle()?.entries(first.at..first.at + u32::from(n)), n))
+        let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready);
+        let n = u32::try_from(n).ok().filter(|n| *n > 0)?;
+        let first = self.bind_bundled(flow, key, letter, n)?;
+        Some(Followed::Entries(letter.bundle()?.entries(first.at..first.at + n), n))
     }
 
     /// `n` messages of a bundle from `key` on leave this direction, `bound` from the first on or not at all.

@@ -64,11 +64,11 @@ fn payload_of_a_data_packet() {
 fn payload_of_a_packet_that_was_filled() {
     let bases = Bases { sender: 0x1_0000_0000, receiver: 0x5_0000_0000 };
     let (r, s) = (Incarnation(bases.receiver + 3), Slot(bases.sender + 18));
-    let bytes = example("data-slice");
+    let bytes = example("data-cut");
     let mut buf = vec![0; bytes.len()];
     let mut writer = Writer::new(&mut buf, bases);
-    let mut slice = writer.slice(r, s, 4).unwrap();
-    assert!(slice.part(6, [b"", b"lo"]) && slice.push(&[1], b"you") && slice.part(7, [&[1], b"wor"]));
+    let mut frame = writer.messages_from(r, s, 4).unwrap();
+    assert!(frame.part(6, [b"", b"lo"]) && frame.push(&[1], b"you") && frame.part(7, [&[1], b"wor"]));
     assert_eq!(bytes, writer.written(), "wanted: {:02x?}", writer.written());
     let part = |s, total, offset, data: &[u8]| Spec::Fragment { r, s, total, offset, data: data.to_vec() };
     let frames = [
@@ -127,8 +127,8 @@ fn params() {
 fn every_frame_type_is_listed() {
     for row in ["0x00 | PADDING", "0x01 | PING", "0x02 | ACK", "0x03 | CLOSE", "0x04 | PATH_CHALLENGE"]
         .into_iter()
-        .chain(["0x05 | PATH_RESPONSE", "0x06 | PARAMS", "0x10 | ASK", "0x11 | STATE", "0x12 | MESSAGES"])
-        .chain(["0x13 | FRAGMENT", "0x14 | TOKEN", "0x15 | HAVE", "0x1f | SLICE"])
+        .chain(["0x05 | PATH_RESPONSE", "0x06 | PARAMS", "0x10 | ASK", "0x11 | STATE"])
+        .chain(["0x14 | TOKEN", "0x15 | HAVE", "0x18 | EARLY", "0x20 to 0x23 | MESSAGES"])
     {
         assert!(PROTOCOL.contains(&format!("| {row} |")), "{row}");
     }

@@ -14,7 +14,8 @@ proptest! {
             let before = writer.len();
             prop_assert!(spec.write(&mut writer));
             prop_assert!(writer.len() > before);
-            prop_assert_eq!(writer.remaining(), 512 * 1024 - writer.len());
+            let behind = usize::from(matches!(spec, Spec::Messages { .. }));
+            prop_assert_eq!(writer.remaining(), 512 * 1024 - writer.len() - behind);
         }
         prop_assert!(writer.padding(pad));
         prop_assert_eq!(read(writer.written(), bases), Ok(specs));
@@ -52,7 +53,7 @@ proptest! {
     }
 
     #[test]
-    fn every_frame_cut_short_is_truncated(spec in spec(), bases in bases(), cut in any::<prop::sample::Index>()) {
+    fn every_frame_cut_short_is_truncated(spec in bounded(), bases in bases(), cut in any::<prop::sample::Index>()) {
         let whole = spec.bytes(bases);
         let cut = cut.index(whole.len());
         let expected = if cut == 0 { Ok(vec![]) } else { Err(Malformed::Truncated) };
@@ -60,14 +61,14 @@ proptest! {
     }
 
     #[test]
-    fn a_payload_cut_short_has_fewer_frames(specs in vec(spec(), 1..5), bases in bases(), cut in any::<prop::sample::Index>()) {
+    fn a_payload_cut_short_has_fewer_frames(specs in vec(bounded(), 1..5), bases in bases(), cut in any::<prop::sample::Index>()) {
         let payload: Vec<u8> = specs.iter().flat_map(|spec| spec.bytes(bases)).collect();
         let cut = cut.index(payload.len());
         let frames: Vec<_> = Frames::new(&payload[..cut], bases).map(|frame| frame.map(|frame| own(&frame))).collect();
         let whole = frames.iter().take_while(|frame| frame.is_ok()).count();
         prop_assert!(whole < specs.len() && frames.len() - whole <= 1, "nothing follows an error");
         for (frame, spec) in frames.iter().zip(&specs[..whole]) {
-            prop_assert_eq!(frame.as_ref(), Ok(spec));
+            prop_assert_eq!(frame.as_ref(), Ok(&vec![spec.clone()]));
         }
     }
 

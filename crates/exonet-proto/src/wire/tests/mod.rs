@@ -8,8 +8,8 @@ mod document;
 mod frames;
 mod heads;
 mod hostile;
+mod messages;
 mod rules;
-mod slices;
 mod vectors;
 
 use core::ops::Range;
@@ -73,7 +73,7 @@ impl Spec {
             }
             Self::Fragment { r, s, total, offset, data } => {
                 let (first, second) = data.split_at(data.len() / 3);
-                writer.fragment(*r, *s, *total, *offset, [first, second]) == data.len()
+                writer.part(*r, *s, *total, *offset, [first, second]) == data.len()
             }
             Self::Token { r, s } => writer.token(*r, *s),
             Self::Have { r, s, prefix, limit, ranges } => {
@@ -101,8 +101,21 @@ impl Spec {
     }
 }
 
-/// Walks everything that a frame lends.
-fn own(frame: &Frame<'_>) -> Spec {
+/// Walks everything that a frame lends: of MESSAGES each part, and those that are whole together.
+fn own(frame: &Frame<'_>) -> Vec<Spec> {
+    let Frame::Messages(Messages { r, first, whole, last }) = *frame else {
+        return vec![own_other(frame)];
+    };
+    let part = |Part { s, total, offset, data }| Spec::Fragment { r, s, total, offset, data: data.to_vec() };
+    let slots: Vec<_> = whole.map(|(s, _)| s.0).collect();
+    assert!(slots.len() == whole.len() && slots.iter().copied().eq(whole.slots()));
+    let entries: Vec<_> = whole.map(|(_, message)| message.to_vec()).collect();
+    let s = Slot(whole.slots().start);
+    let whole = (!entries.is_empty()).then_some(Spec::Messages { r, s, entries });
+    first.map(part).into_iter().chain(whole).chain(last.map(part)).collect()
+}
+
+fn own_other(frame: &Frame<'_>) -> Spec {
     match *frame {
         Frame::Ping => Spec::Ping,
         Frame::Ack(Ack { largest, delay, arrival, ecn, ranges }) => {
@@ -125,15 +138,7 @@ fn own(frame: &Frame<'_>) -> Spec {
             assert_eq!(free.len() as u64, announced);
             Spec::Live { b, r, tb, claim, free }
         }
-        Frame::Messages(Messages { r, s, entries }) => {
-            let announced = entries.len();
-            let slots: Vec<_> = entries.map(|(s, _)| s.0).collect();
-            assert_eq!(slots, (s.0..).take(announced).collect::<Vec<_>>());
-            Spec::Messages { r, s, entries: entries.map(|(_, message)| message.to_vec()).collect() }
-        }
-        Frame::Fragment(Fragment { r, s, total, offset, data }) => {
-            Spec::Fragment { r, s, total, offset, data: data.to_vec() }
-        }
+        Frame::Messages(_) => unreachable!(),
         Frame::Token { r, s } => Spec::Token { r, s },
         Frame::Have(Have { r, s, prefix, limit, ranges }) => {
             Spec::Have { r, s, prefix, limit, ranges: ranges.collect() }
@@ -152,7 +157,9 @@ fn own(frame: &Frame<'_>) -> Spec {
 }
 
 fn read(payload: &[u8], bases: Bases) -> Result<Vec<Spec>, Malformed> {
-    Frames::new(payload, bases).map(|frame| frame.map(|frame| own(&frame))).collect()
+    let frames: Result<Vec<_>, _> =
+        Frames::new(payload, bases).map(|frame| frame.map(|frame| own(&frame))).collect();
+    frames.map(|specs| specs.into_iter().flatten().collect())
 }
 
 const NO_BASES: Bases = Bases { sender: 0, receiver: 0 };
@@ -249,7 +256,7 @@ fn early() -> impl Strategy<Value = Spec> {
 
 fn messages() -> impl Strategy<Value = Spec> {
     let entry = prop_oneof![3 => vec(any::<u8>(), 1..80), 1 => vec(any::<u8>(), 1..400)];
-    (incarnation(), 0..=MAX_NUMBER - 62, vec(entry, 1..=63)).prop_map(|(r, s, entries)| Spec::Messages {
+    (incarnation(), 0..=MAX_NUMBER - 99, vec(entry, 1..=100)).prop_map(|(r, s, entries)| Spec::Messages {
         r,
         s: Slot(s),
         entries,
@@ -259,7 +266,7 @@ fn messages() -> impl Strategy<Value = Spec> {
 fn fragment() -> impl Strategy<Value = Spec> {
     (incarnation(), slot(), 0..=MAX_NUMBER - 300, 0_u64..100, vec(any::<u8>(), 1..200)).prop_map(
         |(r, s, offset, more, data)| {
-            let total = offset + data.len() as u64 + more;
+            let total = offset + data.len() as u64 + more + u64::from(offset == 0);
             Spec::Fragment { r, s, total, offset, data }
         },
     )
@@ -300,6 +307,11 @@ fn params() -> impl Strategy<Value = Params> {
             }
         },
     )
+}
+
+/// Any frame that a writer writes, but for one that may run to the end of the packet.
+fn bounded() -> impl Strategy<Value = Spec> {
+    spec().prop_filter("it ends by itself", |spec| !matches!(spec, Spec::Messages { .. }))
 }
 
 /// Any frame that a writer writes.

@@ -8,9 +8,9 @@ const BASES: Bases = Bases { sender: 1000, receiver: 2000 };
 fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_receiver() {
     let (r, s) = (Incarnation(2001), Slot(1002));
     assert_eq!(Spec::Ask(Ask { s, n: 9, l: Slot(1001), ts: Stamp::NONE }).bytes(BASES), [0x10, 2, 9, 1]);
-    assert_eq!(Spec::Messages { r, s, entries: vec![vec![0, 7]] }.bytes(BASES), [0x12, 1, 2, 1, 2, 0, 7]);
+    assert_eq!(Spec::Messages { r, s, entries: vec![vec![0, 7]] }.bytes(BASES), [0x20, 1, 2, 2, 0, 7]);
     let data = vec![7];
-    assert_eq!(Spec::Fragment { r, s, total: 5, offset: 4, data }.bytes(BASES), [0x13, 1, 2, 5, 4, 1, 7]);
+    assert_eq!(Spec::Fragment { r, s, total: 5, offset: 4, data }.bytes(BASES), [0x23, 1, 2, 4, 2, 5, 7]);
     assert_eq!(Spec::Token { r, s }.bytes(BASES), [0x14, 1, 2]);
 }
 
@@ -53,7 +53,12 @@ fn bases_change_for_the_frames_that_follow() {
 
 #[test]
 fn only_one_range_of_unknown_frames_is_ignorable() {
-    let known = [0, 1, 2, 3, 4, 5, 6].into_iter().chain(0x10..=0x1f).collect::<Vec<u8>>();
+    let known = [0, 1, 2, 3, 4, 5, 6]
+        .into_iter()
+        .chain([0x10, 0x11, 0x14, 0x15])
+        .chain(0x17..=0x1e)
+        .chain(0x20..=0x23)
+        .collect::<Vec<u8>>();
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let payload = [kind, 2, 9, 9, 0x01];
         if (0x80..=0xbf).contains(&kind) {
@@ -144,36 +149,42 @@ fn state_ignores_free_slots_outside_its_claim_and_refuses_an_upside_down_one() {
 }
 
 #[test]
-fn messages_count_from_1_to_63_and_none_is_empty() {
-    assert_eq!(error(&[0x12, 0, 0, 0]), Some(Malformed::Count));
-    assert_eq!(error(&[0x12, 0, 0, 64, 1, 0]), Some(Malformed::Count));
-    assert_eq!(error(&[0x12, 0, 0, 1, 0]), Some(Malformed::Length));
+fn early_messages_count_from_1_to_63_and_none_is_empty() {
+    assert_eq!(error(&[0x18, 1, 0, 0]), Some(Malformed::Count));
+    assert_eq!(error(&[0x18, 1, 0, 64, 1, 0]), Some(Malformed::Count));
+    assert_eq!(error(&[0x18, 1, 0, 1, 0]), Some(Malformed::Length));
     let max = Bases { sender: MAX_NUMBER, receiver: 0 };
-    assert_eq!(read(&[0x12, 0, 0, 1, 1, 0], max).map(|frames| frames.len()), Ok(1));
-    assert_eq!(read(&[0x12, 0, 0, 2, 1, 0, 1, 0], max), Err(Malformed::Number));
+    assert_eq!(read(&[0x18, 1, 0, 1, 1, 0], max).map(|frames| frames.len()), Ok(1));
+    assert_eq!(read(&[0x18, 1, 0, 2, 1, 0, 1, 0], max), Err(Malformed::Number));
 }
 
 #[test]
-fn a_messages_writer_stops_at_63_at_the_last_slot_and_at_the_end_of_the_room() {
+fn a_messages_writer_stops_at_the_last_slot_and_at_the_end_of_the_room() {
     let mut buf = [0; 256];
     let mut writer = Writer::new(&mut buf, NO_BASES);
-    let mut messages = writer.messages(Incarnation(0), Slot(0)).unwrap();
-    assert!((0..63).all(|_| messages.fits(1) && messages.push(&[0], &[])));
-    assert!(!messages.fits(1) && !messages.push(&[0], &[]));
-    assert_eq!((messages.count(), writer.len()), (63, 4 + 2 * 63));
+    let mut early = writer.early(Stamp(1), Slot(0)).unwrap();
+    assert!((0..63).all(|_| early.fits(1) && early.push(&[0], &[])));
+    assert!(!early.fits(1) && !early.push(&[0], &[]), "their count takes a byte");
+    assert_eq!((early.count(), writer.len()), (63, 4 + 2 * 63));
 
+    let mut writer = Writer::new(&mut buf, NO_BASES);
+    let mut messages = writer.messages(Incarnation(0), Slot(0)).unwrap();
+    assert!((0..126).all(|_| messages.fits(1) && messages.push(&[0], &[])));
+    assert_eq!((messages.count(), writer.len()), (126, 3 + 2 * 126));
+
+    let mut writer = Writer::new(&mut buf, NO_BASES);
     let mut messages = writer.messages(Incarnation(0), Slot(MAX_NUMBER - 1)).unwrap();
     assert!(messages.push(&[0], &[]) && messages.push(&[0], &[]));
     assert!(!messages.fits(1) && !messages.push(&[0], &[]), "there is no slot beyond 62 bits");
 
-    let mut writer = Writer::new(&mut buf[..10], NO_BASES);
+    let mut writer = Writer::new(&mut buf[..9], NO_BASES);
     let mut messages = writer.messages(Incarnation(0), Slot(0)).unwrap();
     assert!(!messages.fits(0) && !messages.push(&[], &[]), "a message has a head");
     assert!(!messages.fits(6) && !messages.push(&[0], &[1; 5]));
     assert!(messages.fits(2) && messages.push(&[0], &[1]));
     assert!(!messages.fits(3) && !messages.push(&[0], &[1; 2]));
     assert!(messages.fits(2) && messages.push(&[0], &[1]));
-    assert_eq!(writer.len(), 10);
+    assert_eq!(writer.len(), 9);
 }
 
 #[test]
@@ -184,27 +195,30 @@ fn a_messages_writer_without_a_message_leaves_no_trace() {
     assert!(writer.is_empty());
     assert!(writer.ping());
     assert_eq!(writer.written(), [0x01]);
-    assert!(Writer::new(&mut buf[..3], NO_BASES).messages(Incarnation(0), Slot(0)).is_none());
+    assert!(Writer::new(&mut buf[..2], NO_BASES).messages(Incarnation(0), Slot(0)).is_none());
 }
 
 #[test]
-fn fragment_lies_within_its_message() {
-    // r, s, total, offset, length, data
-    assert_eq!(error(&[0x13, 0, 0, 5, 3, 2, 0, 0]), None);
-    assert_eq!(error(&[0x13, 0, 0, 5, 4, 2, 0, 0]), Some(Malformed::Range));
-    assert_eq!(error(&[0x13, 0, 0, 5, 3, 0]), Some(Malformed::Length));
-    assert_eq!(error(&[0x13, 0, 0, 0, 0, 0]), Some(Malformed::Length), "total is at least 1");
+fn a_part_lies_within_its_message() {
+    // r, s, offset, length, total, data
+    assert_eq!(error(&[0x23, 0, 0, 3, 3, 5, 0, 0]), None);
+    assert_eq!(error(&[0x23, 0, 0, 4, 4, 5, 0, 0, 7]), Some(Malformed::Length), "more than its message");
+    assert_eq!(error(&[0x23, 0, 0, 5, 3, 5, 0, 0]), Some(Malformed::Range));
+    assert_eq!(error(&[0x23, 0, 0, 3, 1, 5]), Some(Malformed::Truncated), "not a byte");
+    assert_eq!(error(&[0x23, 0, 0, 3, 1, 0]), Some(Malformed::Range), "total is at least 1");
+    assert_eq!(error(&[0x22, 0, 0, 0]), Some(Malformed::Count));
+    assert_eq!(error(&[0x22, 0, 0, 4, 1, 7, 0, 1]), Some(Malformed::Length), "it ends before its length");
 }
 
 #[test]
-fn fragment_fills_the_room() {
+fn a_part_fills_the_room() {
     let (head, body) = ([1; 5], [2; 20_000]);
     for room in (0..100).chain(16_380..16_410) {
         let mut buf = vec![0; room];
         let mut writer = Writer::new(&mut buf, NO_BASES);
         let (r, s, total) = (Incarnation(0), Slot(0), 20_005);
-        let expected = writer.fragment_room(r, s, total, 0);
-        let taken = writer.fragment(r, s, total, 0, [&head, &body]);
+        let expected = writer.part_room(r, s, total, 0);
+        let taken = writer.part(r, s, total, 0, [&head, &body]);
         assert_eq!(taken, expected);
         // One byte is lost where the length outgrows its encoding.
         assert!(room < 10 || writer.remaining() <= 2, "{room}");
@@ -219,12 +233,12 @@ fn fragment_fills_the_room() {
 }
 
 #[test]
-fn fragment_never_goes_past_its_message() {
+fn a_part_never_goes_past_its_message() {
     let mut buf = [0; 64];
     let mut writer = Writer::new(&mut buf, NO_BASES);
-    assert_eq!(writer.fragment(Incarnation(0), Slot(0), 12, 10, [&[1], &[2; 9]]), 2);
-    assert_eq!(writer.fragment(Incarnation(0), Slot(0), 12, 12, [&[1], &[]]), 0);
-    assert_eq!(writer.fragment(Incarnation(0), Slot(0), 12, 3, [&[], &[]]), 0);
+    assert_eq!(writer.part(Incarnation(0), Slot(0), 12, 10, [&[1], &[2; 9]]), 2);
+    assert_eq!(writer.part(Incarnation(0), Slot(0), 12, 12, [&[1], &[]]), 0);
+    assert_eq!(writer.part(Incarnation(0), Slot(0), 12, 3, [&[], &[]]), 0);
 }
 
 #[test]
