@@ -26,6 +26,7 @@ pub enum Policy {
 /// What a node takes of others. Its peers hear so in the handshake: what is of another kind ends
 /// [`Refused`](crate::message::Outcome::Refused) at its sender, certainly not delivered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Takes {
     /// Messages that are no calls. Default true.
     pub messages: bool,
@@ -34,6 +35,11 @@ pub struct Takes {
 }
 
 impl Takes {
+    /// Messages, and no calls.
+    pub const MESSAGES_ONLY: Self = Self { messages: true, calls: false };
+    /// Calls, and no other messages.
+    pub const CALLS_ONLY: Self = Self { messages: false, calls: true };
+
     const MESSAGES: u64 = 1;
     const CALLS: u64 = 2;
 
@@ -149,6 +155,7 @@ impl Default for Limits {
 
 /// Which congestion controller new paths get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum CongestionChoice {
     /// A model of the path that takes delay, not loss, for congestion: keeps a lossy link full and its queue short.
     #[default]
@@ -183,7 +190,7 @@ pub struct Config {
     /// Less than some seconds also gives up callers that are there. Never more than `dead_after`. Default 5 min.
     pub caller_patience: Duration,
     /// A message in doubt for this long ends Unknown. Default: never.
-    pub give_up_after: Option<Duration>,
+    pub doubt_timeout: Option<Duration>,
     /// Keys are renewed after this. Default 120 s.
     pub rekey_after: Duration,
     /// An acknowledgement or STATE waits no longer than this. Default 1 ms.
@@ -245,7 +252,7 @@ impl Config {
             sender_linger: Duration::from_secs(10),
             dead_after: Duration::from_secs(30 * 86_400),
             caller_patience: Duration::from_secs(300),
-            give_up_after: None,
+            doubt_timeout: None,
             rekey_after: Duration::from_secs(120),
             max_ack_delay: Duration::from_millis(1),
             keepalive: None,

@@ -272,6 +272,7 @@ pub enum CancelError {
 
 /// A message that is not settled, for the report of a close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct OpenMessage {
     /// Which.
     pub key: MessageKey,

@@ -24,6 +24,7 @@ macro_rules! figures {
      levels { $($(#[doc = $said:literal])+ $level:ident $(: $gauge:literal)?,)+ }) => {
         /// What a node has done and holds.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+        #[non_exhaustive]
         pub struct Stats {
             $($(#[doc = $told])+ pub $count: u64,)+
             $($(#[doc = "Now:"] #[doc = $said])+ pub $level: usize,)+
@@ -165,6 +166,7 @@ figures! {
 
 /// What is known of one peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct PeerStats {
     /// Where it is, if a channel stands.
     pub remote: Option<SocketAddr>,
@@ -199,11 +201,19 @@ pub struct PeerStats {
 
 /// What a driver says of the datagrams of a peer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Work {
     /// How long they took it.
     pub time: Duration,
     /// How many it has dropped unread, because the peer sent more than it had time for.
     pub dropped: u64,
+}
+
+impl Work {
+    /// Datagrams that took so long, and so many that were dropped unread.
+    pub const fn new(time: Duration, dropped: u64) -> Self {
+        Self { time, dropped }
+    }
 }
 
 #[cfg(test)]

@@ -85,7 +85,7 @@ impl World {
         // As its own clock counts.
         let impatient = self.hosts.get(&sender.0).zip(since).is_some_and(|(host, since)| {
             let [since, now] = [since, self.now].map(|at| host.life.clock.read(at).mono);
-            host.config.give_up_after.is_some_and(|patience| since + patience <= now)
+            host.config.doubt_timeout.is_some_and(|patience| since + patience <= now)
         });
         // That a conflict is true is checked where it is told.
         let parted = self.hosts.get(&sender.0).is_some_and(|host| host.node.conflict(&waiting.to).is_some());

@@ -121,7 +121,7 @@ fn calls_run_once_and_are_answered_whatever_clocks_show() {
 #[test]
 fn a_sender_whose_clock_runs_fast_gives_up_in_its_own_time() {
     let mut world = World::new(1, LinkConfig { loss: 1.0, ..LinkConfig::perfect(10 * MS) });
-    let patient = Config { give_up_after: Some(120 * SECOND), ..open() };
+    let patient = Config { doubt_timeout: Some(120 * SECOND), ..open() };
     let (a, b) = (world.add(patient, false), world.add(open(), true));
     world.set_clock(a, ClockConfig { drift_ppm: 200, ..ClockConfig::default() });
     let number = world.send(a, b, 100).unwrap();

@@ -191,7 +191,7 @@ fn what_was_for_a_vanished_peer_stays_in_doubt_until_given_up() {
 #[test]
 fn a_node_gives_up_after_its_patience() {
     let mut world = World::new(1, bad_link(0.0));
-    let config = Config { give_up_after: Some(30 * SECOND), ..open() };
+    let config = Config { doubt_timeout: Some(30 * SECOND), ..open() };
     let (a, b) = (world.add(config, false), world.add(open(), false));
     world.send(a, b, 100).unwrap();
     settled(&mut world, 300 * MS, "first");

@@ -155,7 +155,7 @@ fn patience_room_and_records_that_run_out() {
             bodies: 2,
             ..Limits::default()
         };
-        let small = Config { limits, dead_after: 20 * SECOND, give_up_after: Some(15 * SECOND), ..open() };
+        let small = Config { limits, dead_after: 20 * SECOND, doubt_timeout: Some(15 * SECOND), ..open() };
         let host = world.add(small.clone(), true);
         let others: Vec<_> = (0..6).map(|_| world.add(small.clone(), true)).collect();
         let mut regretted = Vec::new();

@@ -105,9 +105,18 @@ impl Builder {
         self
     }
 
-    /// Caps on what the node holds.
-    pub fn limits(mut self, limits: Limits) -> Self {
-        self.config.limits = limits;
+    /// Changes caps on what the node holds.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node};
+    /// let builder = Node::builder(Allow::anyone()).limits(|limits| {
+    ///     limits.queued_messages = 1_000;
+    ///     limits.message = 1 << 20;
+    /// });
+    /// # let _ = builder;
+    /// ```
+    pub fn limits(mut self, change: impl FnOnce(&mut Limits)) -> Self {
+        change(&mut self.config.limits);
         self
     }
 
@@ -119,7 +128,7 @@ impl Builder {
 
     /// A message in doubt for this long ends Unknown. Default: never.
     pub fn doubt_timeout(mut self, timeout: Duration) -> Self {
-        self.config.give_up_after = Some(timeout);
+        self.config.doubt_timeout = Some(timeout);
         self
     }
 

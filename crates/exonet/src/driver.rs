@@ -312,7 +312,7 @@ impl Driver {
                 let begun = core::mem::replace(&mut last, clock.mono());
                 let time = last.since(begun);
                 shares.charge(last, seat, time);
-                engine.core.note_work(seat, Work { time, dropped: 0 });
+                engine.core.note_work(seat, Work::new(time, 0));
             }
         });
         (self.busy, self.happened) = (true, true);
@@ -485,7 +485,7 @@ impl Run {
     /// Says what it took whom, and begins another.
     fn end(self, engine: &mut Engine, shares: &mut Shares<Held>, now: Mono) -> Self {
         if let Some(seat) = self.seat {
-            let work = Work { time: now.since(self.begun), dropped: self.dropped };
+            let work = Work::new(now.since(self.begun), self.dropped);
             shares.charge(now, seat, work.time);
             engine.core.note_work(seat, work);
         }

@@ -11,7 +11,6 @@ use std::time::Duration;
 
 use common::{builder, bytes, nobody, node, pair, within};
 use exonet::call::{CallId, Failure, Reply, ReplyStatus, Request, Serving};
-use exonet::config::Limits;
 use exonet::error::{BodyError, CallError, SendError, SendFromError, ServeError, Why};
 use exonet::send::{CancelError, Status};
 use exonet::{Body, Node, PeerAddr};
@@ -342,7 +341,7 @@ async fn a_deadline_ends_a_call_as_what_is_certain() {
     let (alice, bob) = pair().await;
     let (mut gate, _echo) = (gate(&bob, 8), echo(&bob));
     let (to, away) = (bob.peer_addr(), nobody().await);
-    let small = builder().limits(Limits { queued_messages: 1, ..Limits::default() }).build().await.unwrap();
+    let small = builder().limits(|limits| limits.queued_messages = 1).build().await.unwrap();
     within(async {
         let soon = Duration::from_millis(20);
         let expired = alice.peer(&away).call("gate", "").deadline(soon).await;

@@ -12,7 +12,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use common::{builder, nobody, pair, within};
 use exonet::call::{CallService, Failure, ReplyStatus, Request};
-use exonet::config::Limits;
 use exonet::error::{CallError, SendError, TypedError};
 use serde::{Deserialize, Serialize};
 use tokio::sync::{Semaphore, mpsc};
@@ -162,7 +161,7 @@ async fn a_service_that_ends_is_served_no_more() {
 
 #[tokio::test]
 async fn a_call_service_is_ready_when_there_is_room() {
-    let small = builder().limits(Limits { queued_messages: 2, ..Limits::default() }).build().await.unwrap();
+    let small = builder().limits(|limits| limits.queued_messages = 2).build().await.unwrap();
     let away = nobody().await;
     within(async {
         let mut calls: Vec<_> = (0..3).map(|_| CallService::new(small.peer(away.clone()), "gate")).collect();

@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use exonet::{Allow, Builder, Node, NodeId, PeerAddr};
-use exonet::config::Limits;
 use tokio::sync::watch;
 
 use super::tasks::{self, Shared};
@@ -53,8 +52,7 @@ fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
 }
 
 fn builder(setup: &Setup) -> Builder {
-    let limits = Limits { queued_bytes: setup.buffer() as usize, ..Limits::default() };
-    Node::builder(Allow::anyone()).limits(limits)
+    Node::builder(Allow::anyone()).limits(|limits| limits.queued_bytes = setup.buffer() as usize)
 }
 
 async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {

@@ -24,6 +24,7 @@ const SAVED: f64 = 4.0;
 
 /// Whether lone packets are copied, and how much that may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Hedging {
     /// Never.
     Off,

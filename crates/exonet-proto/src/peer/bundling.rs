@@ -163,7 +163,7 @@ impl Peer {
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
         let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
-        fits && granted && cx.config.give_up_after.is_none()
+        fits && granted && cx.config.doubt_timeout.is_none()
     }
 
     /// How many messages of this length the peer's queue takes before it is full.

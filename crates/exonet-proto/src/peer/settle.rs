@@ -134,7 +134,7 @@ impl Peer {
 
     /// A message is looked at, for its deadline or for want of patience.
     pub(crate) fn expire(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
-        let patience = cx.config.give_up_after;
+        let patience = cx.config.doubt_timeout;
         let Some(letter) = cx.store.get_mut(key) else { return };
         let deadline = letter.deadline.filter(|deadline| now.mono < *deadline);
         let passed = letter.deadline.is_some() && deadline.is_none();

@@ -102,7 +102,7 @@ impl Peer {
             cx.refuse(message, source);
             return Err(error);
         }
-        let patience = cx.config.give_up_after.map(|patience| now.mono + patience);
+        let patience = cx.config.doubt_timeout.map(|patience| now.mono + patience);
         let due = [message.deadline, patience].into_iter().flatten().min();
         let key = cx.store.insert(Letter::new(self.place, message, source, role));
         self.outbound.submit(&cx.clock, &mut cx.store, key);

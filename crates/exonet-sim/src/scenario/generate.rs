@@ -86,7 +86,7 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
         reboots: wild && dice.chance(0.5),
     };
     config.limits.strays = size(some(dice, &[0, 1, 2], usual_strays));
-    config.give_up_after = (wild && dice.chance(0.1)).then(|| dice.span(LEAST_PATIENCE, PATIENCE));
+    config.doubt_timeout = (wild && dice.chance(0.1)).then(|| dice.span(LEAST_PATIENCE, PATIENCE));
     NodePlan { config, disk: stored.then(|| Disk::slow(latency)), clock, serving: None }
 }
 

@@ -138,7 +138,7 @@ fn what_has_a_deadline_leaves_early_if_asked_to_and_32_at_most_do() {
 /// Only what was bound is in doubt.
 #[test]
 fn what_has_not_left_is_not_given_up() {
-    let impatient = Config { give_up_after: Some(10 * SECOND), ..config() };
+    let impatient = Config { doubt_timeout: Some(10 * SECOND), ..config() };
     let mut pair = Pair::new([impatient, config()]);
     pair.cut(0);
     let key = pair.send(0, 100);

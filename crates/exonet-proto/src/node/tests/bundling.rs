@@ -329,7 +329,7 @@ fn before_anything_is_granted_and_where_patience_is_counted_each_is_kept_by_itse
     let mut pair = Pair::open();
     let (keys, _) = pair.send_together((0..3).map(numbered).collect());
     assert_eq!(keys.len(), 3);
-    let mut pair = Pair::new([Config { give_up_after: Some(60 * SECOND), ..config() }, config()]);
+    let mut pair = Pair::new([Config { doubt_timeout: Some(60 * SECOND), ..config() }, config()]);
     pair.talk(0);
     let (keys, _) = pair.send_together((0..3).map(numbered).collect());
     assert_eq!(keys.len(), 3);
