@@ -20,6 +20,8 @@ use crate::call::desk::Calls;
 use crate::comings::Comings;
 use crate::receive::batch::Taken;
 use crate::receive::routes::{Route, Routes};
+use crate::send::intake::{Bodies, Gathered, Intake, Kind};
+use crate::send::lot::Lot;
 use crate::send::message::Message;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 use crate::send::room::Room;
@@ -40,6 +42,23 @@ pub(crate) enum Phase {
 
 /// The driver is at work, or has been woken.
 pub(crate) const AWAKE: Mono = Mono(0);
+
+/// The intake is opened so often without anything coming in.
+const IDLE: u32 = 4;
+
+/// How the intake stands.
+#[derive(Default)]
+struct Gathering {
+    is_open: bool,
+    /// What it is to be opened for, when the lock is released.
+    wanted: Option<Kind>,
+    /// So often it has been opened since something last came in.
+    idle: u32,
+    /// Memory for what comes in.
+    spare: Bodies,
+    /// What has come in is being queued.
+    lot: Option<Arc<Lot>>,
+}
 
 /// What the caller of [`Engine::pump`] has to see to once the lock is free.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +117,8 @@ pub(crate) struct Engine {
     /// Peers to be admitted or not, for the driver.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
     pub(crate) room: Room,
+    /// Messages that come in without the lock.
+    gathering: Gathering,
     pub(crate) calls: Calls,
     routes: Routes,
     /// Who answers for the application, where policy asks it.
@@ -129,6 +150,7 @@ impl Engine {
             batch: None,
             asks: Vec::new(),
             room: Room::new(queue_limit),
+            gathering: Gathering::default(),
             calls: Calls::default(),
             routes: Routes::default(),
             question: None,
@@ -192,7 +214,8 @@ impl Engine {
                     let since = self.receipts.since(key);
                     self.after.took.extend(since.map(|since| (now.mono.since(since), count)));
                 }
-                self.after.wake(self.receipts.settle(key, count, Settled { outcome, id, late }));
+                let settled = Settled { outcome, id, late };
+                self.receipts.settle(key, count, settled, |waker| self.after.wake(Some(waker)));
                 if !self.writers.is_empty() {
                     self.after.wake(self.writers.remove(&key).flatten());
                 }
@@ -202,7 +225,7 @@ impl Engine {
                 todo.settled |= self.peer_waits > 0;
                 self.replied(now, key, status, body);
                 let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
-                self.after.wake(self.receipts.settle(key, 1, settled));
+                self.receipts.settle(key, 1, settled, |waker| self.after.wake(Some(waker)));
                 self.after.wake(self.writers.remove(&key).flatten());
             }
             Event::Called { method } => todo.called |= self.called(now, &method),
@@ -271,6 +294,71 @@ impl Engine {
         // Taken only here: Full, the one refusal that is tried again, has been ruled out.
         let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
         self.queue(now, peer, hints, outgoing, stream)
+    }
+
+    /// Queues what has come in. Whoever takes the lock begins with this.
+    pub(crate) fn take_in(&mut self, intake: &Intake, now: impl FnOnce() -> Now) {
+        if !self.gathering.is_open {
+            return;
+        }
+        self.gathering.is_open = false;
+        let Some(mut gathered) = intake.end() else { return };
+        if let Some(lot) = gathered.lot.take() {
+            self.queue_lot(now(), &mut gathered, lot);
+            self.gathering.idle = 0;
+            // The driver is awake, and flushes before it sleeps.
+            self.left_to_driver = true;
+        }
+        let Gathered { kind, mut bodies, .. } = gathered;
+        bodies.short.clear();
+        self.after.spent.extend(bodies.long.drain(..).map(|message| message.body));
+        self.gathering.spare = bodies;
+        self.gathering.wanted = Some(kind).filter(|_| self.gathering.idle < IDLE);
+    }
+
+    fn queue_lot(&mut self, now: Now, gathered: &mut Gathered, lot: Arc<Lot>) {
+        let (peer, mut at) = (gathered.kind.to.id, 0);
+        if self.phase == Phase::Open {
+            self.gathering.lot = Some(Arc::clone(&lot));
+            let slot = self.receipts.open_lot(Arc::clone(&lot));
+            let receipts = &mut self.receipts;
+            let queued = |key, count| {
+                receipts.add_to_lot(now.mono, slot, at, key, count);
+                at += count;
+            };
+            // The peer was given all hints when the intake was opened, and there was room for as many.
+            let _ = if gathered.is_short() {
+                self.core.send_bodies(now, peer, &[], &mut gathered.short(), queued)
+            } else {
+                self.core.send_each(now, peer, &[], &mut gathered.bodies.long.iter_mut(), queued)
+            };
+            self.receipts.close_lot(slot);
+            self.gathering.lot = None;
+        }
+        let never = Settled { outcome: Outcome::Cancelled, id: None, late: false };
+        lot.end(at..gathered.count, never, |waker| self.after.wake(Some(waker)));
+    }
+
+    /// Messages of a kind may come in without the lock from when it is released until it is taken again.
+    pub(crate) fn gather(&mut self, kind: Kind) {
+        self.gathering.wanted = Some(kind);
+        self.gathering.idle = 0;
+    }
+
+    /// Opens the intake, if that is wanted, the driver is awake and the peer's queue has room. Whoever releases the lock ends
+    /// with this.
+    pub(crate) fn let_in(&mut self, intake: &Intake) {
+        let Some(kind) = self.gathering.wanted.take() else { return };
+        if self.phase != Phase::Open || self.armed != AWAKE {
+            return;
+        }
+        let peer = kind.to.id;
+        let room = self.core.room_for(&peer, kind.len).min(self.room.left(&mut self.core, &peer));
+        if room > 0 {
+            self.gathering.is_open = true;
+            self.gathering.idle += 1;
+            intake.begin(kind, room, core::mem::take(&mut self.gathering.spare));
+        }
     }
 
     /// Queues messages of a batch while there is room. Gives how many it has taken, and Full if those are not all.
@@ -464,35 +552,46 @@ impl Engine {
         self.readers.remove(&key)
     }
 
-    /// The next message of a route, and whether more waits there.
+    /// Puts the next message of a route into `place`. Gives whether more waits there.
     pub(crate) fn take(
         &mut self,
         now: Now,
         route: Option<&Arc<Route>>,
         guarded: bool,
-    ) -> (Option<Incoming>, bool) {
+        place: &mut Option<Incoming>,
+    ) -> bool {
         if self.phase == Phase::Broken {
-            return (None, false);
+            return false;
         }
+        if (route.is_some() || !self.routes.is_empty())
+            && let Some(more) = self.take_routed(now, route, guarded, place)
+        {
+            return more;
+        }
+        if route.is_some() || !self.routes.are_none() {
+            return false;
+        }
+        *place = if guarded { self.core.accept(now) } else { self.core.recv(now) };
+        self.core.has_waiting()
+    }
+
+    /// As [`Self::take`], of what the core has handed out already.
+    fn take_routed(
+        &mut self,
+        now: Now,
+        route: Option<&Arc<Route>>,
+        guarded: bool,
+        place: &mut Option<Incoming>,
+    ) -> Option<bool> {
         loop {
-            match self.routes.next(route) {
-                (Some(incoming), more) if guarded || is_streamed(&incoming) => {
-                    return (Some(incoming), more || self.more_waits(route));
-                }
-                // Nobody waits for one that is not delivered by that.
-                (Some(incoming), more) => {
-                    if self.core.done(now, incoming.key) {
-                        return (Some(incoming), more || self.more_waits(route));
-                    }
-                }
-                (None, _) => break,
+            let (incoming, more) = self.routes.next(route);
+            let incoming = incoming?;
+            // Nobody waits any more for one that is not delivered by that.
+            if guarded || is_streamed(&incoming) || self.core.done(now, incoming.key) {
+                *place = Some(incoming);
+                return Some(more || self.more_waits(route));
             }
         }
-        if !self.routes.are_none() || route.is_some() {
-            return (None, false);
-        }
-        let incoming = if guarded { self.core.accept(now) } else { self.core.recv(now) };
-        (incoming, self.core.has_waiting())
     }
 
     fn more_waits(&self, route: Option<&Arc<Route>>) -> bool {
@@ -509,11 +608,12 @@ impl Engine {
     ) -> bool {
         let (mut left, mut more) = (most, false);
         if route.is_some() || !self.routes.is_empty() {
-            while left > 0
-                && let (Some(incoming), others) = self.take(now, route, false)
-            {
+            let mut incoming = None;
+            while left > 0 {
+                more = self.take(now, route, false, &mut incoming);
+                let Some(incoming) = incoming.take() else { break };
                 taken.singles.push(incoming);
-                (left, more) = (left - 1, others);
+                left -= 1;
             }
             return more;
         }
@@ -703,13 +803,16 @@ impl Engine {
         let open = self.receipts.open_keys();
         for key in &open {
             if let Some(settled) = self.last_word(*key) {
-                self.after.wake(self.receipts.settle(*key, 1, settled));
+                self.receipts.settle(*key, 1, settled, |waker| self.after.wake(Some(waker)));
             }
         }
         // Of the rest nobody can tell: the core is not asked, or has settled it and was not heard.
         let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
         for key in open {
-            self.after.wake(self.receipts.settle(key, u32::MAX, unknown));
+            self.receipts.settle(key, u32::MAX, unknown, |waker| self.after.wake(Some(waker)));
+        }
+        if let Some(lot) = self.gathering.lot.take() {
+            lot.end(0..u32::MAX, unknown, |waker| self.after.wake(Some(waker)));
         }
         let writers = core::mem::take(&mut self.writers).into_values().flatten();
         let readers = core::mem::take(&mut self.readers).into_values();

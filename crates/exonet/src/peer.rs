@@ -6,14 +6,15 @@ use core::time::Duration;
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use exonet_proto::NodeId;
 use exonet_proto::node::{Conflict, OpenMessage, Outgoing, PeerStats, SendError as CoreError};
+use exonet_proto::{NodeId, Now};
 use tokio::io::AsyncRead;
 
 use crate::engine::Engine;
 use crate::error::{BatchError, PingError, SendError, SendFromError};
 use crate::node::{Node, wait_until};
 use crate::peer_addr::PeerAddr;
+use crate::send::intake::Kind;
 use crate::send::line::wait_for_room;
 use crate::send::message::{Message, take_turns, weight};
 use crate::send::permit::Permit;
@@ -101,16 +102,19 @@ impl Peer {
     /// # Errors
     /// [`SendError`]; nothing has been queued.
     pub async fn send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
-        let shared = self.shared();
+        let (shared, mut message) = (self.shared(), Some(message.into()));
+        take_turns(message.as_ref().map_or(0, Message::weight)).await;
+        let busy = shared.is_busy();
+        if busy && let Some(receipt) = shared.intake.put(shared, &self.to, &mut message) {
+            return Ok(receipt);
+        }
         self.resolve().await?;
-        let message = message.into();
-        take_turns(message.weight()).await;
-        let mut message = Some(message);
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&self.to, message));
         let queue = || {
             let hints = self.hints();
-            shared.step(|engine, now| engine.send(now, self.to.id, &hints, &mut message, None))
+            shared.step(|engine, now| self.queue(engine, now, &hints, &mut message, kind.as_ref()))
         };
-        let (slot, _) = wait_for_room(shared, self.to.id, queue).await?;
+        let slot = wait_for_room(shared, self.to.id, queue).await?;
         Ok(Receipt::new(Arc::clone(shared), slot))
     }
 
@@ -119,10 +123,31 @@ impl Peer {
     /// # Errors
     /// [`SendError::Full`] instead of waiting, and the others of [`SendError`].
     pub fn try_send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
-        let (shared, hints, mut message) = (self.shared(), self.hints(), Some(message.into()));
-        let queue = |engine: &mut Engine, now| engine.send(now, self.to.id, &hints, &mut message, None);
-        let (slot, _) = shared.step(queue)?;
+        let (shared, mut message) = (self.shared(), Some(message.into()));
+        let busy = shared.is_busy();
+        if busy && let Some(receipt) = shared.intake.put(shared, &self.to, &mut message) {
+            return Ok(receipt);
+        }
+        let (hints, kind) =
+            (self.hints(), message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&self.to, message)));
+        let slot = shared.step(|engine, now| self.queue(engine, now, &hints, &mut message, kind.as_ref()))?;
         Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Queues a message under the lock. Others of its kind may follow without.
+    fn queue(
+        &self,
+        engine: &mut Engine,
+        now: Now,
+        hints: &[SocketAddr],
+        message: &mut Option<Message>,
+        kind: Option<&Kind>,
+    ) -> Result<SlotIndex, CoreError> {
+        let (slot, _) = engine.send(now, self.to.id, hints, message, None)?;
+        if let Some(kind) = kind {
+            engine.gather(kind.clone());
+        }
+        Ok(slot)
     }
 
     /// Sends several messages at once, in as few packets as they fit into and with one receipt, waiting for room

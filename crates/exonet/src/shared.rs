@@ -3,7 +3,7 @@
 //! # When a message leaves
 //!
 //! A lone message leaves on the caller's thread, without a hop: it takes the lock, queues, and flushes. A
-//! burst must not cost a system call each, and three things see to that:
+//! burst must not cost a system call each, and four things see to that:
 //!
 //! * The lock is not held during a system call, and only one thread flushes at a time ([`Turn`]). A thread that finds
 //!   another flushing leaves word and goes; the other then finds more to put into each packet.
@@ -12,6 +12,9 @@
 //!   which `send` sees to (it takes part in tokio's cooperative budget).
 //! * A caller sends at most [`CALLER_BURST`] batches before it leaves the rest to the driver, so that nobody is kept
 //!   at sending what others queue.
+//!
+//! * While the driver is awake, messages of one kind that are sent one by one come in without the lock, and are queued together
+//!   by the next that takes it ([`Intake`]).
 //!
 //! So a message waits at most for a flush that is under way or for the driver's next turn, and one caller
 //! causes at most one system call per `LULL`.
@@ -35,6 +38,7 @@ use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
 use crate::report::Times;
 use crate::resolve::Names;
+use crate::send::intake::Intake;
 use crate::socket::{Socket, is_too_large};
 use crate::turn::Turn;
 
@@ -75,6 +79,7 @@ pub(crate) struct Shared {
     pub(crate) id: NodeId,
     pub(crate) names: Names,
     pub(crate) times: Times,
+    pub(crate) intake: Intake,
     clock: Clock,
     // std's lock, for its poison: a core that panicked half-way keeps no promise, and must be stopped.
     engine: Mutex<Engine>,
@@ -103,6 +108,7 @@ impl Shared {
             id: engine.core.id(),
             names,
             times: Times::new(&engine.name),
+            intake: Intake::default(),
             clock,
             engine: Mutex::new(engine),
             outbox: Mutex::new(outbox),
@@ -138,7 +144,9 @@ impl Shared {
     fn locked<T>(&self, f: impl FnOnce(&mut Engine) -> T) -> (T, After) {
         let mut after = After::begin();
         let mut engine = self.engine();
+        engine.take_in(&self.intake, || self.clock.now());
         let out = f(&mut engine);
+        engine.let_in(&self.intake);
         let Engine { core, after: left, .. } = &mut *engine;
         core.take_spent(&mut left.spent);
         core::mem::swap(left, &mut after);
@@ -183,21 +191,18 @@ impl Shared {
 
     /// The next received message of a route; None if none waits.
     pub(crate) fn take(&self, route: Option<&Arc<Route>>, guarded: bool) -> Result<Option<Incoming>, Closed> {
+        let mut incoming = None;
         let take = |engine: &mut Engine, now| {
-            let (incoming, more) = engine.take(now, route, guarded);
+            let more = engine.take(now, route, guarded, &mut incoming);
             let call = incoming.is_some() && engine.leave_to_driver();
-            (incoming, engine.phase, more, call)
+            (engine.phase, more, call)
         };
-        let ((incoming, phase, more, call), _, mut after) = self.step_quietly(take);
+        let ((phase, more, call), _, mut after) = self.step_quietly(take);
         after.todo.driver |= call;
         // One event wakes only one.
         after.wake_next(route, more);
         self.finish(after);
-        match incoming {
-            Some(incoming) => Ok(Some(incoming)),
-            None if phase == Phase::Open => Ok(None),
-            None => Err(Closed),
-        }
+        if incoming.is_none() && phase != Phase::Open { Err(Closed) } else { Ok(incoming) }
     }
 
     /// At most `most` received messages of a route; none if none wait.
@@ -233,6 +238,11 @@ impl Shared {
             self.work.notify_one();
         }
         out
+    }
+
+    /// Whether something has just left: then what is to be sent need not leave at once.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.clock.mono().since(Mono(self.last_sent.load(Ordering::Relaxed))) < LULL
     }
 
     /// The last step: what is not said now is never said.

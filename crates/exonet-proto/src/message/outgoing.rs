@@ -20,6 +20,11 @@ impl MessageKey {
         self.index as usize
     }
 
+    /// Which it is of the messages that were queued together, from zero on.
+    pub const fn place(self) -> u32 {
+        self.at
+    }
+
     /// The message that comes `n` behind this among those that were queued together: see [`crate::node::Node::send_each`].
     #[must_use]
     pub const fn nth(self, n: u32) -> Self {

@@ -171,6 +171,16 @@ impl Node {
         known.is_none_or(|(peer, cx)| peer.takes_more(cx))
     }
 
+    /// How many messages to `peer` with a body of so many bytes, and nothing else, are certainly taken now. None if nothing is
+    /// known of the peer yet.
+    pub fn room_for(&self, peer: &NodeId, body: usize) -> usize {
+        if self.cx.closing || self.cx.stopped || body as u64 > self.cx.config.limits.message {
+            return 0;
+        }
+        let known = self.peers.find(peer).and_then(|place| self.peers.get(place));
+        known.map_or(0, |peer| peer.room_for_plain(&self.cx, body))
+    }
+
     /// Gives `ask` the peer that a message which is not settled is for. None: it is settled.
     fn of_message<T>(
         &mut self,

@@ -166,6 +166,13 @@ impl Peer {
         fits && granted && cx.config.doubt_timeout.is_none()
     }
 
+    /// How many messages of this length, and with nothing else, are taken now.
+    pub(crate) fn room_for_plain(&self, cx: &Context, body: usize) -> usize {
+        let found = !self.hints.is_empty() || self.link.is_connected() || self.link.is_answering();
+        let fits = found && body as u64 <= self.outbound.limits.message;
+        if fits && self.has_room(&cx.config.limits) { self.room_for(cx, body) } else { 0 }
+    }
+
     /// How many messages of this length the peer's queue takes before it is full.
     fn room_for(&self, cx: &Context, body: usize) -> usize {
         let (limits, outbound) = (&cx.config.limits, &self.outbound);

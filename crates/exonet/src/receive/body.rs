@@ -51,6 +51,7 @@ enum StreamState {
 }
 
 impl Body {
+    #[inline]
     pub(crate) fn new(shared: &Arc<Shared>, key: DeliveryKey, body: IncomingBody, takes: bool) -> Self {
         match body {
             IncomingBody::Whole(ready) => Self { len: ready.len() as u64, ready, stream: None },
@@ -68,6 +69,7 @@ impl Body {
         }
     }
 
+    #[cold]
     fn stream(shared: &Arc<Shared>, key: DeliveryKey, len: u64, whose: Whose) -> Self {
         let stream = Stream { shared: Arc::clone(shared), key, whose, state: StreamState::Coming };
         Self { len, ready: Bytes::new(), stream: Some(Box::new(stream)) }

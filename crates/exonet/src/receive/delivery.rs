@@ -31,6 +31,7 @@ pub struct Received {
 
 impl Received {
     /// With `takes`, the end of a streamed body takes the message.
+    #[inline]
     pub(crate) fn new(shared: &Arc<Shared>, incoming: Incoming, takes: bool) -> Self {
         let body = Body::new(shared, incoming.key, incoming.body, takes);
         Self {

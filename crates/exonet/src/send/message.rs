@@ -86,6 +86,13 @@ impl Message {
         self.deadline.is_some()
     }
 
+    /// The body of a message that has nothing else.
+    pub(crate) fn plain(&self) -> Option<&[u8]> {
+        let alone = self.tag.is_empty() && self.deadline.is_none();
+        let usual = self.priority == Priority::default() && self.early == Early::default();
+        (alone && usual).then_some(&self.body)
+    }
+
     /// See [`weight`].
     pub(crate) const fn weight(&self) -> usize {
         weight(self.body.len())

@@ -3,7 +3,9 @@
 //! [`Peer::send`](crate::Peer::send) gives a [`Receipt`](crate::Receipt), which ends in one [`Settled`]. Many messages at
 //! once share a [`BatchReceipt`], which counts; a [`MessageSink`] collects what one task sends.
 
+pub(crate) mod intake;
 pub(crate) mod line;
+pub(crate) mod lot;
 pub(crate) mod message;
 pub(crate) mod permit;
 pub(crate) mod receipt;

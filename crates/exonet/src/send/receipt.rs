@@ -3,13 +3,14 @@
 use core::fmt;
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
-use core::task::{Context, Poll};
+use core::task::{Context, Poll, ready};
 use std::sync::Arc;
 
 use exonet_proto::node::{CancelError, MessageKey, Outcome, Status};
 use exonet_proto::{MessageId, Now};
 
 use crate::engine::Engine;
+use crate::send::lot::Lot;
 use crate::send::receipts::{Settled, SlotIndex, Tally};
 use crate::shared::Shared;
 
@@ -19,14 +20,42 @@ use crate::shared::Shared;
 /// neither cancels the message nor hurries it.
 #[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
 pub struct Receipt {
-    shared: Arc<Shared>,
-    slot: SlotIndex,
+    hold: Hold,
     settled: Option<Settled>,
+}
+
+/// Where it is found what became of the message.
+enum Hold {
+    /// In the node's table. The slot is given up when it has told, and on drop.
+    Table { shared: Arc<Shared>, slot: SlotIndex },
+    /// In what messages share that were queued together.
+    Lot { lot: Arc<Lot>, at: u32, waits: bool },
+}
+
+impl Hold {
+    /// Asks about a message that is open, if the node is there.
+    fn ask<T>(&self, ask: impl FnOnce(&mut Engine, Now, MessageKey) -> T) -> Option<T> {
+        match self {
+            Self::Table { shared, slot } => shared.step(|engine, now| {
+                let key = engine.receipts.key(*slot)?;
+                Some(ask(engine, now, key))
+            }),
+            // Its key is known once the node's lock is held.
+            Self::Lot { lot, at, .. } => {
+                lot.shared.upgrade()?.step(|engine, now| Some(ask(engine, now, lot.key(*at)?)))
+            }
+        }
+    }
 }
 
 impl Receipt {
     pub(crate) fn new(shared: Arc<Shared>, slot: SlotIndex) -> Self {
-        Self { shared, slot, settled: None }
+        Self { hold: Hold::Table { shared, slot }, settled: None }
+    }
+
+    /// Of the `at`th message of a lot.
+    pub(crate) fn of_lot(lot: Arc<Lot>, at: u32) -> Self {
+        Self { hold: Hold::Lot { lot, at, waits: false }, settled: None }
     }
 
     /// Where the message stands now.
@@ -34,14 +63,24 @@ impl Receipt {
         if self.settled.is_some() {
             return Status::Settled;
         }
-        self.shared.look(|engine| {
-            engine.receipts.key(self.slot).map_or(Status::Settled, |key| engine.core.status(key))
-        })
+        let look = |engine: &Engine, key: Option<MessageKey>| {
+            key.map_or(Status::Settled, |key| engine.core.status(key))
+        };
+        match &self.hold {
+            Hold::Table { shared, slot } => shared.look(|engine| look(engine, engine.receipts.key(*slot))),
+            Hold::Lot { lot, at, .. } => {
+                let shared = lot.shared.upgrade();
+                shared.map_or(Status::Settled, |shared| shared.look(|engine| look(engine, lot.key(*at))))
+            }
+        }
     }
 
     /// What became of the message, if that is known by now.
     pub fn settled(&self) -> Option<Settled> {
-        self.settled.or_else(|| self.shared.look(|engine| engine.receipts.settled(self.slot)))
+        self.settled.or_else(|| match &self.hold {
+            Hold::Table { shared, slot } => shared.look(|engine| engine.receipts.settled(*slot)),
+            Hold::Lot { lot, at, .. } => lot.settled(*at),
+        })
     }
 
     /// The message's name at both ends, from its departure on.
@@ -70,34 +109,37 @@ impl Receipt {
     /// [`CancelError::InDoubt`]: it has left, and only its outcome will tell. [`CancelError::Settled`]: its
     /// outcome is known.
     pub fn cancel(&self) -> Result<(), CancelError> {
-        self.shared.step(|engine, now| match engine.receipts.key(self.slot) {
-            Some(key) => engine.core.cancel(now, key),
-            None => Err(CancelError::Settled),
-        })
+        let cancelled = self.hold.ask(|engine, now, key| engine.core.cancel(now, key));
+        cancelled.unwrap_or(Err(CancelError::Settled))
     }
 
     /// Gives the message up: its outcome is [`Outcome::Unknown`] now, or Cancelled if it never left.
     pub fn abandon(&self) {
-        self.shared.step(|engine, now| {
-            if let Some(key) = engine.receipts.key(self.slot) {
-                engine.core.abandon(now, key);
-            }
-        });
+        self.hold.ask(|engine, now, key| engine.core.abandon(now, key));
     }
 
     fn poll_settled(&mut self, cx: &Context<'_>) -> Poll<Settled> {
         if let Some(settled) = self.settled {
             return Poll::Ready(settled);
         }
-        // Cloned without the lock: that is the application's code.
-        let mut waker = Some(cx.waker().clone());
-        let polled = self.shared.amend(|engine| engine.receipts.poll(self.slot, &mut waker));
-        polled.map(|settled| {
-            // A slot that is not ours any more cannot be: it is given up only below and on drop.
-            let settled = settled.unwrap_or(Settled { outcome: Outcome::Unknown, id: None, late: false });
-            self.settled = Some(settled);
-            settled
-        })
+        let settled = match &mut self.hold {
+            Hold::Table { shared, slot } => {
+                // Cloned without the lock: that is the application's code.
+                let mut waker = Some(cx.waker().clone());
+                let polled = ready!(shared.amend(|engine| engine.receipts.poll(*slot, &mut waker)));
+                // A slot that is not ours any more cannot be: it is given up only here and on drop.
+                polled.unwrap_or(Settled { outcome: Outcome::Unknown, id: None, late: false })
+            }
+            Hold::Lot { lot, at, waits } => match lot.settled(*at) {
+                Some(settled) => settled,
+                None => {
+                    *waits = true;
+                    ready!(lot.poll(*at, &mut Some(cx.waker().clone())))
+                }
+            },
+        };
+        self.settled = Some(settled);
+        Poll::Ready(settled)
     }
 }
 
@@ -111,10 +153,15 @@ impl Future for Receipt {
 
 impl Drop for Receipt {
     fn drop(&mut self) {
-        if self.settled.is_none() {
-            let waker = self.shared.amend(|engine| engine.receipts.forget(self.slot));
-            drop(waker);
+        if self.settled.is_some() {
+            return;
         }
+        // A waker is dropped without the lock.
+        drop(match &self.hold {
+            Hold::Table { shared, slot } => shared.amend(|engine| engine.receipts.forget(*slot)),
+            Hold::Lot { lot, at, waits: true } => lot.forget(*at),
+            Hold::Lot { .. } => None,
+        });
     }
 }
 

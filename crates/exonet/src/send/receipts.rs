@@ -5,9 +5,12 @@
 
 use core::task::{Poll, Waker};
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use exonet_proto::node::{MessageKey, Outcome};
 use exonet_proto::{MessageId, Mono};
+
+use crate::send::lot::Lot;
 
 /// What became of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,9 +66,19 @@ pub(crate) struct SlotIndex(usize);
 
 enum State {
     Free,
-    Open { key: MessageKey, epoch: u64, waker: Option<Waker> },
+    Open {
+        key: MessageKey,
+        epoch: u64,
+        waker: Option<Waker>,
+    },
     Settled(Settled),
     Batch(Batch),
+    /// Messages of a lot: those that are open, and the flush before which they were sent.
+    Lot {
+        lot: Arc<Lot>,
+        open: u32,
+        epoch: u64,
+    },
 }
 
 /// Messages that share a receipt.
@@ -86,6 +99,8 @@ struct Entry {
     count: u32,
     open: u32,
     slot: usize,
+    /// The place of the first in its lot.
+    at: u32,
     /// When it was queued.
     since: Mono,
 }
@@ -120,8 +135,37 @@ impl Receipts {
     pub(crate) fn open(&mut self, now: Mono, key: MessageKey) -> SlotIndex {
         let slot = self.place(State::Open { key, epoch: self.epoch, waker: None });
         *self.epochs.entry(self.epoch).or_insert(0) += 1;
-        self.enter(now, key, 1, slot);
+        self.enter(now, key, 1, slot, 0);
         slot
+    }
+
+    /// A place for the messages of a lot: nobody holds it but they.
+    pub(crate) fn open_lot(&mut self, lot: Arc<Lot>) -> SlotIndex {
+        let slot = self.place(State::Lot { lot, open: 0, epoch: self.epoch });
+        *self.epochs.entry(self.epoch).or_insert(0) += 1;
+        slot
+    }
+
+    /// Enters accepted messages of a lot, the `at`th of it and those behind.
+    pub(crate) fn add_to_lot(&mut self, now: Mono, slot: SlotIndex, at: u32, key: MessageKey, count: u32) {
+        if let Some(Slot { state: State::Lot { lot, open, .. }, .. }) = self.slots.get_mut(slot.0) {
+            lot.queued(at, key);
+            *open += count;
+            self.enter(now, key, count, slot, at);
+        }
+    }
+
+    /// No more come. The lot's own place is free when all of them have ended: now, if there are none.
+    pub(crate) fn close_lot(&mut self, slot: SlotIndex) {
+        let Some(Slot { state: State::Lot { open, epoch, .. }, held }) = self.slots.get_mut(slot.0) else {
+            return;
+        };
+        *held = false;
+        if *open == 0 {
+            let epoch = *epoch;
+            self.release(slot.0);
+            self.leave_epoch(epoch);
+        }
     }
 
     /// A receipt for many messages; it is held.
@@ -137,7 +181,7 @@ impl Receipts {
                 *self.epochs.entry(self.epoch).or_insert(0) += 1;
             }
             batch.open += u64::from(count);
-            self.enter(now, key, count, slot);
+            self.enter(now, key, count, slot, 0);
         }
     }
 
@@ -151,13 +195,13 @@ impl Receipts {
         SlotIndex(index)
     }
 
-    fn enter(&mut self, since: Mono, key: MessageKey, count: u32, slot: SlotIndex) {
+    fn enter(&mut self, since: Mono, key: MessageKey, count: u32, slot: SlotIndex, at: u32) {
         self.open += count as usize;
         if self.by_key.len() <= key.index() {
             self.by_key.resize(key.index() + 1, None);
         }
         if let Some(place) = self.by_key.get_mut(key.index()) {
-            *place = Some(Entry { key, count, open: count, slot: slot.0, since });
+            *place = Some(Entry { key, count, open: count, slot: slot.0, at, since });
         }
     }
 
@@ -167,44 +211,63 @@ impl Receipts {
         (entry.key == key.first()).then_some(entry.since)
     }
 
-    /// Enters an outcome, of `count` messages from `key` on. Gives back the task that waits for it.
-    pub(crate) fn settle(&mut self, key: MessageKey, count: u32, settled: Settled) -> Option<Waker> {
-        let place = self.by_key.get_mut(key.index())?;
-        let known = place.as_mut().filter(|entry| entry.key == key.first())?;
-        let count = count.min(known.open);
+    /// Enters an outcome, of `count` messages from `key` on. Hands the tasks that wait for it to `wake`.
+    pub(crate) fn settle(
+        &mut self,
+        key: MessageKey,
+        count: u32,
+        settled: Settled,
+        mut wake: impl FnMut(Waker),
+    ) {
+        let Some(place) = self.by_key.get_mut(key.index()) else { return };
+        let Some(known) = place.as_mut().filter(|entry| entry.key == key.first()) else { return };
+        let Some(slot) = self.slots.get_mut(known.slot) else { return };
+        let (count, epoch) = match &mut slot.state {
+            State::Batch(batch) => {
+                let count = count.min(known.open);
+                batch.open -= u64::from(count);
+                batch.tally.count(&settled, u64::from(count));
+                let ended = (batch.open == 0).then_some(batch.epoch);
+                ended.and_then(|_| batch.waker.take()).into_iter().for_each(wake);
+                (count, ended)
+            }
+            State::Lot { lot, open, epoch } => {
+                let at = known.at + key.place();
+                let these = at..at.saturating_add(count).min(known.at + known.count);
+                let count = lot.end(these, settled, wake).min(known.open);
+                *open -= count;
+                (count, (*open == 0).then_some(*epoch))
+            }
+            State::Open { epoch, waker, .. } => {
+                let (epoch, waker) = (*epoch, waker.take());
+                waker.into_iter().for_each(&mut wake);
+                slot.state = State::Settled(settled);
+                (1, Some(epoch))
+            }
+            State::Free | State::Settled(_) => return,
+        };
+        let (index, held) = (known.slot, slot.held);
         known.open -= count;
-        let entry = *known;
-        if entry.open == 0 {
+        if known.open == 0 {
             *place = None;
         }
         self.open -= count as usize;
-        let slot = self.slots.get_mut(entry.slot)?;
-        let (epoch, waker) = match &mut slot.state {
-            State::Batch(batch) => {
-                batch.open -= u64::from(count);
-                batch.tally.count(&settled, u64::from(count));
-                if batch.open > 0 {
-                    return None;
-                }
-                (batch.epoch, batch.waker.take())
+        if let Some(epoch) = epoch {
+            if !held {
+                self.release(index);
             }
-            State::Open { epoch, waker, .. } => {
-                let open = (*epoch, waker.take());
-                slot.state = State::Settled(settled);
-                open
-            }
-            State::Free | State::Settled(_) => return None,
-        };
-        if !slot.held {
-            self.release(entry.slot);
+            self.leave_epoch(epoch);
         }
+    }
+
+    /// The messages of a receipt are settled.
+    fn leave_epoch(&mut self, epoch: u64) {
         if let Some(count) = self.epochs.get_mut(&epoch) {
             *count -= 1;
             if *count == 0 {
                 self.epochs.remove(&epoch);
             }
         }
-        waker
     }
 
     /// How the messages of a batch have ended so far, and how many are open.
@@ -255,7 +318,7 @@ impl Receipts {
             return Poll::Ready(None);
         };
         match &mut slot.state {
-            State::Free | State::Batch(_) => Poll::Ready(None),
+            State::Free | State::Batch(_) | State::Lot { .. } => Poll::Ready(None),
             State::Settled(settled) => {
                 let settled = *settled;
                 self.release(index.0);
@@ -272,7 +335,7 @@ impl Receipts {
     pub(crate) fn forget(&mut self, index: SlotIndex) -> Option<Waker> {
         let slot = self.slots.get_mut(index.0)?;
         match &mut slot.state {
-            State::Free => None,
+            State::Free | State::Lot { .. } => None,
             State::Settled(_) => {
                 self.release(index.0);
                 None

@@ -342,9 +342,11 @@ fn the_queue_is_full_where_it_would_be_message_by_message() {
     {
         let mut pair = Pair::new([limited(limits), config()]);
         pair.talk(0);
+        let peer = pair.ends[1].id();
         for sent in 1..3_u32 {
+            assert_eq!(pair.ends[0].room_for(&peer, SMALL), fits as usize);
             let (keys, full) = pair.send_together((0..50).map(numbered).collect());
-            assert_eq!(full, Err(SendError::Full));
+            assert_eq!((full, pair.ends[0].room_for(&peer, SMALL)), (Err(SendError::Full), 0));
             assert_eq!(keys.iter().map(|(_, n)| *n).sum::<u32>(), fits);
             pair.pass(SECOND);
             assert_eq!(pair.taken().len() as u64, u64::from(fits));
@@ -352,6 +354,18 @@ fn the_queue_is_full_where_it_would_be_message_by_message() {
             assert_eq!(pair.ends[0].counts().delivered, u64::from(sent * fits) + 1);
         }
     }
+}
+
+#[test]
+fn there_is_room_only_for_what_is_certainly_taken() {
+    let mut pair = Pair::new([limited(Limits { message: 1_000, ..Limits::default() }), config()]);
+    let peer = pair.ends[1].id();
+    assert_eq!(pair.ends[0].room_for(&peer, 1), 0, "nobody has said where it is");
+    pair.talk(0);
+    assert!(pair.ends[0].room_for(&peer, 1_000) > 0);
+    assert_eq!(pair.ends[0].room_for(&peer, 1_001), 0, "too large");
+    pair.ends[0].close(pair.now);
+    assert_eq!(pair.ends[0].room_for(&peer, 1), 0);
 }
 
 #[test]
