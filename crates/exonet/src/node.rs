@@ -107,7 +107,8 @@ impl Node {
     /// No further call is taken: those that come get [`ReplyStatus::DRAINING`](crate::call::ReplyStatus::DRAINING), and those
     /// that run are waited for as well. Received messages that wait can be taken meanwhile. What was not taken by then is
     /// certainly not delivered, and the node tells its peers so for up to 500 ms more: their messages are queued again, for
-    /// the next life of this identity. `recv` says [`Closed`](crate::error::Closed) from then on, and a message that was handed out and not
+    /// the next life of this identity. One without a next life tells the peers that wrote to it that it has ended, which takes up to
+    /// 250 ms besides. `recv` says [`Closed`](crate::error::Closed) from then on, and a message that was handed out and not
     /// [acknowledged](crate::Delivery::ack) is not delivered.
     pub async fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         let shared = self.shared();

@@ -6,6 +6,7 @@ use std::time::Duration;
 use exonet::blocking::{Node, Request};
 use exonet::call::{Failure, ReplyStatus};
 use exonet::error::{CallError, Closed};
+use exonet::receive::Filter;
 use exonet::{Allow, Message, Outcome};
 
 const LONG: Duration = Duration::from_secs(50);
@@ -59,7 +60,7 @@ fn functions_that_block_answer_calls() {
     let _serving = bob.serve("greet", serve).unwrap();
     let to_bob = alice.peer(bob.get_ref().peer_addr());
     let reply = to_bob.call("greet", "alice", Some(LONG)).unwrap();
-    assert_eq!(reply.body.as_whole().unwrap(), "hello, alice");
+    assert_eq!(reply.get_ref().body.as_whole().unwrap(), "hello, alice");
     let error = to_bob.call("greet", "panic", None).unwrap_err();
     assert!(matches!(error, CallError::Failed { status: ReplyStatus::PANICKED, .. }), "{error}");
 }
@@ -73,4 +74,60 @@ fn within_a_runtime_it_blocks_and_does_not_panic() {
         bob.recv().unwrap().ack().unwrap();
         assert_eq!(receipt.wait().outcome, Outcome::Delivered);
     });
+}
+
+#[test]
+fn there_is_a_way_to_each_kind_of_receiving() {
+    let (alice, bob) = (node(), node());
+    let to_bob = alice.peer(bob.get_ref().peer_addr());
+    let (orders, readings) = (bob.receiver(Filter::any().tag("order")), bob.at_most_once());
+    let sent = to_bob.send_batch([Message::new("tea").tag("order"), Message::new("21 degrees")]).unwrap();
+    assert!(readings.recv_timeout(LONG).unwrap().unwrap().bytes(100).unwrap() == "21 degrees");
+    assert!(orders.recv_timeout(Duration::ZERO).is_ok());
+    let mut orders = orders;
+    let order = orders.next().unwrap();
+    assert_eq!(order.take().unwrap().body.as_whole().unwrap(), "tea");
+    assert_eq!(sent.wait().delivered, 2);
+
+    let mut sent = to_bob.send_bodies([b"a", b"b"]).unwrap();
+    assert_eq!(sent.wait_timeout(Duration::ZERO), None);
+    let mut taken = 0;
+    while taken < 2 {
+        taken += readings.recv_batch(2).unwrap().count();
+    }
+    assert_eq!((taken, sent.wait().delivered), (2, 2));
+    bob.close(LONG);
+    assert!(orders.next().is_none() && readings.recv().is_err());
+}
+
+#[test]
+fn a_sink_and_a_permit_wait_for_room() {
+    let (alice, bob) = (node(), node());
+    let to_bob = alice.peer(bob.get_ref().peer_addr());
+    let mut sink = to_bob.sink();
+    for n in 0..3 {
+        sink.feed(n.to_string()).unwrap();
+    }
+    sink.flush().unwrap();
+    let permitted = to_bob.reserve().unwrap().send("3").unwrap();
+    for n in 0..4 {
+        let mut delivery = bob.recv().unwrap();
+        assert_eq!(delivery.bytes(9).unwrap(), n.to_string());
+        delivery.ack().unwrap();
+    }
+    assert_eq!((sink.settled().unwrap().delivered, permitted.wait().outcome), (3, Outcome::Delivered));
+    assert!(to_bob.close(LONG).is_empty());
+}
+
+#[test]
+fn types_go_and_come() {
+    let (alice, bob) = (node(), node());
+    let half = |n: u32| if n.is_multiple_of(2) { Ok(n / 2) } else { Err("odd".to_owned()) };
+    let _serving = bob.serve_typed("half", half).unwrap();
+    let to_bob = alice.peer(bob.get_ref().peer_addr());
+    assert_eq!(to_bob.call_typed::<_, u32, String>("half", &42, Some(LONG)).unwrap(), 21);
+    let odd = to_bob.call_typed::<_, u32, String>("half", &43, Some(LONG)).unwrap_err();
+    assert_eq!(odd.to_string(), "the method returned an error: \"odd\"");
+    let wrong = to_bob.call_typed::<_, u32, String>("half", "x", Some(LONG)).unwrap_err();
+    assert!(wrong.has_not_run() && format!("{wrong:?}").contains("ReplyStatus(bad request)"), "{wrong:?}");
 }

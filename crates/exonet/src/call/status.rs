@@ -10,7 +10,7 @@ use crate::error::BodyError;
 
 /// How a call went, as its server says. Zero is success, what is from [`Self::RESERVED`] on is said by nodes and by
 /// this library, and all between is the application's.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ReplyStatus(pub u32);
 
 impl ReplyStatus {
@@ -62,6 +62,12 @@ impl fmt::Display for ReplyStatus {
             Self(other) => return write!(f, "status {other}"),
         };
         f.write_str(name)
+    }
+}
+
+impl fmt::Debug for ReplyStatus {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ReplyStatus({self})")
     }
 }
 

@@ -22,14 +22,15 @@ use crate::peer::Peer;
 use crate::receive::body::Body;
 
 /// The longest body that is held to be read as JSON, in bytes.
-const LONGEST: u64 = 16 << 20;
+pub(crate) const LONGEST: u64 = 16 << 20;
 
-/// How a typed call ended that has no reply. `E` is the application's error, as its server returned it.
+/// How a typed call ended that has no reply. `E` is the application's error, as its server returned it: an error that is shown
+/// by its `Debug`, so that it need be nothing more.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TypedError<E> {
     /// What the handler returned in place of a reply.
-    #[error("{0}")]
+    #[error("the method returned an error: {0:?}")]
     Application(E),
     /// The call itself went wrong.
     #[error(transparent)]
@@ -152,13 +153,25 @@ impl Node {
             Box::pin(async move {
                 let body = request.body.bytes(LONGEST).await?;
                 let asked = serde_json::from_slice(&body).map_err(bad_request)?;
-                let answer = handler(request.id, asked).await;
-                match answer {
-                    Ok(reply) => json(&reply),
-                    Err(error) => Err(Failure::new(ReplyStatus::ERROR, json(&error)?)),
-                }
+                said(handler(request.id, asked).await)
             })
         })
+    }
+}
+
+/// Answers a request by a function.
+pub(crate) fn answer<Req: DeserializeOwned, Resp: Serialize, E: Serialize>(
+    request: &[u8],
+    handler: impl Fn(Req) -> Result<Resp, E>,
+) -> Result<Bytes, Failure> {
+    said(handler(serde_json::from_slice(request).map_err(bad_request)?))
+}
+
+/// What a handler has come to, as JSON.
+fn said<Resp: Serialize, E: Serialize>(answer: Result<Resp, E>) -> Result<Bytes, Failure> {
+    match answer {
+        Ok(reply) => json(&reply),
+        Err(error) => Err(Failure::new(ReplyStatus::ERROR, json(&error)?)),
     }
 }
 

@@ -69,6 +69,9 @@ impl Drop for Registered {
 impl Node {
     /// The next message, calls aside, under a guard: delivered by [`Delivery::ack`], handed out again otherwise.
     ///
+    /// This is the way to receive what is acted on: a message counts as delivered only once the application has said so, and one
+    /// whose handling fails is not lost. [`Self::at_most_once`] spares the guard, for messages that may be.
+    ///
     /// Cancel-safe, and may be called by many tasks: each message goes to one at a time.
     ///
     /// # Errors
@@ -95,6 +98,10 @@ impl Node {
     }
 
     /// Receives messages without a guard: each is delivered as it is returned, whatever becomes of it then.
+    ///
+    /// Which of the two: [`Self::recv`], unless a message may be lost when its handling fails or the process dies in the midst of
+    /// it, as one reading of a sensor among many may. What is received so is told to its sender as Delivered all the same.
+    /// This is also the faster way, above all by [`AtMostOnce::recv_batch`].
     pub fn at_most_once(&self) -> AtMostOnce {
         self.receiver(Filter::any()).at_most_once()
     }

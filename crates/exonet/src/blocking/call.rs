@@ -1,0 +1,72 @@
+//! Calls, answered and made by threads that block.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::runtime::Handle;
+
+use super::runtime::Runtime;
+use crate::call::CallId;
+use crate::error::BodyError;
+
+/// A call to be answered by a function that may block: see [`crate::call::Request`].
+pub struct Request {
+    request: crate::call::Request,
+    runtime: Handle,
+}
+
+impl Request {
+    pub(super) const fn new(request: crate::call::Request, runtime: Handle) -> Self {
+        Self { request, runtime }
+    }
+
+    /// The caller, the name of the call and its method; its body is read by [`Self::bytes`].
+    pub const fn get_ref(&self) -> &crate::call::Request {
+        &self.request
+    }
+
+    /// Waits for all of the body, if it has no more than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`BodyError`].
+    pub fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
+        self.runtime.block_on(self.request.body.bytes(limit))
+    }
+}
+
+/// What a call was answered with: see [`crate::call::Reply`].
+pub struct Reply {
+    reply: crate::call::Reply,
+    runtime: Arc<Runtime>,
+}
+
+impl Reply {
+    pub(super) fn new(reply: crate::call::Reply, runtime: &Arc<Runtime>) -> Self {
+        Self { reply, runtime: Arc::clone(runtime) }
+    }
+
+    /// The reply, for what does not wait.
+    pub const fn get_ref(&self) -> &crate::call::Reply {
+        &self.reply
+    }
+
+    /// Which call: the same at both ends.
+    pub const fn id(&self) -> CallId {
+        self.reply.id
+    }
+
+    /// Waits for all of the body, if it has no more than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`BodyError`].
+    pub fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
+        self.runtime.wait(self.reply.body.bytes(limit))
+    }
+
+    /// The reply, for an async task.
+    pub fn into_inner(self) -> crate::call::Reply {
+        self.reply
+    }
+}
+
+debugs!(Request.request, Reply.reply);

@@ -1,0 +1,46 @@
+//! For programs without an async runtime: the same node, whose calls block the thread that makes them.
+//!
+//! A [`Node`] has a thread of its own, on which its runtime runs. What gives an answer at once is at the async types, which
+//! [`Node::get_ref`] and [`Peer::get_ref`] lend. Called from an async task, everything here blocks the thread of that task.
+//!
+//! ```
+//! use std::time::Duration;
+//! use exonet::{Allow, Outcome, blocking};
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let alice = blocking::Node::build(exonet::Node::builder(Allow::anyone()).bind("127.0.0.1:0"))?;
+//! let bob = blocking::Node::build(exonet::Node::builder(Allow::anyone()).bind("127.0.0.1:0"))?;
+//!
+//! let receipt = alice.peer(bob.get_ref().peer_addr()).send("hello")?;
+//! let mut delivery = bob.recv()?;
+//! assert_eq!(delivery.bytes(1024)?, "hello");
+//! delivery.ack()?;
+//! assert_eq!(receipt.wait().outcome, Outcome::Delivered);
+//! alice.close(Duration::from_secs(5));
+//! # Ok(())
+//! # }
+//! ```
+
+/// `Debug` as of what is blocked on.
+macro_rules! debugs {
+    ($($kind:ident . $field:ident),*) => {
+        $(impl core::fmt::Debug for $kind {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                f.debug_tuple(stringify!($kind)).field(&self.$field).finish()
+            }
+        })*
+    };
+}
+
+mod call;
+mod node;
+mod peer;
+mod receive;
+mod runtime;
+mod send;
+
+pub use call::{Reply, Request};
+pub use node::Node;
+pub use peer::Peer;
+pub use receive::{AtMostOnce, Delivery, Received, Receiver};
+pub use send::{BatchReceipt, MessageSink, Permit, Receipt};

@@ -1,0 +1,132 @@
+//! A node whose calls block.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::runtime::Runtime;
+use super::{AtMostOnce, Delivery, Peer, Receiver, Request};
+use crate::Builder;
+#[cfg(feature = "serde")]
+use crate::call::typed;
+use crate::call::{Answer, Failure, ReplyStatus, Serving};
+use crate::error::{BuildError, Closed, ServeError};
+use crate::peer_addr::PeerAddr;
+use crate::receive::Filter;
+use crate::send::OpenMessage;
+
+/// A node whose calls block: see [`crate::Node`]. Cheap to clone.
+#[derive(Clone)]
+pub struct Node {
+    node: crate::Node,
+    runtime: Arc<Runtime>,
+}
+
+impl Node {
+    /// Makes the node, and the thread on which it runs.
+    ///
+    /// # Errors
+    /// As [`Builder::build`], and [`BuildError::Runtime`].
+    pub fn build(builder: Builder) -> Result<Self, BuildError> {
+        let runtime = Runtime::start()?;
+        let node = runtime.wait(builder.build())?;
+        Ok(Self { node, runtime })
+    }
+
+    /// The node, for what does not wait.
+    pub const fn get_ref(&self) -> &crate::Node {
+        &self.node
+    }
+
+    /// A handle on a peer: see [`crate::Node::peer`].
+    pub fn peer(&self, to: impl Into<PeerAddr>) -> Peer {
+        Peer::new(self.node.peer(to), &self.runtime)
+    }
+
+    /// Waits for the next message, under a guard.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub fn recv(&self) -> Result<Delivery, Closed> {
+        self.runtime.wait(self.node.recv()).map(|delivery| self.guard(delivery))
+    }
+
+    /// Waits for the next message for `timeout` at most. None: none came.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Delivery>, Closed> {
+        let next = self.runtime.wait_for(timeout, self.node.recv());
+        next.transpose().map(|delivery| delivery.map(|delivery| self.guard(delivery)))
+    }
+
+    /// Receives the messages that `filter` takes, from now on: see [`crate::Node::receiver`].
+    pub fn receiver(&self, filter: Filter) -> Receiver {
+        Receiver::new(self.node.receiver(filter), &self.runtime)
+    }
+
+    /// Receives messages without a guard: see [`crate::Node::at_most_once`].
+    pub fn at_most_once(&self) -> AtMostOnce {
+        AtMostOnce::new(self.node.at_most_once(), &self.runtime)
+    }
+
+    fn guard(&self, delivery: crate::Delivery) -> Delivery {
+        Delivery::new(delivery, &self.runtime)
+    }
+
+    /// Serves a method by a function, each call on a thread that may block: see [`crate::Node::serve`].
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    pub fn serve<A: Answer>(
+        &self,
+        method: impl Into<Bytes>,
+        handler: impl Fn(Request) -> A + Send + Sync + 'static,
+    ) -> Result<Serving, ServeError> {
+        let (handler, runtime) = (Arc::new(handler), self.runtime.handle.clone());
+        let _context = self.runtime.handle.enter();
+        let serve = move |request: crate::call::Request| {
+            let (handler, runtime) = (Arc::clone(&handler), runtime.clone());
+            async move {
+                let answer = move || handler(Request::new(request, runtime)).answer();
+                let ran = tokio::task::spawn_blocking(answer).await;
+                ran.unwrap_or_else(|_| Err(Failure::from(ReplyStatus::PANICKED)))
+            }
+        };
+        self.node.serve(method, serve).start()
+    }
+
+    /// Serves a method by a function of typed requests, replies and errors, each call on a thread that may block: see
+    /// [`crate::Node::serve_typed`].
+    ///
+    /// # Errors
+    /// [`ServeError`].
+    #[cfg(feature = "serde")]
+    pub fn serve_typed<Req, Resp, E>(
+        &self,
+        method: impl Into<Bytes>,
+        handler: impl Fn(Req) -> Result<Resp, E> + Send + Sync + 'static,
+    ) -> Result<Serving, ServeError>
+    where
+        Req: serde::de::DeserializeOwned,
+        Resp: serde::Serialize,
+        E: serde::Serialize,
+    {
+        self.serve(method, move |mut request: Request| {
+            typed::answer(&request.bytes(typed::LONGEST)?, &handler)
+        })
+    }
+
+    /// Waits until all that was sent so far is settled, for `timeout` at most: see [`crate::Node::flush`].
+    pub fn flush(&self, timeout: Option<Duration>) -> Vec<OpenMessage> {
+        self.runtime.wait(self.node.flush(timeout))
+    }
+
+    /// Ends the node: see [`crate::Node::close`].
+    pub fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
+        self.runtime.wait(self.node.close(timeout))
+    }
+}
+
+debugs!(Node.node);

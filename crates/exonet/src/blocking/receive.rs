@@ -1,0 +1,209 @@
+//! What is received by threads that block.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::runtime::Runtime;
+use crate::error::{BodyError, Closed, NotDelivered};
+use crate::receive::Batch;
+use crate::{MessageId, NodeId};
+
+/// A received message under its guard: see [`crate::Delivery`].
+#[must_use = "a delivery that is dropped without `ack` is handed out again"]
+pub struct Delivery {
+    delivery: crate::Delivery,
+    runtime: Arc<Runtime>,
+}
+
+impl Delivery {
+    pub(super) fn new(delivery: crate::Delivery, runtime: &Arc<Runtime>) -> Self {
+        Self { delivery, runtime: Arc::clone(runtime) }
+    }
+
+    /// The delivery, for what does not wait.
+    pub const fn get_ref(&self) -> &crate::Delivery {
+        &self.delivery
+    }
+
+    /// Who sent it.
+    pub const fn from(&self) -> NodeId {
+        self.delivery.from()
+    }
+
+    /// Its name at both ends.
+    pub const fn id(&self) -> MessageId {
+        self.delivery.id()
+    }
+
+    /// Waits for all of the body, if it has no more than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`BodyError`].
+    pub fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
+        self.runtime.wait(self.delivery.body_mut().bytes(limit))
+    }
+
+    /// Acknowledges the message: from here on it is delivered.
+    ///
+    /// # Errors
+    /// [`NotDelivered`].
+    pub fn ack(self) -> Result<(), NotDelivered> {
+        self.delivery.ack()
+    }
+
+    /// Acknowledges the message, and gives its parts.
+    ///
+    /// # Errors
+    /// As [`Self::ack`].
+    pub fn take(self) -> Result<crate::receive::Received, NotDelivered> {
+        self.delivery.take()
+    }
+}
+
+/// Receives the messages that its filter takes, each under a guard: see [`crate::receive::Receiver`].
+///
+/// An iterator, which waits for each message and ends when the node is closed.
+#[derive(Clone)]
+pub struct Receiver {
+    receiver: crate::receive::Receiver,
+    runtime: Arc<Runtime>,
+}
+
+impl Receiver {
+    pub(super) fn new(receiver: crate::receive::Receiver, runtime: &Arc<Runtime>) -> Self {
+        Self { receiver, runtime: Arc::clone(runtime) }
+    }
+
+    /// The receiver, for what does not wait.
+    pub const fn get_ref(&self) -> &crate::receive::Receiver {
+        &self.receiver
+    }
+
+    /// Waits for the next message, under a guard.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub fn recv(&self) -> Result<Delivery, Closed> {
+        self.runtime.wait(self.receiver.recv()).map(|delivery| Delivery::new(delivery, &self.runtime))
+    }
+
+    /// Waits for the next message for `timeout` at most. None: none came.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Delivery>, Closed> {
+        let next = self.runtime.wait_for(timeout, self.receiver.recv()).transpose()?;
+        Ok(next.map(|delivery| Delivery::new(delivery, &self.runtime)))
+    }
+
+    /// The same messages without a guard: each is delivered as it is returned.
+    #[must_use]
+    pub fn at_most_once(self) -> AtMostOnce {
+        AtMostOnce { messages: self.receiver.at_most_once(), runtime: self.runtime }
+    }
+}
+
+impl Iterator for Receiver {
+    type Item = Delivery;
+
+    fn next(&mut self) -> Option<Delivery> {
+        self.recv().ok()
+    }
+}
+
+/// A message that was taken as it was received: see [`crate::receive::Received`].
+pub struct Received {
+    received: crate::receive::Received,
+    runtime: Arc<Runtime>,
+}
+
+impl Received {
+    /// The message, for what does not wait.
+    pub const fn get_ref(&self) -> &crate::receive::Received {
+        &self.received
+    }
+
+    /// Who sent it.
+    pub const fn from(&self) -> NodeId {
+        self.received.from
+    }
+
+    /// Its name at both ends.
+    pub const fn id(&self) -> MessageId {
+        self.received.id
+    }
+
+    /// Waits for all of the body, if it has no more than `limit` bytes.
+    ///
+    /// # Errors
+    /// [`BodyError`].
+    pub fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
+        self.runtime.wait(self.received.body.bytes(limit))
+    }
+
+    /// The parts of the message.
+    pub fn into_inner(self) -> crate::receive::Received {
+        self.received
+    }
+}
+
+/// Receives without a guard: a message is delivered as it is returned. See [`crate::receive::AtMostOnce`].
+///
+/// An iterator, which waits for each message and ends when the node is closed.
+#[derive(Clone)]
+pub struct AtMostOnce {
+    messages: crate::receive::AtMostOnce,
+    runtime: Arc<Runtime>,
+}
+
+impl AtMostOnce {
+    pub(super) fn new(messages: crate::receive::AtMostOnce, runtime: &Arc<Runtime>) -> Self {
+        Self { messages, runtime: Arc::clone(runtime) }
+    }
+
+    /// The receiver, for what does not wait.
+    pub const fn get_ref(&self) -> &crate::receive::AtMostOnce {
+        &self.messages
+    }
+
+    fn taken(&self, received: crate::receive::Received) -> Received {
+        Received { received, runtime: Arc::clone(&self.runtime) }
+    }
+
+    /// Waits for the next message; returning it delivers it.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed and nothing waits.
+    pub fn recv(&self) -> Result<Received, Closed> {
+        self.runtime.wait(self.messages.recv()).map(|received| self.taken(received))
+    }
+
+    /// Waits for the next message for `timeout` at most. None: none came.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_timeout(&self, timeout: Duration) -> Result<Option<Received>, Closed> {
+        let next = self.runtime.wait_for(timeout, self.messages.recv()).transpose()?;
+        Ok(next.map(|received| self.taken(received)))
+    }
+
+    /// Waits for a message, then takes up to `most` that are there.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_batch(&self, most: usize) -> Result<Batch, Closed> {
+        self.runtime.wait(self.messages.recv_batch(most))
+    }
+}
+
+impl Iterator for AtMostOnce {
+    type Item = Received;
+
+    fn next(&mut self) -> Option<Received> {
+        self.recv().ok()
+    }
+}
+
+debugs!(Delivery.delivery, Receiver.receiver, Received.received, AtMostOnce.messages);
