@@ -31,7 +31,7 @@ enum Invited {
 }
 
 /// Configurations that are compared where the software is the limit, and where many messages come at once.
-const VARIANTS: &[&str] = &["exonet-single", "quinn-cubic-1", "quinn-bbr-1"];
+const VARIANTS: &[&str] = &["exonet-single", "exonet-sends", "quinn-cubic-1", "quinn-bbr-1"];
 
 /// One row: every peer does it.
 #[derive(Clone)]

@@ -1,5 +1,6 @@
 //! Exonet itself.
 
+use std::collections::VecDeque;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
@@ -34,7 +35,16 @@ pub(super) const PEERS: &[Peer] = &[
     Peer {
         name: "exonet-single",
         label: "Exonet, one by one",
-        tuning: "a call of the library for each message",
+        tuning: "a call of the library for each message, and its receipt awaited",
+        reliable: true,
+        cannot: one_connection,
+        missing: nothing_missing,
+        run,
+    },
+    Peer {
+        name: "exonet-sends",
+        label: "Exonet, sent one by one",
+        tuning: "as Exonet, one by one; received as Exonet",
         reliable: true,
         cannot: one_connection,
         missing: nothing_missing,
@@ -43,6 +53,8 @@ pub(super) const PEERS: &[Peer] = &[
 ];
 
 const BATCH: usize = 64;
+/// Messages whose receipts are open at a time, sent one by one.
+const OPEN: usize = 8_192;
 
 fn run(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if matches!(setup.work, Work::Contact { .. }) {
@@ -56,7 +68,11 @@ fn builder(setup: &Setup) -> Builder {
 }
 
 async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
-    let batch = if setup.peer == "exonet" { BATCH } else { 1 };
+    let (sent, taken) = match setup.peer.as_str() {
+        "exonet" => (BATCH, BATCH),
+        "exonet-sends" => (1, BATCH),
+        _ => (1, 1),
+    };
     if let Work::Crowd { clients, per_second } = setup.work
         && !setup.is_server()
     {
@@ -82,7 +98,7 @@ async fn work(setup: &Setup, meter: &Arc<Meter>) -> Result<()> {
     if !setup.is_server() {
         heard.send_replace(Some(setup.server.parse::<PeerAddr>()?));
     }
-    tokio::try_join!(send(&node, &shared, other, batch), receive(&node, &shared, &heard, batch))?;
+    tokio::try_join!(send(&node, &shared, other, sent), receive(&node, &shared, &heard, taken))?;
     Ok(())
 }
 
@@ -94,16 +110,21 @@ async fn send(
 ) -> Result<()> {
     let to = other.wait_for(Option::is_some).await?.clone().context("nobody to send to")?;
     let to = node.peer(to);
-    let mut buffer = Vec::new();
+    let (mut buffer, mut open) = (Vec::new(), VecDeque::new());
     loop {
-        if batch == 1 {
-            for message in shared.next(1).await {
-                drop(to.send(message).await?);
-            }
-        } else {
-            shared.fill(&mut buffer, batch).await;
-            let bodies = buffer.chunks(shared.bytes());
+        shared.fill(&mut buffer, BATCH).await;
+        let bodies = buffer.chunks(shared.bytes());
+        if batch > 1 {
             drop(to.send_bodies(bodies).await?);
+            continue;
+        }
+        for body in bodies {
+            open.push_back(to.send(body).await?);
+            if open.len() > OPEN
+                && let Some(first) = open.pop_front()
+            {
+                first.await;
+            }
         }
     }
 }
@@ -117,6 +138,11 @@ async fn receive(
     let messages = node.at_most_once();
     let mut from: Option<NodeId> = None;
     loop {
+        if let (1, Some(_)) = (batch, from) {
+            let received = messages.recv().await?;
+            shared.take(received.body.as_whole().map(|body| &body[..]));
+            continue;
+        }
         let received = messages.recv_batch(batch).await?;
         if let (None, Some(first)) = (from, received.views().next()) {
             let sender = first.id.sender;
