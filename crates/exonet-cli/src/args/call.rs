@@ -16,7 +16,7 @@ EXAMPLES
   A body from a pipe, of any size, and the reply into a file as it comes:
       tar c photos | exon call ID@HOST:PORT unpack - > report
 
-  Certainly not later than in two seconds, or not at all, or Unknown:
+  Wait for two seconds at most:
       exon call ID@HOST:PORT pay '10 to bob' --deadline 2s
 
   A script that pays once, whatever happens:

@@ -16,13 +16,13 @@ EXAMPLES
       exon listen --out inbox
       exon cp photo.jpg notes.pdf ID@HOST:PORT
 
-  A directory with all that is in it, and later what is new in it:
+  A directory and all that is in it; given again later, only what is new:
       exon cp -r project ID@HOST:PORT
 
   What a program writes, under a name:
       tar c project | exon cp - --name project.tar ID@HOST:PORT
 
-  In a script; repeated, it goes on where it was:
+  In a script: repeated, the copy goes on where it was interrupted:
       exon cp backup.tar ID@HOST:PORT --timeout 10m --json
 
 `stored` means: the receiver has the whole file, its BLAKE3 hash matches, and it is on the disk

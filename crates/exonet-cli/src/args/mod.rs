@@ -78,8 +78,10 @@ impl Cli {
     /// # Errors
     /// As the parser would say it.
     pub(crate) fn check(self) -> Result<Self, clap::Error> {
-        if let Command::Cp(args) = &self.command {
-            args.words()?;
+        match &self.command {
+            Command::Cp(args) => drop(args.words()?),
+            Command::Serve(args) => args.check()?,
+            _ => {}
         }
         Ok(self)
     }

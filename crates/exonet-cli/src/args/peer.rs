@@ -12,11 +12,11 @@ EXAMPLES
       exon send lab 'hello'
       exon listen --allow lab
 
-  What there is:
+  Show all names, and one of them:
       exon peer list
       exon peer show lab
 
-  Gone:
+  Remove a name:
       exon peer remove lab
 
 The names are lines NAME ID@HOST:PORT of the file `peers`, in the directory where identities

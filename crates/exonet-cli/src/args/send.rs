@@ -17,10 +17,10 @@ EXAMPLES
   Each line of a log as a message, as it is written:
       tail -f app.log | exon send ID@HOST:PORT
 
-  Something that is worth nothing after two seconds:
+  A message that is worth nothing after two seconds:
       exon send ID@HOST:PORT --deadline 2s --priority urgent 'look now'
 
-  A script that must know:
+  A script that must know whether it was delivered:
       exon send ID@HOST:PORT --timeout 30s 'pay 10' || echo \"not known to be paid: $?\"
 
 Exit code 3 means that some message was delivered once or not at all, and nobody can tell which;

@@ -3,9 +3,11 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::Args;
+use clap::error::ErrorKind;
+use clap::{Args, CommandFactory};
 use exonet::NodeId;
 
+use super::Cli;
 use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
@@ -14,14 +16,17 @@ EXAMPLES
   A process per call: body in, reply out.
       exon serve --method sort --exec sort
 
-  Several methods, one command that looks which:
+  Several methods, served by one command that looks at EXON_METHOD:
       exon serve --method add --method remove --allow ID --exec ./shelf.sh
 
   No more than four at a time, and none for longer than a minute:
       exon serve --method convert --concurrency 4 --timeout 1m --exec convert - png:-
 
-  Something to call:
+  A server to try calls with, which answers each with its own body:
       exon serve --echo --bind 127.0.0.1:0
+
+All that follows --exec is the command, so options of `exon serve` stand before it. What the
+command is to get and `exon serve` has too goes through a shell: --exec sh -c 'report --json'.
 
 The command runs once per call, never again for the same one, with the body on its standard input
 and in its environment EXON_CALLER (an id), EXON_CALL_ID (the same at both ends, never used again:
@@ -44,7 +49,7 @@ pub(crate) struct ServeArgs {
     /// The method to serve; may be given several times
     #[arg(long = "method", value_name = "NAME", required_unless_present = "echo")]
     pub(crate) methods: Vec<String>,
-    /// Run this command for each call; it takes the rest of the line
+    /// Run this command for each call; it takes the rest of the line, so that other options go before it
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, required_unless_present = "echo")]
     pub(crate) exec: Vec<OsString>,
     /// Answer each call with its own body, as the method `echo` unless --method names another
@@ -81,4 +86,28 @@ pub(crate) struct ServeArgs {
     /// Stop after this many calls
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) exit_after: Option<u64>,
+}
+
+impl ServeArgs {
+    /// No option that was meant for `exon serve` is an argument of the command.
+    pub(super) fn check(&self) -> Result<(), clap::Error> {
+        let mut exon = Cli::command();
+        exon.build();
+        let serve = exon.find_subcommand("serve");
+        let own: Vec<_> = serve
+            .into_iter()
+            .flat_map(clap::Command::get_arguments)
+            .filter_map(clap::Arg::get_long)
+            .collect();
+        let taken = self.exec.iter().skip(1).filter_map(|word| word.to_str()).find(|word| {
+            let option = word.strip_prefix("--").map(|option| option.split('=').next().unwrap_or(option));
+            option.is_some_and(|option| own.contains(&option))
+        });
+        let Some(option) = taken else { return Ok(()) };
+        let why = format!(
+            "{option} stands behind --exec, so the command would get it: put it before --exec\n\n  \
+             tip: if it is meant for the command, use a shell: --exec sh -c '... {option}'"
+        );
+        Err(exon.error(ErrorKind::ArgumentConflict, why))
+    }
 }

@@ -17,8 +17,8 @@ EXAMPLES
   Every profile in turn, for a script:
       exon sim --seeds 240 --profile all --json | tail -n 1
 
-  A disk that forgets what was written breaks the promise: it is found out, and shrunk to what
-  it takes; then run that again.
+  A disk that forgets what was written breaks the promise: find that out, and run the shortest
+  schedule that shows it again:
       exon sim --seeds 20 --profile rollback
       exon sim --replay FILE --trace
 

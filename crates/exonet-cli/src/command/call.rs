@@ -31,6 +31,8 @@ const HELD: usize = 1 << 20;
 const LONGEST_LINE: u64 = 64 << 20;
 /// Of what a failure says, no more is shown.
 const LONGEST_REASON: u64 = 64 << 10;
+/// Statuses up to this are what a process may end with.
+const LAST_EXIT_CODE: u32 = 255;
 /// When nothing has come back after this, say that we still wait.
 const SILENCE: Duration = Duration::from_secs(4);
 
@@ -262,6 +264,11 @@ impl<'a> Report<'a> {
             status => format!("with `{status}`"),
         };
         self.settings.error(format!("the call {} failed {how}{surely}", self.name()));
+        if (1..=LAST_EXIT_CODE).contains(&status.0) {
+            self.settings.error(
+                "  if `exon serve --exec` runs there, its log has what the command wrote to standard error",
+            );
+        }
         // What more it says is a courtesy; in JSON it has been said.
         if let Ok(reason) = body.bytes(LONGEST_REASON).await {
             for line in reason.split(|byte| *byte == b'\n').filter(|line| !line.is_empty()) {

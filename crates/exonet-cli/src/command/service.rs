@@ -12,7 +12,7 @@ use crate::settings::Settings;
 pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failure> {
     let line = || std::iter::once("exon".to_owned()).chain(args.command.iter().cloned());
     // The very same rules: a unit that cannot start is of no use.
-    let cli = Cli::try_parse_from(line()).map_err(|error| {
+    let cli = Cli::try_parse_from(line()).and_then(Cli::check).map_err(|error| {
         let why = error.to_string();
         let why = why.trim_start_matches("error: ").lines().next().unwrap_or_default().to_owned();
         Failure::new(format!("exon {}: {why}", args.command.join(" ")))

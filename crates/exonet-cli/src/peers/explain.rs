@@ -10,6 +10,9 @@ const LEN: usize = 56;
 /// The error in words, with the place of the slip where that can be found.
 pub(super) fn address(text: &str, error: &PeerAddrError) -> String {
     match error {
+        PeerAddrError::Id { id, .. } if id.contains([':', '.']) => {
+            format!("the id is missing: {id:?} is only an address, and a peer is written ID@HOST:PORT")
+        }
         PeerAddrError::Id { id, source } => {
             format!(
                 "the id, {id:?}, is wrong: {}",
@@ -95,5 +98,8 @@ mod tests {
         assert!(told(&format!("b{}@h:1", &right[1..])).contains("if character 1 were 'a'"));
         assert!(told(&right.to_uppercase()).contains("small letters"));
         assert!(told(&format!("{right}@host")).contains("host:port"));
+        for address in ["127.0.0.1:999", "[::1]:999", "example.org"] {
+            assert!(told(address).contains("the id is missing"), "{}", told(address));
+        }
     }
 }
