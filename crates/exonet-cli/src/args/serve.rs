@@ -111,3 +111,24 @@ impl ServeArgs {
         Err(exon.error(ErrorKind::ArgumentConflict, why))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    fn checked(words: &[&str]) -> Result<Cli, String> {
+        let line = ["exon", "serve", "--method", "m"].iter().chain(words);
+        Cli::try_parse_from(line).and_then(Cli::check).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn an_option_behind_the_command_is_not_swallowed() {
+        for option in ["--bind", "--allow=x", "--as", "--json"] {
+            let error = checked(&["--exec", "sort", option, "x"]).unwrap_err();
+            assert!(error.contains("put it before --exec"), "{error}");
+        }
+        checked(&["--bind", "127.0.0.1:0", "--exec", "sort", "--reverse", "-k", "--", "x"]).unwrap();
+        checked(&["--exec", "sh", "-c", "report --json"]).unwrap();
+    }
+}
