@@ -297,7 +297,9 @@ impl Node {
     /// Beyond the cap of all replies the oldest are forgotten.
     pub(super) fn bound_replies(&mut self, now: Now) {
         while let Some((place, s)) = self.cx.replies.beyond(self.cx.config.limits.reply_bytes as u64) {
-            let Some((peer, cx)) = self.at(place) else { return };
+            let Some((peer, cx)) = self.at(place) else {
+                return debug_assert!(false, "replies go with their peer");
+            };
             peer.forget_reply(cx, now, s);
             // It may be the last thing held for a caller of whom nothing else is looked at now.
             self.touch(place);

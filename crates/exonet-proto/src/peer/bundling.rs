@@ -185,8 +185,11 @@ impl Peer {
     pub(super) fn end_bundled(&mut self, cx: &mut Context, key: MessageKey, count: u32, outcome: Outcome) {
         let (mut key, mut left) = (key, count);
         while left > 0 {
-            let Some(letter) = cx.store.get(key) else { return };
-            let Some((bound, run)) = letter.bundle().map(|bundle| bundle.bound(key.at)) else { return };
+            let letter = cx.store.get(key);
+            let bundle = letter.and_then(|letter| Some((letter, letter.bundle()?.bound(key.at))));
+            let Some((letter, (bound, run))) = bundle else {
+                return debug_assert!(false, "those that have not ended are there");
+            };
             let n = run.clamp(1, left);
 
             self.outbound.forget_bundled(key, letter, bound, n);

@@ -57,6 +57,7 @@ impl Peer {
                 self.inbound.take(s.0..s.0 + 1, r, len, arrived.role);
                 self.inbound.owe_state(now.mono + cx.config.max_ack_delay);
                 self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
+                // Nobody reads one that comes as a stream and that no call waits for.
                 let ArrivedBody::Whole(body) = body else { return };
                 ReplyBody::Whole(body)
             }
@@ -67,8 +68,10 @@ impl Peer {
     /// The call ends, if it waits.
     fn replied(&mut self, cx: &mut Context, now: Now, s: Slot, status: u32, body: ReplyBody) {
         let Some(key) = self.outbound.caller.get(s) else { return };
-        let Some((_, r)) = cx.store.get(key).and_then(|letter| letter.bound) else { return };
-        let Some(letter) = cx.store.remove(key) else { return };
+        let bound = cx.store.get(key).and_then(|letter| letter.bound);
+        let Some(((_, r), letter)) = bound.and_then(|bound| Some((bound, cx.store.remove(key)?))) else {
+            return debug_assert!(false, "a call that waits is there, and bound");
+        };
         if let Some(sender) = self.outbound.sender.as_mut() {
             // Delivered, whether a STATE has said so or not.
             sender.abandon(s);

@@ -152,7 +152,9 @@ impl Outbound {
     pub(crate) fn submit(&mut self, clock: &Clock, store: &mut Store, key: MessageKey) {
         self.sender.get_or_insert_with(|| Sender::open(clock));
         self.farewell_due = false;
-        let Some(letter) = store.get_mut(key) else { return };
+        let Some(letter) = store.get_mut(key) else {
+            return debug_assert!(false, "it was put there just now");
+        };
         let none = self.letters == 0;
         self.unbound += u64::from(letter.open());
         self.letters += letter.open() as usize;
@@ -331,6 +333,7 @@ impl Outbound {
                 return Next::Nothing;
             };
             let Some(letter) = store.get_mut(key) else {
+                debug_assert!(false, "what ends leaves the queue");
                 self.queue.pop(flow);
                 continue;
             };
@@ -509,7 +512,7 @@ impl Outbound {
 
     fn bind(&mut self, now: Mono, key: MessageKey, letter: &mut Letter) {
         let Some(Ok((s, r))) = self.sender.as_mut().map(|sender| sender.bind(key)) else {
-            return;
+            return debug_assert!(false, "there was an envelope");
         };
         letter.bound = Some((s, r));
         letter.bound_at = now;

@@ -190,7 +190,9 @@ impl Peer {
                 self.link.on_path_change(now.mono, config);
             }
             // Where the challenge went, wherever the answer seems to come from: the next opening goes there first.
-            let Some(remote) = self.link.remote() else { return };
+            let Some(remote) = self.link.remote() else {
+                return debug_assert!(false, "it has just moved there");
+            };
             self.add_hint(remote);
             let peer = self.id;
             cx.events.push_back(Event::Connected { peer, remote, restarted: false });

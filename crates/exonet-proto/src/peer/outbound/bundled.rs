@@ -93,7 +93,7 @@ impl Outbound {
         bound: Option<(Slot, Incarnation)>,
         n: u32,
     ) {
-        let Some(bundle) = letter.bundle() else { return };
+        let Some(bundle) = letter.bundle() else { return debug_assert!(false, "it is a bundle") };
         let messages = u64::from(n);
         match bound {
             Some((s, _)) => {

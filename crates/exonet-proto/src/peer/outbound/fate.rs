@@ -53,7 +53,7 @@ impl Outbound {
         let whole_part = letter.halves.as_mut().is_some_and(|halves| halves.acked(&range));
         if !whole_part {
             let Some(fragments) = letter.parts_mut() else {
-                return;
+                return debug_assert!(false, "a part was sent of it");
             };
             fragments.acked(range);
         }

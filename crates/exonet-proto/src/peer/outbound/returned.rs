@@ -15,7 +15,9 @@ impl Outbound {
     pub(crate) fn take_back_letter(&mut self, store: &mut Store, s: Slot, key: MessageKey) {
         self.lost.remove(s.0);
         self.caller.ended(s);
-        let Some(letter) = store.get_mut(key) else { return };
+        let Some(letter) = store.get_mut(key) else {
+            return debug_assert!(false, "what is bound is there");
+        };
         if let Some(bundle) = letter.bundle_mut() {
             if !bundle.unbind(key.at) {
                 return;
