@@ -1,6 +1,7 @@
 //! Names of things: nodes, slots, incarnations, messages.
 
 use core::fmt;
+use core::num::NonZeroU64;
 use core::str::FromStr;
 
 use blake2::{Blake2s256, Digest};
@@ -34,6 +35,24 @@ impl Stamp {
     /// Whether it names anything.
     pub const fn is_some(self) -> bool {
         self.0 != 0
+    }
+}
+
+/// The name of a journaled message: unique within one journal, and the same after a restart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct LetterId(NonZeroU64);
+
+impl LetterId {
+    pub(crate) const fn new(id: u64) -> Option<Self> {
+        match NonZeroU64::new(id) {
+            Some(id) => Some(Self(id)),
+            None => None,
+        }
+    }
+
+    /// As a number.
+    pub const fn get(self) -> u64 {
+        self.0.get()
     }
 }
 

@@ -12,6 +12,7 @@ pub mod crypto;
 mod event;
 pub mod half;
 mod id;
+mod journal;
 mod message;
 pub mod node;
 mod opening;

@@ -22,6 +22,12 @@ pub struct Coverage {
     pub writes_torn: u64,
     /// See `writes_lost`.
     pub writes_failed: u64,
+    /// Appends to journals, those that a crash lost, and snapshots that took their place.
+    pub appends: u64,
+    /// See `appends`.
+    pub appends_lost: u64,
+    /// See `appends`.
+    pub snapshots: u64,
     /// Addresses and ports that changed.
     pub moves: u64,
     /// Addresses that had become wrong and were looked up again, and those that somebody was told.

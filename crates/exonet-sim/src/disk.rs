@@ -5,6 +5,7 @@ use core::time::Duration;
 use exonet_proto::node::{Batch, Boot};
 use exonet_proto::{Mono, NodeId, Stamp};
 
+use crate::journal::Log;
 use crate::{Coverage, Dice, NodeIndex, World};
 
 /// A disk that holds `D`, `latest` and the strays, takes its time, and may fail in every way that a node has to expect.
@@ -30,6 +31,8 @@ pub struct Disk {
     pub broken: bool,
     /// Writes fail until the node starts again, which makes room.
     pub full: bool,
+    /// The journal, if the node writes one.
+    pub journal: Option<Log>,
 }
 
 impl Disk {
@@ -44,12 +47,14 @@ impl Disk {
             stuck: false,
             broken: false,
             full: false,
+            journal: None,
         }
     }
 
     pub(crate) fn boot(&self) -> Boot {
         let Self { clock, life, latest, .. } = *self;
-        Boot::Stored { clock, life, latest, strays: self.strays.clone() }
+        let journal = self.journal.as_ref().map(Log::found);
+        Boot::Stored { clock, life, latest, strays: self.strays.clone(), journal }
     }
 
     fn keep(&mut self, batch: &Batch) {
@@ -91,6 +96,7 @@ impl Disk {
     pub(crate) fn crash(&mut self, under_way: Option<Batch>, dice: &mut Dice, coverage: &mut Coverage) {
         let writable = !self.broken && !self.full;
         self.full = false;
+        self.journal.iter_mut().for_each(|log| log.crash(dice, coverage));
         let Some(batch) = under_way else { return };
         match dice.below(4) {
             0 | 1 if writable => self.keep(&batch),

@@ -168,6 +168,9 @@ impl World {
         self.coverage.calls_interrupted += host.desk.calls();
         self.forget(node.0, &host.node);
         let under_way = host.persisting.take().map(|(_, batch)| batch);
+        if host.disk.as_ref().is_some_and(|disk| disk.journal.is_some()) {
+            self.ledger.interrupt(host.node.id());
+        }
         self.ledger.orphan(host.die());
         if let Some(disk) = &mut host.disk {
             disk.crash(under_way, &mut dice, &mut self.coverage);
@@ -200,7 +203,12 @@ impl World {
         host.boots += 1;
         host.ending = false;
         host.node = Node::new(host.config.clone(), SecretKey::from_bytes(host.secret), boot, seed, now);
+        host.resume(&mut self.ledger);
         self.checks.settles(host.node.id(), node.0);
+        if host.disk.as_ref().is_some_and(|disk| disk.journal.is_some()) {
+            // The journal has addresses too.
+            self.checks.addresses.chosen(node.0, self.hosts.values().map(|host| host.address));
+        }
         self.checks.touched.all = true;
         self.pump(node);
         true

@@ -1,11 +1,12 @@
 //! A node of the world with what surrounds it: its disk, and an application that reads and writes.
 
 use core::net::SocketAddr;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    Batch, BodyRead, BodyWrite, CallId, Config, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node,
+    Batch, BodyRead, BodyWrite, CallId, Config, DeliveryKey, Event, Incoming, IncomingBody, LetterId,
+    MessageKey, Node, Position,
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now};
 
@@ -42,6 +43,14 @@ struct Reading {
     spoilt: bool,
 }
 
+/// A message that the node has handed out.
+#[derive(Clone, Copy, Debug)]
+struct Given {
+    id: MessageId,
+    call: Option<CallId>,
+    number: Option<u64>,
+}
+
 /// What a large message that is read is.
 #[derive(Clone, Copy, Debug)]
 enum Read {
@@ -57,6 +66,12 @@ pub(crate) struct Host {
     pub(crate) config: Config,
     pub(crate) address: SocketAddr,
     pub(crate) disk: Option<Disk>,
+    /// Messages of the process before, by their names in the journal, and whether each counted as accepted.
+    pub(crate) journaled: BTreeMap<LetterId, (Waiting, bool)>,
+    /// Where the journal ended when a message was sent.
+    pub(crate) sent_at: BTreeMap<MessageKey, Position>,
+    /// What the node has handed out, and the application may have once the journal is safe up to there.
+    given: VecDeque<(Position, Given)>,
     /// Under way to the disk, and when it will be there.
     pub(crate) persisting: Option<(Mono, Batch)>,
     /// How often it has died.
@@ -114,6 +129,9 @@ impl Host {
             config,
             address,
             disk,
+            journaled: BTreeMap::new(),
+            sent_at: BTreeMap::new(),
+            given: VecDeque::new(),
             persisting: None,
             boots: 0,
             audit_in: 0,
@@ -141,7 +159,9 @@ impl Host {
     /// When the write under way is done, if there is one and its disk is not stuck.
     pub(crate) fn writes_until(&self) -> Option<Mono> {
         let stuck = self.disk.as_ref().is_some_and(|disk| disk.stuck);
-        self.persisting.as_ref().filter(|_| !stuck).map(|(at, _)| *at)
+        let persisted = self.persisting.as_ref().map(|(at, _)| *at);
+        let appended = self.disk.as_ref().and_then(|disk| disk.journal.as_ref()?.next());
+        [persisted, appended].into_iter().flatten().filter(|_| !stuck).min()
     }
 
     /// The process dies: all that it held in memory is gone.
@@ -151,10 +171,19 @@ impl Host {
         self.desk.clear();
         self.events.clear();
         self.persisting = None;
+        self.given.clear();
         self.evictions = 0;
         self.stopped = false;
-        let waiting = std::mem::take(&mut self.waiting).into_values();
-        waiting.chain(std::mem::take(&mut self.broken_off)).map(|waiting| waiting.number)
+        let mut orphans = Vec::new();
+        for (key, waiting) in std::mem::take(&mut self.waiting) {
+            let sent_at = self.sent_at.remove(&key).unwrap_or_default();
+            match self.node.letter_id(key) {
+                Some(id) => drop(self.journaled.insert(id, (waiting, self.node.is_safe(sent_at)))),
+                None => orphans.push(waiting),
+            }
+        }
+        self.sent_at.clear();
+        orphans.into_iter().chain(std::mem::take(&mut self.broken_off)).map(|waiting| waiting.number)
     }
 
     /// No large message will be read on.
@@ -168,12 +197,14 @@ impl Host {
 
     /// What the application does when it runs: takes what has arrived, reads and writes what is large.
     pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
+        self.take_given(now, ledger);
         if self.reads {
             while self.life.is_hungry()
                 && let Some(incoming) = self.node.recv(now).or_else(|| self.node.take_any_call(now))
             {
                 self.life.bite();
-                self.incoming(now, &incoming, ledger);
+                self.incoming(incoming, ledger);
+                self.take_given(now, ledger);
             }
             let keys: Vec<DeliveryKey> = self.reading.keys().copied().collect();
             for key in keys {
@@ -187,12 +218,26 @@ impl Host {
         }
     }
 
-    fn incoming(&mut self, now: Now, incoming: &Incoming, ledger: &mut Ledger) {
+    /// What was handed out reaches the application once the journal has it.
+    fn take_given(&mut self, now: Now, ledger: &mut Ledger) {
+        while self.given.front().is_some_and(|(at, _)| self.node.is_safe(*at))
+            && let Some((_, Given { id, call, number })) = self.given.pop_front()
+        {
+            self.taken(id, number, ledger);
+            self.serve(now, call, number);
+        }
+    }
+
+    fn give(&mut self, id: MessageId, call: Option<CallId>, number: Option<u64>, ledger: &mut Ledger) {
+        ledger.handed(number);
+        self.given.push_back((self.node.journal_end(), Given { id, call, number }));
+    }
+
+    fn incoming(&mut self, incoming: Incoming, ledger: &mut Ledger) {
         match &incoming.body {
             IncomingBody::Whole(body) => {
                 let number = body::number_of(&incoming.tag, body);
-                self.taken(incoming.id, number, ledger);
-                self.serve(now, incoming.call, number);
+                self.give(incoming.id, incoming.call, number, ledger);
             }
             IncomingBody::Stream { .. } => {
                 self.reading.insert(incoming.key, Reading::new(Read::Message(incoming.id, incoming.call)));
@@ -247,8 +292,8 @@ impl Host {
                     let done = self.node.done(now, key);
                     match what {
                         Read::Message(id, call) if done => {
-                            self.taken(id, number, ledger);
-                            self.serve(now, call, number);
+                            self.give(id, call, number, ledger);
+                            self.take_given(now, ledger);
                         }
                         Read::Message(..) => {}
                         Read::Reply(call, status) => ledger.replied(call.number, status, number),

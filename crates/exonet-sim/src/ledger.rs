@@ -50,6 +50,8 @@ struct Entry {
     since: Mono,
     bound: Option<(Incarnation, Slot)>,
     taken: u32,
+    /// Its slot was used for it, and the application has it once the journal says so: a crash before loses it.
+    handed: bool,
     keeper: Option<Keeper>,
     outcome: Option<Outcome>,
     /// The application gave it up: Unknown is excused.
@@ -57,6 +59,8 @@ struct Entry {
     call: bool,
     /// It is a call that its receiver's application will not answer.
     dropped: bool,
+    /// It is a call whose receiver died with it, and knows so by its journal.
+    interrupted: bool,
 }
 
 /// The fate of every message, by a number that its body bears; and every promise that was broken.
@@ -96,11 +100,13 @@ impl Ledger {
             since,
             bound: None,
             taken: 0,
+            handed: false,
             keeper: None,
             outcome: None,
             excused: false,
             call,
             dropped: false,
+            interrupted: false,
         };
         self.entries.insert(message, entry);
         self.open += 1;
@@ -133,6 +139,13 @@ impl Ledger {
         }
     }
 
+    /// A node has used its slot, and hands it out once its journal has that.
+    pub(crate) fn handed(&mut self, message: Option<u64>) {
+        if let Some(entry) = message.and_then(|message| self.entries.get_mut(&message)) {
+            entry.handed = true;
+        }
+    }
+
     /// The application of `by` took it.
     pub(crate) fn taken(&mut self, message: Option<u64>, by: NodeId, keeper: Keeper, id: MessageId) {
         let entry = message.and_then(|message| Some((message, self.entries.get_mut(&message)?)));
@@ -162,7 +175,7 @@ impl Ledger {
 
     /// Whether an application has taken it.
     pub fn is_taken(&self, message: u64) -> bool {
-        self.entries.get(&message).is_some_and(|entry| entry.taken > 0)
+        self.entries.get(&message).is_some_and(|entry| entry.taken > 0 || entry.handed)
     }
 
     /// What `by` has taken under its record `r`.
@@ -191,14 +204,14 @@ impl Ledger {
             return;
         };
         let before = entry.outcome.replace(outcome);
-        let Entry { taken, excused, .. } = *entry;
+        let Entry { taken, handed, excused, .. } = *entry;
         if let Some(before) = before {
             self.report(Breach::TwoOutcomes(message, before, outcome));
         } else {
             self.open -= 1;
         }
         match outcome {
-            Outcome::Delivered if taken == 0 => self.report(Breach::FalseDelivered(message)),
+            Outcome::Delivered if taken == 0 && !handed => self.report(Breach::FalseDelivered(message)),
             // What has left may be refused with certainty: see PROTOCOL.md "Refusals".
             Outcome::Refused(_) if taken > 0 => self.report(Breach::FalseWithdrawn(message, outcome)),
             Outcome::Expired | Outcome::Cancelled if taken > 0 || id.is_some() => {
@@ -219,13 +232,20 @@ impl Ledger {
         }
     }
 
+    /// The process of `by` dies, and its journal knows the calls that it has taken.
+    pub(crate) fn interrupt(&mut self, by: NodeId) {
+        let taken = |entry: &&mut Entry| entry.call && entry.taken > 0 && entry.to == by;
+        self.entries.values_mut().filter(taken).for_each(|entry| entry.interrupted = true);
+    }
+
     /// A call has its reply, which bears this number.
     pub(crate) fn replied(&mut self, call: u64, status: u32, number: Option<u64>) {
         let entry = self.entries.get(&call).filter(|entry| entry.call);
         let dropped = entry.is_some_and(|entry| entry.dropped);
+        let interrupted = entry.is_some_and(|entry| entry.interrupted);
         let fits = match status {
             0 => number == Some(body::answer_to(call)) && entry.is_some() && !dropped,
-            FAILED => dropped,
+            FAILED => dropped || interrupted,
             _ => false,
         };
         if !fits {

@@ -19,6 +19,7 @@ mod disk;
 mod faults;
 mod host;
 pub mod hostile;
+mod journal;
 mod ledger;
 mod life;
 mod link;

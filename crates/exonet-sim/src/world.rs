@@ -171,6 +171,7 @@ impl World {
             self.forget(node.0, &host.node);
             self.checks.leaves(&host.node.id());
             self.ledger.orphan(host.die());
+            self.ledger.orphan(host.journaled.values().map(|(waiting, _)| waiting.number));
         }
     }
 
@@ -327,6 +328,7 @@ impl World {
         let key = send(&mut host.node, now, id, address)?;
         self.next_message += 1;
         host.waiting.insert(key, Waiting { number, to: id, call });
+        host.sent_at.insert(key, host.node.journal_end());
         self.ledger.sent(number, id, call);
         self.checks.touched.peers.insert(id);
         let verb = if call { "calls" } else { "sends" };
@@ -356,6 +358,9 @@ impl World {
         for host in self.hosts.values().filter(|host| !host.stopped) {
             check::quiet(host, kept_alive, &mut self.ledger);
         }
+        // Nothing is told of what lies on a disk that no process uses.
+        let down = self.hosts.values().flat_map(|host| host.journaled.values());
+        self.ledger.orphan(down.map(|(waiting, _)| waiting.number));
         self.ledger.close();
         self.run_for(within);
         self.ledger.violations().len() == before && (kept_alive || self.datagrams == said)
@@ -419,8 +424,11 @@ impl World {
     /// A host is due: its disk has written, or its node waits for this time.
     fn due(&mut self, index: NodeIndex) {
         let writes = self.hosts.get(&index.0).and_then(Host::writes_until);
-        if writes.is_some_and(|at| at <= self.now) {
+        let persists = self.hosts.get(&index.0).and_then(|host| host.persisting.as_ref());
+        if writes.is_some_and(|at| at <= self.now) && persists.is_some_and(|(at, _)| *at <= self.now) {
             self.written(index);
+        } else if writes.is_some_and(|at| at <= self.now) {
+            self.appended(index);
         } else {
             self.timeout(index);
         }
@@ -525,7 +533,9 @@ impl World {
                 return true;
             }
         }
+        host.append(self.now, now, &mut self.coverage);
         host.application(now, &mut self.ledger);
+        host.append(self.now, now, &mut self.coverage);
         for number in host.took.drain(..) {
             self.trace.tell(self.now, index.0, format_args!("takes {}", Named(number)));
         }
@@ -551,6 +561,8 @@ impl World {
             && let Some(transmit) = host.node.poll_transmit(now, 16, &mut buffer)
         {
             progress = true;
+            // What leaves may depend on what was appended to make it.
+            host.append(self.now, now, &mut self.coverage);
             let forgotten = host.life.nat.as_mut().is_some_and(|nat| nat.passes(self.now, transmit.remote));
             if forgotten {
                 host.address.set_port(host.address.port() + 1);

@@ -229,7 +229,13 @@ impl Identity {
                 let dir = tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??;
                 let (key, record) = (SecretKey::from_bytes(**dir.secret()), dir.load());
                 let (clock, latest) = (record.d, Stamp(record.latest));
-                let boot = Boot::Stored { clock, life: record.life, latest, strays: dir.strays().to_vec() };
+                let boot = Boot::Stored {
+                    clock,
+                    life: record.life,
+                    latest,
+                    strays: dir.strays().to_vec(),
+                    journal: None,
+                };
                 Ok((key, boot, Some(Arc::new(dir))))
             }
         }

@@ -186,6 +186,10 @@ impl<T> Sender<T> {
     pub fn ask(&mut self, clock: &mut Clock, queued: u64, standby: u64) -> Option<Ask> {
         let wanted = self.e.0.saturating_add(queued).saturating_add(standby).min(clock.limit().0);
         self.hi = self.hi.max(Slot(wanted));
+        if self.early.len() == 0 {
+            // Of numbers below `e` none is of use any more. A record that was recovered may have very many.
+            self.sck = self.sck.max(self.e);
+        }
         clock.asked(self.hi);
         self.repeat()
     }

@@ -58,6 +58,11 @@ impl Stamps {
         self.latest
     }
 
+    /// `tb`: what was accepted under stamps up to this may have been forgotten.
+    pub const fn tb(&self) -> Stamp {
+        self.tb
+    }
+
     /// `latest` is on the disk. It never falls.
     pub fn persisted(&mut self, latest: Stamp) {
         self.latest = self.latest.max(latest);

@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
 use super::{Early, MessageKey, Outgoing, Priority};
-use crate::id::{Incarnation, Slot};
+use crate::id::{Incarnation, LetterId, Slot};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -33,6 +33,10 @@ pub(crate) struct Letter {
     pub(crate) bound: Option<(Slot, Incarnation)>,
     /// When it was bound.
     pub(crate) bound_at: Mono,
+    /// The journal's name of it, if it is journaled.
+    pub(crate) journaled: Option<LetterId>,
+    /// It is bound, and waits until that is safe: see [`crate::journal`].
+    pub(crate) unsafe_yet: bool,
     /// It is a call that was delivered: without its body it waits for the reply.
     pub(crate) served: bool,
     /// The channel reported every byte as acknowledged.
@@ -64,6 +68,8 @@ impl Letter {
             early: message.early,
             bound: None,
             bound_at: Mono(0),
+            journaled: None,
+            unsafe_yet: false,
             served: false,
             acked: false,
             counted: false,
@@ -218,8 +224,8 @@ impl Letter {
 
     /// What its end needs.
     pub(crate) fn ending(&self) -> Ending {
-        let Self { role, due, late, bound, .. } = *self;
-        Ending { role, due, late, bound }
+        let Self { role, due, late, bound, journaled, .. } = *self;
+        Ending { role, due, late, bound, journaled }
     }
 
     /// Bytes that it takes of the peer's pool, if it is one of those that share it.
@@ -255,6 +261,7 @@ pub(crate) struct Ending {
     pub(crate) due: Mono,
     pub(crate) late: bool,
     pub(crate) bound: Option<(Slot, Incarnation)>,
+    pub(crate) journaled: Option<LetterId>,
 }
 
 #[derive(Debug)]

@@ -29,7 +29,8 @@ pub use crate::event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Lsn, OpenMessage, ReplyBody,
     SendError, Status, Transmit,
 };
-pub use crate::id::CallId;
+pub use crate::id::{CallId, LetterId};
+pub use crate::journal::{Append, BadJournal, Durability, Position, Recovered};
 pub use crate::message::run::{IncomingRun, View};
 pub use crate::message::{
     DeliveryKey, Early, Incoming, IncomingBody, MessageKey, Outcome, Outgoing, Priority, Refusal,

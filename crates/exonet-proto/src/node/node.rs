@@ -2,7 +2,7 @@
 
 use core::net::SocketAddr;
 use core::time::Duration;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use bytes::Bytes;
 use rand_chacha::ChaCha12Rng;
@@ -13,8 +13,10 @@ use super::timers::Timers;
 use crate::config::Config;
 use crate::crypto::{OpeningMac, RetryKey, SecretKey};
 use crate::event::{Batch, Conflict, Event, Lsn, SendError};
-use crate::half::Clock;
-use crate::id::{NodeId, Stamp};
+use crate::half::{Clock, Stamps};
+use crate::id::{LetterId, NodeId, Stamp};
+use crate::journal::{Append, Durability, Journal, Position, Recovered};
+use crate::message::MessageKey;
 use crate::opening::life::Life;
 use crate::opening::refusals::Refusals;
 use crate::opening::stamping::{Memo, Stamping, astray};
@@ -38,6 +40,9 @@ pub enum Boot {
         latest: Stamp,
         /// The strays of the last write that had any.
         strays: Vec<(NodeId, Stamp)>,
+        /// What the journal has, and when its records are safe. None: the node keeps no journal, and has forgotten what the
+        /// process before it knew.
+        journal: Option<(Durability, Box<Recovered>)>,
     },
 }
 
@@ -66,6 +71,8 @@ pub struct Node {
     pub(super) last_sent: Option<u32>,
     pub(super) last_poll: Mono,
     persisting: Option<Batch>,
+    /// Where `tb` was journaled last.
+    front_at: Position,
     lsn: Lsn,
     pub(super) mac: OpeningMac,
     pub(super) retry_key: RetryKey,
@@ -79,16 +86,27 @@ impl Node {
         let (mut boot_id, mut jar) = ([0; 8], [0; 32]);
         rng.fill_bytes(&mut boot_id);
         rng.fill_bytes(&mut jar);
-        let begun = match boot {
-            Boot::Ephemeral => (Clock::ephemeral(), None, Stamping::new(true, config.limits.strays, [])),
-            Boot::Stored { clock, life, latest, strays } => (
-                Clock::boot(clock, latest, config.clock_block),
-                Some(Life::new(&key, life.saturating_add(1), &jar)),
-                Stamping::new(false, config.limits.strays, strays),
-            ),
+        let (begun, journal) = match boot {
+            Boot::Ephemeral => {
+                let stamping = Stamping::new(true, config.limits.strays, []);
+                ((Clock::ephemeral(), None, stamping), None)
+            }
+            Boot::Stored { clock, life, latest, strays, journal } => {
+                let front = journal.as_ref().and_then(|(_, found)| found.front);
+                let clock = match front {
+                    // What a process without a journal knew is forgotten.
+                    None => Clock::boot(clock, latest, config.clock_block),
+                    Some((b, tb)) => {
+                        let stamps = Stamps::recover(latest, tb.min(latest));
+                        Clock::recover(clock, b, stamps, config.clock_block)
+                    }
+                };
+                let life = Some(Life::new(&key, life.saturating_add(1), &jar));
+                ((clock, life, Stamping::new(false, config.limits.strays, strays)), journal)
+            }
         };
         let id = key.node_id();
-        Self {
+        let mut this = Self {
             cx: Context::new(config, key, rng, boot_id, (seed, jar), begun, now.mono),
             peers: Peers::default(),
             census: Census::default(),
@@ -97,10 +115,37 @@ impl Node {
             last_sent: None,
             last_poll: now.mono,
             persisting: None,
+            front_at: Position(0),
             lsn: Lsn(0),
             mac: OpeningMac::new(&id),
             retry_key: RetryKey::new(&id),
             refusals: Refusals::default(),
+        };
+        if let Some((durability, found)) = journal {
+            this.recover(now, durability, *found);
+        }
+        this
+    }
+
+    /// Goes on with what the journal has.
+    fn recover(&mut self, now: Now, durability: Durability, found: Recovered) {
+        self.cx.journal = Journal::begin(durability, &found);
+        self.cx.journal.append_front(&self.cx.clock);
+        let mut posted: BTreeMap<u32, Vec<_>> = BTreeMap::new();
+        for (id, letter) in found.open {
+            posted.entry(letter.peer).or_default().push((id, letter));
+        }
+        for (number, known) in found.known {
+            let posted = posted.remove(&number).unwrap_or_default();
+            if posted.is_empty() && known.is_over() {
+                continue;
+            }
+            // A journal never has more peers than the node had.
+            let place = self.peers.find(&known.id).unwrap_or_else(|| self.enter_peer(now, known.id));
+            if let Some((peer, cx)) = self.at(place) {
+                peer.recover(cx, now, number, &known, posted);
+            }
+            self.after(now, place);
         }
     }
 
@@ -150,6 +195,10 @@ impl Node {
     /// The next write to make durable, if there is one.
     pub fn poll_persist(&mut self) -> Option<Batch> {
         if self.persisting.is_some() || self.cx.stopped {
+            return None;
+        }
+        // The line of a stray goes after its `tb` is safe elsewhere.
+        if !self.cx.journal.is_safe(self.front_at) {
             return None;
         }
         let wanted = self.cx.clock.wanted();
@@ -207,12 +256,62 @@ impl Node {
                 }
             }
         }
+        let at = self.cx.journal.append_front(&self.cx.clock);
+        self.front_at = self.front_at.max(at);
     }
 
     /// A write failed: the node cannot keep its promises any more, and stops.
     pub fn handle_persist_failed(&mut self, _now: Now) {
         self.cx.stopped = true;
         self.cx.events.push_back(Event::Stopped);
+    }
+
+    /// The next records to write behind the journal, if there are any.
+    pub fn poll_journal(&mut self) -> Option<Append> {
+        if self.cx.stopped { None } else { self.cx.journal.poll() }
+    }
+
+    /// A crash keeps the journal up to `through`, which was forced to the disk: [`Durability::Forced`].
+    pub fn handle_journaled(&mut self, now: Now, through: Position) {
+        self.cx.journal.persisted(through);
+        self.cx.report_safe();
+        for place in std::mem::take(&mut self.cx.journal.waiting) {
+            if let Some((peer, cx)) = self.at(place) {
+                peer.on_journaled(cx, now);
+            }
+            self.after(now, place);
+        }
+    }
+
+    /// Where the journal ends now: what the node has just said or handed out is safe once that position is.
+    pub fn journal_end(&self) -> Position {
+        self.cx.journal.end()
+    }
+
+    /// Whether a crash keeps the journal up to `at`.
+    pub fn is_safe(&self, at: Position) -> bool {
+        self.cx.journal.is_safe(at)
+    }
+
+    /// The journal's name of a message that is not settled; None: it is not journaled.
+    pub fn letter_id(&self, key: MessageKey) -> Option<LetterId> {
+        self.cx.store.open(key)?.journaled
+    }
+
+    /// All that the journal needs, without what is over. Once a store has it on the disk, it may delete what was appended up
+    /// to [`Node::journal_end`] as it is now.
+    pub fn snapshot(&self, now: Now) -> Vec<u8> {
+        let mut to = Vec::new();
+        self.peers.iter().for_each(|(_, peer)| peer.snapshot(&mut to));
+        let letters = self.cx.store.iter().filter_map(|(_, letter)| Some((letter.journaled?, letter)));
+        let letters: BTreeMap<_, _> = letters.collect();
+        for letter in letters.into_values() {
+            if let Some(peer) = self.peers.get(letter.peer) {
+                peer.snapshot_letter(now, letter, &mut to);
+            }
+        }
+        self.cx.journal.snapshot(&self.cx.clock, &mut to);
+        to
     }
 
     /// Whether [`Node::poll_transmit`] may have something to say.
@@ -306,13 +405,17 @@ impl Node {
         if self.peers.len() >= self.cx.config.limits.peers {
             return None;
         }
+        Some(self.enter_peer(now, id))
+    }
+
+    fn enter_peer(&mut self, now: Now, id: NodeId) -> u32 {
         let cx = &mut self.cx;
-        Some(self.peers.insert(id, |place| {
-            let mut peer = Peer::new(id, place, now.mono, &cx.config);
+        self.peers.insert(id, |place| {
+            let mut peer = Peer::new(id, place, now.mono, cx);
             peer.conflict = cx.conflicts.get(&id);
             Memo { bound: peer.inbound.bound, told: peer.told } = cx.stamping.recall(&id);
             peer
-        }))
+        })
     }
 
     /// The table is full: a peer that is not connected and has nothing of ours to lose makes room. What it had in
@@ -450,6 +553,7 @@ impl Node {
     fn forget_peer(&mut self, now: Now, place: u32) {
         if let Some((peer, cx)) = self.at(place) {
             peer.account(cx);
+            peer.journal_record(cx);
             peer.forget_replies(cx, now);
         }
         let Some((peer, schedule)) = self.peers.remove(place) else { return };

@@ -7,6 +7,7 @@ mod calls;
 mod ending;
 mod filling;
 mod giving_up;
+mod journaling;
 mod keys;
 mod memory;
 mod openings;
@@ -216,7 +217,7 @@ impl Pair {
         let mut node = Node::new(
             config,
             key,
-            Boot::Stored { clock, life, latest: crate::id::Stamp::NONE, strays: Vec::new() },
+            Boot::Stored { clock, life, latest: crate::id::Stamp::NONE, strays: Vec::new(), journal: None },
             [9; 32],
             self.now,
         );

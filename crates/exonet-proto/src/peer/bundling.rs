@@ -156,14 +156,14 @@ impl Peer {
     }
 
     /// Whether messages of this length to the peer are bundled. What may leave with an opening is not: each of it is chosen
-    /// by itself; nor what the node's patience is counted for, from the departure of each; nor, but on a fast
+    /// by itself; nor what the node's patience is counted for, from the departure of each; nor what is journaled; nor, but on a fast
     /// path, what may be cut to fill a packet.
     fn bundles(&self, cx: &Context, body: usize) -> bool {
         let Self { outbound, link, .. } = self;
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
         let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
-        fits && granted && cx.config.doubt_timeout.is_none()
+        fits && granted && cx.config.doubt_timeout.is_none() && !cx.journal.is_on()
     }
 
     /// How many messages of this length, and with nothing else, are taken now.
@@ -197,7 +197,7 @@ impl Peer {
             if let Some(held) = cx.store.end_bundled(key, n) {
                 self.outbound.bundle_ended(held);
             }
-            let ending = Ending { role: Role::Plain, due: Mono::NEVER, late: false, bound };
+            let ending = Ending { role: Role::Plain, due: Mono::NEVER, late: false, bound, journaled: None };
             self.conclude(cx, key, n, ending, outcome);
             (key, left) = (key.nth(n), left - n);
         }

@@ -12,6 +12,7 @@ use crate::crypto::{CookieJar, SecretKey};
 use crate::event::{Arrival, Event, Transmit};
 use crate::half::{Bound, Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
+use crate::journal::{Journal, Position};
 use crate::message::arena::Arena;
 use crate::message::inbox::Inbox;
 use crate::message::{MessageKey, Outcome, Store};
@@ -79,9 +80,15 @@ pub(crate) struct Context {
     /// Which packet numbers are skipped.
     pub(crate) skips: SkipSeed,
     pub(crate) clock: Clock,
+    /// `ck` when this process began: the numbers that its journal has are below.
+    pub(crate) born: u64,
     pub(crate) stamping: Stamping,
     /// A peer has said that this node's clock is far ahead of its own, and none has since agreed with it.
     pub(crate) clock_doubted: bool,
+    /// What is written of all that must outlive a crash.
+    pub(crate) journal: Journal,
+    /// Events that wait for a position of it.
+    unsafe_events: VecDeque<(Position, Event)>,
     /// The messages to send, and when those with a deadline are looked at.
     pub(crate) store: Store,
     pub(crate) deadlines: BTreeSet<(Mono, MessageKey)>,
@@ -113,6 +120,24 @@ pub(crate) struct Context {
 }
 
 impl Context {
+    /// Reports `event` once the journal is safe up to `at`.
+    pub(crate) fn report(&mut self, at: Position, event: Event) {
+        if self.unsafe_events.is_empty() && self.journal.is_safe(at) {
+            self.events.push_back(event);
+        } else {
+            self.unsafe_events.push_back((at, event));
+        }
+    }
+
+    /// The journal is safe further than before: events that have waited for it.
+    pub(crate) fn report_safe(&mut self) {
+        while let Some((at, _)) = self.unsafe_events.front()
+            && self.journal.is_safe(*at)
+        {
+            self.events.extend(self.unsafe_events.pop_front().map(|(_, event)| event));
+        }
+    }
+
     /// What the node begins with; `key`, `boot_id`, `seed` and `jar` are its identity and its randomness.
     pub(crate) fn new(
         config: Config,
@@ -124,6 +149,7 @@ impl Context {
         now: Mono,
     ) -> Self {
         Self {
+            born: clock.ck(),
             gate: Gate::new(now, &config.limits, CookieJar::new(jar)),
             config,
             id: key.node_id(),
@@ -135,6 +161,8 @@ impl Context {
             clock,
             stamping,
             clock_doubted: false,
+            journal: Journal::default(),
+            unsafe_events: VecDeque::new(),
             store: Store::default(),
             deadlines: BTreeSet::new(),
             replies: Replies::default(),
@@ -188,7 +216,7 @@ impl Context {
 
     /// Whether the node may speak: a booted clock has a block to use.
     pub(crate) fn may_speak(&self) -> bool {
-        !self.stopped && self.clock.limit().0 > self.clock.b().0.min(self.clock.ck())
+        !self.stopped && self.clock.limit().0 > self.born
     }
 
     /// Whether nothing can be delivered to this node any more: its identity ends with it.

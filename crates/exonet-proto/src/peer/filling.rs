@@ -331,10 +331,15 @@ pub(crate) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Cl
 }
 
 fn state_with(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, tb: Option<Stamp>) -> Option<Slot> {
+    if inbound.unsaid.is_mute() {
+        return None;
+    }
     let Some(record) = inbound.receiver.as_ref() else {
         return writer.state_gone(clock.b(), Incarnation(clock.ck()), tb).then_some(Slot(0));
     };
     let (hi, l, free) = record.parts();
+    let (hi, view) = (inbound.unsaid.hi(hi), inbound.unsaid.free(free));
+    let (l, free) = (l.min(hi), view.as_ref().unwrap_or(free));
     let lo =
         if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
     let claim = wire::Claim { hi, lo, up: hi, closed: record.is_closed() };

@@ -115,7 +115,7 @@ impl Peer {
         cx.clock_doubted &= !met;
         cx.clock_doubted |= forgotten && self.told.is_apart();
         self.told.ended &= !progress.granted;
-        self.outbound.on_converted(&mut cx.store, &progress.converted);
+        self.convert(cx, &progress.converted);
         let wait = self.link.pto() * 2;
         let any = !settled.is_empty() || !returned.is_empty();
         self.take_back(cx, now, returned);

@@ -1,6 +1,7 @@
 //! The receiving direction from one peer: its record, what is being assembled, and what is owed to it.
 
 mod patience;
+mod unsaid;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -19,6 +20,7 @@ use crate::message::{Assembly, DeliveryKey, MAX_HEAD, POOLED, Refused};
 use crate::pattern::call::Server;
 use crate::time::{Mono, Wall};
 use crate::wire::{self, Role};
+pub(crate) use unsaid::{Said, Unsaid};
 
 /// Time between two STATEs.
 const STATE_EVERY: Duration = Duration::from_millis(1);
@@ -172,6 +174,8 @@ pub(crate) struct Inbound {
     stale: usize,
     /// Deliveries whose message will not go on: their readers have to be told.
     pub(crate) aborted: Vec<DeliveryKey>,
+    /// What STATEs do not say yet.
+    pub(crate) unsaid: Unsaid,
     /// Its calls.
     pub(crate) server: Server,
 }
@@ -207,6 +211,7 @@ impl Inbound {
             freed: 0,
             stale: 0,
             aborted: Vec::new(),
+            unsaid: Unsaid::default(),
             server: Server::default(),
         }
     }
@@ -611,7 +616,7 @@ impl Inbound {
     /// by turns otherwise.
     pub(crate) fn state_may_leave(&self, now: Mono, alone: bool) -> bool {
         let early = if alone { STATE_EVERY / 2 } else { Duration::ZERO };
-        self.state_owed() && self.state_from <= now + early
+        self.state_owed() && self.state_from <= now + early && !self.unsaid.is_mute()
     }
 
     pub(crate) fn state_left(&mut self, now: Mono) {

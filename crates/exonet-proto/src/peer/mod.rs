@@ -24,6 +24,7 @@ mod filling;
 mod frames;
 pub(crate) mod handshake;
 pub(crate) mod inbound;
+mod journaling;
 pub(crate) mod link;
 pub(crate) mod outbound;
 pub(crate) mod piece;
@@ -39,7 +40,7 @@ mod transmit;
 use core::net::SocketAddr;
 
 use crate::account::Account;
-use crate::config::{Config, Limits};
+use crate::config::Limits;
 use crate::event::{Conflict, Event};
 use crate::id::NodeId;
 use crate::message::Refusal;
@@ -77,6 +78,8 @@ pub(crate) struct Peer {
     /// What the driver has said of its datagrams.
     pub(crate) work: Work,
     last_train: Option<transmit::Train>,
+    /// The journal's number of it, and the address that the journal has of it.
+    journaled: Option<(u32, Option<SocketAddr>)>,
 }
 
 /// What a node counts its peers by.
@@ -98,17 +101,18 @@ impl Peer {
     }
 
     /// A peer that nothing is known of, at `place` in the node's table.
-    pub(crate) fn new(id: NodeId, place: u32, now: Mono, config: &Config) -> Self {
+    pub(crate) fn new(id: NodeId, place: u32, now: Mono, cx: &Context) -> Self {
         Self {
             place,
             id,
             hints: Vec::new(),
-            outbound: Outbound::new(now),
+            outbound: Outbound::new(now, cx.journal.is_on()),
             inbound: Inbound::new(now),
-            link: Link::new(now, config),
+            link: Link::new(now, &cx.config),
             admitted: false,
             conflict: None,
             told: Told::default(),
+            journaled: None,
             work: Work::default(),
             last_train: None,
         }
@@ -197,6 +201,7 @@ impl Peer {
             cx.arena.rest();
             cx.store.rest();
         }
+        self.journal_record(cx);
         self.account(cx);
         self.answer_held(cx, now);
     }

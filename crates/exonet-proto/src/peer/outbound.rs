@@ -1,5 +1,6 @@
 //! The sending direction to one peer: its record, its queue, its window, and what has to be sent again.
 
+mod ahead;
 mod asking;
 mod bundled;
 mod early;
@@ -20,6 +21,7 @@ use crate::backoff::Backoff;
 use crate::config::Takes;
 use crate::half::{Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot};
+use crate::journal::Position;
 use crate::message::{
     Flow, Fragments, HEAD_ROOM, Halves, Letter, MessageKey, POOLED, SendQueue, Source, Store,
 };
@@ -90,6 +92,14 @@ pub(crate) struct Outbound {
     pub(crate) open: u64,
     /// Early messages are open, and are to be sent (again) under the channel.
     pub(crate) early_due: bool,
+    /// Messages are bound before they leave, by [`Outbound::bind_ahead`], since what names them is journaled first.
+    binds_ahead: bool,
+    /// Messages whose binding is not safe yet, in the order of the journal.
+    ahead: VecDeque<(Position, Slot, MessageKey)>,
+    /// Bytes of those.
+    ahead_bytes: u64,
+    /// Slots whose end is not safe yet: no ASK passes them.
+    ends: VecDeque<(Position, Slot)>,
     /// The peer may be gone, and enough is in doubt: nothing new is bound.
     holds: bool,
     pub(crate) ask_due: bool,
@@ -113,8 +123,13 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    pub(crate) fn new(now: Mono) -> Self {
+    /// `binds_ahead`: the node writes a journal.
+    pub(crate) fn new(now: Mono, binds_ahead: bool) -> Self {
         Self {
+            binds_ahead,
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            ends: VecDeque::new(),
             sender: None,
             queue: SendQueue::default(),
             waiting: VecDeque::new(),
@@ -167,7 +182,8 @@ impl Outbound {
     /// Puts a message into the queue if it has something to send and is not there.
     pub(crate) fn enqueue(&mut self, key: MessageKey, letter: &mut Letter) {
         let large = letter.is_large();
-        if letter.queued || (!large && letter.available() < letter.wire_len()) {
+        let stays = letter.queued || letter.unsafe_yet;
+        if stays || (!large && letter.available() < letter.wire_len()) {
             return;
         }
         letter.queued = true;
@@ -326,7 +342,8 @@ impl Outbound {
 
     fn next_new(&mut self, now: Mono, store: &mut Store, room: Room) -> Next {
         loop {
-            let Some(flow) = self.turn(store) else {
+            let binds = self.may_bind() && !self.binds_ahead;
+            let Some(flow) = self.turn(store, binds) else {
                 return Next::Nothing;
             };
             let Some(key) = self.queue.front(flow) else {
@@ -395,7 +412,7 @@ impl Outbound {
         room: Room,
     ) -> Option<(MessageKey, &'a Letter)> {
         let (r, s) = room.open?;
-        if self.holds || !self.lost.is_empty() || !self.queue.goes_on(flow) {
+        if self.holds || self.binds_ahead || !self.lost.is_empty() || !self.queue.goes_on(flow) {
             return None;
         }
         let key = self.queue.front(flow)?;
@@ -465,8 +482,8 @@ impl Outbound {
     }
 
     /// The flow whose turn it is: the front of one must be bound, or find an envelope and room in the window.
-    fn turn(&mut self, store: &Store) -> Option<Flow> {
-        let envelopes = self.may_bind();
+    /// `envelopes`: there are some, and they may be used.
+    fn turn(&mut self, store: &Store, envelopes: bool) -> Option<Flow> {
         let left = self.window_left();
         let Self { queue, .. } = self;
         if envelopes && let Some(flow) = queue.alone() {
@@ -541,7 +558,7 @@ impl Outbound {
         self.release(key, letter);
         self.close_bytes(letter.pooled());
         letter.served = true;
-        (letter.queued, letter.counted) = (false, false);
+        (letter.queued, letter.counted, letter.unsafe_yet) = (false, false, false);
         (letter.halves, letter.fragments) = (None, None);
         core::mem::replace(&mut letter.source, Source::Whole(bytes::Bytes::new()))
     }
@@ -556,6 +573,7 @@ impl Outbound {
                 self.queue.remove(letter.flow(), key);
             }
         }
+        self.leave_ahead(letter);
         self.bytes.give_back(letter.source.kept());
         if let Some((s, _)) = letter.bound {
             self.lost.remove(s.0);
@@ -589,7 +607,7 @@ impl Outbound {
 
     /// The record closes after `linger` with nothing to send.
     pub(crate) fn close_if_idle(&mut self, now: Mono, clock: &mut Clock, linger: Duration) {
-        if self.letters > 0 || self.close_at(linger) > now {
+        if self.letters > 0 || !self.ends.is_empty() || self.close_at(linger) > now {
             return;
         }
         self.close(clock);
@@ -609,7 +627,7 @@ impl Outbound {
 
     /// The record goes at once: there is nothing in it, and nobody to tell.
     pub(crate) fn drop_record(&mut self, clock: &mut Clock) {
-        if Sender::close(&mut self.sender, clock).is_some() {
+        if self.ends.is_empty() && Sender::close(&mut self.sender, clock).is_some() {
             self.forget_given_up();
         }
         self.farewell_due = false;

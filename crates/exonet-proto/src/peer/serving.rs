@@ -52,6 +52,13 @@ impl Peer {
         }
     }
 
+    /// A call was taken before a crash, and the process that ran it has died. Its reply is lost, if there was one.
+    pub(super) fn serve_again(&mut self, cx: &mut Context, now: Now, s: Slot) {
+        self.inbound.server.begin(now.mono, s);
+        cx.replies.computing += 1;
+        self.reply(cx, now, s, FAILED, Bytes::new());
+    }
+
     /// Beyond the cap of one peer its oldest replies are forgotten. The node sees to the cap of all.
     fn bound_replies(&mut self, cx: &mut Context, now: Now) {
         while self.inbound.server.counts().1 > cx.config.limits.replies.max(1)
@@ -72,6 +79,7 @@ impl Peer {
     /// Gives the message that the reply is, if it is one.
     fn end_reply(&mut self, cx: &mut Context, s: Slot) -> Option<MessageKey> {
         let (form, age, bytes) = self.inbound.server.end(s)?;
+        self.journal_answered(cx, s);
         cx.replies.leave(age, bytes);
         let (key, body) = match form {
             Form::Frame { body, .. } => (None, body),

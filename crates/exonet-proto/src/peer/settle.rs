@@ -128,8 +128,9 @@ impl Peer {
                 cx.stats.withdrawn += u64::from(count);
             }
         }
+        let at = self.journal_end(cx, letter);
         let id = letter.bound.map(|(s, r)| MessageId { sender: cx.id, r, s });
-        cx.events.push_back(Event::Outcome { key, count, outcome, id, late: letter.late });
+        cx.report(at, Event::Outcome { key, count, outcome, id, late: letter.late });
     }
 
     /// A message is looked at, for its deadline or for want of patience.
@@ -162,6 +163,7 @@ impl Peer {
         returned.sort_unstable_by_key(|(s, _)| *s);
         cx.stats.taken_back += returned.len() as u64;
         for (s, key) in returned.into_iter().rev() {
+            self.journal_back(cx, s, key);
             self.outbound.take_back_letter(&mut cx.store, s, key);
             let takes = self.outbound.limits.takes;
             let letter = cx.store.get(key);

@@ -109,6 +109,7 @@ impl Peer {
         if let Some(at) = due {
             cx.look_again(key, at);
         }
+        self.journal_put(cx, now, key);
         cx.stats.sent += 1;
         cx.stats.calls += u64::from(role == Role::Call);
         Ok(key)

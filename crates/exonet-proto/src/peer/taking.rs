@@ -89,8 +89,10 @@ impl Peer {
         role: Role,
     ) -> bool {
         let messages = run.end - run.start;
-        let taken = self.id == id.sender && self.inbound.take(run, id.r, len, role);
+        self.journal_record(cx);
+        let taken = self.id == id.sender && self.inbound.take(run.clone(), id.r, len, role);
         if taken {
+            self.journal_take(cx, run, role == Role::Call);
             cx.stats.received += messages;
             // Others of this peer that wait will be taken soon; their STATE covers this one. That of a call goes with the
             // reply.

@@ -53,6 +53,7 @@ impl Peer {
             self.drop_channel(cx, now);
         }
         self.open_if_wanted(cx, now);
+        self.bind_ahead(cx, now);
         if let Some(transmit) = self.transmit_opening(cx, now, buf) {
             return Some(transmit);
         }

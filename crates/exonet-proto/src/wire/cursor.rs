@@ -6,27 +6,31 @@ use super::varint_len;
 
 /// The bytes not read yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Take<'a>(pub(super) &'a [u8]);
+pub(crate) struct Take<'a>(pub(crate) &'a [u8]);
 
 impl<'a> Take<'a> {
-    pub(super) const fn is_empty(self) -> bool {
+    pub(crate) const fn is_empty(self) -> bool {
         self.0.is_empty()
     }
 
+    pub(crate) const fn len(self) -> usize {
+        self.0.len()
+    }
+
     #[inline]
-    pub(super) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
+    pub(crate) fn array<const N: usize>(&mut self) -> Result<&'a [u8; N], Malformed> {
         let (array, rest) = self.0.split_first_chunk().ok_or(Malformed::Truncated)?;
         self.0 = rest;
         Ok(array)
     }
 
     #[inline]
-    pub(super) fn byte(&mut self) -> Result<u8, Malformed> {
+    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
         self.array::<1>().map(|[byte]| *byte)
     }
 
     #[inline]
-    pub(super) fn varint(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn varint(&mut self) -> Result<u64, Malformed> {
         let first = *self.0.first().ok_or(Malformed::Truncated)?;
         Ok(match first >> 6 {
             0 => u64::from(self.byte()?),
@@ -45,7 +49,7 @@ impl<'a> Take<'a> {
 
     /// The bytes behind a varint that counts them.
     #[inline]
-    pub(super) fn prefixed(&mut self) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn prefixed(&mut self) -> Result<&'a [u8], Malformed> {
         let len = self.varint()?;
         self.bytes(usize::try_from(len).map_err(|_| Malformed::Truncated)?)
     }

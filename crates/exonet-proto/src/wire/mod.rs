@@ -51,6 +51,7 @@ mod tests;
 pub use ack::{ARRIVAL_SPAN, Ack, AckRanges, Ecn, MAX_ACK_RANGES};
 pub use base::Bases;
 pub use call::{Reply, Role};
+pub(crate) use cursor::Take;
 pub use datagram::{
     ANSWER_HEADER, Answer, ChannelIndex, DATA_HEADER, Data, Datagram, MAC, MAX_ANSWER, MAX_ANSWER_PAYLOAD,
     MAX_OPENING, MAX_OPENING_PAYLOAD, MIN_ANSWER, MIN_DATA, MIN_OPENING, MIN_OPENING_PAYLOAD, OPENING_HEADER,
@@ -69,6 +70,7 @@ pub use params::{Params, ResetToken};
 pub use ranges::Ranges;
 pub use state::{Claim, Have, MAX_HAVE_RANGES, State};
 pub use tlv::{Tlv, Tlvs};
+pub(crate) use varint::put_varint;
 pub use varint::varint_len;
 pub use version::{VersionAnswer, version_answer};
 pub use writer::Writer;

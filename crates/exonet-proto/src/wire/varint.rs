@@ -29,6 +29,12 @@ pub(super) const fn encode(value: u64) -> [u8; 8] {
     coded.to_be_bytes()
 }
 
+/// Puts a varint behind what is in `to`.
+pub(crate) fn put_varint(to: &mut Vec<u8>, value: u64) {
+    let coded = encode(value);
+    to.extend_from_slice(coded.get(8 - varint_len(value)..).unwrap_or_default());
+}
+
 /// Largest length `n` such that `n` bytes behind the varint of `n` take at most `room` bytes.
 pub(super) fn prefixed_room(room: usize) -> usize {
     let longest = |prefix: usize, max: usize| room.saturating_sub(prefix).min(max);

@@ -86,7 +86,7 @@ fn a_state_without_a_record_is_worth_no_channel() {
     pair.send(0, 100);
     let now = pair.now.mono;
     let peer = pair.peer(0);
-    (peer.outbound, peer.inbound) = (crate::peer::outbound::Outbound::new(now), Inbound::new(now));
+    (peer.outbound, peer.inbound) = (crate::peer::outbound::Outbound::new(now, false), Inbound::new(now));
     peer.inbound.owe_state(now);
     assert!(!peer.wants_channel(now));
     let ask = Ask { s: Slot(0), n: 1, l: Slot(0), ts: Stamp::NONE };

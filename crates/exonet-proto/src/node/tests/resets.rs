@@ -175,7 +175,13 @@ fn nothing_is_said_before_the_life_is_on_the_disk() {
     let mut pair = stored();
     let index = pair.epoch(1).index;
     let key = SecretKey::from_bytes(*pair.ends[1].cx.key.expose());
-    let boot = Boot::Stored { clock: 1 << 50, life: 2, latest: crate::id::Stamp::NONE, strays: Vec::new() };
+    let boot = Boot::Stored {
+        clock: 1 << 50,
+        life: 2,
+        latest: crate::id::Stamp::NONE,
+        strays: Vec::new(),
+        journal: None,
+    };
     pair.ends[1] = Node::new(config(), key, boot, [9; 32], pair.now);
     pair.deliver(1, 0, &stray(index));
     assert_eq!(pair.says(1), []);

@@ -56,7 +56,7 @@ fn a_deadline_that_passes_in_doubt_makes_the_receipt_late() {
 fn an_ask_is_repeated_and_backs_off_to_a_second() {
     let mut clock = crate::half::Clock::ephemeral();
     let mut store = crate::message::Store::default();
-    let mut out = crate::peer::outbound::Outbound::new(Mono(0));
+    let mut out = crate::peer::outbound::Outbound::new(Mono(0), false);
     let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
     let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Plain));
     out.submit(&clock, &mut store, key);
@@ -77,7 +77,7 @@ fn an_ask_is_repeated_and_backs_off_to_a_second() {
 fn an_ask_backs_off_no_further_than_a_path_that_loses_by_chance_lets_it() {
     let mut clock = crate::half::Clock::ephemeral();
     let mut store = crate::message::Store::default();
-    let mut out = crate::peer::outbound::Outbound::new(Mono(0));
+    let mut out = crate::peer::outbound::Outbound::new(Mono(0), false);
     let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
     let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Plain));
     out.submit(&clock, &mut store, key);

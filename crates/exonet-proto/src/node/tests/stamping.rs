@@ -44,7 +44,7 @@ fn the_line_of_a_stray_never_falls() {
 #[test]
 fn a_stray_that_latest_has_passed_leaves_its_amnesia_to_the_node() {
     let strays = vec![(id(1), stamp(2_000)), (id(2), stamp(9_000))];
-    let boot = Boot::Stored { clock: 0, life: 0, latest: stamp(1_000), strays };
+    let boot = Boot::Stored { clock: 0, life: 0, latest: stamp(1_000), strays, journal: None };
     let mut node = Node::new(config(), SecretKey::from_bytes([7; 32]), boot, [7; 32], at(1_990));
     let mut lines = None;
     // Stamps of others bring `latest` on; a third stray has all lines written.

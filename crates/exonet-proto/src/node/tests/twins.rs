@@ -6,7 +6,13 @@ use crate::node::Conflict;
 /// A node with the key of `ends[1]`, begun from this clock.
 fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
     let key = SecretKey::from_bytes(pair.ends[1].cx.key.expose().to_owned());
-    let boot = Boot::Stored { clock, life: clock >> 40, latest: crate::id::Stamp::NONE, strays: Vec::new() };
+    let boot = Boot::Stored {
+        clock,
+        life: clock >> 40,
+        latest: crate::id::Stamp::NONE,
+        strays: Vec::new(),
+        journal: None,
+    };
     let mut node = Node::new(config(), key, boot, [seed; 32], pair.now);
     let batch = node.poll_persist().unwrap();
     node.handle_persisted(pair.now, batch.lsn);

@@ -195,6 +195,11 @@ impl Server {
         self.due.first().map_or(Mono::NEVER, |(at, _)| *at)
     }
 
+    /// The calls that are known.
+    pub(crate) fn calls(&self) -> impl Iterator<Item = Slot> {
+        self.entries.keys().copied()
+    }
+
     /// No call of the peer's is known.
     pub(crate) fn is_empty(&self) -> bool {
         self.entries.is_empty()

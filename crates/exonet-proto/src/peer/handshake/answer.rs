@@ -68,6 +68,7 @@ impl Peer {
     }
 
     fn answer(&mut self, cx: &mut Context, now: Now, held: Held) {
+        self.journal_record(cx);
         let Held { opened, arrival, theirs, index, remote, mac1, prefix, .. } = held;
         let (id, suite) = (opened.peer(), opened.suite());
         let ours = self.params(cx, now, index);

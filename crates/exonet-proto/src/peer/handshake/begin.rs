@@ -24,8 +24,14 @@ impl Peer {
         let r = self.inbound.receiver.as_ref().map(|record| record.incarnation().0);
         let below = cx.clock.limit().0.saturating_sub(1);
         Params {
-            // Below every number of the next life, which begins at D: so a peer can tell lives from copies.
-            base: [s, r].into_iter().flatten().fold(cx.clock.ck(), u64::min).min(below),
+            // Above every base of the lives before, and below every number of the next life, which begins at D: so a peer
+            // can tell lives from copies.
+            base: [s, r]
+                .into_iter()
+                .flatten()
+                .filter(|own| *own >= cx.born)
+                .fold(cx.clock.ck(), u64::min)
+                .min(below),
             max_ack_delay: cx.config.max_ack_delay,
             boot_id: cx.boot_id,
             time: now.wall,
@@ -58,6 +64,7 @@ impl Peer {
     }
 
     fn open(&mut self, cx: &mut Context, now: Now) -> Option<()> {
+        self.journal_record(cx);
         let (index, seed) = (cx.new_index(), cx.seed());
         let params = self.params(cx, now, index);
         let early = self.may_send_early(cx);
@@ -75,6 +82,7 @@ impl Peer {
             let all = cx.config.early;
             cx.stats.early_sent +=
                 self.outbound.bind_early(now.mono, &mut cx.clock, &mut cx.store, ts, all, room);
+            self.journal_early(cx);
         }
         let pto = self.link.pto();
         let window = self.link.recovery.congestion().window();
@@ -102,7 +110,9 @@ impl Peer {
     /// Whether first messages may go beside the opening: nothing else can carry them, and this node's clock is not
     /// known to be far from the peer's without being known how far.
     fn may_send_early(&self, cx: &Context) -> bool {
-        !self.told.ended && !self.link.is_connected() && (self.told.ahead.is_some() || !cx.clock_doubted)
+        // An opening waits for no forced write.
+        let certain = !self.told.ended && !cx.journal.is_forced();
+        certain && !self.link.is_connected() && (self.told.ahead.is_some() || !cx.clock_doubted)
     }
 
     /// A copy of the opening under way, if one is due.

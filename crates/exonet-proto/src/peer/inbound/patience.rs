@@ -115,7 +115,8 @@ impl Inbound {
 
     /// `connected`: what is owed can leave, and waits for company until `ride_until`.
     pub(crate) fn deadline(&self, config: &Config, connected: bool, ride_until: Mono) -> Mono {
-        let owed = if connected { self.state_at.max(ride_until) } else { Mono::NEVER };
+        let may_leave = connected && !self.unsaid.is_mute();
+        let owed = if may_leave { self.state_at.max(ride_until) } else { Mono::NEVER };
         let dead = if self.receiver.is_some() { self.heard_at + self.patience(config) } else { Mono::NEVER };
         owed.min(self.remind_at).min(dead).min(self.server.deadline())
     }
@@ -123,6 +124,7 @@ impl Inbound {
     /// Nothing is held for the peer, and nothing is owed that could leave.
     pub(crate) fn is_empty(&self, connected: bool) -> bool {
         self.receiver.is_none()
+            && self.unsaid.is_empty()
             && self.wants.is_none()
             && self.server.is_empty()
             && !(connected && self.state_owed())

@@ -27,7 +27,7 @@ impl Outbound {
             // There is nothing to ask for, but something that the peer need not keep any more.
             let l = sender.frontier();
             self.ask_at = Mono::NEVER;
-            return Some(Ask { s: l, n: 0, l, ts: Stamp::NONE });
+            return Some(self.within_safe(Ask { s: l, n: 0, l, ts: Stamp::NONE }));
         }
         self.frontier_due = false;
         if ask.is_some() {
@@ -35,7 +35,13 @@ impl Outbound {
         } else {
             self.ask_at = Mono::NEVER;
         }
-        ask
+        ask.map(|ask| self.within_safe(ask))
+    }
+
+    /// An ASK passes no slot whose end a crash could undo.
+    fn within_safe(&self, ask: Ask) -> Ask {
+        let l = self.first_unsafe_end().map_or(ask.l, |end| ask.l.min(end));
+        Ask { l, ..ask }
     }
 
     /// Whether envelopes run low enough to ask for more. What the clock does not allow is not asked for: the same

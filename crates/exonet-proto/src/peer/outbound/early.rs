@@ -4,7 +4,8 @@ use super::Outbound;
 use crate::account::Account;
 use crate::half::{Clock, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{Early, Flow, MessageKey, Store};
+use crate::journal::Position;
+use crate::message::{Early, Flow, Letter, MessageKey, Store};
 use crate::time::Mono;
 use crate::wire::Role;
 
@@ -23,7 +24,8 @@ impl Outbound {
         all: bool,
         room: usize,
     ) -> u64 {
-        let Some(sender) = self.sender.as_ref().filter(|sender| sender.is_idle()) else { return 0 };
+        let idle = |sender: &&Sender<_>| sender.is_idle() && self.ends.is_empty();
+        let Some(sender) = self.sender.as_ref().filter(idle) else { return 0 };
         let keys = self.first(store, all, room as u64);
         let numbers = clock.limit().0.saturating_sub(clock.ck().max(sender.hi().0));
         if keys.is_empty() || numbers < keys.len() as u64 {
@@ -80,12 +82,17 @@ impl Outbound {
     }
 
     /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
-    pub(crate) fn on_converted(&mut self, store: &mut Store, converted: &[(Slot, Incarnation)]) {
+    pub(crate) fn on_converted(
+        &mut self,
+        store: &mut Store,
+        converted: &[(Slot, Incarnation)],
+        mut journal: impl FnMut(&Letter) -> Position,
+    ) {
         for (s, r) in converted {
-            if let Some((_, letter)) = self.letter_of(store, *s, *r) {
-                letter.bound = Some((*s, *r));
-            }
-            self.lost.insert(s.0..s.0 + 1);
+            let Some((key, letter)) = self.letter_of(store, *s, *r) else { continue };
+            letter.bound = Some((*s, *r));
+            let at = journal(letter);
+            self.hold(at, *s, key, letter);
         }
     }
 

@@ -28,6 +28,8 @@ impl Outbound {
                 self.queue.remove(letter.flow(), key);
                 self.waiting.retain(|(_, other)| *other != key);
             }
+            self.leave_ahead(letter);
+            letter.unsafe_yet = false;
             self.bodies.give_back(u64::from(letter.counted));
             self.close_bytes(if letter.bound.is_some() { letter.pooled() } else { 0 });
             (letter.bound, letter.halves, letter.fragments) = (None, None, None);

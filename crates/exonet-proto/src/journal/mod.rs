@@ -1,0 +1,157 @@
+//! The journal: what a node must find again after a crash, and what waits until it would.
+//!
+//! Every step that a crash must not undo appends one [`Record`] before anything that depends on it leaves the node. A
+//! *position* in the journal is *safe* once a crash keeps everything before it. What depends on a position that is not safe
+//! waits, or says less:
+//!
+//! | Record | Waits until it is safe |
+//! |---|---|
+//! | `Put` | the application's message counts as accepted |
+//! | `Bind`, `Early`, `Convert` | every frame that bears the message under that name |
+//! | `Back`, `End` | an ASK whose `l` passes the slot, the farewell; of `End` the outcome too |
+//! | `Live` | a STATE that claims the record, or slots that it grants |
+//! | `Drop`, `Front` | a STATE that claims no record |
+//! | `Take` | a STATE that claims the slot to be used, and the application's message or acknowledgement |
+//! | `Answered` | nothing: if it is lost, the caller hears once more that the call has failed |
+//!
+//! Not written, since the boot from `D` stands for it: numbers asked for and granted, envelopes, `T`, fragments.
+//! Without a journal every position is safe, and nothing is written.
+
+mod record;
+mod recovered;
+
+pub(crate) use record::Record;
+pub use recovered::{BadJournal, Recovered};
+pub(crate) use recovered::{Known, Placed, Posted};
+
+use std::collections::BTreeSet;
+
+use crate::half::Clock;
+use crate::id::{Incarnation, LetterId, Stamp};
+
+/// A position in the journal of one process: how many bytes lie before it. Zero is always safe.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Position(pub u64);
+
+/// When a record of the journal is safe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Durability {
+    /// Once it is appended. The driver writes what [`crate::node::Node::poll_journal`] gives before it acts on any output of
+    /// the node: before it sends a datagram, hands a message to the application, or tells an outcome. The death of the
+    /// process loses nothing then.
+    Written,
+    /// Once [`crate::node::Node::handle_journaled`] says so: the driver has forced it to the disk, which keeps it when the
+    /// power fails.
+    Forced,
+}
+
+/// Records to write behind all others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    /// Where the journal ends with them.
+    pub through: Position,
+    /// The records. A store keeps the bytes of one append together, or loses them together with all that follow.
+    pub records: Vec<u8>,
+}
+
+/// The journal of a node.
+#[derive(Debug, Default)]
+pub(crate) struct Journal {
+    durability: Option<Durability>,
+    /// Appended, and not given to the driver yet.
+    pending: Vec<u8>,
+    appended: Position,
+    given: Position,
+    safe: Position,
+    letters: u64,
+    peers: u32,
+    /// `b` and `tb` as they were last written.
+    front: Option<(Incarnation, Stamp)>,
+    /// The places of peers that wait for a position.
+    pub(crate) waiting: BTreeSet<u32>,
+}
+
+impl Journal {
+    /// The journal of a node that begins, or goes on with what it has found.
+    pub(crate) fn begin(durability: Durability, found: &Recovered) -> Self {
+        Self {
+            durability: Some(durability),
+            letters: found.letters,
+            peers: found.peers,
+            front: found.front,
+            ..Self::default()
+        }
+    }
+
+    /// Whether this node writes a journal.
+    #[inline]
+    pub(crate) const fn is_on(&self) -> bool {
+        self.durability.is_some()
+    }
+
+    /// Whether a record is not safe as soon as it is appended.
+    pub(crate) const fn is_forced(&self) -> bool {
+        matches!(self.durability, Some(Durability::Forced))
+    }
+
+    /// Appends a record: the position behind it. Zero without a journal.
+    pub(crate) fn append(&mut self, record: &Record<'_>) -> Position {
+        if !self.is_on() {
+            return Position(0);
+        }
+        let before = self.pending.len();
+        record.encode(&mut self.pending);
+        self.appended.0 += (self.pending.len() - before) as u64;
+        self.appended
+    }
+
+    /// `b` and `tb`, if they have risen since they were last written.
+    pub(crate) fn append_front(&mut self, clock: &Clock) -> Position {
+        let front = (clock.b(), clock.stamps().tb());
+        if self.front.replace(front) == Some(front) {
+            return Position(0);
+        }
+        let (b, tb) = front;
+        self.append(&Record::Front { b, tb })
+    }
+
+    /// What of the journal concerns no peer.
+    pub(crate) fn snapshot(&self, clock: &Clock, to: &mut Vec<u8>) {
+        Record::Front { b: clock.b(), tb: clock.stamps().tb() }.encode(to);
+        Record::Named { letters: self.letters, peers: self.peers }.encode(to);
+    }
+
+    /// Whether a crash keeps everything before `at`.
+    pub(crate) fn is_safe(&self, at: Position) -> bool {
+        !self.is_forced() || at <= self.safe
+    }
+
+    /// The end.
+    pub(crate) const fn end(&self) -> Position {
+        self.appended
+    }
+
+    /// What is to be written.
+    pub(crate) fn poll(&mut self) -> Option<Append> {
+        if self.given == self.appended {
+            return None;
+        }
+        self.given = self.appended;
+        Some(Append { through: self.appended, records: std::mem::take(&mut self.pending) })
+    }
+
+    /// Everything before `through` is safe.
+    pub(crate) fn persisted(&mut self, through: Position) {
+        self.safe = self.safe.max(through.min(self.given));
+    }
+
+    pub(crate) fn next_letter(&mut self) -> Option<LetterId> {
+        self.letters += u64::from(self.is_on());
+        LetterId::new(self.letters).filter(|_| self.is_on())
+    }
+
+    pub(crate) fn next_peer(&mut self) -> u32 {
+        self.peers += 1;
+        self.peers
+    }
+}

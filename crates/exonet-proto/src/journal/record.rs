@@ -1,0 +1,295 @@
+//! One step that a crash must not undo, as bytes.
+
+use core::net::{IpAddr, SocketAddr};
+use core::ops::Range;
+
+use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
+use crate::message::{Early, Priority};
+use crate::time::Wall;
+use crate::wire::{self, Malformed, Take, put_varint};
+
+/// A record of the journal. `peer` is the journal's own number of a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Record<'a> {
+    /// Names a peer.
+    Peer { peer: u32, id: NodeId },
+    /// Where a peer was.
+    Hint { peer: u32, address: SocketAddr },
+    /// The application gave a message.
+    Put {
+        letter: LetterId,
+        peer: u32,
+        priority: Priority,
+        early: Early,
+        expires: Option<Wall>,
+        tag: &'a [u8],
+        body: &'a [u8],
+    },
+    /// It is bound.
+    Bind { letter: LetterId, s: Slot, r: Incarnation },
+    /// It leaves early.
+    Early { letter: LetterId, s: Slot, ts: Stamp },
+    /// What left early has met a record.
+    Convert { letter: LetterId, r: Incarnation },
+    /// It was not taken, and is bound to nothing.
+    Back { letter: LetterId },
+    /// It has its outcome.
+    End { letter: LetterId },
+    /// The receiver record of a peer, and slots that are free in it beside those written before. Another incarnation
+    /// replaces what was written.
+    Live { peer: u32, r: Incarnation, hi: Slot, l: Slot, ets: Stamp, closed: bool, free: Vec<Range<u64>> },
+    /// There is none any more.
+    Drop { peer: u32 },
+    /// These slots were used, all by messages or all by calls.
+    Take { peer: u32, run: Range<u64>, call: bool },
+    /// A call needs no reply any more.
+    Answered { peer: u32, s: Slot },
+    /// The amnesia frontiers. Every journal has them from the start.
+    Front { b: Incarnation, tb: Stamp },
+    /// So many letters and peers have been named.
+    Named { letters: u64, peers: u32 },
+}
+
+const PEER: u8 = 1;
+const HINT: u8 = 2;
+const PUT: u8 = 3;
+const BIND: u8 = 4;
+const EARLY: u8 = 5;
+const CONVERT: u8 = 6;
+const BACK: u8 = 7;
+const END: u8 = 8;
+const LIVE: u8 = 9;
+const DROP: u8 = 10;
+const TAKE: u8 = 11;
+const ANSWERED: u8 = 12;
+const FRONT: u8 = 13;
+const NAMED: u8 = 14;
+
+impl<'a> Record<'a> {
+    /// Puts the record behind what is in `to`.
+    pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        match self {
+            Self::Peer { peer, id } => {
+                head(to, PEER, [u64::from(*peer)]);
+                to.extend_from_slice(&id.0);
+            }
+            Self::Hint { peer, address } => {
+                head(to, HINT, [u64::from(*peer), u64::from(address.port())]);
+                match address.ip() {
+                    IpAddr::V4(ip) => prefixed(to, &ip.octets()),
+                    IpAddr::V6(ip) => prefixed(to, &ip.octets()),
+                }
+            }
+            Self::Put { letter, peer, priority, early, expires, tag, body } => {
+                let expires = expires.map_or(0, |at| at.0);
+                let kind = u64::from(*priority as u8) | early_bits(*early) << 2;
+                head(to, PUT, [letter.get(), u64::from(*peer), kind, expires]);
+                prefixed(to, tag);
+                prefixed(to, body);
+            }
+            Self::Bind { letter, s, r } => head(to, BIND, [letter.get(), s.0, r.0]),
+            Self::Early { letter, s, ts } => head(to, EARLY, [letter.get(), s.0, ts.0]),
+            Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
+            Self::Back { letter } => head(to, BACK, [letter.get()]),
+            Self::End { letter } => head(to, END, [letter.get()]),
+            Self::Live { peer, r, hi, l, ets, closed, free } => {
+                let runs = free.len() as u64;
+                head(to, LIVE, [u64::from(*peer), r.0, hi.0, l.0, ets.0, u64::from(*closed), runs]);
+                for run in free {
+                    put_varint(to, run.start);
+                    put_varint(to, run.end);
+                }
+            }
+            Self::Drop { peer } => head(to, DROP, [u64::from(*peer)]),
+            Self::Take { peer, run, call } => {
+                head(to, TAKE, [u64::from(*peer), run.start, run.end, u64::from(*call)]);
+            }
+            Self::Answered { peer, s } => head(to, ANSWERED, [u64::from(*peer), s.0]),
+            Self::Front { b, tb } => head(to, FRONT, [b.0, tb.0]),
+            Self::Named { letters, peers } => head(to, NAMED, [*letters, u64::from(*peers)]),
+        }
+    }
+
+    /// The record at the front of `from`, which goes on behind it.
+    pub(crate) fn decode(from: &mut Take<'a>) -> Result<Self, Malformed> {
+        Ok(match from.byte()? {
+            PEER => Self::Peer { peer: small(from)?, id: NodeId(*from.array()?) },
+            HINT => Self::hint(from)?,
+            PUT => Self::put(from)?,
+            BIND => Self::Bind { letter: letter(from)?, s: slot(from)?, r: incarnation(from)? },
+            EARLY => Self::Early { letter: letter(from)?, s: slot(from)?, ts: Stamp(from.varint()?) },
+            CONVERT => Self::Convert { letter: letter(from)?, r: incarnation(from)? },
+            BACK => Self::Back { letter: letter(from)? },
+            END => Self::End { letter: letter(from)? },
+            LIVE => Self::live(from)?,
+            DROP => Self::Drop { peer: small(from)? },
+            TAKE => Self::Take { peer: small(from)?, run: run(from)?, call: flag(from)? },
+            ANSWERED => Self::Answered { peer: small(from)?, s: slot(from)? },
+            FRONT => Self::Front { b: incarnation(from)?, tb: Stamp(from.varint()?) },
+            NAMED => Self::Named { letters: from.varint()?, peers: small(from)? },
+            _ => return Err(Malformed::Reserved),
+        })
+    }
+
+    fn hint(from: &mut Take<'a>) -> Result<Self, Malformed> {
+        let peer = small(from)?;
+        let port = u16::try_from(from.varint()?).map_err(|_| Malformed::Length)?;
+        let bytes = from.prefixed()?;
+        let ip = match (<[u8; 4]>::try_from(bytes), <[u8; 16]>::try_from(bytes)) {
+            (Ok(ip), _) => IpAddr::from(ip),
+            (_, Ok(ip)) => IpAddr::from(ip),
+            _ => return Err(Malformed::Length),
+        };
+        Ok(Self::Hint { peer, address: SocketAddr::new(ip, port) })
+    }
+
+    fn put(from: &mut Take<'a>) -> Result<Self, Malformed> {
+        let (letter, peer, kind) = (letter(from)?, small(from)?, from.varint()?);
+        let priority = match kind & 3 {
+            0 => Priority::Urgent,
+            1 => Priority::Normal,
+            2 => Priority::Low,
+            _ => Priority::Bulk,
+        };
+        let early = match kind >> 2 {
+            0 => Early::AsNode,
+            1 => Early::Yes,
+            2 => Early::No,
+            _ => return Err(Malformed::Reserved),
+        };
+        let expires = Some(from.varint()?).filter(|at| *at > 0).map(Wall);
+        let (tag, body) = (from.prefixed()?, from.prefixed()?);
+        if tag.len() > wire::MAX_TAG {
+            return Err(Malformed::Length);
+        }
+        Ok(Self::Put { letter, peer, priority, early, expires, tag, body })
+    }
+
+    fn live(from: &mut Take<'a>) -> Result<Self, Malformed> {
+        let (peer, r, hi, l) = (small(from)?, incarnation(from)?, slot(from)?, slot(from)?);
+        let (ets, closed, runs) = (Stamp(from.varint()?), flag(from)?, from.varint()?);
+        let mut free = Vec::new();
+        for _ in 0..runs {
+            free.push(run(from)?);
+        }
+        Ok(Self::Live { peer, r, hi, l, ets, closed, free })
+    }
+}
+
+fn head<const N: usize>(to: &mut Vec<u8>, kind: u8, numbers: [u64; N]) {
+    to.push(kind);
+    numbers.into_iter().for_each(|number| put_varint(to, number));
+}
+
+fn prefixed(to: &mut Vec<u8>, bytes: &[u8]) {
+    put_varint(to, bytes.len() as u64);
+    to.extend_from_slice(bytes);
+}
+
+const fn early_bits(early: Early) -> u64 {
+    match early {
+        Early::AsNode => 0,
+        Early::Yes => 1,
+        Early::No => 2,
+    }
+}
+
+fn small(from: &mut Take<'_>) -> Result<u32, Malformed> {
+    u32::try_from(from.varint()?).map_err(|_| Malformed::Length)
+}
+
+fn letter(from: &mut Take<'_>) -> Result<LetterId, Malformed> {
+    LetterId::new(from.varint()?).ok_or(Malformed::Length)
+}
+
+fn slot(from: &mut Take<'_>) -> Result<Slot, Malformed> {
+    from.varint().map(Slot)
+}
+
+fn incarnation(from: &mut Take<'_>) -> Result<Incarnation, Malformed> {
+    from.varint().map(Incarnation)
+}
+
+fn flag(from: &mut Take<'_>) -> Result<bool, Malformed> {
+    match from.varint()? {
+        0 => Ok(false),
+        1 => Ok(true),
+        _ => Err(Malformed::Reserved),
+    }
+}
+
+fn run(from: &mut Take<'_>) -> Result<Range<u64>, Malformed> {
+    let run = from.varint()?..from.varint()?;
+    if run.is_empty() { Err(Malformed::Range) } else { Ok(run) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn all() -> Vec<Record<'static>> {
+        let letter = LetterId::new(70_000).unwrap();
+        let (s, r) = (Slot(1 << 40), Incarnation(9));
+        let put = |early, expires| Record::Put {
+            letter,
+            peer: 3,
+            priority: Priority::Low,
+            early,
+            expires,
+            tag: b"tag",
+            body: b"body",
+        };
+        let live = |closed, free: &[Range<u64>]| Record::Live {
+            peer: 3,
+            r,
+            hi: s,
+            l: Slot(7),
+            ets: Stamp(8),
+            closed,
+            free: free.to_vec(),
+        };
+        vec![
+            Record::Peer { peer: 3, id: NodeId([7; 32]) },
+            Record::Hint { peer: 3, address: "10.0.0.1:999".parse().unwrap() },
+            Record::Hint { peer: 3, address: "[fe80::1]:65535".parse().unwrap() },
+            put(Early::AsNode, None),
+            put(Early::Yes, Some(Wall(1 << 50))),
+            put(Early::No, None),
+            Record::Bind { letter, s, r },
+            Record::Early { letter, s, ts: Stamp(5) },
+            Record::Convert { letter, r },
+            Record::Back { letter },
+            Record::End { letter },
+            live(true, &[]),
+            live(false, &[1..2, 5..1 << 40]),
+            Record::Drop { peer: 3 },
+            Record::Take { peer: 3, run: 4..9, call: true },
+            Record::Answered { peer: 3, s },
+            Record::Front { b: r, tb: Stamp(3) },
+            Record::Named { letters: 1 << 40, peers: 7 },
+        ]
+    }
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let mut bytes = Vec::new();
+        all().iter().for_each(|record| record.encode(&mut bytes));
+        let mut from = Take(&bytes);
+        for record in all() {
+            assert_eq!(Record::decode(&mut from), Ok(record));
+        }
+        assert!(from.is_empty());
+    }
+
+    #[test]
+    fn a_record_that_is_cut_short_is_malformed() {
+        for record in all() {
+            let mut bytes = Vec::new();
+            record.encode(&mut bytes);
+            for len in 0..bytes.len() {
+                assert!(Record::decode(&mut Take(&bytes[..len])).is_err(), "{record:?} at {len}");
+            }
+        }
+        assert!(Record::decode(&mut Take(&[99])).is_err());
+    }
+}

@@ -1,0 +1,268 @@
+//! What a journal says, when all of it is read.
+
+use core::net::SocketAddr;
+use core::ops::Range;
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+
+use super::Record;
+use crate::half::{IntervalSet, Receiver};
+use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
+use crate::message::{Early, Priority};
+use crate::time::Wall;
+use crate::wire::{Malformed, Take};
+
+/// The records of a journal are not what this version writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the journal cannot be read at byte {at}: {why}")]
+pub struct BadJournal {
+    /// Where the record begins that cannot be read.
+    pub at: u64,
+    /// What is wrong with it.
+    pub why: Malformed,
+}
+
+/// What a node finds in its journal: its state as far as it is durable.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recovered {
+    pub(super) letters: u64,
+    pub(super) peers: u32,
+    /// `b` and `tb`; None: there is no journal yet.
+    pub(crate) front: Option<(Incarnation, Stamp)>,
+    /// By the journal's number.
+    pub(crate) known: BTreeMap<u32, Known>,
+    /// In the order of sending.
+    pub(crate) open: BTreeMap<LetterId, Posted>,
+}
+
+/// A peer, as the journal has it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Known {
+    pub(crate) id: NodeId,
+    /// The latest last.
+    pub(crate) hints: Vec<SocketAddr>,
+    record: Option<Live>,
+    /// Calls that were taken, and of which it is not known that the caller has an answer.
+    pub(crate) calls: BTreeSet<Slot>,
+}
+
+/// A receiver record.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Live {
+    r: Incarnation,
+    hi: Slot,
+    l: Slot,
+    ets: Stamp,
+    closed: bool,
+    free: IntervalSet,
+}
+
+/// A message that is not settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Posted {
+    pub(crate) peer: u32,
+    pub(crate) priority: Priority,
+    pub(crate) early: Early,
+    pub(crate) expires: Option<Wall>,
+    pub(crate) tag: Bytes,
+    pub(crate) body: Bytes,
+    pub(crate) placed: Placed,
+}
+
+/// What a message is bound to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    Nowhere,
+    Bound(Slot, Incarnation),
+    Early(Slot, Stamp),
+}
+
+impl Recovered {
+    /// Reads the records of a journal, from its start to its end.
+    ///
+    /// # Errors
+    /// [`BadJournal`]: the bytes are no journal, or one of another version. A store that checks what it reads never gives
+    /// a torn record here.
+    pub fn read(records: &[u8]) -> Result<Self, BadJournal> {
+        let (mut this, mut from) = (Self::default(), Take(records));
+        while !from.is_empty() {
+            let at = (records.len() - from.len()) as u64;
+            Record::decode(&mut from)
+                .and_then(|record| this.replay(record))
+                .map_err(|why| BadJournal { at, why })?;
+        }
+        Ok(this)
+    }
+
+    fn replay(&mut self, record: Record<'_>) -> Result<(), Malformed> {
+        match record {
+            Record::Peer { peer, id } => {
+                let known = Known { id, hints: Vec::new(), record: None, calls: BTreeSet::new() };
+                self.known.insert(peer, known);
+                self.peers = self.peers.max(peer);
+            }
+            Record::Hint { peer, address } => {
+                let hints = &mut self.peer(peer)?.hints;
+                hints.retain(|known| *known != address);
+                hints.push(address);
+            }
+            Record::Put { letter, peer, priority, early, expires, tag, body } => {
+                self.peer(peer)?;
+                let (tag, body) = (Bytes::copy_from_slice(tag), Bytes::copy_from_slice(body));
+                let posted = Posted { peer, priority, early, expires, tag, body, placed: Placed::Nowhere };
+                self.open.insert(letter, posted);
+                self.letters = self.letters.max(letter.get());
+            }
+            Record::Bind { letter, s, r } => self.letter(letter)?.placed = Placed::Bound(s, r),
+            Record::Early { letter, s, ts } => self.letter(letter)?.placed = Placed::Early(s, ts),
+            Record::Convert { letter, r } => {
+                let placed = &mut self.letter(letter)?.placed;
+                let Placed::Early(s, _) = *placed else { return Err(Malformed::Reserved) };
+                *placed = Placed::Bound(s, r);
+            }
+            Record::Back { letter } => self.letter(letter)?.placed = Placed::Nowhere,
+            Record::End { letter } => {
+                self.open.remove(&letter).ok_or(Malformed::Reserved)?;
+            }
+            Record::Live { peer, r, hi, l, ets, closed, free } => {
+                self.peer(peer)?.live(Live { r, hi, l, ets, closed, free: IntervalSet::new() }, free);
+            }
+            Record::Drop { peer } => self.peer(peer)?.record = None,
+            Record::Take { peer, run, call } => self.peer(peer)?.take(run, call)?,
+            Record::Answered { peer, s } => {
+                self.peer(peer)?.calls.remove(&s);
+            }
+            Record::Front { b, tb } => self.front = Some((b, tb)),
+            Record::Named { letters, peers } => {
+                (self.letters, self.peers) = (self.letters.max(letters), self.peers.max(peers));
+            }
+        }
+        Ok(())
+    }
+
+    fn peer(&mut self, peer: u32) -> Result<&mut Known, Malformed> {
+        self.known.get_mut(&peer).ok_or(Malformed::Reserved)
+    }
+
+    fn letter(&mut self, letter: LetterId) -> Result<&mut Posted, Malformed> {
+        self.open.get_mut(&letter).ok_or(Malformed::Reserved)
+    }
+}
+
+impl Known {
+    fn live(&mut self, live: Live, free: Vec<Range<u64>>) {
+        let before = self.record.take().filter(|before| before.r == live.r);
+        let mut live = Live { free: before.map_or_else(IntervalSet::new, |before| before.free), ..live };
+        free.into_iter().for_each(|run| live.free.insert(run));
+        live.free.remove_below(live.l.0);
+        self.record = Some(live);
+    }
+
+    fn take(&mut self, run: Range<u64>, call: bool) -> Result<(), Malformed> {
+        match self.record.as_mut() {
+            Some(live) => live.free.remove_range(run.clone()),
+            // A call outlives the record that it came under.
+            None if call => {}
+            None => return Err(Malformed::Reserved),
+        }
+        self.calls.extend(run.filter(|_| call).map(Slot));
+        Ok(())
+    }
+
+    /// Nothing is known of the peer that could be missed.
+    pub(crate) fn is_over(&self) -> bool {
+        self.record.is_none() && self.calls.is_empty()
+    }
+
+    /// The receiver record.
+    pub(crate) fn receiver(&self) -> Option<Receiver> {
+        let Live { r, hi, l, ets, closed, free } = self.record.clone()?;
+        Some(Receiver::recover(r, hi, l, free, ets, closed))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn journal(records: &[Record<'_>]) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        records.iter().for_each(|record| record.encode(&mut bytes));
+        bytes
+    }
+
+    fn put(letter: u64) -> Record<'static> {
+        let letter = LetterId::new(letter).unwrap();
+        let (priority, early) = (Priority::Normal, Early::AsNode);
+        Record::Put { letter, peer: 1, priority, early, expires: None, tag: b"", body: b"x" }
+    }
+
+    fn live(r: u64, hi: u64, l: u64, free: Range<u64>) -> Record<'static> {
+        let free = Some(free).filter(|run| !run.is_empty()).into_iter().collect();
+        Record::Live {
+            peer: 1,
+            r: Incarnation(r),
+            hi: Slot(hi),
+            l: Slot(l),
+            ets: Stamp(0),
+            closed: false,
+            free,
+        }
+    }
+
+    const PEER: Record<'static> = Record::Peer { peer: 1, id: NodeId([7; 32]) };
+
+    #[test]
+    fn a_message_is_where_its_last_record_has_it() {
+        let id = |n| LetterId::new(n).unwrap();
+        let (s, r) = (Slot(4), Incarnation(2));
+        let bytes = journal(&[
+            PEER,
+            put(1),
+            put(2),
+            put(3),
+            put(4),
+            Record::Bind { letter: id(1), s, r },
+            Record::Early { letter: id(2), s: Slot(9), ts: Stamp(5) },
+            Record::Bind { letter: id(3), s: Slot(5), r },
+            Record::Back { letter: id(3) },
+            Record::End { letter: id(4) },
+        ]);
+        let found = Recovered::read(&bytes).unwrap();
+        let placed: Vec<_> = found.open.values().map(|posted| posted.placed).collect();
+        assert_eq!(placed, [Placed::Bound(s, r), Placed::Early(Slot(9), Stamp(5)), Placed::Nowhere]);
+        assert_eq!((found.letters, found.peers), (4, 1));
+        let more = journal(&[Record::Convert { letter: id(2), r }]);
+        let found = Recovered::read(&[bytes, more].concat()).unwrap();
+        assert_eq!(found.open[&id(2)].placed, Placed::Bound(Slot(9), r));
+    }
+
+    #[test]
+    fn a_record_grows_and_shrinks_and_gives_way() {
+        let take = |run, call| Record::Take { peer: 1, run, call };
+        let mut all = vec![PEER, live(3, 8, 0, 2..8), take(3..5, false), live(3, 12, 4, 10..12)];
+        let receiver = |all: &[Record<'_>]| Recovered::read(&journal(all)).unwrap().known[&1].receiver();
+        let found = receiver(&all).unwrap();
+        let (hi, l, free) = found.parts();
+        assert_eq!((hi, l, free.iter().collect::<Vec<_>>()), (Slot(12), Slot(4), vec![5..8, 10..12]));
+        all.extend([live(4, 20, 20, 20..20), take(11..12, true)]);
+        let found = receiver(&all).unwrap();
+        assert_eq!((found.incarnation(), found.free()), (Incarnation(4), 0));
+        let known = &Recovered::read(&journal(&all)).unwrap().known[&1];
+        assert_eq!(known.calls, [Slot(11)].into());
+        all.extend([Record::Answered { peer: 1, s: Slot(11) }, Record::Drop { peer: 1 }]);
+        let known = &Recovered::read(&journal(&all)).unwrap().known[&1];
+        assert!(known.calls.is_empty() && known.receiver().is_none());
+    }
+
+    #[test]
+    fn what_names_nothing_is_said_with_its_place() {
+        let bad = |records: &[Record<'_>]| Recovered::read(&journal(records)).unwrap_err().at;
+        assert_eq!(bad(&[put(1)]), 0);
+        assert_eq!(bad(&[PEER, Record::End { letter: LetterId::new(1).unwrap() }]), 34);
+        assert_eq!(bad(&[PEER, Record::Take { peer: 1, run: 0..1, call: false }]), 34);
+        assert_eq!(Recovered::read(&[99]).unwrap_err().at, 0);
+        assert_eq!(Recovered::read(&[]), Ok(Recovered::default()));
+    }
+}

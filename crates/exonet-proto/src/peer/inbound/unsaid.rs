@@ -1,0 +1,93 @@
+//! What a STATE does not say yet: what a crash could still undo.
+
+use core::ops::Range;
+use std::collections::VecDeque;
+
+use crate::half::{IntervalSet, Receiver};
+use crate::id::{Incarnation, Slot, Stamp};
+use crate::journal::Position;
+
+/// A receiver record as it was last journaled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Said {
+    pub(crate) r: Incarnation,
+    pub(crate) hi: Slot,
+    pub(crate) ets: Stamp,
+    pub(crate) closed: bool,
+}
+
+impl Said {
+    pub(crate) fn of(record: &Receiver) -> Self {
+        let (hi, ..) = record.parts();
+        Self { r: record.incarnation(), hi, ets: record.stamp(), closed: record.is_closed() }
+    }
+}
+
+/// Changes of a receiver record that are journaled and not safe yet, and the record as the journal has it.
+#[derive(Debug, Default)]
+pub(crate) struct Unsaid {
+    pub(crate) journaled: Option<Said>,
+    /// Slots that were used.
+    taken: VecDeque<(Position, Range<u64>)>,
+    /// Where the grant began that reaches furthest.
+    grown: VecDeque<(Position, Slot)>,
+    /// Another record, none, or one that is closed: nothing is said until that is safe.
+    mute: Option<Position>,
+}
+
+impl Unsaid {
+    /// The slots of `run` were used.
+    pub(crate) fn take(&mut self, at: Position, run: Range<u64>) {
+        self.taken.push_back((at, run));
+    }
+
+    /// Slots from `hi` on were granted.
+    pub(crate) fn grow(&mut self, at: Position, hi: Slot) {
+        self.grown.push_back((at, hi));
+    }
+
+    /// The record is another than before, or is gone or closed.
+    pub(crate) fn replace(&mut self, at: Position) {
+        self.taken.clear();
+        self.grown.clear();
+        self.mute = Some(at);
+    }
+
+    /// No STATE may leave.
+    pub(crate) const fn is_mute(&self) -> bool {
+        self.mute.is_some()
+    }
+
+    /// A STATE says all that there is to say.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.taken.is_empty() && self.grown.is_empty() && self.mute.is_none()
+    }
+
+    /// The journal is safe further than before. True: there is more to say.
+    pub(crate) fn on_safe(&mut self, safe: impl Fn(Position) -> bool) -> bool {
+        let before = (self.taken.len(), self.grown.len(), self.mute);
+        while self.taken.front().is_some_and(|(at, _)| safe(*at)) {
+            self.taken.pop_front();
+        }
+        while self.grown.front().is_some_and(|(at, _)| safe(*at)) {
+            self.grown.pop_front();
+        }
+        self.mute = self.mute.filter(|at| !safe(*at));
+        (self.taken.len(), self.grown.len(), self.mute) != before
+    }
+
+    /// How far grants that reach `hi` are safe.
+    pub(crate) fn hi(&self, hi: Slot) -> Slot {
+        self.grown.front().map_or(hi, |(_, from)| hi.min(*from))
+    }
+
+    /// The slots that count as free: also those whose use is not safe.
+    pub(crate) fn free(&self, free: &IntervalSet) -> Option<IntervalSet> {
+        if self.taken.is_empty() {
+            return None;
+        }
+        let mut all = free.clone();
+        self.taken.iter().for_each(|(_, run)| all.insert(run.clone()));
+        Some(all)
+    }
+}

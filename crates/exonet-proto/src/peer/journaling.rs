@@ -1,0 +1,287 @@
+//! What a peer writes to the journal, and what of it waits: see [`crate::journal`].
+
+use core::net::SocketAddr;
+use core::ops::Range;
+
+use super::inbound::Said;
+use super::{Context, Peer};
+use crate::half::Sender;
+use crate::id::{Incarnation, LetterId, Slot, Stamp};
+use crate::journal::{Journal, Known, Placed, Position, Posted, Record};
+use crate::message::{Ending, Letter, MessageKey, Outgoing, Source};
+use crate::time::{Mono, Now, Wall};
+use crate::wire::Role;
+
+impl Peer {
+    /// The journal's number of this peer, which the journal knows from then on.
+    fn number(&mut self, journal: &mut Journal) -> u32 {
+        if let Some((number, _)) = self.journaled {
+            return number;
+        }
+        let peer = journal.next_peer();
+        journal.append(&Record::Peer { peer, id: self.id });
+        self.journaled = Some((peer, None));
+        peer
+    }
+
+    /// The address at which the peer was last is written again when it has changed.
+    fn journal_hint(&mut self, journal: &mut Journal) {
+        let peer = self.number(journal);
+        let proven = self.link.proven().map(|path| path.remote);
+        let address: Option<SocketAddr> = proven.or_else(|| self.hints.first().copied());
+        if let (Some(address), Some((_, known))) = (address, self.journaled.as_mut())
+            && *known != Some(address)
+        {
+            *known = Some(address);
+            journal.append(&Record::Hint { peer, address });
+        }
+    }
+
+    // --- what is sent ---
+
+    /// A message was accepted. A call is not journaled, since only this process waits for its reply; nor is a body that the
+    /// application writes as it leaves.
+    pub(super) fn journal_put(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
+        if !cx.journal.is_on() {
+            return;
+        }
+        let Some(letter) = cx.store.get_mut(key).filter(|letter| letter.role == Role::Plain) else { return };
+        if matches!(letter.source, Source::Stream(_) | Source::Bundle(_)) {
+            return;
+        }
+        self.journal_hint(&mut cx.journal);
+        let (peer, id) = (self.number(&mut cx.journal), cx.journal.next_letter());
+        letter.journaled = id;
+        if let Some(id) = id {
+            cx.journal.append(&put(now, peer, id, letter));
+        }
+    }
+
+    /// Messages that can leave soon get their names, which are journaled first.
+    pub(super) fn bind_ahead(&mut self, cx: &mut Context, now: Now) {
+        if !cx.journal.is_on() || !self.link.is_connected() {
+            return;
+        }
+        let recovery = &self.link.recovery;
+        let size = u64::from(recovery.datagram_size());
+        let room = recovery.congestion().window().saturating_sub(recovery.in_flight()).max(size);
+        let (store, journal) = (&mut cx.store, &mut cx.journal);
+        self.outbound.bind_ahead(now.mono, store, room, |letter| journal_bind(journal, letter));
+        self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
+        self.wait_for_journal(cx);
+    }
+
+    /// What has just been bound to leave early is journaled.
+    pub(in crate::peer) fn journal_early(&mut self, cx: &mut Context) {
+        let Some(sender) = self.outbound.sender.as_ref().filter(|_| cx.journal.is_on()) else { return };
+        for (s, key) in sender.early() {
+            let letter = cx.store.get(*key).and_then(|letter| letter.journaled);
+            if let Some(letter) = letter {
+                cx.journal.append(&Record::Early { letter, s, ts: sender.stamp() });
+            }
+        }
+    }
+
+    /// Early messages have met a live record: they are tokens of it now, and their bodies leave (again).
+    pub(super) fn convert(&mut self, cx: &mut Context, converted: &[(Slot, Incarnation)]) {
+        let (store, journal) = (&mut cx.store, &mut cx.journal);
+        self.outbound.on_converted(store, converted, |letter| match (letter.journaled, letter.bound) {
+            (Some(letter), Some((_, r))) => journal.append(&Record::Convert { letter, r }),
+            _ => Position(0),
+        });
+        self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
+        self.wait_for_journal(cx);
+    }
+
+    /// A message was not taken, and goes back into its queue.
+    pub(super) fn journal_back(&mut self, cx: &mut Context, s: Slot, key: MessageKey) {
+        let letter = cx.store.get(key).and_then(|letter| letter.journaled);
+        if let Some(letter) = letter {
+            let at = cx.journal.append(&Record::Back { letter });
+            self.ends_at(cx, at, Some(s));
+        }
+    }
+
+    /// A message has its outcome, which may be told from the given position on.
+    pub(super) fn journal_end(&mut self, cx: &mut Context, ending: Ending) -> Position {
+        let Some(letter) = ending.journaled else { return Position(0) };
+        let at = cx.journal.append(&Record::End { letter });
+        self.ends_at(cx, at, ending.bound.map(|(s, _)| s));
+        at
+    }
+
+    fn ends_at(&mut self, cx: &mut Context, at: Position, s: Option<Slot>) {
+        if let Some(s) = s.filter(|_| !cx.journal.is_safe(at)) {
+            self.outbound.ends_at(at, s);
+            self.wait_for_journal(cx);
+        }
+    }
+
+    // --- what is received ---
+
+    /// The receiver record has changed, perhaps: that is written before a STATE says so, or one of its slots is used.
+    pub(crate) fn journal_record(&mut self, cx: &mut Context) {
+        if !cx.journal.is_on() {
+            return;
+        }
+        let before = self.inbound.unsaid.journaled;
+        let record = self.inbound.receiver.as_ref();
+        let after = record.map(Said::of);
+        if before == after {
+            return;
+        }
+        // A record that was evicted is gone once the frontiers say so.
+        cx.journal.append_front(&cx.clock);
+        let same = before.filter(|before| after.is_some_and(|after| after.r == before.r));
+        let live = record.zip(after).map(|(record, after)| {
+            let (hi, l, free) = record.parts();
+            let from = same.map_or(Slot(0), |same| same.hi);
+            (after, l, free.overlaps(from.0..hi.0).collect())
+        });
+        let peer = self.number(&mut cx.journal);
+        let at = cx.journal.append(&match live {
+            None => Record::Drop { peer },
+            Some((Said { r, hi, ets, closed }, l, free)) => {
+                Record::Live { peer, r, hi, l, ets, closed, free }
+            }
+        });
+        self.inbound.unsaid.journaled = after;
+        if !cx.journal.is_safe(at) {
+            match same.filter(|same| after.is_some_and(|after| after.closed == same.closed)) {
+                Some(same) => self.inbound.unsaid.grow(at, same.hi),
+                None => self.inbound.unsaid.replace(at),
+            }
+            self.wait_for_journal(cx);
+        }
+    }
+
+    /// Slots were used. The record that has them is journaled.
+    pub(super) fn journal_take(&mut self, cx: &mut Context, run: Range<u64>, call: bool) {
+        if !cx.journal.is_on() {
+            return;
+        }
+        let peer = self.number(&mut cx.journal);
+        let at = cx.journal.append(&Record::Take { peer, run: run.clone(), call });
+        if !cx.journal.is_safe(at) {
+            self.inbound.unsaid.take(at, run);
+            self.wait_for_journal(cx);
+        }
+    }
+
+    /// The caller has its answer, or wants none.
+    pub(super) fn journal_answered(&mut self, cx: &mut Context, s: Slot) {
+        if cx.journal.is_on() {
+            let peer = self.number(&mut cx.journal);
+            cx.journal.append(&Record::Answered { peer, s });
+        }
+    }
+
+    // --- what waits ---
+
+    fn wait_for_journal(&self, cx: &mut Context) {
+        if self.outbound.waits_for_journal() || !self.inbound.unsaid.is_empty() {
+            cx.journal.waiting.insert(self.place);
+        }
+    }
+
+    /// The journal is safe further than before: what has waited for it goes on.
+    pub(crate) fn on_journaled(&mut self, cx: &mut Context, now: Now) {
+        self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
+        if self.inbound.unsaid.on_safe(|at| cx.journal.is_safe(at)) {
+            self.inbound.owe_state(now.mono);
+        }
+        self.wait_for_journal(cx);
+    }
+
+    // --- after a crash ---
+
+    /// Goes on with what the journal has of this peer, whose number there is `number`.
+    pub(crate) fn recover(
+        &mut self,
+        cx: &mut Context,
+        now: Now,
+        number: u32,
+        known: &Known,
+        posted: Vec<(LetterId, Posted)>,
+    ) {
+        self.journaled = Some((number, known.hints.last().copied()));
+        known.hints.iter().for_each(|hint| self.add_hint(*hint));
+        if let Some(record) = known.receiver() {
+            self.inbound.unsaid.journaled = Some(Said::of(&record));
+            self.inbound.receiver = Some(record);
+        }
+        self.inbound.engaged(now.mono, self.link.pto() * 3);
+        let letters = posted.into_iter().map(|(id, posted)| letter(self.place, now, id, posted));
+        self.admitted |= letters.len() > 0;
+        let mut placed = Vec::new();
+        for (letter, place) in letters {
+            let due = letter.deadline;
+            let key = cx.store.insert(letter);
+            placed.push((key, place));
+            if let Some(at) = due {
+                cx.look_again(key, at);
+            }
+        }
+        self.outbound.recover(now.mono, &cx.clock, &mut cx.store, &placed);
+        for s in &known.calls {
+            self.serve_again(cx, now, *s);
+        }
+    }
+
+    // --- a journal without what is over ---
+
+    /// Writes all that the journal needs of this peer.
+    pub(crate) fn snapshot(&self, to: &mut Vec<u8>) {
+        let Some((peer, hint)) = self.journaled else { return };
+        Record::Peer { peer, id: self.id }.encode(to);
+        if let Some(address) = hint {
+            Record::Hint { peer, address }.encode(to);
+        }
+        if let Some(record) = self.inbound.receiver.as_ref() {
+            let Said { r, hi, ets, closed } = Said::of(record);
+            let (_, l, free) = record.parts();
+            Record::Live { peer, r, hi, l, ets, closed, free: free.iter().collect() }.encode(to);
+        }
+        for s in self.inbound.server.calls() {
+            Record::Take { peer, run: s.0..s.0 + 1, call: true }.encode(to);
+        }
+    }
+
+    /// The same of one of its messages, which may be said before or after others.
+    pub(crate) fn snapshot_letter(&self, now: Now, letter: &Letter, to: &mut Vec<u8>) {
+        let (Some((peer, _)), Some(id)) = (self.journaled, letter.journaled) else { return };
+        put(now, peer, id, letter).encode(to);
+        let stamp = self.outbound.sender.as_ref().map_or(Stamp::NONE, Sender::stamp);
+        match letter.bound {
+            None => {}
+            Some((s, Incarnation::UNNAMED)) => Record::Early { letter: id, s, ts: stamp }.encode(to),
+            Some((s, r)) => Record::Bind { letter: id, s, r }.encode(to),
+        }
+    }
+}
+
+/// A message that the journal has, and where.
+fn letter(place: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
+    let Posted { priority, early, expires, tag, body, placed, .. } = posted;
+    let deadline = expires.map(|at| now.mono + Mono(at.0).since(Mono(now.wall.0)));
+    let message = Outgoing { tag, priority, deadline, early, ..Outgoing::default() };
+    let (source, _) = Source::whole(body);
+    let mut letter = Letter::new(place, message, source, Role::Plain);
+    letter.journaled = Some(id);
+    (letter, placed)
+}
+
+fn put(now: Now, peer: u32, id: LetterId, letter: &Letter) -> Record<'_> {
+    let Letter { priority, early, tag, deadline, .. } = letter;
+    let expires = deadline.map(|at| Wall(now.wall.0.saturating_add(at.0.saturating_sub(now.mono.0))));
+    let body = letter.source.part(0..u64::MAX);
+    let (priority, early) = (*priority, *early);
+    Record::Put { letter: id, peer, priority, early, expires, tag, body }
+}
+
+fn journal_bind(journal: &mut Journal, letter: &Letter) -> Position {
+    match (letter.journaled, letter.bound) {
+        (Some(letter), Some((s, r))) => journal.append(&Record::Bind { letter, s, r }),
+        _ => Position(0),
+    }
+}

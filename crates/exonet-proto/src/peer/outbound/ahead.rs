@@ -1,0 +1,163 @@
+//! Names of messages that are journaled before anything leaves under them.
+
+use std::collections::BTreeMap;
+
+use super::Outbound;
+use crate::account::Account;
+use crate::half::{Clock, Sender};
+use crate::id::{Incarnation, Slot, Stamp};
+use crate::journal::{Placed, Position};
+use crate::message::{Letter, MessageKey, Store};
+use crate::time::Mono;
+
+/// What a large message counts for before it leaves: about a packet.
+const PACKET: u64 = 1_200;
+
+impl Outbound {
+    /// Binds messages that `room` bytes can take soon. `journal` appends what a message is bound to.
+    pub(crate) fn bind_ahead(
+        &mut self,
+        now: Mono,
+        store: &mut Store,
+        room: u64,
+        mut journal: impl FnMut(&Letter) -> Position,
+    ) {
+        while self.ahead_bytes < room && !self.has_lost() {
+            let envelopes = self.may_bind();
+            let Some(flow) = self.turn(store, envelopes) else { return };
+            let Some(key) = self.queue.front(flow) else { return };
+            let Some(letter) = store.get_mut(key) else {
+                self.queue.pop(flow);
+                continue;
+            };
+            if letter.bound.is_some() {
+                return;
+            }
+            self.bind(now, key, letter);
+            let Some((s, _)) = letter.bound else { return };
+            self.queue.pop(flow);
+            letter.queued = false;
+            // A large message is charged as it leaves.
+            let charged = if letter.is_large() { 0 } else { letter.wire_len() };
+            self.queue.charge(flow, usize::try_from(charged).unwrap_or(usize::MAX));
+            let at = journal(letter);
+            self.hold(at, s, key, letter);
+        }
+    }
+
+    /// The message of `key` waits until the journal is safe up to `at`, which says that it is bound to `s`.
+    pub(super) fn hold(&mut self, at: Position, s: Slot, key: MessageKey, letter: &mut Letter) {
+        letter.unsafe_yet = true;
+        self.ahead_bytes += ahead_len(letter);
+        self.ahead.push_back((at, s, key));
+    }
+
+    /// Messages whose names are safe may leave. Ends that are safe may be passed.
+    pub(crate) fn on_safe(&mut self, store: &mut Store, safe: impl Fn(Position) -> bool) {
+        while let Some((at, s, key)) = self.ahead.front().copied()
+            && safe(at)
+        {
+            self.ahead.pop_front();
+            let Some(letter) = store.get_mut(key) else { continue };
+            if letter.unsafe_yet && letter.bound.is_some_and(|(bound, _)| bound == s) {
+                self.let_go(s, key, letter);
+            }
+        }
+        let before = self.ends.len();
+        self.ends.retain(|(at, _)| !safe(*at));
+        if self.ends.len() < before {
+            // An ASK may have said less than there is to say now.
+            (self.ask_due, self.frontier_due) = (true, true);
+        }
+    }
+
+    fn let_go(&mut self, s: Slot, key: MessageKey, letter: &mut Letter) {
+        self.leave_ahead(letter);
+        letter.unsafe_yet = false;
+        if letter.is_large() && !letter.is_cut() {
+            letter.queued = true;
+            self.queue.push_front(letter.flow(), key);
+        } else {
+            self.lost.insert(s.0..s.0 + 1);
+        }
+    }
+
+    /// If the message waits for its name to be safe, it counts as one that waits no longer.
+    pub(super) fn leave_ahead(&mut self, letter: &Letter) {
+        if letter.unsafe_yet {
+            self.ahead_bytes.give_back(ahead_len(letter));
+        }
+    }
+
+    /// The end of the message in `s` is journaled, and safe once the journal is, up to `at`.
+    pub(crate) fn ends_at(&mut self, at: Position, s: Slot) {
+        self.ends.push_back((at, s));
+    }
+
+    /// The least slot whose end is not safe.
+    pub(super) fn first_unsafe_end(&self) -> Option<Slot> {
+        self.ends.iter().map(|(_, s)| *s).min()
+    }
+
+    /// Goes on with the messages that a journal has, in the order of sending.
+    pub(crate) fn recover(
+        &mut self,
+        now: Mono,
+        clock: &Clock,
+        store: &mut Store,
+        placed: &[(MessageKey, Placed)],
+    ) {
+        if placed.is_empty() {
+            return;
+        }
+        let (mut tokens, mut early, mut stamp) = (BTreeMap::new(), BTreeMap::new(), Stamp::NONE);
+        for (key, place) in placed {
+            match *place {
+                Placed::Nowhere => {}
+                Placed::Bound(s, r) => drop(tokens.insert(s, (r, *key))),
+                Placed::Early(s, ts) => {
+                    stamp = ts;
+                    early.insert(s, *key);
+                }
+            }
+        }
+        self.early_due = !early.is_empty();
+        let tokens = tokens.into_iter().map(|(s, (r, key))| (s, r, key));
+        self.sender = Some(Sender::recover(clock, tokens, stamp, early));
+        placed.iter().for_each(|(key, place)| self.enter(now, store, *key, *place));
+        self.ask_due = true;
+    }
+
+    /// A message of the journal counts, and leaves (again).
+    fn enter(&mut self, now: Mono, store: &mut Store, key: MessageKey, place: Placed) {
+        let Some(letter) = store.get_mut(key) else { return };
+        self.letters += 1;
+        self.bytes = self.bytes.saturating_add(letter.source.kept());
+        self.largest = self.largest.max(letter.source.len());
+        letter.bound = match place {
+            Placed::Nowhere => None,
+            Placed::Bound(s, r) => Some((s, r)),
+            Placed::Early(s, _) => Some((s, Incarnation::UNNAMED)),
+        };
+        if letter.bound.is_some() {
+            letter.bound_at = now;
+            self.open = self.open.saturating_add(letter.pooled());
+        } else {
+            self.unbound += 1;
+        }
+        match place {
+            Placed::Bound(s, _) if !letter.is_large() => self.lost.insert(s.0..s.0 + 1),
+            Placed::Early(..) => {}
+            _ => self.enqueue(key, letter),
+        }
+    }
+
+    /// Something waits for the journal.
+    pub(crate) fn waits_for_journal(&self) -> bool {
+        !self.ahead.is_empty() || !self.ends.is_empty()
+    }
+}
+
+fn ahead_len(letter: &Letter) -> u64 {
+    if letter.is_large() { PACKET } else { letter.wire_len() }
+}

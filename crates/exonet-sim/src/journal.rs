@@ -1,0 +1,140 @@
+//! A disk's journal: what a node appended, and how much of it a crash keeps.
+
+use std::collections::VecDeque;
+
+use exonet_proto::node::{Append, Durability, Recovered};
+use exonet_proto::{Mono, Now};
+
+use crate::host::Host;
+use crate::{Breach, Coverage, Dice, Disk, Ledger, NodeIndex, World};
+
+/// Records are replaced by a snapshot once there are so many bytes of them, and twice what the last snapshot had.
+const LONG: usize = 4_096;
+
+/// The journal on a disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Log {
+    pub(crate) durability: Durability,
+    /// What every crash keeps.
+    kept: Vec<u8>,
+    /// Bytes of the last snapshot.
+    snapshot: usize,
+    /// Appends that are on their way, in order: a crash keeps the first of them, or none.
+    under_way: VecDeque<(Mono, Append)>,
+}
+
+impl Log {
+    /// An empty journal.
+    pub const fn new(durability: Durability) -> Self {
+        Self { durability, kept: Vec::new(), snapshot: 0, under_way: VecDeque::new() }
+    }
+
+    /// What a process finds at its start.
+    pub(crate) fn found(&self) -> (Durability, Box<Recovered>) {
+        (self.durability, Box::new(Recovered::read(&self.kept).unwrap_or_default()))
+    }
+
+    /// When the next append is safe.
+    pub(crate) fn next(&self) -> Option<Mono> {
+        self.under_way.front().map(|(at, _)| *at)
+    }
+
+    /// Whether what is kept can be read.
+    fn is_sound(&self) -> bool {
+        Recovered::read(&self.kept).is_ok()
+    }
+
+    /// The process dies, or the power fails. Appends under way are lost from one of them on, all of them at times.
+    pub(crate) fn crash(&mut self, dice: &mut Dice, coverage: &mut Coverage) {
+        let kept = dice.below(self.under_way.len() as u64 + 1);
+        coverage.appends_lost += self.under_way.len() as u64 - kept;
+        for (_, append) in self.under_way.drain(..).take(usize::try_from(kept).unwrap_or(0)) {
+            self.kept.extend(append.records);
+        }
+    }
+}
+
+impl Disk {
+    /// The same disk with an empty journal.
+    #[must_use]
+    pub fn with_journal(self, durability: Durability) -> Self {
+        Self { journal: Some(Log::new(durability)), ..self }
+    }
+}
+
+impl Host {
+    /// Appends what the node has written since. True when something of it is safe at once.
+    pub(crate) fn append(&mut self, at: Mono, now: Now, coverage: &mut Coverage) -> bool {
+        let Some(disk) = &mut self.disk else { return false };
+        let Some(log) = &mut disk.journal else { return false };
+        let mut safe = false;
+        while let Some(append) = self.node.poll_journal() {
+            coverage.appends += 1;
+            if log.durability == Durability::Written {
+                log.kept.extend(append.records);
+                self.node.handle_journaled(now, append.through);
+                safe = true;
+                continue;
+            }
+            let span = u64::try_from(disk.latency.as_nanos()).unwrap_or(u64::MAX);
+            let after = log.under_way.back().map_or(at, |(at, _)| *at);
+            let done = after.max(at) + core::time::Duration::from_nanos(self.dice.below(span));
+            log.under_way.push_back((done, append));
+        }
+        if log.kept.len() > LONG + 2 * log.snapshot && log.under_way.is_empty() {
+            log.kept = self.node.snapshot(now);
+            log.snapshot = log.kept.len();
+            coverage.snapshots += 1;
+        }
+        safe
+    }
+
+    /// Something that was appended is not safe.
+    pub(crate) fn is_appending(&self) -> bool {
+        self.disk.as_ref().and_then(|disk| disk.journal.as_ref()?.next()).is_some()
+    }
+
+    /// Appends that have come to their end are safe.
+    fn appended(&mut self, at: Mono, now: Now) {
+        let Some(log) = self.disk.as_mut().and_then(|disk| disk.journal.as_mut()) else { return };
+        while log.next().is_some_and(|done| done <= at)
+            && let Some((_, append)) = log.under_way.pop_front()
+        {
+            log.kept.extend(append.records);
+            self.node.handle_journaled(now, append.through);
+        }
+    }
+
+    /// After a crash: the messages that the journal has are waited for as before. One that counted as accepted must be
+    /// among them.
+    pub(crate) fn resume(&mut self, ledger: &mut Ledger) {
+        let open = self.node.open_messages();
+        for (key, id) in open.iter().filter_map(|open| Some((open.key, self.node.letter_id(open.key)?))) {
+            if let Some((waiting, _)) = self.journaled.remove(&id) {
+                self.waiting.insert(key, waiting);
+            }
+        }
+        let rest = std::mem::take(&mut self.journaled).into_values();
+        let (lost, unsure): (Vec<_>, Vec<_>) = rest.partition(|(_, accepted)| *accepted);
+        lost.iter().for_each(|(waiting, _)| ledger.report(Breach::Vanished(waiting.number)));
+        ledger.orphan(lost.into_iter().chain(unsure).map(|(waiting, _)| waiting.number));
+    }
+}
+
+impl World {
+    /// Appends of a node are safe.
+    pub(crate) fn appended(&mut self, index: NodeIndex) {
+        let (at, now) = (self.now, self.clock(index));
+        if let Some(host) = self.hosts.get_mut(&index.0) {
+            host.appended(at, now);
+        }
+        self.checks.touched.all = true;
+        self.pump(index);
+    }
+
+    /// Whether the journal of a node could be read now.
+    pub fn has_sound_journal(&self, node: NodeIndex) -> bool {
+        let log = self.hosts.get(&node.0).and_then(|host| host.disk.as_ref()?.journal.as_ref());
+        log.is_none_or(Log::is_sound)
+    }
+}

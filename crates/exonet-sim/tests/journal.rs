@@ -1,0 +1,120 @@
+//! Nodes with a journal: what a crash does not lose, double or make uncertain.
+
+#![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, clippy::cast_possible_truncation)]
+
+mod common;
+
+use core::time::Duration;
+
+use common::{MS, SECOND, bad_link, open, settled};
+use exonet_proto::node::{Config, Durability};
+use exonet_sim::{Disk, NodeIndex, Serving, World};
+
+fn config(block: u64) -> Config {
+    Config { clock_block: block, ..open() }
+}
+
+fn disk(durability: Durability, latency: Duration) -> Disk {
+    Disk::slow(latency).with_journal(durability)
+}
+
+/// Random traffic both ways while processes die.
+fn traffic(world: &mut World, [a, b]: [NodeIndex; 2], dies: &[NodeIndex]) {
+    for _ in 0..40 {
+        let size = [0, 50, 1_000, 20_000, 90_000][world.dice().below(5) as usize];
+        let (from, to) = if world.dice().chance(0.3) { (b, a) } else { (a, b) };
+        world.send(from, to, size).unwrap();
+        let pause = Duration::from_micros(world.dice().below(60_000));
+        world.run_for(pause);
+        for node in dies {
+            if world.dice().chance(0.1) {
+                world.crash(*node);
+            }
+        }
+    }
+}
+
+/// Every message is delivered once, and every sender knows it.
+fn all_is_certain(world: &mut World, what: &str) {
+    settled(world, 4 * SECOND, what);
+    let totals = world.ledger.totals();
+    assert_eq!((totals.delivered, totals.unknown), (totals.sent, 0), "{what}: {totals:?}");
+    assert_eq!(totals.taken, totals.sent, "{what}");
+}
+
+#[test]
+fn a_process_that_dies_loses_nothing_that_it_has_written() {
+    let mut crashes = 0;
+    for seed in 0..120 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let block = 4 << world.dice().below(20);
+        let mut node = || world.add_on(config(block), Some(disk(Durability::Written, Duration::ZERO)));
+        let nodes = [node(), node()];
+        let dies = [&nodes[..1], &nodes[1..], &nodes[..]][seed as usize % 3];
+        traffic(&mut world, nodes, dies);
+        let what = format!("seed {seed}");
+        assert!(nodes.iter().all(|node| world.has_sound_journal(*node)), "{what}");
+        all_is_certain(&mut world, &what);
+        crashes += world.coverage().crashes;
+    }
+    assert!(crashes > 400, "{crashes}");
+}
+
+#[test]
+fn what_counts_as_accepted_outlives_a_power_cut() {
+    let mut lost = 0;
+    for seed in 1_000..1_120 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let latency = Duration::from_micros(world.dice().below(30_000));
+        let mut node = || world.add_on(config(1 << 32), Some(disk(Durability::Forced, latency)));
+        let nodes = [node(), node()];
+        let dies = [&nodes[..1], &nodes[1..], &nodes[..]][seed as usize % 3];
+        traffic(&mut world, nodes, dies);
+        let what = format!("seed {seed}");
+        settled(&mut world, 6 * SECOND, &what);
+        // Of what was lost before it counted as accepted nobody hears; nothing that left is uncertain.
+        let totals = world.ledger.totals();
+        assert!(totals.delivered > totals.sent / 2, "{what}: {totals:?}");
+        assert!(nodes.iter().all(|node| world.has_sound_journal(*node)), "{what}");
+        lost += world.coverage().appends_lost;
+    }
+    assert!(lost > 100, "{lost}");
+}
+
+#[test]
+fn a_journal_is_replaced_by_what_is_open() {
+    let mut world = World::new(7, bad_link(0.02));
+    let mut node = || world.add_on(config(64), Some(disk(Durability::Written, Duration::ZERO)));
+    let nodes = [node(), node()];
+    for _ in 0..20 {
+        traffic(&mut world, nodes, &nodes);
+    }
+    all_is_certain(&mut world, "long");
+    assert!(world.coverage().snapshots > 20, "{:?}", world.coverage());
+}
+
+#[test]
+fn a_call_that_was_taken_before_a_crash_is_known_to_have_failed() {
+    let mut failed = 0;
+    for seed in 0..60 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let serves = Config { serves: true, ..config(1 << 32) };
+        let stored = Some(disk(Durability::Written, Duration::ZERO));
+        let nodes = [world.add(open(), true), world.add_on(serves, stored)];
+        world.serve(nodes[1], Serving { within: 50 * MS, size: 100, ..Serving::default() });
+        for _ in 0..40 {
+            world.call(nodes[0], nodes[1], 100).unwrap();
+            let pause = Duration::from_micros(world.dice().below(20_000));
+            world.run_for(pause);
+            if world.dice().chance(0.1) {
+                world.crash(nodes[1]);
+            }
+        }
+        let what = format!("seed {seed}");
+        settled(&mut world, 10 * SECOND, &what);
+        let totals = world.ledger.totals();
+        assert_eq!((totals.replies, totals.unknown), (totals.calls, 0), "{what}: {totals:?}");
+        failed += world.coverage().calls_interrupted;
+    }
+    assert!(failed > 20, "{failed}");
+}
