@@ -44,6 +44,7 @@ const BINARIES: &[&str] = &[
     "clocks",
     "latency",
     "flow",
+    "lanes",
     "watch",
     "twins",
     "restart",

@@ -8,6 +8,7 @@ use crate::channel::Hedging;
 use crate::crypto::Suite;
 use crate::id::NodeId;
 use crate::message::POOLED;
+use crate::message::lane::LaneLimits;
 use crate::wire::Role;
 
 /// Which peers may talk to a node. There is no default: the application decides.
@@ -95,11 +96,19 @@ pub struct Limits {
     pub queued_bytes: usize,
     /// The largest message that is sent or taken, in bytes. Default 2^40.
     pub message: u64,
-    /// Free slots granted to one peer at most. Default 32,768.
+    /// Free slots granted to one peer at most, those aside whose message waits for the application. Default 32,768.
     pub slots: u64,
-    /// The pool that messages of up to 64 KiB from one peer share until the application takes them.
+    /// The pool that plain messages of up to 64 KiB from one peer share until the application takes them.
     /// At least 64 KiB. Default 8 MiB.
     pub pool_window: u64,
+    /// What each lane but that of plain messages may hold in any case until the application takes it: the calls of one method are a
+    /// lane. Messages of up to 64 KiB count with 160 bytes each beside their own; an empty lane takes one always. 0: without
+    /// lanes, calls share `pool_window` with all else. Default 16 KiB.
+    pub lane_window: u64,
+    /// What all lanes of one peer may hold beyond that. Default 16 MiB.
+    pub lane_pool: u64,
+    /// Lanes of one peer that hold something at once. Default 16,384.
+    pub lanes: usize,
     /// What is held of one larger message until the application takes it, and of one that the application writes as
     /// it goes. At least 64 KiB. Default 4 MiB.
     pub body_window: u64,
@@ -124,6 +133,11 @@ impl Limits {
         self.pool_window.max(POOLED)
     }
 
+    /// Those of lanes, as the peers hear of them. None: without lanes.
+    pub(crate) fn of_lanes(&self) -> Option<LaneLimits> {
+        LaneLimits::new(self.lane_window, self.lane_pool, self.lanes as u64)
+    }
+
     /// As it counts: every larger message goes on through a window of this.
     pub(crate) fn body_window(&self) -> u64 {
         self.body_window.max(POOLED)
@@ -143,6 +157,9 @@ impl Default for Limits {
             message: 1 << 40,
             slots: 32_768,
             pool_window: 8 << 20,
+            lane_window: 16 << 10,
+            lane_pool: 16 << 20,
+            lanes: 16_384,
             body_window: 4 << 20,
             bodies: 16,
             stream_above: 1 << 20,

@@ -5,7 +5,7 @@ use bytes::Bytes;
 /// Bytes of the number.
 const NUMBER: usize = 8;
 
-/// The tag and the body of message `number`: one too short for the number has it in its tag.
+/// The tag and the body of message `number`: one too short for the number has it in its tag. No other tag is as long.
 pub(crate) fn message(number: u64, size: usize) -> (Bytes, Bytes) {
     if size < NUMBER {
         (Bytes::copy_from_slice(&number.to_be_bytes()), part(number, NUMBER, size))
@@ -36,8 +36,9 @@ pub(crate) const fn answer_to(number: u64) -> u64 {
 
 /// The number of a message that is as it was sent.
 pub(crate) fn number_of(tag: &[u8], body: &Bytes) -> Option<u64> {
-    let front: &[u8] = if tag.is_empty() { body } else { tag };
+    let tagged = tag.len() == NUMBER;
+    let front: &[u8] = if tagged { tag } else { body };
     let number = u64::from_be_bytes(*front.first_chunk()?);
-    let at = if tag.is_empty() { 0 } else { NUMBER };
+    let at = if tagged { NUMBER } else { 0 };
     (*body == part(number, at, body.len())).then_some(number)
 }

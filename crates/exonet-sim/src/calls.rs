@@ -1,5 +1,6 @@
 //! Calls in a world: made, served, dropped.
 
+use bytes::Bytes;
 use exonet_proto::node::{MessageKey, Outcome, Outgoing, SendError};
 
 use crate::host::{Host, Waiting};
@@ -16,7 +17,22 @@ impl World {
         self.call_as(from, to, size, Outgoing::default()).map(|(number, _)| number)
     }
 
-    /// As [`World::call`], with all that a message may have but its tag and its body.
+    /// As [`World::call`], of a method: of any name but one of eight bytes, and with a body of at least eight.
+    ///
+    /// # Errors
+    /// As the core's `call`.
+    pub fn call_method(
+        &mut self,
+        from: NodeIndex,
+        to: NodeIndex,
+        method: &str,
+        size: usize,
+    ) -> Result<u64, SendError> {
+        let tag = Bytes::copy_from_slice(method.as_bytes());
+        self.call_as(from, to, size, Outgoing { tag, ..Outgoing::default() }).map(|(number, _)| number)
+    }
+
+    /// As [`World::call`], with all that a message may have but its body; without a tag, that is the world's affair too.
     ///
     /// # Errors
     /// As the core's `call`.
@@ -27,7 +43,10 @@ impl World {
         size: usize,
         message: Outgoing,
     ) -> Result<(u64, MessageKey), SendError> {
-        let (tag, body) = body::message(self.next_message, size);
+        let (tag, body) = match message.tag.is_empty() {
+            true => body::message(self.next_message, size),
+            false => (message.tag.clone(), body::part(self.next_message, 0, size)),
+        };
         let message = Outgoing { tag, body, ..message };
         let serves = self.hosts.get(&to.0).is_some_and(|host| host.config.serves);
         let sent =

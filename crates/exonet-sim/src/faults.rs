@@ -7,6 +7,7 @@ use exonet_proto::crypto::SecretKey;
 use exonet_proto::node::{Boot, Node, Status};
 
 use crate::clock::{ClockConfig, MachineClock};
+use crate::host::Diet;
 use crate::life::{Nat, Running};
 use crate::{LinkConfig, NodeIndex, World};
 
@@ -287,6 +288,16 @@ impl World {
     pub fn set_reads(&mut self, node: NodeIndex, reads: bool) {
         if let Some(host) = self.hosts.get_mut(&node.0) {
             host.reads = reads;
+        }
+        self.pump(node);
+    }
+
+    /// What the node's application takes when it reads: messages that are no calls, or not; and calls of these methods, or of all.
+    pub fn set_diet(&mut self, node: NodeIndex, messages: bool, methods: Option<&[&str]>) {
+        let own = |method: &&str| bytes::Bytes::copy_from_slice(method.as_bytes());
+        let methods = methods.map(|methods| methods.iter().map(own).collect());
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.diet = Diet { no_messages: !messages, methods };
         }
         self.pump(node);
     }

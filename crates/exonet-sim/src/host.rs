@@ -87,6 +87,8 @@ pub(crate) struct Host {
     reading: BTreeMap<DeliveryKey, Reading>,
     /// It takes what arrives as soon as it arrives.
     pub(crate) reads: bool,
+    /// What it takes then.
+    pub(crate) diet: Diet,
     /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
     pub(crate) foes: BTreeSet<NodeId>,
     pub(crate) from_foes: BTreeSet<MessageId>,
@@ -110,6 +112,25 @@ pub(crate) struct Host {
     pub(crate) dice: Dice,
     /// Numbers of what the application has taken since this was last looked at.
     pub(crate) took: Vec<Option<u64>>,
+}
+
+/// What an application takes of what arrives.
+#[derive(Debug, Default)]
+pub(crate) struct Diet {
+    /// Not messages that are no calls.
+    pub(crate) no_messages: bool,
+    /// Calls of these methods; None: of all.
+    pub(crate) methods: Option<BTreeSet<Bytes>>,
+}
+
+impl Diet {
+    fn next(&self, node: &mut Node, now: Now) -> Option<Incoming> {
+        let message = if self.no_messages { None } else { node.recv(now) };
+        message.or_else(|| match &self.methods {
+            None => node.take_any_call(now),
+            Some(methods) => methods.iter().find_map(|method| node.take_call(now, method)),
+        })
+    }
 }
 
 impl Host {
@@ -141,6 +162,7 @@ impl Host {
             writing: BTreeMap::new(),
             reading: BTreeMap::new(),
             reads: true,
+            diet: Diet::default(),
             foes: BTreeSet::new(),
             from_foes: BTreeSet::new(),
             desk: Desk::default(),
@@ -200,7 +222,7 @@ impl Host {
         self.take_given(now, ledger);
         if self.reads {
             while self.life.is_hungry()
-                && let Some(incoming) = self.node.recv(now).or_else(|| self.node.take_any_call(now))
+                && let Some(incoming) = self.diet.next(&mut self.node, now)
             {
                 self.life.bite();
                 self.incoming(incoming, ledger);

@@ -5,6 +5,7 @@ use core::ops::Range;
 use bytes::Bytes;
 
 use super::Priority;
+use super::lane::Lane;
 use crate::id::{Incarnation, MessageId, NodeId};
 use crate::wire::Role;
 
@@ -32,6 +33,10 @@ impl Arrived {
             ArrivedBody::Whole(_) => self.wire_len + ARRIVED,
             ArrivedBody::Stream { .. } => 0,
         }
+    }
+
+    pub(crate) fn lane(&self) -> Lane {
+        Lane::of(self.role, &self.tag)
     }
 
     pub(crate) fn front(&self) -> Front {

@@ -5,12 +5,16 @@ use std::collections::{BTreeMap, VecDeque};
 use bytes::Bytes;
 
 use super::arrived::{Arrived, Front};
-use crate::message::DeliveryKey;
+use crate::message::lane::Lane;
 use crate::message::run::Run;
+use crate::message::{DeliveryKey, POOLED};
 use crate::wire::Role;
 
 /// The queue is looked through once this share of it is stale: so each stale message costs that many looks.
 const STALE_SHARE: usize = 8;
+
+/// Messages that came together and that are taken out at once to make room.
+const EVICTED: usize = 8;
 
 /// What the application is told of the queue.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +158,37 @@ impl Inbox {
         };
         self.left(run.len());
         Some(run)
+    }
+
+    /// Takes out a few of the last pooled messages of a peer that wait in a lane, to make room for others.
+    pub(crate) fn evict(&mut self, peer: u32, lane: &Lane) -> Vec<Arrived> {
+        let pooled = |one: &Arrived| one.peer == peer && one.held() > 0 && one.wire_len <= POOLED;
+        if let Lane::Method(method) = lane {
+            let its = (method.clone(), i64::MIN)..=(method.clone(), i64::MAX);
+            let last = self.calls.range(its).rev().find(|(_, call)| pooled(call));
+            if let Some(call) = last.map(|(at, _)| at.clone()).and_then(|at| self.calls.remove(&at)) {
+                return vec![call];
+            }
+        }
+        let alike = |waiting: &Waiting| match waiting {
+            Waiting::One(one) => pooled(one) && one.lane() == *lane,
+            Waiting::Run(run) => run.peer == peer && *lane == Lane::Plain,
+        };
+        let Some(at) = self.ready.iter().rposition(alike) else { return Vec::new() };
+        let gone: Vec<_> = match self.ready.get_mut(at) {
+            Some(Waiting::Run(run)) if run.len() > EVICTED => {
+                let Some(kept) = run.split_to(run.len() - EVICTED) else { return Vec::new() };
+                let mut last = std::mem::replace(run, kept);
+                std::iter::from_fn(|| last.pop()).collect()
+            }
+            _ => match self.ready.remove(at) {
+                Some(Waiting::Run(mut run)) => std::iter::from_fn(|| run.pop()).collect(),
+                Some(Waiting::One(one)) => vec![one],
+                None => Vec::new(),
+            },
+        };
+        self.left(gone.len());
+        gone
     }
 
     fn left(&mut self, messages: usize) {

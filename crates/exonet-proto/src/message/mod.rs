@@ -11,6 +11,8 @@ mod fragments;
 mod head;
 pub(crate) mod inbox;
 mod incoming;
+pub(crate) mod lane;
+mod lines;
 mod outcome;
 mod outgoing;
 mod queue;

@@ -4,6 +4,7 @@ use core::ops::Range;
 
 use bytes::Bytes;
 
+use super::lane::{LaneKey, Load};
 use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
 use super::{Early, MessageKey, Outgoing, Priority};
 use crate::id::{Incarnation, LetterId, Slot};
@@ -20,6 +21,8 @@ pub(crate) struct Letter {
     pub(crate) peer: u32,
     pub(crate) tag: Bytes,
     pub(crate) role: Role,
+    /// Its lane to the peer, once it is queued.
+    pub(crate) lane: LaneKey,
     pub(crate) priority: Priority,
     pub(crate) source: Source,
     pub(crate) deadline: Option<Mono>,
@@ -60,6 +63,7 @@ impl Letter {
             peer,
             tag: message.tag,
             role,
+            lane: LaneKey::PLAIN,
             priority: message.priority,
             source,
             deadline: message.deadline,
@@ -228,14 +232,16 @@ impl Letter {
         Ending { role, due, late, bound, journaled }
     }
 
-    /// Bytes that it takes of the peer's pool, if it is one of those that share it.
-    pub(crate) fn pooled(&self) -> u64 {
-        if self.is_large() { 0 } else { self.wire_len() }
+    /// What it has open in its lane once it is bound, if it is a pooled one.
+    pub(crate) fn pooled(&self) -> Load {
+        if self.is_large() { Load::default() } else { Load::one(self.wire_len()) }
     }
 
     /// Where it queues.
     pub(crate) fn flow(&self) -> Flow {
-        Flow::of(self.priority, self.is_large())
+        let large = self.is_large();
+        let laned = !large && self.lane != LaneKey::PLAIN;
+        if laned { Flow::laned(self.priority) } else { Flow::of(self.priority, large) }
     }
 
     /// The head as PROTOCOL.md "Message head" lays it out.

@@ -5,16 +5,19 @@ use std::collections::BTreeMap;
 use super::Node;
 use super::peers::Census;
 use crate::channel::received::MAX_RANGES;
+use crate::config::Limits;
 use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::{NodeId, Stamp};
 use crate::message::Bundle;
 use crate::message::MessageKey;
+use crate::message::lane::{Lane, LaneKey, Load};
 use crate::opening::asking::MAX_ASKING;
 use crate::pattern::call::{MAX_ANSWERS, MAX_REPLY_ACKS};
 use crate::peer::MAX_LOOSE;
 use crate::peer::MAX_REMEMBERED;
-use crate::peer::inbound::MAX_HAVES;
+use crate::peer::inbound::{Inbound, MAX_HAVES};
 use crate::peer::link::{MAX_PENDING, MAX_PINGS, MAX_RESPONSES};
+use crate::peer::outbound::Outbound;
 use crate::peer::{MAX_HINTS, Peer};
 use crate::time::Mono;
 use crate::wire::Role;
@@ -60,7 +63,7 @@ impl Holding {
 }
 
 /// A peer's messages in the store.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Letters {
     count: u64,
     unbound: u64,
@@ -68,7 +71,7 @@ struct Letters {
     bytes: u64,
     held: u64,
     served: u64,
-    pooled: u64,
+    pooled: BTreeMap<LaneKey, Load>,
     calls: u64,
     replies: u64,
 }
@@ -115,11 +118,12 @@ impl Node {
             sum.bytes += letter.source.kept();
             sum.held += letter.bundle().map_or(0, Bundle::held);
             sum.served += u64::from(letter.served);
-            sum.pooled += match (letter.bundle(), letter.bound) {
-                (Some(bundle), _) => u64::from(bundle.open() - bundle.unbound()) * letter.wire_len(),
-                (None, Some(_)) if !letter.served => letter.pooled(),
-                (None, _) => 0,
+            let open = match (letter.bundle(), letter.bound) {
+                (Some(bundle), _) => bundle.open() - bundle.unbound(),
+                (None, bound) => u32::from(bound.is_some() && !letter.served),
             };
+            let pooled = sum.pooled.entry(letter.lane).or_default();
+            (0..open).for_each(|_| *pooled = pooled.with(letter.pooled()));
             sum.calls += u64::from(letter.role == Role::Call && letter.bound.is_some());
             sum.replies += u64::from(letter.is_reply());
         }
@@ -183,16 +187,17 @@ impl Node {
         let (inbound, outbound) = (&peer.inbound, &peer.outbound);
         let in_doubt = outbound.sender.as_ref().map_or(0, Sender::in_doubt);
         // Those of a closed record are granted to nobody.
-        let free = inbound.receiver.as_ref().filter(|record| !record.is_closed()).map_or(0, Receiver::free);
+        let closed = inbound.receiver.as_ref().is_some_and(Receiver::is_closed);
+        let free = if closed { 0 } else { inbound.granted() };
         let remembered = link.epochs().map(|epoch| epoch.sent.remembered()).max().unwrap_or(0);
         let ranges = link.epochs().map(|epoch| epoch.received.ranges().count()).max().unwrap_or(0);
         say("ranges to acknowledge", ranges as u64, MAX_RANGES as u64, false);
         say("messages counted", outbound.letters as u64, letters.count, true);
         say("messages without a slot", outbound.unbound(), letters.unbound, true);
         say("messages in doubt", in_doubt, letters.count - letters.unbound - letters.served, true);
-        let (given_up, given_up_bytes) = outbound.given_up();
+        let given_up = outbound.large_given_up();
         say("large messages under way", outbound.bodies, letters.bodies + given_up, true);
-        say("bytes open at the peer", outbound.open, letters.pooled + given_up_bytes, true);
+        audit_open(outbound, letters.pooled, &mut say);
         say("bytes to send", outbound.bytes, letters.bytes, true);
         say("bytes kept with others", outbound.held, letters.held, true);
         let (runs, most) = outbound.given_up_runs(limits.queued_messages.max(1) + limits.replies.max(1));
@@ -208,7 +213,7 @@ impl Node {
         say("replies of one peer", replies as u64, limits.replies.max(1) as u64, false);
         say("answers to probes of calls", answers as u64, MAX_ANSWERS as u64, false);
         say("free slots", free, limits.slots, false);
-        say("bytes of the pool", inbound.held, limits.pool_window(), false);
+        audit_lanes(inbound, limits, &mut say);
         say("large messages coming", inbound.large as u64, limits.bodies as u64, false);
         say("HAVEs owed", inbound.haves.len() as u64, MAX_HAVES as u64, false);
         say("half-open channels of one peer", link.pending.len() as u64, MAX_PENDING as u64, false);
@@ -218,6 +223,54 @@ impl Node {
         say("address hints", peer.hints.len() as u64, MAX_HINTS as u64, false);
         say("packets remembered", remembered as u64, (MAX_REMEMBERED + TRAIN) as u64, false);
     }
+}
+
+/// What each lane has open at the peer, as it is counted and counted afresh.
+fn audit_open(
+    outbound: &Outbound,
+    mut open: BTreeMap<LaneKey, Load>,
+    say: &mut impl FnMut(&'static str, u64, u64, bool),
+) {
+    for (lane, load) in outbound.pooled_given_up() {
+        let sum = open.entry(lane).or_default();
+        *sum = sum.with(load);
+    }
+    for (lane, load) in outbound.loads() {
+        let counted = open.remove(&lane).unwrap_or_default();
+        say("bytes open at the peer", load.bytes, counted.bytes, true);
+        say("messages open at the peer", load.messages, counted.messages, true);
+    }
+    say("bytes open in no lane", open.values().map(|load| load.bytes).sum(), 0, true);
+    let lanes = &outbound.lanes;
+    say("bytes open in lanes", lanes.bytes(), lanes.loads().map(|(_, load)| load.bytes).sum(), true);
+    for (counted, recounted) in lanes.shares().into_iter().chain([lanes.count()]) {
+        say("shares of lanes open at the peer", counted, recounted, true);
+    }
+}
+
+/// What each lane holds, against its window.
+fn audit_lanes(inbound: &Inbound, limits: &Limits, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
+    let held = &inbound.held;
+    say("pooled bytes", held.each().map(|(_, load)| load.bytes).sum(), held.bytes(), true);
+    let Some(lanes) = held.limits() else {
+        return say("bytes of the pool", held.bytes(), limits.pool_window(), false);
+    };
+    let mut apart = 0;
+    for (lane, load) in held.each() {
+        // An empty lane takes one message of any length.
+        let open = if load.messages > 1 { load.open() } else { 0 };
+        match lane {
+            None | Some(Lane::Plain) => say("bytes of the pool", open, limits.pool_window(), false),
+            Some(_) => {
+                apart += 1;
+                say("bytes of a lane", open, lanes.window.saturating_add(lanes.pool), false);
+            }
+        }
+    }
+    let (counted, recounted) = held.shares();
+    say("shares of lanes counted", counted, recounted, true);
+    say("shares of lanes", recounted, lanes.pool, false);
+    say("lanes that hold something", apart, lanes.lanes, false);
 }
 
 impl Peer {

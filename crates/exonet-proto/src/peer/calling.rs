@@ -4,6 +4,7 @@ use super::{Context, Peer};
 use crate::event::{Event, ReplyBody};
 use crate::id::{MessageId, Slot};
 use crate::message::arrived::{Arrived, ArrivedBody};
+use crate::message::lane::Lane;
 use crate::message::{MessageKey, Outcome};
 use crate::time::{Mono, Now};
 use crate::wire::{self, Role};
@@ -54,7 +55,7 @@ impl Peer {
             }
             body => {
                 let (MessageId { s, r, .. }, len) = (arrived.id, arrived.wire_len);
-                self.inbound.take(s.0..s.0 + 1, r, len, arrived.role);
+                self.inbound.take(s.0..s.0 + 1, r, len, &Lane::Replies);
                 self.inbound.owe_state(now.mono + cx.config.max_ack_delay);
                 self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
                 // Nobody reads one that comes as a stream and that no call waits for.

@@ -11,6 +11,7 @@ use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
 use crate::id::{Incarnation, MessageId, Slot, Stamp};
 use crate::message::arena::SHORT;
 use crate::message::arrived::{ARRIVED, Arrived, ArrivedBody};
+use crate::message::lane::{Lane, Load};
 use crate::message::run::Run;
 use crate::message::{MessageKey, Outcome, Priority, read_head};
 use crate::peer::inbound::{ANNOUNCED, Inbound, Taken};
@@ -161,6 +162,8 @@ impl Peer {
         for (arrived, s, status) in replies {
             self.on_reply_message(cx, now, arrived, s, status);
         }
+        // What waits in its lane leaves its slot to others.
+        self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
         self.owe_state(cx, now);
         cx.short_of_memory |= tight;
     }
@@ -191,7 +194,7 @@ impl Peer {
     /// Plain messages of consecutive slots go to the receive queue, all of them or none.
     fn enqueue(&mut self, cx: &mut Context, r: Incarnation, entries: wire::Entries<'_>) -> Taken {
         let Some(len) = plain_len(entries) else { return Taken::Malformed };
-        let taken = self.admit_whole(cx, r, entries, len);
+        let taken = self.admit_whole(cx, r, entries, &Lane::Plain, len);
         if taken == Taken::Whole {
             self.hold(cx, held(entries, len));
             let id = MessageId { sender: self.id, r, s: Slot(entries.slots().start) };
@@ -215,17 +218,16 @@ impl Peer {
         if role == Role::Plain {
             return self.enqueue(cx, r, entry);
         }
-        let taken = self.admit_whole(cx, r, entry, bytes.len() as u64);
+        let (id, len) = (MessageId { sender: self.id, r, s }, bytes.len() as u64);
+        let mut arrived = arrived(self.place, id, (&head, role), ArrivedBody::Whole(Bytes::new()), len);
+        let taken = self.admit_whole(cx, r, entry, &arrived.lane(), len);
         if taken == Taken::Whole {
-            let body = cx.arena.copy(bytes.get(at..).unwrap_or_default());
-            let id = MessageId { sender: self.id, r, s };
-            let arrived =
-                arrived(self.place, id, (&head, role), ArrivedBody::Whole(body), bytes.len() as u64);
+            arrived.body = ArrivedBody::Whole(cx.arena.copy(bytes.get(at..).unwrap_or_default()));
             if let Role::Reply { s, status } = role {
                 replies.push((arrived, s, status));
                 return taken;
             }
-            self.hold(cx, held(entry, bytes.len() as u64));
+            self.hold(cx, held(entry, len));
             cx.events.extend(cx.inbox.push(arrived, cx.config.serves).map(Event::from));
         }
         taken
@@ -237,6 +239,7 @@ impl Peer {
         cx: &mut Context,
         r: Incarnation,
         entries: wire::Entries<'_>,
+        lane: &Lane,
         len: u64,
     ) -> Taken {
         let limits = &cx.config.limits;
@@ -245,9 +248,37 @@ impl Peer {
         let left = cap.saturating_sub(cx.received).saturating_sub(self.inbound.memory());
         let lone = cx.received == 0 && entries.len() == 1;
         if !lone && held(entries, len) > left {
-            return Taken::NoMemory;
+            let (slots, load) = (entries.slots(), Load { messages: entries.len() as u64, bytes: len });
+            let wanted = self.inbound.would_take(slots, r, lane, len, limits);
+            if !wanted || !self.make_room(cx, lane, load) {
+                return Taken::NoMemory;
+            }
         }
-        self.inbound.on_whole(entries.slots(), r, len, limits)
+        let limits = &cx.config.limits;
+        self.inbound.on_whole(entries.slots(), r, lane, len, limits)
+    }
+
+    /// Memory for messages of a lane: where it is short, the lane of this peer that holds most gives back what came last. It comes
+    /// again.
+    fn make_room(&mut self, cx: &mut Context, lane: &Lane, load: Load) -> bool {
+        while load.open() > self.room(cx) {
+            let Some(fullest) = self.inbound.held.fuller(lane, load) else { return false };
+            let gone = cx.inbox.evict(self.place, &fullest);
+            if gone.is_empty() {
+                return false;
+            }
+            gone.iter().for_each(|arrived| self.evict_waiting(cx, arrived, &fullest));
+        }
+        true
+    }
+
+    fn evict_waiting(&mut self, cx: &mut Context, arrived: &Arrived, lane: &Lane) {
+        if !self.waits_for(&arrived.front()) {
+            return self.drop_stale(cx, arrived);
+        }
+        self.discard(cx, arrived.held());
+        self.inbound.evict_pending(arrived.id.s, arrived.id.r, Some(lane), arrived.wire_len);
+        cx.stats.dropped_for_room += 1;
     }
 
     /// A message in one piece takes memory until it has left the receive queue.
@@ -288,7 +319,7 @@ impl Peer {
         let len = message.len() as u64;
         let Ok((head, role, at)) = read_head(&message) else {
             cx.stats.malformed += 1;
-            self.inbound.drop_pending(id.s, id.r, len);
+            self.inbound.drop_pending(id.s, id.r, None, len);
 
             return;
         };

@@ -12,6 +12,7 @@ use core::time::Duration;
 use super::outbound::PeerLimits;
 use crate::config::Takes;
 use crate::crypto;
+use crate::message::lane::LaneLimits;
 use crate::wire::{self, Bases, Frame, Frames, Params};
 
 pub(super) use conflict::{MINE_TWICE, YOURS_TWICE};
@@ -47,14 +48,16 @@ fn close_of(payload: &[u8]) -> Option<u64> {
 }
 
 impl PeerLimits {
-    /// As the peer has declared them.
-    pub(crate) fn of(params: &Params) -> Self {
+    /// As the peer has declared them. `knows_lanes`: this node does.
+    pub(crate) fn of(params: &Params, knows_lanes: bool) -> Self {
+        let lanes = LaneLimits::new(params.lane_window, params.lane_pool, params.lanes);
         Self {
             pool_window: params.pool_window.max(crate::message::POOLED),
             body_window: params.body_window.max(crate::message::POOLED),
             bodies: params.max_bodies,
             message: params.max_message.saturating_sub(crate::message::MAX_HEAD),
             takes: Takes::of_bits(params.takes),
+            lanes: lanes.filter(|_| knows_lanes),
         }
     }
 }

@@ -15,11 +15,13 @@ use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::arena::Arena;
 use crate::message::arrived::ARRIVED;
+use crate::message::lane::{Held as InLanes, Lane, Load};
 use crate::message::read_head;
 use crate::message::{Assembly, DeliveryKey, MAX_HEAD, POOLED, Refused};
 use crate::pattern::call::Server;
 use crate::time::{Mono, Wall};
 use crate::wire::{self, Role};
+use bytes::Bytes;
 pub(crate) use unsaid::{Said, Unsaid};
 
 /// Time between two STATEs.
@@ -50,8 +52,15 @@ pub(crate) struct Partial {
     pub(crate) stream: Option<DeliveryKey>,
     /// The most memory that it will need: set aside, so that what was begun can be completed.
     promise: u64,
+    /// Its lane, once its head is there.
+    lane: Option<Lane>,
+}
+
+impl Partial {
     /// Its head is there, and says that it is a call.
-    call: bool,
+    const fn is_call(&self) -> bool {
+        matches!(self.lane, Some(Lane::Method(_)))
+    }
 }
 
 /// What was delivered under a record. Replies aside: they are sent until they are used.
@@ -80,8 +89,14 @@ impl Partial {
             (true, false) => Assembly::whole(total, window),
             (false, _) => Assembly::streamed(total, window),
         };
-        Ok(Self { assembly, stream: None, promise, call: false })
+        Ok(Self { assembly, stream: None, promise, lane: None })
     }
+}
+
+/// The lane of a message that begins with these bytes, if its head is among them.
+fn lane_of(front: &[u8]) -> Option<Lane> {
+    let (head, role, _) = read_head(front).ok()?;
+    Some(if role == Role::Plain { Lane::Plain } else { Lane::of(role, &Bytes::copy_from_slice(head.tag)) })
 }
 
 /// What became of a token's bytes.
@@ -143,8 +158,10 @@ pub(crate) struct Inbound {
     calls_in_part: usize,
     /// What was delivered under the record.
     delivered: Delivered,
-    /// Pooled bytes that are complete and not taken, or promised to a partial message.
-    pub(crate) held: u64,
+    /// Pooled messages that are complete and not taken, or of which a part has come.
+    pub(crate) held: InLanes,
+    /// Of the pending slots, those of large messages.
+    large_pending: IntervalSet,
     /// An ASK that was granted nothing, for want of room, while there is no record.
     wants: Option<Ask>,
     /// A STATE has to leave by then.
@@ -194,7 +211,8 @@ impl Inbound {
             large: 0,
             calls_in_part: 0,
             delivered: Delivered::Nothing,
-            held: 0,
+            held: InLanes::default(),
+            large_pending: IntervalSet::new(),
             wants: None,
             state_at: Mono::NEVER,
             state_from: Mono(0),
@@ -248,8 +266,15 @@ impl Inbound {
 
     /// Slots that this node is willing to grant beyond those that are free.
     fn grant(&self, limits: &Limits) -> u64 {
-        let held = self.receiver.as_ref().map_or(0, |r| r.free());
-        limits.slots.saturating_sub(held)
+        limits.slots.saturating_sub(self.granted())
+    }
+
+    /// Free slots that count: where there are lanes, not those of messages that wait in one, which its window bounds. So no lane
+    /// can hold all slots.
+    pub(crate) fn granted(&self) -> u64 {
+        let free = self.receiver.as_ref().map_or(0, Receiver::free);
+        let waits = self.pending.count() - self.large_pending.count();
+        if self.held.limits().is_some() { free.saturating_sub(waits) } else { free }
     }
 
     pub(crate) fn on_ask(&mut self, now: Mono, clock: &mut Clock, limits: &Limits, ask: Ask) -> Answer {
@@ -281,12 +306,17 @@ impl Inbound {
     }
 
     /// Room may have appeared.
+    #[inline]
     pub(crate) fn retry(&mut self, now: Mono, clock: &mut Clock, limits: &Limits) {
+        if self.wants.is_some() || self.receiver.as_ref().is_some_and(Receiver::wants_room) {
+            self.ask_again(now, clock, limits);
+        }
+    }
+
+    #[cold]
+    fn ask_again(&mut self, now: Mono, clock: &mut Clock, limits: &Limits) {
         if let Some(ask) = self.wants.take() {
             let _: Answer = self.on_ask(now, clock, limits, ask);
-            return;
-        }
-        if !self.receiver.as_ref().is_some_and(Receiver::wants_room) {
             return;
         }
         let grant = self.grant(limits);
@@ -333,7 +363,8 @@ impl Inbound {
         }
         self.large = 0;
         self.delivered = Delivered::Nothing;
-        self.held = 0;
+        self.large_pending.clear();
+        self.held.clear();
         self.haves.clear();
     }
 
@@ -344,15 +375,16 @@ impl Inbound {
         let passed: u64 = self.pending.overlaps(0..lo.0).map(|run| run.end - run.start).sum();
         self.stale += usize::try_from(passed).unwrap_or(usize::MAX);
         self.pending.remove_below(lo.0);
+        self.large_pending.remove_below(lo.0);
     }
 
     /// Such a message, of incarnation `r`, has left the receive queue.
-    pub(crate) fn drop_stale(&mut self, r: Incarnation, len: u64) {
+    pub(crate) fn drop_stale(&mut self, r: Incarnation, lane: &Lane, len: u64) {
         // A record that is closed holds nothing any more.
         let held =
             self.receiver.as_ref().is_some_and(|record| record.incarnation() == r && !record.is_closed());
         if held && len <= POOLED {
-            self.held.give_back(len);
+            self.held.give_back(Some(lane), Load::one(len));
         }
     }
 
@@ -365,7 +397,7 @@ impl Inbound {
     }
 
     fn release_partial(&mut self, partial: &Partial) {
-        self.calls_in_part -= usize::from(partial.call);
+        self.calls_in_part -= usize::from(partial.is_call());
         self.promised.give_back(partial.promise);
         self.freed = self.freed.saturating_add(partial.promise);
         match partial.stream {
@@ -373,22 +405,30 @@ impl Inbound {
             stream => self.aborted.extend(stream),
         }
         if partial.assembly.total() <= POOLED {
-            self.held.give_back(partial.assembly.total());
+            self.held.give_back(partial.lane.as_ref(), Load::one(partial.assembly.total()));
         } else {
             self.large.give_back(1);
         }
     }
 
-    /// Whole messages of the slots of `run`, `len` bytes in wire form together: to wait in the receive queue, all of
-    /// them or none.
-    pub(crate) fn on_whole(&mut self, run: Range<u64>, r: Incarnation, len: u64, limits: &Limits) -> Taken {
+    /// Whole messages of one lane, of the slots of `run`, `len` bytes in wire form together: to wait in the receive queue,
+    /// all of them or none.
+    pub(crate) fn on_whole(
+        &mut self,
+        run: Range<u64>,
+        r: Incarnation,
+        lane: &Lane,
+        len: u64,
+        limits: &Limits,
+    ) -> Taken {
         if !self.accepts(run.clone(), r) {
             return Taken::Ignored;
         }
         if len > POOLED {
             return Taken::Violation;
         }
-        if !self.pool_takes(Slot(run.start), len, limits) {
+        let load = Load { messages: run.end - run.start, bytes: len };
+        if !self.finds_room(Slot(run.start), Some(lane), load, limits) {
             return Taken::NoRoom;
         }
         while let Some(s) = self.partial.range(Slot(run.start)..Slot(run.end)).next().map(|(s, _)| *s)
@@ -396,21 +436,43 @@ impl Inbound {
         {
             self.release_partial(&partial);
         }
-        self.held += len;
+        self.held.add(Some(lane), load);
         self.pending.insert(run);
         Taken::Whole
     }
 
-    /// Whether the pool has room for `len` bytes of the messages from `s` on. Parts of later ones make room, the last
-    /// first: were they of messages given up behind an older one, they would else keep it out for ever.
-    fn pool_takes(&mut self, s: Slot, len: u64, limits: &Limits) -> bool {
-        while self.held.saturating_add(len) > limits.pool_window() {
+    /// Whether there is room for messages of a lane from `s` on.
+    #[inline]
+    fn finds_room(&mut self, s: Slot, lane: Option<&Lane>, load: Load, limits: &Limits) -> bool {
+        self.held.takes(lane, load, limits.pool_window()) || self.makes_room(s, lane, load, limits)
+    }
+
+    /// Parts of later messages of a lane make room, the last first: were they of messages given up behind an older one, they would
+    /// else keep it out for ever.
+    #[cold]
+    fn makes_room(&mut self, s: Slot, lane: Option<&Lane>, load: Load, limits: &Limits) -> bool {
+        while !self.held.takes(lane, load, limits.pool_window()) {
+            let alike = |partial: &Partial| self.held.limits().is_none() || partial.lane.as_ref() == lane;
+            let gives_way = |partial: &Partial| partial.assembly.total() <= POOLED && alike(partial);
             let mut later = self.partial.range(Slot(s.0.saturating_add(1))..).rev();
-            let last = later.find(|(_, partial)| partial.assembly.total() <= POOLED).map(|(last, _)| *last);
+            let last = later.find(|(_, partial)| gives_way(partial)).map(|(last, _)| *last);
             let Some(last) = last else { return false };
             self.drop_partial(last);
         }
         true
+    }
+
+    /// Whether whole messages would be taken, if there were memory for them.
+    pub(crate) fn would_take(
+        &self,
+        run: Range<u64>,
+        r: Incarnation,
+        lane: &Lane,
+        len: u64,
+        limits: &Limits,
+    ) -> bool {
+        let load = Load { messages: run.end - run.start, bytes: len };
+        self.accepts(run, r) && self.held.takes(Some(lane), load, limits.pool_window())
     }
 
     fn accepts(&self, run: Range<u64>, r: Incarnation) -> bool {
@@ -434,7 +496,9 @@ impl Inbound {
         if total > limits.message.saturating_add(MAX_HEAD) {
             return Taken::Violation;
         }
-        if total <= POOLED && !self.partial.contains_key(&s) && !self.pool_takes(s, total, limits) {
+        let (load, begins) = (Load::one(total), !self.partial.contains_key(&s));
+        let lane = if begins && offset == 0 { lane_of(data) } else { None };
+        if begins && total <= POOLED && !self.finds_room(s, lane.as_ref(), load, limits) {
             return Taken::NoRoom;
         }
         let partial = match self.partial.entry(s) {
@@ -442,11 +506,13 @@ impl Inbound {
             Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room, arena) {
                 Err(refused) => return refused,
                 Ok(partial) => {
+                    let partial = Partial { lane, ..partial };
                     if total <= POOLED {
-                        self.held += total;
+                        self.held.add(partial.lane.as_ref(), load);
                     } else {
                         self.large += 1;
                     }
+                    self.calls_in_part += usize::from(partial.is_call());
                     self.promised += partial.promise;
                     entry.insert(partial)
                 }
@@ -458,10 +524,14 @@ impl Inbound {
             Ok(0) => return Taken::Ignored,
             Ok(_) => {}
         }
-        if offset == 0 && !partial.call {
-            partial.call = matches!(read_head(data), Ok((_, Role::Call, _)));
-            self.calls_in_part += usize::from(partial.call);
-        }
+        let lane = if partial.lane.is_none() { lane_of(partial.assembly.front()) } else { None };
+        let partial = match lane {
+            None => partial,
+            Some(lane) => match self.enter_lane(s, load, lane, limits) {
+                None => return Taken::NoRoom,
+                Some(partial) => partial,
+            },
+        };
         let streamed = total > limits.stream_above.max(POOLED);
         if !streamed && partial.assembly.is_complete() {
             return self.complete(s);
@@ -478,13 +548,31 @@ impl Inbound {
         taken
     }
 
+    /// The head of a message of which a part has come tells its lane. None: that has no room, and the message has to come again.
+    fn enter_lane(&mut self, s: Slot, load: Load, lane: Lane, limits: &Limits) -> Option<&mut Partial> {
+        let pooled = load.bytes <= POOLED;
+        let mut room = true;
+        if pooled {
+            self.held.give_back(None, load);
+            room = self.finds_room(s, Some(&lane), load, limits);
+            self.held.add(Some(&lane), load);
+        }
+        self.calls_in_part += usize::from(matches!(lane, Lane::Method(_)));
+        self.partial.get_mut(&s)?.lane = Some(lane);
+        if !room {
+            self.drop_partial(s);
+        }
+        self.partial.get_mut(&s)
+    }
+
     fn complete(&mut self, s: Slot) -> Taken {
         let Some(partial) = self.partial.remove(&s) else { return Taken::Ignored };
         if partial.assembly.total() > POOLED {
             self.large.give_back(1);
+            self.large_pending.insert(s.0..s.0 + 1);
         }
         self.promised.give_back(partial.promise);
-        self.calls_in_part -= usize::from(partial.call);
+        self.calls_in_part -= usize::from(partial.is_call());
         self.pending.insert(s.0..s.0 + 1);
         partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
     }
@@ -515,8 +603,8 @@ impl Inbound {
     /// The application takes the messages of `run`: their slots are consumed, all or none. False when their record
     /// died.
     ///
-    /// `len` is the length of their wire forms, `role` that of each of them.
-    pub(crate) fn take(&mut self, run: Range<u64>, r: Incarnation, len: u64, role: Role) -> bool {
+    /// `len` is the length of their wire forms, `lane` that of each of them.
+    pub(crate) fn take(&mut self, run: Range<u64>, r: Incarnation, len: u64, lane: &Lane) -> bool {
         let Some(record) = self.receiver.as_mut().filter(|record| record.incarnation() == r) else {
             return false;
         };
@@ -525,28 +613,42 @@ impl Inbound {
         // A large message is taken by itself.
         let pooled = len <= POOLED || run.end - run.start > 1;
         if pooled {
-            self.held.give_back(len);
+            self.held.give_back(Some(lane), Load { messages: run.end - run.start, bytes: len });
+        } else {
+            self.large_pending.remove_range(run.clone());
         }
         // One that was read as it came.
         if let Some(mut partial) = self.partial.remove(&Slot(run.start)) {
             partial.stream = None;
             self.release_partial(&partial);
         }
-        self.delivered = match (role, self.delivered) {
-            (Role::Plain, _) if taken => Delivered::Messages,
-            (Role::Call, Delivered::Nothing) if taken => Delivered::Calls,
+        self.delivered = match (lane, self.delivered) {
+            (Lane::Plain, _) if taken => Delivered::Messages,
+            (Lane::Method(_), Delivered::Nothing) if taken => Delivered::Calls,
             (_, before) => before,
         };
         taken
     }
 
-    /// A complete message is not held any more, though its slot is free: it has to come again.
-    pub(crate) fn drop_pending(&mut self, s: Slot, r: Incarnation, len: u64) {
-        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) && self.pending.remove(s.0)
-        {
-            self.held.give_back(if len <= POOLED { len } else { 0 });
+    /// A complete message is not held any more, though its slot is free: it has to come again. It has no lane if its head is
+    /// malformed.
+    pub(crate) fn drop_pending(&mut self, s: Slot, r: Incarnation, lane: Option<&Lane>, len: u64) {
+        if self.evict_pending(s, r, lane, len) {
             self.owe_have(s);
         }
+    }
+
+    /// As [`Inbound::drop_pending`], and the sender hears of it when it asks.
+    pub(crate) fn evict_pending(&mut self, s: Slot, r: Incarnation, lane: Option<&Lane>, len: u64) -> bool {
+        let held = self.receiver.as_ref().is_some_and(|record| record.incarnation() == r)
+            && self.pending.remove(s.0);
+        if held {
+            if len <= POOLED {
+                self.held.give_back(lane, Load::one(len));
+            }
+            self.large_pending.remove(s.0);
+        }
+        held
     }
 
     /// A partly received message is given up: it has to come again from the start.

@@ -6,6 +6,7 @@ mod bundled;
 mod early;
 mod fate;
 mod given_up;
+mod lanes;
 mod returned;
 
 use core::ops::Range;
@@ -15,6 +16,7 @@ use std::collections::VecDeque;
 pub(crate) use bundled::Followed;
 pub(crate) use fate::Had;
 use given_up::GivenUp;
+use lanes::Lanes;
 
 use crate::account::Account;
 use crate::backoff::Backoff;
@@ -22,6 +24,8 @@ use crate::config::Takes;
 use crate::half::{Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot};
 use crate::journal::Position;
+use crate::message::arrived::ARRIVED;
+use crate::message::lane::{Lane, LaneKey, LaneLimits, Load};
 use crate::message::{
     Flow, Fragments, HEAD_ROOM, Halves, Letter, MessageKey, POOLED, SendQueue, Source, Store,
 };
@@ -47,13 +51,15 @@ pub(crate) struct PeerLimits {
     pub(crate) bodies: u64,
     pub(crate) message: u64,
     pub(crate) takes: Takes,
+    /// None: this end or the other knows no lanes.
+    pub(crate) lanes: Option<LaneLimits>,
 }
 
 impl Default for PeerLimits {
     /// Until it has: the least that every node must take.
     fn default() -> Self {
         let takes = Takes::default();
-        Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX, takes }
+        Self { pool_window: POOLED, body_window: POOLED, bodies: 1, message: u64::MAX, takes, lanes: None }
     }
 }
 
@@ -88,8 +94,12 @@ pub(crate) struct Outbound {
     /// The application was refused, and is to be told of room.
     pub(crate) refused: bool,
     pub(crate) limits: PeerLimits,
-    /// Bytes of pooled messages that the peer may hold: bound and not settled, or given up and not yet passed by the frontier.
-    pub(crate) open: u64,
+    /// Plain pooled messages that the peer may hold: bound and not settled, or given up and not yet passed by the frontier.
+    pub(crate) open: Load,
+    /// Bytes that a plain pooled message that is bound now may have.
+    left: u64,
+    /// Those of other lanes.
+    pub(crate) lanes: Lanes,
     /// Early messages are open, and are to be sent (again) under the channel.
     pub(crate) early_due: bool,
     /// Messages are bound before they leave, by [`Outbound::bind_ahead`], since what names them is journaled first.
@@ -145,7 +155,9 @@ impl Outbound {
             largest: 0,
             refused: false,
             limits: PeerLimits::default(),
-            open: 0,
+            open: Load::default(),
+            left: POOLED,
+            lanes: Lanes::default(),
             early_due: false,
             holds: false,
             ask_due: false,
@@ -171,6 +183,7 @@ impl Outbound {
             return debug_assert!(false, "it was put there just now");
         };
         let none = self.letters == 0;
+        self.join_lane(letter);
         self.unbound += u64::from(letter.open());
         self.letters += letter.open() as usize;
         self.bytes = self.bytes.saturating_add(letter.source.kept());
@@ -187,7 +200,7 @@ impl Outbound {
             return;
         }
         letter.queued = true;
-        let flow = Flow::of(letter.priority, large);
+        let flow = letter.flow();
         if large && !letter.counted {
             if self.bodies >= self.limits.bodies.max(1) {
                 self.waiting.push_back((flow, key));
@@ -196,7 +209,7 @@ impl Outbound {
             letter.counted = true;
             self.bodies += 1;
         }
-        self.queue.push(flow, key);
+        self.queue.push(flow, letter.lane, key);
     }
 
     /// The peer keeps nothing of what was given up below the frontier: others may take its place.
@@ -204,7 +217,7 @@ impl Outbound {
         let frontier = self.sender.as_ref().map(Sender::frontier);
         let Some(passed) = self.given_up.pass(frontier) else { return };
         self.bodies.give_back(passed.large);
-        self.close_bytes(passed.bytes);
+        passed.pooled.into_iter().for_each(|(lane, load)| self.close_open(lane, load));
         // Whatever has moved the frontier, the peer has to hear of it.
         (self.ask_due, self.frontier_due) = (true, true);
     }
@@ -222,7 +235,7 @@ impl Outbound {
             };
             letter.counted = true;
             self.bodies += 1;
-            self.queue.push(flow, key);
+            self.queue.push(flow, letter.lane, key);
         }
         if self.waiting_over > self.waiting.len() / 2 {
             self.waiting.retain(|(_, key)| store.get(*key).is_some());
@@ -342,6 +355,10 @@ impl Outbound {
 
     fn next_new(&mut self, now: Mono, store: &mut Store, room: Room) -> Next {
         loop {
+            if self.queue.has_lanes() {
+                self.queue.set_quantum(room.empty);
+                self.choose_lanes(now, store);
+            }
             let binds = self.may_bind() && !self.binds_ahead;
             let Some(flow) = self.turn(store, binds) else {
                 return Next::Nothing;
@@ -367,12 +384,14 @@ impl Outbound {
                 letter.halves = Some(halves);
                 self.bind(now, key, letter);
                 self.queue.charge(flow, usize::try_from(halves.at()).unwrap_or(usize::MAX));
+                self.queue.charge_lane(flow, halves.at());
                 return Next::Piece(Piece::Fragment { key, s, r, range: 0..halves.at() });
             }
             match self.cut_new(now, key, letter, room) {
                 Cut::Range(s, r, range) => {
                     let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
                     self.queue.charge(flow, len);
+                    self.queue.charge_lane(flow, len as u64);
                     self.settle_turn(flow, letter);
                     return Next::Piece(Piece::Fragment { key, s, r, range });
                 }
@@ -396,6 +415,7 @@ impl Outbound {
             return self.bind_bundled(flow, key, letter, 1);
         }
         self.bind(now, key, letter);
+        self.queue.charge_lane(flow, letter.wire_len());
         self.queue.pop(flow);
         letter.queued = false;
         self.queue.charge(flow, usize::try_from(letter.wire_len()).unwrap_or(usize::MAX));
@@ -419,8 +439,13 @@ impl Outbound {
         let left = self.window_left();
         let letter = store.get_mut(key)?;
         let len = letter.wire_len();
+        let fits = if self.has_own_window(letter) {
+            self.lanes.may_open(now, letter.lane, len)
+        } else {
+            len <= left
+        };
         let lone = letter.bound.is_none() && !letter.is_cut() && letter.bundle().is_none();
-        let whole = lone && len <= left && !letter.is_large();
+        let whole = lone && fits && !letter.is_large();
         let open = self.sender.as_ref().and_then(Sender::next_envelope) == Some((s, r));
         if !whole || !open || !room.takes_whole(len, s, r) {
             return None;
@@ -481,28 +506,64 @@ impl Outbound {
         Cut::Range(s, r, range)
     }
 
+    /// A message joins its lane before it is queued.
+    fn join_lane(&mut self, letter: &mut Letter) {
+        if letter.role != Role::Plain {
+            letter.lane = self.lanes.enter(Lane::of(letter.role, &letter.tag));
+        }
+    }
+
+    /// Of each flow of lanes the lane that comes next: one that has had its turn, or has no room for its next message, lets
+    /// others go before it.
+    fn choose_lanes(&mut self, now: Mono, store: &Store) {
+        for flow in self.queue.laned() {
+            while let Some(key) = self.queue.front(flow) {
+                let Some(letter) = store.get(key) else {
+                    self.queue.pop(flow);
+                    continue;
+                };
+                if letter.bound.is_some() {
+                    break;
+                }
+                let parks = !self.lanes.may_open(now, letter.lane, letter.wire_len());
+                if !parks && !self.queue.is_spent(flow) {
+                    break;
+                }
+                self.queue.next_lane(flow, parks);
+            }
+        }
+    }
+
+    /// A pooled message whose lane has a window of its own.
+    fn has_own_window(&self, letter: &Letter) -> bool {
+        letter.lane != LaneKey::PLAIN && self.lanes.are_known()
+    }
+
     /// The flow whose turn it is: the front of one must be bound, or find an envelope and room in the window.
     /// `envelopes`: there are some, and they may be used.
     fn turn(&mut self, store: &Store, envelopes: bool) -> Option<Flow> {
         let left = self.window_left();
+        let apart = self.lanes.are_known();
+        // What shares the window of plain messages.
+        let shares = |letter: &&Letter| !letter.is_large() && (letter.lane == LaneKey::PLAIN || !apart);
         let Self { queue, .. } = self;
         if envelopes && let Some(flow) = queue.alone() {
             // Nothing is to be chosen.
             let flow = queue.go_on(flow);
             let front = queue.front(flow).and_then(|key| store.get(key));
-            let new = front.filter(|letter| letter.bound.is_none() && !letter.is_large());
+            let new = front.filter(|letter| letter.bound.is_none()).filter(shares);
             return new.is_none_or(|letter| letter.wire_len() <= left).then_some(flow);
         }
         if !envelopes {
             // One that waits for an envelope does not hold up those of its flow that have theirs.
             queue.bring_forward(|key| store.get(key).is_none_or(|letter| letter.bound.is_some()));
         }
-        let (mut can_go, mut pooled) = ([envelopes; 8], [None; 8]);
+        let (mut can_go, mut pooled) = ([envelopes; Flow::COUNT], [None; Flow::COUNT]);
         for (flow, key) in queue.fronts() {
             let new = store.get(key).filter(|letter| letter.bound.is_none());
             if let (Some(goes), Some(needs)) = (can_go.get_mut(flow.index()), pooled.get_mut(flow.index())) {
                 *goes |= new.is_none();
-                *needs = new.filter(|letter| !letter.is_large()).map(Letter::wire_len);
+                *needs = new.filter(shares).map(Letter::wire_len);
             }
         }
         let open = |flow: Flow| can_go.get(flow.index()).copied().unwrap_or_default();
@@ -516,15 +577,61 @@ impl Outbound {
         queue.turn(|flow| open(flow) && needs(flow).is_none())
     }
 
-    /// Bytes of pooled messages that may be bound now. The window takes one message at least, so no STATE that is lost can stop
-    /// the sender for good.
-    fn window_left(&self) -> u64 {
-        self.limits.pool_window.saturating_sub(self.open)
+    /// What a message counts beside its bytes, where both ends know lanes.
+    const fn overhead(&self) -> u64 {
+        if self.lanes.are_known() { ARRIVED } else { 0 }
     }
 
-    /// The peer does not hold these bytes of pooled messages any more.
-    fn close_bytes(&mut self, bytes: u64) {
-        self.open.give_back(bytes);
+    /// Bytes of the window of plain messages that are left. Where lanes are not known, all share it.
+    fn window_room(&self) -> u64 {
+        let Load { messages, bytes } = self.open;
+        let others = if self.lanes.are_known() { messages * ARRIVED } else { self.lanes.bytes() };
+        self.limits.pool_window.saturating_sub(bytes).saturating_sub(others)
+    }
+
+    /// Bytes that a plain pooled message that is bound now may have. The window takes one message at least, so no STATE that is
+    /// lost can stop the sender for good.
+    fn window_left(&self) -> u64 {
+        self.left
+    }
+
+    /// What is open has changed, or what may be.
+    #[inline]
+    fn note_window(&mut self) {
+        let left = self.window_room().saturating_sub(self.overhead());
+        self.left = if self.open.is_empty() && self.lanes.are_known() { left.max(POOLED) } else { left };
+    }
+
+    /// How many plain messages of `len` bytes the window takes.
+    fn plain_left(&self, len: u64) -> u64 {
+        let some = self.window_room() / (len + self.overhead()).max(1);
+        some.max(u64::from(len <= self.window_left()))
+    }
+
+    /// The peer does not hold these pooled messages any more.
+    fn close_open(&mut self, lane: LaneKey, load: Load) {
+        if lane == LaneKey::PLAIN {
+            self.open.give_back(load);
+        } else {
+            self.lanes.close(lane, load);
+            self.wake_lanes();
+        }
+        self.note_window();
+    }
+
+    /// The lanes that have room again have their turn.
+    fn wake_lanes(&mut self) {
+        while let Some(lane) = self.lanes.woken() {
+            self.queue.wake(lane);
+        }
+    }
+
+    /// What the peer has declared.
+    pub(crate) fn set_limits(&mut self, limits: PeerLimits) {
+        self.limits = limits;
+        self.lanes.set_limits(limits.lanes);
+        self.note_window();
+        self.wake_lanes();
     }
 
     fn bind(&mut self, now: Mono, key: MessageKey, letter: &mut Letter) {
@@ -537,7 +644,18 @@ impl Outbound {
             self.caller.bound(s, key);
         }
         self.unbound.give_back(1);
-        self.open = self.open.saturating_add(letter.pooled());
+        self.note_open(letter.lane, letter.pooled());
+    }
+
+    /// The peer may hold these pooled messages from now on.
+    #[inline]
+    fn note_open(&mut self, lane: LaneKey, load: Load) {
+        if lane == LaneKey::PLAIN {
+            self.open = self.open.with(load);
+        } else {
+            self.lanes.open(lane, load);
+        }
+        self.note_window();
     }
 
     /// A message leaves this direction, settled or withdrawn; [`Outbound::admit_large`] is due afterwards.
@@ -548,15 +666,18 @@ impl Outbound {
             None => self.unbound.give_back(1),
             Some((s, _)) => {
                 self.caller.ended(s);
-                self.close_bytes(if letter.served { 0 } else { letter.pooled() });
+                self.close_open(letter.lane, if letter.served { Load::default() } else { letter.pooled() });
             }
+        }
+        if letter.lane != LaneKey::PLAIN {
+            self.lanes.leave(letter.lane);
         }
     }
 
     /// A call was delivered: what was kept to send it again, which is given back, is not needed any more.
     pub(crate) fn served(&mut self, key: MessageKey, letter: &mut Letter) -> Source {
         self.release(key, letter);
-        self.close_bytes(letter.pooled());
+        self.close_open(letter.lane, letter.pooled());
         letter.served = true;
         (letter.queued, letter.counted, letter.unsafe_yet) = (false, false, false);
         (letter.halves, letter.fragments) = (None, None);
@@ -570,7 +691,7 @@ impl Outbound {
             if letter.is_large() && !letter.counted {
                 self.waiting_over += 1;
             } else {
-                self.queue.remove(letter.flow(), key);
+                self.queue.remove(letter.flow(), letter.lane, key);
             }
         }
         self.leave_ahead(letter);
@@ -586,15 +707,21 @@ impl Outbound {
     pub(crate) fn abandon(&mut self, letter: &Letter) {
         let Some((s, r)) = letter.bound.filter(|_| !letter.served) else { return };
         self.bodies += u64::from(letter.counted);
-        self.give_up(s, r, letter.wire_len());
+        let pooled = (!letter.is_large()).then(|| (letter.lane, letter.pooled()));
+        self.give_up(s, r, pooled);
     }
 
-    fn give_up(&mut self, s: Slot, r: Incarnation, len: u64) {
+    fn give_up(&mut self, s: Slot, r: Incarnation, pooled: Option<(LaneKey, Load)>) {
         if let Some(sender) = self.sender.as_mut() {
             sender.abandon(s);
         }
-        self.given_up.insert(s, r, len, self.sender.as_ref());
-        self.open = self.open.saturating_add(if len > POOLED { 0 } else { len });
+        self.given_up.insert(s, r, pooled, self.sender.as_ref());
+        match pooled {
+            Some((LaneKey::PLAIN, load)) => self.open = self.open.with(load),
+            Some((lane, load)) => self.lanes.give_up(lane, load),
+            None => {}
+        }
+        self.note_window();
         self.gave_up = true;
     }
 
@@ -673,9 +800,19 @@ impl Outbound {
         }
     }
 
-    /// Large messages that were given up, and count as under way; and bytes of others, which count as open.
-    pub(crate) fn given_up(&self) -> (u64, u64) {
-        self.given_up.sums()
+    /// Large messages that were given up, and count as under way.
+    pub(crate) fn large_given_up(&self) -> u64 {
+        self.given_up.large()
+    }
+
+    /// Pooled messages that were given up, and count as open.
+    pub(crate) fn pooled_given_up(&self) -> impl Iterator<Item = (LaneKey, Load)> {
+        self.given_up.pooled()
+    }
+
+    /// What each lane has open, as it is counted.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (LaneKey, Load)> {
+        core::iter::once((LaneKey::PLAIN, self.open)).chain(self.lanes.loads())
     }
 
     /// What is kept of messages that were given up, and the most that may be behind so many in doubt.

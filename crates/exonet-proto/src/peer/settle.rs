@@ -180,6 +180,7 @@ impl Peer {
 
     /// A STATE has settled these messages.
     pub(super) fn settle(&mut self, cx: &mut Context, now: Mono, settled: &mut Vec<Settled>) {
+        self.outbound.lanes.tick(now, self.link.recovery.rtt().smoothed());
         // A STATE that settles nothing may move the frontier past what was given up.
         if settled.is_empty() {
             self.outbound.admit_large(&mut cx.store);

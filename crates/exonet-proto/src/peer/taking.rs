@@ -8,6 +8,7 @@ use crate::account::Account;
 use crate::event::BodyRead;
 use crate::id::{CallId, MessageId, Slot};
 use crate::message::arrived::{Arrived, ArrivedBody, Front};
+use crate::message::lane::Lane;
 use crate::message::run::Run;
 use crate::message::{DeliveryKey, Incoming, IncomingBody};
 use crate::time::Now;
@@ -65,7 +66,7 @@ impl Peer {
     pub(crate) fn take(&mut self, cx: &mut Context, now: Now, arrived: &Arrived) -> bool {
         self.discard(cx, arrived.held());
         let s = arrived.id.s;
-        let taken = self.consume(cx, now, arrived.id, s.0..s.0 + 1, arrived.wire_len, arrived.role);
+        let taken = self.consume(cx, now, arrived.id, s.0..s.0 + 1, arrived.wire_len, &arrived.lane());
         if taken && arrived.role == Role::Call {
             self.serve(cx, now, s);
         }
@@ -75,10 +76,11 @@ impl Peer {
     /// Takes messages that came together: all, or none.
     pub(crate) fn take_run(&mut self, cx: &mut Context, now: Now, run: &Run) -> bool {
         self.discard(cx, run.held());
-        self.consume(cx, now, run.id(), run.slots(), run.wire_len(), Role::Plain)
+        self.consume(cx, now, run.id(), run.slots(), run.wire_len(), &Lane::Plain)
     }
 
     /// The slots of `run`, which begins with `id`, are consumed, all or none; `len` is the length of their messages.
+    #[inline]
     fn consume(
         &mut self,
         cx: &mut Context,
@@ -86,17 +88,17 @@ impl Peer {
         id: MessageId,
         run: Range<u64>,
         len: u64,
-        role: Role,
+        lane: &Lane,
     ) -> bool {
         let messages = run.end - run.start;
         self.journal_record(cx);
-        let taken = self.id == id.sender && self.inbound.take(run.clone(), id.r, len, role);
+        let taken = self.id == id.sender && self.inbound.take(run.clone(), id.r, len, lane);
         if taken {
-            self.journal_take(cx, run, role == Role::Call);
+            self.journal_take(cx, run, matches!(lane, Lane::Method(_)));
             cx.stats.received += messages;
             // Others of this peer that wait will be taken soon; their STATE covers this one. That of a call goes with the
             // reply.
-            let soon = role == Role::Call || self.inbound.has_pending();
+            let soon = matches!(lane, Lane::Method(_)) || self.inbound.has_pending();
             let wait = if soon { cx.config.max_ack_delay } else { Duration::ZERO };
             self.inbound.owe_state(now.mono + wait);
             self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
@@ -107,12 +109,12 @@ impl Peer {
     /// A message whose record is gone has left the receive queue.
     pub(crate) fn drop_stale(&mut self, cx: &mut Context, arrived: &Arrived) {
         self.discard(cx, arrived.held());
-        self.inbound.drop_stale(arrived.id.r, arrived.wire_len);
+        self.inbound.drop_stale(arrived.id.r, &arrived.lane(), arrived.wire_len);
         cx.inbox.stale_left();
     }
 
     /// The memory of messages in the queue is given back.
-    fn discard(&mut self, cx: &mut Context, held: u64) {
+    pub(super) fn discard(&mut self, cx: &mut Context, held: u64) {
         cx.received.give_back(held);
         self.inbound.waiting.give_back(held);
     }

@@ -20,6 +20,9 @@ const IDLE_TIMEOUT: u8 = 10;
 const SUITES: u8 = 11;
 const RESET_TOKEN: u8 = 12;
 const TAKES: u8 = 13;
+const LANE_WINDOW: u8 = 14;
+const LANE_POOL: u8 = 15;
+const LANES: u8 = 16;
 
 /// Messages up to this size share the pool: a smaller pool could never take one of them.
 const POOLED: u64 = 64 * 1024;
@@ -65,6 +68,12 @@ pub struct Params {
     pub reset: Option<ResetToken>,
     /// What this end takes: bit 0, messages that are no calls; bit 1, calls. Default 3: both.
     pub takes: u64,
+    /// Bytes that each lane but that of plain messages may have open in any case. Default 0: this end knows no lanes.
+    pub lane_window: u64,
+    /// Bytes that all of these may have open beyond that. Default 16 MiB.
+    pub lane_pool: u64,
+    /// How many of these may have something open at once. Default 16,384.
+    pub lanes: u64,
 }
 
 impl Default for Params {
@@ -83,6 +92,9 @@ impl Default for Params {
             suites: 0,
             reset: None,
             takes: 3,
+            lane_window: 0,
+            lane_pool: 16 << 20,
+            lanes: 16_384,
         }
     }
 }
@@ -130,6 +142,9 @@ impl Params {
             MAX_MESSAGE => self.max_message = number,
             IDLE_TIMEOUT => self.idle_timeout = Duration::from_millis(number),
             TAKES => self.takes = number,
+            LANE_WINDOW => self.lane_window = number,
+            LANE_POOL => self.lane_pool = number,
+            LANES => self.lanes = number,
             _ => self.suites = number,
         }
         Ok(())
@@ -148,7 +163,7 @@ impl Params {
     }
 
     /// The parameters that are varints, with their values.
-    fn numbers(&self) -> [(u8, u64); 11] {
+    fn numbers(&self) -> [(u8, u64); 14] {
         let saturated = |units: u128| u64::try_from(units).unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
         [
             (BASE, self.base),
@@ -162,6 +177,9 @@ impl Params {
             (IDLE_TIMEOUT, saturated(self.idle_timeout.as_millis())),
             (SUITES, self.suites),
             (TAKES, self.takes),
+            (LANE_WINDOW, self.lane_window),
+            (LANE_POOL, self.lane_pool),
+            (LANES, self.lanes),
         ]
     }
 
@@ -210,5 +228,5 @@ impl Params {
 }
 
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=TAKES)
+    matches!(id, BASE..=LANES)
 }

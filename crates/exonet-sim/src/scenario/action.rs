@@ -8,6 +8,36 @@ use exonet_proto::node::Priority;
 use crate::trace::Moment;
 use crate::{Bursts, LinkConfig, NodeSet};
 
+/// What an application takes that does not take everything.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ears {
+    /// Nothing.
+    Shut,
+    /// No messages but calls.
+    ForCalls,
+    /// Messages, and calls of [`FEW_METHODS`].
+    ForSome,
+}
+
+/// The methods that calls are of.
+pub(super) const METHODS: [&str; 4] = ["", "one", "two", "three"];
+/// Those that an application takes that takes some.
+pub(super) const FEW_METHODS: &[&str] = &["one", "three"];
+
+impl Ears {
+    pub(super) const ALL: [Self; 3] = [Self::Shut, Self::ForCalls, Self::ForSome];
+}
+
+impl fmt::Display for Ears {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Shut => "nothing",
+            Self::ForCalls => "calls alone",
+            Self::ForSome => "messages and calls of some methods",
+        })
+    }
+}
+
 /// Something that happens at a time and, if it lasts, ends at another.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
@@ -82,8 +112,8 @@ pub enum What {
     Stuck(usize),
     /// The wall clock is set by so many seconds.
     Wall(usize, i64),
-    /// The application takes nothing.
-    Deaf(usize),
+    /// The application takes some of what comes, or nothing.
+    Deaf(usize, Ears),
     /// The application takes so many at a time, this often.
     Slow(usize, u32, Duration),
     /// The disk takes up to this for a write.
@@ -155,7 +185,7 @@ impl What {
             Self::Suspend(_) => "suspends",
             Self::Stuck(_) => "stuck_processes",
             Self::Wall(..) => "wall_jumps",
-            Self::Deaf(_) => "deaf_applications",
+            Self::Deaf(..) => "deaf_applications",
             Self::Slow(..) => "slow_applications",
             Self::SlowDisk(..) => "slow_disks",
             Self::BrokenDisk(_) => "broken_disks",
@@ -193,7 +223,7 @@ impl What {
             | Self::Suspend(node)
             | Self::Stuck(node)
             | Self::Wall(node, _)
-            | Self::Deaf(node)
+            | Self::Deaf(node, _)
             | Self::Slow(node, ..)
             | Self::SlowDisk(node, _)
             | Self::BrokenDisk(node)
@@ -267,7 +297,7 @@ impl fmt::Display for What {
             Self::Suspend(node) => write!(f, "n{node} is suspended"),
             Self::Stuck(node) => write!(f, "n{node} is stuck"),
             Self::Wall(node, seconds) => write!(f, "the wall clock of n{node} is set by {seconds} s"),
-            Self::Deaf(node) => write!(f, "the application of n{node} takes nothing"),
+            Self::Deaf(node, ears) => write!(f, "the application of n{node} takes {ears}"),
             Self::Slow(node, bites, every) => {
                 write!(f, "the application of n{node} takes {bites} every {every:?}")
             }

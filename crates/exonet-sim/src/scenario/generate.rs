@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use exonet_proto::node::{Config, CongestionChoice, Limits, Policy, Priority};
 
+use super::action::Ears;
 use super::profile::{Fault, Mix};
 use super::{Action, Change, NodePlan, Profile, Scenario, What, Withdraw};
 use crate::{Bursts, ClockConfig, Dice, Disk, LinkConfig, NodeSet, Serving};
@@ -60,6 +61,14 @@ fn node(dice: &mut Dice, profile: Profile, mix: Mix) -> NodePlan {
         queued_messages: size(some(dice, &[50, 1_000], usual.queued_messages as u64)),
         stream_above: some(dice, &[100_000, 300_000], usual.stream_above),
         ..usual
+    };
+    // Those of lanes follow from the others.
+    let tight = limits.pool_window < usual.pool_window;
+    let limits = Limits {
+        lane_window: if limits.bodies == 1 { 0 } else { usual.lane_window >> (3 * u32::from(tight)) },
+        lane_pool: if tight { limits.pool_window } else { usual.lane_pool },
+        lanes: if limits.slots == 64 { 2 } else { usual.lanes },
+        ..limits
     };
     let seconds = |n: u64| Duration::from_secs(n);
     let mut config = Config {
@@ -284,7 +293,10 @@ impl Draw<'_> {
             Fault::Suspend => (span, What::Suspend(node)),
             Fault::Stuck => (span.min(60 * SECOND), What::Stuck(node)),
             Fault::Wall => (Duration::ZERO, What::Wall(node, shift(dice, 86_400 * 30))),
-            Fault::Deaf => (span, What::Deaf(node)),
+            Fault::Deaf => {
+                let ears = Ears::ALL.get(span.subsec_nanos() as usize % Ears::ALL.len());
+                (span, What::Deaf(node, ears.copied().unwrap_or(Ears::Shut)))
+            }
             Fault::Slow => {
                 let (bites, every) = (clip(dice.between(1, 20)), dice.span(5 * MS, 5 * SECOND));
                 (span, What::Slow(node, bites, every))

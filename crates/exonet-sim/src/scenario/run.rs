@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use exonet_proto::Mono;
 use exonet_proto::node::{MessageKey, Outcome, Outgoing};
 
+use super::action::{Ears, FEW_METHODS, METHODS};
 use super::{Action, Coverage, FORGETS_WITHIN, Finding, Report, Scenario, What, Withdraw};
 use crate::check::short;
 use crate::{Disk, LinkConfig, NodeIndex, Serving, Violation, World};
@@ -277,7 +278,7 @@ impl<'a> Run<'a> {
             What::Suspend(node) => self.world.stand_still(NodeIndex(node), action.span, false),
             What::Stuck(node) => self.world.stand_still(NodeIndex(node), action.span, true),
             What::Wall(node, seconds) => self.world.set_wall(NodeIndex(node), seconds),
-            What::Deaf(node) => self.world.set_reads(NodeIndex(node), false),
+            What::Deaf(node, ears) => self.deafen(NodeIndex(node), ears),
             What::Slow(..) => self.serve(place),
             What::SlowDisk(node, latency) => self.disk(node, |disk| disk.latency = latency),
             What::BrokenDisk(node) => self.disk(node, |disk| disk.broken = true),
@@ -318,7 +319,10 @@ impl<'a> Run<'a> {
                 self.disk(node, |disk| disk.full = false);
                 self.restart_if_stopped(node);
             }
-            What::Deaf(node) => self.world.set_reads(NodeIndex(node), true),
+            What::Deaf(node, _) => {
+                self.world.set_diet(NodeIndex(node), true, None);
+                self.world.set_reads(NodeIndex(node), true);
+            }
             What::Slow(node, ..) => self.world.feed(NodeIndex(node), None),
             What::SlowDisk(node, _) => {
                 let usual =
@@ -490,12 +494,25 @@ impl<'a> Run<'a> {
         }
     }
 
+    fn deafen(&mut self, node: NodeIndex, ears: Ears) {
+        match ears {
+            Ears::Shut => self.world.set_reads(node, false),
+            Ears::ForCalls => self.world.set_diet(node, false, None),
+            Ears::ForSome => self.world.set_diet(node, true, Some(FEW_METHODS)),
+        }
+    }
+
     fn submit(&mut self, pair: (usize, usize, bool), size: u32, message: Outgoing) -> Option<Sent> {
         let (from, to, call) = (pair.0, self.stand_in(pair.0, pair.1), pair.2);
         if !self.world.is_up(NodeIndex(from)) {
             return None;
         }
         self.pairs.insert((from, to, call));
+        let method = METHODS.get(size as usize % METHODS.len()).filter(|_| call && size >= 8);
+        let message = match method {
+            Some(method) => Outgoing { tag: method.as_bytes().into(), ..message },
+            None => message,
+        };
         let submit = if call { World::call_as } else { World::send_as };
         match submit(&mut self.world, NodeIndex(from), NodeIndex(to), size as usize, message) {
             Ok(sent) => Some(self.sent(from, sent)),

@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::half::Clock;
+use crate::message::lane::Lane;
 use crate::wire::Role;
 
 const PATIENCE: Duration = Duration::from_secs(100);
@@ -10,13 +11,18 @@ fn patient() -> Config {
     Config { caller_patience: PATIENCE, serves: true, ..config() }
 }
 
+/// The lane of such a message without a tag.
+fn lane(role: Role) -> Lane {
+    Lane::of(role, &Bytes::new())
+}
+
 /// A record under which messages of these roles were delivered, the last at second 0.
 fn served(roles: &[Role]) -> (Inbound, Clock, crate::Incarnation) {
     let limits = Limits::default();
     let (mut inbound, clock, r) = granted(9, &limits);
     for (s, role) in (0..).zip(roles) {
-        inbound.on_whole(s..s + 1, r, 10, &limits);
-        assert!(inbound.take(s..s + 1, r, 10, *role));
+        inbound.on_whole(s..s + 1, r, &lane(*role), 10, &limits);
+        assert!(inbound.take(s..s + 1, r, 10, &lane(*role)));
     }
     (inbound, clock, r)
 }
@@ -54,7 +60,7 @@ fn who_has_called_is_reminded_in_time_though_its_call_is_not_over() {
     for (roles, after) in [(&[][..], 2), (&[Role::Call], 2), (&[Role::Plain], 15)] {
         let (mut inbound, mut clock, r) = served(roles);
         let s = roles.len() as u64;
-        inbound.on_whole(s..s + 1, r, 10, &limits);
+        inbound.on_whole(s..s + 1, r, &Lane::Plain, 10, &limits);
         assert!(!inbound.is_callers(), "one waits");
         inbound.engaged(Mono(0), SECOND);
         inbound.state_sent();
@@ -74,16 +80,16 @@ fn the_next_record_of_a_caller_is_judged_by_itself() {
     let _ = inbound.on_ask(Mono(0), &mut clock, &limits, ask);
     let r = inbound.receiver.as_ref().unwrap().incarnation();
     assert!(!inbound.is_callers());
-    inbound.on_whole(50..51, r, 10, &limits);
-    assert!(inbound.take(50..51, r, 10, Role::Call) && inbound.is_callers());
+    inbound.on_whole(50..51, r, &lane(Role::Call), 10, &limits);
+    assert!(inbound.take(50..51, r, 10, &lane(Role::Call)) && inbound.is_callers());
 }
 
 #[test]
 fn what_waits_or_is_computed_keeps_the_record() {
     let (mut inbound, _, r) = served(&[Role::Call]);
-    inbound.on_whole(1..2, r, 10, &Limits::default());
+    inbound.on_whole(1..2, r, &lane(Role::Call), 10, &Limits::default());
     assert!(!inbound.is_callers(), "it waits");
-    assert!(inbound.take(1..2, r, 10, Role::Call) && inbound.is_callers());
+    assert!(inbound.take(1..2, r, 10, &lane(Role::Call)) && inbound.is_callers());
     let mut pair = Pair::new([config(), patient()]);
     pair.call(0);
     pair.pass(SECOND);
@@ -115,7 +121,7 @@ fn a_call_that_came_in_part_keeps_no_record() {
         assert_eq!(part(&mut inbound, 1, 100), Taken::Partly);
         assert!(!inbound.is_callers(), "of another nobody knows what it is");
         assert!(matches!(part(&mut inbound, 1, 0), Taken::Complete(_)));
-        assert!(inbound.take(1..2, r, 200, role));
+        assert!(inbound.take(1..2, r, 200, &lane(role)));
         assert_eq!(inbound.is_callers(), callers);
         inbound.drop_partial(Slot(0));
         assert_eq!(inbound.is_callers(), callers);

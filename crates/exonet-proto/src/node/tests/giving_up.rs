@@ -5,6 +5,7 @@ use rand_chacha::ChaCha12Rng;
 use rand_core::{RngCore, SeedableRng};
 
 use super::*;
+use crate::message::lane::Lane;
 
 const WINDOW: u64 = 64 << 10;
 
@@ -65,7 +66,7 @@ fn an_early_message_that_is_given_up_holds_nothing_up() {
     pair.deliver(1, 0, &said[0]);
     pair.pass(SECOND);
     assert_ne!(pair.ends[0].status(next), Status::Queued, "the grant has passed what was given up");
-    assert_eq!(pair.peer(0).outbound.open, 65_001);
+    assert_eq!(pair.peer(0).outbound.open.bytes, 65_001);
 }
 
 #[test]
@@ -75,11 +76,11 @@ fn what_was_given_up_goes_with_the_record() {
     pair.pass(SECOND);
     let parts = send_a_part(&mut pair, 40_000);
     pair.ends[0].abandon(pair.now, parts);
-    assert_eq!(pair.peer(0).outbound.open, 50_002);
+    assert_eq!(pair.peer(0).outbound.open.bytes, 50_002);
     pair.ends[1].finish(pair.now);
     pair.pass(SECOND);
     assert_eq!(pair.ends[0].status(older), Status::Queued, "the peer has not taken it");
-    assert_eq!(pair.peer(0).outbound.open, 0);
+    assert_eq!(pair.peer(0).outbound.open.bytes, 0);
 }
 
 /// Parts of what came later make room: they might be of messages that nobody sends any more.
@@ -93,12 +94,12 @@ fn an_older_message_is_not_kept_out_by_parts_of_later_ones() {
             assert_eq!(part, Taken::Partly);
         }
         let older = |inbound: &mut Inbound, s: u64| match whole {
-            true => inbound.on_whole(s..s + 1, r, 10_000, &limits),
+            true => inbound.on_whole(s..s + 1, r, &Lane::Plain, 10_000, &limits),
             false => take_part(inbound, (Slot(s), r), 10_000, 0, &[1; 1_000], &limits),
         };
         assert_eq!(older(&mut inbound, 7), Taken::NoRoom, "nothing later is there");
         assert_ne!(older(&mut inbound, 1), Taken::NoRoom);
-        assert_eq!(inbound.held, 50_000);
+        assert_eq!(inbound.held.bytes(), 50_000);
         assert_eq!(
             inbound.next_have().map(|held| (held.s, held.prefix)),
             Some((Slot(5), 0)),
@@ -148,7 +149,7 @@ fn whatever_is_given_up_the_rest_arrives() {
         assert!(delivered <= taken && taken > 10, "seed {seed}: {delivered} of {taken}");
         assert_eq!(pair.ends[1].stats().violations, 0, "seed {seed}");
         // Who has had nothing to say for long enough is forgotten, with all that was held.
-        let held = pair.ends[1].peers.get_mut(0).map(|peer| peer.inbound.held);
+        let held = pair.ends[1].peers.get_mut(0).map(|peer| peer.inbound.held.bytes());
         assert_eq!(held.unwrap_or_default(), 0, "seed {seed}");
     }
 }

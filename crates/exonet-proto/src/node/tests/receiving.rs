@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::*;
-use crate::wire::Role;
+use crate::message::lane::Lane;
 
 #[test]
 fn what_a_claim_of_256_ranges_leaves_out_is_claimed_in_turn() {
@@ -108,8 +108,8 @@ fn a_token_and_taking_it_owe_a_state() {
 fn what_breaks_a_bound_is_not_taken() {
     let limits = Limits { pool_window: 64 << 10, message: 1 << 20, ..Limits::default() };
     let (mut inbound, _, r) = granted(9, &limits);
-    assert_eq!(inbound.on_whole(0..1, r, 60_000, &limits), crate::peer::inbound::Taken::Whole);
-    assert_eq!(inbound.on_whole(1..2, r, 6_000, &limits), crate::peer::inbound::Taken::NoRoom);
+    assert_eq!(inbound.on_whole(0..1, r, &Lane::Plain, 60_000, &limits), crate::peer::inbound::Taken::Whole);
+    assert_eq!(inbound.on_whole(1..2, r, &Lane::Plain, 6_000, &limits), crate::peer::inbound::Taken::NoRoom);
     let more = take_part(&mut inbound, (Slot(2), r), 6_000, 0, &[1], &limits);
     assert_eq!(more, crate::peer::inbound::Taken::NoRoom);
     let long = take_part(&mut inbound, (Slot(3), r), (1 << 20) + 1_025, 0, &[1], &limits);
@@ -120,7 +120,7 @@ fn what_breaks_a_bound_is_not_taken() {
 fn what_the_sender_gave_up_is_stale_once() {
     let limits = Limits::default();
     let (mut inbound, mut clock, r) = granted(9, &limits);
-    inbound.on_whole(0..1, r, 100, &limits);
+    inbound.on_whole(0..1, r, &Lane::Plain, 100, &limits);
     for stale in [1, 0] {
         let passed = crate::half::Ask { s: Slot(9), n: 0, l: Slot(5), ts: crate::id::Stamp::NONE };
         let _ = inbound.on_ask(Mono(0), &mut clock, &limits, passed);
@@ -157,7 +157,8 @@ fn an_ask_that_waits_for_the_clock_is_taken_again() {
 
 #[test]
 fn room_that_appears_is_granted_at_once() {
-    let mut pair = Pair::new([config(), limited(Limits { slots: 16, ..Limits::default() })]);
+    let limits = Limits { slots: 16, lane_window: 0, ..Limits::default() };
+    let mut pair = Pair::new([config(), limited(limits)]);
     pair.talk(0);
     for _ in 0..40 {
         pair.send(0, 10);
@@ -170,12 +171,28 @@ fn room_that_appears_is_granted_at_once() {
     assert!(pair.peer(1).inbound.receiver.as_ref().unwrap().parts().0 > before);
 }
 
+/// Large messages aside, which no window of a lane bounds.
+#[test]
+fn what_waits_in_a_lane_leaves_its_slot_to_others() {
+    for (size, waits, within) in [(10, 40, 30 * MS), (70_000, 8, 5 * SECOND)] {
+        let limits = Limits { slots: 8, ..Limits::default() };
+        let mut pair = Pair::new([config(), Config { limits, serves: true, ..config() }]);
+        pair.talk(0);
+        for _ in 0..40 {
+            pair.send(0, size);
+        }
+        // Small ones at once, and not when the sender asks again.
+        pair.pass(within);
+        assert_eq!(pair.ends[1].stats().waiting, waits, "{size}");
+    }
+}
+
 /// A record whose only slot was used up at second 0, and of which the sender has not heard.
 fn drained() -> (Inbound, crate::half::Clock, Limits) {
     let limits = Limits { slots: 1, ..Limits::default() };
     let (mut inbound, clock, r) = granted(1, &limits);
-    inbound.on_whole(0..1, r, 10, &limits);
-    assert!(inbound.take(0..1, r, 10, Role::Plain));
+    inbound.on_whole(0..1, r, &Lane::Plain, 10, &limits);
+    assert!(inbound.take(0..1, r, 10, &Lane::Plain));
     (inbound, clock, limits)
 }
 

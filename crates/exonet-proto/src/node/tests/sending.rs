@@ -133,7 +133,7 @@ fn a_peer_that_has_restarted_holds_nothing() {
 #[test]
 fn a_peer_that_declares_no_window_gets_messages_one_by_one() {
     let params = crate::wire::Params { pool_window: 0, ..crate::wire::Params::default() };
-    let limits = crate::peer::outbound::PeerLimits::of(&params);
+    let limits = crate::peer::outbound::PeerLimits::of(&params, true);
     assert_eq!(limits.pool_window, 64 << 10, "the longest of those that share it");
 }
 

@@ -43,6 +43,9 @@ impl Peer {
             idle_timeout: cx.config.idle_timeout,
             reset: cx.life.as_ref().and_then(|life| life.token(index)),
             takes: cx.config.takes.bits(),
+            lane_window: limits.lane_window.min(crate::MAX_NUMBER),
+            lane_pool: limits.lane_pool.min(crate::MAX_NUMBER),
+            lanes: limits.lanes as u64,
             ..Params::default()
         }
     }

@@ -92,7 +92,10 @@ impl Peer {
             // What its opening asked for is its own wish now: it is reminded of it, though it may say nothing more.
             self.inbound.engaged(now.mono, self.link.pto() * 3);
         }
-        self.outbound.limits = PeerLimits::of(&params);
+        let own = cx.config.limits.of_lanes();
+        let limits = PeerLimits::of(&params, own.is_some());
+        self.inbound.held.set_limits(own.filter(|_| limits.lanes.is_some()));
+        self.outbound.set_limits(limits);
         self.link.heard_at = now.mono;
         let replaced = self.use_keys(cx, now, epoch, restarted);
         self.use_path(cx, now, &params, arrival, proven);

@@ -24,6 +24,7 @@ impl Outbound {
     ) {
         while self.ahead_bytes < room && !self.has_lost() {
             let envelopes = self.may_bind();
+            self.choose_lanes(now, store);
             let Some(flow) = self.turn(store, envelopes) else { return };
             let Some(key) = self.queue.front(flow) else { return };
             let Some(letter) = store.get_mut(key) else {
@@ -35,10 +36,11 @@ impl Outbound {
             }
             self.bind(now, key, letter);
             let Some((s, _)) = letter.bound else { return };
-            self.queue.pop(flow);
-            letter.queued = false;
             // A large message is charged as it leaves.
             let charged = if letter.is_large() { 0 } else { letter.wire_len() };
+            self.queue.charge_lane(flow, charged);
+            self.queue.pop(flow);
+            letter.queued = false;
             self.queue.charge(flow, usize::try_from(charged).unwrap_or(usize::MAX));
             let at = journal(letter);
             self.hold(at, s, key, letter);
@@ -76,7 +78,7 @@ impl Outbound {
         letter.unsafe_yet = false;
         if letter.is_large() && !letter.is_cut() {
             letter.queued = true;
-            self.queue.push_front(letter.flow(), key);
+            self.queue.push_front(letter.flow(), letter.lane, key);
         } else {
             self.lost.insert(s.0..s.0 + 1);
         }
@@ -131,6 +133,7 @@ impl Outbound {
     /// A message of the journal counts, and leaves (again).
     fn enter(&mut self, now: Mono, store: &mut Store, key: MessageKey, place: Placed) {
         let Some(letter) = store.get_mut(key) else { return };
+        self.join_lane(letter);
         self.letters += 1;
         self.bytes = self.bytes.saturating_add(letter.source.kept());
         self.largest = self.largest.max(letter.source.len());
@@ -141,7 +144,7 @@ impl Outbound {
         };
         if letter.bound.is_some() {
             letter.bound_at = now;
-            self.open = self.open.saturating_add(letter.pooled());
+            self.note_open(letter.lane, letter.pooled());
         } else {
             self.unbound += 1;
         }

@@ -4,6 +4,7 @@ use super::Outbound;
 use crate::account::Account;
 use crate::half::Sender;
 use crate::id::{Incarnation, Slot};
+use crate::message::lane::{LaneKey, Load};
 use crate::message::{Flow, Letter, MessageKey, Store};
 use crate::peer::piece::Room;
 
@@ -36,7 +37,7 @@ impl Outbound {
             letter.queued = false;
         }
         self.unbound.give_back(u64::from(n));
-        self.open = self.open.saturating_add(len);
+        self.note_open(LaneKey::PLAIN, Load { messages: u64::from(n), bytes: len });
         self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
         Some(key)
     }
@@ -76,7 +77,7 @@ impl Outbound {
             let next: Option<(Slot, Incarnation)> = sender.next_envelope();
             next.is_some_and(|(s, r)| open == (r, s))
         });
-        let granted = sender.map_or(0, Sender::envelopes).min(self.window_left() / len.max(1));
+        let granted = sender.map_or(0, Sender::envelopes).min(self.plain_left(len));
         let fit = (room.left / bundle.stride().max(1)) as u64;
         let ready = bundle.ready().len() as u64;
         let n = fit.min(granted).min(self.queue.share(flow, len)).min(ready);
@@ -98,12 +99,12 @@ impl Outbound {
         match bound {
             Some((s, _)) => {
                 self.lost.remove_range(s.0..s.0 + messages);
-                self.close_bytes(letter.wire_len() * messages);
+                self.close_open(LaneKey::PLAIN, Load { messages, bytes: letter.wire_len() * messages });
             }
             None => {
                 self.unbound.give_back(messages);
                 if letter.queued && bundle.unbound() <= n {
-                    self.queue.remove(letter.flow(), key.first());
+                    self.queue.remove(letter.flow(), letter.lane, key.first());
                 }
             }
         }
@@ -121,7 +122,7 @@ impl Outbound {
     /// As [`Outbound::abandon`], of a message of a bundle.
     pub(crate) fn abandon_bundled(&mut self, key: MessageKey, letter: &Letter) {
         if let Some((s, r)) = letter.slot_of(key) {
-            self.give_up(s, r, letter.wire_len());
+            self.give_up(s, r, Some((LaneKey::PLAIN, letter.pooled())));
         }
     }
 }

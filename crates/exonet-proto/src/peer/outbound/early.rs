@@ -37,17 +37,19 @@ impl Outbound {
             self.sender = Some(Sender::open(clock));
             return 0;
         };
+        let mut opened = Vec::new();
         for (s, key) in sender.early() {
             let Some(letter) = store.get_mut(*key) else { continue };
-            self.queue.remove(Flow::of(letter.priority, false), *key);
+            self.queue.remove(letter.flow(), letter.lane, *key);
             letter.queued = false;
             letter.bound = Some((s, Incarnation::UNNAMED));
             letter.bound_at = now;
             if letter.role == Role::Call {
                 self.caller.bound(s, *key);
             }
-            self.open = self.open.saturating_add(letter.wire_len());
+            opened.push((letter.lane, letter.pooled()));
         }
+        opened.into_iter().for_each(|(lane, load)| self.note_open(lane, load));
         self.unbound.give_back(keys.len() as u64);
         keys.len() as u64
     }

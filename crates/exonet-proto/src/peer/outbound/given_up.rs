@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::half::Sender;
 use crate::id::{Incarnation, Slot};
-use crate::message::POOLED;
+use crate::message::lane::{LaneKey, Load};
 
 /// As many runs are not worth a sweep.
 const FEW: usize = 16;
@@ -24,8 +24,8 @@ pub(super) struct GivenUp {
 struct Run {
     last: Slot,
     r: Incarnation,
-    /// Of the pooled ones, in wire form.
-    bytes: u64,
+    /// The pooled ones, by lane.
+    pooled: BTreeMap<LaneKey, Load>,
     /// The large ones.
     large: u64,
 }
@@ -35,15 +35,22 @@ struct Run {
 pub(super) struct Passed {
     /// Large messages.
     pub(super) large: u64,
-    /// Bytes of pooled messages.
-    pub(super) bytes: u64,
+    /// Pooled messages, by lane.
+    pub(super) pooled: BTreeMap<LaneKey, Load>,
 }
 
 impl GivenUp {
-    /// The message of `s`, `len` bytes in wire form, was given up by `sender` and is no token any more.
-    pub(super) fn insert<T>(&mut self, s: Slot, r: Incarnation, len: u64, sender: Option<&Sender<T>>) {
-        let large = len > POOLED;
-        let run = Run { last: s, r, bytes: if large { 0 } else { len }, large: u64::from(large) };
+    /// The message of `s` was given up by `sender` and is no token any more. `pooled`: its lane and its load; None: it is a large
+    /// one.
+    pub(super) fn insert<T>(
+        &mut self,
+        s: Slot,
+        r: Incarnation,
+        pooled: Option<(LaneKey, Load)>,
+        sender: Option<&Sender<T>>,
+    ) {
+        let large = u64::from(pooled.is_none());
+        let run = Run { last: s, r, pooled: pooled.into_iter().collect(), large };
         self.runs.insert(s, run);
         self.join(s, sender);
         if let Some(before) = self.runs.range(..s).next_back().map(|(first, _)| *first) {
@@ -85,7 +92,7 @@ impl GivenUp {
         let next = self.runs.remove(&at);
         if let (Some(run), Some(next)) = (self.runs.get_mut(&first), next) {
             run.last = run.last.max(next.last);
-            run.bytes = run.bytes.saturating_add(next.bytes);
+            join_loads(&mut run.pooled, next.pooled);
             run.large += next.large;
         }
         true
@@ -100,20 +107,32 @@ impl GivenUp {
             let run = first.remove();
             let passed = passed.get_or_insert(Passed::default());
             passed.large += run.large;
-            passed.bytes = passed.bytes.saturating_add(run.bytes);
+            join_loads(&mut passed.pooled, run.pooled);
         }
         passed
     }
 
-    /// How many large messages, and how many bytes of others.
-    pub(super) fn sums(&self) -> (u64, u64) {
-        self.runs.values().fold((0, 0), |(large, bytes), run| (large + run.large, bytes + run.bytes))
+    /// How many large messages.
+    pub(super) fn large(&self) -> u64 {
+        self.runs.values().map(|run| run.large).sum()
+    }
+
+    /// The others, by lane.
+    pub(super) fn pooled(&self) -> impl Iterator<Item = (LaneKey, Load)> {
+        self.runs.values().flat_map(|run| &run.pooled).map(|(lane, load)| (*lane, *load))
     }
 
     /// How many runs, and how many there may be behind so many messages in doubt.
     pub(super) fn runs(&self, in_doubt: usize) -> (usize, usize) {
         // One incarnation begins where another ends, and what left early has none.
         (self.runs.len(), 2 * (in_doubt + 3) + FEW)
+    }
+}
+
+fn join_loads(all: &mut BTreeMap<LaneKey, Load>, more: BTreeMap<LaneKey, Load>) {
+    for (lane, load) in more {
+        let sum = all.entry(lane).or_default();
+        *sum = sum.with(load);
     }
 }
 
@@ -136,9 +155,15 @@ mod tests {
         sender
     }
 
+    const PLAIN: LaneKey = LaneKey::PLAIN;
+
+    fn plain(messages: u64) -> BTreeMap<LaneKey, Load> {
+        [(PLAIN, Load { messages, bytes: 10 * messages })].into()
+    }
+
     fn give_up(all: &mut GivenUp, sender: &mut Sender<u64>, s: u64) {
         sender.abandon(Slot(s)).unwrap();
-        all.insert(Slot(s), R, 10, Some(sender));
+        all.insert(Slot(s), R, Some((PLAIN, Load::one(10))), Some(sender));
     }
 
     fn count(all: &GivenUp) -> usize {
@@ -155,14 +180,14 @@ mod tests {
             }
         }
         let left = sender.tokens().count() as u64;
-        assert_eq!(all.runs.values().map(|run| run.bytes).sum::<u64>(), (1_000 - left) * 10);
+        assert_eq!(all.pooled().map(|(_, load)| load.bytes).sum::<u64>(), (1_000 - left) * 10);
         sender.tokens().map(|(s, ..)| s.0).skip(1).collect::<Vec<_>>().into_iter().for_each(|s| {
             give_up(&mut all, &mut sender, s);
         });
         assert_eq!((count(&all), sender.in_doubt()), (1, 1));
         assert_eq!(all.pass(Some(sender.frontier())), None, "the first is in doubt");
         sender.abandon(Slot(0));
-        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, bytes: 9_990 }));
+        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, pooled: plain(999) }));
     }
 
     #[test]
@@ -171,11 +196,11 @@ mod tests {
         [1, 2, 4, 6, 7].into_iter().for_each(|s| give_up(&mut all, &mut sender, s));
         assert_eq!(count(&all), 3, "3 and 5 are open");
         sender.abandon(Slot(0));
-        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, bytes: 20 }));
+        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, pooled: plain(2) }));
         assert_eq!(all.pass(Some(sender.frontier())), None);
         sender.abandon(Slot(3));
         sender.abandon(Slot(5));
-        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, bytes: 30 }));
+        assert_eq!(all.pass(Some(sender.frontier())), Some(Passed { large: 0, pooled: plain(3) }));
         assert_eq!(count(&all), 0);
     }
 
@@ -189,18 +214,21 @@ mod tests {
             let (runs, most) = all.runs(6);
             assert!(runs <= most, "{runs}");
         }
-        assert_eq!(all.sums().0, 0);
+        assert_eq!(all.large(), 0);
     }
 
     #[test]
     fn incarnations_and_sizes_are_kept_apart() {
         let mut all = GivenUp::default();
         let none = None::<&Sender<u64>>;
-        all.insert(Slot(1), R, 10, none);
-        all.insert(Slot(2), R, POOLED + 1, none);
-        all.insert(Slot(3), Incarnation(6), 30, none);
-        assert_eq!((count(&all), all.sums().0), (2, 1));
-        assert_eq!(all.pass(None), Some(Passed { large: 1, bytes: 40 }));
+        all.insert(Slot(1), R, Some((PLAIN, Load::one(10))), none);
+        all.insert(Slot(2), R, None, none);
+        all.insert(Slot(3), Incarnation(6), Some((PLAIN, Load::one(10))), none);
+        all.insert(Slot(4), Incarnation(6), Some((LaneKey(1), Load::one(30))), none);
+        assert_eq!((count(&all), all.large()), (2, 1));
+        let mut pooled = plain(2);
+        pooled.insert(LaneKey(1), Load::one(30));
+        assert_eq!(all.pass(None), Some(Passed { large: 1, pooled }));
         assert_eq!(all.pass(None), None);
     }
 }

@@ -3,6 +3,7 @@
 use super::Outbound;
 use crate::account::Account;
 use crate::id::Slot;
+use crate::message::lane::Load;
 use crate::message::{Letter, MessageKey, Store};
 
 impl Outbound {
@@ -22,16 +23,17 @@ impl Outbound {
             if !bundle.unbind(key.at) {
                 return;
             }
-            self.close_bytes(letter.wire_len());
+            self.close_open(letter.lane, letter.pooled());
         } else {
             if letter.queued {
-                self.queue.remove(letter.flow(), key);
+                self.queue.remove(letter.flow(), letter.lane, key);
                 self.waiting.retain(|(_, other)| *other != key);
             }
             self.leave_ahead(letter);
             letter.unsafe_yet = false;
             self.bodies.give_back(u64::from(letter.counted));
-            self.close_bytes(if letter.bound.is_some() { letter.pooled() } else { 0 });
+            let was_open = if letter.bound.is_some() { letter.pooled() } else { Load::default() };
+            self.close_open(letter.lane, was_open);
             (letter.bound, letter.halves, letter.fragments) = (None, None, None);
             (letter.acked, letter.queued, letter.counted) = (false, false, false);
         }
@@ -45,6 +47,6 @@ impl Outbound {
             return self.enqueue(key, letter);
         }
         letter.queued = true;
-        self.queue.push_front(letter.flow(), key);
+        self.queue.push_front(letter.flow(), letter.lane, key);
     }
 }

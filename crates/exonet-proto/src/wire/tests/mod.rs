@@ -283,12 +283,14 @@ fn params() -> impl Strategy<Value = Params> {
     let windows = (0x1_0000..=MAX_NUMBER, number(), number(), number());
     let rest = (number(), 0_u64..1 << 24, any::<[u8; 8]>(), number(), 1200..=MAX_NUMBER, number(), number());
     let reset = proptest::option::of(any::<[u8; 16]>());
-    (windows, rest, reset, number()).prop_map(
+    let lanes = (number(), number(), number());
+    (windows, rest, reset, number(), lanes).prop_map(
         |(
             (pool_window, body_window, max_bodies, max_message),
             (base, delay, boot_id, time, max_datagram, idle, suites),
             reset,
             takes,
+            (lane_window, lane_pool, lanes),
         )| {
             Params {
                 base,
@@ -304,6 +306,9 @@ fn params() -> impl Strategy<Value = Params> {
                 suites,
                 reset: reset.map(ResetToken),
                 takes,
+                lane_window,
+                lane_pool,
+                lanes,
             }
         },
     )

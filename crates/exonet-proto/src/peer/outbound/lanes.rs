@@ -1,0 +1,302 @@
+//! What of each lane is open at the peer, and how much of it may be (PROTOCOL.md "Lanes").
+
+use core::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::account::Account;
+use crate::message::lane::{Lane, LaneKey, LaneLimits, Load};
+use crate::time::Mono;
+
+/// A lane is proven while as much as it has open is settled within so many round trips.
+const PROVEN_WITHIN: u32 = 8;
+/// What a STATE may wait at the peer, beside the round trip.
+const STATE_WAITS: Duration = Duration::from_millis(2);
+/// A lane that is not proven takes this part of what is left of half of the pool; one that is takes half of what is left of all.
+const UNPROVEN_SHARE: u64 = 8;
+
+/// The lanes to one peer, that of plain messages aside.
+#[derive(Debug, Default)]
+pub(crate) struct Lanes {
+    /// What the peer lets them have open. None: they share the window of plain messages.
+    limits: Option<LaneLimits>,
+    names: BTreeMap<Lane, LaneKey>,
+    /// By key, which is one more.
+    places: Vec<Place>,
+    free: Vec<LaneKey>,
+    /// Bytes of what is open, in wire form.
+    bytes: u64,
+    /// The shares in use, and those of lanes that are not proven.
+    shares: u64,
+    unproven: u64,
+    /// Lanes that have something open.
+    open: u64,
+    /// Those that have nothing open and wait until fewer others have.
+    waiting: VecDeque<LaneKey>,
+    /// Those that were found without room, and have some.
+    woken: Vec<LaneKey>,
+    now: Mono,
+    round_trip: Duration,
+}
+
+#[derive(Debug)]
+struct Place {
+    /// None: the place is free.
+    name: Option<Lane>,
+    /// Messages that are not settled, or wait for a reply.
+    letters: usize,
+    load: Load,
+    /// It was found without room.
+    parked: bool,
+    /// As much as was open was settled in time.
+    proven: bool,
+    /// Since when what was open is counted that has to be settled: that, and what was.
+    since: Mono,
+    owed: u64,
+    settled: u64,
+    /// Bytes that were given up, and close once more without being settled.
+    given_up: u64,
+}
+
+impl Lanes {
+    /// The peer has said what it lets lanes have open.
+    pub(crate) fn set_limits(&mut self, limits: Option<LaneLimits>) {
+        self.limits = limits;
+        (self.shares, self.unproven) = self.recount();
+        let parked = (1..).map(LaneKey).zip(&self.places).filter(|(_, place)| place.parked);
+        self.woken.extend(parked.map(|(key, _)| key));
+    }
+
+    /// Both ends know lanes.
+    pub(crate) const fn are_known(&self) -> bool {
+        self.limits.is_some()
+    }
+
+    /// What time it is, and how long a round trip takes.
+    pub(crate) fn tick(&mut self, now: Mono, round_trip: Duration) {
+        (self.now, self.round_trip) = (now, round_trip);
+    }
+
+    /// A message joins its lane.
+    pub(super) fn enter(&mut self, lane: Lane) -> LaneKey {
+        let key = match self.names.get(&lane) {
+            Some(key) => *key,
+            None => self.begin(lane),
+        };
+        if let Some(place) = self.place_mut(key) {
+            place.letters += 1;
+        }
+        key
+    }
+
+    fn begin(&mut self, lane: Lane) -> LaneKey {
+        let place = Place {
+            name: Some(lane.clone()),
+            letters: 0,
+            load: Load::default(),
+            parked: false,
+            proven: false,
+            since: self.now,
+            owed: 0,
+            settled: 0,
+            given_up: 0,
+        };
+        let key =
+            self.free.pop().unwrap_or(LaneKey(u32::try_from(self.places.len() + 1).unwrap_or(u32::MAX)));
+        match self.place_mut(key) {
+            Some(free) => *free = place,
+            None => self.places.push(place),
+        }
+        self.names.insert(lane, key);
+        key
+    }
+
+    /// A message has left its lane.
+    pub(super) fn leave(&mut self, key: LaneKey) {
+        if let Some(place) = self.place_mut(key) {
+            place.letters.give_back(1);
+        }
+        self.end_if_over(key);
+    }
+
+    fn end_if_over(&mut self, key: LaneKey) {
+        let Some(place) = self.place_mut(key) else { return };
+        if place.letters == 0
+            && place.load.is_empty()
+            && let Some(name) = place.name.take()
+        {
+            self.names.remove(&name);
+            self.free.push(key);
+        }
+    }
+
+    /// Whether a message of `len` bytes may be bound now. If not, its lane is woken when that may have changed.
+    pub(super) fn may_open(&mut self, now: Mono, key: LaneKey, len: u64) -> bool {
+        self.now = now;
+        let Some(limits) = self.limits else { return true };
+        self.doubt(key);
+        let (open, shares, unproven) = (self.open, self.shares, self.unproven);
+        let Some(place) = self.place_mut(key) else { return true };
+        if place.load.is_empty() {
+            let fits = open < limits.lanes;
+            if !fits && !std::mem::replace(&mut place.parked, true) {
+                self.waiting.push_back(key);
+            }
+            return fits;
+        }
+        let (own, wants) =
+            (place.load.share(limits.window), place.load.with(Load::one(len)).share(limits.window));
+        let left = limits.pool.saturating_sub(shares - own);
+        let most = if place.proven {
+            left / 2
+        } else {
+            let left_of_half = (limits.pool / 2).saturating_sub(unproven - own);
+            left.min(left_of_half / UNPROVEN_SHARE)
+        };
+        place.parked = wants > most;
+        !place.parked
+    }
+
+    /// A lane that has not had as much settled in time as was open is proven no longer.
+    fn doubt(&mut self, key: LaneKey) {
+        let (window, now, in_time) = (self.window(), self.now, self.in_time());
+        let Some(place) = self.place_mut(key) else { return };
+        if place.proven && !place.load.is_empty() && now > place.since + in_time {
+            place.proven = false;
+            let share = place.load.share(window);
+            self.unproven += share;
+        }
+    }
+
+    /// A message is bound, or was given up and may still be held by the peer.
+    pub(super) fn open(&mut self, key: LaneKey, load: Load) {
+        let (now, before) = (self.now, self.share(key));
+        let Some(place) = self.place_mut(key) else { return };
+        let begins = place.load.is_empty() && !load.is_empty();
+        if begins {
+            (place.since, place.owed, place.settled) = (now, 0, 0);
+        }
+        place.load = place.load.with(load);
+        self.open += u64::from(begins);
+        self.bytes += load.bytes;
+        let after = self.share(key);
+        self.shares += after - before;
+        self.unproven += if self.is_proven(key) { 0 } else { after - before };
+    }
+
+    /// As [`Lanes::open`], of a message that was given up. It is closed once more now, and nobody has taken it.
+    pub(super) fn give_up(&mut self, key: LaneKey, load: Load) {
+        self.open(key, load);
+        if let Some(place) = self.place_mut(key) {
+            place.given_up += load.open();
+        }
+    }
+
+    /// The peer does not hold these messages any more.
+    pub(super) fn close(&mut self, key: LaneKey, load: Load) {
+        let (now, in_time) = (self.now, self.in_time());
+        let (before, proven) = (self.share(key), self.is_proven(key));
+        let Some(place) = self.place_mut(key) else { return };
+        if load.is_empty() {
+            return;
+        }
+        let was_open = place.load.open();
+        place.load.give_back(load);
+        let given_up = place.given_up.min(load.open());
+        place.given_up -= given_up;
+        place.settled += load.open() - given_up;
+        if place.owed == 0 {
+            place.owed = was_open;
+        }
+        let is_proven = if place.settled >= place.owed {
+            place.proven = now <= place.since + in_time;
+            (place.since, place.owed, place.settled) = (now, place.load.open(), 0);
+            place.proven
+        } else {
+            place.proven
+        };
+        let (ended, parked) = (place.load.is_empty(), std::mem::take(&mut place.parked));
+        let after = self.share(key);
+        self.bytes.give_back(load.bytes);
+        self.shares.give_back(before - after);
+        self.unproven.give_back(if proven { 0 } else { before });
+        self.unproven += if is_proven { 0 } else { after };
+        self.woken.extend(parked.then_some(key));
+        if ended {
+            self.open.give_back(1);
+            self.let_one_in();
+            self.end_if_over(key);
+        }
+    }
+
+    /// A lane that waited for a place among those that have something open gets it.
+    fn let_one_in(&mut self) {
+        while let Some(key) = self.waiting.pop_front() {
+            let waits = |place: &mut Place| std::mem::take(&mut place.parked) && place.load.is_empty();
+            if self.place_mut(key).is_some_and(waits) {
+                return self.woken.push(key);
+            }
+        }
+    }
+
+    /// A lane that may go on.
+    pub(super) fn woken(&mut self) -> Option<LaneKey> {
+        self.woken.pop()
+    }
+
+    /// Bytes of what is open, in wire form.
+    pub(crate) const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// What each has open.
+    pub(crate) fn loads(&self) -> impl Iterator<Item = (LaneKey, Load)> {
+        let named = |(key, place): (LaneKey, &Place)| place.name.is_some().then_some((key, place.load));
+        (1..).map(LaneKey).zip(&self.places).filter_map(named)
+    }
+
+    /// Lanes that have something open, as they are counted and counted afresh.
+    pub(crate) fn count(&self) -> (u64, u64) {
+        (self.open, self.loads().filter(|(_, load)| !load.is_empty()).count() as u64)
+    }
+
+    /// The shares in use, as they are counted and counted afresh; and those of lanes that are not proven.
+    pub(crate) fn shares(&self) -> [(u64, u64); 2] {
+        let (shares, unproven) = self.recount();
+        [(self.shares, shares), (self.unproven, unproven)]
+    }
+
+    fn recount(&self) -> (u64, u64) {
+        let shares = self.places.iter().map(|place| (place.load.share(self.window()), place.proven));
+        shares.fold((0, 0), |(all, unproven), (share, proven)| {
+            (all + share, unproven + if proven { 0 } else { share })
+        })
+    }
+
+    /// How long what is open may take to be settled: a round trip is that from the binding of a message to its STATE, at best.
+    fn in_time(&self) -> Duration {
+        (self.round_trip + STATE_WAITS) * PROVEN_WITHIN
+    }
+
+    fn window(&self) -> u64 {
+        self.limits.map_or(0, |limits| limits.window)
+    }
+
+    fn share(&self, key: LaneKey) -> u64 {
+        self.place(key).map_or(0, |place| place.load.share(self.window()))
+    }
+
+    fn is_proven(&self, key: LaneKey) -> bool {
+        self.place(key).is_some_and(|place| place.proven)
+    }
+
+    fn place(&self, key: LaneKey) -> Option<&Place> {
+        self.places.get(key.0.checked_sub(1)? as usize)
+    }
+
+    fn place_mut(&mut self, key: LaneKey) -> Option<&mut Place> {
+        self.places.get_mut(key.0.checked_sub(1)? as usize)
+    }
+}
+
+#[cfg(test)]
+mod tests;
