@@ -338,7 +338,7 @@ fn few_peers_do_not_take_the_memory_of_all() {
 fn malformed_messages_end_their_channel() {
     let raw = Raw::default;
     common::siege::refused(&[
-        raw().frame(PART, &[0, 1, 9, 3, 10]).bytes(&[0; 2]),
+        raw().frame(PART, &[0, 1, 9, 3, 10]).bytes(&[0, 1]),
         raw().frame(PART, &[0, 1, 0, 1, 10]),
         raw().frame(PART, &[0, 1, MAX_NUMBER, 9, MAX_NUMBER]).bytes(&[0]),
         raw().frame(PART, &[0, 1, 0, 1_000, 10]).bytes(&[0; 10]),

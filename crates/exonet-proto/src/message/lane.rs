@@ -86,12 +86,12 @@ impl Load {
 
     /// Bytes as they count against a window.
     #[inline]
-    pub(crate) const fn open(self) -> u64 {
+    pub(crate) fn open(self) -> u64 {
         self.bytes.saturating_add(self.messages.saturating_mul(ARRIVED))
     }
 
     /// Bytes beyond the window that every lane has. A lone message needs no share.
-    pub(crate) const fn share(self, window: u64) -> u64 {
+    pub(crate) fn share(self, window: u64) -> u64 {
         if self.messages < 2 { 0 } else { self.open().saturating_sub(window) }
     }
 }
@@ -231,7 +231,7 @@ impl Held {
 
 /// Whether `load` finds room in a window. An empty one takes one message always.
 #[inline]
-pub(crate) const fn within(held: Load, load: Load, window: u64) -> bool {
+pub(crate) fn within(held: Load, load: Load, window: u64) -> bool {
     held.with(load).open() <= window || (held.messages == 0 && load.messages == 1)
 }
 

@@ -578,7 +578,7 @@ impl Outbound {
     }
 
     /// What a message counts beside its bytes, where both ends know lanes.
-    const fn overhead(&self) -> u64 {
+    fn overhead(&self) -> u64 {
         if self.lanes.are_known() { ARRIVED } else { 0 }
     }
 

@@ -67,7 +67,7 @@ impl Lanes {
     }
 
     /// Both ends know lanes.
-    pub(crate) const fn are_known(&self) -> bool {
+    pub(crate) fn are_known(&self) -> bool {
         self.limits.is_some()
     }
 
