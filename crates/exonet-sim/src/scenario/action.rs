@@ -15,7 +15,7 @@ pub enum Ears {
     Shut,
     /// No messages but calls.
     ForCalls,
-    /// Messages, and calls of [`FEW_METHODS`].
+    /// Messages, and calls of some methods.
     ForSome,
 }
 

@@ -12,7 +12,7 @@ use crate::error::{BatchError, CallError, PingError, SendError, SendFromError};
 use crate::send::OpenMessage;
 use crate::send::message::Message;
 
-/// A peer of a [`Node`]: see [`crate::Peer`].
+/// A peer of a [`crate::blocking::Node`]: see [`crate::Peer`].
 #[derive(Clone)]
 pub struct Peer {
     peer: crate::Peer,
