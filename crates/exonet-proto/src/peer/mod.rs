@@ -50,6 +50,8 @@ use crate::time::{Mono, Now, Wall};
 
 pub(crate) use bundling::{Bare, Gather, Lent};
 pub(crate) use context::{Context, MAX_LOOSE};
+#[cfg(test)]
+pub(crate) use filling::write_state;
 use inbound::Inbound;
 use link::Link;
 use outbound::Outbound;

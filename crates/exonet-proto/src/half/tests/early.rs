@@ -204,4 +204,7 @@ fn a_recovered_record_asks_from_its_first_early_number() {
     clock.persisted(40);
     let mut sender = Sender::recover(&clock, [], Stamp(7), [(Slot(6), 1_u32)]);
     assert_eq!(sender.ask(&mut clock, 0, 1), Some(stamped(6, 15, 6, 7)));
+    assert_eq!(sender.abandon(Slot(6)), Some(1));
+    let ask = sender.ask(&mut clock, 0, 1).unwrap();
+    assert_eq!((ask.s, ask.n, ask.l), (Slot(20), 1, Slot(20)), "no number between is of use");
 }

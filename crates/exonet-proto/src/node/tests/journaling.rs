@@ -1,13 +1,23 @@
 //! Nodes that write a journal.
 
 use super::*;
-use crate::id::{Incarnation, Stamp};
-use crate::journal::{Durability, Recovered};
+use crate::half::{Ask, Clock, IntervalSet, Receiver, Stamps};
+use crate::id::{Incarnation, Slot, Stamp};
+use crate::journal::{Durability, Position, Recovered};
+use crate::peer::outbound::Outbound;
+use crate::peer::write_state;
+use crate::wire::{Bases, Frame, Frames, Role, Writer};
 
 fn boot(clock: u64, journal: &[u8]) -> Boot {
     let found = Recovered::read(journal).unwrap();
     let journal = Some((Durability::Written, Box::new(found)));
     Boot::Stored { clock, life: 1, latest: Stamp(5), strays: Vec::new(), journal }
+}
+
+/// A node whose records are safe when it is told so.
+fn forced() -> Node {
+    let journal = Some((Durability::Forced, Box::default()));
+    node(Boot::Stored { clock: 7, life: 1, latest: Stamp(5), strays: Vec::new(), journal })
 }
 
 fn node(boot: Boot) -> Node {
@@ -45,4 +55,92 @@ fn a_snapshot_says_what_the_journal_says() {
     let snapshot = Recovered::read(&first.snapshot(now)).unwrap();
     assert_eq!(written.open.len(), 4);
     assert_eq!(written, snapshot);
+}
+
+#[test]
+fn an_outcome_is_told_once_it_is_safe() {
+    let mut node = forced();
+    let (now, peer) = (Now::default(), SecretKey::from_bytes([8; 32]).node_id());
+    let message = Outgoing { body: Bytes::from_static(b"x"), ..Outgoing::default() };
+    let key = node.send(now, peer, &["10.0.0.2:7".parse().unwrap()], message).unwrap();
+    node.cancel(now, key).unwrap();
+    let through = node.poll_journal().unwrap().through;
+    assert_eq!(node.poll_event(), None);
+    node.handle_journaled(now, through);
+    assert!(matches!(node.poll_event(), Some(Event::Outcome { outcome: Outcome::Cancelled, .. })));
+}
+
+/// A sending direction with a message that has no slot, and a slot below whose end is not safe.
+fn ending() -> (Outbound, Clock, crate::message::Store) {
+    let mut clock = Clock::boot(7, Stamp::NONE, 100);
+    clock.persisted(200);
+    let (mut store, mut out) = (crate::message::Store::default(), Outbound::new(Mono(0), true));
+    let source = crate::message::Source::Whole(Bytes::from_static(b"x"));
+    let key = store.insert(crate::message::Letter::new(0, Outgoing::default(), source, Role::Plain));
+    out.submit(&clock, &mut store, key);
+    out.ends_at(Position(9), Slot(3));
+    (out, clock, store)
+}
+
+#[test]
+fn an_ask_passes_no_end_that_is_not_safe() {
+    let (mut out, mut clock, mut store) = ending();
+    let mut l = |out: &mut Outbound| {
+        let ask: Option<Ask> = out.ask(Mono(0), &mut clock, 12_000, MS);
+        ask.map(|ask| ask.l)
+    };
+    assert_eq!(l(&mut out), Some(Slot(3)));
+    out.on_safe(&mut store, |at| at < Position(9));
+    assert_eq!(l(&mut out), Some(Slot(3)));
+    out.on_safe(&mut store, |at| at <= Position(9));
+    assert_eq!(l(&mut out), Some(Slot(7)));
+}
+
+#[test]
+fn a_sender_record_closes_when_its_ends_are_safe() {
+    let (mut out, mut clock, mut store) = ending();
+    let key = store.iter().map(|(key, _)| key).next().unwrap();
+    let letter = store.remove(key).unwrap();
+    out.forget(key, &letter);
+    out.close_if_idle(Mono(0) + 60 * SECOND, &mut clock, SECOND);
+    assert!(out.sender.is_some());
+    out.on_safe(&mut store, |_| true);
+    out.close_if_idle(Mono(0) + 60 * SECOND, &mut clock, SECOND);
+    assert!(out.sender.is_none() && out.farewell_due);
+}
+
+/// What a STATE claims: how far, and which slots are free.
+fn claimed(inbound: &Inbound) -> Option<(Slot, Vec<core::ops::Range<u64>>)> {
+    let clock = Clock::recover(50, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
+    let mut room = [0; 200];
+    let mut writer = Writer::new(&mut room, Bases::default());
+    write_state(&mut writer, inbound, &clock)?;
+    let len = writer.len();
+    match Frames::new(&room[..len], Bases::default()).next() {
+        Some(Ok(Frame::State(state))) => Some((state.live?.up, state.free.collect())),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_state_says_no_more_than_is_safe() {
+    let mut inbound = Inbound::new(Mono(0));
+    let mut free = IntervalSet::new();
+    free.insert(4..9);
+    let (r, hi, l) = (Incarnation(3), Slot(9), Slot(2));
+    inbound.receiver = Some(Receiver::recover(r, hi, l, free, Stamp::NONE, false));
+    assert_eq!(claimed(&inbound), Some((Slot(9), vec![4..9])));
+    inbound.unsaid.take(Position(1), 2..3);
+    inbound.unsaid.grow(Position(2), Slot(6));
+    assert_eq!(
+        claimed(&inbound),
+        Some((Slot(6), vec![2..3, 4..6])),
+        "used, and granted, but not for certain"
+    );
+    assert!(inbound.unsaid.on_safe(|at| at <= Position(1)));
+    assert_eq!(claimed(&inbound), Some((Slot(6), vec![4..6])));
+    inbound.unsaid.replace(Position(3));
+    assert_eq!(claimed(&inbound), None);
+    assert!(inbound.unsaid.on_safe(|_| true));
+    assert_eq!(claimed(&inbound), Some((Slot(9), vec![4..9])));
 }
