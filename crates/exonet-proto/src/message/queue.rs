@@ -523,10 +523,10 @@ mod tests {
     fn a_lane_alone_runs_up_no_debt() {
         let mut queue = laned(&[100]);
         sent(&mut queue, 50, 60_000);
-        queue.push(LANES, LaneKey(2), key(2_000));
-        queue.push(LANES, LaneKey(2), key(2_001));
-        let order = sent(&mut queue, 4, 1_200);
-        assert_eq!(order.iter().filter(|index| **index < 2_000).count(), 2, "{order:?}");
+        (2_000..2_020).for_each(|index| queue.push(LANES, LaneKey(2), key(index)));
+        let order = sent(&mut queue, 8, 1_200);
+        let first = order.iter().filter(|index| **index < 2_000).count();
+        assert!((3..=5).contains(&first), "{order:?}");
     }
 
     #[test]
