@@ -14,8 +14,8 @@ pub struct MessageKey {
 }
 
 impl MessageKey {
-    /// A small number: the place in a table of receipts. Of the messages that are not settled, only those have the same
-    /// that were queued together.
+    /// A small number, for a table of receipts. Two messages that are not settled have the same number only if they were queued
+    /// together.
     pub const fn index(self) -> usize {
         self.index as usize
     }

@@ -159,7 +159,7 @@ impl Node {
         Some((self.peers.get_mut(place)?, &mut self.cx))
     }
 
-    /// A peer has had an input. What it asks of the node is done, and the next poll looks at the peer.
+    /// Follows every input of a peer: the node does what the peer asks for, and looks at the peer at the next poll.
     #[inline]
     pub(super) fn after(&mut self, now: Now, place: u32) {
         if self.cx.asks() {

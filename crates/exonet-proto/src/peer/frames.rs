@@ -138,7 +138,7 @@ impl Peer {
         }
     }
 
-    /// Whole messages. What comes together waits together, unless one of it is in the way: then each goes alone.
+    /// Whole messages. They enter the receive queue together; if one of them cannot, each enters by itself.
     fn on_whole(&mut self, cx: &mut Context, now: Now, r: Incarnation, entries: wire::Entries<'_>) {
         if Self::declines(cx, entries) {
             return self.decline(cx, now, r);

@@ -52,7 +52,7 @@ impl Peer {
         }
     }
 
-    /// A call was taken before a crash, and the process that ran it has died. Its reply is lost, if there was one.
+    /// A call was taken by a process that has died: its reply is lost, if there was one.
     pub(super) fn serve_again(&mut self, cx: &mut Context, now: Now, s: Slot) {
         self.inbound.server.begin(now.mono, s);
         cx.replies.computing += 1;

@@ -1,6 +1,6 @@
 //! For programs without an async runtime: the same node, whose calls block the thread that makes them.
 //!
-//! A [`Node`] has a thread of its own, on which its runtime runs. What gives an answer at once is at the async types, which
+//! A [`Node`] has a thread of its own, on which its runtime runs. Methods that never block stay on the async types, which
 //! [`Node::get_ref`] and [`Peer::get_ref`] lend. Called from an async task, everything here blocks the thread of that task.
 //!
 //! ```
@@ -21,7 +21,7 @@
 //! # }
 //! ```
 
-/// `Debug` as of what is blocked on.
+/// `Debug` as that of the async type within.
 macro_rules! debugs {
     ($($kind:ident . $field:ident),*) => {
         $(impl core::fmt::Debug for $kind {
