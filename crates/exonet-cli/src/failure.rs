@@ -12,7 +12,7 @@ pub(crate) struct Failure {
     what: String,
     why: Option<String>,
     todo: Option<String>,
-    /// Whoever read standard output has left: there is nobody to tell.
+    /// The reader of standard output has left: there is nobody to tell.
     unheard: bool,
 }
 
@@ -113,7 +113,7 @@ impl fmt::Display for Failure {
 pub(crate) fn usage(error: &clap::Error) -> ExitCode {
     let code = u8::try_from(error.exit_code()).unwrap_or(2);
     if !error.use_stderr() {
-        // Whoever read it has left, if that fails.
+        // Its reader has left, if that fails.
         let _ = error.print();
         return code.into();
     }

@@ -22,7 +22,7 @@ impl World {
             Outgoing { tag, body, ..message.clone() }
         });
         let mut keys = Vec::new();
-        // Whoever is refused is not among them.
+        // A node that is refused is not among them.
         let _ = host.node.send_each(now, id, &[address], &mut messages, |key, n| {
             keys.extend((0..n).map(|n| key.nth(n)));
         });

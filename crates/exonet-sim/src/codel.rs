@@ -35,7 +35,7 @@ pub struct Codel {
 
 impl Codel {
     /// A packet is dequeued after it has waited for `sojourn` ns: whether it is to bear the signal. If it is dropped for
-    /// that, the next is dequeued at the same time. An empty queue needs no word: whoever finds it so does not wait.
+    /// that, the next is dequeued at the same time. An empty queue needs no word: a packet that finds it so does not wait.
     pub fn dequeue(&mut self, now: u64, sojourn: u64) -> bool {
         let ok_to_drop = self.is_standing(now, sojourn);
         if !ok_to_drop {

@@ -72,7 +72,7 @@ pub struct World {
     buffer: Vec<u8>,
     pub(crate) checks: Checks,
     pub(crate) coverage: Coverage,
-    /// The story of the run, for whoever wants it.
+    /// The story of the run, for a caller that wants it.
     pub trace: Trace,
 }
 

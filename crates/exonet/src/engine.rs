@@ -1,15 +1,16 @@
 //! What the node's lock guards: the core, and the tasks that wait for it.
 
+mod sending;
+
 use core::net::SocketAddr;
 use core::task::Waker;
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use bytes::Bytes;
 use exonet_proto::node::{
-    Batch, BodyRead, BodyWrite, Conflict, DeliveryKey, Event, Incoming, IncomingBody, MessageKey,
-    Node as Core, OpenMessage, Outcome, Outgoing, SendError as CoreError, Status, Transmit,
+    Batch, BodyRead, Conflict, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node as Core,
+    OpenMessage, Outcome, SendError as CoreError, Status, Transmit,
 };
 use exonet_proto::{Mono, NodeId, Now};
 use tokio::sync::oneshot;
@@ -20,10 +21,9 @@ use crate::call::desk::Calls;
 use crate::comings::Comings;
 use crate::receive::batch::Taken;
 use crate::receive::routes::{Route, Routes};
-use crate::send::intake::{Bodies, Gathered, Intake, Kind};
+use crate::send::intake::{Bodies, Kind};
 use crate::send::lot::Lot;
-use crate::send::message::Message;
-use crate::send::receipts::{Receipts, Settled, SlotIndex};
+use crate::send::receipts::{Receipts, Settled};
 use crate::send::room::Room;
 use crate::timer::Timer;
 use crate::trace::Trace;
@@ -275,253 +275,6 @@ impl Engine {
     }
 
     // ---- sending
-
-    /// Queues a message, or says Full without touching it.
-    pub(crate) fn send(
-        &mut self,
-        now: Now,
-        peer: NodeId,
-        hints: &[SocketAddr],
-        message: &mut Option<Message>,
-        stream: Option<u64>,
-    ) -> Result<(SlotIndex, MessageKey), CoreError> {
-        if self.phase != Phase::Open {
-            return Err(CoreError::Closed);
-        }
-        if !self.room.has(&mut self.core, &peer) {
-            return Err(CoreError::Full);
-        }
-        // Taken only here: Full, the one refusal that is tried again, has been ruled out.
-        let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
-        self.queue(now, peer, hints, outgoing, stream)
-    }
-
-    /// Queues what has come in. Whoever takes the lock begins with this.
-    pub(crate) fn take_in(&mut self, intake: &Intake, now: impl FnOnce() -> Now) {
-        if !self.gathering.is_open {
-            return;
-        }
-        self.gathering.is_open = false;
-        let Some(mut gathered) = intake.end() else { return };
-        if let Some(lot) = gathered.lot.take() {
-            self.queue_lot(now(), &mut gathered, lot);
-            self.gathering.idle = 0;
-            // The driver is awake, and flushes before it sleeps.
-            self.left_to_driver = true;
-        }
-        let Gathered { kind, mut bodies, .. } = gathered;
-        bodies.short.clear();
-        self.after.spent.extend(bodies.long.drain(..).map(|message| message.body));
-        self.gathering.spare = bodies;
-        self.gathering.wanted = Some(kind).filter(|_| self.gathering.idle < IDLE);
-    }
-
-    fn queue_lot(&mut self, now: Now, gathered: &mut Gathered, lot: Arc<Lot>) {
-        let (peer, mut at) = (gathered.kind.to.id, 0);
-        if self.phase == Phase::Open {
-            self.gathering.lot = Some(Arc::clone(&lot));
-            let slot = self.receipts.open_lot(Arc::clone(&lot));
-            let receipts = &mut self.receipts;
-            let queued = |key, count| {
-                receipts.add_to_lot(now.mono, slot, at, key, count);
-                at += count;
-            };
-            // The peer was given all hints when the intake was opened, and there was room for as many.
-            let _ = if gathered.is_short() {
-                self.core.send_bodies(now, peer, &[], &mut gathered.short(), queued)
-            } else {
-                self.core.send_each(now, peer, &[], &mut gathered.bodies.long.iter_mut(), queued)
-            };
-            self.receipts.close_lot(slot);
-            self.gathering.lot = None;
-        }
-        let never = Settled { outcome: Outcome::Cancelled, id: None, late: false };
-        lot.end(at..gathered.count, never, |waker| self.after.wake(Some(waker)));
-    }
-
-    /// Messages of a kind may come in without the lock from when it is released until it is taken again.
-    pub(crate) fn gather(&mut self, kind: Kind) {
-        self.gathering.wanted = Some(kind);
-        self.gathering.idle = 0;
-    }
-
-    /// Opens the intake, if that is wanted, the driver is awake and the peer's queue has room. Whoever releases the lock ends
-    /// with this.
-    pub(crate) fn let_in(&mut self, intake: &Intake) {
-        let Some(kind) = self.gathering.wanted.take() else { return };
-        if self.phase != Phase::Open || self.armed != AWAKE {
-            return;
-        }
-        let peer = kind.to.id;
-        let room = self.core.room_for(&peer, kind.len).min(self.room.left(&mut self.core, &peer));
-        if room > 0 {
-            self.gathering.is_open = true;
-            self.gathering.idle += 1;
-            intake.begin(kind, room, core::mem::take(&mut self.gathering.spare));
-        }
-    }
-
-    /// Queues messages of a batch while there is room. Gives how many it has taken, and Full if those are not all.
-    pub(crate) fn send_many(
-        &mut self,
-        now: Now,
-        peer: NodeId,
-        hints: &[SocketAddr],
-        messages: &mut [Outgoing],
-        batch: SlotIndex,
-    ) -> (usize, Result<(), CoreError>) {
-        self.send_batch(peer, messages.len(), |core, receipts, room| {
-            let mut taken = messages.iter_mut().take(room);
-            let sent =
-                core.send_each(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
-            (taken.len(), sent)
-        })
-    }
-
-    /// As [`Engine::send_many`], of messages that are a body each.
-    pub(crate) fn send_bodies(
-        &mut self,
-        now: Now,
-        peer: NodeId,
-        hints: &[SocketAddr],
-        bodies: &[&[u8]],
-        batch: SlotIndex,
-    ) -> (usize, Result<(), CoreError>) {
-        self.send_batch(peer, bodies.len(), |core, receipts, room| {
-            let mut taken = bodies.iter().take(room);
-            let sent = core
-                .send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
-            (taken.len(), sent)
-        })
-    }
-
-    /// `send` is told how many of the messages there is room for, and says how many of these are left.
-    fn send_batch(
-        &mut self,
-        peer: NodeId,
-        count: usize,
-        send: impl FnOnce(&mut Core, &mut Receipts, usize) -> (usize, Result<(), CoreError>),
-    ) -> (usize, Result<(), CoreError>) {
-        if self.phase != Phase::Open {
-            return (0, Err(CoreError::Closed));
-        }
-        let room = self.room.left(&mut self.core, &peer).min(count);
-        if room == 0 {
-            return (0, if count == 0 { Ok(()) } else { Err(CoreError::Full) });
-        }
-        let (left, sent) = send(&mut self.core, &mut self.receipts, room);
-        self.room.serve(&mut self.core, &peer, &mut self.after);
-        let taken = room - left;
-        match sent {
-            Err(CoreError::Full) if taken == count => (taken, Ok(())),
-            // What others have been promised is no room.
-            Ok(()) if taken < count => (taken, Err(CoreError::Full)),
-            sent => (taken, sent),
-        }
-    }
-
-    fn queue(
-        &mut self,
-        now: Now,
-        peer: NodeId,
-        hints: &[SocketAddr],
-        outgoing: Outgoing,
-        stream: Option<u64>,
-    ) -> Result<(SlotIndex, MessageKey), CoreError> {
-        let key = match stream {
-            None => self.core.send(now, peer, hints, outgoing)?,
-            Some(len) => self.core.send_stream(now, peer, hints, outgoing, len)?,
-        };
-        Ok((self.queued(now, key, &peer, stream.is_some()), key))
-    }
-
-    /// The core has taken a message.
-    pub(crate) fn queued(&mut self, now: Now, key: MessageKey, peer: &NodeId, streamed: bool) -> SlotIndex {
-        if streamed {
-            self.writers.insert(key, None);
-        }
-        let slot = self.receipts.open(now.mono, key);
-        self.room.serve(&mut self.core, peer, &mut self.after);
-        slot
-    }
-
-    /// Promises a place in the queue.
-    pub(crate) fn promise(&mut self, peer: NodeId) -> Result<(), CoreError> {
-        if self.phase != Phase::Open {
-            return Err(CoreError::Closed);
-        }
-        if !self.room.has(&mut self.core, &peer) {
-            return Err(CoreError::Full);
-        }
-        self.room.promise(peer);
-        self.room.serve(&mut self.core, &peer, &mut self.after);
-        Ok(())
-    }
-
-    /// Ends a promise.
-    pub(crate) fn give_back(&mut self, peer: &NodeId) {
-        self.room.end_promise(peer);
-        if self.phase < Phase::Stopped {
-            self.room.serve(&mut self.core, peer, &mut self.after);
-        }
-    }
-
-    /// Sends on a promise. A refused message stays with the caller, which drops it after it has released the lock.
-    pub(crate) fn redeem(
-        &mut self,
-        now: Now,
-        peer: NodeId,
-        hints: &[SocketAddr],
-        message: &mut Option<Message>,
-    ) -> Result<(SlotIndex, MessageKey), CoreError> {
-        if self.phase != Phase::Open {
-            return Err(CoreError::Closed);
-        }
-        let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
-        self.queue(now, peer, hints, outgoing, None)
-    }
-
-    /// Leaves the line for `peer`. Its turn, if it had come, is the next one's.
-    pub(crate) fn leave_line(&mut self, peer: &NodeId) {
-        self.room.leave(peer);
-        if self.phase < Phase::Stopped {
-            self.room.serve(&mut self.core, peer, &mut self.after);
-        }
-    }
-
-    /// Writes on in a streamed body, or leaves the waker.
-    pub(crate) fn write(&mut self, now: Now, key: MessageKey, data: &mut Bytes, waker: Waker) -> BodyWrite {
-        let Some(place) = self.writers.get_mut(&key) else {
-            self.after.forget(Some(waker));
-            return BodyWrite::Gone;
-        };
-        let write = self.core.body_write(now, key, data);
-        let waits = if write == BodyWrite::Taken(0) {
-            Some(waker)
-        } else {
-            self.after.forget(Some(waker));
-            None
-        };
-        self.after.forget(core::mem::replace(place, waits));
-        write
-    }
-
-    /// Whether the writer's task is known to wait, and nothing has happened since.
-    pub(crate) fn is_blocked(&self, key: MessageKey, waker: &Waker) -> bool {
-        self.writers.get(&key).and_then(Option::as_ref).is_some_and(|known| known.will_wake(waker))
-    }
-
-    /// Gives a message up that will never be complete: Cancelled if that is still certain.
-    pub(crate) fn withdraw(&mut self, now: Now, key: MessageKey) {
-        if self.phase < Phase::Stopped && self.core.cancel(now, key).is_err() {
-            self.core.abandon(now, key);
-        }
-    }
-
-    /// The writer is gone.
-    pub(crate) fn leave_writable(&mut self, key: MessageKey) -> Option<Waker> {
-        self.writers.remove(&key).flatten()
-    }
 
     // ---- receiving
 

@@ -43,7 +43,7 @@ struct Gate {
     notify: Notify,
 }
 
-/// The library wakes whoever waits for an outcome; this notes the time.
+/// The library wakes the task that waits for an outcome; this notes the time.
 struct Clock {
     began: Instant,
     /// Nanoseconds from the hand-over to the outcome, and 1 more; 0 while there is none.

@@ -97,7 +97,7 @@ impl Offer<'_> {
         }
     }
 
-    /// Waits for room: the back-pressure reaches whoever writes to our standard input.
+    /// Waits for room: the back-pressure reaches the writer of our standard input.
     async fn one(&self, body: Vec<u8>) -> Result<(), Failure> {
         let Ok(place) = self.receipts.reserve().await else {
             return Ok(());

@@ -103,7 +103,7 @@ impl Forwarder {
             tokio::select! {
                 got = self.front.recv_from(&mut ahead) => {
                     let (len, from) = got?;
-                    // Whoever spoke last is the sender: it may move.
+                    // The client that spoke last is the sender: it may move.
                     self.sender = Some(from);
                     self.hold(true, ahead.get(..len).unwrap_or_default());
                 }

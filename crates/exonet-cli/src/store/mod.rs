@@ -36,7 +36,7 @@ use crate::transfer::PourError;
 use crate::units::Size;
 
 /// Why a message or file is not taken. Its sender is told, but of `Disk`, `Output` and `GivenUp`: it may come again.
-/// Names in it are as they came: whoever prints it has to escape it.
+/// Names in it are as they came: a caller that prints it has to escape it.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Refusal {
     #[error(transparent)]

@@ -33,7 +33,7 @@ pub(crate) struct Names {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct SafePath(String);
 
-/// Why a name is refused. Shown, the name is as it came: whoever prints this has to escape it.
+/// Why a name is refused. Shown, the name is as it came: a caller that prints this has to escape it.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum NameError {
     #[error("it has no name")]

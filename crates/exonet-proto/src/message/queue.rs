@@ -62,8 +62,8 @@ impl Flow {
     }
 }
 
-/// The messages to one peer that have something to send for the first time. An entry may be stale: whoever
-/// takes it looks the key up.
+/// The messages to one peer that have something to send for the first time. An entry may be stale: a
+/// caller that takes one looks the key up.
 ///
 /// A flow may fall behind by at most what it sent; every non-empty flow is served within one round.
 #[derive(Debug, Default)]
@@ -480,7 +480,7 @@ mod tests {
 
     const LANES: Flow = Flow::laned(Priority::Normal);
 
-    /// Lanes 1 and on, with so many messages each; the index of a message is a thousand times its lane, and its place.
+    /// A queue in which lane `i` holds `messages[i - 1]` messages. The index of a message is 1,000 times its lane plus its place.
     fn laned(messages: &[u32]) -> SendQueue {
         let mut queue = SendQueue::default();
         queue.set_quantum(1_200);

@@ -253,7 +253,7 @@ impl Impostor {
     }
 
     /// Leaves out packet numbers.
-    pub fn skip(&mut self, numbers: u64) {
+    pub fn skip_numbers(&mut self, numbers: u64) {
         if let Some(channel) = &mut self.channel {
             channel.next += numbers;
         }

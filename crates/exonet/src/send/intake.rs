@@ -112,14 +112,14 @@ impl Intake {
         Some(receipt)
     }
 
-    /// Opens it for so many messages. The memory of `bodies` is used again.
+    /// Opens the intake for `room` messages. It fills the memory of `bodies`.
     pub(crate) fn begin(&self, kind: Kind, room: usize, bodies: Bodies) {
         let room = room.min(MOST).min(MOST_BYTES / kind.len.max(1));
         let gathered = Gathered { kind, bodies, count: 0, lot: None };
         *self.open() = Some(Open { gathered, room });
     }
 
-    /// Closes it, and gives what has come in.
+    /// Closes the intake, and gives what has come in.
     pub(crate) fn end(&self) -> Option<Gathered> {
         self.open().take().map(|open| open.gathered)
     }

@@ -1,7 +1,7 @@
 //! What ends the processes of calls when this one is killed.
 //!
 //! A process that is killed with SIGKILL cannot end its children. So `exon serve` starts a second process that does
-//! nothing but read the groups of processes that run, from a pipe. When the pipe ends, whoever wrote into it is gone:
+//! nothing but read the groups of processes that run, from a pipe. When the pipe ends, its writer is gone:
 //! then the groups that are left are killed. It has a group of its own, which an interrupt at the terminal does not
 //! reach.
 //!

@@ -1,6 +1,6 @@
 //! Beside senders that fill the queue: windows that compete.
 //!
-//! Whoever reacts to delay alone starves there. Against loss-based rivals a CUBIC window reacts to losses at the top of
+//! A sender that reacts to delay alone starves there. Against loss-based rivals a CUBIC window reacts to losses at the top of
 //! the queue, and to no others. Against rivals that ignore loss as well, an additive one that aims at half of the link.
 
 use super::delay::Delay;

@@ -1,8 +1,9 @@
 //! Beside others in a queue that is kept short by its own signals, as CoDel does (RFC 8289).
 //!
-//! Such a queue tells one packet an interval, of hundreds: as a share that is nothing. And it tells whoever has most
-//! packets in it most often, counting on each to make room. So who is told gets no larger a window than CUBIC would
-//! have after the same signals, until that has grown past the one that it was told at.
+//! Such a queue tells one packet an interval, of hundreds: as a share that is nothing. And it signals most
+//! often to the sender with the most packets in it, and counts on each sender to make room. So a sender that gets a
+//! signal keeps no larger a window than CUBIC would have after the same signals, until CUBIC's window has grown past
+//! the one at the signal.
 
 use crate::channel::congestion::{AckInfo, Congestion, Cubic, LossInfo};
 

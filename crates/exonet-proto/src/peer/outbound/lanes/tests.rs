@@ -29,7 +29,7 @@ fn fill(lanes: &mut Lanes, now: Mono, key: LaneKey) -> u64 {
     open
 }
 
-/// A STATE settles so many messages.
+/// A STATE settles this many messages of the lane.
 fn settle(lanes: &mut Lanes, now: Mono, key: LaneKey, messages: u64) {
     lanes.tick(now, ROUND_TRIP);
     lanes.close(key, Load { messages, bytes: messages * LEN });
