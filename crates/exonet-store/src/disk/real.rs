@@ -1,0 +1,201 @@
+//! Files of the system.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
+
+use super::map::{Flush, Map};
+use super::witness::RealWitness;
+use super::{Disk, DiskFile, Syncer, Witness, place};
+use crate::Runtime;
+
+/// A directory of the system.
+pub(crate) struct RealDisk {
+    dir: PathBuf,
+    identity: [u8; 32],
+    runtime: Runtime,
+    maps: bool,
+}
+
+impl RealDisk {
+    /// Creates the directory if it is missing, closed to others.
+    pub(crate) fn open(dir: &Path, identity: [u8; 32], runtime: Runtime, may_map: bool) -> io::Result<Self> {
+        if !dir.try_exists()? {
+            let mut builder = fs::DirBuilder::new();
+            #[cfg(unix)]
+            std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+            builder.create(dir)?;
+            sync_dir(dir.parent().unwrap_or(dir))?;
+        }
+        let maps = may_map && place::writes_in_place(dir);
+        Ok(Self { dir: dir.into(), identity, runtime, maps })
+    }
+
+    fn file(&self, file: File) -> Box<dyn DiskFile> {
+        let shared = Shared { file, flush: OnceLock::new() };
+        Box::new(RealFile { shared: Arc::new(shared), map: None, maps: self.maps })
+    }
+}
+
+impl Disk for RealDisk {
+    fn path(&self, name: &str) -> PathBuf {
+        if name.is_empty() { self.dir.clone() } else { self.dir.join(name) }
+    }
+
+    fn names(&self) -> io::Result<Vec<String>> {
+        let entries = fs::read_dir(&self.dir)?.map(|entry| Ok(entry?.file_name().into_string().ok()));
+        entries.filter_map(Result::transpose).collect()
+    }
+
+    fn open(&self, name: &str) -> io::Result<Option<Box<dyn DiskFile>>> {
+        match OpenOptions::new().read(true).write(true).open(self.path(name)) {
+            Ok(file) => Ok(Some(self.file(file))),
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn create(&self, name: &str) -> io::Result<Box<dyn DiskFile>> {
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        Ok(self.file(options.open(self.path(name))?))
+    }
+
+    fn rename(&self, from: &str, to: &str) -> io::Result<()> {
+        fs::rename(self.path(from), self.path(to))
+    }
+
+    fn remove(&self, name: &str) -> io::Result<()> {
+        match fs::remove_file(self.path(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        }
+    }
+
+    fn sync_names(&self) -> io::Result<()> {
+        sync_dir(&self.dir)
+    }
+
+    fn boot(&self) -> Option<[u8; 16]> {
+        place::boot()
+    }
+
+    fn remote(&self) -> io::Result<Option<&'static str>> {
+        place::remote(&self.dir)
+    }
+
+    fn witness(&self) -> Option<Box<dyn Witness>> {
+        let dir = match &self.runtime {
+            Runtime::None => return None,
+            Runtime::Dir(dir) => dir.clone(),
+            Runtime::Found => place::runtime_dir()?,
+        };
+        Some(Box::new(RealWitness::new(&dir, self.identity)))
+    }
+}
+
+struct RealFile {
+    shared: Arc<Shared>,
+    map: Option<Map>,
+    maps: bool,
+}
+
+/// What forcing takes.
+struct Shared {
+    file: File,
+    flush: OnceLock<Flush>,
+}
+
+impl DiskFile for RealFile {
+    fn len(&self) -> io::Result<u64> {
+        Ok(self.shared.file.metadata()?.len())
+    }
+
+    fn read_at(&self, at: u64, to: &mut [u8]) -> io::Result<usize> {
+        #[cfg(unix)]
+        return std::os::unix::fs::FileExt::read_at(&self.shared.file, to, at);
+        #[cfg(windows)]
+        return std::os::windows::fs::FileExt::seek_read(&self.shared.file, to, at);
+    }
+
+    fn write_at(&mut self, at: u64, parts: &[&[u8]]) -> io::Result<()> {
+        if let Some(map) = &mut self.map {
+            let mut at = usize::try_from(at).map_err(|_| ErrorKind::InvalidInput)?;
+            for part in parts {
+                map.write(at, part)?;
+                at = at.saturating_add(part.len());
+            }
+            return Ok(());
+        }
+        match parts {
+            [part] => write_all_at(&self.shared.file, part, at),
+            // A group is small, and one call costs more than a copy; a snapshot is not, and comes in few parts.
+            _ if parts.iter().map(|part| part.len()).sum::<usize>() <= 1 << 20 => {
+                write_all_at(&self.shared.file, &parts.concat(), at)
+            }
+            _ => {
+                let mut at = at;
+                for part in parts {
+                    write_all_at(&self.shared.file, part, at)?;
+                    at = at.saturating_add(part.len() as u64);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn map(&mut self) {
+        if self.maps && self.map.is_none() {
+            self.map = Map::new(&self.shared.file).ok();
+            if let Some(map) = &self.map {
+                let _ = self.shared.flush.set(map.flush());
+            }
+        }
+    }
+
+    fn syncer(&self) -> Arc<dyn Syncer> {
+        Arc::clone(&self.shared) as Arc<dyn Syncer>
+    }
+}
+
+impl Syncer for Shared {
+    fn sync(&self) -> io::Result<()> {
+        if let Some(flush) = self.flush.get() {
+            flush.flush()?;
+        }
+        self.file.sync_data()
+    }
+}
+
+#[cfg(unix)]
+fn write_all_at(file: &File, bytes: &[u8], at: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, at)
+}
+
+#[cfg(windows)]
+fn write_all_at(file: &File, mut bytes: &[u8], mut at: u64) -> io::Result<()> {
+    while !bytes.is_empty() {
+        let done = std::os::windows::fs::FileExt::seek_write(file, bytes, at)?;
+        if done == 0 {
+            return Err(ErrorKind::WriteZero.into());
+        }
+        bytes = bytes.get(done..).unwrap_or(&[]);
+        at += done as u64;
+    }
+    Ok(())
+}
+
+#[cfg(unix)]
+fn sync_dir(dir: &Path) -> io::Result<()> {
+    let dir = if dir.as_os_str().is_empty() { Path::new(".") } else { dir };
+    File::open(dir)?.sync_all()
+}
+
+/// Elsewhere a directory cannot be opened to be forced; the file system's own journal orders the names.
+#[cfg(not(unix))]
+fn sync_dir(_: &Path) -> io::Result<()> {
+    Ok(())
+}

@@ -1,0 +1,143 @@
+//! What can be wrong with a journal, and what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Why a journal cannot be opened, or goes no further. Each text names the path and the way out.
+#[derive(Clone, Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// There is no room for what was to be written, and nothing of it counts. The same call may succeed once there is
+    /// room again.
+    #[error("no room for {}: {error}; free some space there, and the journal goes on", path.display())]
+    Full {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: Arc<io::Error>,
+    },
+    /// The system could not write what it had been given. What of it is on the disk is not known, and asking again would
+    /// not tell. Every later call fails in the same way.
+    #[error(
+        "{} could not be forced to the disk: {error}; what was written last may be lost, so this journal has stopped: \
+         check the disk and the system's log, then start again",
+        path.display()
+    )]
+    Sync {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: Arc<io::Error>,
+    },
+    /// A part that was on the disk is damaged.
+    #[error(
+        "{} is damaged ({what}), in a part that was safe on the disk: check the disk; to go on without what the \
+         journal knew, move the directory of the journal away: messages that were open end Unknown",
+        path.display()
+    )]
+    Corrupt {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// A file was written by a release with another format.
+    #[error("{} was written by a newer version of Exonet: run that version or a newer one", path.display())]
+    Version {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The journal is that of another identity.
+    #[error(
+        "{} belongs to another identity: put back the journal that came with this key, or move the directory of the \
+         journal away: messages that were open end Unknown",
+        path.display()
+    )]
+    Identity {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The directory cannot be written.
+    #[error(
+        "cannot write in {}: {error}; check its owner and permissions, and that its file system is mounted writable, \
+         or choose another directory",
+        path.display()
+    )]
+    ReadOnly {
+        /// The file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        error: Arc<io::Error>,
+    },
+    /// The level `Process` needs a name of the system's run, and this system has none.
+    #[error(
+        "this system does not tell one boot from another, so a journal that is not forced could not be trusted after a \
+         crash: use the level sync or batched, or no journal"
+    )]
+    NoBootId,
+    /// The level `Process` needs a file system whose memory outlives the process.
+    #[error(
+        "{} is on a {kind} file system, where what was written may be lost with a process: use the level sync or \
+         batched, or a directory on a local disk",
+        path.display()
+    )]
+    Remote {
+        /// The directory.
+        path: PathBuf,
+        /// The kind of file system.
+        kind: &'static str,
+    },
+    /// A group or a snapshot is longer than the format allows.
+    #[error("{len} bytes are too many for one group of the journal; at most {}", crate::MAX_GROUP)]
+    TooLong {
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// A group was appended under a position that does not lie behind the one before.
+    #[error("the position {through} does not lie behind {last}; the caller has a bug")]
+    Backwards {
+        /// The position.
+        through: u64,
+        /// The position of the last group.
+        last: u64,
+    },
+    /// A snapshot was given while the groups that were found are still being read.
+    #[error("the groups that were found are still being read: drop `Found` before the first snapshot")]
+    Reading,
+    /// The system refused.
+    #[error("cannot {action} {}: {error}", path.display())]
+    Io {
+        /// What was tried, as a verb.
+        action: &'static str,
+        /// On which file or directory.
+        path: PathBuf,
+        /// The system's answer.
+        error: Arc<io::Error>,
+    },
+}
+
+impl StoreError {
+    /// What the system's refusal means.
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        use io::ErrorKind as Kind;
+        move |error| {
+            let (path, kind, error) = (path.to_path_buf(), error.kind(), Arc::new(error));
+            match kind {
+                Kind::StorageFull | Kind::QuotaExceeded | Kind::FileTooLarge => Self::Full { path, error },
+                Kind::ReadOnlyFilesystem | Kind::PermissionDenied => Self::ReadOnly { path, error },
+                _ => Self::Io { action, path, error },
+            }
+        }
+    }
+
+    /// A failed sync, whatever the reason.
+    pub(crate) fn sync(path: &Path) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::Sync { path: path.to_path_buf(), error: Arc::new(error) }
+    }
+
+    /// Whether the same call may succeed later.
+    pub(crate) const fn is_full(&self) -> bool {
+        matches!(self, Self::Full { .. })
+    }
+}

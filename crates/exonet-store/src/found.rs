@@ -1,0 +1,128 @@
+//! What the last runs left.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::disk::Disk;
+use crate::error::StoreError;
+use crate::format::{HEADER, Key, Owner, group_len};
+use crate::scan::{Pieces, Scan};
+use crate::segment::snapshot_name;
+use crate::trust::Trust;
+
+/// What was found at the opening of a journal.
+#[derive(Debug)]
+pub struct Found {
+    /// Whether the groups are what was appended.
+    pub trust: Trust,
+    /// How many runs this journal has had, this one among them.
+    pub generation: u64,
+    /// There was no journal. Not the same as an empty one, nor as one that is not trusted.
+    pub is_new: bool,
+    /// The groups, a snapshot first. Of a journal that is not trusted, those of the old one, up to the first that is missing.
+    pub groups: Groups,
+}
+
+/// The groups that were found, in order, the snapshot first if there is one. Reads them as it goes.
+pub struct Groups {
+    /// With the bytes of its state.
+    snapshot: Option<(PathBuf, Pieces, usize)>,
+    snapshot_is_read: bool,
+    /// With where the last group ends.
+    parts: VecDeque<(PathBuf, Pieces, u64)>,
+    at: u64,
+    key: Option<Key>,
+    bytes: u64,
+    /// Keeps the segments from being used again.
+    _reading: Arc<()>,
+}
+
+impl Groups {
+    /// No groups.
+    pub(crate) fn none(reading: &Arc<()>) -> Self {
+        let (snapshot, snapshot_is_read, parts, at, key, bytes) = (None, false, VecDeque::new(), 0, None, 0);
+        Self { snapshot, snapshot_is_read, parts, at, key, bytes, _reading: Arc::clone(reading) }
+    }
+
+    pub(crate) fn new(
+        disk: &dyn Disk,
+        owner: Owner,
+        scan: &Scan,
+        reading: &Arc<()>,
+    ) -> Result<Self, StoreError> {
+        let mut snapshot = None;
+        let mut bytes = scan.bytes;
+        if let Some(base) = scan.base.filter(|base| base.len > 0) {
+            let name = snapshot_name(owner.log);
+            let len = usize::try_from(base.len).map_err(|_| StoreError::TooLong { len: base.len })?;
+            snapshot = open(disk, &name)?.map(|(path, pieces)| (path, pieces, len));
+            bytes = bytes.saturating_add(base.len);
+        }
+        let mut parts = VecDeque::new();
+        for live in &scan.live {
+            parts.extend(open(disk, &live.name)?.map(|(path, pieces)| (path, pieces, live.end)));
+        }
+        let (at, key) = (HEADER as u64, Some(owner.key()));
+        Ok(Self { snapshot, snapshot_is_read: false, parts, at, key, bytes, _reading: Arc::clone(reading) })
+    }
+
+    /// At least as many bytes as all groups have: how much memory it takes to hold them.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The next group; None at the end.
+    ///
+    /// # Errors
+    /// [`StoreError::Corrupt`] if the file has changed since the journal was opened, [`StoreError::Io`].
+    pub fn next_group(&mut self) -> Result<Option<&[u8]>, StoreError> {
+        if self.snapshot_is_read {
+            self.snapshot = None;
+        }
+        if let Some((path, pieces, len)) = &mut self.snapshot {
+            self.snapshot_is_read = true;
+            let state = pieces.get(HEADER as u64, *len).map_err(StoreError::io("read", path))?;
+            return state.map(Some).ok_or_else(|| changed(path));
+        }
+        while self.parts.front().is_some_and(|(_, _, end)| self.at >= *end) {
+            self.parts.pop_front();
+            self.at = HEADER as u64;
+        }
+        let (Some((path, pieces, _)), Some(key)) = (self.parts.front_mut(), self.key) else {
+            return Ok(None);
+        };
+        let found = pieces.group(key, self.at).map_err(StoreError::io("read", path))?;
+        let (group, body) = found.ok_or_else(|| changed(path))?;
+        self.at += group_len(u64::from(group.len));
+        Ok(Some(body))
+    }
+}
+
+impl Iterator for Groups {
+    type Item = Result<Vec<u8>, StoreError>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.next_group().map(|group| group.map(<[u8]>::to_vec)).transpose()
+    }
+}
+
+impl fmt::Debug for Groups {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Groups").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}
+
+fn changed(path: &std::path::Path) -> StoreError {
+    StoreError::Corrupt { path: path.into(), what: "it has changed while it was read" }
+}
+
+fn open(disk: &dyn Disk, name: &str) -> Result<Option<(PathBuf, Pieces)>, StoreError> {
+    let path = disk.path(name);
+    let Some(file) = disk.open(name).map_err(StoreError::io("open", &path))? else {
+        return Ok(None);
+    };
+    let pieces = Pieces::new(file).map_err(StoreError::io("read", &path))?;
+    Ok(Some((path, pieces)))
+}

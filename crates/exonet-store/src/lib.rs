@@ -1,0 +1,230 @@
+//! The journal of an Exonet node on a disk.
+//!
+//! This crate keeps bytes: groups, which are appended behind each other, forced to the disk, and found again after a crash. It
+//! knows nothing of what they mean. `docs/store.md` is for those who run nodes.
+//!
+//! ```
+//! use exonet_store::{Level, Options, Storage};
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! # let temp = tempfile::tempdir()?;
+//! # let dir = temp.path().join("journal");
+//! let (mut journal, mut found) = exonet_store::open(&dir, Options::new([7; 32], Level::Sync))?;
+//! while let Some(_group) = found.groups.next_group()? {}
+//! journal.append(5, b"first")?;
+//! let mut forcer = journal.forcer();
+//! assert_eq!(forcer.force()?, 5);
+//! journal.close()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # The files
+//!
+//! | File | Holds | Changes |
+//! |---|---|---|
+//! | `run` | how the last run began and ended: one line, replaced as a whole and forced | at the start, at a clean end, when a sync fails |
+//! | `log-N.snapshot` | what stands for all groups up to some LSN; N is the generation in which the log began | with each snapshot |
+//! | `log-N.seg-K` | groups; or nothing that counts, in the pool | with each group |
+//! | `untrusted-N.*` | the last log that was not trusted, at most one: may be removed | when a log is not trusted |
+//! | `*.new` | a file that was not finished | |
+//! | `exonet-IDENTITY` in the runtime directory | the witness: generation and last LSN | with each group, at the level `Process` |
+//!
+//! # The format
+//!
+//! Numbers are little-endian. The LSN counts the groups of a log, from 1, through all runs.
+//!
+//! | Header of a file | Bytes | |
+//! |---|---|---|
+//! | magic | 8 | `exonseg\n` or `exonsnp\n` |
+//! | identity | 32 | the caller's tag |
+//! | log | 8 | the generation in which the log began |
+//! | run | 8 | the generation that wrote this header |
+//! | LSN | 8 | of a segment: of its first group, 0 in the pool; of a snapshot: of the last group that it stands for |
+//! | length | 8 | of a segment: of the file; of a snapshot: of what follows the header |
+//! | checksum | 4 | of a snapshot: of what follows the header |
+//! | version | 4 | 1 |
+//! | zeros | 44 | |
+//! | checksum | 4 | CRC-32C of the bytes before |
+//!
+//! | Group, at a multiple of 8 | Bytes | |
+//! |---|---|---|
+//! | checksum | 4 | CRC-32C of identity, log, and what follows |
+//! | length | 4 | of the bytes of the group, at least 1 |
+//! | LSN | 8 | one more than that of the group before |
+//! | run | 8 | the generation that appended it; never less than that of the group before |
+//! | forced | 8 | all groups up to this LSN were on the disk when this one was appended |
+//! | bytes | length | |
+//!
+//! A group lies in one segment. If it does not fit behind the others, it begins another; a group that is longer than a segment
+//! gets a longer one of its own, which is removed after the next snapshot. The log ends where no group follows whose checksum,
+//! LSN and run fit: so the old groups of a segment that is used again never count.
+//!
+//! A run number below that of the group before ends the log too: such a group is what a cut of power left behind the end of an
+//! earlier run.
+//!
+//! # Contract
+//!
+//! * The caller holds a lock on the identity for as long as a [`Storage`], or anything that came from it, lives, and checks it
+//!   before it acts on what [`Force::force`] says.
+//! * What [`Storage::append`] has taken is found again after the death of the process; what [`Force::force`] has told is found
+//!   again after a cut of power. What is found is what was appended, in order, up to some group.
+//! * A journal that cannot promise this is [`Trust::Untrusted`], or an error that says what to do. It is never replaced
+//!   silently.
+//! * After a failed sync nothing works any more.
+
+mod chores;
+mod disk;
+mod error;
+mod format;
+mod found;
+mod log;
+mod recover;
+mod run;
+mod scan;
+mod segment;
+mod shared;
+#[cfg(test)]
+mod tests;
+mod trust;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+pub use error::StoreError;
+pub use found::{Found, Groups};
+pub use trust::{Reason, Trust};
+
+/// The most bytes of one group, and of the state of one snapshot.
+pub const MAX_GROUP: u64 = u32::MAX as u64;
+
+/// How much a crash may take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Level {
+    /// Nothing with the process. Everything with the system: the journal is not trusted then, unless it had ended cleanly.
+    Process,
+    /// With the system, what the caller has not forced. The caller forces now and then.
+    Batched,
+    /// With the system, what the caller has not forced. The caller forces before it acts.
+    Sync,
+}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Process => "process",
+            Self::Batched => "batched",
+            Self::Sync => "sync",
+        })
+    }
+}
+
+/// An open journal.
+///
+/// Dropping it is like a crash of the process: the end is not noted as clean. It waits for work on other threads that has
+/// begun.
+pub trait Storage: Send {
+    /// Appends one group behind all others. When it returns, the death of this process loses nothing of it. A group is kept
+    /// whole, or lost with all that follow. `through`: the caller's position after it, counted from zero in this run.
+    /// Empty records are no group.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`]: nothing of it counts, and the same call may succeed later. [`StoreError::Backwards`],
+    /// [`StoreError::TooLong`]. Any other error is for good.
+    fn append(&mut self, through: u64, records: &[u8]) -> Result<(), StoreError>;
+
+    /// What forces the journal from another thread.
+    fn forcer(&self) -> Box<dyn Force>;
+
+    /// The log has grown so much that a snapshot should replace it: by [`Options::snapshot_after`], and by as much as the
+    /// last snapshot has, so that snapshots are at most half of what is written. False while a snapshot is being written,
+    /// and for a while after one failed.
+    fn wants_snapshot(&self) -> bool;
+
+    /// Puts `state` in the place of everything that was appended before. It is written on a thread of its own; until it is
+    /// on the disk, what it replaces stays. Waits for the snapshot before, if that is not written yet.
+    ///
+    /// # Errors
+    /// [`StoreError::Full`]: there was no room, now or for the snapshot before; nothing was done, and the log goes on.
+    /// [`StoreError::Reading`], [`StoreError::TooLong`]. Any other error is for good.
+    fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError>;
+
+    /// Bytes of groups that can be appended before the disk is asked for more room. Each group takes up to 39 more than it
+    /// has, and leaves what it does not fit into.
+    fn room(&self) -> u64;
+
+    /// Ends cleanly: forces everything, and notes that nothing comes after. The next run trusts the journal then, whatever
+    /// happens to the system.
+    ///
+    /// # Errors
+    /// As [`Force::force`], and when the note cannot be written.
+    fn close(self: Box<Self>) -> Result<(), StoreError>;
+}
+
+/// Forces a journal to the disk.
+pub trait Force: Send {
+    /// Forces all that was appended before the call; the position up to which the journal is on the disk.
+    ///
+    /// # Errors
+    /// [`StoreError::Sync`] if the system could not. This and every later call fails in the same way.
+    fn force(&mut self) -> Result<u64, StoreError>;
+}
+
+/// Where files lie in memory, which outlive the process and not the system.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Runtime {
+    /// `$XDG_RUNTIME_DIR`, `/run/user/UID` or `/dev/shm`, the first that there is.
+    #[default]
+    Found,
+    /// This directory.
+    Dir(PathBuf),
+    /// Nowhere.
+    None,
+}
+
+/// How a journal is opened.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Options {
+    /// A tag of the identity that the journal belongs to. One that others cannot guess keeps bytes that they send from passing
+    /// for groups in a damaged log; a hash of the secret key, say.
+    pub identity: [u8; 32],
+    /// How much a crash may take.
+    pub level: Level,
+    /// Bytes of a segment: 16 MiB. A multiple of 4,096.
+    pub segment: u64,
+    /// Bytes that the log grows by before a snapshot is wanted: 64 MiB.
+    pub snapshot_after: u64,
+    /// The most segments that are kept to be used again: 4.
+    pub pool: usize,
+    /// Where the witness lies.
+    pub runtime: Runtime,
+    /// Whether segments may be mapped. They are only where the file system writes a block where it is.
+    pub map: bool,
+}
+
+impl Options {
+    /// The usual ones.
+    #[must_use]
+    pub fn new(identity: [u8; 32], level: Level) -> Self {
+        let (segment, snapshot_after, pool) = (16 << 20, 64 << 20, 4);
+        Self { identity, level, segment, snapshot_after, pool, runtime: Runtime::Found, map: true }
+    }
+
+    fn checked(mut self) -> Self {
+        self.segment = self.segment.clamp(4096, 1 << 30).next_multiple_of(4096);
+        self
+    }
+}
+
+/// Opens the journal in `dir`, or begins one there. The directory above must be there, and locked by the caller.
+///
+/// # Errors
+/// [`StoreError`] tells what is wrong and what to do. Nothing that the last run left is lost then.
+pub fn open(dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError> {
+    let options = options.checked();
+    let disk = disk::RealDisk::open(dir, options.identity, options.runtime.clone(), options.map);
+    let disk = Arc::new(disk.map_err(StoreError::io("open", dir))?);
+    let (log, found) = recover::open(disk, Arc::new(shared::Threads), options)?;
+    Ok((log, found))
+}

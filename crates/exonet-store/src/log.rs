@@ -1,0 +1,231 @@
+//! The log: groups behind each other in segments.
+
+use std::sync::Arc;
+
+use crate::chores;
+use crate::disk::Witness;
+use crate::error::StoreError;
+use crate::format::{GROUP, Group, HEADER, Key, group_len};
+use crate::run::{Ended, Run};
+use crate::segment::{Segment, segment_name};
+use crate::shared::{Mark, Shared, Unforced};
+use crate::{Force, MAX_GROUP, Storage};
+
+/// The end that appends.
+pub(crate) struct Log {
+    shared: Arc<Shared>,
+    witness: Option<Box<dyn Witness>>,
+    /// None only while the disk was full when a segment was wanted.
+    current: Option<Segment>,
+    /// Where the next group goes in the current segment.
+    at: u64,
+    /// The last group.
+    last: Mark,
+    /// The checksum of the last group, or of the snapshot in its place.
+    check: u32,
+    key: Key,
+    /// All groups up to this LSN were on the disk when the last one was appended.
+    forced: u64,
+    /// Set while somebody reads what was found.
+    reading: Arc<()>,
+    /// What the caller allows the log to grow by before a snapshot.
+    limit: u64,
+    /// Whether the disk had no room when the pool was to get another segment ahead of the next need.
+    fill_refused: bool,
+}
+
+/// Where the log goes on.
+pub(crate) struct Tail {
+    pub(crate) current: Segment,
+    pub(crate) at: u64,
+    pub(crate) lsn: u64,
+    pub(crate) check: u32,
+}
+
+impl Log {
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        witness: Option<Box<dyn Witness>>,
+        tail: Tail,
+        reading: Arc<()>,
+        limit: u64,
+    ) -> Self {
+        let key = shared.owner.key();
+        let last = Mark { lsn: tail.lsn, through: 0 };
+        let (current, at, check) = (Some(tail.current), tail.at, tail.check);
+        let (forced, fill_refused) = (tail.lsn, false);
+        Self { shared, witness, current, at, last, check, key, forced, reading, limit, fill_refused }
+    }
+
+    fn has_room(&self, need: u64) -> bool {
+        self.current.as_ref().is_some_and(|current| need <= current.size.saturating_sub(self.at))
+    }
+
+    /// Goes on in another segment, with room for a group of `need` bytes.
+    #[cold]
+    fn roll(&mut self, need: u64) -> Result<(), StoreError> {
+        let shared = &self.shared;
+        let mut state = shared.wait_while(|state| {
+            state.filling && state.failed.is_none() && !state.free.iter().any(|it| need <= it.room())
+        });
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        let found = state.free.iter().position(|it| need <= it.room());
+        let number = state.next_number;
+        let mut next = if let Some(found) = found {
+            let next = state.free.swap_remove(found);
+            drop(state);
+            next
+        } else {
+            state.next_number += 1;
+            drop(state);
+            // A group that is longer than a segment gets one of its own, which does not go to the pool later.
+            let size = shared.segment.max((HEADER as u64 + need).next_multiple_of(4096));
+            let name = segment_name(shared.owner.log, number);
+            Segment::create(&*shared.disk, shared.owner, name, size).map_err(|error| shared.fail(error))?
+        };
+        next.file.map();
+        let begun = next.begin(&*shared.disk, shared.owner, shared.run.generation, self.last.lsn + 1);
+        let mut state = shared.lock();
+        if let Err(error) = begun {
+            state.free.push(next);
+            drop(state);
+            return Err(shared.fail(error));
+        }
+        let (first, name, syncer) = (next.first, next.name.clone(), next.syncer());
+        state.unforced.push_back(Unforced { first, name, syncer });
+        state.full.extend(self.current.replace(next));
+        drop(state);
+        self.at = HEADER as u64;
+        self.fill_refused = false;
+        Ok(())
+    }
+
+    /// Has another segment filled before the current one is full.
+    fn prepare(&mut self) {
+        let half = self.current.as_ref().map_or(0, |current| current.size / 2);
+        if self.at < half || self.fill_refused {
+            return;
+        }
+        self.fill_refused = true;
+        chores::fill(&self.shared);
+    }
+
+    /// Writes one group, and nothing that counts if it cannot.
+    fn write(&mut self, records: &[u8], len: u32) -> Result<u32, StoreError> {
+        let (lsn, run, forced) = (self.last.lsn + 1, self.shared.run.generation, self.forced);
+        let mut group = Group { lsn, run, forced, len, check: 0 };
+        let head = group.encode(self.key, records);
+        let Some(current) = &mut self.current else {
+            return Ok(group.check);
+        };
+        if let Err(error) = current.file.write_at(self.at, &[&head, records]) {
+            // A part of it may be there. If that is all of it, it must not be found.
+            let _ = current.file.write_at(self.at, &[&[0; GROUP]]);
+            let path = self.shared.disk.path(&current.name);
+            return Err(self.shared.fail(StoreError::io("write", &path)(error)));
+        }
+        Ok(group.check)
+    }
+}
+
+impl Storage for Log {
+    fn append(&mut self, through: u64, records: &[u8]) -> Result<(), StoreError> {
+        self.shared.check()?;
+        if records.is_empty() {
+            return Ok(());
+        }
+        if through <= self.last.through {
+            return Err(StoreError::Backwards { through, last: self.last.through });
+        }
+        let bytes = records.len() as u64;
+        let len = u32::try_from(bytes)
+            .ok()
+            .filter(|_| bytes <= MAX_GROUP)
+            .ok_or(StoreError::TooLong { len: bytes })?;
+        let need = group_len(bytes);
+        if !self.has_room(need) {
+            self.roll(need)?;
+        }
+        self.check = self.write(records, len)?;
+        self.at += need;
+        self.last = Mark { lsn: self.last.lsn + 1, through };
+        let mut state = self.shared.lock();
+        state.appended = self.last;
+        state.grown += need;
+        self.forced = state.forced.lsn;
+        drop(state);
+        if let Some(witness) = &mut self.witness {
+            witness.note(self.last.lsn);
+        }
+        self.prepare();
+        Ok(())
+    }
+
+    fn forcer(&self) -> Box<dyn Force> {
+        Box::new(Forcer(Arc::clone(&self.shared)))
+    }
+
+    fn wants_snapshot(&self) -> bool {
+        let state = self.shared.lock();
+        state.failed.is_none() && !state.replacing && state.grown >= state.due
+    }
+
+    fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError> {
+        self.shared.check()?;
+        let len = state.len() as u64;
+        if len > MAX_GROUP {
+            return Err(StoreError::TooLong { len });
+        }
+        if Arc::strong_count(&self.reading) > 1 {
+            return Err(StoreError::Reading);
+        }
+        let mut shared = self.shared.wait_while(|state| state.replacing);
+        if let Some(late) = shared.late.take() {
+            return Err(late);
+        }
+        drop(shared);
+        // What comes behind the snapshot begins a segment, so that all segments before it can go.
+        if self.at > HEADER as u64 || self.current.is_none() {
+            self.roll(0)?;
+        }
+        chores::replace(&self.shared, self.last, state, self.limit);
+        Ok(())
+    }
+
+    fn room(&self) -> u64 {
+        let current = self.current.as_ref().map_or(0, |current| current.size.saturating_sub(self.at));
+        current + self.shared.lock().free.iter().map(Segment::room).sum::<u64>()
+    }
+
+    fn close(mut self: Box<Self>) -> Result<(), StoreError> {
+        let state = self.shared.wait_while(|state| state.replacing || state.filling);
+        if let Some(base) = state.base.filter(|base| base.lsn == self.last.lsn) {
+            self.check = base.check;
+        }
+        drop(state);
+        self.shared.force()?;
+        let run = Run { ended: Ended::Clean, lsn: self.last.lsn, check: self.check, ..self.shared.run };
+        run.write(&*self.shared.disk)?;
+        if let Some(witness) = &mut self.witness {
+            witness.remove();
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Log {
+    /// No helper may write once the caller has given up its lock.
+    fn drop(&mut self) {
+        drop(self.shared.wait_while(|state| state.replacing || state.filling));
+    }
+}
+
+struct Forcer(Arc<Shared>);
+
+impl Force for Forcer {
+    fn force(&mut self) -> Result<u64, StoreError> {
+        self.0.force()
+    }
+}

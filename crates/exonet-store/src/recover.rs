@@ -1,0 +1,297 @@
+//! Opening: what is made of what the last run left, and the beginning of this one.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::disk::{self, Disk, DiskFile, Witness};
+use crate::error::StoreError;
+use crate::format::{GROUP, Group, HEADER, Owner, group_len};
+use crate::found::{Found, Groups};
+use crate::log::{Log, Tail};
+use crate::run::{self, Ended, Run};
+use crate::scan::{Live, Scan, Spare, Wanted, scan};
+use crate::segment::{Part, Segment, parse_name, parse_untrusted, segment_name, untrusted_name};
+use crate::shared::{Helper, Mark, Shared, State, Unforced};
+use crate::trust::{Reason, Trust, Verdict, judge};
+use crate::{Level, Options};
+
+/// The first segment of a journal is no longer than this: a node that says little never needs more.
+const FIRST: u64 = 1 << 20;
+
+struct Opening {
+    disk: Arc<dyn Disk>,
+    options: Options,
+    boot: Option<[u8; 16]>,
+    witness: Option<Box<dyn Witness>>,
+    /// All names of the directory, sorted.
+    names: Vec<String>,
+    reading: Arc<()>,
+}
+
+/// What the last run left, as far as this one goes on with it.
+struct Start {
+    trust: Trust,
+    is_new: bool,
+    run: Run,
+    groups: Groups,
+    /// Empty unless it is trusted.
+    scan: Scan,
+}
+
+/// Opens the journal on this disk.
+pub(crate) fn open(
+    disk: Arc<dyn Disk>,
+    helper: Arc<dyn Helper>,
+    options: Options,
+) -> Result<(Box<Log>, Found), StoreError> {
+    let dir = disk.path("");
+    let boot = disk.boot();
+    if options.level == Level::Process {
+        if let Some(kind) = disk.remote().map_err(StoreError::io("inspect", &dir))? {
+            return Err(StoreError::Remote { path: dir, kind });
+        }
+        if boot.is_none() {
+            return Err(StoreError::NoBootId);
+        }
+    }
+    let mut names = disk.names().map_err(StoreError::io("list", &dir))?;
+    names.sort();
+    let witness = disk.witness();
+    let opening = Opening { disk, options, boot, witness, names, reading: Arc::new(()) };
+    let (opening, start) = opening.start()?;
+    opening.finish(helper, start)
+}
+
+impl Opening {
+    /// Judges what is there, and makes what is trusted durable. Nothing of the last run is lost if this stops half way.
+    fn start(mut self) -> Result<(Self, Start), StoreError> {
+        let identity = self.options.identity;
+        let known = Run::read(&*self.disk, &identity)?;
+        let newest = self.names.iter().filter_map(|name| Some(parse_name(name)?.0)).max();
+        let (last, reason) = match (known, newest) {
+            (Some(run), _) => (run, None),
+            (None, Some(log)) => (self.unknown(log), Some(Reason::NoRun)),
+            (None, None) => {
+                let run = Run { generation: 1, log: 1, ..self.unknown(1) };
+                let (groups, scan) = (Groups::none(&self.reading), Scan::default());
+                return Ok((self, Start { trust: Trust::Trusted, is_new: true, run, groups, scan }));
+            }
+        };
+        let owner = Owner { identity, log: last.log };
+        let generation = if reason.is_some() { u64::MAX } else { last.generation };
+        let mut found = scan(&*self.disk, Wanted { owner, generation, noted: last.lsn }, &self.names)?;
+        let witnessed = self.witness.as_ref().and_then(|witness| witness.read());
+        let mut verdict =
+            reason.map_or_else(|| judge(&last, &found, self.boot, witnessed), Verdict::Untrusted);
+        if verdict == Verdict::Trusted {
+            match self.secure(&last, &found) {
+                // The memory of the last run is gone with the pages that could not be written.
+                Err(StoreError::Sync { .. }) if last.level == Level::Process && last.ended == Ended::Not => {
+                    verdict = Verdict::Untrusted(Reason::SyncFailed);
+                }
+                other => other?,
+            }
+        }
+        let groups = Groups::new(&*self.disk, owner, &found, &self.reading)?;
+        let generation = last.generation.max(found.newest).saturating_add(1);
+        let (level, boot, ended) = (self.options.level, self.boot, Ended::Not);
+        let run = Run { generation, level, boot, ended, ..last };
+        let start = match verdict {
+            Verdict::Corrupt => {
+                let (path, what) = found.damage;
+                return Err(StoreError::Corrupt { path, what });
+            }
+            Verdict::Trusted => {
+                let run = Run { lsn: found.end, check: found.check, ..run };
+                Start { trust: Trust::Trusted, is_new: false, run, groups, scan: found }
+            }
+            Verdict::Untrusted(reason) => {
+                let run = Run { log: generation, lsn: 0, check: 0, ..run };
+                self.names.retain(|name| !found.spare.iter().any(|spare| spare.name == *name));
+                found.spare.drain(..).for_each(|spare| drop(self.disk.remove(&spare.name)));
+                Start { trust: Trust::Untrusted(reason), is_new: false, run, groups, scan: Scan::default() }
+            }
+        };
+        Ok((self, start))
+    }
+
+    /// A run of which nothing is known.
+    fn unknown(&self, log: u64) -> Run {
+        let Options { identity, level, .. } = self.options;
+        Run { identity, generation: log, log, level, ended: Ended::Not, boot: self.boot, lsn: 0, check: 0 }
+    }
+
+    /// Makes the trusted log durable, and what lies behind its end void.
+    fn secure(&self, last: &Run, scan: &Scan) -> Result<(), StoreError> {
+        for live in &scan.live {
+            let path = self.disk.path(&live.name);
+            let Some(mut file) = self.disk.open(&live.name).map_err(StoreError::io("open", &path))? else {
+                continue;
+            };
+            if last.ended != Ended::Clean && live.last > scan.forced.max(last.lsn) {
+                rewrite(&mut *file, live, scan.forced.max(last.lsn))
+                    .map_err(StoreError::io("write", &path))?;
+            }
+            file.syncer().sync().map_err(StoreError::sync(&path))?;
+        }
+        for spare in scan.spare.iter().filter(|spare| spare.stale) {
+            self.void(spare)?;
+        }
+        Ok(())
+    }
+
+    /// Takes from a segment behind the end of the log the name under which it would count once the log has grown again.
+    fn void(&self, spare: &Spare) -> Result<(), StoreError> {
+        let path = self.disk.path(&spare.name);
+        let Some(file) = self.disk.open(&spare.name).map_err(StoreError::io("open", &path))? else {
+            return Ok(());
+        };
+        let mut segment = Segment { name: spare.name.clone(), size: spare.size, first: 0, file };
+        segment.begin(&*self.disk, Owner { identity: self.options.identity, log: 0 }, 0, 0)?;
+        segment.syncer().sync().map_err(StoreError::sync(&path))
+    }
+
+    /// Notes that this run has begun, and opens the log to be appended to.
+    fn finish(mut self, helper: Arc<dyn Helper>, start: Start) -> Result<(Box<Log>, Found), StoreError> {
+        let Start { trust, is_new, run, groups, scan } = start;
+        let is_other = is_new || trust != Trust::Trusted;
+        if let Some(witness) = self.witness.as_mut().filter(|_| is_other || run.level != Level::Process) {
+            // It would speak against the new log.
+            witness.remove();
+        }
+        run.write(&*self.disk)?;
+        self.put_aside(run.log)?;
+        let owner = Owner { identity: run.identity, log: run.log };
+        let mut witness = self.witness.take().filter(|_| run.level == Level::Process);
+        if witness.as_mut().is_some_and(|witness| witness.begin(run.generation, run.lsn).is_err()) {
+            // An old one would not grow with the log, and so say nothing.
+            witness = None;
+        }
+        let (tail, state) = self.state(owner, scan, &run)?;
+        let generation = run.generation;
+        let sizes = (self.options.segment, self.options.pool);
+        let shared = Arc::new(Shared::new(self.disk, helper, run, sizes, state));
+        let log = Log::new(shared, witness, tail, self.reading, self.options.snapshot_after);
+        Ok((Box::new(log), Found { trust, generation, is_new, groups }))
+    }
+
+    /// Moves away the files of another log than this, and removes those that lay there.
+    fn put_aside(&self, log: u64) -> Result<(), StoreError> {
+        let known = self.names.iter().filter_map(|name| Some((name, parse_name(name)?)));
+        let is_whole = |part: &Part| *part != Part::Unfinished;
+        let moved: Vec<_> = known.filter(|(_, (other, part))| *other != log && is_whole(part)).collect();
+        for name in &self.names {
+            // What was moved when the last run stopped half way is of the same log as what is moved now.
+            let is_older =
+                |(older, _)| !moved.is_empty() && moved.iter().all(|(_, (other, _))| *other != older);
+            let is_unfinished = parse_name(name).is_some_and(|(_, part)| !is_whole(&part));
+            if is_unfinished
+                || *name == format!("{}.new", run::FILE)
+                || parse_untrusted(name).is_some_and(is_older)
+            {
+                self.disk.remove(name).map_err(StoreError::io("remove", &self.disk.path(name)))?;
+            }
+        }
+        for (name, _) in moved {
+            if let Some(to) = untrusted_name(name) {
+                self.disk.rename(name, &to).map_err(StoreError::io("rename", &self.disk.path(name)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The segments, with the one that is appended to.
+    fn state(&self, owner: Owner, scan: Scan, run: &Run) -> Result<(Tail, State), StoreError> {
+        let (mut full, mut free) = (VecDeque::new(), Vec::new());
+        for spare in scan.spare {
+            let is_usual = spare.filled && spare.size == self.options.segment;
+            if !is_usual || free.len() >= self.options.pool {
+                let _ = self.disk.remove(&spare.name);
+            } else if let Some(file) = self.open(&spare.name)? {
+                free.push(Segment { name: spare.name, size: spare.size, first: 0, file });
+            }
+        }
+        let mut tail = None;
+        for live in scan.live {
+            if let Some(file) = self.open(&live.name)? {
+                // What was cut lacks blocks, so nothing more is written there.
+                let at = if live.size == live.head.len { live.end } else { live.size };
+                let (size, first) = (live.size, live.head.lsn);
+                let segment = Segment { name: live.name, size, first, file };
+                full.extend(tail.replace((segment, at)).map(|(before, _)| before));
+            }
+        }
+        let mut next_number = scan.next_number;
+        let (mut current, at) = match (tail, free.pop()) {
+            (Some((segment, at)), spare) => {
+                free.extend(spare);
+                (segment, at)
+            }
+            (None, Some(mut segment)) => {
+                segment.begin(&*self.disk, owner, run.generation, run.lsn + 1)?;
+                (segment, HEADER as u64)
+            }
+            (None, None) => {
+                let (name, size) = (segment_name(owner.log, next_number), self.options.segment.min(FIRST));
+                next_number += 1;
+                let mut segment = Segment::create(&*self.disk, owner, name, size)?;
+                segment.begin(&*self.disk, owner, run.generation, run.lsn + 1)?;
+                (segment, HEADER as u64)
+            }
+        };
+        current.file.map();
+        let unforced =
+            Unforced { first: current.first, name: current.name.clone(), syncer: current.syncer() };
+        let mark = Mark { lsn: run.lsn, through: 0 };
+        let state = State {
+            failed: None,
+            appended: mark,
+            forced: mark,
+            unforced: VecDeque::from([unforced]),
+            full,
+            free,
+            next_number,
+            filling: false,
+            replacing: false,
+            base: scan.base,
+            grown: scan.bytes,
+            due: self.options.snapshot_after.max(scan.base.map_or(0, |base| base.len)),
+            late: None,
+        };
+        Ok((Tail { current, at, lsn: run.lsn, check: run.check }, state))
+    }
+
+    fn open(&self, name: &str) -> Result<Option<Box<dyn DiskFile>>, StoreError> {
+        self.disk.open(name).map_err(StoreError::io("open", &self.disk.path(name)))
+    }
+}
+
+/// Writes again what is not known to have been on the disk. After a failed sync the system may hold pages that it takes for
+/// written and that the disk does not have; a sync alone would pass over them.
+fn rewrite(file: &mut dyn DiskFile, live: &Live, forced: u64) -> std::io::Result<()> {
+    let key = live.head.owner.key();
+    let mut head = [0; HEADER];
+    disk::read_full(file, 0, &mut head)?;
+    file.write_at(0, &[&head])?;
+    let mut at = HEADER as u64;
+    while at < live.end {
+        let mut bytes = [0; GROUP];
+        disk::read_full(file, at, &mut bytes)?;
+        let group = Group::decode(key, &bytes);
+        if group.lsn > forced {
+            break;
+        }
+        at += group_len(u64::from(group.len));
+    }
+    let mut piece = vec![0; 256 << 10];
+    while let Some(rest) = live.end.checked_sub(at).filter(|rest| *rest > 0) {
+        let len = usize::try_from(rest).unwrap_or(usize::MAX).min(piece.len());
+        let Some(part) = piece.get_mut(..len) else { break };
+        if disk::read_full(file, at, part)? < len {
+            return Err(std::io::ErrorKind::UnexpectedEof.into());
+        }
+        file.write_at(at, &[part])?;
+        at += len as u64;
+    }
+    Ok(())
+}

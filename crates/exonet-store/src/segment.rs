@@ -1,0 +1,134 @@
+//! One file of the log, and its name.
+
+use std::sync::Arc;
+
+use crate::disk::{self, Disk, DiskFile, Syncer};
+use crate::error::StoreError;
+use crate::format::{HEADER, Head, Kind, Owner};
+
+/// A segment that this process writes, or may write.
+pub(crate) struct Segment {
+    pub(crate) name: String,
+    /// Bytes of the file.
+    pub(crate) size: u64,
+    /// The LSN of its first group; of a segment in the pool, of no meaning.
+    pub(crate) first: u64,
+    pub(crate) file: Box<dyn DiskFile>,
+}
+
+/// What a file of a log is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Snapshot,
+    Segment(u64),
+    /// A snapshot that was not finished.
+    Unfinished,
+}
+
+const LOG: &str = "log-";
+const UNTRUSTED: &str = "untrusted-";
+
+pub(crate) fn segment_name(log: u64, number: u64) -> String {
+    format!("{LOG}{log}.seg-{number}")
+}
+
+pub(crate) fn snapshot_name(log: u64) -> String {
+    format!("{LOG}{log}.snapshot")
+}
+
+/// The name of a file of a log once the log is not trusted.
+pub(crate) fn untrusted_name(name: &str) -> Option<String> {
+    Some(format!("{UNTRUSTED}{}", name.strip_prefix(LOG)?))
+}
+
+/// Which log a file belongs to, and as what.
+pub(crate) fn parse_name(name: &str) -> Option<(u64, Part)> {
+    parse(name.strip_prefix(LOG)?)
+}
+
+/// Which log a file belongs to that is not trusted.
+pub(crate) fn parse_untrusted(name: &str) -> Option<(u64, Part)> {
+    parse(name.strip_prefix(UNTRUSTED)?)
+}
+
+fn parse(rest: &str) -> Option<(u64, Part)> {
+    let (log, part) = rest.split_once('.')?;
+    let part = match part {
+        "snapshot" => Part::Snapshot,
+        "snapshot.new" => Part::Unfinished,
+        _ => Part::Segment(part.strip_prefix("seg-")?.parse().ok()?),
+    };
+    Some((log.parse().ok()?, part))
+}
+
+impl Segment {
+    /// A new file full of zeros, durable with its name. On failure nothing is left of it. It gets a header last: where there
+    /// is a header, all blocks of the file are there.
+    pub(crate) fn create(disk: &dyn Disk, owner: Owner, name: String, size: u64) -> Result<Self, StoreError> {
+        let file = Self::fill(disk, &name, size).inspect_err(|_| {
+            let _ = disk.remove(&name);
+        })?;
+        disk::sync_names(disk)?;
+        let mut segment = Self { name, size, first: 0, file };
+        segment.begin(disk, owner, 0, 0)?;
+        Ok(segment)
+    }
+
+    fn fill(disk: &dyn Disk, name: &str, size: u64) -> Result<Box<dyn DiskFile>, StoreError> {
+        const CHUNK: u64 = 1 << 20;
+        let path = disk.path(name);
+        let zeros = vec![0; usize::try_from(size.min(CHUNK)).unwrap_or(0)];
+        let mut file = disk.create(name).map_err(StoreError::io("create", &path))?;
+        let mut at = 0;
+        while at < size {
+            let len = usize::try_from(CHUNK.min(size - at)).unwrap_or(0);
+            file.write_at(at, &[zeros.get(..len).unwrap_or(&[])]).map_err(StoreError::io("fill", &path))?;
+            at += len as u64;
+        }
+        disk::sync_new(&*file.syncer(), &path)?;
+        Ok(file)
+    }
+
+    /// Makes this the segment whose first group has the LSN `first`; zero: of the pool.
+    pub(crate) fn begin(
+        &mut self,
+        disk: &dyn Disk,
+        owner: Owner,
+        run: u64,
+        first: u64,
+    ) -> Result<(), StoreError> {
+        let head = Head { owner, run, lsn: first, len: self.size, check: 0 };
+        let written = self.file.write_at(0, &[&head.encode(Kind::Segment)]);
+        written.map_err(StoreError::io("write", &disk.path(&self.name)))?;
+        self.first = first;
+        Ok(())
+    }
+
+    /// Bytes for groups.
+    pub(crate) const fn room(&self) -> u64 {
+        self.size.saturating_sub(HEADER as u64)
+    }
+
+    pub(crate) fn syncer(&self) -> Arc<dyn Syncer> {
+        self.file.syncer()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_come_back() {
+        assert_eq!(parse_name(&segment_name(3, 12)), Some((3, Part::Segment(12))));
+        assert_eq!(parse_name(&snapshot_name(3)), Some((3, Part::Snapshot)));
+        assert_eq!(parse_name("log-3.snapshot.new"), Some((3, Part::Unfinished)));
+        assert_eq!(untrusted_name("log-3.seg-1").as_deref(), Some("untrusted-3.seg-1"));
+        assert_eq!(parse_untrusted("untrusted-3.seg-1"), Some((3, Part::Segment(1))));
+        for other in
+            ["run", "run.new", "log-", "log-x.seg-1", "log-1.seg-", "log-1.seg-1.bak", "untrusted-1.seg-1"]
+        {
+            assert_eq!(parse_name(other), None, "{other}");
+        }
+    }
+}

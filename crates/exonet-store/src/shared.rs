@@ -1,0 +1,214 @@
+//! What the thread that appends, the threads that force and the helpers share.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::disk::{Disk, Syncer};
+use crate::error::StoreError;
+use crate::format::Owner;
+use crate::run::{Ended, Run};
+use crate::segment::Segment;
+
+/// The end of the log at some time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    /// Groups, counted through all runs.
+    pub(crate) lsn: u64,
+    /// The caller's position, counted in this run.
+    pub(crate) through: u64,
+}
+
+/// A snapshot that is on the disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Base {
+    /// It stands for all groups up to this one.
+    pub(crate) lsn: u64,
+    /// Bytes of its state.
+    pub(crate) len: u64,
+    /// The checksum of its state.
+    pub(crate) check: u32,
+}
+
+/// Runs what would block: on threads, or in tests when they like.
+pub(crate) trait Helper: Send + Sync {
+    /// Begins a job.
+    fn start(&self, job: Box<dyn FnOnce() + Send>);
+    /// Does some of what has begun, on this thread. False: it goes on by itself.
+    fn help(&self) -> bool;
+}
+
+/// Constants of a run, and what changes under a lock.
+pub(crate) struct Shared {
+    pub(crate) disk: Arc<dyn Disk>,
+    pub(crate) helper: Arc<dyn Helper>,
+    pub(crate) owner: Owner,
+    /// The bytes of a usual segment.
+    pub(crate) segment: u64,
+    /// The most segments in the pool.
+    pub(crate) pool: usize,
+    /// What was written before the first effect of this run.
+    pub(crate) run: Run,
+    broken: AtomicBool,
+    /// Held while files are forced: of two threads that force one file, only one is told of an error.
+    forcing: Mutex<()>,
+    state: Mutex<State>,
+    done: Condvar,
+}
+
+/// A file with bytes that may not be on the disk.
+pub(crate) struct Unforced {
+    pub(crate) first: u64,
+    pub(crate) name: String,
+    pub(crate) syncer: Arc<dyn Syncer>,
+}
+
+pub(crate) struct State {
+    pub(crate) failed: Option<StoreError>,
+    pub(crate) appended: Mark,
+    pub(crate) forced: Mark,
+    /// In the order of the log; the last is the one that is appended to.
+    pub(crate) unforced: VecDeque<Unforced>,
+    /// Full segments, oldest first.
+    pub(crate) full: VecDeque<Segment>,
+    /// The pool.
+    pub(crate) free: Vec<Segment>,
+    pub(crate) next_number: u64,
+    pub(crate) filling: bool,
+    pub(crate) replacing: bool,
+    pub(crate) base: Option<Base>,
+    /// Bytes of groups behind the snapshot.
+    pub(crate) grown: u64,
+    /// What `grown` has to reach before the next snapshot.
+    pub(crate) due: u64,
+    /// Why the last snapshot came to nothing.
+    pub(crate) late: Option<StoreError>,
+}
+
+impl Shared {
+    pub(crate) fn new(
+        disk: Arc<dyn Disk>,
+        helper: Arc<dyn Helper>,
+        run: Run,
+        sizes: (u64, usize),
+        state: State,
+    ) -> Self {
+        let owner = Owner { identity: run.identity, log: run.log };
+        let (segment, pool) = sizes;
+        let (broken, forcing, done) = (AtomicBool::new(false), Mutex::new(()), Condvar::new());
+        Self { disk, helper, owner, segment, pool, run, broken, forcing, state: Mutex::new(state), done }
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The error that ended this journal, if one did.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), StoreError> {
+        if self.broken.load(Ordering::Relaxed) { Err(self.failure()) } else { Ok(()) }
+    }
+
+    #[cold]
+    fn failure(&self) -> StoreError {
+        let failed = self.lock().failed.clone();
+        failed.unwrap_or(StoreError::Sync {
+            path: self.disk.path(""),
+            error: Arc::new(std::io::ErrorKind::Other.into()),
+        })
+    }
+
+    /// Ends this journal: the first error stays. An error that may pass ends nothing.
+    #[cold]
+    pub(crate) fn fail(&self, error: StoreError) -> StoreError {
+        if error.is_full() {
+            return error;
+        }
+        let mut state = self.lock();
+        if let Some(first) = &state.failed {
+            return first.clone();
+        }
+        state.failed = Some(error.clone());
+        drop(state);
+        self.broken.store(true, Ordering::Relaxed);
+        self.done.notify_all();
+        // So that the next run does not take what is left in memory for what is on the disk. If this fails too, the next run
+        // has the witness.
+        let _ = Run { ended: Ended::Failed, ..self.run }.write(&*self.disk);
+        error
+    }
+
+    /// Says that a job has ended.
+    pub(crate) fn notify(&self) {
+        self.done.notify_all();
+    }
+
+    /// Waits while `busy`.
+    pub(crate) fn wait_while(&self, busy: impl Fn(&State) -> bool) -> MutexGuard<'_, State> {
+        let mut state = self.lock();
+        while busy(&state) {
+            drop(state);
+            let helped = self.helper.help();
+            state = self.lock();
+            if !helped && busy(&state) {
+                state = self.done.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+        state
+    }
+
+    /// Forces all that was appended before the call: the caller's position at that time.
+    pub(crate) fn force(&self) -> Result<u64, StoreError> {
+        let _forcing = self.forcing.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.lock();
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        let target = state.appended;
+        if target == state.forced {
+            return Ok(target.through);
+        }
+        let files: Vec<_> =
+            state.unforced.iter().map(|it| (it.first, it.name.clone(), Arc::clone(&it.syncer))).collect();
+        drop(state);
+        for (_, name, syncer) in &files {
+            syncer.sync().map_err(|error| self.fail(StoreError::sync(&self.disk.path(name))(error)))?;
+        }
+        state = self.lock();
+        if let Some(failed) = &state.failed {
+            return Err(failed.clone());
+        }
+        if state.forced.lsn < target.lsn {
+            state.forced = target;
+        }
+        // The last of these files may have got more groups by now.
+        if let Some((last, ..)) = files.last() {
+            state.unforced.retain(|it| it.first >= *last);
+        }
+        Ok(state.forced.through)
+    }
+}
+
+/// Runs each job on a thread of its own: there are few, and long silences between them.
+pub(crate) struct Threads;
+
+impl Helper for Threads {
+    fn start(&self, job: Box<dyn FnOnce() + Send>) {
+        use std::sync::{Arc, Mutex, PoisonError};
+        let job = Arc::new(Mutex::new(Some(job)));
+        let run = |job: &Mutex<Option<Box<dyn FnOnce() + Send>>>| {
+            let job = job.lock().unwrap_or_else(PoisonError::into_inner).take();
+            if let Some(job) = job {
+                job();
+            }
+        };
+        let theirs = Arc::clone(&job);
+        if std::thread::Builder::new().name("exonet-store".into()).spawn(move || run(&theirs)).is_err() {
+            run(&job);
+        }
+    }
+
+    fn help(&self) -> bool {
+        false
+    }
+}
