@@ -33,34 +33,40 @@ pub(crate) enum PourError {
     Short,
 }
 
-/// Moves exactly `len` bytes, showing each piece to `watch` first.
+/// Moves exactly `len` bytes, or all where that is None, showing each piece to `watch` first. Gives how many.
 pub(crate) async fn pour(
     mut from: impl AsyncRead + Unpin,
     mut to: impl AsyncWrite + Unpin,
-    len: u64,
+    len: impl Into<Option<u64>>,
     mut watch: impl FnMut(&[u8]),
-) -> Result<(), PourError> {
-    let room = usize::try_from(len).unwrap_or(CHUNK).clamp(1, CHUNK);
+) -> Result<u64, PourError> {
+    let len = len.into();
+    let most = len.unwrap_or(u64::MAX);
+    let room = usize::try_from(most).unwrap_or(CHUNK).clamp(1, CHUNK);
     let mut buffer = vec![0; room];
-    let mut left = len;
+    let mut left = most;
     while left > 0 {
         let want = usize::try_from(left).unwrap_or(room).min(room);
         let space = buffer.get_mut(..want).unwrap_or_default();
         let got = from.read(space).await.map_err(PourError::Read)?;
         let piece = space.get(..got).unwrap_or_default();
         if piece.is_empty() {
+            if len.is_none() {
+                break;
+            }
             return Err(PourError::Short);
         }
         watch(piece);
         to.write_all(piece).await.map_err(PourError::Write)?;
         left = left.saturating_sub(u64::try_from(got).unwrap_or(u64::MAX));
     }
-    to.flush().await.map_err(PourError::Write)
+    to.flush().await.map_err(PourError::Write)?;
+    Ok(most - left)
 }
 
-/// Reads to the end, for nothing.
-pub(crate) async fn drain(body: &mut (impl AsyncRead + Unpin)) -> io::Result<()> {
-    tokio::io::copy(body, &mut tokio::io::sink()).await.map(|_| ())
+/// Reads to the end, for nothing. Gives how many bytes that were.
+pub(crate) async fn drain(body: &mut (impl AsyncRead + Unpin)) -> io::Result<u64> {
+    tokio::io::copy(body, &mut tokio::io::sink()).await
 }
 
 /// Why a message was not stored: told to its sender.

@@ -58,7 +58,9 @@ fn walk(frame: &Result<Frame<'_>, Malformed>) {
                 assert!(s.0 <= MAX_NUMBER && !message.is_empty());
             }
             for part in messages.first.iter().chain(&messages.last) {
-                assert!(!part.data.is_empty() && part.offset + part.data.len() as u64 <= part.total);
+                let end = part.offset + part.data.len() as u64;
+                assert!(part.total.is_none_or(|total| end <= total) && end <= MAX_NUMBER);
+                assert!(!part.data.is_empty() || part.total.is_none() && part.ends);
             }
         }
         Ok(Frame::Ask(ask)) => assert!(ask.s.0 + ask.n <= MAX_NUMBER && ask.l.0 <= MAX_NUMBER),
@@ -94,8 +96,13 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
         },
         Frame::Messages(messages) => {
             let Messages { r, first, whole, last } = *messages;
-            let mut part =
-                |p: Part<'_>| writer.part(r, p.s, p.total, p.offset, [p.data, &[]]) == p.data.len();
+            let mut part = |p: Part<'_>| match p.total {
+                Some(total) => writer.part(r, p.s, total, p.offset, [p.data, &[]]) == p.data.len(),
+                None => {
+                    let written = writer.open_part(r, p.s, p.offset, [p.data, &[]], p.ends);
+                    written == p.data.len() + usize::from(p.ends)
+                }
+            };
             first.is_none_or(&mut part) && last.is_none_or(part) && {
                 let mut out = writer.messages(r, Slot(whole.slots().start));
                 whole
@@ -122,7 +129,8 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
 /// What MESSAGES says of each message: its slot, its length, and which bytes of it are where.
 fn parts(messages: Messages<'_>) -> impl Iterator<Item = (Incarnation, Part<'_>)> {
     let Messages { r, first, whole, last } = messages;
-    let whole = whole.map(|(s, data)| Part { s, total: data.len() as u64, offset: 0, data });
+    let whole =
+        whole.map(|(s, data)| Part { s, total: Some(data.len() as u64), offset: 0, data, ends: true });
     first.into_iter().chain(whole).chain(last).map(move |part| (r, part))
 }
 

@@ -123,7 +123,7 @@ impl Scene {
                 self.note(sent.ok());
             }
             Op::Stream { len } => {
-                let len = u64::from(len % (1 << 20)).max(1);
+                let len = Some(u64::from(len % (1 << 20)).max(1)).filter(|len| len % 2 == 0);
                 let sent = self.node.node.send_stream(now, peer, &[hint], Outgoing::default(), len);
                 self.note(sent.ok());
             }

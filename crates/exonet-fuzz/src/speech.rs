@@ -124,7 +124,7 @@ impl Lore {
                 Frame::Messages(messages) => {
                     self.their_s = messages.begin().0;
                     let part = messages.first.or(messages.last);
-                    self.total = part.map_or(self.total, |part| part.total);
+                    self.total = part.and_then(|part| part.total).unwrap_or(self.total);
                 }
                 Frame::PathChallenge(data) => self.challenge = data,
                 _ => {}

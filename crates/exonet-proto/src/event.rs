@@ -232,8 +232,8 @@ pub enum ReplyBody {
     Stream {
         /// What it is read by.
         delivery: DeliveryKey,
-        /// Bytes in all.
-        len: u64,
+        /// Bytes in all; None: its sender did not know when it began.
+        len: Option<u64>,
     },
 }
 
@@ -255,6 +255,11 @@ pub enum BodyRead {
 pub enum BodyWrite {
     /// How many bytes were taken: all, or fewer; then wait for [`Event::BodyWritable`].
     Taken(usize),
+    /// None were taken: with them a message whose length was not known would be longer than this node or the peer allows.
+    TooLarge {
+        /// The longest body.
+        limit: u64,
+    },
     /// The message is settled or unknown: nothing more is wanted.
     Gone,
 }

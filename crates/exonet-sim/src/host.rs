@@ -32,6 +32,7 @@ pub(crate) struct Writing {
     pub(crate) at: usize,
     /// How far the application wants to have written.
     pub(crate) upto: usize,
+    pub(crate) len: usize,
 }
 
 /// A large message that its application reads as it comes.
@@ -327,11 +328,19 @@ impl Host {
 
     fn write(&mut self, now: Now, key: MessageKey) {
         while let Some(writing) = self.writing.get_mut(&key) {
-            let room = (writing.upto - writing.at).min(64 << 10);
+            let room = (writing.upto.min(writing.len) - writing.at).min(64 << 10);
             let mut data = body::part(writing.number, writing.at, room);
             match self.node.body_write(now, key, &mut data) {
                 BodyWrite::Gone => {
                     self.writing.remove(&key);
+                }
+                BodyWrite::TooLarge { .. } => {
+                    self.writing.remove(&key);
+                    self.node.abandon(now, key);
+                }
+                BodyWrite::Taken(0) if writing.at == writing.len => {
+                    self.writing.remove(&key);
+                    self.node.body_end(now, key);
                 }
                 BodyWrite::Taken(0) => return,
                 BodyWrite::Taken(taken) => writing.at += taken,

@@ -287,7 +287,8 @@ impl World {
         self.submit(from, to, false, |node, now, id, address| node.send(now, id, &[address], message))
     }
 
-    /// Begins a message of `len` bytes, at least eight, that is written by [`World::write`].
+    /// Begins a message of `len` bytes, at least eight, that is written by [`World::write`]. Where that is an odd number, the
+    /// node is not told of it before the last has been written.
     ///
     /// # Errors
     /// As the core's `send_stream`.
@@ -297,12 +298,16 @@ impl World {
         to: NodeIndex,
         len: u64,
     ) -> Result<(u64, MessageKey), SendError> {
+        let known = Some(len).filter(|len| len % 2 == 0);
         let sent = self.submit(from, to, false, |node, now, id, address| {
-            node.send_stream(now, id, &[address], Outgoing::default(), len)
+            node.send_stream(now, id, &[address], Outgoing::default(), known)
         })?;
         let (number, key) = sent;
         if let Some(host) = self.hosts.get_mut(&from.0) {
-            host.writing.insert(key, Writing { number, at: 0, upto: 0 });
+            host.writing.insert(
+                key,
+                Writing { number, at: 0, upto: 0, len: usize::try_from(len).unwrap_or(usize::MAX) },
+            );
         }
         Ok(sent)
     }

@@ -415,7 +415,7 @@ fn a_call_may_be_written_as_it_goes_and_answered_before_its_end() {
     let (id, at) = (world.id(b).unwrap(), world.address(b).unwrap());
     let len = 20_000_000;
     let key = world
-        .with(a, |node, now| node.call_stream(now, id, &[at], Outgoing::default(), len).unwrap())
+        .with(a, |node, now| node.call_stream(now, id, &[at], Outgoing::default(), Some(len)).unwrap())
         .unwrap();
     let mut data = Bytes::from(vec![7; 12_000_000]);
     for waits in ["no more than the window", "nor than another that nobody reads"] {
@@ -425,7 +425,7 @@ fn a_call_may_be_written_as_it_goes_and_answered_before_its_end() {
     }
     world.events(a);
     let incoming = world.with(b, |node, now| node.take_any_call(now).unwrap()).unwrap();
-    assert_eq!(incoming.body, IncomingBody::Stream { len });
+    assert_eq!(incoming.body, IncomingBody::Stream { len: Some(len) });
     assert!(world.with(b, |node, now| node.cut(now, incoming.key)).unwrap());
     world.run_for(SECOND);
     assert!(world.events(a).contains(&Event::BodyWritable { key }), "who writes learns that it is in vain");

@@ -149,6 +149,9 @@ pub enum SendFromError {
         /// Bytes that were announced.
         len: u64,
     },
+    /// The source, whose length was not announced, has more bytes than a message may have.
+    #[error("{0}")]
+    TooLarge(#[source] io::Error),
 }
 
 /// How a call ended that has no reply.

@@ -253,17 +253,17 @@ impl Peer {
         Ok(Permit::new(Arc::clone(shared), Arc::clone(&self.to)))
     }
 
-    /// Sends a message of `len` bytes whose body is written as it goes, of any size and in bounded memory. The
-    /// body of `head` is ignored.
+    /// Sends a message of `len` bytes whose body is written as it goes, of any size and in bounded memory. None: the length
+    /// is not known, and [`BodyWriter::finish`] ends the body. The body of `head` is ignored.
     ///
     /// # Errors
     /// [`SendError`]; nothing has been queued.
     pub async fn send_stream(
         &self,
         head: impl Into<Message>,
-        len: u64,
+        len: impl Into<Option<u64>>,
     ) -> Result<(Receipt, BodyWriter), SendError> {
-        let shared = self.shared();
+        let (shared, len) = (self.shared(), len.into());
         self.resolve().await?;
         let mut head = Some(head.into());
         let queue = || {
@@ -275,8 +275,8 @@ impl Peer {
         Ok((Receipt::new(Arc::clone(shared), slot), writer))
     }
 
-    /// Sends a message of `len` bytes whose body is read from `reader`, in bounded memory. The body of
-    /// `head` is ignored. Returns when all has been queued.
+    /// Sends a message of `len` bytes whose body is read from `reader`, in bounded memory. None: all that `reader` gives. The
+    /// body of `head` is ignored. Returns when all has been queued.
     ///
     /// Dropped early, it withdraws the message.
     ///
@@ -286,7 +286,7 @@ impl Peer {
     pub async fn send_from(
         &self,
         head: impl Into<Message>,
-        len: u64,
+        len: impl Into<Option<u64>>,
         mut reader: impl AsyncRead + Unpin,
     ) -> Result<Receipt, SendFromError> {
         let (receipt, mut writer) = self.send_stream(head, len).await?;

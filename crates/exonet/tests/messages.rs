@@ -328,7 +328,7 @@ async fn a_large_body_streams_both_ways_at_once() {
             let mut received = bob.at_most_once().recv().await.unwrap();
             assert_eq!(received.tag, "file");
             assert!(received.body.is_stream());
-            assert_eq!(received.body.len(), LEN as u64);
+            assert_eq!(received.body.len(), Some(LEN as u64));
             assert!(received.body.as_whole().is_none());
             let too_large = received.body.bytes(LEN as u64 - 1).await.unwrap_err();
             assert_eq!(too_large, BodyError::TooLarge { len: LEN as u64, limit: LEN as u64 - 1 });
@@ -357,7 +357,7 @@ async fn a_streamed_body_is_delivered_at_its_end_only() {
         let mut got = vec![0; LEN / 2];
         delivery.body_mut().read_exact(&mut got).await.unwrap();
         assert_eq!(receipt.settled(), None);
-        assert_eq!(writer.remaining(), (LEN / 2) as u64);
+        assert_eq!(writer.remaining(), Some((LEN / 2) as u64));
         writer.write_all(second).await.unwrap();
         writer.shutdown().await.unwrap();
         let error = writer.write_all(b"x").await.unwrap_err();
@@ -367,6 +367,64 @@ async fn a_streamed_body_is_delivered_at_its_end_only() {
         assert_eq!(receipt.settled(), None, "read, not taken");
         delivery.ack().unwrap();
         assert_eq!(receipt.outcome().await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_body_of_unknown_length_is_delivered_at_its_end_only() {
+    let (alice, bob) = pair().await;
+    let content = bytes(300_000);
+    within(async {
+        let to = bob.peer_addr();
+        let (mut receipt, mut writer) = alice.peer(&to).send_stream(Message::default(), None).await.unwrap();
+        assert_eq!(writer.remaining(), None);
+        writer.write_all(&content).await.unwrap();
+        let mut delivery = bob.recv().await.unwrap();
+        assert_eq!((delivery.body().len(), delivery.body().is_stream()), (None, true));
+        let mut got = vec![0; content.len()];
+        delivery.body_mut().read_exact(&mut got).await.unwrap();
+        assert!(got == content, "the body differs");
+        writer.finish().unwrap();
+        assert_eq!(delivery.body_mut().read_to_end(&mut got).await.unwrap(), 0);
+        assert_eq!(receipt.settled(), None, "read, not taken");
+        delivery.ack().unwrap();
+        assert_eq!(receipt.outcome().await.outcome, Outcome::Delivered);
+
+        let (receipt, mut writer) = alice.peer(&to).send_stream(Message::default(), None).await.unwrap();
+        writer.write_all(&content).await.unwrap();
+        let mut delivery = bob.recv().await.unwrap();
+        delivery.body_mut().read_exact(&mut got).await.unwrap();
+        drop(writer);
+        assert_eq!(delivery.body_mut().chunk().await, Err(BodyError::NotDelivered), "it has no end");
+        assert_eq!(receipt.await.outcome, Outcome::Unknown);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn all_that_a_reader_gives_is_sent_and_what_is_too_long_is_not_read_in_part() {
+    let (alice, bob) = pair().await;
+    let content = bytes(8 << 20);
+    within(async {
+        for limit in [8 << 20, 100_000] {
+            let (from, peer) = (content.clone(), alice.peer(bob.peer_addr()));
+            let sent = tokio::spawn(async move { peer.send_from(Message::default(), None, &from[..]).await });
+            let mut delivery = bob.recv().await.unwrap();
+            match delivery.body_mut().bytes(limit).await {
+                Ok(body) => {
+                    assert!(body == content, "the body differs");
+                    delivery.ack().unwrap();
+                }
+                Err(error) => {
+                    assert!(matches!(error, BodyError::TooLarge { limit: 100_000, .. }), "{error}");
+                    assert_eq!(delivery.body_mut().chunk().await, Err(error), "its rest is not all of it");
+                    drop(delivery);
+                }
+            }
+            let outcome = sent.await.unwrap().unwrap().await.outcome;
+            assert_eq!(outcome == Outcome::Delivered, limit == 8 << 20, "{outcome:?}");
+        }
     })
     .await;
 }

@@ -38,7 +38,7 @@ pub(crate) struct SendArgs {
     /// Messages, one per argument
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
-    /// Send the content of this file as a message; may be given several times
+    /// Send the content of this file as a message, - that of standard input to its end; may be given several times
     #[arg(short, long = "file", value_name = "FILE")]
     pub(crate) files: Vec<PathBuf>,
     /// Send each line of standard input as a message; the default without a text or a file

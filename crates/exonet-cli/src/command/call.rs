@@ -232,7 +232,7 @@ impl<'a> Report<'a> {
 
     /// The reply as it comes; or, in a line, when it is there.
     async fn reply(&self, mut body: Body) -> Result<Exit, Failure> {
-        let size = body.len();
+        let size = body.len().unwrap_or_default();
         let read = match self.settings.output.is_json() {
             true => self.in_a_line("reply", ReplyStatus::OK, &mut body, LONGEST_LINE).await?,
             false => copy_out(&mut body).await?,
@@ -286,7 +286,7 @@ impl<'a> Report<'a> {
         body: &mut Body,
         limit: u64,
     ) -> Result<Result<(), BodyError>, Failure> {
-        let size = Some(body.len());
+        let size = body.len();
         let content = match body.bytes(limit).await {
             Ok(content) => content,
             Err(error) => return Ok(Err(error)),

@@ -34,7 +34,7 @@ const LONGEST_LINE: u64 = 64 << 20;
 const SILENCE: Duration = Duration::from_secs(4);
 
 pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Failure> {
-    for file in &args.files {
+    for file in args.files.iter().filter(|file| !is_input(file)) {
         readable(file).await?;
     }
     if args.reads_input() && std::io::stdin().is_terminal() {
@@ -54,6 +54,11 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
     drop(node);
     book.settle_rest().await?;
     book.sum_up(args, ended)
+}
+
+/// Whether a file stands for standard input.
+fn is_input(path: &Path) -> bool {
+    path.as_os_str() == "-"
 }
 
 /// Fails early, before anything has been sent.
@@ -79,7 +84,11 @@ impl Offer<'_> {
             self.one(text.clone().into_bytes()).await?;
         }
         for file in &self.args.files {
-            self.file(file).await?;
+            if is_input(file) {
+                self.body(file, tokio::io::stdin(), None).await?;
+            } else {
+                self.file(file).await?;
+            }
         }
         if self.args.reads_input() {
             self.lines(tokio::io::stdin()).await?;
@@ -110,7 +119,18 @@ impl Offer<'_> {
     async fn file(&self, path: &Path) -> Result<(), Failure> {
         let unreadable = |e| Failure::path("read", path, &e);
         let file = File::open(path).await.map_err(unreadable)?;
-        let size = file.metadata().await.map_err(unreadable)?.len();
+        let about = file.metadata().await.map_err(unreadable)?;
+        // Of a pipe or a device nobody knows how much comes.
+        self.body(path, file, about.is_file().then_some(about.len())).await
+    }
+
+    /// One message of all that `from` gives, which is `size` bytes if that is known.
+    async fn body(
+        &self,
+        path: &Path,
+        from: impl AsyncRead + Unpin,
+        size: Option<u64>,
+    ) -> Result<(), Failure> {
         let Ok(place) = self.receipts.reserve().await else {
             return Ok(());
         };
@@ -118,10 +138,18 @@ impl Offer<'_> {
         let sent = self.peer.send_stream(head, size).await;
         let (receipt, mut body) = sent.map_err(|e| cannot_send(&self.args.peer, &e))?;
         place.send(receipt);
-        match transfer::pour(file, &mut body, size, |_| ()).await {
+        match transfer::pour(from, &mut body, size, |_| ()).await {
+            Ok(_) => {
+                // Settled already: its receipt tells why.
+                let _ = body.finish();
+                Ok(())
+            }
+            Err(PourError::Write(error)) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                Err(Failure::new(format!("cannot send {}", path.display())).because(&error))
+            }
             // A body that nobody wants any more: its receipt tells why.
-            Ok(()) | Err(PourError::Write(_)) => Ok(()),
-            Err(PourError::Read(error)) => Err(unreadable(error)),
+            Err(PourError::Write(_)) => Ok(()),
+            Err(PourError::Read(error)) => Err(Failure::path("read", path, &error)),
             Err(PourError::Short) => {
                 Err(Failure::new(format!("{} became shorter while it was sent", path.display())))
             }

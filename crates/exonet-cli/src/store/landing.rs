@@ -22,7 +22,6 @@ pub(crate) struct Landing {
     temporary: NamedTempFile,
     directory: PathBuf,
     name: SafePath,
-    size: u64,
     overwrite: bool,
     space: Arc<Space>,
 }
@@ -49,13 +48,13 @@ impl Landing {
     pub(super) fn begin(
         directory: &Path,
         name: SafePath,
-        size: u64,
+        size: Option<u64>,
         overwrite: bool,
         space: Arc<Space>,
     ) -> Result<Self, Refusal> {
         // Asked again at the end; here it saves sending a file in vain.
         match fs::symlink_metadata(directory.join(name.as_str())) {
-            Ok(about) if !(overwrite || about.is_file() && about.len() == size) => {
+            Ok(about) if !(overwrite || about.is_file() && size.is_none_or(|size| about.len() == size)) => {
                 return Err(Refusal::Taken(name));
             }
             Ok(about) if about.is_dir() => return Err(Refusal::Taken(name)),
@@ -67,7 +66,6 @@ impl Landing {
             temporary: temporary(directory).map_err(Refusal::Disk)?,
             directory: directory.to_owned(),
             name,
-            size,
             overwrite,
             space,
         })
@@ -84,15 +82,15 @@ impl Landing {
         &self.name
     }
 
-    /// Gives the complete message its name; on return it is on the disk. `hash` is that of the content: a file that has
+    /// Gives the complete message its name; on return it is on the disk. `hash` and `size` are those of the content: a file that has
     /// the name and the same content is this message, handed out a second time.
-    pub(crate) async fn finish(self, hash: blake3::Hash) -> Result<(), Refusal> {
-        let blocking = tokio::task::spawn_blocking(move || self.finish_blocking(hash));
+    pub(crate) async fn finish(self, hash: blake3::Hash, size: u64) -> Result<(), Refusal> {
+        let blocking = tokio::task::spawn_blocking(move || self.finish_blocking(hash, size));
         let gone = |error: tokio::task::JoinError| Refusal::Disk(io::Error::other(error));
         blocking.await.map_err(gone)?
     }
 
-    fn finish_blocking(self, hash: blake3::Hash) -> Result<(), Refusal> {
+    fn finish_blocking(self, hash: blake3::Hash, size: u64) -> Result<(), Refusal> {
         let target = self.directory.join(self.name.as_str());
         self.temporary.as_file().sync_all().map_err(Refusal::Disk)?;
         self.space.round_up()?;
@@ -110,7 +108,7 @@ impl Landing {
                 sync_directory(&self.directory).map_err(Refusal::Disk)
             }
             Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {
-                if has_content(&target, self.size, hash).map_err(Refusal::Disk)? {
+                if has_content(&target, size, hash).map_err(Refusal::Disk)? {
                     Ok(())
                 } else {
                     Err(Refusal::Taken(self.name))

@@ -403,7 +403,7 @@ fn keep(store: &Store, name: &str, content: &[u8]) -> Result<(), Refusal> {
         let mut writer = landing.writer()?;
         writer.write_all(content).await.map_err(|e| Refusal::from(PourError::Write(e)))?;
         writer.flush().await.map_err(Refusal::Disk)?;
-        landing.finish(blake3::hash(content)).await
+        landing.finish(blake3::hash(content), content.len() as u64).await
     })
 }
 

@@ -83,6 +83,29 @@ fn messages_are_stored_under_their_id() {
     assert_eq!(fs::read(out.join(path)).unwrap(), content);
 }
 
+#[test]
+fn what_comes_through_a_pipe_is_one_message_however_long_it_is() {
+    let world = World::new();
+    let out = world.path("out");
+    let listener = world.listen(&["--out", arg(&out), "--exit-after", "2"]);
+    let sent = [noise(3 << 20, 1), Vec::new()];
+    for content in &sent {
+        let mut command = world.command(&["send", &listener.peer, "--file", "-"]);
+        command.stdin(Stdio::piped());
+        let mut sender = Running::start(command);
+        let mut stdin = sender.stdin();
+        stdin.write_all(content).unwrap();
+        drop(stdin);
+        sender.end().expect(0);
+    }
+    let heard = listener.running.end().expect(0);
+    for (message, content) in heard.of_type("message").iter().zip(&sent) {
+        assert_eq!(message["size"], content.len());
+        assert_eq!(&fs::read(out.join(message["path"].as_str().unwrap())).unwrap(), content);
+    }
+    assert_eq!(heard.of_type("message").len(), 2);
+}
+
 /// A listener that dies in the middle: what is told to be delivered had been printed, and the rest is not hidden.
 #[test]
 fn a_killed_listener_leaves_doubt_and_no_lies() {

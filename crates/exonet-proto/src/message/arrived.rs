@@ -22,7 +22,7 @@ pub(crate) struct Arrived {
     pub(crate) role: Role,
     pub(crate) priority: Priority,
     pub(crate) body: ArrivedBody,
-    /// Of the wire form, head included.
+    /// Of the wire form, head included; more than any where that is not known.
     pub(crate) wire_len: u64,
 }
 
@@ -49,7 +49,7 @@ impl Arrived {
 #[derive(Clone, Debug)]
 pub(crate) enum ArrivedBody {
     Whole(Bytes),
-    Stream { len: u64 },
+    Stream { len: Option<u64> },
 }
 
 /// What waits at the head of the queue.

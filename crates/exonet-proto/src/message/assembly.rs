@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, VecDeque};
 
 use bytes::{Buf, Bytes};
 
+use super::{MAX_HEAD, POOLED, read_head};
+use crate::MAX_NUMBER;
 use crate::half::IntervalSet;
 
 /// A streamed body is handed over in chunks of at most this size.
@@ -39,7 +41,10 @@ pub(crate) enum Refused {
 /// and are copied once. Both grow with what has come, so that neither a claim of size nor an offset costs memory or time.
 #[derive(Debug)]
 pub(crate) struct Assembly {
+    /// Beyond everything until it is known.
     total: u64,
+    /// The length was not known when the message began.
+    open: bool,
     /// Offsets below are allowed.
     limit: u64,
     /// Everything below has come.
@@ -77,9 +82,15 @@ impl Assembly {
         Self { front: buffer, ..Self::whole(total, total) }
     }
 
+    /// As [`Assembly::streamed`], of a message whose length is not known.
+    pub(crate) fn open(window: u64) -> Self {
+        Self { open: true, ..Self::streamed(MAX_NUMBER, window) }
+    }
+
     const fn new(total: u64, window: u64, streamed: bool) -> Self {
         Self {
             total,
+            open: false,
             limit: if window < total { window } else { total },
             prefix: 0,
             islands: IntervalSet::new(),
@@ -92,10 +103,32 @@ impl Assembly {
         }
     }
 
-    /// Takes a fragment. Gives how many of its bytes were new.
+    /// Takes a part, of a message of `total` bytes. Gives how many of its bytes were new.
     pub(crate) fn insert(&mut self, total: u64, offset: u64, bytes: &[u8]) -> Result<u64, Refused> {
+        if self.open || total != self.total {
+            return Err(Refused::Contradiction);
+        }
+        self.put(offset, bytes)
+    }
+
+    /// Takes a part of a message whose length was not known when it began; `ends`: it ends with that. Its end is one byte
+    /// more of what is new.
+    pub(crate) fn insert_open(&mut self, ends: bool, offset: u64, bytes: &[u8]) -> Result<u64, Refused> {
+        let end = offset.saturating_add(bytes.len() as u64);
+        let come = self.islands.end().unwrap_or(self.prefix);
+        if !self.open || ends && (self.is_ended() && end != self.total || end < come) {
+            return Err(Refused::Contradiction);
+        }
+        let (new, news) = (self.put(offset, bytes)?, ends && !self.is_ended());
+        if news {
+            self.total = end;
+        }
+        Ok(new + u64::from(news))
+    }
+
+    fn put(&mut self, offset: u64, bytes: &[u8]) -> Result<u64, Refused> {
         let end = offset.checked_add(bytes.len() as u64).ok_or(Refused::Contradiction)?;
-        if total != self.total || end > total {
+        if end > self.total {
             return Err(Refused::Contradiction);
         }
         if end > self.limit {
@@ -180,15 +213,41 @@ impl Assembly {
         }
     }
 
-    pub(crate) const fn total(&self) -> u64 {
-        self.total
+    /// None: it is not known.
+    pub(crate) fn total(&self) -> Option<u64> {
+        self.is_ended().then_some(self.total)
+    }
+
+    /// The end of the message is known.
+    const fn is_ended(&self) -> bool {
+        !self.open || self.total < MAX_NUMBER
+    }
+
+    /// It shares the pool of its sender: it is not large, and was known not to be when it began.
+    pub(crate) fn is_pooled(&self) -> bool {
+        !self.open && self.total <= POOLED
+    }
+
+    pub(crate) const fn is_streamed(&self) -> bool {
+        self.streamed
+    }
+
+    /// Enough has come to know the head, if it can be known at all.
+    pub(crate) fn has_head(&self) -> bool {
+        self.prefix >= MAX_HEAD.min(self.total) || self.open && read_head(self.front()).is_ok()
     }
 
     pub(crate) const fn is_complete(&self) -> bool {
         self.prefix == self.total
     }
 
+    /// What the sender is told to be there without a gap: where the length was not known at first, the end counts as a byte.
+    pub(crate) fn held(&self) -> u64 {
+        self.prefix + u64::from(self.open && self.is_complete())
+    }
+
     /// Bytes held from the start without a gap.
+    #[cfg(test)]
     pub(crate) const fn prefix(&self) -> u64 {
         self.prefix
     }

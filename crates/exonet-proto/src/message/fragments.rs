@@ -75,6 +75,13 @@ impl Fragments {
         Self { total, limit: limit.min(total), ..Self::default() }
     }
 
+    /// Its end has become known: it lies at `total`.
+    pub(crate) fn end_at(&mut self, total: u64) {
+        // A receiver may have claimed to hold more.
+        (self.total, self.limit) = (total, self.limit.min(total));
+        (self.next, self.held) = (self.next.min(total), self.held.min(total));
+    }
+
     /// The next range to send, of at most `max` bytes and below `available`: lost ones first.
     pub(crate) fn next(&self, max: u64, available: u64) -> Option<Range<u64>> {
         if let Some(lost) = self.lost.iter().next() {

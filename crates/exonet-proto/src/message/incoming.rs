@@ -19,7 +19,7 @@ pub struct Incoming {
     pub tag: Bytes,
     /// As the sender set it.
     pub priority: Priority,
-    /// The content, or its length if it is read as it comes.
+    /// The content, or its length, if that is known, where it is read as it comes.
     pub body: IncomingBody,
 }
 
@@ -30,7 +30,7 @@ pub enum IncomingBody {
     Whole(Bytes),
     /// To be read by [`crate::node::Node::body_read`].
     Stream {
-        /// Bytes in all.
-        len: u64,
+        /// Bytes in all; None: its sender did not know when it began.
+        len: Option<u64>,
     },
 }

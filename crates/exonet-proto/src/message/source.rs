@@ -10,6 +10,9 @@ use super::Bundle;
 /// Bodies up to this length are copied. No more than fits beside the others.
 const SMALL: usize = 64;
 
+/// Where the end of a body lies that is not known: no window reaches it.
+const ENDLESS: u64 = 1 << 61;
+
 /// The body of an outgoing message.
 #[derive(Debug)]
 pub(crate) enum Source {
@@ -26,7 +29,10 @@ pub(crate) enum Source {
 /// The part of a streamed body that is written and may be needed again: bounded by the window.
 #[derive(Debug, Default)]
 pub(crate) struct Stream {
-    len: u64,
+    /// None: it is not known yet.
+    len: Option<u64>,
+    /// It was not known at first.
+    unmeasured: bool,
     chunks: VecDeque<Bytes>,
     /// Offset of the first byte of the first chunk.
     base: u64,
@@ -48,27 +54,50 @@ impl Source {
         }
     }
 
-    pub(crate) fn stream(len: u64) -> Self {
-        Self::Stream(Stream { len, ..Stream::default() })
+    pub(crate) fn stream(len: Option<u64>) -> Self {
+        Self::Stream(Stream { len, unmeasured: len.is_none(), ..Stream::default() })
     }
 
-    /// Of one body.
+    /// Its length was not known when it began.
+    pub(crate) const fn is_unmeasured(&self) -> bool {
+        matches!(self, Self::Stream(Stream { unmeasured: true, .. }))
+    }
+
+    /// Nothing more is written: what there is is all. False where the length is known already.
+    pub(crate) fn end(&mut self) -> bool {
+        let Self::Stream(stream @ Stream { len: None, .. }) = self else { return false };
+        stream.len = Some(stream.written);
+        true
+    }
+
+    /// Its length, and one more where that was not known at first: the end is sent as a byte is. [`ENDLESS`] until it is known.
+    pub(crate) fn extent(&self) -> u64 {
+        match self {
+            Self::Stream(Stream { len: None, .. }) => ENDLESS,
+            Self::Stream(Stream { len: Some(len), unmeasured: true, .. }) => len + 1,
+            _ => self.len(),
+        }
+    }
+
+    /// Of one body; what has been written of it, if that is not known.
     pub(crate) fn len(&self) -> u64 {
         match self {
             Self::Bundle(bundle) => bundle.body_len() as u64,
             Self::Whole(body) => body.len() as u64,
             Self::Small { len, .. } => u64::from(*len),
-            Self::Stream(stream) => stream.len,
+            Self::Stream(stream) => stream.len.unwrap_or(stream.written),
         }
     }
 
-    /// Bytes there are from the start of the body, sent or not.
+    /// Bytes there are from the start of the body, sent or not; the end counts as in [`Source::extent`].
     pub(crate) fn available(&self) -> u64 {
         match self {
             Self::Bundle(bundle) => bundle.body_len() as u64,
             Self::Whole(body) => body.len() as u64,
             Self::Small { len, .. } => u64::from(*len),
-            Self::Stream(stream) => stream.written,
+            Self::Stream(Stream { len, unmeasured, written, .. }) => {
+                written + u64::from(*unmeasured && len.is_some())
+            }
         }
     }
 
@@ -104,7 +133,7 @@ impl Source {
     /// Takes what the application writes, while fewer than `room` bytes are kept. Gives how many were taken.
     pub(crate) fn write(&mut self, data: &mut Bytes, room: u64) -> usize {
         let Self::Stream(stream) = self else { return 0 };
-        let left = stream.len - stream.written;
+        let left = stream.len.unwrap_or(u64::MAX) - stream.written;
         let free = room.saturating_sub(stream.written - stream.base);
         let take = usize::try_from(left.min(free)).unwrap_or(usize::MAX).min(data.len());
         if take > 0 {
@@ -178,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_stream_keeps_what_may_be_needed_and_no_more() {
-        let mut source = Source::stream(10);
+        let mut source = Source::stream(Some(10));
         let mut data = Bytes::from_static(b"abcdefgh");
         assert_eq!(source.write(&mut data, 5), 5);
         assert_eq!(source.write(&mut data, 5), 0);
@@ -195,7 +224,7 @@ mod tests {
 
     #[test]
     fn a_part_ends_with_its_piece_until_the_body_is_joined() {
-        let mut source = Source::stream(9);
+        let mut source = Source::stream(Some(9));
         for part in [&b"abc"[..], b"def", b"ghi"] {
             source.write(&mut Bytes::copy_from_slice(part), 100);
         }

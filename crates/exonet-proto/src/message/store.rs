@@ -159,9 +159,15 @@ impl Letter {
         matches!(self.role, Role::Reply { .. })
     }
 
-    /// Of the wire form: head and body.
+    /// Of the wire form: head and body; where the length was not known at first, its end counts as a byte, and lies beyond
+    /// everything until it is known.
     pub(crate) fn wire_len(&self) -> u64 {
-        self.head_len() + self.source.len()
+        self.head_len() + self.source.extent()
+    }
+
+    /// The length that is said with each part of it; None where it was not known at first.
+    pub(crate) fn said_len(&self) -> Option<u64> {
+        (!self.source.is_unmeasured()).then(|| self.wire_len())
     }
 
     /// Everything that can be sent of it has been acknowledged: only the receiver's word can bring it on.
@@ -193,7 +199,7 @@ impl Letter {
 
     /// Whether it has a window of its own.
     pub(crate) fn is_large(&self) -> bool {
-        self.wire_len() > POOLED
+        self.source.is_unmeasured() || self.wire_len() > POOLED
     }
 
     /// Bytes of the wire form that there are.
@@ -218,7 +224,10 @@ impl Letter {
         let head_len = self.head_len();
         let start = range.start.max(head_len);
         let body = self.source.part(start - head_len..range.end.max(start) - head_len);
-        start.min(range.end) - range.start + body.len() as u64
+        let len = start.min(range.end) - range.start + body.len() as u64;
+        let end = range.start + len + 1;
+        let ends = self.source.is_unmeasured() && end == range.end && end == self.wire_len();
+        len + u64::from(ends)
     }
 
     /// The head of a message without a tag and a role: its flags.

@@ -36,7 +36,8 @@ impl Node {
         self.submit(now, peer, hints, message, source, Role::Plain)
     }
 
-    /// Queues a message of `len` bytes that the application writes by [`Node::body_write`]; `head.body` is ignored.
+    /// Queues a message of `len` bytes that the application writes by [`Node::body_write`]; `head.body` is ignored. None: the
+    /// length is not known, and [`Node::body_end`] ends it.
     ///
     /// # Errors
     /// As [`Node::send`].
@@ -46,7 +47,7 @@ impl Node {
         peer: NodeId,
         hints: &[SocketAddr],
         head: Outgoing,
-        len: u64,
+        len: Option<u64>,
     ) -> Result<MessageKey, SendError> {
         let mut head = head;
         self.cx.store.let_go(core::mem::take(&mut head.body));
@@ -72,7 +73,7 @@ impl Node {
         self.submit(now, peer, hints, message, source, Role::Call)
     }
 
-    /// As [`Node::call`], with a body of `len` bytes that is written by [`Node::body_write`]; `head.body` is ignored.
+    /// As [`Node::call`], with a body as that of [`Node::send_stream`].
     ///
     /// # Errors
     /// As [`Node::send`].
@@ -82,7 +83,7 @@ impl Node {
         peer: NodeId,
         hints: &[SocketAddr],
         head: Outgoing,
-        len: u64,
+        len: Option<u64>,
     ) -> Result<MessageKey, SendError> {
         let mut head = head;
         self.cx.store.let_go(core::mem::take(&mut head.body));
@@ -198,6 +199,15 @@ impl Node {
     pub fn body_write(&mut self, now: Now, key: MessageKey, data: &mut Bytes) -> BodyWrite {
         let written = self.of_message(now, key, |peer, cx| peer.body_write(cx, now, key, data));
         written.unwrap_or(BodyWrite::Gone)
+    }
+
+    /// A message without a length, begun by [`Node::send_stream`], has been written to its end. False: its length is known, or it
+    /// is settled.
+    pub fn body_end(&mut self, now: Now, key: MessageKey) -> bool {
+        let ended = self.of_message(now, key, |peer, cx| {
+            cx.store.get_mut(key).is_some_and(|letter| peer.body_end(now, letter, key))
+        });
+        ended.unwrap_or_default()
     }
 
     /// Withdraws a message that has not left. Its outcome is Cancelled.

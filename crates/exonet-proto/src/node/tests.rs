@@ -20,6 +20,7 @@ mod sending;
 mod silence;
 mod stamping;
 mod twins;
+mod unmeasured;
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -57,7 +58,8 @@ fn take_part(
     data: &[u8],
     limits: &Limits,
 ) -> Taken {
-    let part = crate::wire::Part { s, total, offset, data };
+    let ends = offset + data.len() as u64 == total;
+    let part = crate::wire::Part { s, total: Some(total), offset, data, ends };
     inbound.on_part(r, &part, limits, u64::MAX, &mut crate::message::arena::Arena::default())
 }
 

@@ -179,9 +179,10 @@ impl Filling<'_, '_> {
     /// A frame that begins with `piece`, and goes on with what follows it number by number. Gives what came next.
     fn frame(&mut self, outbound: &mut Outbound, store: &mut Store, room: Room, first: Piece) -> Next {
         if let Piece::Fragment { key, s, r, range } = &first {
-            let total = store.get(*key).map_or(0, Letter::wire_len);
+            let total = store.get(*key).and_then(Letter::said_len);
             let len = range.end - range.start;
-            if range.end < total && self.room(room).part(total, range.start, *s, *r) != len {
+            let ends = total == Some(range.end);
+            if total.is_none() || !ends && self.room(room).part(total, range.start, *s, *r) != len {
                 self.fragment(outbound, store, *key, (*s, *r), range.clone());
                 return outbound.next(self.now, store, self.room(room));
             }
@@ -248,8 +249,11 @@ impl Filling<'_, '_> {
     ) {
         let mut head = [0; HEAD_ROOM];
         let written = store.get(key).map_or(0, |letter| {
-            let data = letter.part(range.clone(), &mut head);
-            self.writer.part(r, s, letter.wire_len(), range.start, data) as u64
+            let (at, data) = (range.start, letter.part(range.clone(), &mut head));
+            match letter.said_len() {
+                Some(total) => self.writer.part(r, s, total, at, data) as u64,
+                None => self.writer.open_part(r, s, at, data, range.end == letter.wire_len()) as u64,
+            }
         });
         if written > 0 {
             let len = u32::try_from(written).unwrap_or(u32::MAX);
@@ -266,9 +270,8 @@ impl Filling<'_, '_> {
 fn goes_on(store: &Store, piece: &Piece, room: Room) -> bool {
     let (r, s, offset) = piece.begin();
     let fills = |key: MessageKey, len| {
-        store
-            .get(key)
-            .is_some_and(|letter| len == letter.wire_len() || room.part(letter.wire_len(), 0, s, r) == len)
+        let total = store.get(key).and_then(Letter::said_len);
+        total.is_some_and(|total| len == total || room.part(total, 0, s, r) == len)
     };
     room.open == Some((r, s))
         && offset == 0

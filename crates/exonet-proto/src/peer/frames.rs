@@ -13,7 +13,7 @@ use crate::message::arena::SHORT;
 use crate::message::arrived::{ARRIVED, Arrived, ArrivedBody};
 use crate::message::lane::{Lane, Load};
 use crate::message::run::Run;
-use crate::message::{MessageKey, Outcome, Priority, read_head};
+use crate::message::{MessageKey, Outcome, POOLED, Priority, read_head};
 use crate::peer::inbound::{ANNOUNCED, Inbound, Taken};
 use crate::peer::outbound::Had;
 use crate::time::{Now, Wall};
@@ -361,8 +361,10 @@ impl Peer {
         if !cx.config.takes.takes(role) {
             return self.decline(cx, now, id.r);
         }
-        let len = total - at as u64;
-        let arrived = arrived(self.place, id, (&head, role), ArrivedBody::Stream { len }, total);
+        let len = total.map(|total| total - at as u64);
+        // It is large, however short it turns out to be.
+        let whole = total.map_or(u64::MAX, |total| total.max(POOLED + 1));
+        let arrived = arrived(self.place, id, (&head, role), ArrivedBody::Stream { len }, whole);
         partial.assembly.skip(at as u64);
         // Replaced by the delivery's own key when it is handed out.
         partial.stream = Some(ANNOUNCED);

@@ -1,27 +1,23 @@
 //! The receiving direction from one peer: its record, what is being assembled, and what is owed to it.
 
+mod parts;
 mod patience;
 mod unsaid;
 
 use core::ops::Range;
 use core::time::Duration;
-use std::collections::VecDeque;
-use std::collections::btree_map::{BTreeMap, Entry};
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::account::Account;
 use crate::backoff::Backoff;
 use crate::config::{Config, Limits};
 use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::arena::Arena;
-use crate::message::arrived::ARRIVED;
 use crate::message::lane::{Held as InLanes, Lane, Load};
-use crate::message::read_head;
-use crate::message::{Assembly, DeliveryKey, MAX_HEAD, POOLED, Refused};
+use crate::message::{DeliveryKey, POOLED};
 use crate::pattern::call::Server;
 use crate::time::{Mono, Wall};
-use crate::wire::{self, Role};
-use bytes::Bytes;
+pub(crate) use parts::ANNOUNCED;
+use parts::Partial;
 pub(crate) use unsaid::{Said, Unsaid};
 
 /// Time between two STATEs.
@@ -38,31 +34,6 @@ const MIN_BACKOFF: Duration = Duration::from_secs(1);
 /// closed by itself, by default.
 const AT_REST: Duration = Duration::from_secs(15);
 
-/// What a message of which a part has come takes at least.
-const PARTIAL: u64 = 320;
-
-/// In place of the key of a delivery that has not been handed out.
-pub(crate) const ANNOUNCED: DeliveryKey = DeliveryKey(u64::MAX);
-
-/// A message of which a part has come.
-#[derive(Debug)]
-pub(crate) struct Partial {
-    pub(crate) assembly: Assembly,
-    /// The delivery through which the application reads it as it comes.
-    pub(crate) stream: Option<DeliveryKey>,
-    /// The most memory that it will need: set aside, so that what was begun can be completed.
-    promise: u64,
-    /// Its lane, once its head is there.
-    lane: Option<Lane>,
-}
-
-impl Partial {
-    /// Its head is there, and says that it is a call.
-    const fn is_call(&self) -> bool {
-        matches!(self.lane, Some(Lane::Method(_)))
-    }
-}
-
 /// What was delivered under a record. Replies aside: they are sent until they are used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Delivered {
@@ -70,33 +41,6 @@ enum Delivered {
     Nothing,
     Calls,
     Messages,
-}
-
-impl Partial {
-    /// The first of a message has come, beside `large` larger messages.
-    fn begin(total: u64, large: usize, limits: &Limits, room: u64, arena: &mut Arena) -> Result<Self, Taken> {
-        let (pooled, whole) = (total <= POOLED, total <= limits.stream_above.max(POOLED));
-        let window = limits.body_window();
-        let promise = if whole { total.saturating_add(ARRIVED).max(PARTIAL) } else { window };
-        if !pooled && large >= limits.bodies {
-            return Err(Taken::NoRoom);
-        }
-        if room < promise {
-            return Err(Taken::NoMemory);
-        }
-        let assembly = match (whole, pooled) {
-            (true, true) => Assembly::pooled(total, arena.buffer(total)),
-            (true, false) => Assembly::whole(total, window),
-            (false, _) => Assembly::streamed(total, window),
-        };
-        Ok(Self { assembly, stream: None, promise, lane: None })
-    }
-}
-
-/// The lane of a message that begins with these bytes, if its head is among them.
-fn lane_of(front: &[u8]) -> Option<Lane> {
-    let (head, role, _) = read_head(front).ok()?;
-    Some(if role == Role::Plain { Lane::Plain } else { Lane::of(role, &Bytes::copy_from_slice(head.tag)) })
 }
 
 /// What became of a token's bytes.
@@ -388,29 +332,6 @@ impl Inbound {
         }
     }
 
-    /// The sender has nothing open below `l`: what has come of it will never be complete.
-    fn forget_below(&mut self, l: Slot) {
-        while let Some(entry) = self.partial.first_entry().filter(|entry| *entry.key() < l) {
-            let partial = entry.remove();
-            self.release_partial(&partial);
-        }
-    }
-
-    fn release_partial(&mut self, partial: &Partial) {
-        self.calls_in_part -= usize::from(partial.is_call());
-        self.promised.give_back(partial.promise);
-        self.freed = self.freed.saturating_add(partial.promise);
-        match partial.stream {
-            Some(ANNOUNCED) => self.stale += 1,
-            stream => self.aborted.extend(stream),
-        }
-        if partial.assembly.total() <= POOLED {
-            self.held.give_back(partial.lane.as_ref(), Load::one(partial.assembly.total()));
-        } else {
-            self.large.give_back(1);
-        }
-    }
-
     /// Whole messages of one lane, of the slots of `run`, `len` bytes in wire form together: to wait in the receive queue,
     /// all of them or none.
     pub(crate) fn on_whole(
@@ -453,7 +374,7 @@ impl Inbound {
     fn makes_room(&mut self, s: Slot, lane: Option<&Lane>, load: Load, limits: &Limits) -> bool {
         while !self.held.takes(lane, load, limits.pool_window()) {
             let alike = |partial: &Partial| self.held.limits().is_none() || partial.lane.as_ref() == lane;
-            let gives_way = |partial: &Partial| partial.assembly.total() <= POOLED && alike(partial);
+            let gives_way = |partial: &Partial| partial.assembly.is_pooled() && alike(partial);
             let mut later = self.partial.range(Slot(s.0.saturating_add(1))..).rev();
             let last = later.find(|(_, partial)| gives_way(partial)).map(|(last, _)| *last);
             let Some(last) = last else { return false };
@@ -480,124 +401,10 @@ impl Inbound {
             && self.pending.first_in(run).is_none()
     }
 
-    /// A part of a message. `room` is what the node can hold beyond what it does.
-    pub(crate) fn on_part(
-        &mut self,
-        r: Incarnation,
-        part: &wire::Part<'_>,
-        limits: &Limits,
-        room: u64,
-        arena: &mut Arena,
-    ) -> Taken {
-        let wire::Part { s, total, offset, data } = *part;
-        if !self.accepts(s.0..s.0 + 1, r) {
-            return Taken::Ignored;
-        }
-        if total > limits.message.saturating_add(MAX_HEAD) {
-            return Taken::Violation;
-        }
-        let (load, begins) = (Load::one(total), !self.partial.contains_key(&s));
-        let lane = if begins && offset == 0 { lane_of(data) } else { None };
-        if begins && total <= POOLED && !self.finds_room(s, lane.as_ref(), load, limits) {
-            return Taken::NoRoom;
-        }
-        let partial = match self.partial.entry(s) {
-            Entry::Occupied(entry) => entry.into_mut(),
-            Entry::Vacant(entry) => match Partial::begin(total, self.large, limits, room, arena) {
-                Err(refused) => return refused,
-                Ok(partial) => {
-                    let partial = Partial { lane, ..partial };
-                    if total <= POOLED {
-                        self.held.add(partial.lane.as_ref(), load);
-                    } else {
-                        self.large += 1;
-                    }
-                    self.calls_in_part += usize::from(partial.is_call());
-                    self.promised += partial.promise;
-                    entry.insert(partial)
-                }
-            },
-        };
-        match partial.assembly.insert(total, offset, data) {
-            Err(Refused::Contradiction | Refused::BeyondWindow) => return Taken::Violation,
-            Err(Refused::Scattered) => return Taken::NoRoom,
-            Ok(0) => return Taken::Ignored,
-            Ok(_) => {}
-        }
-        let lane = if partial.lane.is_none() { lane_of(partial.assembly.front()) } else { None };
-        let partial = match lane {
-            None => partial,
-            Some(lane) => match self.enter_lane(s, load, lane, limits) {
-                None => return Taken::NoRoom,
-                Some(partial) => partial,
-            },
-        };
-        let streamed = total > limits.stream_above.max(POOLED);
-        if !streamed && partial.assembly.is_complete() {
-            return self.complete(s);
-        }
-        let news = total > POOLED && partial.assembly.is_news(limits.body_window());
-        let taken = match partial.stream {
-            Some(key) => Taken::Readable(key),
-            None if streamed && partial.assembly.prefix() >= MAX_HEAD.min(total) => Taken::Announce,
-            None => Taken::Partly,
-        };
-        if news {
-            self.owe_have(s);
-        }
-        taken
-    }
-
-    /// The head of a message of which a part has come tells its lane. None: that has no room, and the message has to come again.
-    fn enter_lane(&mut self, s: Slot, load: Load, lane: Lane, limits: &Limits) -> Option<&mut Partial> {
-        let pooled = load.bytes <= POOLED;
-        let mut room = true;
-        if pooled {
-            self.held.give_back(None, load);
-            room = self.finds_room(s, Some(&lane), load, limits);
-            self.held.add(Some(&lane), load);
-        }
-        self.calls_in_part += usize::from(matches!(lane, Lane::Method(_)));
-        self.partial.get_mut(&s)?.lane = Some(lane);
-        if !room {
-            self.drop_partial(s);
-        }
-        self.partial.get_mut(&s)
-    }
-
-    fn complete(&mut self, s: Slot) -> Taken {
-        let Some(partial) = self.partial.remove(&s) else { return Taken::Ignored };
-        if partial.assembly.total() > POOLED {
-            self.large.give_back(1);
-            self.large_pending.insert(s.0..s.0 + 1);
-        }
-        self.promised.give_back(partial.promise);
-        self.calls_in_part -= usize::from(partial.is_call());
-        self.pending.insert(s.0..s.0 + 1);
-        partial.assembly.into_whole().map_or(Taken::Ignored, Taken::Complete)
-    }
-
     /// Messages in one piece wait in the receive queue, and all of them can be taken.
     pub(crate) fn is_pending(&self, run: Range<u64>, r: Incarnation) -> bool {
         self.pending.covers(run.clone())
             && self.receiver.as_ref().is_some_and(|record| record.accepts_run(run, r))
-    }
-
-    /// A message that is read as it comes waits in the receive queue.
-    pub(crate) fn is_announced(&self, s: Slot, r: Incarnation) -> bool {
-        self.partial.get(&s).is_some_and(|partial| partial.stream == Some(ANNOUNCED))
-            && self.receiver.as_ref().is_some_and(|record| record.accepts(s, r))
-    }
-
-    pub(crate) fn partial(&mut self, s: Slot) -> Option<&mut Partial> {
-        self.partial.get_mut(&s)
-    }
-
-    /// The application has read of a streamed message: its window moves on.
-    pub(crate) fn on_read(&mut self, s: Slot, limits: &Limits) {
-        if self.partial.get_mut(&s).is_some_and(|p| p.assembly.is_news(limits.body_window())) {
-            self.owe_have(s);
-        }
     }
 
     /// The application takes the messages of `run`: their slots are consumed, all or none. False when their record
@@ -651,15 +458,6 @@ impl Inbound {
         held
     }
 
-    /// A partly received message is given up: it has to come again from the start.
-    pub(crate) fn drop_partial(&mut self, s: Slot) {
-        if let Some(mut partial) = self.partial.remove(&s) {
-            partial.stream = None;
-            self.release_partial(&partial);
-            self.owe_have(s);
-        }
-    }
-
     /// A TOKEN without body asks after a message: STATE, and HAVE when it is not complete.
     pub(crate) fn on_probe(&mut self, now: Mono, s: Slot, r: Incarnation) {
         self.owe_state(now);
@@ -679,18 +477,6 @@ impl Inbound {
     pub(crate) fn claimed(&mut self, up: Slot) {
         let all = self.receiver.as_ref().is_none_or(|record| up >= record.parts().0);
         self.claim_from = if all { Slot(0) } else { up };
-    }
-
-    /// What has come in part from a peer that has been silent for `silence` is given up, unless the application
-    /// reads it. True when there was any.
-    pub(crate) fn give_up_parts(&mut self, now: Mono, silence: Duration) -> bool {
-        if self.heard_at + silence > now {
-            return false;
-        }
-        let parts: Vec<Slot> =
-            self.partial.iter().filter(|(_, partial)| partial.stream.is_none()).map(|(s, _)| *s).collect();
-        parts.iter().for_each(|s| self.drop_partial(*s));
-        !parts.is_empty()
     }
 
     // --- what is owed ---
@@ -758,9 +544,9 @@ impl Inbound {
             return Some(Held { s, r, prefix: 0, limit: 0, islands: Vec::new() });
         };
         let assembly = &partial.assembly;
-        let limit = if assembly.total() > POOLED { assembly.limit() } else { 0 };
+        let limit = if assembly.is_pooled() { 0 } else { assembly.limit() };
         let islands = assembly.islands().take(crate::wire::MAX_HAVE_RANGES).collect();
-        Some(Held { s, r, prefix: assembly.prefix(), limit, islands })
+        Some(Held { s, r, prefix: assembly.held(), limit, islands })
     }
 
     pub(crate) fn owes_have(&self) -> bool {

@@ -27,11 +27,9 @@ use crate::id::{Incarnation, Slot};
 use crate::journal::Position;
 use crate::message::arrived::ARRIVED;
 use crate::message::lane::{Lane, LaneKey, LaneLimits, Load};
-use crate::message::{
-    Flow, Fragments, HEAD_ROOM, Halves, Letter, MessageKey, POOLED, SendQueue, Source, Store,
-};
+use crate::message::{Flow, HEAD_ROOM, Letter, MessageKey, POOLED, SendQueue, Source, Store};
 use crate::pattern::call::Caller;
-use crate::peer::piece::{Next, Piece, Room, WHOLE_OVERHEAD};
+use crate::peer::piece::WHOLE_OVERHEAD;
 use crate::time::Mono;
 use crate::wire::Role;
 

@@ -83,18 +83,25 @@ impl Room {
         len.saturating_add(WHOLE_OVERHEAD as u64) <= self.empty as u64
     }
 
-    /// Bytes of a message of `total` bytes, from `offset` on, that fill the packet to its end.
-    pub(crate) fn part(&self, total: u64, offset: u64, s: Slot, r: Incarnation) -> u64 {
-        let goes_on = offset == 0 && self.open == Some((r, s));
+    /// Bytes of a message, from `offset` on, that fill the packet to its end. `total`: its length, if that is said with it.
+    pub(crate) fn part(&self, total: impl Into<Option<u64>>, offset: u64, s: Slot, r: Incarnation) -> u64 {
+        let total = total.into();
+        let goes_on = offset == 0 && self.open == Some((r, s)) && total.is_some();
         let frame =
             if goes_on { 0 } else { self.behind() + wire::messages_overhead(self.bases, r, s, offset) };
-        self.left.saturating_sub(frame + wire::varint_len(total)) as u64
+        self.left.saturating_sub(frame + total.map_or(0, wire::varint_len)) as u64
     }
 
     /// As much of `range` as goes into the packet. None: it is not worth its frame.
-    pub(crate) fn cut(&self, total: u64, range: Range<u64>, s: Slot, r: Incarnation) -> Option<Range<u64>> {
+    pub(crate) fn cut(
+        &self,
+        total: Option<u64>,
+        range: Range<u64>,
+        s: Slot,
+        r: Incarnation,
+    ) -> Option<Range<u64>> {
         let (room, len) = (self.part(total, range.start, s, r), range.end - range.start);
-        let inside = range.end < total && len < room;
+        let inside = total.is_none_or(|total| range.end < total && len < room);
         let max = if inside { len.min(room.saturating_sub(LENGTH)) } else { len.min(room) };
         (max >= len.min(MIN_FRAGMENT)).then(|| range.start..range.start + max)
     }

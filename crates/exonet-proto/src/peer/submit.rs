@@ -124,14 +124,19 @@ impl Peer {
         data: &mut Bytes,
     ) -> BodyWrite {
         let window = cx.config.limits.body_window();
+        let limit = cx.config.limits.message.min(self.outbound.limits.message);
         let Some(letter) = cx.store.get_mut(key).filter(|letter| !letter.served) else {
             return BodyWrite::Gone;
         };
+        if letter.source.is_unmeasured() && letter.source.len().saturating_add(data.len() as u64) > limit {
+            return BodyWrite::TooLarge { limit };
+        }
         let mut pieces = VecDeque::new();
         let room = if letter.is_large() { window } else { letter.wire_len() };
         let taken = letter.source.write(data, room);
         letter.writer_waits = !data.is_empty();
         self.outbound.bytes = self.outbound.bytes.saturating_add(taken as u64);
+        self.outbound.largest = self.outbound.largest.max(letter.source.len());
         if !letter.is_large() && letter.available() == letter.wire_len() {
             pieces = letter.source.join();
         }
@@ -142,5 +147,21 @@ impl Peer {
         self.outbound.enqueue(key, letter);
         pieces.into_iter().for_each(|piece| cx.store.let_go(piece));
         BodyWrite::Taken(taken)
+    }
+
+    /// A message whose length was not known has been written to its end.
+    pub(crate) fn body_end(&mut self, now: Now, letter: &mut Letter, key: MessageKey) -> bool {
+        if letter.served || !letter.source.end() {
+            return false;
+        }
+        letter.writer_waits = false;
+        let total = letter.wire_len();
+        if let Some(fragments) = letter.fragments.as_mut() {
+            fragments.end_at(total);
+            let wait = self.link.pto() * 2;
+            self.outbound.on_written(now.mono, letter, wait);
+        }
+        self.outbound.enqueue(key, letter);
+        true
     }
 }

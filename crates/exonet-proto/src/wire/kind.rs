@@ -21,10 +21,13 @@ pub(super) const NOCALL: u8 = 0x1d;
 pub(super) const COMPUTING: u8 = 0x1e;
 /// To [`LAST_MESSAGES`], by the bits below.
 pub(super) const MESSAGES: u8 = 0x20;
-pub(super) const LAST_MESSAGES: u8 = 0x23;
+pub(super) const LAST_MESSAGES: u8 = 0x2b;
 /// An offset follows the slot.
 pub(super) const OFFSET: u8 = 0x01;
 /// A length follows that: the frame need not be the last.
 pub(super) const LENGTH: u8 = 0x02;
+/// Of one message whose length was not known when it began: it goes on behind the frame, or ends with it.
+pub(super) const GOES_ON: u8 = 0x04;
+pub(super) const ENDS: u8 = 0x08;
 pub(super) const FIRST_IGNORABLE: u8 = 0x80;
 pub(super) const LAST_IGNORABLE: u8 = 0xbf;

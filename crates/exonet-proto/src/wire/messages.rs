@@ -31,12 +31,14 @@ pub struct Messages<'a> {
 pub struct Part<'a> {
     /// The slot.
     pub s: Slot,
-    /// The length of the message, head and body; at least 1.
-    pub total: u64,
+    /// The length of the message, head and body; at least 1. None: it was not known when the message began.
+    pub total: Option<u64>,
     /// Where `data` belongs.
     pub offset: u64,
-    /// At least one byte; ends at `total` or before.
+    /// Ends at `total` or before. At least one byte, but for the end of a message that has no `total`.
     pub data: &'a [u8],
+    /// The message ends with `data`.
+    pub ends: bool,
 }
 
 /// Messages that were sent before anything was granted, each whole. The entry `i` has the slot `s + i`.
@@ -71,11 +73,27 @@ impl<'a> Messages<'a> {
         let begin = base::slot(input.varint()?, bases.sender).0;
         let offset = if kind & kind::OFFSET == 0 { 0 } else { input.varint()? };
         if kind & kind::LENGTH == 0 {
-            return Self::take_from(input, r, begin, offset);
+            return Self::take_within(kind, input, r, begin, offset);
         }
         let mut within = Take(input.prefixed()?);
-        let messages = Self::take_from(&mut within, r, begin, offset)?;
+        let messages = Self::take_within(kind, &mut within, r, begin, offset)?;
         if within.is_empty() { Ok(messages) } else { Err(Malformed::Length) }
+    }
+
+    #[inline]
+    fn take_within(
+        kind: u8,
+        input: &mut Take<'a>,
+        r: Incarnation,
+        begin: u64,
+        offset: u64,
+    ) -> Result<Self, Malformed> {
+        if kind & (kind::GOES_ON | kind::ENDS) == 0 {
+            return Self::take_from(input, r, begin, offset);
+        }
+        let part = Some(Part::take_open(input, begin, offset, kind & kind::ENDS != 0)?);
+        let (first, last) = if offset > 0 { (part, None) } else { (None, part) };
+        Ok(Self { r, first, whole: Entries { rest: Take(&[]), left: 0, s: begin }, last })
     }
 
     #[inline]
@@ -122,7 +140,21 @@ impl<'a> Part<'a> {
         if data.is_empty() {
             return Err(Malformed::Truncated);
         }
-        Ok(Self { s: Slot(s), total, offset, data })
+        let ends = data.len() as u64 == rest;
+        Ok(Self { s: Slot(s), total: Some(total), offset, data, ends })
+    }
+
+    /// Of a message whose length was not known when it began: all that there is.
+    fn take_open(input: &mut Take<'a>, s: u64, offset: u64, ends: bool) -> Result<Self, Malformed> {
+        let data = input.bytes(input.0.len())?;
+        let end = offset.saturating_add(data.len() as u64);
+        if end == 0 || data.is_empty() && !ends {
+            return Err(Malformed::Truncated);
+        }
+        if end > MAX_NUMBER {
+            return Err(Malformed::Range);
+        }
+        Ok(Self { s: Slot(s), total: None, offset, data, ends })
     }
 }
 

@@ -192,24 +192,49 @@ impl<'a> Writer<'a> {
     pub fn part(&mut self, r: Incarnation, s: Slot, total: u64, offset: u64, data: [&[u8]; 2]) -> usize {
         let [first, second] = data;
         let len = first.len().saturating_add(second.len()).min(self.part_room(r, s, total, offset));
-        let (first, rest) = first.split_at_checked(len).unwrap_or((first, &[]));
-        let second = if rest.is_empty() { second.get(..len - first.len()).unwrap_or_default() } else { &[] };
-        if len == 0 {
-            return 0;
-        }
-        let written = self.frame(|out, bases| {
-            out.byte(kind::MESSAGES | kind::LENGTH | if offset > 0 { kind::OFFSET } else { 0 })?;
+        let written =
+            len > 0 && self.put_part((r, s), Some(total), offset, begin([first, second], len), false);
+        if written { len } else { 0 }
+    }
+
+    /// The same of a message whose length was not known when it began, which `ends` with `data` or does not. Its end is
+    /// one byte more of what the frame took.
+    pub fn open_part(&mut self, r: Incarnation, s: Slot, offset: u64, data: [&[u8]; 2], ends: bool) -> usize {
+        let room = self.remaining().saturating_sub(messages_overhead(self.bases, r, s, offset));
+        let all = data[0].len().saturating_add(data[1].len());
+        let len = all.min(varint::prefixed_room(room));
+        let ends = ends && len == all;
+        let written = (len > 0 || ends) && self.put_part((r, s), None, offset, begin(data, len), ends);
+        if written { len + usize::from(ends) } else { 0 }
+    }
+
+    #[inline]
+    fn put_part(
+        &mut self,
+        (r, s): (Incarnation, Slot),
+        total: Option<u64>,
+        offset: u64,
+        data: [&[u8]; 2],
+        ends: bool,
+    ) -> bool {
+        let len = data[0].len() + data[1].len();
+        self.frame(|out, bases| {
+            let open = if ends { kind::ENDS } else { kind::GOES_ON };
+            let from = if offset > 0 { kind::OFFSET } else { 0 };
+            out.byte(kind::MESSAGES | kind::LENGTH | from | if total.is_none() { open } else { 0 })?;
             out.varint(relative(r.0, bases.receiver))?;
             out.varint(relative(s.0, bases.sender))?;
             if offset > 0 {
                 out.varint(offset)?;
             }
-            out.length(varint_len(total) + len)?;
-            out.varint(total)?;
-            out.bytes(first)?;
-            out.bytes(second)
-        });
-        written.map_or(0, |()| len)
+            out.length(total.map_or(0, varint_len) + len)?;
+            if let Some(total) = total {
+                out.varint(total)?;
+            }
+            out.bytes(data[0])?;
+            out.bytes(data[1])
+        })
+        .is_some()
     }
 
     /// Most bytes of data that such a frame could carry now.
@@ -303,4 +328,11 @@ impl<'a> Writer<'a> {
         }
         (self.len, self.open) = (end, count_at.is_none());
     }
+}
+
+/// The first `len` bytes of `data`.
+fn begin([first, second]: [&[u8]; 2], len: usize) -> [&[u8]; 2] {
+    let (first, rest) = first.split_at_checked(len).unwrap_or((first, &[]));
+    let second = if rest.is_empty() { second.get(..len - first.len()).unwrap_or_default() } else { &[] };
+    [first, second]
 }

@@ -84,31 +84,40 @@ impl Peer {
         self.runtime.wait(self.peer.reserve()).map(|permit| Permit::new(permit, &self.runtime))
     }
 
-    /// Sends a message whose body of `len` bytes is read from `reader`: see [`crate::Peer::send_from`].
+    /// Sends a message whose body of `len` bytes, or None for all of them, is read from `reader`: see
+    /// [`crate::Peer::send_from`].
     ///
     /// # Errors
     /// [`SendFromError`]; the message has been withdrawn.
     pub fn send_from(
         &self,
         head: impl Into<Message>,
-        len: u64,
+        len: impl Into<Option<u64>>,
         mut reader: impl std::io::Read,
     ) -> Result<Receipt, SendFromError> {
         const CHUNK: u64 = 64 << 10;
+        let len = len.into();
         let (receipt, mut writer) = self.runtime.wait(self.peer.send_stream(head, len))?;
         let mut chunk = Vec::new();
-        while writer.remaining() > 0 {
+        while writer.remaining() != Some(0) {
             chunk.clear();
-            let most = writer.remaining().min(CHUNK);
+            let most = writer.remaining().unwrap_or(CHUNK).min(CHUNK);
             let read = std::io::Read::read_to_end(&mut std::io::Read::take(&mut reader, most), &mut chunk);
-            if read.map_err(SendFromError::Read)? == 0 {
-                return Err(SendFromError::Short { read: len - writer.remaining(), len });
+            match (read.map_err(SendFromError::Read)?, writer.remaining().zip(len)) {
+                (0, Some((left, len))) => return Err(SendFromError::Short { read: len - left, len }),
+                (0, None) => break,
+                _ => {}
             }
             // Settled meanwhile: that is no error, the receipt tells.
-            if self.runtime.wait(writer.write_chunk(Bytes::copy_from_slice(&chunk))).is_err() {
-                break;
+            match self.runtime.wait(writer.write_chunk(Bytes::copy_from_slice(&chunk))) {
+                Err(error) if error.kind() == std::io::ErrorKind::FileTooLarge => {
+                    return Err(SendFromError::TooLarge(error));
+                }
+                Err(_) => break,
+                Ok(()) => {}
             }
         }
+        let _ = writer.finish();
         Ok(Receipt::new(receipt, &self.runtime))
     }
 

@@ -94,7 +94,7 @@ impl Engine {
         let head = head.take().ok_or(CoreError::Closed)?;
         let key = match stream {
             None => self.core.call(now, peer, hints, head)?,
-            Some(len) => self.core.call_stream(now, peer, hints, head, len)?,
+            Some(len) => self.core.call_stream(now, peer, hints, head, Some(len))?,
         };
         self.calls.pending.insert(key, None);
         Ok((self.queued(now, key, &peer, stream.is_some()), key))

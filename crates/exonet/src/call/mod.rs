@@ -195,7 +195,7 @@ impl Call {
         };
         let mut call = PendingCall::new(shared, to, slot, key, span);
         if let (Some(len), Some(mut reader)) = (stream, reader) {
-            let mut writer = BodyWriter::new(Arc::clone(shared), key, len);
+            let mut writer = BodyWriter::new(Arc::clone(shared), key, Some(len));
             call.feed = Some(Box::pin(async move { writer.copy(&mut reader).await }));
         }
         Ok(call)

@@ -22,7 +22,7 @@ impl Engine {
         peer: NodeId,
         hints: &[SocketAddr],
         message: &mut Option<Message>,
-        stream: Option<u64>,
+        stream: Option<Option<u64>>,
     ) -> Result<(SlotIndex, MessageKey), CoreError> {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
@@ -165,7 +165,7 @@ impl Engine {
         peer: NodeId,
         hints: &[SocketAddr],
         outgoing: Outgoing,
-        stream: Option<u64>,
+        stream: Option<Option<u64>>,
     ) -> Result<(SlotIndex, MessageKey), CoreError> {
         let key = match stream {
             None => self.core.send(now, peer, hints, outgoing)?,
@@ -243,6 +243,11 @@ impl Engine {
         };
         self.after.forget(core::mem::replace(place, waits));
         write
+    }
+
+    /// Ends a streamed body whose length is not known. False: its message is settled.
+    pub(crate) fn end_body(&mut self, now: Now, key: MessageKey) -> bool {
+        self.core.body_end(now, key)
     }
 
     /// Whether the writer's task is known to wait, and nothing has happened since.

@@ -19,7 +19,7 @@ use crate::shared::Shared;
 /// A small one is here already. A large one ([`Self::is_stream`]) is read as it comes, by [`AsyncRead`],
 /// [`Self::chunk`] or [`Self::bytes`]; nothing in it may be acted on before its end has been read without error.
 pub struct Body {
-    len: u64,
+    len: Option<u64>,
     ready: Bytes,
     stream: Option<Box<Stream>>,
 }
@@ -54,7 +54,7 @@ impl Body {
     #[inline]
     pub(crate) fn new(shared: &Arc<Shared>, key: DeliveryKey, body: IncomingBody, takes: bool) -> Self {
         match body {
-            IncomingBody::Whole(ready) => Self { len: ready.len() as u64, ready, stream: None },
+            IncomingBody::Whole(ready) => Self { len: Some(ready.len() as u64), ready, stream: None },
             IncomingBody::Stream { len } => {
                 Self::stream(shared, key, len, if takes { Whose::Reader } else { Whose::Guard })
             }
@@ -64,30 +64,30 @@ impl Body {
     /// The body of a call, or of the reply to one.
     pub(crate) fn of_call(shared: &Arc<Shared>, body: ReplyBody) -> Self {
         match body {
-            ReplyBody::Whole(ready) => Self { len: ready.len() as u64, ready, stream: None },
+            ReplyBody::Whole(ready) => Self { len: Some(ready.len() as u64), ready, stream: None },
             ReplyBody::Stream { delivery, len } => Self::stream(shared, delivery, len, Whose::Call),
         }
     }
 
     #[cold]
-    fn stream(shared: &Arc<Shared>, key: DeliveryKey, len: u64, whose: Whose) -> Self {
+    fn stream(shared: &Arc<Shared>, key: DeliveryKey, len: Option<u64>, whose: Whose) -> Self {
         let stream = Stream { shared: Arc::clone(shared), key, whose, state: StreamState::Coming };
         Self { len, ready: Bytes::new(), stream: Some(Box::new(stream)) }
     }
 
     /// The body, and in its place an empty one.
     pub(crate) const fn take(&mut self) -> Self {
-        core::mem::replace(self, Self { len: 0, ready: Bytes::new(), stream: None })
+        core::mem::replace(self, Self { len: Some(0), ready: Bytes::new(), stream: None })
     }
 
-    /// Bytes in all, read or not.
-    pub const fn len(&self) -> u64 {
+    /// Bytes in all, read or not. None: its sender did not know when it began to send; then it is read to its end.
+    pub const fn len(&self) -> Option<u64> {
         self.len
     }
 
-    /// Whether it has no bytes.
+    /// Whether it is known to have no bytes.
     pub const fn is_empty(&self) -> bool {
-        self.len == 0
+        matches!(self.len, Some(0))
     }
 
     /// Whether it is read as it comes. Then the message is delivered when its end has been read, and a body
@@ -108,24 +108,42 @@ impl Body {
     /// Reads all of it, or what is left of it, if it has no more than `limit` bytes in all.
     ///
     /// # Errors
-    /// [`BodyError`]; after anything but `TooLarge` the body stays failed.
+    /// [`BodyError`]; after anything but a `TooLarge` that was known at once the body stays failed.
     pub async fn bytes(&mut self, limit: u64) -> Result<Bytes, BodyError> {
-        if self.len > limit {
-            return Err(BodyError::TooLarge { len: self.len, limit });
+        if let Some(len) = self.len.filter(|len| *len > limit) {
+            return Err(BodyError::TooLarge { len, limit });
         }
         let Some(first) = self.chunk().await? else {
             return Ok(Bytes::new());
         };
+        self.within(first.len(), limit)?;
         let Some(second) = self.chunk().await? else {
             return Ok(first);
         };
-        let mut all = BytesMut::with_capacity(usize::try_from(self.len).unwrap_or(0));
+        let mut all =
+            BytesMut::with_capacity(self.len.and_then(|len| usize::try_from(len).ok()).unwrap_or(0));
         all.extend_from_slice(&first);
         all.extend_from_slice(&second);
         while let Some(chunk) = self.chunk().await? {
+            self.within(all.len().saturating_add(chunk.len()), limit)?;
             all.extend_from_slice(&chunk);
         }
         Ok(all.freeze())
+    }
+
+    /// A body of unknown length has so many bytes at least. What has been read of one that is too large is not all of it:
+    /// it fails.
+    fn within(&mut self, len: usize, limit: u64) -> Result<(), BodyError> {
+        let len = len as u64;
+        if len <= limit {
+            return Ok(());
+        }
+        let error = BodyError::TooLarge { len, limit };
+        if let Some(stream) = &mut self.stream {
+            stream.let_go();
+            stream.state = StreamState::Failed(error);
+        }
+        Err(error)
     }
 
     /// The next bytes, without copying them; None at the end. Cancel-safe.
@@ -182,8 +200,9 @@ impl Stream {
     }
 }
 
-impl Drop for Stream {
-    fn drop(&mut self) {
+impl Stream {
+    /// What has not been read is not read here any more.
+    fn let_go(&self) {
         if self.whose == Whose::Guard || self.state != StreamState::Coming {
             return;
         }
@@ -192,6 +211,12 @@ impl Drop for Stream {
             _ => engine.release(now, self.key),
         });
         drop(waker);
+    }
+}
+
+impl Drop for Stream {
+    fn drop(&mut self) {
+        self.let_go();
     }
 }
 

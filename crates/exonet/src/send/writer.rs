@@ -15,13 +15,15 @@ use crate::shared::Shared;
 
 /// The body of a message that is sent as it is written, by [`AsyncWrite`] or [`Self::write_chunk`].
 ///
-/// Exactly the announced number of bytes must be written. Dropped before, it withdraws the message: Cancelled if nothing
-/// of it has left, Unknown otherwise, and never delivered in part.
+/// Exactly the announced number of bytes must be written; where none was announced, [`Self::finish`] or
+/// [`AsyncWrite::poll_shutdown`] says that all has been. Dropped before, it withdraws the message: Cancelled if nothing of it
+/// has left, Unknown otherwise, and never delivered in part.
 #[must_use = "a body that is dropped before its end withdraws the message"]
 pub struct BodyWriter {
     shared: Arc<Shared>,
     key: MessageKey,
-    left: u64,
+    /// Bytes that are missing; None while that is not known.
+    left: Option<u64>,
     gone: bool,
 }
 
@@ -29,20 +31,48 @@ pub struct BodyWriter {
 const COPY: usize = 64 << 10;
 
 impl BodyWriter {
-    pub(crate) fn new(shared: Arc<Shared>, key: MessageKey, len: u64) -> Self {
+    pub(crate) fn new(shared: Arc<Shared>, key: MessageKey, len: Option<u64>) -> Self {
         Self { shared, key, left: len, gone: false }
     }
 
-    /// Bytes still to be written.
-    pub const fn remaining(&self) -> u64 {
+    /// Bytes still to be written; None while that is not known.
+    pub const fn remaining(&self) -> Option<u64> {
         self.left
+    }
+
+    /// All has been written.
+    ///
+    /// # Errors
+    /// `UnexpectedEof`: bytes of the announced body are missing, and the message is withdrawn. `BrokenPipe`: it is settled
+    /// already, as its receipt tells.
+    pub fn finish(mut self) -> io::Result<()> {
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        if self.gone {
+            return Err(gone());
+        }
+        match self.left {
+            None => {
+                self.gone = !self.shared.step(|engine, now| engine.end_body(now, self.key));
+                self.left = Some(0);
+                if self.gone { Err(gone()) } else { Ok(()) }
+            }
+            Some(0) => Ok(()),
+            Some(left) => {
+                let message = format!("{left} bytes of the announced body are missing");
+                Err(io::Error::new(io::ErrorKind::UnexpectedEof, message))
+            }
+        }
     }
 
     /// Writes all of `chunk` without copying it. Not cancel-safe: dropped early, a part may be written;
     /// [`Self::remaining`] tells how much.
     ///
     /// # Errors
-    /// `InvalidInput`: longer than what is left; nothing has been written. `BrokenPipe`: the message is
+    /// `InvalidInput`: longer than what is left; nothing has been written. `FileTooLarge`: longer than a message may be,
+    /// whose length was not announced. `BrokenPipe`: the message is
     /// settled already, as its receipt tells.
     pub async fn write_chunk(&mut self, mut chunk: Bytes) -> io::Result<()> {
         self.check(chunk.len())?;
@@ -52,29 +82,36 @@ impl BodyWriter {
         Ok(())
     }
 
-    /// Writes all that is left, from `reader`. A message that is settled meanwhile is no error: its receipt tells.
+    /// Writes all that is left, from `reader`, and ends the body. A message that is settled meanwhile is no error: its receipt tells.
     pub(crate) async fn copy(&mut self, reader: &mut (impl AsyncRead + Unpin)) -> Result<(), SendFromError> {
         const CHUNK: u64 = 256 << 10;
         let len = self.left;
         let mut buffer = BytesMut::new();
-        while self.left > 0 {
-            let most = usize::try_from(self.left.min(CHUNK)).unwrap_or(usize::MAX);
-            buffer.reserve(most);
-            let read =
-                (&mut *reader).take(most as u64).read_buf(&mut buffer).await.map_err(SendFromError::Read)?;
-            if read == 0 {
-                return Err(SendFromError::Short { read: len - self.left, len });
+        while self.left != Some(0) {
+            let most = self.left.unwrap_or(CHUNK).min(CHUNK);
+            buffer.reserve(usize::try_from(most).unwrap_or(usize::MAX));
+            let read = (&mut *reader).take(most).read_buf(&mut buffer).await.map_err(SendFromError::Read)?;
+            match (read, self.left.zip(len)) {
+                (0, Some((left, len))) => return Err(SendFromError::Short { read: len - left, len }),
+                (0, None) => break,
+                _ => {}
             }
-            if self.write_chunk(buffer.split().freeze()).await.is_err() {
-                break;
+            match self.write_chunk(buffer.split().freeze()).await {
+                Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+                    return Err(SendFromError::TooLarge(error));
+                }
+                Err(_) => return Ok(()),
+                Ok(()) => {}
             }
         }
+        // Settled meanwhile: the receipt tells.
+        let _ = self.end();
         Ok(())
     }
 
     fn check(&self, len: usize) -> io::Result<()> {
-        if len as u64 > self.left {
-            let message = format!("{len} bytes are more than the {} left of the announced body", self.left);
+        if let Some(left) = self.left.filter(|left| len as u64 > *left) {
+            let message = format!("{len} bytes are more than the {left} left of the announced body");
             return Err(io::Error::new(io::ErrorKind::InvalidInput, message));
         }
         Ok(())
@@ -88,8 +125,12 @@ impl BodyWriter {
         match write {
             BodyWrite::Taken(0) => Poll::Pending,
             BodyWrite::Taken(taken) => {
-                self.left = self.left.saturating_sub(taken as u64);
+                self.left = self.left.map(|left| left.saturating_sub(taken as u64));
                 Poll::Ready(Ok(taken))
+            }
+            BodyWrite::TooLarge { limit } => {
+                let message = format!("the body is longer than a message may be, {limit} bytes");
+                Poll::Ready(Err(io::Error::new(io::ErrorKind::FileTooLarge, message)))
             }
             BodyWrite::Gone => {
                 self.gone = true;
@@ -115,7 +156,8 @@ impl AsyncWrite for BodyWriter {
         if writer.shared.look(|engine| engine.is_blocked(key, cx.waker())) {
             return Poll::Pending;
         }
-        let most = usize::try_from(writer.left).unwrap_or(COPY).min(COPY).min(buf.len());
+        let left = writer.left.and_then(|left| usize::try_from(left).ok());
+        let most = left.unwrap_or(COPY).min(COPY).min(buf.len());
         let mut data = Bytes::copy_from_slice(buf.get(..most).unwrap_or(buf));
         writer.poll_bytes(cx, &mut data)
     }
@@ -126,21 +168,13 @@ impl AsyncWrite for BodyWriter {
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let writer = self.get_mut();
-        if writer.gone {
-            return Poll::Ready(Err(gone()));
-        }
-        if writer.left > 0 {
-            let message = format!("{} bytes of the announced body are missing", writer.left);
-            return Poll::Ready(Err(io::Error::new(io::ErrorKind::UnexpectedEof, message)));
-        }
-        Poll::Ready(Ok(()))
+        Poll::Ready(self.get_mut().end())
     }
 }
 
 impl Drop for BodyWriter {
     fn drop(&mut self) {
-        let (key, short) = (self.key, self.left > 0 && !self.gone);
+        let (key, short) = (self.key, self.left != Some(0) && !self.gone);
         let waker = self.shared.step(|engine, now| {
             if short {
                 engine.withdraw(now, key);

@@ -82,7 +82,7 @@ pub(super) struct Listener {
 impl Listener {
     /// Shows, stores or refuses a message, and only then takes it. An error: standard output has failed.
     pub(super) async fn take(self: Arc<Self>, mut delivery: Delivery) -> Result<Taken, Failure> {
-        let (id, size) = (delivery.id(), delivery.body().len());
+        let id = delivery.id();
         let told = match &self.store {
             Some(store) => self.keep(store, &mut delivery).await,
             None => self.show(&mut delivery).await,
@@ -90,7 +90,7 @@ impl Listener {
         let nothing = |error| Taken::Nothing { reason: format!("{id}: {error}") };
         match told {
             // What has been shown or stored is taken.
-            Ok(()) => Ok(match delivery.ack() {
+            Ok(size) => Ok(match delivery.ack() {
                 Ok(()) => Taken::Message { size },
                 Err(error) => nothing(error.to_string()),
             }),
@@ -108,10 +108,10 @@ impl Listener {
         Patient::new(delivery.body_mut(), self.patience.clone())
     }
 
-    /// Stores a message under its id.
-    async fn keep(&self, store: &Arc<Store>, delivery: &mut Delivery) -> Result<(), Refusal> {
-        let (id, size) = (delivery.id(), delivery.body().len());
-        let begin = || store.begin(SafePath::of_message(id), size);
+    /// Stores a message under its id. Gives the length of its body.
+    async fn keep(&self, store: &Arc<Store>, delivery: &mut Delivery) -> Result<u64, Refusal> {
+        let (id, len) = (delivery.id(), delivery.body().len());
+        let begin = || store.begin(SafePath::of_message(id), len);
         let landing = match begin() {
             Err(Refusal::Full(_)) => {
                 let store = Arc::clone(store);
@@ -130,12 +130,12 @@ impl Listener {
             let room = LONGEST_GLANCE.saturating_sub(beginning.len());
             beginning.extend(piece.iter().take(room));
         };
-        transfer::pour(&mut body, writer, size, seen).await?;
+        let size = transfer::pour(&mut body, writer, len, seen).await?;
         // Whole, and so that its end has been seen.
         transfer::drain(&mut body).await.map_err(Refusal::GivenUp)?;
         let name = landing.name().clone();
-        landing.finish(hash.finalize()).await?;
-        let line = message_line(delivery, None, Some(name.to_string()));
+        landing.finish(hash.finalize(), size).await?;
+        let line = message_line(delivery, size, None, Some(name.to_string()));
         let from = delivery.from().short();
         let is_word = beginning.len() < LONGEST_GLANCE && !beginning.contains(&b'\n');
         let text = if is_word && !beginning.is_empty() && !text::is_binary(&beginning) {
@@ -143,12 +143,11 @@ impl Listener {
         } else {
             format!("{from}  {} in {name}", Size(size))
         };
-        self.print(&line, &text)
+        self.print(&line, &text).map(|()| size)
     }
 
-    /// Prints a message.
-    async fn show(&self, delivery: &mut Delivery) -> Result<(), Refusal> {
-        let size = delivery.body().len();
+    /// Prints a message. Gives the length of its body.
+    async fn show(&self, delivery: &mut Delivery) -> Result<u64, Refusal> {
         if self.raw {
             return self.copy_out(delivery).await;
         }
@@ -156,8 +155,8 @@ impl Listener {
         let mut body = self.body(delivery);
         let given_up = Refusal::GivenUp;
         (&mut body).take(LONGEST_SHOWN).read_to_end(&mut content).await.map_err(given_up)?;
-        transfer::drain(&mut body).await.map_err(given_up)?;
-        let rest = size.saturating_sub(u64::try_from(content.len()).unwrap_or(size));
+        let rest = transfer::drain(&mut body).await.map_err(given_up)?;
+        let size = rest.saturating_add(u64::try_from(content.len()).unwrap_or(u64::MAX));
         let from = delivery.from().short();
         let mut line = if text::is_binary(&content) && self.output.is_terminal() {
             format!("{from}  {} of binary data{}", Size(size), text::dump(&content))
@@ -167,17 +166,18 @@ impl Listener {
         if rest > 0 {
             line.push_str(&format!(" ... {} more bytes, not shown", count(rest)));
         }
-        let json = message_line(delivery, Some(content), None);
-        self.print(&json, &line)
+        let json = message_line(delivery, size, Some(content), None);
+        self.print(&json, &line).map(|()| size)
     }
 
-    async fn copy_out(&self, delivery: &mut Delivery) -> Result<(), Refusal> {
+    async fn copy_out(&self, delivery: &mut Delivery) -> Result<u64, Refusal> {
         let mut out = tokio::io::stdout();
-        let size = delivery.body().len();
+        let len = delivery.body().len();
         let mut body = self.body(delivery);
-        transfer::pour(&mut body, &mut out, size, |_| ()).await.map_err(Refusal::of_output)?;
+        let size = transfer::pour(&mut body, &mut out, len, |_| ()).await.map_err(Refusal::of_output)?;
         transfer::drain(&mut body).await.map_err(Refusal::GivenUp)?;
-        transfer::pour(&b"\n"[..], out, 1, |_| ()).await.map_err(Refusal::of_output)
+        transfer::pour(&b"\n"[..], out, 1, |_| ()).await.map_err(Refusal::of_output)?;
+        Ok(size)
     }
 
     fn print(&self, line: &impl Serialize, text: &str) -> Result<(), Refusal> {
@@ -221,7 +221,12 @@ impl Drop for Abandoning {
     }
 }
 
-fn message_line(delivery: &Delivery, content: Option<Vec<u8>>, path: Option<String>) -> MessageLine {
+fn message_line(
+    delivery: &Delivery,
+    size: u64,
+    content: Option<Vec<u8>>,
+    path: Option<String>,
+) -> MessageLine {
     let (text, hex) = match content.map(String::from_utf8) {
         Some(Ok(text)) => (Some(text), None),
         Some(Err(error)) => (None, Some(text::hex(error.as_bytes()))),
@@ -232,7 +237,7 @@ fn message_line(delivery: &Delivery, content: Option<Vec<u8>>, path: Option<Stri
         from: delivery.from().to_string(),
         id: delivery.id().to_string(),
         tag: String::from_utf8_lossy(delivery.tag()).into_owned(),
-        size: delivery.body().len(),
+        size,
         text,
         hex,
         path,

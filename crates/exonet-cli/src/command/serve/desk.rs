@@ -82,7 +82,7 @@ impl Desk {
         let started = Instant::now();
         let (id, caller) = (request.id.to_string(), request.caller.to_string());
         let method = String::from_utf8_lossy(&request.method).into_owned();
-        let size = request.body.len();
+        let size = request.body.len().unwrap_or_default();
         // Nobody hears it once the command has ended.
         let _ = self.tell.send(Event::Call {
             id: id.clone(),
@@ -102,8 +102,9 @@ impl Desk {
 
     async fn answer_in_time(&self, request: Request) -> Result<Bytes, Answer> {
         let (len, limit) = (request.body.len(), self.max_body);
-        if len > limit {
-            let why = format!("the body has {len} bytes, the limit is {limit}");
+        if len.is_none_or(|len| len > limit) {
+            let len = len.map_or_else(|| "bytes without number".into(), |len| format!("{len} bytes"));
+            let why = format!("the body has {len}, the limit is {limit}");
             return Err(Answer::new(ReplyStatus::BAD_REQUEST, why));
         }
         let mut cut = self.cut.clone();

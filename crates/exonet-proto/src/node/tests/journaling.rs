@@ -1,9 +1,11 @@
 //! Nodes that write a journal.
 
 use super::*;
+use crate::event::BodyRead;
 use crate::half::{Ask, Clock, IntervalSet, Receiver, Stamps};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::journal::{Durability, Position, Recovered};
+use crate::message::IncomingBody;
 use crate::peer::outbound::Outbound;
 use crate::peer::write_state;
 use crate::wire::{Bases, Frame, Frames, Role, Writer};
@@ -141,4 +143,42 @@ fn a_state_says_no_more_than_is_safe() {
     assert_eq!(claimed(&inbound), None);
     assert!(inbound.unsaid.on_safe(|_| true));
     assert_eq!(claimed(&inbound), Some((9, vec![[4, 9]])));
+}
+
+#[test]
+fn a_body_without_an_end_is_forgotten_when_its_process_dies() {
+    let mut pair = Pair::open();
+    let secret = pair.ends[0].cx.key.expose().to_owned();
+    let life = |clock, journal: &[u8], now| {
+        let mut node = Node::new(config(), SecretKey::from_bytes(secret), boot(clock, journal), [9; 32], now);
+        let batch = node.poll_persist().unwrap();
+        node.handle_persisted(now, batch.lsn);
+        node
+    };
+    pair.ends[0] = life(1 << 40, &[], pair.now);
+    pair.talk(0);
+    let (id, at) = (pair.ends[1].id(), address(1));
+    let key = pair.ends[0].send_stream(pair.now, id, &[at], Outgoing::default(), None).unwrap();
+    pair.ends[0].body_write(pair.now, key, &mut Bytes::from_static(b"begun"));
+    pair.send(0, 100);
+    pair.pass(SECOND);
+    let mut deliveries = [(); 2].map(|()| pair.ends[1].accept(pair.now).unwrap());
+    deliveries.sort_by_key(|incoming| matches!(incoming.body, IncomingBody::Whole(_)));
+    let [begun, whole] = deliveries.map(|incoming| incoming.key);
+    assert!(matches!(pair.ends[1].body_read(pair.now, begun), BodyRead::Data(data) if data == "begun"));
+
+    let mut records = Vec::new();
+    while let Some(append) = pair.ends[0].poll_journal() {
+        records.extend(append.records);
+    }
+    let found = Recovered::read(&records).unwrap();
+    assert_eq!(found.open.len(), 1, "the other, which waits to be taken");
+    pair.ends[0] = life(1 << 41, &records, pair.now);
+    pair.pass(SECOND);
+    assert!(pair.ends[1].done(pair.now, whole));
+    // Until the record has closed.
+    pair.pass(10 * SECOND);
+    assert_eq!(pair.ends[1].body_read(pair.now, begun), BodyRead::Aborted);
+    assert!(pair.ends[1].accept(pair.now).is_none(), "neither comes again");
+    assert_eq!(pair.outcomes().len(), 2, "what was told before, and the message that was whole");
 }

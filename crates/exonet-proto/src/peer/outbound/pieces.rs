@@ -50,7 +50,7 @@ impl Outbound {
         if letter.bundle().is_some() {
             return Some(None);
         }
-        let total = letter.wire_len();
+        let (total, said) = (letter.wire_len(), letter.said_len());
         if !letter.is_cut() {
             let mut cut = Fragments::new(total, total);
             cut.sent(0..total);
@@ -58,7 +58,7 @@ impl Outbound {
             letter.fragments = Some(Box::new(cut));
         }
         let fragments = letter.parts_mut().filter(|fragments| fragments.has_lost())?;
-        let Some(range) = room.cut(total, fragments.next(u64::MAX, total)?, s, r) else {
+        let Some(range) = room.cut(said, fragments.next(u64::MAX, total)?, s, r) else {
             return Some(None);
         };
         let range = range.start..range.start + letter.part_len(range);
@@ -86,7 +86,8 @@ impl Outbound {
                 self.queue.pop(flow);
                 continue;
             };
-            if letter.bound.is_none() && !letter.is_cut() && room.could_take_whole(letter.wire_len()) {
+            let whole = !letter.is_cut() && !letter.is_large() && room.could_take_whole(letter.wire_len());
+            if letter.bound.is_none() && whole {
                 let open = self.sender.as_ref().and_then(Sender::next_envelope);
                 let Some((s, r)) = open else { return Next::Nothing };
                 if room.takes_whole(letter.wire_len(), s, r) {
@@ -183,12 +184,12 @@ impl Outbound {
         if letter.bundle().is_some() {
             return Cut::NoRoom;
         }
-        let total = letter.wire_len();
+        let (total, said) = (letter.wire_len(), letter.said_len());
         let available = letter.available();
         let limit = if letter.is_large() { self.limits.body_window } else { total };
         if let (Some(halves), Some((s, r))) = (letter.halves.as_mut(), letter.bound) {
             let rest = halves.at()..total;
-            match room.cut(total, rest.clone(), s, r) {
+            match room.cut(said, rest.clone(), s, r) {
                 None => return Cut::NoRoom,
                 Some(range) if range == rest => {
                     halves.sent = true;
@@ -205,7 +206,7 @@ impl Outbound {
         let (Some(ready), Some((s, r))) = (ready, place) else {
             return Cut::Parked;
         };
-        let Some(range) = room.cut(total, ready, s, r) else {
+        let Some(range) = room.cut(said, ready, s, r) else {
             return Cut::NoRoom;
         };
         if letter.bound.is_none() {

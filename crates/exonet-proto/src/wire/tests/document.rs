@@ -80,6 +80,15 @@ fn payload_of_a_packet_that_was_filled() {
 }
 
 #[test]
+fn payload_with_parts_of_an_unmeasured_message() {
+    let bases = Bases { sender: 0x1_0000_0000, receiver: 0x5_0000_0000 };
+    let (r, s) = (Incarnation(bases.receiver + 3), Slot(bases.sender + 18));
+    let part = |offset, data: &[u8], ends| Spec::Open { r, s, offset, data: data.to_vec(), ends };
+    let parts = [part(0, b"\x01yo", false), part(3, b"urs", true)];
+    assert_eq!(read(&example("data-unmeasured"), bases), Ok(parts.to_vec()));
+}
+
+#[test]
 fn headers() {
     let (to, index) = (ChannelIndex(0xa1b2_c3d4), ChannelIndex(0x0badf00d));
     assert_eq!(example("opening-header"), opening_header(1, to));
@@ -128,7 +137,7 @@ fn every_frame_type_is_listed() {
     for row in ["0x00 | PADDING", "0x01 | PING", "0x02 | ACK", "0x03 | CLOSE", "0x04 | PATH_CHALLENGE"]
         .into_iter()
         .chain(["0x05 | PATH_RESPONSE", "0x06 | PARAMS", "0x10 | ASK", "0x11 | STATE"])
-        .chain(["0x14 | TOKEN", "0x15 | HAVE", "0x18 | EARLY", "0x20 to 0x23 | MESSAGES"])
+        .chain(["0x14 | TOKEN", "0x15 | HAVE", "0x18 | EARLY", "0x20 to 0x2b | MESSAGES"])
     {
         assert!(PROTOCOL.contains(&format!("| {row} |")), "{row}");
     }

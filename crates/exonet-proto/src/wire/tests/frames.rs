@@ -44,7 +44,7 @@ proptest! {
                 prop_assert_eq!(core::mem::discriminant(&frames[0]), core::mem::discriminant(&spec));
                 let in_parts = matches!(
                     spec,
-                    Spec::Ack { .. } | Spec::Live { .. } | Spec::Have { .. } | Spec::Messages { .. } | Spec::Early { .. } | Spec::Fragment { .. }
+                    Spec::Ack { .. } | Spec::Live { .. } | Spec::Have { .. } | Spec::Messages { .. } | Spec::Early { .. } | Spec::Fragment { .. } | Spec::Open { .. }
                 );
                 prop_assert!(done || in_parts);
             }

@@ -29,6 +29,10 @@ fn check(spec: &Spec) {
         Spec::Fragment { total, offset, data, .. } => {
             assert!(!data.is_empty() && offset + data.len() as u64 <= *total);
         }
+        Spec::Open { offset, data, ends, .. } => {
+            assert!(*ends || !data.is_empty());
+            assert!((1..=MAX_NUMBER).contains(&(offset + data.len() as u64)));
+        }
         Spec::Have { prefix, ranges, .. } => {
             assert!(ranges.len() <= MAX_HAVE_RANGES);
             ascending(ranges, *prefix..MAX_NUMBER);
@@ -57,7 +61,7 @@ fn survive(payload: &[u8], bases: Bases) {
 
 /// Small bytes are frame types, small counts and short lengths: they reach further than uniform ones.
 fn telling_byte() -> impl Strategy<Value = u8> {
-    prop_oneof![6 => 0_u8..36, 1 => any::<u8>(), 1 => Just(0xff)]
+    prop_oneof![6 => 0_u8..44, 1 => any::<u8>(), 1 => Just(0xff)]
 }
 
 proptest! {
@@ -69,7 +73,7 @@ proptest! {
     }
 
     #[test]
-    fn random_bodies_are_survived(kind in 0_u8..36, rest in vec(telling_byte(), 0..60), bases in bases()) {
+    fn random_bodies_are_survived(kind in 0_u8..44, rest in vec(telling_byte(), 0..60), bases in bases()) {
         survive(&[&[kind], &rest[..]].concat(), bases);
     }
 

@@ -36,6 +36,7 @@ enum Spec {
     Live { b: Incarnation, r: Incarnation, tb: Option<Stamp>, claim: Claim, free: Vec<Range<u64>> },
     Messages { r: Incarnation, s: Slot, entries: Vec<Vec<u8>> },
     Fragment { r: Incarnation, s: Slot, total: u64, offset: u64, data: Vec<u8> },
+    Open { r: Incarnation, s: Slot, offset: u64, data: Vec<u8>, ends: bool },
     Token { r: Incarnation, s: Slot },
     Have { r: Incarnation, s: Slot, prefix: u64, limit: u64, ranges: Vec<Range<u64>> },
     Early { ts: Stamp, s: Slot, entries: Vec<Vec<u8>> },
@@ -75,6 +76,11 @@ impl Spec {
                 let (first, second) = data.split_at(data.len() / 3);
                 writer.part(*r, *s, *total, *offset, [first, second]) == data.len()
             }
+            Self::Open { r, s, offset, data, ends } => {
+                let (first, second) = data.split_at(data.len() / 3);
+                let written = writer.open_part(*r, *s, *offset, [first, second], *ends);
+                written == data.len() + usize::from(*ends)
+            }
             Self::Token { r, s } => writer.token(*r, *s),
             Self::Have { r, s, prefix, limit, ranges } => {
                 writer.have(*r, *s, *prefix, *limit, ranges.clone())
@@ -106,7 +112,16 @@ fn own(frame: &Frame<'_>) -> Vec<Spec> {
     let Frame::Messages(Messages { r, first, whole, last }) = *frame else {
         return vec![own_other(frame)];
     };
-    let part = |Part { s, total, offset, data }| Spec::Fragment { r, s, total, offset, data: data.to_vec() };
+    let part = |Part { s, total, offset, data, ends }| {
+        let data = data.to_vec();
+        match total {
+            Some(total) => {
+                assert_eq!(ends, offset + data.len() as u64 == total);
+                Spec::Fragment { r, s, total, offset, data }
+            }
+            None => Spec::Open { r, s, offset, data, ends },
+        }
+    };
     let slots: Vec<_> = whole.map(|(s, _)| s.0).collect();
     assert!(slots.len() == whole.len() && slots.iter().copied().eq(whole.slots()));
     let entries: Vec<_> = whole.map(|(_, message)| message.to_vec()).collect();
@@ -272,6 +287,15 @@ fn fragment() -> impl Strategy<Value = Spec> {
     )
 }
 
+fn open_part() -> impl Strategy<Value = Spec> {
+    (incarnation(), slot(), 0..=MAX_NUMBER - 300, any::<bool>(), vec(any::<u8>(), 0..200)).prop_map(
+        |(r, s, offset, ends, data)| {
+            let ends = ends || data.is_empty();
+            Spec::Open { r, s, offset: offset + u64::from(data.is_empty()), data, ends }
+        },
+    )
+}
+
 fn have() -> impl Strategy<Value = Spec> {
     (incarnation(), slot(), number(), number(), gaps(32)).prop_map(|(r, s, prefix, limit, gaps)| {
         let (ranges, _) = ranges(prefix, &gaps);
@@ -337,6 +361,7 @@ fn spec() -> impl Strategy<Value = Spec> {
         live(),
         messages(),
         fragment(),
+        open_part(),
         (incarnation(), slot()).prop_map(|(r, s)| Spec::Token { r, s }),
         have(),
         (slot(), any::<u32>(), vec(any::<u8>(), 0..200)).prop_map(|(s, status, body)| Spec::Reply {

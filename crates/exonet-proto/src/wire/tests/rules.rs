@@ -57,7 +57,7 @@ fn only_one_range_of_unknown_frames_is_ignorable() {
         .into_iter()
         .chain([0x10, 0x11, 0x14, 0x15])
         .chain(0x17..=0x1e)
-        .chain(0x20..=0x23)
+        .chain(0x20..=0x2b)
         .collect::<Vec<u8>>();
     for kind in (0..=255).filter(|kind| !known.contains(kind)) {
         let payload = [kind, 2, 9, 9, 0x01];
@@ -208,6 +208,23 @@ fn a_part_lies_within_its_message() {
     assert_eq!(error(&[0x23, 0, 0, 3, 1, 0]), Some(Malformed::Range), "total is at least 1");
     assert_eq!(error(&[0x22, 0, 0, 0]), Some(Malformed::Count));
     assert_eq!(error(&[0x22, 0, 0, 4, 1, 7, 0, 1]), Some(Malformed::Length), "it ends before its length");
+}
+
+#[test]
+fn a_message_without_a_length_ends_where_it_is_said_to() {
+    let part = |offset, data: &[u8], ends| {
+        let (r, s) = (Incarnation(5), Slot(9));
+        Ok(vec![Spec::Open { r, s, offset, data: data.to_vec(), ends }])
+    };
+    let read = |bytes: &[u8]| read(bytes, NO_BASES);
+    assert_eq!(read(&[0x24, 5, 9, 1, 7]), part(0, &[1, 7], false));
+    assert_eq!(read(&[0x25, 5, 9, 3, 7, 0]), part(3, &[7, 0], false), "to the end of the packet");
+    assert_eq!(read(&[0x2b, 5, 9, 3, 1, 7]), part(3, &[7], true));
+    assert_eq!(read(&[0x2b, 5, 9, 3, 0]), part(3, &[], true), "nothing but its end");
+    assert_eq!(error(&[0x27, 5, 9, 3, 0]), Some(Malformed::Truncated), "neither a byte nor the end");
+    assert_eq!(error(&[0x2a, 5, 9, 0]), Some(Malformed::Truncated), "a message has a byte");
+    let last = [&[0x25, 5, 9][..], &[0xff; 8]].concat();
+    assert_eq!(error(&[&last[..], &[7]].concat()), Some(Malformed::Range), "beyond 62 bits");
 }
 
 #[test]
