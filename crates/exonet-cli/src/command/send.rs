@@ -63,10 +63,14 @@ fn is_input(path: &Path) -> bool {
 
 /// Fails early, before anything has been sent.
 async fn readable(path: &Path) -> Result<(), Failure> {
-    let file = File::open(path).await.map_err(|e| Failure::path("read", path, &e))?;
-    let about = file.metadata().await.map_err(|e| Failure::path("read", path, &e))?;
+    let unreadable = |e| Failure::path("read", path, &e);
+    let about = tokio::fs::metadata(path).await.map_err(unreadable)?;
     if about.is_dir() {
         return Err(Failure::new(format!("{} is a directory", path.display())).hint("name its files"));
+    }
+    // Whoever writes to a pipe would take this for its reader, and fail when it is gone.
+    if about.is_file() {
+        File::open(path).await.map_err(unreadable)?;
     }
     Ok(())
 }

@@ -106,6 +106,23 @@ fn what_comes_through_a_pipe_is_one_message_however_long_it_is() {
     assert_eq!(heard.of_type("message").len(), 2);
 }
 
+#[cfg(unix)]
+#[test]
+fn a_named_pipe_is_one_message_to_its_end() {
+    let world = World::new();
+    let (out, pipe) = (world.path("out"), world.pipe("pipe"));
+    let listener = world.listen(&["--out", arg(&out), "--exit-after", "1"]);
+    let sender = Running::start(world.command(&["send", &listener.peer, "--file", arg(&pipe)]));
+    let content = noise(3 << 20, 1);
+    // It fails if nothing reads the pipe in between.
+    fs::write(&pipe, &content).unwrap();
+    sender.end().expect(0);
+    let heard = listener.running.end().expect(0);
+    let messages = heard.of_type("message");
+    let path = messages[0]["path"].as_str().unwrap();
+    assert_eq!(fs::read(out.join(path)).unwrap(), content);
+}
+
 /// A listener that dies in the middle: what is told to be delivered had been printed, and the rest is not hidden.
 #[test]
 fn a_killed_listener_leaves_doubt_and_no_lies() {
