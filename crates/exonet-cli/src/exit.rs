@@ -18,6 +18,8 @@ pub(crate) enum Exit {
     Error,
     /// Of at least one message it is not known whether it was delivered.
     Unknown,
+    /// At least one message waits in the journal of this node's identity, which goes on with it when it runs again.
+    Kept,
     /// At least one message was certainly not delivered.
     Undelivered,
     /// The call was answered by a failure.
@@ -34,6 +36,7 @@ impl From<Exit> for ExitCode {
             Exit::Unknown => 3,
             Exit::Undelivered => 4,
             Exit::Failed => 5,
+            Exit::Kept => 6,
             Exit::Interrupted => INTERRUPTED,
         })
     }
@@ -48,6 +51,8 @@ pub(crate) struct Tally {
     pub(crate) cancelled: u64,
     /// By the receiver or its node, which said why.
     pub(crate) refused: u64,
+    /// By the journal of this node's identity.
+    pub(crate) kept: u64,
 }
 
 impl Tally {
@@ -59,6 +64,7 @@ impl Tally {
             Outcome::Expired => &mut self.expired,
             Outcome::Cancelled => &mut self.cancelled,
             Outcome::Refused(_) => &mut self.refused,
+            Outcome::Kept => &mut self.kept,
         };
         *count += 1;
     }
@@ -70,6 +76,7 @@ impl Tally {
         self.expired += other.expired;
         self.cancelled += other.cancelled;
         self.refused += other.refused;
+        self.kept += other.kept;
     }
 
     /// An unknown outcome weighs more than a certain failure: that one may be sent again without a thought.
@@ -78,6 +85,8 @@ impl Tally {
             Exit::Unknown
         } else if self.expired + self.cancelled + self.refused > 0 {
             Exit::Undelivered
+        } else if self.kept > 0 {
+            Exit::Kept
         } else {
             Exit::Success
         }
@@ -91,6 +100,7 @@ impl Tally {
             (self.expired, "expired"),
             (self.cancelled, "cancelled"),
             (self.refused, "refused"),
+            (self.kept, "kept"),
         ];
         let named: Vec<String> = parts
             .iter()
@@ -110,6 +120,7 @@ pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
         Outcome::Cancelled => "cancelled",
         Outcome::Refused(_) => "refused",
         Outcome::Unknown => "unknown",
+        Outcome::Kept => "kept",
     }
 }
 

@@ -54,6 +54,11 @@ impl LetterId {
     pub const fn get(self) -> u64 {
         self.0.get()
     }
+
+    /// The name of the message that was named `n` after this one.
+    pub(crate) const fn nth(self, n: u32) -> Self {
+        Self(self.0.saturating_add(n as u64))
+    }
 }
 
 /// A node: its X25519 public key. Addresses are hints; this is its identity.

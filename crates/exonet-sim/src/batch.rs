@@ -30,6 +30,7 @@ impl World {
         self.next_message += sent.len() as u64;
         for (number, key) in &sent {
             host.waiting.insert(*key, Waiting { number: *number, to: id, call: false });
+            host.sent_at.insert(*key, host.node.journal_end());
             self.ledger.sent(*number, id, false);
             self.trace.tell(self.now, from.0, format_args!("sends m{number} to n{}", to.0));
         }

@@ -322,7 +322,7 @@ impl Ledger {
                 Some(Outcome::Delivered) => totals.delivered += 1,
                 Some(Outcome::Unknown) => totals.unknown += 1,
                 Some(Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_)) => totals.withdrawn += 1,
-                None => {}
+                None | Some(Outcome::Kept) => {}
             }
         }
         totals

@@ -7,7 +7,7 @@ mod common;
 use core::time::Duration;
 
 use common::{MS, SECOND, bad_link, open, settled};
-use exonet_proto::node::{Config, Durability};
+use exonet_proto::node::{Config, Durability, Outgoing};
 use exonet_sim::{Disk, NodeIndex, Serving, World};
 
 fn config(block: u64) -> Config {
@@ -23,7 +23,13 @@ fn traffic(world: &mut World, [a, b]: [NodeIndex; 2], dies: &[NodeIndex]) {
     for _ in 0..40 {
         let size = [0, 50, 1_000, 20_000, 90_000][world.dice().below(5) as usize];
         let (from, to) = if world.dice().chance(0.3) { (b, a) } else { (a, b) };
-        world.send(from, to, size).unwrap();
+        if world.dice().chance(0.2) {
+            // They are kept together, and so are their records.
+            let count = 1 + world.dice().below(120) as u32;
+            world.send_together((from, to), 50, count, &Outgoing::default());
+        } else {
+            world.send(from, to, size).unwrap();
+        }
         let pause = Duration::from_micros(world.dice().below(60_000));
         world.run_for(pause);
         for node in dies {

@@ -50,7 +50,13 @@ impl Outcomes {
                 (Some(Outcome::Delivered), true) => &mut account.delivered,
                 // Nothing here has a deadline or is cancelled: such an outcome breaks the promise too.
                 (
-                    Some(Outcome::Delivered | Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_))
+                    Some(
+                        Outcome::Delivered
+                        | Outcome::Expired
+                        | Outcome::Cancelled
+                        | Outcome::Refused(_)
+                        | Outcome::Kept,
+                    )
                     | None,
                     _,
                 ) => &mut account.lost,

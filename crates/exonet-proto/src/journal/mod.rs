@@ -27,7 +27,7 @@ pub(crate) use recovered::{Known, Placed, Posted};
 use std::collections::BTreeSet;
 
 use crate::half::Clock;
-use crate::id::{Incarnation, LetterId, Stamp};
+use crate::id::{Incarnation, LetterId, Slot, Stamp};
 
 /// A position in the journal of one process: how many bytes lie before it. Zero is always safe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -52,6 +52,23 @@ pub struct Append {
     pub through: Position,
     /// The records. A store keeps the bytes of one append together, or loses them together with all that follow.
     pub records: Vec<u8>,
+}
+
+/// `n` messages from `letter` on are bound to as many slots from `s` on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Binding {
+    pub(crate) letter: LetterId,
+    pub(crate) n: u32,
+    pub(crate) s: Slot,
+    pub(crate) r: Incarnation,
+}
+
+impl Binding {
+    /// Whether a message that is bound so goes on where this ends.
+    pub(crate) fn is_followed_by(&self, letter: LetterId, s: Slot, r: Incarnation) -> bool {
+        let next = self.s.0.checked_add(u64::from(self.n)).map(Slot);
+        self.r == r && next == Some(s) && self.letter.nth(self.n) == letter
+    }
 }
 
 /// The journal of a node.
@@ -145,13 +162,30 @@ impl Journal {
         self.safe = self.safe.max(through.min(self.given));
     }
 
-    pub(crate) fn next_letter(&mut self) -> Option<LetterId> {
-        self.letters += u64::from(self.is_on());
-        LetterId::new(self.letters).filter(|_| self.is_on())
+    /// The name of a message, and of `n - 1` more behind it. None without a journal.
+    pub(crate) fn next_letters(&mut self, n: u32) -> Option<LetterId> {
+        let first = self.letters + 1;
+        self.letters += u64::from(n) * u64::from(self.is_on());
+        LetterId::new(first).filter(|_| self.is_on())
     }
 
     pub(crate) fn next_peer(&mut self) -> u32 {
         self.peers += 1;
         self.peers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bindings_are_joined_where_they_go_on() {
+        let id = |id| LetterId::new(id).unwrap();
+        let bound = Binding { letter: id(7), n: 3, s: Slot(20), r: Incarnation(5) };
+        assert!(bound.is_followed_by(id(10), Slot(23), Incarnation(5)));
+        assert!(!bound.is_followed_by(id(10), Slot(24), Incarnation(5)));
+        assert!(!bound.is_followed_by(id(11), Slot(23), Incarnation(5)));
+        assert!(!bound.is_followed_by(id(10), Slot(23), Incarnation(6)));
     }
 }

@@ -25,16 +25,19 @@ pub(crate) enum Record<'a> {
         tag: &'a [u8],
         body: &'a [u8],
     },
-    /// It is bound.
-    Bind { letter: LetterId, s: Slot, r: Incarnation },
+    /// The application gave `n` messages that are equal but for their bodies. `entries` has the bodies, all of one length, each
+    /// behind a lead of as many bytes as all have, which says nothing here.
+    PutSpan { letter: LetterId, n: u32, peer: u32, priority: Priority, body: usize, entries: &'a [u8] },
+    /// `n` messages from `letter` on are bound to as many slots from `s` on.
+    Bind { letter: LetterId, n: u32, s: Slot, r: Incarnation },
     /// It leaves early.
     Early { letter: LetterId, s: Slot, ts: Stamp },
     /// What left early has met a record.
     Convert { letter: LetterId, r: Incarnation },
     /// It was not taken, and is bound to nothing.
     Back { letter: LetterId },
-    /// It has its outcome.
-    End { letter: LetterId },
+    /// `n` messages from `letter` on have their outcome.
+    End { letter: LetterId, n: u32 },
     /// The receiver record of a peer, and slots that are free in it beside those written before. Another incarnation
     /// replaces what was written.
     Live { peer: u32, r: Incarnation, hi: Slot, l: Slot, ets: Stamp, closed: bool, free: Vec<Range<u64>> },
@@ -64,6 +67,7 @@ const TAKE: u8 = 11;
 const ANSWERED: u8 = 12;
 const FRONT: u8 = 13;
 const NAMED: u8 = 14;
+const PUT_SPAN: u8 = 15;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -87,11 +91,16 @@ impl<'a> Record<'a> {
                 prefixed(to, tag);
                 prefixed(to, body);
             }
-            Self::Bind { letter, s, r } => head(to, BIND, [letter.get(), s.0, r.0]),
+            Self::PutSpan { letter, n, peer, priority, body, entries } => {
+                let (n, peer, kind) = (u64::from(*n), u64::from(*peer), u64::from(*priority as u8));
+                head(to, PUT_SPAN, [letter.get(), n, peer, kind, *body as u64]);
+                prefixed(to, entries);
+            }
+            Self::Bind { letter, n, s, r } => head(to, BIND, [letter.get(), u64::from(*n), s.0, r.0]),
             Self::Early { letter, s, ts } => head(to, EARLY, [letter.get(), s.0, ts.0]),
             Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
             Self::Back { letter } => head(to, BACK, [letter.get()]),
-            Self::End { letter } => head(to, END, [letter.get()]),
+            Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
             Self::Live { peer, r, hi, l, ets, closed, free } => {
                 let runs = free.len() as u64;
                 head(to, LIVE, [u64::from(*peer), r.0, hi.0, l.0, ets.0, u64::from(*closed), runs]);
@@ -116,11 +125,14 @@ impl<'a> Record<'a> {
             PEER => Self::Peer { peer: small(from)?, id: NodeId(*from.array()?) },
             HINT => Self::hint(from)?,
             PUT => Self::put(from)?,
-            BIND => Self::Bind { letter: letter(from)?, s: slot(from)?, r: incarnation(from)? },
+            PUT_SPAN => Self::put_span(from)?,
+            BIND => {
+                Self::Bind { letter: letter(from)?, n: count(from)?, s: slot(from)?, r: incarnation(from)? }
+            }
             EARLY => Self::Early { letter: letter(from)?, s: slot(from)?, ts: Stamp(from.varint()?) },
             CONVERT => Self::Convert { letter: letter(from)?, r: incarnation(from)? },
             BACK => Self::Back { letter: letter(from)? },
-            END => Self::End { letter: letter(from)? },
+            END => Self::End { letter: letter(from)?, n: count(from)? },
             LIVE => Self::live(from)?,
             DROP => Self::Drop { peer: small(from)? },
             TAKE => Self::Take { peer: small(from)?, run: run(from)?, call: flag(from)? },
@@ -145,12 +157,7 @@ impl<'a> Record<'a> {
 
     fn put(from: &mut Take<'a>) -> Result<Self, Malformed> {
         let (letter, peer, kind) = (letter(from)?, small(from)?, from.varint()?);
-        let priority = match kind & 3 {
-            0 => Priority::Urgent,
-            1 => Priority::Normal,
-            2 => Priority::Low,
-            _ => Priority::Bulk,
-        };
+        let priority = priority(kind & 3)?;
         let early = match kind >> 2 {
             0 => Early::AsNode,
             1 => Early::Yes,
@@ -163,6 +170,18 @@ impl<'a> Record<'a> {
             return Err(Malformed::Length);
         }
         Ok(Self::Put { letter, peer, priority, early, expires, tag, body })
+    }
+
+    fn put_span(from: &mut Take<'a>) -> Result<Self, Malformed> {
+        let (letter, n, peer) = (letter(from)?, count(from)?, small(from)?);
+        let priority = priority(from.varint()?)?;
+        let body = usize::try_from(from.varint()?).map_err(|_| Malformed::Length)?;
+        let entries = from.prefixed()?;
+        let stride = entries.len() / n as usize;
+        if stride * n as usize != entries.len() || stride < body {
+            return Err(Malformed::Length);
+        }
+        Ok(Self::PutSpan { letter, n, peer, priority, body, entries })
     }
 
     fn live(from: &mut Take<'a>) -> Result<Self, Malformed> {
@@ -200,6 +219,24 @@ fn small(from: &mut Take<'_>) -> Result<u32, Malformed> {
 
 fn letter(from: &mut Take<'_>) -> Result<LetterId, Malformed> {
     LetterId::new(from.varint()?).ok_or(Malformed::Length)
+}
+
+/// At least one.
+fn count(from: &mut Take<'_>) -> Result<u32, Malformed> {
+    match small(from)? {
+        0 => Err(Malformed::Range),
+        n => Ok(n),
+    }
+}
+
+const fn priority(bits: u64) -> Result<Priority, Malformed> {
+    Ok(match bits {
+        0 => Priority::Urgent,
+        1 => Priority::Normal,
+        2 => Priority::Low,
+        3 => Priority::Bulk,
+        _ => return Err(Malformed::Reserved),
+    })
 }
 
 fn slot(from: &mut Take<'_>) -> Result<Slot, Malformed> {
@@ -255,11 +292,12 @@ mod tests {
             put(Early::AsNode, None),
             put(Early::Yes, Some(Wall(1 << 50))),
             put(Early::No, None),
-            Record::Bind { letter, s, r },
+            Record::PutSpan { letter, n: 2, peer: 3, priority: Priority::Bulk, body: 2, entries: b"-ab-cd" },
+            Record::Bind { letter, n: 300, s, r },
             Record::Early { letter, s, ts: Stamp(5) },
             Record::Convert { letter, r },
             Record::Back { letter },
-            Record::End { letter },
+            Record::End { letter, n: 1 },
             live(true, &[]),
             live(false, &[1..2, 5..1 << 40]),
             Record::Drop { peer: 3 },

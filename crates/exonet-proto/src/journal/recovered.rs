@@ -70,6 +70,14 @@ pub(crate) struct Posted {
     pub(crate) placed: Placed,
 }
 
+impl Posted {
+    /// A message of a body alone.
+    fn plain(peer: u32, priority: Priority, body: Bytes) -> Self {
+        let (tag, placed) = (Bytes::new(), Placed::Nowhere);
+        Self { peer, priority, early: Early::AsNode, expires: None, tag, body, placed }
+    }
+}
+
 /// What a message is bound to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
@@ -85,14 +93,29 @@ impl Recovered {
     /// [`BadJournal`]: the bytes are no journal, or one of another version. A store that checks what it reads never gives
     /// a torn record here.
     pub fn read(records: &[u8]) -> Result<Self, BadJournal> {
-        let (mut this, mut from) = (Self::default(), Take(records));
+        let mut this = Self::default();
+        this.add(records)?;
+        Ok(this)
+    }
+
+    /// Reads on: the records of one append, or of several, behind those that were read before.
+    ///
+    /// # Errors
+    /// As [`Recovered::read`], where [`BadJournal::at`] counts from the start of `records`.
+    pub fn add(&mut self, records: &[u8]) -> Result<(), BadJournal> {
+        let mut from = Take(records);
         while !from.is_empty() {
             let at = (records.len() - from.len()) as u64;
             Record::decode(&mut from)
-                .and_then(|record| this.replay(record))
+                .and_then(|record| self.replay(record))
                 .map_err(|why| BadJournal { at, why })?;
         }
-        Ok(this)
+        Ok(())
+    }
+
+    /// Messages that are not settled.
+    pub fn open_count(&self) -> usize {
+        self.open.len()
     }
 
     fn replay(&mut self, record: Record<'_>) -> Result<(), Malformed> {
@@ -114,7 +137,22 @@ impl Recovered {
                 self.open.insert(letter, posted);
                 self.letters = self.letters.max(letter.get());
             }
-            Record::Bind { letter, s, r } => self.letter(letter)?.placed = Placed::Bound(s, r),
+            Record::PutSpan { letter, n, peer, priority, body, entries } => {
+                self.peer(peer)?;
+                let entries = Bytes::copy_from_slice(entries);
+                let stride = entries.len() / n.max(1) as usize;
+                for at in 0..n {
+                    let end = stride * (at as usize + 1);
+                    let posted = Posted::plain(peer, priority, entries.slice(end - body..end));
+                    self.open.insert(letter.nth(at), posted);
+                }
+                self.letters = self.letters.max(letter.nth(n - 1).get());
+            }
+            Record::Bind { letter, n, s, r } => {
+                for at in 0..n {
+                    self.letter(letter.nth(at))?.placed = Placed::Bound(Slot(s.0 + u64::from(at)), r);
+                }
+            }
             Record::Early { letter, s, ts } => self.letter(letter)?.placed = Placed::Early(s, ts),
             Record::Convert { letter, r } => {
                 let placed = &mut self.letter(letter)?.placed;
@@ -122,8 +160,10 @@ impl Recovered {
                 *placed = Placed::Bound(s, r);
             }
             Record::Back { letter } => self.letter(letter)?.placed = Placed::Nowhere,
-            Record::End { letter } => {
-                self.open.remove(&letter).ok_or(Malformed::Reserved)?;
+            Record::End { letter, n } => {
+                for at in 0..n {
+                    self.open.remove(&letter.nth(at)).ok_or(Malformed::Reserved)?;
+                }
             }
             Record::Live { peer, r, hi, l, ets, closed, free } => {
                 self.peer(peer)?.live(Live { r, hi, l, ets, closed, free: IntervalSet::new() }, free);
@@ -223,11 +263,11 @@ mod tests {
             put(2),
             put(3),
             put(4),
-            Record::Bind { letter: id(1), s, r },
+            Record::Bind { letter: id(1), n: 1, s, r },
             Record::Early { letter: id(2), s: Slot(9), ts: Stamp(5) },
-            Record::Bind { letter: id(3), s: Slot(5), r },
+            Record::Bind { letter: id(3), n: 1, s: Slot(5), r },
             Record::Back { letter: id(3) },
-            Record::End { letter: id(4) },
+            Record::End { letter: id(4), n: 1 },
         ]);
         let found = Recovered::read(&bytes).unwrap();
         let placed: Vec<_> = found.open.values().map(|posted| posted.placed).collect();
@@ -260,7 +300,7 @@ mod tests {
     fn what_names_nothing_is_said_with_its_place() {
         let bad = |records: &[Record<'_>]| Recovered::read(&journal(records)).unwrap_err().at;
         assert_eq!(bad(&[put(1)]), 0);
-        assert_eq!(bad(&[PEER, Record::End { letter: LetterId::new(1).unwrap() }]), 34);
+        assert_eq!(bad(&[PEER, Record::End { letter: LetterId::new(1).unwrap(), n: 1 }]), 34);
         assert_eq!(bad(&[PEER, Record::Take { peer: 1, run: 0..1, call: false }]), 34);
         assert_eq!(Recovered::read(&[99]).unwrap_err().at, 0);
         assert_eq!(Recovered::read(&[]), Ok(Recovered::default()));

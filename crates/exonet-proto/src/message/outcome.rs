@@ -14,6 +14,9 @@ pub enum Outcome {
     Refused(Refusal),
     /// One of the two sides no longer knows: it happened once or not at all.
     Unknown,
+    /// This node has ended first, and its journal keeps the message: the next life of its identity goes on with it. Only a
+    /// driver that ends a node tells this.
+    Kept,
 }
 
 /// Why a peer does not take a message.

@@ -295,7 +295,7 @@ impl Node {
 
     /// The journal's name of a message that is not settled; None: it is not journaled.
     pub fn letter_id(&self, key: MessageKey) -> Option<LetterId> {
-        self.cx.store.open(key)?.journaled
+        Some(self.cx.store.open(key)?.journaled?.nth(key.at))
     }
 
     /// All that the journal needs, without what is over. Once a store has it on the disk, it may delete what was appended up

@@ -148,6 +148,7 @@ impl Peer {
             let count = bundle.count();
             let common = Outgoing { priority, ..Outgoing::default() };
             let key = cx.store.insert(Letter::new(self.place, common, Source::Bundle(bundle), Role::Plain));
+            self.journal_put_span(cx, key);
             self.outbound.submit(&cx.clock, &mut cx.store, key);
             cx.stats.sent += u64::from(count);
             queued(key, count);
@@ -156,14 +157,14 @@ impl Peer {
     }
 
     /// Whether messages of this length to the peer are bundled. What may leave with an opening is not: each of it is chosen
-    /// by itself; nor what the node's patience is counted for, from the departure of each; nor what is journaled; nor, but on a fast
-    /// path, what may be cut to fill a packet.
+    /// by itself; nor what the node's patience is counted for, from the departure of each; nor what is bound before it leaves, since
+    /// its journal is forced to the disk; nor, but on a fast path, what may be cut to fill a packet.
     fn bundles(&self, cx: &Context, body: usize) -> bool {
         let Self { outbound, link, .. } = self;
         let most = if link.recovery.is_fast() { BUNDLED_WHOLE } else { BUNDLED };
         let fits = body <= most && body as u64 <= outbound.limits.message.min(cx.config.limits.message);
         let granted = outbound.sender.as_ref().and_then(Sender::incarnation).is_some();
-        fits && granted && cx.config.doubt_timeout.is_none() && !cx.journal.is_on()
+        fits && granted && cx.config.doubt_timeout.is_none() && !cx.journal.is_forced()
     }
 
     /// How many messages of this length, and with nothing else, are taken now.
@@ -191,13 +192,14 @@ impl Peer {
                 return debug_assert!(false, "those that have not ended are there");
             };
             let n = run.clamp(1, left);
+            let journaled = letter.journaled.map(|first| first.nth(key.at));
 
             self.outbound.forget_bundled(key, letter, bound, n);
 
             if let Some(held) = cx.store.end_bundled(key, n) {
                 self.outbound.bundle_ended(held);
             }
-            let ending = Ending { role: Role::Plain, due: Mono::NEVER, late: false, bound, journaled: None };
+            let ending = Ending { role: Role::Plain, due: Mono::NEVER, late: false, bound, journaled };
             self.conclude(cx, key, n, ending, outcome);
             (key, left) = (key.nth(n), left - n);
         }

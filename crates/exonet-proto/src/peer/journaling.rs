@@ -7,8 +7,8 @@ use super::inbound::Said;
 use super::{Context, Peer};
 use crate::half::Sender;
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
-use crate::journal::{Journal, Known, Placed, Position, Posted, Record};
-use crate::message::{Ending, Letter, MessageKey, Outgoing, Source};
+use crate::journal::{Binding, Journal, Known, Placed, Position, Posted, Record};
+use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Priority, Source};
 use crate::time::{Mono, Now, Wall};
 use crate::wire::Role;
 
@@ -50,23 +50,53 @@ impl Peer {
             return;
         }
         self.journal_hint(&mut cx.journal);
-        let (peer, id) = (self.number(&mut cx.journal), cx.journal.next_letter());
+        let (peer, id) = (self.number(&mut cx.journal), cx.journal.next_letters(1));
         letter.journaled = id;
         if let Some(id) = id {
             cx.journal.append(&put(now, peer, id, letter));
         }
     }
 
-    /// Messages that can leave soon get their names, which are journaled first.
+    /// As [`Self::journal_put`], of messages that were accepted together.
+    pub(super) fn journal_put_span(&mut self, cx: &mut Context, key: MessageKey) {
+        if !cx.journal.is_on() {
+            return;
+        }
+        self.journal_hint(&mut cx.journal);
+        let peer = self.number(&mut cx.journal);
+        let Some(letter) = cx.store.get_mut(key) else { return };
+        let n = letter.bundle().map_or(0, Bundle::count);
+        letter.journaled = cx.journal.next_letters(n);
+        if let (Some(id), Some(bundle)) = (letter.journaled, letter.bundle()) {
+            let (body, entries) = (bundle.body_len(), bundle.entries(0..n));
+            cx.journal.append(&Record::PutSpan {
+                letter: id,
+                n,
+                peer,
+                priority: letter.priority,
+                body,
+                entries,
+            });
+        }
+    }
+
+    /// What was bound is journaled: nothing of it has left yet.
+    pub(super) fn journal_bound(&mut self, cx: &mut Context) {
+        for bound in self.outbound.take_bound() {
+            cx.journal.append(&bind(bound));
+        }
+    }
+
+    /// Messages that can leave soon get their names, where these have to be forced to the disk first.
     pub(super) fn bind_ahead(&mut self, cx: &mut Context, now: Now) {
-        if !cx.journal.is_on() || !self.link.is_connected() {
+        if !cx.journal.is_forced() || !self.link.is_connected() {
             return;
         }
         let recovery = &self.link.recovery;
         let size = u64::from(recovery.datagram_size());
         let room = recovery.congestion().window().saturating_sub(recovery.in_flight()).max(size);
         let (store, journal) = (&mut cx.store, &mut cx.journal);
-        self.outbound.bind_ahead(now.mono, store, room, |letter| journal_bind(journal, letter));
+        self.outbound.bind_ahead(now.mono, store, room, |bound| journal.append(&bind(bound)));
         self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
         self.wait_for_journal(cx);
     }
@@ -95,17 +125,17 @@ impl Peer {
 
     /// A message was not taken, and goes back into its queue.
     pub(super) fn journal_back(&mut self, cx: &mut Context, s: Slot, key: MessageKey) {
-        let letter = cx.store.get(key).and_then(|letter| letter.journaled);
-        if let Some(letter) = letter {
-            let at = cx.journal.append(&Record::Back { letter });
+        let first = cx.store.get(key).and_then(|letter| letter.journaled);
+        if let Some(first) = first {
+            let at = cx.journal.append(&Record::Back { letter: first.nth(key.at) });
             self.ends_at(cx, at, Some(s));
         }
     }
 
-    /// A message has its outcome, which may be told from the given position on.
-    pub(super) fn journal_end(&mut self, cx: &mut Context, ending: Ending) -> Position {
+    /// `n` messages have their outcome, which may be told from the given position on.
+    pub(super) fn journal_end(&mut self, cx: &mut Context, ending: Ending, n: u32) -> Position {
         let Some(letter) = ending.journaled else { return Position(0) };
-        let at = cx.journal.append(&Record::End { letter });
+        let at = cx.journal.append(&Record::End { letter, n });
         self.ends_at(cx, at, ending.bound.map(|(s, _)| s));
         at
     }
@@ -250,12 +280,26 @@ impl Peer {
     /// The same of one of its messages, which may be said before or after others.
     pub(crate) fn snapshot_letter(&self, now: Now, letter: &Letter, to: &mut Vec<u8>) {
         let (Some((peer, _)), Some(id)) = (self.journaled, letter.journaled) else { return };
+        if let Some(bundle) = letter.bundle() {
+            return snapshot_span(peer, id, letter.priority, bundle, to);
+        }
         put(now, peer, id, letter).encode(to);
         let stamp = self.outbound.sender.as_ref().map_or(Stamp::NONE, Sender::stamp);
         match letter.bound {
             None => {}
             Some((s, Incarnation::UNNAMED)) => Record::Early { letter: id, s, ts: stamp }.encode(to),
-            Some((s, r)) => Record::Bind { letter: id, s, r }.encode(to),
+            Some((s, r)) => Record::Bind { letter: id, n: 1, s, r }.encode(to),
+        }
+    }
+}
+
+/// Writes those of a bundle that are open.
+fn snapshot_span(peer: u32, first: LetterId, priority: Priority, bundle: &Bundle, to: &mut Vec<u8>) {
+    for at in bundle.iter() {
+        let (letter, entries) = (first.nth(at), bundle.entries(at..at + 1));
+        Record::PutSpan { letter, n: 1, peer, priority, body: bundle.body_len(), entries }.encode(to);
+        if let (Some((s, r)), _) = bundle.bound(at) {
+            Record::Bind { letter, n: 1, s, r }.encode(to);
         }
     }
 }
@@ -279,9 +323,7 @@ fn put(now: Now, peer: u32, id: LetterId, letter: &Letter) -> Record<'_> {
     Record::Put { letter: id, peer, priority, early, expires, tag, body }
 }
 
-fn journal_bind(journal: &mut Journal, letter: &Letter) -> Position {
-    match (letter.journaled, letter.bound) {
-        (Some(letter), Some((s, r))) => journal.append(&Record::Bind { letter, s, r }),
-        _ => Position(0),
-    }
+fn bind(bound: Binding) -> Record<'static> {
+    let Binding { letter, n, s, r } = bound;
+    Record::Bind { letter, n, s, r }
 }

@@ -108,7 +108,7 @@ impl Peer {
             place,
             id,
             hints: Vec::new(),
-            outbound: Outbound::new(now, cx.journal.is_on()),
+            outbound: Outbound::new(now, cx.journal.is_forced()),
             inbound: Inbound::new(now),
             link: Link::new(now, &cx.config),
             admitted: false,

@@ -24,7 +24,7 @@ use crate::backoff::Backoff;
 use crate::config::Takes;
 use crate::half::{Clock, IntervalSet, Sender};
 use crate::id::{Incarnation, Slot};
-use crate::journal::Position;
+use crate::journal::{Binding, Position};
 use crate::message::arrived::ARRIVED;
 use crate::message::lane::{Lane, LaneKey, LaneLimits, Load};
 use crate::message::{Flow, HEAD_ROOM, Letter, MessageKey, POOLED, SendQueue, Source, Store};
@@ -101,8 +101,10 @@ pub(crate) struct Outbound {
     pub(crate) lanes: Lanes,
     /// Early messages are open, and are to be sent (again) under the channel.
     pub(crate) early_due: bool,
-    /// Messages are bound before they leave, by [`Outbound::bind_ahead`], since what names them is journaled first.
+    /// Messages are bound before they leave, by [`Outbound::bind_ahead`], since what names them has to be forced to the disk first.
     binds_ahead: bool,
+    /// What was bound since the last [`Outbound::take_bound`].
+    bound: Vec<Binding>,
     /// Messages whose binding is not safe yet, in the order of the journal.
     ahead: VecDeque<(Position, Slot, MessageKey)>,
     /// Bytes of those.
@@ -132,10 +134,11 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    /// `binds_ahead`: the node writes a journal.
+    /// `binds_ahead`: the node forces its journal to the disk.
     pub(crate) fn new(now: Mono, binds_ahead: bool) -> Self {
         Self {
             binds_ahead,
+            bound: Vec::new(),
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             ends: VecDeque::new(),
@@ -428,6 +431,7 @@ impl Outbound {
         };
         letter.bound = Some((s, r));
         letter.bound_at = now;
+        self.note_bound(letter.journaled, 1, s, r);
         if letter.role == Role::Call {
             self.caller.bound(s, key);
         }

@@ -127,8 +127,9 @@ impl Peer {
             Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) => {
                 cx.stats.withdrawn += u64::from(count);
             }
+            Outcome::Kept => debug_assert!(false, "the driver's word, at its end"),
         }
-        let at = self.journal_end(cx, letter);
+        let at = self.journal_end(cx, letter, count);
         let id = letter.bound.map(|(s, r)| MessageId { sender: cx.id, r, s });
         cx.report(at, Event::Outcome { key, count, outcome, id, late: letter.late });
     }

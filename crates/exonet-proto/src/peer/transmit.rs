@@ -64,7 +64,9 @@ impl Peer {
             .or_else(|| assembler.mirror(self, buf))
             .or_else(|| assembler.previous(self, buf))
             .or_else(|| assembler.mtu_probe(self, buf))
-            .or_else(|| assembler.train(self, segments, buf))?;
+            .or_else(|| assembler.train(self, segments, buf));
+        self.journal_bound(cx);
+        let transmit = transmit?;
         self.last_train = from.map(|(epoch, first)| Train { epoch, first, size: size_of(transmit.segment) });
         if std::mem::take(&mut self.link.closed) {
             self.drop_channel(cx, now);

@@ -38,6 +38,8 @@ pub struct Tally {
     pub refused: u64,
     /// [`Outcome::Unknown`].
     pub unknown: u64,
+    /// [`Outcome::Kept`].
+    pub kept: u64,
     /// Of all these, those whose deadline passed before.
     pub late: u64,
 }
@@ -45,7 +47,7 @@ pub struct Tally {
 impl Tally {
     /// Messages that are settled.
     pub const fn settled(&self) -> u64 {
-        self.delivered + self.expired + self.cancelled + self.refused + self.unknown
+        self.delivered + self.expired + self.cancelled + self.refused + self.unknown + self.kept
     }
 
     fn count(&mut self, settled: &Settled, messages: u64) {
@@ -55,6 +57,7 @@ impl Tally {
             Outcome::Cancelled => &mut self.cancelled,
             Outcome::Refused(_) => &mut self.refused,
             Outcome::Unknown => &mut self.unknown,
+            Outcome::Kept => &mut self.kept,
         } += messages;
         self.late += if settled.late { messages } else { 0 };
     }

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use super::Outbound;
 use crate::account::Account;
 use crate::half::{Clock, Sender};
-use crate::id::{Incarnation, Slot, Stamp};
-use crate::journal::{Placed, Position};
+use crate::id::{Incarnation, LetterId, Slot, Stamp};
+use crate::journal::{Binding, Placed, Position};
 use crate::message::{Letter, MessageKey, Store};
 use crate::time::Mono;
 
@@ -20,7 +20,7 @@ impl Outbound {
         now: Mono,
         store: &mut Store,
         room: u64,
-        mut journal: impl FnMut(&Letter) -> Position,
+        mut journal: impl FnMut(Binding) -> Position,
     ) {
         while self.ahead_bytes < room && !self.has_lost() {
             let envelopes = self.may_bind();
@@ -42,9 +42,24 @@ impl Outbound {
             self.queue.pop(flow);
             letter.queued = false;
             self.queue.charge(flow, usize::try_from(charged).unwrap_or(usize::MAX));
-            let at = journal(letter);
+            let at = self.bound.pop().map_or(Position(0), &mut journal);
             self.hold(at, s, key, letter);
         }
+    }
+
+    /// Messages of a journal, `letter` and those behind it, are bound.
+    #[inline]
+    pub(super) fn note_bound(&mut self, letter: Option<LetterId>, n: u32, s: Slot, r: Incarnation) {
+        let Some(letter) = letter else { return };
+        match self.bound.last_mut().filter(|last| last.is_followed_by(letter, s, r)) {
+            Some(last) => last.n += n,
+            None => self.bound.push(Binding { letter, n, s, r }),
+        }
+    }
+
+    /// What was bound since this was last asked for, in order: it is journaled before anything of it leaves.
+    pub(crate) fn take_bound(&mut self) -> impl Iterator<Item = Binding> {
+        self.bound.drain(..)
     }
 
     /// The message of `key` waits until the journal is safe up to `at`, which says that it is bound to `s`.

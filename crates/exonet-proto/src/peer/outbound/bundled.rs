@@ -28,6 +28,7 @@ impl Outbound {
         n: u32,
     ) -> Option<MessageKey> {
         let len = letter.wire_len() * u64::from(n);
+        let journaled = letter.journaled;
         let bundle = letter.bundle_mut()?;
         let key = key.first().nth(bundle.ready().start);
         let (s, r) = self.sender.as_mut()?.bind_run((0..n).map(|i| key.nth(i)))?;
@@ -36,6 +37,7 @@ impl Outbound {
             self.queue.pop(flow);
             letter.queued = false;
         }
+        self.note_bound(journaled.map(|first| first.nth(key.at)), n, s, r);
         self.unbound.give_back(u64::from(n));
         self.note_open(LaneKey::PLAIN, Load { messages: u64::from(n), bytes: len });
         self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));
