@@ -124,3 +124,24 @@ fn a_call_that_was_taken_before_a_crash_is_known_to_have_failed() {
     }
     assert!(failed > 20, "{failed}");
 }
+
+#[test]
+fn a_node_that_ends_in_order_goes_on_in_its_next_life() {
+    for seed in 0..60 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let mut node = || world.add_on(config(64), Some(disk(Durability::Written, Duration::ZERO)));
+        let nodes = [node(), node()];
+        for _ in 0..4 {
+            traffic(&mut world, nodes, &[]);
+            if world.dice().chance(0.5) {
+                world.begin_end(nodes[1]);
+                let pause = Duration::from_micros(world.dice().below(500_000));
+                world.run_for(pause);
+            }
+            world.end(nodes[1]);
+            world.run_for(SECOND);
+            world.boot(nodes[1]);
+        }
+        all_is_certain(&mut world, &format!("seed {seed}"));
+    }
+}

@@ -55,6 +55,8 @@ pub(crate) enum Log {
     TheirsTwice(NodeId),
     OursTwice(NodeId),
     WriteFailed,
+    /// Why the journal cannot be written.
+    JournalFailed(String),
     CorePanicked,
     /// Why the node ended, and how many messages were open.
     Ended(String, usize),
@@ -196,6 +198,7 @@ impl Log {
                 );
             }
             Self::WriteFailed => tracing::error!(node, "a write failed: the node has stopped"),
+            Self::JournalFailed(why) => tracing::error!(node, "{why}. The node stops"),
             Self::CorePanicked => tracing::error!(node, "the core panicked: the node has stopped"),
             Self::Ended(why, open) => tracing::warn!(node, open, "{why} before all messages were settled"),
         }

@@ -19,11 +19,12 @@ use crate::clock::Clock;
 use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::BuildError;
+use crate::journal::{self, Durability};
 use crate::node::Node;
 use crate::resolve::Names;
 use crate::shared::Shared;
 use crate::socket::Socket;
-use crate::state::StateDir;
+use crate::state::{StateDir, StateError};
 use crate::timer::Timer;
 use crate::trace::Trace;
 
@@ -42,6 +43,7 @@ pub struct Builder {
     config: Config,
     question: Option<Arc<Question>>,
     identity: Identity,
+    durability: Option<Durability>,
     bind: Option<String>,
     trace: Option<Box<dyn io::Write + Send>>,
     names: Names,
@@ -57,6 +59,7 @@ impl Builder {
             config,
             question,
             identity: Identity::Ephemeral,
+            durability: None,
             bind: None,
             trace: None,
             names: Names::of_system(),
@@ -81,6 +84,20 @@ impl Builder {
     /// The identity that lives in this directory, which is made on first use and locked while the node lives.
     pub fn state_dir(mut self, path: impl AsRef<Path>) -> Self {
         self.identity = Identity::Stored(path.as_ref().to_owned());
+        self
+    }
+
+    /// How much of what the node knows a crash may take. Default: [`Durability::Process`] with a [state directory](Self::state_dir),
+    /// [`Durability::Memory`] without.
+    ///
+    /// ```
+    /// use exonet::{Allow, Durability, Node};
+    ///
+    /// let builder = Node::builder(Allow::anyone()).state_dir("/var/lib/orders").durability(Durability::Sync);
+    /// # let _ = builder;
+    /// ```
+    pub fn durability(mut self, durability: Durability) -> Self {
+        self.durability = Some(durability);
         self
     }
 
@@ -186,7 +203,7 @@ impl Builder {
     pub async fn build(self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let socket = bind(self.bind.as_deref())?;
-        let (key, boot, store) = self.identity.open().await?;
+        let Opened { key, boot, store, journal } = self.identity.open(self.durability).await?;
         tokio::time::sleep(former_life(&boot)).await;
         let seed = *random()?;
 
@@ -205,6 +222,9 @@ impl Builder {
         let timer = Arc::new(Timer::new().map_err(BuildError::Timer)?);
         let mut engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
         engine.question = self.question;
+        if let Some(journal) = journal {
+            engine.keep_journal(now, journal);
+        }
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
@@ -217,29 +237,51 @@ impl Builder {
 }
 
 /// A key, what is known of its former lives, and where that is kept.
-type Opened = (SecretKey, Boot, Option<Arc<StateDir>>);
+struct Opened {
+    key: SecretKey,
+    boot: Boot,
+    store: Option<Arc<StateDir>>,
+    journal: Option<journal::Log>,
+}
 
 impl Identity {
-    async fn open(self) -> Result<Opened, BuildError> {
+    async fn open(self, durability: Option<Durability>) -> Result<Opened, BuildError> {
         match self {
-            Self::Ephemeral => Ok((SecretKey::from_bytes(*random()?), Boot::Ephemeral, None)),
+            Self::Ephemeral if durability.is_some_and(|durability| durability != Durability::Memory) => {
+                Err(BuildError::NotStored)
+            }
+            Self::Ephemeral => Ok(Opened {
+                key: SecretKey::from_bytes(*random()?),
+                boot: Boot::Ephemeral,
+                store: None,
+                journal: None,
+            }),
             Self::Stored(path) => {
                 let fresh = random()?;
-                let open = move || StateDir::open_or_create(path, || fresh);
-                let dir = tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??;
-                let (key, record) = (SecretKey::from_bytes(**dir.secret()), dir.load());
-                let (clock, latest) = (record.d, Stamp(record.latest));
-                let boot = Boot::Stored {
-                    clock,
-                    life: record.life,
-                    latest,
-                    strays: dir.strays().to_vec(),
-                    journal: None,
-                };
-                Ok((key, boot, Some(Arc::new(dir))))
+                let open = move || open_stored(path, fresh, durability.unwrap_or(Durability::Process));
+                Ok(tokio::task::spawn_blocking(open).await.map_err(|_| BuildError::NoRuntime)??)
             }
         }
     }
+}
+
+fn open_stored(
+    path: PathBuf,
+    fresh: Zeroizing<[u8; 32]>,
+    durability: Durability,
+) -> Result<Opened, StateError> {
+    let dir = StateDir::open_or_create(path, || fresh)?;
+    let (key, record) = (SecretKey::from_bytes(**dir.secret()), dir.load());
+    let opened = journal::open(&dir, durability)?;
+    let (journal, found) = opened.map(|opened| (opened.log, (opened.safety, opened.found))).unzip();
+    let boot = Boot::Stored {
+        clock: record.d,
+        life: record.life,
+        latest: Stamp(record.latest),
+        strays: dir.strays().to_vec(),
+        journal: found,
+    };
+    Ok(Opened { key, boot, store: Some(Arc::new(dir)), journal })
 }
 
 /// How long it is until stamps are of this life. First messages under those of a former one, which may have been taken

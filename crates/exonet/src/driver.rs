@@ -398,6 +398,13 @@ impl Driver {
         });
         self.report.write(&mut self.lines);
         self.report.written().await;
+        // Should this fail, the next life takes this one's end for a crash.
+        if let Some(journal) = self.shared.leave_journal() {
+            let closed = tokio::task::spawn_blocking(move || journal.close()).await;
+            if let Ok(Err(error)) = closed {
+                tracing::warn!(node = %self.shared.id.short(), "{error}");
+            }
+        }
     }
 
     /// Asks the application, without the lock, and passes its answers on. A question that panics is a no.
@@ -518,6 +525,8 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // Nobody receives any more, so nothing can become of what is open. Says nothing after a proper end.
         self.shared.stop(Some("the runtime ended"));
+        // Another process may open it once the identity is free.
+        drop(self.shared.leave_journal());
         self.shared.hang_up();
     }
 }

@@ -1,5 +1,6 @@
 //! What the node's lock guards: the core, and the tasks that wait for it.
 
+mod journaling;
 mod sending;
 
 use core::net::SocketAddr;
@@ -19,11 +20,12 @@ use crate::after::{After, Chore, Log, Pong};
 use crate::allow::{Allow, Question};
 use crate::call::desk::Calls;
 use crate::comings::Comings;
+use crate::journal;
 use crate::receive::batch::Taken;
 use crate::receive::routes::{Route, Routes};
 use crate::send::intake::{Bodies, Kind};
 use crate::send::lot::Lot;
-use crate::send::receipts::{Receipts, Settled};
+use crate::send::receipts::{Receipts, Settled, SlotIndex};
 use crate::send::room::Room;
 use crate::timer::Timer;
 use crate::trace::Trace;
@@ -114,6 +116,12 @@ pub(crate) struct Engine {
     pub(crate) left_to_driver: bool,
     /// The latest write that the core wants, for the driver.
     pub(crate) batch: Option<Batch>,
+    /// None: this node keeps no journal, or has ended.
+    journal: Option<journal::Log>,
+    /// It keeps one: nothing leaves that is not written there.
+    is_journaled: bool,
+    /// What a former life has left, until the application asks for it.
+    recovered: Vec<(OpenMessage, SlotIndex)>,
     /// Peers to be admitted or not, for the driver.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
     pub(crate) room: Room,
@@ -148,6 +156,9 @@ impl Engine {
             armed: Mono::NEVER,
             left_to_driver: false,
             batch: None,
+            journal: None,
+            is_journaled: false,
+            recovered: Vec::new(),
             asks: Vec::new(),
             room: Room::new(queue_limit),
             gathering: Gathering::default(),
@@ -290,7 +301,7 @@ impl Engine {
     }
 
     pub(crate) fn done(&mut self, now: Now, key: DeliveryKey) -> bool {
-        self.phase != Phase::Broken && self.core.done(now, key)
+        self.phase != Phase::Broken && self.core.done(now, key) && self.write_journal(now)
     }
 
     pub(crate) fn release(&mut self, now: Now, key: DeliveryKey) -> Option<Waker> {
@@ -325,6 +336,9 @@ impl Engine {
             return false;
         }
         *place = if guarded { self.core.accept(now) } else { self.core.recv(now) };
+        if !self.write_journal(now) {
+            *place = None;
+        }
         self.core.has_waiting()
     }
 
@@ -340,7 +354,7 @@ impl Engine {
             let (incoming, more) = self.routes.next(route);
             let incoming = incoming?;
             // Nobody waits any more for one that is not delivered by that.
-            if guarded || is_streamed(&incoming) || self.core.done(now, incoming.key) {
+            if guarded || is_streamed(&incoming) || self.done(now, incoming.key) {
                 *place = Some(incoming);
                 return Some(more || self.more_waits(route));
             }
@@ -376,6 +390,9 @@ impl Engine {
         {
             left -= run.len();
             taken.runs.push(run);
+        }
+        if !self.write_journal(now) {
+            taken.runs.clear();
         }
         self.core.has_waiting()
     }
@@ -590,6 +607,9 @@ impl Engine {
     fn last_word(&self, key: MessageKey) -> Option<Settled> {
         if self.phase == Phase::Broken {
             return None;
+        }
+        if self.keeps(key) {
+            return Some(Settled { outcome: Outcome::Kept, id: None, late: false });
         }
         match self.core.status(key) {
             Status::Queued => Some(Settled { outcome: Outcome::Cancelled, id: None, late: false }),

@@ -46,6 +46,9 @@ pub enum BuildError {
     /// Not called within a tokio runtime.
     #[error("a node must be built within a tokio runtime that has I/O and time enabled")]
     NoRuntime,
+    /// A node without a [state directory](crate::Builder::state_dir) is to outlive its process.
+    #[error("durability beyond `Memory` needs an identity that is stored: name a directory by `state_dir`")]
+    NotStored,
     /// The runtime of a [blocking](crate::blocking) node could not be made.
     #[error("cannot start the runtime of a blocking node: {0}")]
     Runtime(io::Error),

@@ -45,6 +45,7 @@
 //! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, or the receiver has said that it did not take it |
 //! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
+//! | [`Outcome::Kept`] | this node has ended first: the next life of its identity goes on with the message |
 //!
 //! A call ends with its [`Reply`](call::Reply), or with a [`CallError`](error::CallError) of the same kinds; its `has_not_run` says whether it
 //! may safely be made again.
@@ -83,6 +84,7 @@ pub mod config;
 mod driver;
 mod engine;
 pub mod error;
+mod journal;
 mod node;
 mod openings;
 mod peer;
@@ -106,6 +108,7 @@ mod turn;
 
 pub use allow::Allow;
 pub use builder::Builder;
+pub use journal::Durability;
 pub use node::Node;
 pub use peer::Peer;
 pub use peer_addr::PeerAddr;

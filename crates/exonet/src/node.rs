@@ -12,8 +12,9 @@ use tokio::time::{sleep, timeout};
 
 use crate::allow::Allow;
 use crate::builder::Builder;
-use crate::engine::Phase;
+use crate::engine::{Engine, Phase};
 use crate::peer_addr::PeerAddr;
+use crate::send::receipt::Receipt;
 use crate::shared::Shared;
 use crate::socket::Socket;
 
@@ -83,6 +84,17 @@ impl Node {
             address.set_ip(IpAddr::V4(Ipv4Addr::LOCALHOST));
         }
         PeerAddr::from((self.id(), address))
+    }
+
+    // ---- after a crash
+
+    /// What a former life of this identity had sent and not settled: this one goes on with it. Each message comes with its
+    /// receipt, once; those that are not asked for go on all the same.
+    ///
+    /// It is empty without a journal: see [`Durability`](crate::Durability).
+    pub fn recovered(&self) -> Vec<(OpenMessage, Receipt)> {
+        let left = self.shared().amend(Engine::take_recovered);
+        left.into_iter().map(|(open, slot)| (open, Receipt::new(Arc::clone(self.shared()), slot))).collect()
     }
 
     // ---- life

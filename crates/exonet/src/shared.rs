@@ -34,6 +34,7 @@ use crate::after::{After, Log};
 use crate::clock::Clock;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
+use crate::journal;
 use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
 use crate::report::Times;
@@ -146,6 +147,9 @@ impl Shared {
         let mut engine = self.engine();
         engine.take_in(&self.intake, || self.clock.now());
         let out = f(&mut engine);
+        if engine.is_journaled() && engine.phase != Phase::Broken {
+            engine.write_journal(self.clock.now());
+        }
         engine.let_in(&self.intake);
         let Engine { core, after: left, .. } = &mut *engine;
         core.take_spent(&mut left.spent);
@@ -378,6 +382,11 @@ impl Shared {
         self.rebound.store(true, Ordering::Release);
         self.step(|engine, now| engine.rebind(now));
         self.work.notify_one();
+    }
+
+    /// Gives the journal up, after the last step that may write.
+    pub(crate) fn leave_journal(&self) -> Option<journal::Log> {
+        self.amend(Engine::leave_journal)
     }
 
     /// Gives the socket up.

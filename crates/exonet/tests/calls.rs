@@ -13,7 +13,7 @@ use common::{builder, bytes, nobody, node, pair, within};
 use exonet::call::{CallId, Failure, Reply, ReplyStatus, Request, Serving};
 use exonet::error::{BodyError, CallError, SendError, SendFromError, ServeError, Why};
 use exonet::send::{CancelError, Status};
-use exonet::{Body, Node, PeerAddr};
+use exonet::{Body, Durability, Node, PeerAddr};
 use tokio::io::AsyncReadExt;
 use tokio::sync::{Semaphore, mpsc};
 
@@ -448,22 +448,32 @@ async fn a_server_that_stops_answers_all_that_it_has() {
 }
 
 #[tokio::test]
-async fn a_server_that_starts_anew_knows_nothing_of_what_it_was_asked() {
-    let home = tempfile::tempdir().unwrap();
-    let (alice, bob) = (node().await, builder().state_dir(home.path()).build().await.unwrap());
-    within(async {
-        let mut gate = gate(&bob, 1);
-        let (to, at) = (bob.peer_addr(), bob.local_addr());
-        let call = alice.peer(&to).call("gate", "").start().await.unwrap();
-        let id = gate.begun.recv().await.unwrap();
-        bob.close(Duration::ZERO).await;
-        let bob = builder().bind(at).state_dir(home.path()).build().await.unwrap();
-        let _echo = echo(&bob);
-        let Err(CallError::Unknown { id: name, why }) = call.await else { panic!() };
-        assert_eq!((name, why), (Some(id), Why::Lost));
-        assert_eq!(text(alice.peer(&to).call("echo", "alive").await).await, "alive");
-    })
-    .await;
+async fn a_server_that_starts_anew_knows_of_a_call_what_its_journal_says() {
+    for durability in [Durability::Memory, Durability::Process] {
+        let home = tempfile::tempdir().unwrap();
+        let stored = || builder().state_dir(home.path()).durability(durability);
+        let (alice, bob) = (node().await, stored().build().await.unwrap());
+        within(async {
+            let mut gate = gate(&bob, 1);
+            let (to, at) = (bob.peer_addr(), bob.local_addr());
+            let call = alice.peer(&to).call("gate", "").start().await.unwrap();
+            let id = gate.begun.recv().await.unwrap();
+            bob.close(Duration::ZERO).await;
+            let bob = stored().bind(at).build().await.unwrap();
+            let _echo = echo(&bob);
+            match call.await {
+                Err(CallError::Unknown { id: name, why }) if durability == Durability::Memory => {
+                    assert_eq!((name, why), (Some(id), Why::Lost));
+                }
+                Err(CallError::Failed { id: name, status, .. }) if durability == Durability::Process => {
+                    assert_eq!((name, status), (id, ReplyStatus::FAILED));
+                }
+                other => panic!("{durability:?}: {other:?}"),
+            }
+            assert_eq!(text(alice.peer(&to).call("echo", "alive").await).await, "alive");
+        })
+        .await;
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

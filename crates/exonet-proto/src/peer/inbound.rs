@@ -279,6 +279,8 @@ impl Inbound {
         record.close();
         self.clear();
         self.closed_again = wait.unwrap_or_default();
+        // The node may be gone before it would say this at its leisure.
+        self.state_from = now.min(self.state_from);
         self.remind_at = if wait.is_some() { now } else { Mono::NEVER };
     }
 

@@ -165,8 +165,11 @@ impl Engine {
 
     /// The next call. None: nothing waits, or nothing more is to be taken.
     pub(crate) fn take_call(&mut self, now: Now, line: &Arc<Line>) -> Option<Incoming> {
-        let over = self.phase != Phase::Open || !self.calls.is_current(line);
-        if over { None } else { self.core.take_call(now, &line.method) }
+        if self.phase != Phase::Open || !self.calls.is_current(line) {
+            return None;
+        }
+        let call = self.core.take_call(now, &line.method)?;
+        self.write_journal(now).then_some(call)
     }
 
     /// The rest of a call's or a reply's body is not wanted. Gives back the task that waits for it.

@@ -88,7 +88,8 @@ impl Engine {
     /// with this.
     pub(crate) fn let_in(&mut self, intake: &Intake) {
         let Some(kind) = self.gathering.wanted.take() else { return };
-        if self.phase != Phase::Open || self.armed != AWAKE {
+        // A message that a crash must keep counts as sent only once the journal has it.
+        if self.phase != Phase::Open || self.armed != AWAKE || self.is_journaled() {
             return;
         }
         let peer = kind.to.id;
@@ -109,7 +110,7 @@ impl Engine {
         messages: &mut [Outgoing],
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
-        self.send_batch(peer, messages.len(), |core, receipts, room| {
+        self.send_batch(now, peer, messages.len(), |core, receipts, room| {
             let mut taken = messages.iter_mut().take(room);
             let sent =
                 core.send_each(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
@@ -126,7 +127,7 @@ impl Engine {
         bodies: &[&[u8]],
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
-        self.send_batch(peer, bodies.len(), |core, receipts, room| {
+        self.send_batch(now, peer, bodies.len(), |core, receipts, room| {
             let mut taken = bodies.iter().take(room);
             let sent = core
                 .send_bodies(now, peer, hints, &mut taken, |key, n| receipts.add(now.mono, batch, key, n));
@@ -137,6 +138,7 @@ impl Engine {
     /// `send` is told how many of the messages there is room for, and says how many of these are left.
     fn send_batch(
         &mut self,
+        now: Now,
         peer: NodeId,
         count: usize,
         send: impl FnOnce(&mut Core, &mut Receipts, usize) -> (usize, Result<(), CoreError>),
@@ -149,6 +151,9 @@ impl Engine {
             return (0, if count == 0 { Ok(()) } else { Err(CoreError::Full) });
         }
         let (left, sent) = send(&mut self.core, &mut self.receipts, room);
+        if !self.write_journal(now) {
+            return (0, Err(CoreError::Closed));
+        }
         self.room.serve(&mut self.core, &peer, &mut self.after);
         let taken = room - left;
         match sent {
@@ -171,6 +176,9 @@ impl Engine {
             None => self.core.send(now, peer, hints, outgoing)?,
             Some(len) => self.core.send_stream(now, peer, hints, outgoing, len)?,
         };
+        if !self.write_journal(now) {
+            return Err(CoreError::Closed);
+        }
         Ok((self.queued(now, key, &peer, stream.is_some()), key))
     }
 

@@ -104,7 +104,7 @@ fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
 
 /// A new name is durable only with its directory.
 #[cfg(unix)]
-fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
+pub(super) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
     let dir = match dir {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
@@ -114,6 +114,6 @@ fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
 
 /// Elsewhere a directory cannot be opened to be synced; the file system's own journal orders the rename.
 #[cfg(not(unix))]
-fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
+pub(super) fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
     Ok(())
 }

@@ -146,6 +146,15 @@ pub enum StateError {
     /// The environment does not say where state belongs.
     #[error("no place for state: set EXONET_STATE to a directory, or HOME")]
     NoHome,
+    /// The journal cannot be used.
+    #[error(transparent)]
+    Journal(#[from] exonet_store::StoreError),
+    /// The journal is whole, and says what this version cannot read.
+    #[error(
+        "{0}: it was written by another version of Exonet; run that version, or move the journal away: messages that \
+         were open end Unknown"
+    )]
+    Records(#[from] exonet_proto::node::BadJournal),
     /// The system refused.
     #[error("cannot {action} {}: {error}{}", path.display(), advice(error))]
     Io {

@@ -32,6 +32,11 @@ pub(super) fn fingerprint(secret: &[u8; 32]) -> [u8; 4] {
     [a, b, c, d]
 }
 
+/// A tag that nobody can guess without the secret, and that does not give it away.
+pub(super) fn journal_tag(secret: &[u8; 32]) -> [u8; 32] {
+    Blake2s256::new().chain_update(b"exonet journal tag").chain_update(secret).finalize().into()
+}
+
 #[cfg(unix)]
 fn check_private(path: &Path, metadata: &Metadata) -> Result<(), StateError> {
     use std::os::unix::fs::PermissionsExt;

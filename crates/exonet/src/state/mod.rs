@@ -5,6 +5,7 @@
 //! | `lock` | the pid of the process that runs this identity, which holds the lock | at every start |
 //! | `key` | the X25519 secret: the node *is* this key | never |
 //! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
+//! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `strays` | the bounds of senders whose clocks are far ahead; there if ever there was one | with each such sender |
 //!
 //! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
@@ -23,6 +24,7 @@
 mod clock;
 mod disk;
 mod error;
+mod journal;
 mod key;
 mod line;
 mod lock;
@@ -151,6 +153,22 @@ impl StateDir {
         let mut clock = self.clock.lock().unwrap_or_else(PoisonError::into_inner);
         self.lock.verify()?;
         clock.store(record)
+    }
+
+    /// Where the journal of the identity lies, if it keeps one.
+    pub fn journal(&self) -> PathBuf {
+        self.path.join(journal::DIR)
+    }
+
+    /// What tells this identity's journal from others: it follows from the secret, and does not give it away.
+    pub(crate) fn journal_tag(&self) -> [u8; 32] {
+        key::journal_tag(&self.secret)
+    }
+
+    /// Puts the journal of a former life aside, if there is one: from now on it would say what is out of date.
+    pub(crate) fn retire_journal(&self) -> Result<(), StateError> {
+        self.lock.verify()?;
+        journal::retire(&self.path)
     }
 
     /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its bound.

@@ -198,3 +198,15 @@ fn an_idle_ephemeral_node_does_not_end_for_good() {
     pair.pass(SECOND);
     assert!(matches!(pair.ends[0].status(key), Status::InDoubt { .. }));
 }
+
+#[test]
+fn the_last_word_does_not_wait_for_its_turn() {
+    let (mut inbound, mut clock, _) = granted(4, &Limits::default());
+    let now = Mono(0) + SECOND;
+    inbound.state_left(now);
+    inbound.owe_state(now);
+    assert!(!inbound.state_may_leave(now, false), "one has just left");
+    inbound.close(now, Some(MS));
+    inbound.on_timeout(now, &mut clock, &config());
+    assert!(inbound.state_may_leave(now, false) && inbound.state_due(now));
+}

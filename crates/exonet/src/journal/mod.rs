@@ -1,0 +1,51 @@
+//! The journal of a node: what the core appends goes into a store before anything that depends on it leaves the node.
+//!
+//! The engine writes under the node's lock, at the end of each hold of it. A datagram, an outcome or a message leaves only when
+//! the lock is free, so nothing leaves before its records are written. With [`Durability::Batched`] and [`Durability::Sync`]
+//! the core itself keeps back what depends on records that are not forced yet; [`Forcing`] forces them and says so.
+
+mod durability;
+mod opened;
+
+use exonet_proto::node::Append;
+use exonet_store::{Storage, StoreError};
+
+pub use durability::Durability;
+pub(crate) use opened::open;
+
+/// The journal, open for appending.
+pub(crate) struct Log {
+    storage: Box<dyn Storage>,
+    /// What was appended since is not all there: nothing that the node says can be relied on.
+    failed: bool,
+}
+
+impl Log {
+    /// Appends records of the core.
+    pub(crate) fn append(&mut self, append: &Append) -> Result<(), StoreError> {
+        let appended = self.storage.append(append.through.0, &append.records);
+        self.failed |= appended.is_err();
+        appended
+    }
+
+    pub(crate) const fn has_failed(&self) -> bool {
+        self.failed
+    }
+
+    /// The records up to now should be replaced by a snapshot.
+    pub(crate) fn wants_snapshot(&self) -> bool {
+        !self.failed && self.storage.wants_snapshot()
+    }
+
+    /// Puts `state` in the place of all that was appended.
+    pub(crate) fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError> {
+        let replaced = self.storage.snapshot(state);
+        self.failed |= replaced.is_err();
+        replaced
+    }
+
+    /// The node has ended: nothing is appended any more.
+    pub(crate) fn close(self) -> Result<(), StoreError> {
+        if self.failed { Ok(()) } else { self.storage.close() }
+    }
+}

@@ -1,0 +1,52 @@
+//! What a node finds of its former lives.
+
+use exonet_proto::node::{Durability as Safety, Recovered};
+use exonet_store::{Groups, Level, Options, Trust};
+
+use super::{Durability, Log};
+use crate::state::{StateDir, StateError};
+
+/// The journal of an identity, and what it has.
+pub(crate) struct Opened {
+    pub(crate) log: Log,
+    pub(crate) safety: Safety,
+    pub(crate) found: Box<Recovered>,
+}
+
+/// Opens the journal of the identity in `dir`, or begins one. None: this life keeps none.
+///
+/// # Errors
+/// [`StateError`]: the journal cannot be read, or not be written here.
+pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Opened>, StateError> {
+    let level = match durability {
+        Durability::Memory => {
+            dir.retire_journal()?;
+            return Ok(None);
+        }
+        Durability::Process => Level::Process,
+        Durability::Batched(_) => Level::Batched,
+        Durability::Sync => Level::Sync,
+    };
+    let path = dir.journal();
+    let (storage, mut left) = exonet_store::open(&path, Options::new(dir.journal_tag(), level))?;
+    let found = match left.trust {
+        Trust::Trusted => read(&mut left.groups)?,
+        Trust::Untrusted(why) => {
+            tracing::warn!(
+                path = %path.display(),
+                "{why}. The node goes on without it: what was in doubt ends Unknown at its peers"
+            );
+            Recovered::default()
+        }
+    };
+    let safety = if durability.is_forced() { Safety::Forced } else { Safety::Written };
+    Ok(Some(Opened { log: Log { storage, failed: false }, safety, found: Box::new(found) }))
+}
+
+fn read(groups: &mut Groups) -> Result<Recovered, StateError> {
+    let mut found = Recovered::default();
+    while let Some(group) = groups.next_group()? {
+        found.add(group)?;
+    }
+    Ok(found)
+}

@@ -1,0 +1,47 @@
+//! The folder of an identity's journal, as a whole.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+
+use super::disk;
+use super::error::StateError;
+
+pub(super) const DIR: &str = "journal";
+/// What was put aside: at most one.
+const ASIDE: &str = "journal.old";
+
+/// Puts the journal in the directory `of` aside: durable on return.
+pub(super) fn retire(of: &Path) -> Result<(), StateError> {
+    let (path, aside) = (of.join(DIR), of.join(ASIDE));
+    if !disk::exists(&path)? {
+        return Ok(());
+    }
+    match fs::remove_dir_all(&aside) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            return Err(StateError::io("remove", &aside)(error));
+        }
+        _ => {}
+    }
+    fs::rename(&path, &aside).map_err(StateError::io("rename", &path))?;
+    disk::sync_dir(Some(of))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_journal_that_is_put_aside_is_not_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |at: &str| dir.path().join(at).join("run");
+        retire(dir.path()).unwrap();
+        for text in ["1", "2"] {
+            fs::create_dir(dir.path().join(DIR)).unwrap();
+            fs::write(file(DIR), text).unwrap();
+            retire(dir.path()).unwrap();
+            assert!(!dir.path().join(DIR).exists());
+            assert_eq!(fs::read_to_string(file(ASIDE)).unwrap(), text);
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Real processes that are killed: what a node with a journal has accepted arrives once, and nothing ends Unknown.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing)] // a failure here is the failure of a test
+
+mod common;
+
+use std::collections::BTreeMap;
+use std::env;
+use std::io::{BufRead, BufReader, Lines, Write};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::builder;
+use exonet::{PeerAddr, Receipt};
+use tokio::sync::Semaphore;
+
+/// Messages under way at once.
+const WINDOW: usize = 60;
+/// What a life of the sender wants to send: more than it ever gets done.
+const MANY: usize = 100_000;
+
+/// What this process is, if it is a part of a test.
+const ROLE: &str = "EXONET_TEST_ROLE";
+const STATE: &str = "EXONET_TEST_STATE";
+const PEER: &str = "EXONET_TEST_PEER";
+
+/// One line that is in the pipe whole, whatever happens next.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    out.write_all(format!("@{line}\n").as_bytes()).unwrap();
+    out.flush().unwrap();
+}
+
+/// The other processes begin here. It is no test by itself.
+#[test]
+fn a_part() {
+    let Ok(role) = env::var(ROLE) else { return };
+    let (state, peer) = (env::var(STATE).unwrap(), env::var(PEER).unwrap());
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        match role.as_str() {
+            "receive" => receive(&state, &peer).await,
+            "rest" => send(&state, &peer, 0).await,
+            _ => send(&state, &peer, MANY).await,
+        }
+    });
+}
+
+async fn receive(state: &str, at: &str) {
+    let node = builder().state_dir(state).bind(at).build().await.unwrap();
+    say(&format!("at {}", node.peer_addr()));
+    while let Ok(delivery) = node.recv().await {
+        let body = delivery.body().as_whole().unwrap().clone();
+        say(&format!("got {} {}", String::from_utf8_lossy(&body), delivery.id()));
+        delivery.ack().unwrap();
+    }
+}
+
+async fn send(state: &str, to: &str, count: usize) {
+    let node = builder().state_dir(state).build().await.unwrap();
+    let peer = node.peer(to.parse::<PeerAddr>().unwrap());
+    let window = Arc::new(Semaphore::new(WINDOW));
+    let recovered = node.recovered();
+    say(&format!("recovered {}", recovered.len()));
+    for (_, receipt) in recovered {
+        tokio::spawn(tell(receipt, None));
+    }
+    let life = std::process::id();
+    for n in 0..count {
+        let turn = Arc::clone(&window).acquire_owned().await.unwrap();
+        let name = format!("{life}-{n}");
+        // Some have to be cut, some are kept together.
+        let padding = if n % 50 == 0 { 20_000 } else { 10 };
+        let receipt = if n % 7 == 0 { name.clone() } else { format!("{name} {}", "x".repeat(padding)) };
+        let receipt = peer.send(receipt).await.unwrap();
+        say(&format!("accepted {name}"));
+        tokio::spawn(tell(receipt, Some(turn)));
+    }
+    assert!(node.flush(None).await.is_empty());
+    say("done");
+    node.close(Duration::from_secs(5)).await;
+}
+
+async fn tell(receipt: Receipt, turn: Option<tokio::sync::OwnedSemaphorePermit>) {
+    let settled = receipt.await;
+    say(&format!("told {:?}", settled.outcome));
+    drop(turn);
+}
+
+/// A process that is a part of this test.
+struct Part {
+    child: Child,
+    lines: Lines<BufReader<ChildStdout>>,
+}
+
+impl Part {
+    fn start(role: &str, state: &Path, peer: &str) -> Self {
+        let mut child = Command::new(env::current_exe().unwrap())
+            .args(["a_part", "--exact", "--nocapture", "--test-threads=1"])
+            .env(ROLE, role)
+            .env(STATE, state)
+            .env(PEER, peer)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        Self { child, lines }
+    }
+
+    /// The next line that it says.
+    fn next(&mut self) -> Option<String> {
+        loop {
+            // The harness says something too, and what is cut off by a kill is no line.
+            let line = self.lines.next()?.ok()?;
+            if let Some((_, said)) = line.split_once('@') {
+                return Some(said.to_owned());
+            }
+        }
+    }
+
+    /// Kills the process, and gives all that it has said and that was not heard yet.
+    fn kill(mut self) -> Vec<String> {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        std::iter::from_fn(|| self.next()).collect()
+    }
+}
+
+impl Drop for Part {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// What was said of messages.
+#[derive(Default)]
+struct Account {
+    accepted: Vec<String>,
+    /// By name: the ids under which it was handed out.
+    got: BTreeMap<String, Vec<String>>,
+    delivered: usize,
+    recovered: usize,
+    other: Vec<String>,
+}
+
+impl Account {
+    fn hear(&mut self, line: &str) {
+        let mut words = line.split_whitespace();
+        match (words.next(), words.next()) {
+            (Some("accepted"), Some(name)) => self.accepted.push(name.to_owned()),
+            (Some("got"), Some(name)) => {
+                let id = words.next_back().unwrap_or_default().to_owned();
+                self.got.entry(name.to_owned()).or_default().push(id);
+            }
+            (Some("recovered"), Some(count)) => self.recovered += count.parse::<usize>().unwrap(),
+            (Some("told"), Some("Delivered")) => self.delivered += 1,
+            (Some("at" | "done"), _) => {}
+            _ => self.other.push(line.to_owned()),
+        }
+    }
+}
+
+#[test]
+fn what_was_accepted_arrives_once_though_both_processes_are_killed() {
+    const KILLS: usize = 16;
+    let home = tempfile::tempdir().unwrap();
+    let (here, there) = (home.path().join("sender"), home.path().join("receiver"));
+    let mut account = Account::default();
+    let mut receiver = Part::start("receive", &there, "127.0.0.1:0");
+    let address = receiver.next().unwrap().strip_prefix("at ").unwrap().to_owned();
+    let at = address.rsplit_once('@').map_or(address.as_str(), |(_, at)| at).to_owned();
+    let mut sender = Part::start("send", &here, &address);
+    for round in 0..KILLS {
+        // Each life gets something done: what it says is heard before it is killed.
+        for _ in 0..40 + 17 * (round % 5) {
+            let part = if round % 2 == 0 { &mut sender } else { &mut receiver };
+            account.hear(&part.next().unwrap());
+        }
+        if round % 2 == 0 {
+            sender.kill().iter().for_each(|line| account.hear(line));
+            sender = Part::start("send", &here, &address);
+        } else {
+            receiver.kill().iter().for_each(|line| account.hear(line));
+            receiver = Part::start("receive", &there, &at);
+        }
+    }
+    sender.kill().iter().for_each(|line| account.hear(line));
+    let mut rest = Part::start("rest", &here, &address);
+    while let Some(line) = rest.next() {
+        account.hear(&line);
+    }
+    assert!(rest.child.wait().unwrap().success());
+    receiver.kill().iter().for_each(|line| account.hear(line));
+
+    assert_eq!(account.other, Vec::<String>::new(), "an outcome other than Delivered");
+    let missing: Vec<_> = account.accepted.iter().filter(|name| !account.got.contains_key(*name)).collect();
+    assert!(missing.is_empty(), "accepted, and never handed out: {missing:?}");
+    // What was handed out and not acknowledged before a kill comes again, under the same id.
+    let again: Vec<_> = account.got.values().filter(|ids| ids.len() > 1).collect();
+    assert!(again.iter().all(|ids| ids.iter().all(|id| *id == ids[0])), "two ids for one message: {again:?}");
+    assert!(again.len() <= KILLS / 2, "more than one for each life of the receiver: {again:?}");
+    assert!(account.recovered > KILLS, "{}", account.recovered);
+    assert!(account.accepted.len() > 400 && account.delivered > 400);
+}
