@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::disk;
 use crate::error::StoreError;
 use crate::format::{Head, Kind};
-use crate::segment::{Segment, segment_name, snapshot_name};
+use crate::segment::{Place, Segment};
 use crate::shared::{Base, Mark, Shared};
 
 /// Puts another segment into the pool, if it is empty.
@@ -21,7 +21,7 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
     let ending = Ending { shared: Arc::clone(shared), job: Job::Fill };
     shared.helper.start(Box::new(move || {
         let shared = &ending.shared;
-        let name = segment_name(shared.owner.log, number);
+        let name = Place::InUse.segment(shared.owner.log, number);
         match Segment::create(&*shared.disk, shared.owner, name, shared.segment) {
             Ok(segment) => shared.lock().free.push(segment),
             // Without room nothing is lost yet: whoever needs the segment tries again, and says so.
@@ -58,7 +58,7 @@ fn write(shared: &Shared, mark: Mark, bytes: &[u8]) -> Result<Base, StoreError> 
     let base = Base { lsn: mark.lsn, len: bytes.len() as u64, check: crc32c::crc32c(bytes) };
     let (owner, run) = (shared.owner, shared.run.generation);
     let head = Head { owner, run, lsn: base.lsn, len: base.len, check: base.check };
-    disk::replace(&*shared.disk, &snapshot_name(owner.log), &[&head.encode(Kind::Snapshot), bytes])?;
+    disk::replace(&*shared.disk, &Place::InUse.snapshot(owner.log), &[&head.encode(Kind::Snapshot), bytes])?;
     Ok(base)
 }
 

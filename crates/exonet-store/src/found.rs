@@ -9,7 +9,6 @@ use crate::disk::Disk;
 use crate::error::StoreError;
 use crate::format::{HEADER, Key, Owner, group_len};
 use crate::scan::{Pieces, Scan};
-use crate::segment::snapshot_name;
 use crate::trust::Trust;
 
 /// What was found at the opening of a journal.
@@ -19,9 +18,10 @@ pub struct Found {
     pub trust: Trust,
     /// How many runs this journal has had, this one among them.
     pub generation: u64,
-    /// There was no journal. Not the same as an empty one, nor as one that is not trusted.
+    /// Nothing was ever appended, as far as the runs before could have known: there was no journal, or they came to nothing.
     pub is_new: bool,
-    /// The groups, a snapshot first. Of a journal that is not trusted, those of the old one, up to the first that is missing.
+    /// The groups, a snapshot first. Of a journal that is not trusted, those of the old one, up to the first that is missing;
+    /// they are told again until something is appended to the new one.
     pub groups: Groups,
 }
 
@@ -55,9 +55,8 @@ impl Groups {
         let mut snapshot = None;
         let mut bytes = scan.bytes;
         if let Some(base) = scan.base.filter(|base| base.len > 0) {
-            let name = snapshot_name(owner.log);
             let len = usize::try_from(base.len).map_err(|_| StoreError::TooLong { len: base.len })?;
-            snapshot = open(disk, &name)?.map(|(path, pieces)| (path, pieces, len));
+            snapshot = open(disk, &scan.snapshot)?.map(|(path, pieces)| (path, pieces, len));
             bytes = bytes.saturating_add(base.len);
         }
         let mut parts = VecDeque::new();

@@ -51,7 +51,7 @@
 //! | checksum | 4 | CRC-32C of identity, log, and what follows |
 //! | length | 4 | of the bytes of the group, at least 1 |
 //! | LSN | 8 | one more than that of the group before |
-//! | run | 8 | the generation that appended it; never less than that of the group before |
+//! | run | 8 | the generation that appended it, exclusive-or the first eight bytes of the identity |
 //! | forced | 8 | all groups up to this LSN were on the disk when this one was appended |
 //! | bytes | length | |
 //!
@@ -59,8 +59,8 @@
 //! gets a longer one of its own, which is removed after the next snapshot. The log ends where no group follows whose checksum,
 //! LSN and run fit: so the old groups of a segment that is used again never count.
 //!
-//! A run number below that of the group before ends the log too: such a group is what a cut of power left behind the end of an
-//! earlier run.
+//! The run of a group is never below that of the group before, nor below that of the segment's header. Where it is, the log
+//! ends too: a cut of power left such a group behind the end of an earlier run.
 //!
 //! # Contract
 //!

@@ -7,7 +7,7 @@ use crate::disk::Witness;
 use crate::error::StoreError;
 use crate::format::{GROUP, Group, HEADER, Key, group_len};
 use crate::run::{Ended, Run};
-use crate::segment::{Segment, segment_name};
+use crate::segment::{Place, Segment};
 use crate::shared::{Mark, Shared, Unforced};
 use crate::{Force, MAX_GROUP, Storage};
 
@@ -82,7 +82,7 @@ impl Log {
             drop(state);
             // A group that is longer than a segment gets one of its own, which does not go to the pool later.
             let size = shared.segment.max((HEADER as u64 + need).next_multiple_of(4096));
-            let name = segment_name(shared.owner.log, number);
+            let name = Place::InUse.segment(shared.owner.log, number);
             Segment::create(&*shared.disk, shared.owner, name, size).map_err(|error| shared.fail(error))?
         };
         next.file.map();

@@ -10,7 +10,7 @@ use crate::found::{Found, Groups};
 use crate::log::{Log, Tail};
 use crate::run::{self, Ended, Run};
 use crate::scan::{Live, Scan, Spare, Wanted, scan};
-use crate::segment::{Part, Segment, parse_name, parse_untrusted, segment_name, untrusted_name};
+use crate::segment::{Part, Place, Segment, name_aside};
 use crate::shared::{Helper, Mark, Shared, State, Unforced};
 use crate::trust::{Reason, Trust, Verdict, judge};
 use crate::{Level, Options};
@@ -25,6 +25,8 @@ struct Opening {
     witness: Option<Box<dyn Witness>>,
     /// All names of the directory, sorted.
     names: Vec<String>,
+    /// Those of files that nobody needs once this run has begun.
+    gone: Vec<String>,
     reading: Arc<()>,
 }
 
@@ -54,12 +56,17 @@ pub(crate) fn open(
             return Err(StoreError::NoBootId);
         }
     }
-    let mut names = disk.names().map_err(StoreError::io("list", &dir))?;
-    names.sort();
+    let names = list(&*disk)?;
     let witness = disk.witness();
-    let opening = Opening { disk, options, boot, witness, names, reading: Arc::new(()) };
+    let opening = Opening { disk, options, boot, witness, names, gone: Vec::new(), reading: Arc::new(()) };
     let (opening, start) = opening.start()?;
     opening.finish(helper, start)
+}
+
+fn list(disk: &dyn Disk) -> Result<Vec<String>, StoreError> {
+    let mut names = disk.names().map_err(StoreError::io("list", &disk.path("")))?;
+    names.sort();
+    Ok(names)
 }
 
 impl Opening {
@@ -67,19 +74,27 @@ impl Opening {
     fn start(mut self) -> Result<(Self, Start), StoreError> {
         let identity = self.options.identity;
         let known = Run::read(&*self.disk, &identity)?;
-        let newest = self.names.iter().filter_map(|name| Some(parse_name(name)?.0)).max();
+        let newest = self.logs(Place::InUse).max();
+        if let Some(run) = known.filter(|run| newest.is_none_or(|log| log <= run.log)) {
+            // The last run may have stopped half way.
+            self.put_aside(run.log)?;
+            self.names = list(&*self.disk)?;
+        }
         let (last, reason) = match (known, newest) {
+            // A log began after the last run that is known of.
+            (Some(run), Some(log)) if log > run.log => (Run { log, ..run }, Some(Reason::RolledBack)),
             (Some(run), _) => (run, None),
             (None, Some(log)) => (self.unknown(log), Some(Reason::NoRun)),
             (None, None) => {
-                let run = Run { generation: 1, log: 1, ..self.unknown(1) };
+                let run = Run { generation: 1, ..self.unknown(1) };
                 let (groups, scan) = (Groups::none(&self.reading), Scan::default());
                 return Ok((self, Start { trust: Trust::Trusted, is_new: true, run, groups, scan }));
             }
         };
         let owner = Owner { identity, log: last.log };
         let generation = if reason.is_some() { u64::MAX } else { last.generation };
-        let mut found = scan(&*self.disk, Wanted { owner, generation, noted: last.lsn }, &self.names)?;
+        let wanted = Wanted { place: Place::InUse, owner, generation, noted: last.lsn };
+        let found = scan(&*self.disk, wanted, &self.names)?;
         let witnessed = self.witness.as_ref().and_then(|witness| witness.read());
         let mut verdict =
             reason.map_or_else(|| judge(&last, &found, self.boot, witnessed), Verdict::Untrusted);
@@ -92,8 +107,7 @@ impl Opening {
                 other => other?,
             }
         }
-        let groups = Groups::new(&*self.disk, owner, &found, &self.reading)?;
-        let generation = last.generation.max(found.newest).saturating_add(1);
+        let generation = last.generation.max(last.log).max(found.newest).saturating_add(1);
         let (level, boot, ended) = (self.options.level, self.boot, Ended::Not);
         let run = Run { generation, level, boot, ended, ..last };
         let start = match verdict {
@@ -101,24 +115,77 @@ impl Opening {
                 let (path, what) = found.damage;
                 return Err(StoreError::Corrupt { path, what });
             }
-            Verdict::Trusted => {
-                let run = Run { lsn: found.end, check: found.check, ..run };
-                Start { trust: Trust::Trusted, is_new: false, run, groups, scan: found }
-            }
-            Verdict::Untrusted(reason) => {
-                let run = Run { log: generation, lsn: 0, check: 0, ..run };
-                self.names.retain(|name| !found.spare.iter().any(|spare| spare.name == *name));
-                found.spare.drain(..).for_each(|spare| drop(self.disk.remove(&spare.name)));
-                Start { trust: Trust::Untrusted(reason), is_new: false, run, groups, scan: Scan::default() }
-            }
+            Verdict::Trusted => self.go_on(run, owner, found)?,
+            Verdict::Untrusted(reason) => self.begin_anew(run, reason, owner, found)?,
         };
         Ok((self, start))
+    }
+
+    /// Goes on with a log.
+    fn go_on(&self, run: Run, owner: Owner, scan: Scan) -> Result<Start, StoreError> {
+        // Nothing was made yet of the log before, if that was not trusted.
+        let before = run.reason.filter(|_| scan.is_empty());
+        let (trust, groups) = match before {
+            Some(reason) => (Trust::Untrusted(reason), self.aside(run.aside)?),
+            None => (Trust::Trusted, Groups::new(&*self.disk, owner, &scan, &self.reading)?),
+        };
+        let is_new = scan.is_empty() && before.is_none();
+        let run = Run { lsn: scan.end, check: scan.check, ..run };
+        Ok(Start { trust, is_new, run, groups, scan })
+    }
+
+    /// Begins another log, since this one is not trusted.
+    fn begin_anew(
+        &mut self,
+        mut run: Run,
+        reason: Reason,
+        owner: Owner,
+        scan: Scan,
+    ) -> Result<Start, StoreError> {
+        let live: Vec<_> = scan.live.iter().map(|live| &live.name).chain([&scan.snapshot]).cloned().collect();
+        let groups = if scan.is_empty() {
+            self.aside(run.aside)?
+        } else {
+            run.aside = owner.log;
+            Groups::new(&*self.disk, owner, &scan, &self.reading)?
+        };
+        // What is empty is not worth the place of the one that lies aside, and nobody reads the pool.
+        let is_gone = |name: &String| {
+            Place::InUse
+                .parse(name)
+                .is_some_and(|(log, _)| log != owner.log || scan.is_empty() || !live.contains(name))
+        };
+        (self.gone, self.names) = std::mem::take(&mut self.names).into_iter().partition(is_gone);
+        let run = Run { log: run.generation, reason: Some(reason), lsn: 0, check: 0, ..run };
+        Ok(Start { trust: Trust::Untrusted(reason), is_new: false, run, groups, scan: Scan::default() })
+    }
+
+    /// The groups of the log that lies aside.
+    fn aside(&self, log: u64) -> Result<Groups, StoreError> {
+        let owner = Owner { identity: self.options.identity, log };
+        let wanted = Wanted { place: Place::Aside, owner, generation: u64::MAX, noted: 0 };
+        Groups::new(&*self.disk, owner, &scan(&*self.disk, wanted, &self.names)?, &self.reading)
+    }
+
+    fn logs(&self, place: Place) -> impl Iterator<Item = u64> {
+        self.names.iter().filter_map(move |name| Some(place.parse(name)?.0))
     }
 
     /// A run of which nothing is known.
     fn unknown(&self, log: u64) -> Run {
         let Options { identity, level, .. } = self.options;
-        Run { identity, generation: log, log, level, ended: Ended::Not, boot: self.boot, lsn: 0, check: 0 }
+        Run {
+            identity,
+            generation: log,
+            log,
+            aside: 0,
+            level,
+            ended: Ended::Not,
+            reason: None,
+            boot: self.boot,
+            lsn: 0,
+            check: 0,
+        }
     }
 
     /// Makes the trusted log durable, and what lies behind its end void.
@@ -137,7 +204,8 @@ impl Opening {
         for spare in scan.spare.iter().filter(|spare| spare.stale) {
             self.void(spare)?;
         }
-        Ok(())
+        // The name of a snapshot, if the last run died before it had forced it: what this run notes counts on it.
+        disk::sync_names(&*self.disk)
     }
 
     /// Takes from a segment behind the end of the log the name under which it would count once the log has grown again.
@@ -154,19 +222,18 @@ impl Opening {
     /// Notes that this run has begun, and opens the log to be appended to.
     fn finish(mut self, helper: Arc<dyn Helper>, start: Start) -> Result<(Box<Log>, Found), StoreError> {
         let Start { trust, is_new, run, groups, scan } = start;
-        let is_other = is_new || trust != Trust::Trusted;
-        if let Some(witness) = self.witness.as_mut().filter(|_| is_other || run.level != Level::Process) {
-            // It would speak against the new log.
-            witness.remove();
-        }
         run.write(&*self.disk)?;
+        self.gone.iter().for_each(|name| drop(self.disk.remove(name)));
         self.put_aside(run.log)?;
         let owner = Owner { identity: run.identity, log: run.log };
-        let mut witness = self.witness.take().filter(|_| run.level == Level::Process);
-        if witness.as_mut().is_some_and(|witness| witness.begin(run.generation, run.lsn).is_err()) {
-            // An old one would not grow with the log, and so say nothing.
-            witness = None;
-        }
+        let witness = self.witness.take().and_then(|mut witness| {
+            // Only now, since it may have been what spoke against the last run. One that does not grow with the log says nothing.
+            let begun = run.level == Level::Process && witness.begin(run.generation, run.lsn).is_ok();
+            if !begun {
+                witness.remove();
+            }
+            begun.then_some(witness)
+        });
         let (tail, state) = self.state(owner, scan, &run)?;
         let generation = run.generation;
         let sizes = (self.options.segment, self.options.pool);
@@ -177,23 +244,23 @@ impl Opening {
 
     /// Moves away the files of another log than this, and removes those that lay there.
     fn put_aside(&self, log: u64) -> Result<(), StoreError> {
-        let known = self.names.iter().filter_map(|name| Some((name, parse_name(name)?)));
+        let known = self.names.iter().filter_map(|name| Some((name, Place::InUse.parse(name)?)));
         let is_whole = |part: &Part| *part != Part::Unfinished;
         let moved: Vec<_> = known.filter(|(_, (other, part))| *other != log && is_whole(part)).collect();
         for name in &self.names {
             // What was moved when the last run stopped half way is of the same log as what is moved now.
             let is_older =
                 |(older, _)| !moved.is_empty() && moved.iter().all(|(_, (other, _))| *other != older);
-            let is_unfinished = parse_name(name).is_some_and(|(_, part)| !is_whole(&part));
+            let is_unfinished = Place::InUse.parse(name).is_some_and(|(_, part)| !is_whole(&part));
             if is_unfinished
                 || *name == format!("{}.new", run::FILE)
-                || parse_untrusted(name).is_some_and(is_older)
+                || Place::Aside.parse(name).is_some_and(is_older)
             {
                 self.disk.remove(name).map_err(StoreError::io("remove", &self.disk.path(name)))?;
             }
         }
         for (name, _) in moved {
-            if let Some(to) = untrusted_name(name) {
+            if let Some(to) = name_aside(name) {
                 self.disk.rename(name, &to).map_err(StoreError::io("rename", &self.disk.path(name)))?;
             }
         }
@@ -232,7 +299,8 @@ impl Opening {
                 (segment, HEADER as u64)
             }
             (None, None) => {
-                let (name, size) = (segment_name(owner.log, next_number), self.options.segment.min(FIRST));
+                let (name, size) =
+                    (Place::InUse.segment(owner.log, next_number), self.options.segment.min(FIRST));
                 next_number += 1;
                 let mut segment = Segment::create(&*self.disk, owner, name, size)?;
                 segment.begin(&*self.disk, owner, run.generation, run.lsn + 1)?;

@@ -5,12 +5,22 @@ use std::path::Path;
 use crate::Level;
 use crate::disk::{self, Disk};
 use crate::error::StoreError;
+use crate::trust::Reason;
 
 pub(crate) const FILE: &str = "run";
 const LABEL: &str = "exonet-journal-1";
-/// Identity, generation, log, level, state, boot id, LSN, checksum.
-const PAYLOAD: usize = 32 + 8 + 8 + 1 + 1 + 16 + 8 + 4;
+/// Identity, generation, log, log aside, level, state, reason, boot id, LSN, checksum.
+const PAYLOAD: usize = 32 + 8 + 8 + 8 + 1 + 1 + 1 + 16 + 8 + 4;
 const TEXT: usize = LABEL.len() + 1 + 2 * PAYLOAD + 1 + 8 + 1;
+/// By their codes, from 1.
+const REASONS: [Reason; 6] = [
+    Reason::Rebooted,
+    Reason::SyncFailed,
+    Reason::PagesLost,
+    Reason::CutShort,
+    Reason::RolledBack,
+    Reason::NoRun,
+];
 const DIGITS: &[u8; 16] = b"0123456789abcdef";
 
 /// How a run ended, as far as it could say so.
@@ -32,8 +42,12 @@ pub(crate) struct Run {
     pub(crate) generation: u64,
     /// The generation in which the log began that is in use.
     pub(crate) log: u64,
+    /// The last log that was put aside since it was not trusted; zero: there is none.
+    pub(crate) aside: u64,
     pub(crate) level: Level,
     pub(crate) ended: Ended,
+    /// Why the log before this one was not trusted, if there was one.
+    pub(crate) reason: Option<Reason>,
     /// The system's run.
     pub(crate) boot: Option<[u8; 16]>,
     /// The LSN of the last group that was surely on the disk when this was written.
@@ -62,11 +76,13 @@ impl Run {
 
     fn encode(&self) -> Vec<u8> {
         let (level, ended) = (level_code(self.level), ended_code(self.ended));
+        let reason = REASONS.iter().position(|it| Some(*it) == self.reason).map_or(0, |at| at + 1);
         let boot = self.boot.unwrap_or_default();
         let mut payload = self.identity.to_vec();
         payload.extend(self.generation.to_be_bytes());
         payload.extend(self.log.to_be_bytes());
-        payload.extend([level, ended]);
+        payload.extend(self.aside.to_be_bytes());
+        payload.extend([level, ended, u8::try_from(reason).unwrap_or(0)]);
         payload.extend(boot);
         payload.extend(self.lsn.to_be_bytes());
         payload.extend(self.check.to_be_bytes());
@@ -105,7 +121,8 @@ impl Run {
         let (identity, rest) = payload.split_first_chunk::<32>()?;
         let (generation, rest) = rest.split_first_chunk::<8>()?;
         let (log, rest) = rest.split_first_chunk::<8>()?;
-        let ([level, ended], rest) = rest.split_first_chunk::<2>()?;
+        let (aside, rest) = rest.split_first_chunk::<8>()?;
+        let ([level, ended, reason], rest) = rest.split_first_chunk::<3>()?;
         let (boot, rest) = rest.split_first_chunk::<16>()?;
         let (lsn, rest) = rest.split_first_chunk::<8>()?;
         let check = rest.first_chunk::<4>()?;
@@ -113,12 +130,17 @@ impl Run {
             identity: *identity,
             generation: u64::from_be_bytes(*generation),
             log: u64::from_be_bytes(*log),
+            aside: u64::from_be_bytes(*aside),
             level: [Level::Process, Level::Batched, Level::Sync]
                 .into_iter()
                 .find(|it| level_code(*it) == *level)?,
             ended: [Ended::Not, Ended::Clean, Ended::Failed]
                 .into_iter()
                 .find(|it| ended_code(*it) == *ended)?,
+            reason: match usize::from(*reason).checked_sub(1) {
+                Some(at) => Some(*REASONS.get(at)?),
+                None => None,
+            },
             boot: Some(*boot).filter(|boot| *boot != [0; 16]),
             lsn: u64::from_be_bytes(*lsn),
             check: u32::from_be_bytes(*check),
@@ -181,8 +203,10 @@ mod tests {
             identity: [7; 32],
             generation: 3,
             log: 2,
+            aside: 1,
             level: Level::Batched,
             ended: Ended::Clean,
+            reason: Some(Reason::NoRun),
             boot: Some([5; 16]),
             lsn: 77,
             check: 99,

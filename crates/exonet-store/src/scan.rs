@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use crate::disk::{self, Disk, DiskFile};
 use crate::error::StoreError;
 use crate::format::{ALIGN, BadHead, GROUP, Group, HEADER, Head, Key, Kind, Owner, group_len};
-use crate::segment::{Part, parse_name, snapshot_name};
+use crate::segment::{Part, Place};
 use crate::shared::Base;
 
 /// Bytes that are read at once.
@@ -104,6 +104,8 @@ pub(crate) struct Spare {
 /// What was found.
 #[derive(Default)]
 pub(crate) struct Scan {
+    /// The name of the snapshot, if there is one.
+    pub(crate) snapshot: String,
     pub(crate) base: Option<Base>,
     /// In the order of the log.
     pub(crate) live: Vec<Live>,
@@ -132,6 +134,7 @@ pub(crate) struct Scan {
 /// Which log is read, and what was noted of it.
 #[derive(Clone, Copy)]
 pub(crate) struct Wanted {
+    pub(crate) place: Place,
     pub(crate) owner: Owner,
     /// The last run.
     pub(crate) generation: u64,
@@ -141,11 +144,12 @@ pub(crate) struct Wanted {
 
 /// Reads a log, of which `files` has the names.
 pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<Scan, StoreError> {
-    let mut scan = Scan { damage: (disk.path(""), "groups are missing"), ..Scan::default() };
+    let (snapshot, damage) = (wanted.place.snapshot(wanted.owner.log), (disk.path(""), "groups are missing"));
+    let mut scan = Scan { snapshot, damage, ..Scan::default() };
     scan.read_snapshot(disk, wanted.owner)?;
     let (mut live, mut doubtful) = (Vec::new(), Vec::new());
     for name in files {
-        match parse_name(name) {
+        match wanted.place.parse(name) {
             Some((log, Part::Segment(number))) if log == wanted.owner.log => {
                 scan.next_number = scan.next_number.max(number.saturating_add(1));
                 scan.read_head(disk, wanted.owner, name, &mut live, &mut doubtful)?;
@@ -165,8 +169,13 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
 }
 
 impl Scan {
+    /// There is nothing in the log.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end == 0 && self.base.is_none()
+    }
+
     fn read_snapshot(&mut self, disk: &dyn Disk, owner: Owner) -> Result<(), StoreError> {
-        let name = snapshot_name(owner.log);
+        let name = self.snapshot.clone();
         let path = disk.path(&name);
         let Some(file) = disk.open(&name).map_err(StoreError::io("open", &path))? else {
             return Ok(());
@@ -230,7 +239,7 @@ impl Scan {
         let mut stale = Vec::new();
         for mut live in found {
             self.newest = self.newest.max(live.head.run);
-            if live.head.lsn != self.end + 1 || live.head.run < self.run {
+            if live.head.lsn != self.end + 1 {
                 stale.push(live);
                 continue;
             }
@@ -263,6 +272,8 @@ impl Scan {
     /// Reads the groups of one segment for as long as each is the next.
     fn follow(&mut self, live: &mut Live, wanted: Wanted) -> io::Result<()> {
         let key = wanted.owner.key();
+        // A segment that was begun again may hold groups that were lost with its header in a cut of power.
+        self.run = self.run.max(live.head.run);
         while let Some((group, _)) = live.pieces.group(key, live.end)? {
             // What an earlier run left behind the end of its successor's groups does not count.
             if group.lsn != self.end + 1 || group.run < self.run {

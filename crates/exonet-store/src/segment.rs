@@ -25,40 +25,45 @@ pub(crate) enum Part {
     Unfinished,
 }
 
-const LOG: &str = "log-";
-const UNTRUSTED: &str = "untrusted-";
-
-pub(crate) fn segment_name(log: u64, number: u64) -> String {
-    format!("{LOG}{log}.seg-{number}")
+/// Where a log is: its files have names that begin with this.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    InUse,
+    /// It is not trusted.
+    Aside,
 }
 
-pub(crate) fn snapshot_name(log: u64) -> String {
-    format!("{LOG}{log}.snapshot")
+impl Place {
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::InUse => "log-",
+            Self::Aside => "untrusted-",
+        }
+    }
+
+    pub(crate) fn segment(self, log: u64, number: u64) -> String {
+        format!("{}{log}.seg-{number}", self.prefix())
+    }
+
+    pub(crate) fn snapshot(self, log: u64) -> String {
+        format!("{}{log}.snapshot", self.prefix())
+    }
+
+    /// Which log of this place a file belongs to, and as what.
+    pub(crate) fn parse(self, name: &str) -> Option<(u64, Part)> {
+        let (log, part) = name.strip_prefix(self.prefix())?.split_once('.')?;
+        let part = match part {
+            "snapshot" => Part::Snapshot,
+            "snapshot.new" => Part::Unfinished,
+            _ => Part::Segment(part.strip_prefix("seg-")?.parse().ok()?),
+        };
+        Some((log.parse().ok()?, part))
+    }
 }
 
-/// The name of a file of a log once the log is not trusted.
-pub(crate) fn untrusted_name(name: &str) -> Option<String> {
-    Some(format!("{UNTRUSTED}{}", name.strip_prefix(LOG)?))
-}
-
-/// Which log a file belongs to, and as what.
-pub(crate) fn parse_name(name: &str) -> Option<(u64, Part)> {
-    parse(name.strip_prefix(LOG)?)
-}
-
-/// Which log a file belongs to that is not trusted.
-pub(crate) fn parse_untrusted(name: &str) -> Option<(u64, Part)> {
-    parse(name.strip_prefix(UNTRUSTED)?)
-}
-
-fn parse(rest: &str) -> Option<(u64, Part)> {
-    let (log, part) = rest.split_once('.')?;
-    let part = match part {
-        "snapshot" => Part::Snapshot,
-        "snapshot.new" => Part::Unfinished,
-        _ => Part::Segment(part.strip_prefix("seg-")?.parse().ok()?),
-    };
-    Some((log.parse().ok()?, part))
+/// The name of a file of a log in use once the log is put aside.
+pub(crate) fn name_aside(name: &str) -> Option<String> {
+    Some(format!("{}{}", Place::Aside.prefix(), name.strip_prefix(Place::InUse.prefix())?))
 }
 
 impl Segment {
@@ -120,15 +125,16 @@ mod tests {
 
     #[test]
     fn names_come_back() {
-        assert_eq!(parse_name(&segment_name(3, 12)), Some((3, Part::Segment(12))));
-        assert_eq!(parse_name(&snapshot_name(3)), Some((3, Part::Snapshot)));
-        assert_eq!(parse_name("log-3.snapshot.new"), Some((3, Part::Unfinished)));
-        assert_eq!(untrusted_name("log-3.seg-1").as_deref(), Some("untrusted-3.seg-1"));
-        assert_eq!(parse_untrusted("untrusted-3.seg-1"), Some((3, Part::Segment(1))));
+        for place in [Place::InUse, Place::Aside] {
+            assert_eq!(place.parse(&place.segment(3, 12)), Some((3, Part::Segment(12))));
+            assert_eq!(place.parse(&place.snapshot(3)), Some((3, Part::Snapshot)));
+        }
+        assert_eq!(Place::InUse.parse("log-3.snapshot.new"), Some((3, Part::Unfinished)));
+        assert_eq!(name_aside("log-3.seg-1"), Some(Place::Aside.segment(3, 1)));
         for other in
             ["run", "run.new", "log-", "log-x.seg-1", "log-1.seg-", "log-1.seg-1.bak", "untrusted-1.seg-1"]
         {
-            assert_eq!(parse_name(other), None, "{other}");
+            assert_eq!(Place::InUse.parse(other), None, "{other}");
         }
     }
 }

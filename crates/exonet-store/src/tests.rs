@@ -1,4 +1,7 @@
+mod crashes;
 mod files;
+mod rules;
+mod sim;
 
 use std::path::Path;
 

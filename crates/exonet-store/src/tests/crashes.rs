@@ -1,0 +1,367 @@
+//! Any course of appends, snapshots and forced writes, with any crash, on the simulated disk.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use proptest::prelude::*;
+
+use super::sim::{Dice, Failure, Jobs, Sim};
+use super::*;
+use crate::log::Log;
+use crate::shared::Helper;
+
+#[derive(Clone, Copy, Debug)]
+enum Act {
+    Append(usize),
+    Force,
+    Snapshot,
+    /// A helper gets its turn.
+    Help,
+    Kill,
+    Cut,
+    /// After so many steps of the process.
+    KillIn(usize),
+    CutIn(usize),
+    /// A clean end, and then nothing, or a cut.
+    Close(bool),
+    Full(usize),
+    Free,
+    SyncFails(usize, Failure),
+}
+
+fn act() -> impl Strategy<Value = Act> {
+    prop_oneof![
+        12 => prop_oneof![9 => 1..700usize, 1 => 700..9_000usize].prop_map(Act::Append),
+        4 => Just(Act::Force),
+        2 => Just(Act::Snapshot),
+        3 => Just(Act::Help),
+        1 => Just(Act::Kill),
+        1 => Just(Act::Cut),
+        1 => (0..40usize).prop_map(Act::KillIn),
+        1 => (0..40usize).prop_map(Act::CutIn),
+        1 => any::<bool>().prop_map(Act::Close),
+        1 => (0..40usize).prop_map(Act::Full),
+        1 => Just(Act::Free),
+    ]
+}
+
+fn failing() -> impl Strategy<Value = Act> {
+    let kind = prop_oneof![Just(Failure::Kept), Just(Failure::Dropped)];
+    prop_oneof![20 => act(), 1 => (0..4usize, kind).prop_map(|(syncs, kind)| Act::SyncFails(syncs, kind))]
+}
+
+/// What a test knows of a journal.
+struct Course {
+    level: Level,
+    sim: Sim,
+    jobs: Arc<Jobs>,
+    log: Option<Box<Log>>,
+    dice: Dice,
+    /// Every group that may be there, by its number.
+    groups: Vec<Vec<u8>>,
+    /// How many were appended, and how many of them are on the disk.
+    appended: usize,
+    forced: usize,
+    through: u64,
+    /// The caller's position behind each group of this run, with the number of groups.
+    positions: Vec<(u64, usize)>,
+    /// What was read of the last journal that was not trusted, until something is appended to its successor.
+    aside: Option<Vec<Vec<u8>>>,
+    cut_after_kill: bool,
+    clean: bool,
+    closing: bool,
+    /// A process died while it opened the journal.
+    stumbled: bool,
+    lies: bool,
+    /// Everything that was ever appended.
+    ever: BTreeSet<Vec<u8>>,
+}
+
+fn number(group: &[u8]) -> usize {
+    usize::try_from(u32::from_le_bytes(*group[1..].first_chunk().unwrap())).unwrap()
+}
+
+/// How many groups of a journal were read, if they are its first ones.
+fn prefix(known: &[Vec<u8>], read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Option<usize> {
+    let count = any_order(read, ever)?;
+    let is_known = |group: &Vec<u8>| group[0] == b'S' || known.contains(group);
+    read.iter().all(is_known).then_some(count)
+}
+
+/// How many groups were read, if each was appended at some time, behind the one before.
+fn any_order(read: &[Vec<u8>], ever: &BTreeSet<Vec<u8>>) -> Option<usize> {
+    let first = read.first().filter(|first| first[0] == b'S').map_or(0, |first| number(first));
+    let groups: Vec<_> =
+        read.iter().skip(usize::from(read.first().is_some_and(|it| it[0] == b'S'))).collect();
+    let in_order = groups.iter().enumerate().all(|(place, group)| number(group) == first + place);
+    (in_order && groups.iter().all(|group| ever.contains(*group))).then_some(first + groups.len())
+}
+
+/// How a life ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Killed,
+    Cut,
+}
+
+impl Course {
+    fn new(level: Level, seed: u64, lies: bool, witness: bool) -> Self {
+        let sim = Sim::new(seed);
+        sim.world().lies = lies;
+        sim.world().has_witness = witness;
+        let mut this = Self {
+            level,
+            sim,
+            jobs: Arc::default(),
+            log: None,
+            dice: Dice(!seed),
+            groups: Vec::new(),
+            appended: 0,
+            forced: 0,
+            through: 0,
+            positions: Vec::new(),
+            aside: None,
+            cut_after_kill: false,
+            clean: false,
+            closing: false,
+            stumbled: false,
+            lies,
+            ever: BTreeSet::new(),
+        };
+        this.open(None);
+        this
+    }
+
+    fn open(&mut self, mut end: Option<End>) {
+        let had_failed = std::mem::take(&mut self.sim.world().failed);
+        let (log, found) = loop {
+            let options = Options { segment: 4096, snapshot_after: 10_000, pool: 2, ..options(self.level) };
+            let helper = Arc::clone(&self.jobs) as Arc<dyn Helper>;
+            // Opening may be cut short too, and again.
+            if end.is_some() && self.dice.roll(4) == 0 {
+                self.sim.world().dies_in = Some(self.dice.roll(30));
+            }
+            let opened = recover::open(Arc::new(self.sim.clone()), helper, options);
+            match opened {
+                Ok(opened) => break opened,
+                Err(StoreError::Full { .. }) => self.sim.world().capacity = usize::MAX,
+                Err(_) if { self.sim.world().dead } => {
+                    let is_cut = self.dice.roll(2) == 0;
+                    self.sim = if is_cut { self.sim.cut() } else { self.sim.killed() };
+                    self.stumbled = true;
+                    end = if is_cut { Some(End::Cut) } else { end };
+                }
+                Err(StoreError::Corrupt { .. }) if self.lies => {
+                    // The operator moves it away.
+                    let level = self.level;
+                    *self = Self::new(level, u64::try_from(self.dice.roll(1 << 30)).unwrap(), true, true);
+                    return;
+                }
+                Err(error) => panic!("{error} after {end:?}"),
+            }
+        };
+        self.sim.world().dies_in = None;
+        self.check(end, found, had_failed);
+        self.log = Some(log);
+        self.through = 0;
+        self.positions = vec![(0, self.appended)];
+        (self.clean, self.closing, self.stumbled) = (false, false, false);
+    }
+
+    fn check(&mut self, end: Option<End>, found: Found, had_failed: bool) {
+        let (trust, is_new) = (found.trust, found.is_new);
+        let read = read(found);
+        let context = format!(
+            "{trust:?} {} after {end:?}, appended {}, forced {}, tried {}, clean {}, failed {had_failed}",
+            read.len(),
+            self.appended,
+            self.forced,
+            self.groups.len(),
+            self.clean
+        );
+        if let (Trust::Untrusted(_), Some(aside)) = (trust, &self.aside)
+            && (self.lies || aside.starts_with(&read))
+        {
+            // Nothing of the new journal was there, or a cut of power lost the names that had just been changed.
+            let is_empty = self.forced == 0 && (self.appended == 0 || end == Some(End::Cut) || had_failed);
+            assert!(self.lies || self.stumbled || is_empty, "{context}");
+            self.groups.clear();
+            (self.appended, self.forced) = (0, 0);
+            return;
+        }
+        let known = (!self.lies).then_some(&self.groups);
+        let count =
+            known.map_or_else(|| any_order(&read, &self.ever), |known| prefix(known, &read, &self.ever));
+        let count = count.unwrap_or_else(|| panic!("what was read was not appended: {context}"));
+        if self.lies {
+            // Only that nothing is invented.
+        } else if self.clean && self.stumbled && trust != Trust::Trusted {
+            // The run that did not get far had begun, and was not clean.
+            assert_eq!((self.level, end), (Level::Process, Some(End::Cut)), "{context}");
+        } else if self.clean {
+            assert_eq!((trust, count), (Trust::Trusted, self.appended), "{context}");
+        } else if self.closing && self.level == Level::Process && trust == Trust::Trusted {
+            // The end was noted, and the process died before it knew.
+            assert_eq!(count, self.appended, "{context}");
+        } else if end == Some(End::Cut) && self.level == Level::Process {
+            assert_eq!(trust, Trust::Untrusted(Reason::Rebooted), "{context}");
+        } else if had_failed && self.level == Level::Process {
+            assert!(trust != Trust::Trusted || count >= self.appended, "{context}");
+        } else {
+            assert_eq!(trust, Trust::Trusted, "{context}");
+            let kept = if end == Some(End::Cut) || had_failed { self.forced } else { self.appended };
+            assert!(count >= kept, "{context}");
+        }
+        assert_eq!(is_new, trust == Trust::Trusted && read.is_empty(), "{context}");
+        if trust == Trust::Trusted {
+            self.aside = None;
+            self.groups.truncate(count);
+        } else {
+            self.aside =
+                Some(read).filter(|read| !read.is_empty()).or(self.aside.take()).or(Some(Vec::new()));
+            self.groups.clear();
+        }
+        (self.appended, self.forced) = (self.groups.len(), self.groups.len());
+    }
+
+    fn crash(&mut self, end: End) {
+        let end = if std::mem::take(&mut self.cut_after_kill) { End::Cut } else { end };
+        self.sim.world().dead = true;
+        self.log = None;
+        while self.jobs.help() {}
+        self.sim = if end == End::Cut { self.sim.cut() } else { self.sim.killed() };
+        self.open(Some(end));
+    }
+
+    fn append(&mut self, len: usize) {
+        let mut group = vec![b'G'];
+        group.extend(u32::try_from(self.appended).unwrap().to_le_bytes());
+        group.extend((0..len).map(|_| u8::try_from(self.dice.roll(256)).unwrap()));
+        self.ever.insert(group.clone());
+        self.groups.truncate(self.appended);
+        self.groups.push(group);
+        let through = self.through + len as u64;
+        let result = self.log.as_mut().unwrap().append(through, &self.groups[self.appended]);
+        match result {
+            Ok(()) => {
+                self.through = through;
+                self.appended += 1;
+                self.positions.push((through, self.appended));
+            }
+            // It must not be found.
+            Err(StoreError::Full { .. }) => self.groups.truncate(self.appended),
+            Err(error) => self.fails(&error),
+        }
+    }
+
+    fn force(&mut self) {
+        match self.log.as_ref().unwrap().forcer().force() {
+            Ok(safe) => {
+                assert_eq!(safe, self.through);
+                let known = self.positions.iter().rev().find(|(through, _)| *through <= safe).unwrap();
+                self.forced = self.forced.max(known.1);
+            }
+            Err(error) => self.fails(&error),
+        }
+    }
+
+    fn snapshot(&mut self) {
+        let mut state = vec![b'S'];
+        state.extend(u32::try_from(self.appended).unwrap().to_le_bytes());
+        state.resize(state.len() + self.dice.roll(600), 7);
+        match self.log.as_mut().unwrap().snapshot(state) {
+            Ok(()) | Err(StoreError::Full { .. }) => {}
+            Err(error) => self.fails(&error),
+        }
+    }
+
+    /// After one failure all is over, in the same way.
+    fn fails(&mut self, error: &StoreError) {
+        let is_over = { self.sim.world().dead || self.sim.world().failed };
+        assert!(is_over, "{error}");
+        let log = self.log.as_mut().unwrap();
+        let text = error.to_string();
+        assert_eq!(log.append(u64::MAX, b"x").unwrap_err().to_string(), text);
+        assert_eq!(log.forcer().force().unwrap_err().to_string(), text);
+        assert!(!log.wants_snapshot());
+        assert_eq!(self.log.take().unwrap().close().unwrap_err().to_string(), text);
+        self.crash(End::Killed);
+    }
+
+    fn close(&mut self, cut: bool) {
+        self.closing = true;
+        match self.log.take().unwrap().close() {
+            Ok(()) => self.clean = true,
+            Err(StoreError::Full { .. }) => {}
+            Err(error) => {
+                let is_over = { self.sim.world().dead || self.sim.world().failed };
+                assert!(is_over, "{error}");
+            }
+        }
+        if self.clean {
+            (self.sim.world().dies_in, self.cut_after_kill) = (None, false);
+        }
+        self.crash(if cut { End::Cut } else { End::Killed });
+    }
+
+    fn act(&mut self, act: Act) {
+        match act {
+            Act::Append(len) => self.append(len),
+            Act::Force => self.force(),
+            Act::Snapshot => self.snapshot(),
+            Act::Help => drop(self.jobs.help()),
+            Act::Kill => self.crash(End::Killed),
+            Act::Cut => self.crash(End::Cut),
+            Act::KillIn(steps) => self.sim.world().dies_in = Some(steps),
+            Act::CutIn(steps) => {
+                self.sim.world().dies_in = Some(steps);
+                self.cut_after_kill = true;
+            }
+            Act::Close(cut) => self.close(cut),
+            Act::Full(spare) => self.sim.world().fill(spare),
+            Act::Free => self.sim.world().capacity = usize::MAX,
+            Act::SyncFails(syncs, failure) => self.sim.world().fails_in = Some((syncs, failure)),
+        }
+    }
+}
+
+fn run(level: Level, seed: u64, acts: &[Act], lies: bool, witness: bool) {
+    let mut course = Course::new(level, seed, lies, witness);
+    for act in acts {
+        course.act(*act);
+    }
+    course.sim.world().capacity = usize::MAX;
+    course.crash(End::Killed);
+    course.append(10);
+    course.close(true);
+}
+
+fn level() -> impl Strategy<Value = Level> {
+    prop_oneof![Just(Level::Process), Just(Level::Sync)]
+}
+
+fn acts(act: impl Strategy<Value = Act>) -> impl Strategy<Value = Vec<Act>> {
+    prop::collection::vec(act, 1..120)
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 3_000, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// After a kill all groups are there, after a cut those that were forced, and nothing else ever.
+    #[test]
+    fn a_crash_takes_what_its_level_allows(level in level(), seed: u64, acts in acts(act()), witness: bool) {
+        run(level, seed, &acts, false, witness);
+    }
+
+    /// Nothing that was forced before is lost with a failed sync, and what the process alone knew is not trusted.
+    #[test]
+    fn a_failed_sync_ends_the_journal_and_invents_nothing(level in level(), seed: u64, acts in acts(failing())) {
+        run(level, seed, &acts, false, true);
+    }
+
+    /// A disk that lies may lose anything; what is read was appended, in that order.
+    #[test]
+    fn a_disk_that_lies_makes_nothing_up(level in level(), seed: u64, acts in acts(act())) {
+        run(level, seed, &acts, true, true);
+    }
+}

@@ -1,0 +1,344 @@
+//! Each rule of opening by itself, on the simulated disk.
+
+use std::sync::Arc;
+
+use super::sim::{Failure, Jobs, Sim};
+use super::*;
+use crate::format::{GROUP, HEADER};
+use crate::log::Log;
+
+fn try_open(sim: &Sim, options: Options) -> Result<(Box<Log>, Found), StoreError> {
+    recover::open(Arc::new(sim.clone()), Arc::new(Jobs::default()), Options { segment: 4096, ..options })
+}
+
+fn open(sim: &Sim, level: Level) -> (Box<Log>, Found) {
+    try_open(sim, options(level)).unwrap()
+}
+
+/// A journal of five groups, not ended cleanly.
+fn five(level: Level) -> (Sim, Box<Log>) {
+    let sim = Sim::new(1);
+    let (mut log, _) = open(&sim, level);
+    for n in 1..=5u8 {
+        log.append(u64::from(n), &[n; 100]).unwrap();
+    }
+    (sim, log)
+}
+
+/// How a group is recognized.
+fn first_bytes(found: Found) -> Vec<u8> {
+    read(found).iter().map(|group| group[0]).collect()
+}
+
+/// Opens again after the process was killed.
+fn again(sim: &Sim, level: Level) -> (Trust, Vec<u8>) {
+    let (_, found) = open(&sim.killed(), level);
+    (found.trust, first_bytes(found))
+}
+
+const SEGMENT: &str = "log-1.seg-0";
+
+#[test]
+fn a_killed_process_loses_nothing_and_a_boot_is_noticed_at_its_level_only() {
+    for (level, cut) in [(Level::Process, false), (Level::Batched, true), (Level::Sync, true)] {
+        let (sim, log) = five(level);
+        log.forcer().force().unwrap();
+        let sim = if cut { sim.cut() } else { sim.killed() };
+        assert_eq!(again(&sim, level), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
+    }
+    let (sim, log) = five(Level::Process);
+    log.forcer().force().unwrap();
+    let (trust, read) = again(&sim.cut(), Level::Process);
+    assert_eq!(trust, Trust::Untrusted(Reason::Rebooted));
+    assert_eq!(read, [1, 2, 3, 4, 5], "what is left is told all the same");
+}
+
+#[test]
+fn a_journal_that_is_not_trusted_is_told_of_until_its_successor_has_something() {
+    let (sim, log) = five(Level::Process);
+    log.forcer().force().unwrap();
+    let mut sim = sim.cut();
+    for _ in 0..3 {
+        assert_eq!(again(&sim, Level::Process), (Trust::Untrusted(Reason::Rebooted), vec![1, 2, 3, 4, 5]));
+        assert!(sim.names().contains(&"untrusted-1.seg-0".to_owned()));
+        sim = sim.killed();
+    }
+    let (mut log, _) = open(&sim, Level::Process);
+    log.append(1, &[9; 9]).unwrap();
+    let sim = sim.killed();
+    assert_eq!(again(&sim, Level::Process), (Trust::Trusted, vec![9]));
+    // At most one lies aside.
+    let sim = sim.killed().cut();
+    assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::Rebooted));
+    let logs: Vec<_> = sim.names().into_iter().filter(|name| name.starts_with("untrusted-1.")).collect();
+    assert_eq!(logs, Vec::<String>::new());
+}
+
+#[test]
+fn a_clean_end_is_trusted_after_a_boot_and_only_with_the_log_that_was_noted() {
+    let (sim, log) = five(Level::Process);
+    log.close().unwrap();
+    let sim = sim.cut();
+    let put_back = sim.image();
+    assert_eq!(again(&sim, Level::Process), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
+
+    // A group less.
+    put_back(&sim);
+    let at = HEADER + 4 * (GROUP + 104);
+    sim.tamper(SEGMENT, |bytes| bytes[at] ^= 1);
+    assert!(matches!(try_open(&sim.killed(), options(Level::Process)), Err(StoreError::Corrupt { .. })));
+
+    // A group more, of another journal's history.
+    let (other, mut log) = five(Level::Process);
+    log.append(6, &[6; 100]).unwrap();
+    log.close().unwrap();
+    let mut bytes = Vec::new();
+    other.tamper(SEGMENT, |theirs| bytes.clone_from(theirs));
+    put_back(&sim);
+    sim.tamper(SEGMENT, |ours| *ours = bytes);
+    assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::RolledBack));
+}
+
+#[test]
+fn damage_in_the_part_that_was_forced_is_an_error_and_behind_it_is_the_end() {
+    for level in [Level::Sync, Level::Process] {
+        for damaged in 0..5usize {
+            let (sim, mut log) = five(level);
+            log.forcer().force().unwrap();
+            // Groups say how far the log was forced when they were appended; the first after it cannot know yet.
+            log.append(6, &[6; 100]).unwrap();
+            log.append(7, &[7; 100]).unwrap();
+            sim.world().dead = true;
+            let at = |group: usize| HEADER + group * (GROUP + 104) + 50;
+            sim.tamper(SEGMENT, |bytes| bytes[at(damaged)] ^= 1);
+            let error = try_open(&sim.killed(), options(level)).err();
+            assert!(matches!(error, Some(StoreError::Corrupt { .. })), "{level} {damaged}: {error:?}");
+        }
+    }
+    let (sim, _log) = five(Level::Sync);
+    sim.tamper(SEGMENT, |bytes| bytes[HEADER + 2 * (GROUP + 104) + 50] ^= 1);
+    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2]));
+}
+
+#[test]
+fn what_the_last_run_found_was_forced_then() {
+    let (sim, log) = five(Level::Sync);
+    drop(log);
+    let sim = sim.killed();
+    drop(open(&sim, Level::Sync));
+    sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
+    assert!(matches!(try_open(&sim.killed(), options(Level::Sync)), Err(StoreError::Corrupt { .. })));
+}
+
+#[test]
+fn a_hole_in_memory_is_not_trusted_and_the_witness_sees_a_lost_end() {
+    let (sim, _log) = five(Level::Process);
+    sim.tamper(SEGMENT, |bytes| bytes[HEADER + 2 * (GROUP + 104) + 50] ^= 1);
+    assert_eq!(again(&sim, Level::Process), (Trust::Untrusted(Reason::PagesLost), vec![1, 2]));
+
+    let (sim, _log) = five(Level::Process);
+    sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
+    assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
+
+    let (sim, _log) = five(Level::Process);
+    sim.world().has_witness = false;
+    sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
+    assert_eq!(again(&sim, Level::Process).0, Trust::Trusted, "nothing shows it");
+}
+
+#[test]
+fn a_disk_that_was_rolled_back_under_a_running_system_is_noticed() {
+    let (sim, mut log) = five(Level::Process);
+    let put_back = sim.image();
+    log.append(6, &[6; 100]).unwrap();
+    put_back(&sim);
+    assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
+
+    // By a whole run, which appended nothing.
+    let (sim, _log) = five(Level::Process);
+    let put_back = sim.image();
+    drop(open(&sim.killed(), Level::Process));
+    put_back(&sim);
+    assert_eq!(again(&sim, Level::Process).0, Trust::Untrusted(Reason::CutShort));
+
+    // Of all files, only the one that says how the last run ended.
+    let (sim, log) = five(Level::Sync);
+    log.close().unwrap();
+    let mut run = Vec::new();
+    sim.tamper("run", |bytes| run.clone_from(bytes));
+    let (mut log, _) = open(&sim, Level::Sync);
+    log.append(1, &[6; 100]).unwrap();
+    log.close().unwrap();
+    sim.tamper("run", |bytes| *bytes = run);
+    assert_eq!(again(&sim, Level::Sync).0, Trust::Untrusted(Reason::RolledBack));
+}
+
+#[test]
+fn after_a_failed_sync_memory_is_not_trusted_and_the_forced_part_is() {
+    for failure in [Failure::Kept, Failure::Dropped] {
+        for level in [Level::Process, Level::Sync] {
+            let (sim, mut log) = five(level);
+            log.forcer().force().unwrap();
+            log.append(6, &[6; 100]).unwrap();
+            sim.world().fails_in = Some((0, failure));
+            let error = log.forcer().force().unwrap_err();
+            assert!(matches!(error, StoreError::Sync { .. }), "{error}");
+            assert_eq!(log.append(7, b"x").unwrap_err().to_string(), error.to_string());
+            assert_eq!(log.snapshot(vec![1]).unwrap_err().to_string(), error.to_string());
+            drop(log);
+            let (trust, read) = again(&sim, level);
+            assert!(read.starts_with(&[1, 2, 3, 4, 5]));
+            match level {
+                Level::Process => assert_eq!(trust, Trust::Untrusted(Reason::SyncFailed)),
+                _ => assert_eq!(trust, Trust::Trusted),
+            }
+            if failure == Failure::Kept && level == Level::Sync {
+                // What was found is on the disk now, though the system had taken it for written.
+                let (_, read) = again(&sim.cut(), level);
+                assert_eq!(read, [1, 2, 3, 4, 5, 6]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sync_that_fails_at_the_opening_takes_the_trust_in_memory() {
+    let (sim, _log) = five(Level::Process);
+    let sim = sim.killed();
+    sim.world().fails_in = Some((0, Failure::Kept));
+    let (_, found) = open(&sim, Level::Process);
+    assert_eq!(found.trust, Trust::Untrusted(Reason::SyncFailed));
+
+    let (sim, _log) = five(Level::Sync);
+    let sim = sim.killed();
+    sim.world().fails_in = Some((0, Failure::Kept));
+    assert!(matches!(try_open(&sim, options(Level::Sync)), Err(StoreError::Sync { .. })));
+}
+
+#[test]
+fn without_the_file_of_the_last_run_nothing_is_trusted() {
+    let (sim, log) = five(Level::Sync);
+    log.close().unwrap();
+    disk::Disk::remove(&sim, "run").unwrap();
+    let (_, found) = open(&sim.killed(), Level::Sync);
+    assert_eq!(found.trust, Trust::Untrusted(Reason::NoRun));
+    assert_eq!(found.generation, 2, "above all that are known of");
+    assert_eq!(first_bytes(found), [1, 2, 3, 4, 5]);
+}
+
+#[test]
+fn the_generation_rises_with_each_run() {
+    let sim = Sim::new(1);
+    for generation in 1..5 {
+        let (_, found) = open(&sim, Level::Sync);
+        assert_eq!(found.generation, generation);
+    }
+}
+
+#[test]
+fn the_level_process_needs_a_boot_id_and_a_local_disk() {
+    let sim = Sim::new(1);
+    sim.world().has_boot = false;
+    assert!(matches!(try_open(&sim, options(Level::Process)), Err(StoreError::NoBootId)));
+    open(&sim, Level::Sync);
+    sim.world().has_boot = true;
+    sim.world().remote = Some("NFS");
+    let error = try_open(&sim, options(Level::Process)).err().unwrap();
+    assert!(matches!(error, StoreError::Remote { kind: "NFS", .. }));
+    assert!(error.to_string().contains("use the level sync or batched"), "{error}");
+    open(&sim, Level::Batched);
+}
+
+#[test]
+fn a_full_disk_refuses_a_group_and_takes_it_once_there_is_room() {
+    let sim = Sim::new(1);
+    let (mut log, _) = open(&sim, Level::Sync);
+    sim.world().fill(3);
+    let (mut through, mut count) = (0, 0);
+    let error = loop {
+        match log.append(through + 1, &[count; 80]) {
+            Ok(()) => (through, count) = (through + 1, count + 1),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert!(matches!(log.append(through + 1, &[0; 80]), Err(StoreError::Full { .. })));
+    // Groups that still fit are taken.
+    let before = sim.names();
+    assert!(log.room() >= 40, "{}", log.room());
+    log.append(through + 1, &[count; 5]).unwrap();
+    sim.world().capacity = usize::MAX;
+    log.append(through + 2, &[count + 1; 80]).unwrap();
+    assert!(sim.names().len() > before.len());
+    assert_eq!(log.forcer().force().unwrap(), through + 2);
+    log.close().unwrap();
+    let (trust, read) = again(&sim, Level::Sync);
+    assert_eq!((trust, read), (Trust::Trusted, (0..=count + 1).collect()));
+}
+
+#[test]
+fn a_snapshot_that_finds_no_room_leaves_the_log_and_is_not_wanted_at_once() {
+    let sim = Sim::new(1);
+    let (mut log, _) = try_open(&sim, Options { snapshot_after: 2000, ..options(Level::Sync) }).unwrap();
+    let mut through = 0;
+    while !log.wants_snapshot() {
+        through += 1;
+        log.append(through, &[1; 100]).unwrap();
+    }
+    // Room for the next segment, and not for the snapshot.
+    sim.world().fill(16 + 3);
+    log.snapshot(vec![9; 5000]).unwrap();
+    assert!(!log.wants_snapshot(), "it is being written");
+    // The next call has to wait for it, and tells what became of it.
+    assert!(matches!(log.snapshot(vec![8; 10]), Err(StoreError::Full { .. })));
+    assert!(!log.wants_snapshot());
+    while !log.wants_snapshot() {
+        through += 1;
+        log.append(through, &[1; 100]).unwrap();
+    }
+    sim.world().capacity = usize::MAX;
+    log.snapshot(vec![8; 10]).unwrap();
+    log.append(through + 1, &[3; 100]).unwrap();
+    log.close().unwrap();
+    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![8, 3]));
+    assert!(!sim.names().iter().any(|name| name.ends_with(".new")));
+}
+
+#[test]
+fn a_snapshot_waits_for_who_reads_what_was_found() {
+    let (sim, log) = five(Level::Sync);
+    drop(log);
+    let (mut log, mut found) = open(&sim.killed(), Level::Sync);
+    assert_eq!(found.groups.next_group().unwrap().unwrap()[0], 1);
+    assert!(matches!(log.snapshot(vec![1]), Err(StoreError::Reading)));
+    assert_eq!(found.groups.next().unwrap().unwrap()[0], 2);
+    drop(found);
+    log.snapshot(vec![1]).unwrap();
+}
+
+#[test]
+fn a_group_longer_than_a_segment_gets_one_of_its_own() {
+    let (sim, mut log) = five(Level::Sync);
+    log.append(6, &[6; 20_000]).unwrap();
+    log.append(7, &[7; 10]).unwrap();
+    drop(log);
+    let (mut log, found) = open(&sim.killed(), Level::Sync);
+    assert_eq!(first_bytes(found), [1, 2, 3, 4, 5, 6, 7]);
+    log.snapshot(vec![8]).unwrap();
+    log.close().unwrap();
+    let sim = sim.killed();
+    let (_, found) = open(&sim, Level::Sync);
+    assert_eq!(first_bytes(found), [8]);
+    let len = |name: &String| disk::Disk::open(&sim, name).unwrap().unwrap().len().unwrap();
+    assert!(sim.names().iter().all(|name| len(name) <= 4096), "it is not kept");
+}
+
+#[test]
+fn misuse_is_told() {
+    let (sim, mut log) = five(Level::Sync);
+    assert!(matches!(log.append(5, b"x"), Err(StoreError::Backwards { through: 5, last: 5 })));
+    log.append(6, b"").unwrap();
+    assert_eq!(log.forcer().force().unwrap(), 5, "nothing is no group");
+    drop(log);
+    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
+}
