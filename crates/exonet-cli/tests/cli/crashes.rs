@@ -1,5 +1,5 @@
-//! Processes that are killed in the middle of a call: it runs once or not at all, its caller hears its reply or that
-//! this is unknown, and nobody hangs.
+//! Processes that are killed in the middle of a call: it runs once or not at all, its caller hears its reply, that it was cut off,
+//! or that this is unknown, and nobody hangs.
 
 use std::collections::BTreeSet;
 use std::net::SocketAddr;
@@ -111,6 +111,20 @@ fn unknown(ended: &Ended) -> String {
     id
 }
 
+/// How much a crash of the server may take.
+const LEVELS: [&str; 2] = ["memory", "process"];
+
+/// The id of a call that was cut off by the death of its server. With a journal the next life answers: it may have run, and failed.
+fn cut_off(level: &str, ended: &Ended) -> String {
+    if level == "memory" {
+        return unknown(ended);
+    }
+    let summary = ended.summary();
+    let told = (&summary["outcome"], &summary["has_not_run"], ended.code);
+    assert_eq!(told, (&"failed".into(), &false.into(), Some(5)), "{summary}");
+    summary["id"].as_str().unwrap().to_owned()
+}
+
 /// Whether it ran is not known before: what the caller hears must not contradict it.
 fn agrees(shop: &Shop, ended: &Ended) {
     match ended.code {
@@ -135,47 +149,51 @@ fn killed_before_it_has_heard_of_the_call() {
 
 #[test]
 fn killed_while_the_call_waits_to_be_taken() {
-    let mut shop = Shop::new(&["--concurrency", "1"]);
-    let voice = shop.world.voice("voice");
-    let (one_relay, other_relay) = (shop.relay(), shop.relay());
-    let one = shop.caller(&one_relay);
-    assert_eq!(voice.line().unwrap(), "begun");
-    let other = shop.caller(&other_relay);
-    // An answer: what came with the opening is there, and is not taken.
-    other_relay.await_to_caller(|seen| !seen.lost);
-    assert_eq!(shop.ran().len(), 1);
-    shop.server.running.kill();
-    shop.gate.open();
-    assert_eq!(voice.line(), None);
-    shop.remove_gate();
-    shop.start_again();
-    let one = one.end();
-    assert!(shop.ran().contains(&unknown(&one)));
-    agrees(&shop, &other.end());
-    shop.is_well();
+    for level in LEVELS {
+        let mut shop = Shop::new(&["--concurrency", "1", "--durability", level]);
+        let voice = shop.world.voice("voice");
+        let (one_relay, other_relay) = (shop.relay(), shop.relay());
+        let one = shop.caller(&one_relay);
+        assert_eq!(voice.line().unwrap(), "begun");
+        let other = shop.caller(&other_relay);
+        // An answer: what came with the opening is there, and is not taken.
+        other_relay.await_to_caller(|seen| !seen.lost);
+        assert_eq!(shop.ran().len(), 1);
+        shop.server.running.kill();
+        shop.gate.open();
+        assert_eq!(voice.line(), None);
+        shop.remove_gate();
+        shop.start_again();
+        let one = one.end();
+        assert!(shop.ran().contains(&cut_off(level, &one)));
+        agrees(&shop, &other.end());
+        shop.is_well();
+    }
 }
 
 #[test]
 fn killed_while_the_call_runs() {
-    let mut shop = Shop::new(&[]);
-    let voice = shop.world.voice("voice");
-    let relay = shop.relay();
-    let caller = shop.caller(&relay);
-    assert_eq!(voice.line().unwrap(), "begun");
-    shop.server.running.kill();
-    shop.gate.open();
-    assert_eq!(voice.line(), None);
-    shop.remove_gate();
-    shop.start_again();
-    let id = unknown(&caller.end());
-    assert_eq!(shop.ran(), [id].into());
-    shop.is_well();
+    for level in LEVELS {
+        let mut shop = Shop::new(&["--durability", level]);
+        let voice = shop.world.voice("voice");
+        let relay = shop.relay();
+        let caller = shop.caller(&relay);
+        assert_eq!(voice.line().unwrap(), "begun");
+        shop.server.running.kill();
+        shop.gate.open();
+        assert_eq!(voice.line(), None);
+        shop.remove_gate();
+        shop.start_again();
+        let id = cut_off(level, &caller.end());
+        assert_eq!(shop.ran(), [id].into());
+        shop.is_well();
+    }
 }
 
 #[test]
 fn killed_when_the_reply_was_made_and_lost() {
-    for killed in [true, false] {
-        let mut shop = Shop::new(&[]);
+    for killed in [Some("memory"), Some("process"), None] {
+        let mut shop = Shop::new(&["--durability", killed.unwrap_or("process")]);
         let voice = shop.world.voice("voice");
         let relay = shop.relay();
         let caller = shop.caller(&relay);
@@ -185,13 +203,13 @@ fn killed_when_the_reply_was_made_and_lost() {
         relay.await_to_caller(|seen| seen.lost && (REPLY..REPLY + 200).contains(&seen.len));
         assert_eq!(voice.line(), None);
         shop.remove_gate();
-        if killed {
+        if killed.is_some() {
             shop.kill_and_start_again();
         }
         relay.lose_to_caller(false);
         let ended = caller.end();
         // While its server lives, a reply is repeated until it comes.
-        let id = if killed { unknown(&ended) } else { answered(&ended) };
+        let id = killed.map_or_else(|| answered(&ended), |level| cut_off(level, &ended));
         assert_eq!(shop.ran(), [id].into());
         shop.is_well();
     }
