@@ -151,12 +151,14 @@ mod tests {
 
     #[test]
     fn doubt_outweighs_certain_failure() {
-        use Outcome::{Cancelled, Delivered, Expired, Unknown};
+        use Outcome::{Cancelled, Delivered, Expired, Kept, Unknown};
         assert_eq!(tally(&[]).exit(), Exit::Success);
         assert_eq!(tally(&[Delivered]).exit(), Exit::Success);
         assert_eq!(tally(&[Delivered, Expired]).exit(), Exit::Undelivered);
         assert_eq!(tally(&[Delivered, Cancelled]).exit(), Exit::Undelivered);
         assert_eq!(tally(&[Expired, Unknown, Delivered]).exit(), Exit::Unknown);
+        assert_eq!(tally(&[Delivered, Kept]).exit(), Exit::Kept);
+        assert_eq!(tally(&[Kept, Expired]).exit(), Exit::Undelivered);
     }
 
     #[test]

@@ -84,6 +84,17 @@ impl Identity {
         Ok(SecretKey::from_bytes(*secret).node_id())
     }
 
+    /// Whether it outlives this process.
+    pub(crate) fn is_stored(&self) -> bool {
+        matches!(self, Self::Stored { .. })
+    }
+
+    /// The options that name it on a command line, each with a blank before it.
+    pub(crate) fn options(&self) -> String {
+        let Self::Stored { name, path } = self else { return String::new() };
+        format!(" --as {name}{}", place(name, path))
+    }
+
     /// Whether anything of it is stored.
     pub(crate) fn is_there(&self) -> bool {
         matches!(self, Self::Stored { path, .. } if exists(path))
@@ -94,9 +105,7 @@ impl Identity {
         match self {
             Self::Stored { name, path } if !exists(path) => {
                 let failure = Failure::new(format!("there is no identity {name} in {}", path.display()));
-                let usual = StateDir::named(name).is_ok_and(|usual| usual == *path);
-                let place = if usual { String::new() } else { format!(" --state {}", quoted(path)) };
-                Err(failure.hint(format!("make it with: exon id {name} --new{place}")))
+                Err(failure.hint(format!("make it with: exon id {name} --new{}", place(name, path))))
             }
             // A node that starts would make a new key here, and be somebody else.
             Self::Stored { name, path } if !is_present(path, "key") => {
@@ -136,6 +145,12 @@ impl fmt::Display for Identity {
             Self::Stored { name, .. } => f.write_str(name),
         }
     }
+}
+
+/// The option that says where an identity is, if it is not where its name leads, with a blank before it.
+fn place(name: &str, path: &Path) -> String {
+    let usual = StateDir::named(name).is_ok_and(|usual| usual == *path);
+    if usual { String::new() } else { format!(" --state {}", quoted(path)) }
 }
 
 /// The path as a shell takes it for one word.

@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use exonet::config::Config;
 use exonet::error::BuildError;
+use exonet::send::OpenMessage;
 use exonet::state::StateError;
-use exonet::{Allow, Node, NodeId, PeerAddr};
+use exonet::{Allow, Node, NodeId, PeerAddr, Receipt};
 
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::units::counted;
 
 /// How long a command that is done, or was stopped, takes for saying goodbye.
 pub(crate) const GOODBYE: Duration = Duration::from_millis(300);
@@ -30,13 +32,45 @@ pub(crate) async fn toward_with(
     peer: &PeerAddr,
     change: impl FnOnce(&mut Config),
 ) -> Result<Node, Failure> {
-    if peer.hints().next().is_none() {
-        // An id alone is enough only for a node that has heard of it, and this one is about to be born.
-        return Err(Failure::new(format!("no address is known for {}", peer.id.short()))
-            .hint("write the peer as ID@HOST:PORT, as `exon listen` prints it"));
+    needs_hint(peer)?;
+    let builder = settings.apply(Node::builder(Allow::only([peer.id])))?;
+    let node = builder.config(change).build().await.map_err(|error| failed(settings, &error))?;
+    recovered(settings, &node);
+    Ok(node)
+}
+
+/// A node for a command that sends to `peer`, or goes on with what was left; and what was left.
+pub(crate) async fn sender(
+    settings: &Settings,
+    peer: Option<&PeerAddr>,
+) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
+    if let Some(peer) = peer {
+        needs_hint(peer)?;
     }
-    let builder = settings.identity.apply(Node::builder(Allow::only([peer.id])))?;
-    builder.config(change).build().await.map_err(|error| failed(settings, &error))
+    let builder = settings.apply(Node::builder(Allow::only(peer.map(|peer| peer.id))))?;
+    let node = builder.build().await.map_err(|error| failed(settings, &error))?;
+    let recovered = recovered(settings, &node);
+    Ok((node, recovered))
+}
+
+/// What a former run of the identity has left: the node goes on with it.
+fn recovered(settings: &Settings, node: &Node) -> Vec<(OpenMessage, Receipt)> {
+    let recovered = node.recovered();
+    if !recovered.is_empty() {
+        let number = u64::try_from(recovered.len()).unwrap_or(u64::MAX);
+        let verb = if number == 1 { "goes" } else { "go" };
+        settings.note(format!("{} of a former run {verb} on", counted(number, "message")));
+    }
+    recovered
+}
+
+/// An id alone is enough only for a node that has heard of it, and this one is about to be born.
+fn needs_hint(peer: &PeerAddr) -> Result<(), Failure> {
+    if peer.hints().next().is_some() {
+        return Ok(());
+    }
+    Err(Failure::new(format!("no address is known for {}", peer.id.short()))
+        .hint("write the peer as ID@HOST:PORT, as `exon listen` prints it"))
 }
 
 /// A node that peers reach at `bind`, with settings changed.
@@ -48,10 +82,12 @@ pub(crate) async fn at(
 ) -> Result<Node, Failure> {
     let build = async |bind: &str| {
         let allow = if allow.is_empty() { Allow::anyone() } else { Allow::only(allow.iter().copied()) };
-        let builder = settings.identity.apply(Node::builder(allow))?.bind(bind).config(&change);
+        let builder = settings.apply(Node::builder(allow))?.bind(bind).config(&change);
         Ok(builder.build().await)
     };
-    somewhere(bind, build).await?.map_err(|error| failed(settings, &error))
+    let node = somewhere(bind, build).await?.map_err(|error| failed(settings, &error))?;
+    recovered(settings, &node);
+    Ok(node)
 }
 
 /// Fails where no node could be at `bind`: asked before an identity is made for one.

@@ -1,5 +1,7 @@
 //! What holds for every command, worked out from the arguments.
 
+use exonet::{Builder, Durability};
+
 use crate::args::Common;
 use crate::failure::Failure;
 use crate::identity::Identity;
@@ -10,6 +12,8 @@ use crate::output::Output;
 pub(crate) struct Settings {
     /// Who this node is.
     pub(crate) identity: Identity,
+    /// What a crash takes nothing of; None: as usual for the identity.
+    durability: Option<Durability>,
     /// Where data goes.
     pub(crate) output: Output,
     /// Whether single outcomes are told to people.
@@ -24,10 +28,25 @@ impl Settings {
         let name = common.identity.as_deref().or(stored);
         Ok(Self {
             identity: Identity::new(name, common.state.as_deref())?,
+            durability: common.durability,
             output: Output::new(common.json),
             verbose: common.verbose > 0,
             quiet: common.quiet,
         })
+    }
+
+    /// Lets a node be who this is, and keep what is asked for.
+    pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
+        let builder = self.identity.apply(builder)?;
+        Ok(match self.durability {
+            Some(durability) => builder.durability(durability),
+            None => builder,
+        })
+    }
+
+    /// Whether the node keeps a journal, so that its identity goes on with what it leaves.
+    pub(crate) fn keeps_journal(&self) -> bool {
+        self.identity.is_stored() && self.durability != Some(Durability::Memory)
     }
 
     /// What went wrong, for people, on standard error.

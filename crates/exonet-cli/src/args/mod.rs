@@ -14,9 +14,12 @@ mod shell;
 mod sim;
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::builder::styling::{AnsiColor, Styles};
-use clap::{ArgAction, Args, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+use exonet::Durability;
 
 pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use call::CallArgs;
@@ -57,7 +60,17 @@ EXIT CODES
     3  of a message or call it is unknown whether it was delivered: once, or not at all
     4  some message or call was certainly not delivered: expired, cancelled or refused
     5  the call was answered by a failure
+    6  some message is kept: it waits in the journal of the stored identity, whose next `exon send`
+       goes on with it
   130  interrupted
+
+DURABILITY
+  A node with a stored identity (--as, --state; `exon listen` and `exon serve` by themselves) keeps
+  a journal of what is under way. What it survives:
+    memory       nothing: what was under way when the process was killed ends unknown
+    process      the end of the process, kill -9 included; the default of a stored identity
+    batched=MS   loss of power too: the disk is waited for, once in MS milliseconds for all messages
+    sync         loss of power too: the disk is waited for, at once
 
 A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and
 several may be given: ID@HOST:PORT,HOST:PORT. `exon peer add lab ID@HOST:PORT` gives it a name.";
@@ -83,7 +96,28 @@ impl Cli {
             Command::Serve(args) => args.check()?,
             _ => {}
         }
+        self.check_durability()?;
         Ok(self)
+    }
+
+    /// A journal belongs to an identity that comes back.
+    fn check_durability(&self) -> Result<(), clap::Error> {
+        let Some(level) = self.common.durability else { return Ok(()) };
+        let why = match (&self.command, level) {
+            (Command::Send(args), Durability::Memory) if args.is_stored() => {
+                "--durability memory keeps no journal, and --durable and --continue need one"
+            }
+            (_, Durability::Memory) | (Command::Listen(_) | Command::Serve(_) | Command::Id(_), _) => {
+                return Ok(());
+            }
+            (Command::Send(args), _) if args.is_stored() => return Ok(()),
+            _ if self.common.identity.is_some() || self.common.state.is_some() => return Ok(()),
+            _ => {
+                "--durability needs a stored identity, since a fresh one has no next life\n\n  \
+                 tip: use `--as NAME`; `exon id NAME --new` makes one"
+            }
+        };
+        Err(Self::command().error(ErrorKind::ArgumentConflict, why))
     }
 }
 
@@ -96,6 +130,10 @@ pub(crate) struct Common {
     /// Keep the identity in this directory
     #[arg(long, value_name = "DIR", global = true, help_heading = "Common options")]
     pub(crate) state: Option<PathBuf>,
+    /// How much a crash may take: memory (what is under way), process (nothing, if only the process
+    /// ends), batched=MS and sync (nothing, if the power fails); see `exon --help`. Needs a stored identity
+    #[arg(long, value_name = "LEVEL", global = true, value_parser = parse_durability, help_heading = "Common options")]
+    pub(crate) durability: Option<Durability>,
     /// Print one JSON object a line; the last one sums up
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
@@ -132,10 +170,36 @@ pub(crate) enum Command {
     BenchCrowd(CrowdArgs),
 }
 
+/// `memory`, `process`, `batched=MS` or `sync`.
+fn parse_durability(text: &str) -> Result<Durability, String> {
+    match text {
+        "memory" => Ok(Durability::Memory),
+        "process" => Ok(Durability::Process),
+        "sync" => Ok(Durability::Sync),
+        _ => {
+            let ms = text.strip_prefix("batched=").and_then(|ms| ms.trim_end_matches("ms").parse().ok());
+            let ms = ms.filter(|ms| (1..=60_000).contains(ms)).map(Duration::from_millis);
+            ms.map(Durability::Batched).ok_or_else(|| {
+                "write memory, process, sync, or batched=MS with 1 to 60000 milliseconds".to_owned()
+            })
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
+
+    #[test]
+    fn levels_of_durability() {
+        assert_eq!(parse_durability("memory"), Ok(Durability::Memory));
+        assert_eq!(parse_durability("process"), Ok(Durability::Process));
+        assert_eq!(parse_durability("sync"), Ok(Durability::Sync));
+        assert_eq!(parse_durability("batched=5"), Ok(Durability::Batched(Duration::from_millis(5))));
+        for wrong in ["", "batched", "batched=", "batched=0", "batched=1.5", "batched=60001", "disk"] {
+            assert!(parse_durability(wrong).is_err(), "{wrong}");
+        }
+    }
 
     #[test]
     fn the_command_line_is_consistent() {

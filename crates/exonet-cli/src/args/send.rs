@@ -23,6 +23,24 @@ EXAMPLES
   A script that must know whether it was delivered:
       exon send ID@HOST:PORT --timeout 30s 'pay 10' || echo \"not known to be paid: $?\"
 
+  A message that no crash of this command takes, and what is left of it later:
+      exon send --durable ID@HOST:PORT --timeout 30s 'pay 10'
+      exon send --as default --continue
+
+EXIT CODES
+    0  every message was delivered
+    1  an error, told on standard error
+    3  unknown: some message was delivered once or not at all
+    4  some message was certainly not delivered: expired, cancelled or refused
+    6  kept: some message was still open when this ended, by --timeout or an interrupt, and the
+       journal of the stored identity has it; --continue goes on with it
+  130  interrupted, and nothing is kept
+
+With a stored identity (--as NAME, --durable) what was read and not delivered is not lost with this
+process, kill -9 included. The next `exon send` of the identity goes on with it, under the same ids,
+and waits for what was for the same PEER; --continue waits for all of it. An input of unknown
+length and a file above 16 MiB are the exceptions: they are read as they leave, and not kept.
+
 Exit code 3 means that some message was delivered once or not at all, and nobody can tell which;
 its id is the same at both ends. If first messages end so each time, a clock is wrong: `exon ping`
 shows the difference, and --no-early does without clocks. Exit code 4 means that some message was
@@ -33,8 +51,8 @@ certainly not delivered: send it again freely.";
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct SendArgs {
     /// The receiver: a name (see `exon peer`), or ID@HOST:PORT
-    #[arg(value_name = "PEER", value_parser = parse_peer)]
-    pub(crate) peer: PeerAddr,
+    #[arg(value_name = "PEER", value_parser = parse_peer, required_unless_present = "go_on")]
+    pub(crate) peer: Option<PeerAddr>,
     /// Messages, one per argument
     #[arg(value_name = "TEXT")]
     pub(crate) texts: Vec<String>,
@@ -60,12 +78,25 @@ pub(crate) struct SendArgs {
     /// Stop waiting for outcomes after this long, and name the messages that are open
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
+    /// Send as a stored identity, `default` unless --as names another, and make it if it is not there:
+    /// what was read survives the end of this process
+    #[arg(long)]
+    pub(crate) durable: bool,
+    /// Send nothing new, but go on with what a former `exon send` of this identity, `default` unless --as
+    /// names another, has left; with PEER, that node is looked for there
+    #[arg(long = "continue", conflicts_with_all = ["texts", "files", "stdin_lines", "durable"])]
+    pub(crate) go_on: bool,
 }
 
 impl SendArgs {
     /// Whether lines of standard input are messages.
     pub(crate) fn reads_input(&self) -> bool {
-        self.stdin_lines || (self.texts.is_empty() && self.files.is_empty())
+        self.stdin_lines || (self.texts.is_empty() && self.files.is_empty() && !self.go_on)
+    }
+
+    /// Whether the sender is a stored identity even if none is named.
+    pub(crate) fn is_stored(&self) -> bool {
+        self.durable || self.go_on
     }
 }
 

@@ -37,7 +37,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         }
         Command::Peer(args) => peer::run(&Settings::new(common, None)?, &args),
         Command::Listen(args) => listen::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
-        Command::Send(args) => send::run(&Settings::new(common, None)?, &args).await,
+        Command::Send(args) => {
+            let stored = args.is_stored().then_some(DEFAULT_IDENTITY);
+            send::run(&Settings::new(common, stored)?, &args).await
+        }
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,

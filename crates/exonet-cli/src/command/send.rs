@@ -1,12 +1,13 @@
 //! `exon send`: texts, files and lines as messages.
 
+use std::collections::BTreeSet;
 use std::io::IsTerminal;
 use std::path::Path;
 use std::pin::pin;
 use std::time::{Duration, Instant};
 
-use exonet::error::SendError;
-use exonet::send::{Refusal, Settled};
+use exonet::error::{PingError, SendError};
+use exonet::send::{OpenMessage, Refusal, Settled};
 use exonet::{Message, Node, NodeId, Outcome, Peer, PeerAddr, Receipt};
 use exonet_proto::Incarnation;
 use futures_util::StreamExt;
@@ -16,6 +17,7 @@ use tokio::fs::File;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, BufReader};
 use tokio::sync::mpsc;
 
+use super::announce::be_somebody;
 use super::refusals::Refusals;
 use super::show;
 use super::stop::{Stop, stop};
@@ -30,6 +32,10 @@ use crate::units;
 
 /// A line is held in memory as a whole.
 const LONGEST_LINE: u64 = 64 << 20;
+/// A file that is kept with the message is held in memory as a whole; a longer one is read as it leaves.
+const LONGEST_KEPT: u64 = 16 << 20;
+/// How long a peer may take to answer at its new address; messages go on trying longer.
+const LOOK: Duration = Duration::from_secs(30);
 /// When nothing has come back after this, say that we still try.
 const SILENCE: Duration = Duration::from_secs(4);
 
@@ -40,20 +46,50 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
     if args.reads_input() && std::io::stdin().is_terminal() {
         settings.note("each line is a message; Ctrl-D ends, Ctrl-C stops");
     }
-    let node = node::toward(settings, &args.peer).await?;
+    if args.durable {
+        be_somebody(settings)?;
+    }
+    let (node, left) = node::sender(settings, args.peer.as_ref()).await?;
     let refusals = Refusals::default();
-    let mut book = Book::new(settings, &refusals, node.id());
+    let mut book = Book::new(settings, &refusals, node.id(), args.peer.as_ref().map(|peer| peer.id));
+    let others = book.recover(left, args.go_on);
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
-        let offer = Offer { peer: node.peer(&args.peer), args, receipts };
-        book.keep(&node, args, offer.all(), offered).await
+        let (keeps, nothing) = (settings.keeps_journal(), book.open.is_empty());
+        let offer = async {
+            match &args.peer {
+                Some(_) if args.go_on && nothing => Ok(()),
+                Some(to) if args.go_on => look_for(&node.peer(to)).await,
+                Some(to) => Offer { peer: node.peer(to), args, receipts, keeps }.all().await,
+                None => Ok(()),
+            }
+        };
+        book.keep(&node, args, offer, offered).await
     };
-    show::say_conflict(settings, &node, &args.peer.id);
+    for peer in &book.peers {
+        show::say_conflict(settings, &node, peer);
+    }
     show::open_messages(settings, &node.close(GOODBYE).await)?;
-    // With its last handle the node settles what is open: Cancelled if it never left, Unknown otherwise.
+    // With its last handle the node settles what is open: Kept if its journal has it, else Cancelled if it never left,
+    // else Unknown.
     drop(node);
     book.settle_rest().await?;
-    book.sum_up(args, ended)
+    let others = others.iter().filter(|receipt| is_kept(receipt)).count();
+    book.sum_up(args, ended, others)
+}
+
+/// Whether the journal has the message of a receipt that nobody waits for.
+fn is_kept(receipt: &Receipt) -> bool {
+    receipt.settled().is_some_and(|settled| settled.outcome == Outcome::Kept)
+}
+
+/// Says where the peer is: what is open to it goes there.
+async fn look_for(peer: &Peer) -> Result<(), Failure> {
+    match peer.ping(LOOK).await {
+        Err(PingError::Send(error)) => Err(cannot_send(peer.addr(), &error)),
+        // If it refuses, its messages say so too.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 /// Whether a file stands for standard input.
@@ -80,6 +116,8 @@ struct Offer<'a> {
     peer: Peer,
     args: &'a SendArgs,
     receipts: mpsc::Sender<Receipt>,
+    /// There is a journal.
+    keeps: bool,
 }
 
 impl Offer<'_> {
@@ -116,7 +154,7 @@ impl Offer<'_> {
             return Ok(());
         };
         let receipt = self.peer.send(self.message(body)).await;
-        place.send(receipt.map_err(|e| cannot_send(&self.args.peer, &e))?);
+        place.send(receipt.map_err(|e| cannot_send(self.peer.addr(), &e))?);
         Ok(())
     }
 
@@ -124,6 +162,15 @@ impl Offer<'_> {
         let unreadable = |e| Failure::path("read", path, &e);
         let file = File::open(path).await.map_err(unreadable)?;
         let about = file.metadata().await.map_err(unreadable)?;
+        if self.keeps && about.is_file() && about.len() <= LONGEST_KEPT {
+            let mut body = Vec::new();
+            file.take(about.len()).read_to_end(&mut body).await.map_err(unreadable)?;
+            return if u64::try_from(body.len()) == Ok(about.len()) {
+                self.one(body).await
+            } else {
+                Err(became_shorter(path))
+            };
+        }
         // Of a pipe or a device nobody knows how much comes.
         self.body(path, file, about.is_file().then_some(about.len())).await
     }
@@ -140,7 +187,7 @@ impl Offer<'_> {
         };
         let head = self.message(Vec::new());
         let sent = self.peer.send_stream(head, size).await;
-        let (receipt, mut body) = sent.map_err(|e| cannot_send(&self.args.peer, &e))?;
+        let (receipt, mut body) = sent.map_err(|e| cannot_send(self.peer.addr(), &e))?;
         place.send(receipt);
         match transfer::pour(from, &mut body, size, |_| ()).await {
             Ok(_) => {
@@ -154,9 +201,7 @@ impl Offer<'_> {
             // A body that nobody wants any more: its receipt tells why.
             Err(PourError::Write(_)) => Ok(()),
             Err(PourError::Read(error)) => Err(Failure::path("read", path, &error)),
-            Err(PourError::Short) => {
-                Err(Failure::new(format!("{} became shorter while it was sent", path.display())))
-            }
+            Err(PourError::Short) => Err(became_shorter(path)),
         }
     }
 
@@ -180,6 +225,10 @@ impl Offer<'_> {
     }
 }
 
+fn became_shorter(path: &Path) -> Failure {
+    Failure::new(format!("{} became shorter while it was sent", path.display()))
+}
+
 /// A refused `send`, in words.
 pub(super) fn cannot_send(peer: &PeerAddr, error: &SendError) -> Failure {
     Failure::new(format!("cannot send to {}", peer.id.short())).because(error)
@@ -194,13 +243,18 @@ struct Line {
     reason: Option<String>,
     id: Option<String>,
     late: bool,
+    /// A former run of this identity was given it.
+    recovered: bool,
 }
 
 #[derive(Serialize)]
 struct Summary {
     r#type: &'static str,
     end: &'static str,
+    /// By this run.
     sent: u64,
+    /// Those that a former run had left. What follows counts both.
+    recovered: u64,
     #[serde(flatten)]
     tally: Tally,
     late: u64,
@@ -214,7 +268,11 @@ struct Book<'a> {
     own: NodeId,
     /// Why the node at the other end takes nothing, once it has said so.
     turned_away: Option<Refusal>,
+    /// To whom the messages are that are waited for.
+    peers: BTreeSet<NodeId>,
     started: Instant,
+    /// Of a former run: the first numbers are theirs.
+    recovered: u64,
     offered: u64,
     late: u64,
     /// A message that left beside an opening ended Unknown.
@@ -224,19 +282,39 @@ struct Book<'a> {
 }
 
 impl<'a> Book<'a> {
-    fn new(settings: &'a Settings, refusals: &'a Refusals, own: NodeId) -> Self {
+    fn new(settings: &'a Settings, refusals: &'a Refusals, own: NodeId, peer: Option<NodeId>) -> Self {
         Self {
             settings,
             refusals,
             own,
             turned_away: None,
+            peers: peer.into_iter().collect(),
             started: Instant::now(),
+            recovered: 0,
             offered: 0,
             late: 0,
             early_unknown: false,
             tally: Tally::default(),
             open: FuturesUnordered::new(),
         }
+    }
+
+    /// Takes in what a former run has left: all of it, or else what is for the same peer. Gives the rest.
+    fn recover(&mut self, left: Vec<(OpenMessage, Receipt)>, all: bool) -> Vec<Receipt> {
+        if all && left.is_empty() {
+            self.settings.note("no former run has left anything");
+        }
+        let mut others = Vec::new();
+        for (message, receipt) in left {
+            if all || self.peers.contains(&message.peer) {
+                self.recovered += 1;
+                self.peers.insert(message.peer);
+                self.open.push(Numbered::new(self.recovered, receipt));
+            } else {
+                others.push(receipt);
+            }
+        }
+        others
     }
 
     /// Until all is offered and settled, or something ends it: then `Some` says what.
@@ -280,8 +358,9 @@ impl<'a> Book<'a> {
                 () = &mut silence, if !told => {
                     told = true;
                     if self.tally == Tally::default() && !self.open.is_empty() {
-                        let peer = args.peer.id.short();
-                        self.settings.note(format!("no answer from {peer} yet; still trying, Ctrl-C stops"));
+                        let names: Vec<String> = self.peers.iter().map(NodeId::short).collect();
+                        let peers = names.join(", ");
+                        self.settings.note(format!("no answer from {peers} yet; still trying, Ctrl-C stops"));
                     }
                 }
             }
@@ -290,7 +369,7 @@ impl<'a> Book<'a> {
 
     fn take(&mut self, receipt: Receipt) {
         self.offered += 1;
-        let n = self.offered;
+        let n = self.recovered + self.offered;
         self.open.push(Numbered::new(n, receipt));
     }
 
@@ -326,7 +405,8 @@ impl<'a> Book<'a> {
         if let Some(reason) = &told {
             self.settings.note(format!("message {n} was refused: {reason}"));
         }
-        self.settings.output.line(&Line { r#type: "message", n, outcome, reason, id, late: settled.late })
+        let (late, recovered) = (settled.late, n <= self.recovered);
+        self.settings.output.line(&Line { r#type: "message", n, outcome, reason, id, late, recovered })
     }
 
     async fn settle_rest(&mut self) -> Result<(), Failure> {
@@ -336,19 +416,32 @@ impl<'a> Book<'a> {
         Ok(())
     }
 
-    fn sum_up(mut self, args: &SendArgs, ended: Result<Option<Stop>, Failure>) -> Result<Exit, Failure> {
+    /// `others`: messages to other peers that are kept.
+    fn sum_up(
+        mut self,
+        args: &SendArgs,
+        ended: Result<Option<Stop>, Failure>,
+        others: usize,
+    ) -> Result<Exit, Failure> {
         // Named but never offered: certainly not delivered.
         let named = u64::try_from(args.texts.len() + args.files.len()).unwrap_or(u64::MAX);
         self.tally.cancelled += named.saturating_sub(self.offered);
         let (end, exit) = match ended {
             Ok(None) => ("done", Ok(self.tally.exit())),
             Ok(Some(Stop::TimedOut)) => ("timed out", Ok(self.tally.exit())),
+            // Nothing has gone wrong with what is kept.
+            Ok(Some(Stop::Interrupted)) if self.tally.exit() == Exit::Kept => ("interrupted", Ok(Exit::Kept)),
             Ok(Some(Stop::Interrupted)) => ("interrupted", Ok(Exit::Interrupted)),
             Err(failure) => ("error", Err(failure)),
         };
         let took = self.started.elapsed();
         let cut = if end == "timed out" { ", timed out" } else { "" };
-        self.settings.note(format!("{} in {}{cut}", self.tally.describe(), units::span(took)));
+        let former = match self.recovered {
+            0 => String::new(),
+            number => format!("; {} of a former run among them", units::count(number)),
+        };
+        self.settings.note(format!("{} in {}{cut}{former}", self.tally.describe(), units::span(took)));
+        self.say_kept(others);
         if self.tally.unknown > 0 {
             self.settings.note(
                 "unknown: it arrived once or not at all. The receiver has restarted or forgotten it, or this stopped waiting; \
@@ -362,10 +455,25 @@ impl<'a> Book<'a> {
             r#type: "summary",
             end,
             sent: self.offered,
+            recovered: self.recovered,
             tally: self.tally,
             late: self.late,
             seconds: took.as_secs_f64(),
         })?;
         exit
+    }
+
+    fn say_kept(&self, others: usize) {
+        let (own, others) = (self.tally.kept, u64::try_from(others).unwrap_or(u64::MAX));
+        let what = match (own, others) {
+            (0, 0) => return,
+            (0, others) => format!("{} to others", units::counted(others, "message")),
+            (own, 0) => units::counted(own, "message"),
+            (own, others) => {
+                format!("{}, and {} to others", units::counted(own, "message"), units::count(others))
+            }
+        };
+        let options = self.settings.identity.options();
+        self.settings.note(format!("kept: {what}. To go on: exon send{options} --continue"));
     }
 }

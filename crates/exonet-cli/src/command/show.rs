@@ -75,6 +75,8 @@ pub(super) fn open_messages(settings: &Settings, open: &[OpenMessage]) -> Result
     for (at, message) in open.iter().enumerate() {
         let (state, id) = match message.status {
             Status::Queued => ("queued", None),
+            // The next run goes on, so nothing is decided.
+            Status::InDoubt { id, .. } if settings.keeps_journal() => ("in doubt", Some(id.to_string())),
             Status::InDoubt { id, .. } => ("unknown", Some(id.to_string())),
             Status::Settled => ("settled", None),
         };

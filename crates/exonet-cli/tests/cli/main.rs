@@ -17,6 +17,8 @@ mod demo;
 #[cfg(unix)]
 mod ends;
 mod files;
+#[cfg(unix)]
+mod kept;
 mod messages;
 mod names;
 #[cfg(unix)]
