@@ -338,11 +338,13 @@ impl Opening {
 /// written and that the disk does not have; a sync alone would pass over them.
 fn rewrite(file: &mut dyn DiskFile, live: &Live, forced: u64) -> std::io::Result<()> {
     let key = live.head.owner.key();
+    // What fills the last group up may have been cut off.
+    let end = live.end.min(live.size);
     let mut head = [0; HEADER];
     disk::read_full(file, 0, &mut head)?;
     file.write_at(0, &[&head])?;
     let mut at = HEADER as u64;
-    while at < live.end {
+    while at < end {
         let mut bytes = [0; GROUP];
         disk::read_full(file, at, &mut bytes)?;
         let group = Group::decode(key, &bytes);
@@ -352,7 +354,7 @@ fn rewrite(file: &mut dyn DiskFile, live: &Live, forced: u64) -> std::io::Result
         at += group_len(u64::from(group.len));
     }
     let mut piece = vec![0; 256 << 10];
-    while let Some(rest) = live.end.checked_sub(at).filter(|rest| *rest > 0) {
+    while let Some(rest) = end.checked_sub(at).filter(|rest| *rest > 0) {
         let len = usize::try_from(rest).unwrap_or(usize::MAX).min(piece.len());
         let Some(part) = piece.get_mut(..len) else { break };
         if disk::read_full(file, at, part)? < len {

@@ -1,5 +1,6 @@
 mod crashes;
 mod files;
+mod process;
 mod rules;
 mod sim;
 

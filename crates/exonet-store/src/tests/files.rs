@@ -56,3 +56,189 @@ fn a_snapshot_stands_for_what_came_before_and_gives_its_space_back() {
     assert!(groups[1..].iter().all(|group| *group == [1; 1000]));
     assert!(groups.len() < 600);
 }
+
+/// A journal of three groups with one segment, and its bytes.
+fn three(level: Level, clean: bool) -> (tempfile::TempDir, std::path::PathBuf, Vec<u8>) {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    let (mut journal, _) = open(&dir, Options { segment: 4096, ..options(level) }).unwrap();
+    for n in 1..=3u8 {
+        journal.append(u64::from(n), &vec![n; usize::from(n) * 20]).unwrap();
+    }
+    if clean {
+        journal.close().unwrap();
+    }
+    let segment = dir.join("log-1.seg-0");
+    let bytes = std::fs::read(&segment).unwrap();
+    (temp, dir, bytes)
+}
+
+/// Where the groups of [`three`] begin, and the last one ends.
+const STARTS: [usize; 4] = [128, 184, 256, 352];
+
+#[test]
+fn a_tail_that_is_cut_or_changed_at_any_byte_is_the_end() {
+    let (_temp, dir, bytes) = three(Level::Sync, false);
+    let (segment, run) = (dir.join("log-1.seg-0"), std::fs::read(dir.join("run")).unwrap());
+    for at in STARTS[2]..STARTS[3] {
+        for cut in [true, false] {
+            let mut bytes = bytes.clone();
+            if cut {
+                bytes.truncate(at);
+            } else {
+                bytes[at] ^= 0x55;
+            }
+            // The last bytes are for the next group to begin at a multiple of eight.
+            let whole = at >= STARTS[2] + 32 + 60;
+            std::fs::write(&segment, &bytes).unwrap();
+            std::fs::write(dir.join("run"), &run).unwrap();
+            let (mut journal, found) = open(&dir, Options { segment: 4096, ..options(Level::Sync) }).unwrap();
+            assert_eq!((found.trust, found.is_new), (Trust::Trusted, false));
+            assert_eq!(read(found).len(), if whole { 3 } else { 2 }, "{at} {cut}");
+            // And it goes on.
+            journal.append(1, b"more").unwrap();
+            journal.close().unwrap();
+            let (_, found) = open(&dir, Options { segment: 4096, ..options(Level::Sync) }).unwrap();
+            assert_eq!(read(found).last().unwrap(), b"more");
+            for entry in std::fs::read_dir(&dir).unwrap() {
+                std::fs::remove_file(entry.unwrap().path()).unwrap();
+            }
+        }
+    }
+}
+
+#[test]
+fn any_changed_byte_of_a_journal_that_ended_cleanly_is_noticed() {
+    let (_temp, dir, bytes) = three(Level::Process, true);
+    let (segment, run) = (dir.join("log-1.seg-0"), std::fs::read(dir.join("run")).unwrap());
+    for at in 0..STARTS[3] - 4 {
+        // What fills the first group up.
+        if (STARTS[1] - 4..STARTS[1]).contains(&at) {
+            continue;
+        }
+        let mut bytes = bytes.clone();
+        bytes[at] ^= 0x55;
+        std::fs::write(&segment, &bytes).unwrap();
+        std::fs::write(dir.join("run"), &run).unwrap();
+        let error = open(&dir, Options { segment: 4096, ..options(Level::Process) }).err();
+        assert!(matches!(error, Some(StoreError::Corrupt { .. })), "{at}: {error:?}");
+        let text = error.unwrap().to_string();
+        assert!(text.contains("journal") && text.contains("check the disk"), "{text}");
+    }
+}
+
+#[test]
+fn another_identity_and_a_newer_format_are_told_and_nothing_is_changed() {
+    let (_temp, dir, bytes) = three(Level::Sync, true);
+    let other = Options { identity: [9; 32], ..options(Level::Sync) };
+    assert!(matches!(open(&dir, other.clone()), Err(StoreError::Identity { .. })));
+
+    // The same by the segment alone.
+    let theirs = dir.with_file_name("theirs");
+    drop(open(&theirs, other.clone()).unwrap());
+    std::fs::write(theirs.join("log-1.seg-0"), &bytes).unwrap();
+    assert!(matches!(open(&theirs, other), Err(StoreError::Identity { .. })));
+
+    let mut newer = bytes.clone();
+    newer[76] = 2;
+    let sum = crc32c::crc32c(&newer[..124]);
+    newer[124..128].copy_from_slice(&sum.to_le_bytes());
+    std::fs::write(dir.join("log-1.seg-0"), &newer).unwrap();
+    assert!(matches!(open(&dir, options(Level::Sync)), Err(StoreError::Version { .. })));
+    assert_eq!(std::fs::read(dir.join("log-1.seg-0")).unwrap(), newer);
+    std::fs::write(dir.join("log-1.seg-0"), &bytes).unwrap();
+
+    let run = std::fs::read_to_string(dir.join("run")).unwrap();
+    std::fs::write(dir.join("run"), run.replace("exonet-journal-1", "exonet-journal-2")).unwrap();
+    let error = open(&dir, options(Level::Sync)).err().unwrap();
+    assert!(matches!(error, StoreError::Version { .. }), "{error}");
+    assert!(error.to_string().contains(dir.to_str().unwrap()), "{error}");
+    std::fs::write(dir.join("run"), run).unwrap();
+    let (_, found) = open(&dir, options(Level::Sync)).unwrap();
+    assert_eq!(read(found).len(), 3);
+}
+
+#[test]
+fn segments_that_are_used_again_show_nothing_of_what_they_held() {
+    let temp = tempfile::tempdir().unwrap();
+    let dir = temp.path().join("journal");
+    let options =
+        Options { segment: 64 << 10, snapshot_after: 100 << 10, pool: 3, ..options(Level::Process) };
+    let mut appended = 0u32;
+    let mut segments = std::collections::BTreeSet::new();
+    for _ in 0..20 {
+        let (mut journal, found) = open(&dir, options.clone()).unwrap();
+        assert_eq!(found.trust, Trust::Trusted);
+        for (at, group) in read(found).iter().enumerate() {
+            let number = u32::from_le_bytes(*group.first_chunk().unwrap());
+            assert!(at == 0 || number < appended);
+        }
+        for through in 1..=400u64 {
+            // All groups have one length, so that old ones lie where new ones may begin.
+            let mut group = appended.to_le_bytes().to_vec();
+            group.resize(480, 3);
+            journal.append(through, &group).unwrap();
+            appended += 1;
+            if journal.wants_snapshot() {
+                journal.snapshot(appended.to_le_bytes().to_vec()).unwrap();
+            }
+        }
+        drop(journal);
+        let (journal, found) = open(&dir, options.clone()).unwrap();
+        let groups = read(found);
+        let numbers: Vec<_> =
+            groups.iter().map(|it| u32::from_le_bytes(*it.first_chunk().unwrap())).collect();
+        assert!(numbers[1..].iter().zip(numbers[0]..).all(|(number, expected)| *number == expected));
+        assert_eq!(numbers.last(), Some(&(appended - 1)));
+        drop(journal);
+        segments.extend(std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()));
+    }
+    assert!(segments.len() < 30, "they are used again: {segments:?}");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn the_witness_lies_in_the_runtime_directory_and_goes_with_a_clean_end() {
+    let temp = tempfile::tempdir().unwrap();
+    let (dir, runtime) = (temp.path().join("journal"), temp.path().join("runtime"));
+    std::fs::create_dir(&runtime).unwrap();
+    let options = Options { runtime: Runtime::Dir(runtime.clone()), ..options(Level::Process) };
+    let (mut journal, _) = open(&dir, options.clone()).unwrap();
+    journal.append(1, b"first").unwrap();
+    let log = std::fs::read(dir.join("log-1.seg-0")).unwrap();
+    journal.append(2, b"second").unwrap();
+    drop(journal);
+    let witness = std::fs::read_dir(&runtime).unwrap().next().unwrap().unwrap().path();
+    let bytes = std::fs::read(&witness).unwrap();
+    assert_eq!(bytes[16..24], 2u64.to_le_bytes());
+    // The last group is lost, and the log looks whole.
+    std::fs::write(dir.join("log-1.seg-0"), log).unwrap();
+    let (journal, found) = open(&dir, options.clone()).unwrap();
+    assert_eq!(found.trust, Trust::Untrusted(Reason::CutShort));
+    journal.close().unwrap();
+    assert!(!witness.exists());
+
+    // One that others could have written says nothing.
+    use std::os::unix::fs::PermissionsExt;
+    drop(open(&dir, options.clone()).unwrap());
+    let mut bytes = std::fs::read(&witness).unwrap();
+    bytes[16] = 200;
+    std::fs::write(&witness, bytes).unwrap();
+    std::fs::set_permissions(&witness, std::fs::Permissions::from_mode(0o666)).unwrap();
+    let (mut journal, _) = open(&dir, options.clone()).unwrap();
+    journal.append(1, b"x").unwrap();
+    drop(journal);
+    let (_, found) = open(&dir, options).unwrap();
+    assert_eq!(found.trust, Trust::Trusted);
+}
+
+#[cfg(unix)]
+#[test]
+fn the_files_are_closed_to_others() {
+    use std::os::unix::fs::MetadataExt;
+    let (_temp, dir, _) = three(Level::Sync, true);
+    assert_eq!(std::fs::metadata(&dir).unwrap().mode() & 0o777, 0o700);
+    for entry in std::fs::read_dir(&dir).unwrap() {
+        assert_eq!(entry.unwrap().metadata().unwrap().mode() & 0o777, 0o600);
+    }
+}
