@@ -3,8 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use exonet::state::SecretKey;
-use exonet::state::{StateDir, StateError};
+use exonet::state::{Outbox, SecretKey, StateDir, StateError};
 use exonet::{Builder, NodeId};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -76,6 +75,21 @@ impl Identity {
             Err(error) => return Err(self.failure("open", &error)),
         };
         Ok(SecretKey::from_bytes(*secret).node_id())
+    }
+
+    /// What it still has to send.
+    pub(crate) fn outbox(&self) -> Result<Outbox, Failure> {
+        self.require()?;
+        let opened = StateDir::open(self.path()?);
+        let outbox = opened.and_then(|directory| directory.outbox());
+        outbox.map_err(|error| {
+            let failure = self.failure("look into the outbox of", &error);
+            match error {
+                StateError::Locked { .. } => failure
+                    .hint("that process goes on with its messages; end it to look at what is left then"),
+                _ => failure,
+            }
+        })
     }
 
     /// The id of a stored identity, whatever else is wrong with it: nothing is locked, and nothing is mended.

@@ -224,10 +224,27 @@ impl Options {
 /// # Errors
 /// [`StoreError`] tells what is wrong and what to do. Nothing that the last run left is lost then.
 pub fn open(dir: &Path, options: Options) -> Result<(Box<dyn Storage>, Found), StoreError> {
+    let (disk, options) = real(dir, options)?;
+    let (log, found) = recover::open(disk, Arc::new(shared::Threads), options)?;
+    Ok((log, found))
+}
+
+/// Reads the journal in `dir` and changes nothing: whether [`open`] would trust it, and if so the groups that it would find. None:
+/// there is no journal. The directory above must be locked by the caller.
+///
+/// # Errors
+/// As [`open`].
+pub fn read(dir: &Path, options: Options) -> Result<Option<(Trust, Groups)>, StoreError> {
+    if !dir.try_exists().map_err(StoreError::io("inspect", dir))? {
+        return Ok(None);
+    }
+    let (disk, options) = real(dir, options)?;
+    recover::read(disk, options)
+}
+
+fn real(dir: &Path, options: Options) -> Result<(Arc<disk::RealDisk>, Options), StoreError> {
     let options = options.checked();
     let may_map = options.map && options.level == Level::Process;
     let disk = disk::RealDisk::open(dir, options.identity, options.runtime.clone(), may_map);
-    let disk = Arc::new(disk.map_err(StoreError::io("open", dir))?);
-    let (log, found) = recover::open(disk, Arc::new(shared::Threads), options)?;
-    Ok((log, found))
+    Ok((Arc::new(disk.map_err(StoreError::io("open", dir))?), options))
 }

@@ -30,6 +30,9 @@ struct Opening {
     reading: Arc<()>,
 }
 
+/// A run, what it left, and what is made of that.
+type Judged = (Run, Scan, Verdict);
+
 /// What the last run left, as far as this one goes on with it.
 struct Start {
     trust: Trust,
@@ -56,11 +59,14 @@ pub(crate) fn open(
             return Err(StoreError::NoBootId);
         }
     }
-    let names = list(&*disk)?;
-    let witness = disk.witness();
-    let opening = Opening { disk, options, boot, witness, names, gone: Vec::new(), reading: Arc::new(()) };
-    let (opening, start) = opening.start()?;
+    let (opening, start) = Opening::new(disk, options, boot)?.start()?;
     opening.finish(helper, start)
+}
+
+/// What [`open`] would find on this disk, which stays as it is; None: there is no journal.
+pub(crate) fn read(disk: Arc<dyn Disk>, options: Options) -> Result<Option<(Trust, Groups)>, StoreError> {
+    let boot = disk.boot();
+    Opening::new(disk, options, boot)?.look()
 }
 
 fn list(disk: &dyn Disk) -> Result<Vec<String>, StoreError> {
@@ -70,6 +76,12 @@ fn list(disk: &dyn Disk) -> Result<Vec<String>, StoreError> {
 }
 
 impl Opening {
+    fn new(disk: Arc<dyn Disk>, options: Options, boot: Option<[u8; 16]>) -> Result<Self, StoreError> {
+        let names = list(&*disk)?;
+        let witness = disk.witness();
+        Ok(Self { disk, options, boot, witness, names, gone: Vec::new(), reading: Arc::new(()) })
+    }
+
     /// Judges what is there, and makes what is trusted durable. Nothing of the last run is lost if this stops half way.
     fn start(mut self) -> Result<(Self, Start), StoreError> {
         let identity = self.options.identity;
@@ -80,24 +92,12 @@ impl Opening {
             self.put_aside(run.log)?;
             self.names = list(&*self.disk)?;
         }
-        let (last, reason) = match (known, newest) {
-            // A log began after the last run that is known of.
-            (Some(run), Some(log)) if log > run.log => (Run { log, ..run }, Some(Reason::RolledBack)),
-            (Some(run), _) => (run, None),
-            (None, Some(log)) => (self.unknown(log), Some(Reason::NoRun)),
-            (None, None) => {
-                let run = Run { generation: 1, ..self.unknown(1) };
-                let (groups, scan) = (Groups::none(&self.reading), Scan::default());
-                return Ok((self, Start { trust: Trust::Trusted, is_new: true, run, groups, scan }));
-            }
+        let Some((last, found, mut verdict)) = self.judge(known, newest)? else {
+            let run = Run { generation: 1, ..self.unknown(1) };
+            let (groups, scan) = (Groups::none(&self.reading), Scan::default());
+            return Ok((self, Start { trust: Trust::Trusted, is_new: true, run, groups, scan }));
         };
         let owner = Owner { identity, log: last.log };
-        let generation = if reason.is_some() { u64::MAX } else { last.generation };
-        let wanted = Wanted { place: Place::InUse, owner, generation, noted: last.lsn };
-        let found = scan(&*self.disk, wanted, &self.names)?;
-        let witnessed = self.witness.as_ref().and_then(|witness| witness.read());
-        let mut verdict =
-            reason.map_or_else(|| judge(&last, &found, self.boot, witnessed), Verdict::Untrusted);
         if verdict == Verdict::Trusted {
             match self.secure(&last, &found) {
                 // The memory of the last run is gone with the pages that could not be written.
@@ -119,6 +119,46 @@ impl Opening {
             Verdict::Untrusted(reason) => self.begin_anew(run, reason, owner, found)?,
         };
         Ok((self, start))
+    }
+
+    /// The last run, what it left, and what is made of that; None: there was none.
+    fn judge(&self, known: Option<Run>, newest: Option<u64>) -> Result<Option<Judged>, StoreError> {
+        let (last, reason) = match (known, newest) {
+            // A log began after the last run that is known of.
+            (Some(run), Some(log)) if log > run.log => (Run { log, ..run }, Some(Reason::RolledBack)),
+            (Some(run), _) => (run, None),
+            (None, Some(log)) => (self.unknown(log), Some(Reason::NoRun)),
+            (None, None) => return Ok(None),
+        };
+        let owner = Owner { identity: self.options.identity, log: last.log };
+        let generation = if reason.is_some() { u64::MAX } else { last.generation };
+        let wanted = Wanted { place: Place::InUse, owner, generation, noted: last.lsn };
+        let found = scan(&*self.disk, wanted, &self.names)?;
+        let witnessed = self.witness.as_ref().and_then(|witness| witness.read());
+        let verdict = reason.map_or_else(|| judge(&last, &found, self.boot, witnessed), Verdict::Untrusted);
+        Ok(Some((last, found, verdict)))
+    }
+
+    /// What [`Self::start`] would find, if the log can be forced now. Changes nothing. A log that is not trusted has no groups here.
+    fn look(&self) -> Result<Option<(Trust, Groups)>, StoreError> {
+        let known = Run::read(&*self.disk, &self.options.identity)?;
+        let Some((last, scan, verdict)) = self.judge(known, self.logs(Place::InUse).max())? else {
+            return Ok(None);
+        };
+        let owner = Owner { identity: self.options.identity, log: last.log };
+        let reason = match verdict {
+            Verdict::Corrupt => {
+                let (path, what) = scan.damage;
+                return Err(StoreError::Corrupt { path, what });
+            }
+            Verdict::Trusted => last.reason.filter(|_| scan.is_empty()),
+            Verdict::Untrusted(reason) => Some(reason),
+        };
+        let groups = match reason {
+            None => Groups::new(&*self.disk, owner, &scan, &self.reading)?,
+            Some(_) => Groups::none(&self.reading),
+        };
+        Ok(Some((reason.map_or(Trust::Trusted, Trust::Untrusted), groups)))
     }
 
     /// Goes on with a log.

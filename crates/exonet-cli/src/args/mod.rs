@@ -6,6 +6,7 @@ mod cp;
 mod demo;
 mod id;
 mod listen;
+mod outbox;
 mod peer;
 mod ping;
 mod send;
@@ -27,6 +28,7 @@ pub(crate) use cp::CpArgs;
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use listen::ListenArgs;
+pub(crate) use outbox::{OutboxArgs, OutboxCommand};
 pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
 pub(crate) use send::SendArgs;
@@ -107,7 +109,8 @@ impl Cli {
             (Command::Send(args), Durability::Memory) if args.is_stored() => {
                 "--durability memory keeps no journal, and --durable and --continue need one"
             }
-            (_, Durability::Memory) | (Command::Listen(_) | Command::Serve(_) | Command::Id(_), _) => {
+            (_, Durability::Memory)
+            | (Command::Listen(_) | Command::Serve(_) | Command::Id(_) | Command::Outbox(_), _) => {
                 return Ok(());
             }
             (Command::Send(args), _) if args.is_stored() => return Ok(()),
@@ -152,6 +155,7 @@ pub(crate) enum Command {
     Peer(PeerArgs),
     Listen(ListenArgs),
     Send(SendArgs),
+    Outbox(OutboxArgs),
     Cp(CpArgs),
     Call(CallArgs),
     Serve(ServeArgs),

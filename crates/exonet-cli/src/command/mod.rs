@@ -7,6 +7,7 @@ mod cp;
 mod demo;
 mod id;
 mod listen;
+mod outbox;
 mod peer;
 mod ping;
 mod refusals;
@@ -41,6 +42,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
             let stored = args.is_stored().then_some(DEFAULT_IDENTITY);
             send::run(&Settings::new(common, stored)?, &args).await
         }
+        Command::Outbox(args) => outbox::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,

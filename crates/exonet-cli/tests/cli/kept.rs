@@ -180,6 +180,39 @@ fn without_a_journal_nothing_is_kept() {
     assert_eq!(figures(&next), [0; 4]);
 }
 
+#[test]
+fn the_outbox_shows_what_is_kept_and_gives_it_up() {
+    let away = Away::new();
+    let outbox = |args: &[&str]| away.world.run(&[&["outbox", "--as", "sender"], args].concat());
+    assert!(outbox(&["ls"]).expect(0).stderr.contains("sender has nothing to send"));
+    let running = away.sender(&["--as", "sender", "--tag", "t", "the text of it"]);
+    away.hear();
+    let locked = outbox(&["ls"]).expect(1);
+    assert!(locked.stderr.contains("is in use by process"), "{}", locked.stderr);
+    assert!(locked.stderr.contains("end it to look"), "{}", locked.stderr);
+    running.signal(Signal::INT);
+    running.end().expect(6);
+    let shown = outbox(&["ls", "--json"]).expect(0);
+    assert_eq!(shown.summary()["messages"], 1);
+    let row = &shown.of_type("message")[0];
+    let (id, at) = away.peer.split_once('@').unwrap();
+    assert_eq!((&row["peer"], &row["addresses"][0]), (&id.into(), &at.into()));
+    assert_eq!((&row["tag"], &row["size"], &row["state"]), (&"t".into(), &14.into(), &"in doubt".into()));
+    let number = row["number"].to_string();
+    assert_eq!(outbox(&["show", &number]).expect(0).stdout, "the text of it");
+    let line = outbox(&["show", &number, "--json"]).expect(0).lines().pop().unwrap();
+    assert_eq!((&line["text"], &line["id"]), (&"the text of it".into(), &row["id"]));
+    assert!(outbox(&["show", "77"]).expect(1).stderr.contains("no message 77"));
+    assert!(outbox(&["ls"]).expect(0).stdout.contains("the text of it"));
+    // It has left, so nobody can say.
+    assert_eq!(outbox(&["drop", "--json"]).expect(3).summary()["unknown"], 1);
+    assert_eq!(outbox(&["ls", "--json"]).expect(0).summary()["messages"], 0);
+    assert_eq!(
+        figures(&away.world.run(&["send", "--as", "sender", "--continue", "--json"]).expect(0)),
+        [0; 4]
+    );
+}
+
 /// The receiver dies three times in the middle. What it had printed and not yet taken is printed again, under its id.
 #[test]
 fn every_line_arrives_though_the_listener_is_killed() {

@@ -21,7 +21,7 @@ mod record;
 mod recovered;
 
 pub(crate) use record::Record;
-pub use recovered::{BadJournal, Recovered};
+pub use recovered::{BadJournal, OpenLetter, Recovered};
 pub(crate) use recovered::{Known, Placed, Posted};
 
 use std::collections::BTreeSet;

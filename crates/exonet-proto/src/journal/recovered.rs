@@ -36,6 +36,27 @@ pub struct Recovered {
     pub(crate) open: BTreeMap<LetterId, Posted>,
 }
 
+/// A message of a journal that is not settled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OpenLetter<'a> {
+    /// Its number in the journal.
+    pub letter: LetterId,
+    /// To whom.
+    pub peer: NodeId,
+    /// Where that node was, the latest last.
+    pub hints: &'a [SocketAddr],
+    /// Its class.
+    pub priority: Priority,
+    /// When it expires, if it has not left.
+    pub expires: Option<Wall>,
+    /// For dispatch.
+    pub tag: &'a Bytes,
+    /// Its body.
+    pub body: &'a Bytes,
+    /// Slot and incarnation, if it may have left; [`Incarnation::UNNAMED`]: as long as that is not known.
+    pub bound: Option<(Slot, Incarnation)>,
+}
+
 /// A peer, as the journal has it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Known {
@@ -116,6 +137,28 @@ impl Recovered {
     /// Messages that are not settled.
     pub fn open_count(&self) -> usize {
         self.open.len()
+    }
+
+    /// Messages that are not settled, in the order in which the application gave them.
+    pub fn open_letters(&self) -> impl Iterator<Item = OpenLetter<'_>> {
+        self.open.iter().filter_map(|(letter, posted)| {
+            let Known { id, hints, .. } = self.known.get(&posted.peer)?;
+            let bound = match posted.placed {
+                Placed::Nowhere => None,
+                Placed::Bound(s, r) => Some((s, r)),
+                Placed::Early(s, _) => Some((s, Incarnation::UNNAMED)),
+            };
+            Some(OpenLetter {
+                letter: *letter,
+                peer: *id,
+                hints,
+                priority: posted.priority,
+                expires: posted.expires,
+                tag: &posted.tag,
+                body: &posted.body,
+                bound,
+            })
+        })
     }
 
     fn replay(&mut self, record: Record<'_>) -> Result<(), Malformed> {
@@ -273,6 +316,10 @@ mod tests {
         let placed: Vec<_> = found.open.values().map(|posted| posted.placed).collect();
         assert_eq!(placed, [Placed::Bound(s, r), Placed::Early(Slot(9), Stamp(5)), Placed::Nowhere]);
         assert_eq!((found.letters, found.peers), (4, 1));
+        let bound: Vec<_> = found.open_letters().map(|open| (open.letter, open.bound)).collect();
+        let early = Some((Slot(9), Incarnation::UNNAMED));
+        assert_eq!(bound, [(id(1), Some((s, r))), (id(2), early), (id(3), None)]);
+        assert!(found.open_letters().all(|open| open.peer == NodeId([7; 32]) && open.body == "x"));
         let more = journal(&[Record::Convert { letter: id(2), r }]);
         let found = Recovered::read(&[bytes, more].concat()).unwrap();
         assert_eq!(found.open[&id(2)].placed, Placed::Bound(Slot(9), r));

@@ -30,7 +30,7 @@ pub use crate::event::{
     SendError, Status, Transmit,
 };
 pub use crate::id::{CallId, LetterId};
-pub use crate::journal::{Append, BadJournal, Durability, Position, Recovered};
+pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
 pub use crate::message::run::{IncomingRun, View};
 pub use crate::message::{
     DeliveryKey, Early, Incoming, IncomingBody, MessageKey, Outcome, Outgoing, Priority, Refusal,

@@ -2,6 +2,16 @@
 
 use super::*;
 
+/// The files, by name.
+fn contents(dir: &Path) -> Vec<(std::ffi::OsString, Vec<u8>)> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let entries = entries.map(|entry| entry.unwrap());
+    let mut all: Vec<_> =
+        entries.map(|entry| (entry.file_name(), std::fs::read(entry.path()).unwrap())).collect();
+    all.sort();
+    all
+}
+
 #[test]
 fn what_was_appended_is_found_after_a_clean_end_and_after_a_crash() {
     for level in [Level::Process, Level::Batched, Level::Sync] {
@@ -10,6 +20,11 @@ fn what_was_appended_is_found_after_a_clean_end_and_after_a_crash() {
             let dir = temp.path().join("journal");
             let mut all: Vec<Vec<u8>> = Vec::new();
             for round in 0..5u8 {
+                let before = contents(&dir);
+                let looked = crate::read(&dir, options(level)).unwrap();
+                let looked = looked.map(|(trust, groups)| (trust, groups.map(Result::unwrap).collect()));
+                assert_eq!(looked, (round > 0).then(|| (Trust::Trusted, all.clone())));
+                assert_eq!(contents(&dir), before, "a look changes nothing");
                 let (mut journal, found) = open(&dir, options(level)).unwrap();
                 assert_eq!(found.trust, Trust::Trusted);
                 assert_eq!(found.is_new, round == 0);

@@ -32,8 +32,14 @@ fn first_bytes(found: Found) -> Vec<u8> {
 
 /// Opens again after the process was killed.
 fn again(sim: &Sim, level: Level) -> (Trust, Vec<u8>) {
-    let (_, found) = open(&sim.killed(), level);
-    (found.trust, first_bytes(found))
+    let sim = sim.killed();
+    let looked = recover::read(Arc::new(sim.clone()), options(level)).unwrap();
+    let looked = looked.map(|(trust, groups)| (trust, groups.map(|group| group.unwrap()[0]).collect()));
+    let (_, found) = open(&sim, level);
+    let opened = (found.trust, first_bytes(found));
+    let trusted = if opened.0 == Trust::Trusted { opened.1.clone() } else { Vec::new() };
+    assert_eq!(looked, Some((opened.0, trusted)), "a look sees what the next life finds");
+    opened
 }
 
 const SEGMENT: &str = "log-1.seg-0";

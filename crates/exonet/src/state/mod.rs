@@ -28,6 +28,7 @@ mod journal;
 mod key;
 mod line;
 mod lock;
+mod outbox;
 mod place;
 mod strays;
 #[cfg(test)]
@@ -43,6 +44,7 @@ use zeroize::Zeroizing;
 pub use clock::ClockRecord;
 pub use error::StateError;
 pub use exonet_proto::crypto::SecretKey;
+pub use outbox::{KeptMessage, Outbox};
 
 use clock::Clock;
 use lock::Lock;

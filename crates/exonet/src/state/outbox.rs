@@ -1,0 +1,82 @@
+//! What a stored identity still has to send, read while no node runs it.
+
+use std::net::SocketAddr;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use bytes::Bytes;
+use exonet_proto::crypto::SecretKey;
+use exonet_proto::node::{OpenLetter, Priority, Recovered};
+use exonet_proto::{MessageId, NodeId};
+use exonet_store::{Level, Options, Trust};
+
+use super::{StateDir, StateError};
+
+/// What a former life has left: its messages that have no outcome yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outbox {
+    /// In the order in which the application gave them.
+    pub messages: Vec<KeptMessage>,
+    /// Why the journal is not trusted: the next life does not go on with it, and there are no messages here.
+    pub forgotten: Option<String>,
+}
+
+/// A message of an [`Outbox`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptMessage {
+    /// Its number, the same for as long as the journal has it.
+    pub number: u64,
+    /// To whom.
+    pub peer: NodeId,
+    /// Where that node was, the latest last.
+    pub addresses: Vec<SocketAddr>,
+    /// The message's name at both ends; None: it has certainly not left.
+    pub id: Option<MessageId>,
+    /// Its class.
+    pub priority: Priority,
+    /// It expires then, if it has not left.
+    pub expires: Option<SystemTime>,
+    /// For dispatch.
+    pub tag: Bytes,
+    /// Its body.
+    pub body: Bytes,
+}
+
+impl KeptMessage {
+    fn new(sender: NodeId, open: &OpenLetter<'_>) -> Self {
+        Self {
+            number: open.letter.get(),
+            peer: open.peer,
+            addresses: open.hints.to_vec(),
+            id: open.bound.map(|(s, r)| MessageId { sender, r, s }),
+            priority: open.priority,
+            expires: open.expires.and_then(|at| UNIX_EPOCH.checked_add(Duration::from_nanos(at.0))),
+            tag: open.tag.clone(),
+            body: open.body.clone(),
+        }
+    }
+}
+
+impl StateDir {
+    /// What the next life of this identity goes on with. Changes nothing. Empty where there is no journal.
+    ///
+    /// # Errors
+    /// [`StateError`]: the journal cannot be read.
+    pub fn outbox(&self) -> Result<Outbox, StateError> {
+        let options = Options::new(self.journal_tag(), Level::Sync);
+        let Some((trust, mut groups)) = exonet_store::read(&self.journal(), options)? else {
+            return Ok(Outbox::default());
+        };
+        if let Trust::Untrusted(why) = trust {
+            return Ok(Outbox { messages: Vec::new(), forgotten: Some(why.to_string()) });
+        }
+        let mut found = Recovered::default();
+        while let Some(group) = groups.next_group()? {
+            found.add(group)?;
+        }
+        let sender = SecretKey::from_bytes(**self.secret()).node_id();
+        let messages = found.open_letters().map(|open| KeptMessage::new(sender, &open)).collect();
+        Ok(Outbox { messages, forgotten: None })
+    }
+}
