@@ -230,6 +230,7 @@ impl Builder {
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
         let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), self.names));
+        shared.start_forcing().map_err(BuildError::Thread)?;
         let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());
         Ok(Node::new(shared))

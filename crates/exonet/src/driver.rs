@@ -398,6 +398,10 @@ impl Driver {
         });
         self.report.write(&mut self.lines);
         self.report.written().await;
+        // A write that goes on holds the identity.
+        if !self.writer.is_idle() {
+            let _ = self.writer.end().await;
+        }
         // Should this fail, the next life takes this one's end for a crash.
         if let Some(journal) = self.shared.leave_journal() {
             let closed = tokio::task::spawn_blocking(move || journal.close()).await;

@@ -120,6 +120,8 @@ pub(crate) struct Engine {
     journal: Option<journal::Log>,
     /// It keeps one: nothing leaves that is not written there.
     is_journaled: bool,
+    /// What was taken and waits for the disk.
+    held: journal::Held,
     /// What a former life has left, until the application asks for it.
     recovered: Vec<(OpenMessage, SlotIndex)>,
     /// Peers to be admitted or not, for the driver.
@@ -158,6 +160,7 @@ impl Engine {
             batch: None,
             journal: None,
             is_journaled: false,
+            held: journal::Held::default(),
             recovered: Vec::new(),
             asks: Vec::new(),
             room: Room::new(queue_limit),
@@ -324,6 +327,19 @@ impl Engine {
         guarded: bool,
         place: &mut Option<Incoming>,
     ) -> bool {
+        if !guarded && self.is_forced() {
+            return self.take_when_safe(now, route, place);
+        }
+        self.take_now(now, route, guarded, place)
+    }
+
+    fn take_now(
+        &mut self,
+        now: Now,
+        route: Option<&Arc<Route>>,
+        guarded: bool,
+        place: &mut Option<Incoming>,
+    ) -> bool {
         if self.phase == Phase::Broken {
             return false;
         }
@@ -373,6 +389,9 @@ impl Engine {
         most: usize,
         taken: &mut Taken,
     ) -> bool {
+        if self.is_forced() {
+            return self.take_many_when_safe(now, route, most, taken);
+        }
         let (mut left, mut more) = (most, false);
         if route.is_some() || !self.routes.is_empty() {
             let mut incoming = None;

@@ -46,6 +46,9 @@ pub enum BuildError {
     /// Not called within a tokio runtime.
     #[error("a node must be built within a tokio runtime that has I/O and time enabled")]
     NoRuntime,
+    /// The thread that forces the journal to the disk could not be started.
+    #[error("cannot start a thread: {0}")]
+    Thread(io::Error),
     /// A node without a [state directory](crate::Builder::state_dir) is to outlive its process.
     #[error("durability beyond `Memory` needs an identity that is stored: name a directory by `state_dir`")]
     NotStored,

@@ -11,7 +11,7 @@ use exonet_proto::{NodeId, Now};
 use tokio::io::AsyncRead;
 
 use crate::engine::Engine;
-use crate::error::{BatchError, PingError, SendError, SendFromError};
+use crate::error::{BatchError, Closed, PingError, SendError, SendFromError};
 use crate::node::{Node, wait_until};
 use crate::peer_addr::PeerAddr;
 use crate::send::intake::Kind;
@@ -112,10 +112,15 @@ impl Peer {
         let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&self.to, message));
         let queue = || {
             let hints = self.hints();
-            shared.step(|engine, now| self.queue(engine, now, &hints, &mut message, kind.as_ref()))
+            shared.step(|engine, now| {
+                let slot = self.queue(engine, now, &hints, &mut message, kind.as_ref())?;
+                Ok((slot, engine.accepted_at()))
+            })
         };
-        let slot = wait_for_room(shared, self.to.id, queue).await?;
-        Ok(Receipt::new(Arc::clone(shared), slot))
+        let (slot, at) = wait_for_room(shared, self.to.id, queue).await?;
+        let receipt = Receipt::new(Arc::clone(shared), slot);
+        shared.until_safe(at).await.map_err(|Closed| SendError::Closed)?;
+        Ok(receipt)
     }
 
     /// Sends a message if there is room. Host names count only if they have been looked up before.
@@ -233,6 +238,11 @@ impl Peer {
             }
         };
         take_turns(weight).await;
+        let at = shared.look(Engine::accepted_at);
+        let queued = match shared.until_safe(at).await {
+            Ok(()) => queued,
+            Err(Closed) => Err(SendError::Closed),
+        };
         match queued {
             Ok(()) => Ok(sent),
             Err(source) => Err(BatchError { sent, source }),

@@ -26,8 +26,9 @@ use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use exonet_proto::node::{Incoming, Transmit};
+use exonet_proto::node::{Incoming, Position, Transmit};
 use exonet_proto::{Mono, NodeId, Now};
+use exonet_store::StoreError;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::after::{After, Log};
@@ -97,6 +98,8 @@ pub(crate) struct Shared {
     pub(crate) readable: Notify,
     /// Messages were settled, or the node became quiet.
     pub(crate) settled: Notify,
+    /// More of the journal is on the disk.
+    journaled: Notify,
     /// Closed when the driver is gone, and with it the socket and the hold on the state.
     pub(crate) ended: Semaphore,
 }
@@ -120,6 +123,7 @@ impl Shared {
             work: Notify::new(),
             readable: Notify::new(),
             settled: Notify::new(),
+            journaled: Notify::new(),
             ended: Semaphore::new(0),
         }
     }
@@ -281,6 +285,7 @@ impl Shared {
 
     fn see_to(&self, todo: Todo) {
         if todo.ended {
+            self.journaled.notify_waiters();
             self.settled.notify_waiters();
             self.readable.notify_waiters();
         }
@@ -382,6 +387,40 @@ impl Shared {
         self.rebound.store(true, Ordering::Release);
         self.step(|engine, now| engine.rebind(now));
         self.work.notify_one();
+    }
+
+    /// Begins to force the journal, if that is to be.
+    pub(crate) fn start_forcing(self: &Arc<Self>) -> io::Result<()> {
+        self.amend(|engine| engine.start_forcing(self))
+    }
+
+    /// The journal is on the disk up to `through`.
+    pub(crate) fn journaled(&self, through: Position) {
+        self.step_calmly(|engine, now| engine.journaled(now, through));
+        self.journaled.notify_waiters();
+    }
+
+    /// The journal could not be forced.
+    pub(crate) fn journal_failed(&self, error: &StoreError) {
+        self.step_calmly(|engine, now| engine.journal_failed(now, error.to_string()));
+        self.journaled.notify_waiters();
+    }
+
+    /// Waits until a crash keeps the journal up to `at`. None: it does at once.
+    ///
+    /// # Errors
+    /// [`Closed`]: the node has ended before.
+    pub(crate) async fn until_safe(&self, at: Option<Position>) -> Result<(), Closed> {
+        let Some(at) = at else { return Ok(()) };
+        loop {
+            // Made before the look, so that no wake-up is missed between the look and the wait.
+            let journaled = self.journaled.notified();
+            match self.look(|engine| engine.is_safe(at)) {
+                Some(true) => return Ok(()),
+                Some(false) => journaled.await,
+                None => return Err(Closed),
+            }
+        }
     }
 
     /// Gives the journal up, after the last step that may write.

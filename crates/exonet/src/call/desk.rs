@@ -150,6 +150,7 @@ impl Engine {
             self.calls.lines.remove(&line.method);
             if self.phase < Phase::Stopped {
                 self.core.refuse_calls(now, &line.method, self.calls.refusal());
+                self.fail_held(now, line);
             }
         }
     }
@@ -165,7 +166,11 @@ impl Engine {
 
     /// The next call. None: nothing waits, or nothing more is to be taken.
     pub(crate) fn take_call(&mut self, now: Now, line: &Arc<Line>) -> Option<Incoming> {
-        if self.phase != Phase::Open || !self.calls.is_current(line) {
+        let open = self.phase == Phase::Open && self.calls.is_current(line);
+        if self.is_forced() {
+            return self.take_call_when_safe(now, line, open);
+        }
+        if !open {
             return None;
         }
         let call = self.core.take_call(now, &line.method)?;

@@ -1,12 +1,19 @@
 //! What the engine writes to the journal, and what it finds there.
 
-use exonet_proto::Now;
-use exonet_proto::node::{MessageKey, OpenMessage};
+use std::io;
+use std::sync::Arc;
 
-use super::{Engine, Phase};
-use crate::after::Log;
-use crate::journal;
+use exonet_proto::Now;
+use exonet_proto::node::{CallId, Incoming, MessageKey, OpenMessage, Position};
+
+use super::{Engine, Phase, is_streamed};
+use crate::after::{Chore, Log};
+use crate::call::desk::Line;
+use crate::journal::{self, Taker};
+use crate::receive::batch::Taken;
+use crate::receive::routes::Route;
 use crate::send::receipts::SlotIndex;
+use crate::shared::Shared;
 
 impl Engine {
     /// The node keeps this journal from now on. What a former life has left counts as sent now.
@@ -16,6 +23,11 @@ impl Engine {
             let slot = self.receipts.open(now.mono, open.key);
             self.recovered.push((open, slot));
         }
+    }
+
+    /// Begins to force the journal to the disk, if that is to be.
+    pub(crate) fn start_forcing(&self, node: &Arc<Shared>) -> io::Result<()> {
+        self.journal.as_ref().map_or(Ok(()), |journal| journal.start_forcing(node))
     }
 
     /// Messages that a former life has left, each with its receipt, which is the caller's from now on.
@@ -47,7 +59,11 @@ impl Engine {
         !journal.has_failed()
     }
 
-    fn journal_failed(&mut self, now: Now, why: String) -> bool {
+    /// The journal cannot be relied on any more: the node stops. False.
+    pub(crate) fn journal_failed(&mut self, now: Now, why: String) -> bool {
+        if let Some(journal) = &mut self.journal {
+            journal.fail();
+        }
         self.log(Log::JournalFailed(why));
         if self.phase < Phase::Stopped {
             self.core.handle_persist_failed(now);
@@ -55,6 +71,117 @@ impl Engine {
         }
         false
     }
+
+    // ---- what waits for the disk
+
+    /// Whether what is taken or accepted waits for the disk.
+    pub(crate) fn is_forced(&self) -> bool {
+        self.journal.as_ref().is_some_and(journal::Log::is_forced)
+    }
+
+    /// Where the journal ends, if what was just accepted counts only once the disk has it.
+    pub(crate) fn accepted_at(&self) -> Option<Position> {
+        self.is_forced().then(|| self.core.journal_end())
+    }
+
+    /// Whether a crash keeps the journal up to `at`. None: nobody will know, for the node has ended.
+    pub(crate) fn is_safe(&self, at: Position) -> Option<bool> {
+        match self.core.is_safe(at) {
+            false if self.phase >= Phase::Stopped => None,
+            safe => Some(safe),
+        }
+    }
+
+    /// The journal is on the disk up to `through`.
+    pub(crate) fn journaled(&mut self, now: Now, through: Position) {
+        if self.phase >= Phase::Stopped {
+            return;
+        }
+        self.core.handle_journaled(now, through);
+        for taker in self.held.ready(|at| self.core.is_safe(at)) {
+            match taker {
+                Taker::Receiver(None) => self.after.todo.readable = true,
+                Taker::Receiver(Some(route)) => {
+                    self.after.chores.push(Chore::Next(Arc::clone(&route.readable)));
+                }
+                Taker::Server(line) => self.after.chores.push(Chore::Called(Arc::clone(line))),
+            }
+        }
+    }
+
+    /// As [`Engine::take`]: takes a message, and hands one out that a crash would not hand out again.
+    pub(super) fn take_when_safe(
+        &mut self,
+        now: Now,
+        route: Option<&Arc<Route>>,
+        place: &mut Option<Incoming>,
+    ) -> bool {
+        let taker = Taker::Receiver(route.cloned());
+        *place = self.held.take(&taker, |at| self.core.is_safe(at));
+        if place.is_none() && self.held.has_room() {
+            let mut incoming = None;
+            self.take_now(now, route, false, &mut incoming);
+            match incoming {
+                // It is taken at its end.
+                Some(incoming) if is_streamed(&incoming) => *place = Some(incoming),
+                Some(incoming) => self.held.put(self.core.journal_end(), taker.clone(), incoming),
+                None => {}
+            }
+        }
+        self.held.has(&taker, |at| self.core.is_safe(at)) || self.core.has_waiting()
+    }
+
+    /// As [`Engine::take_many`], of messages that a crash would not hand out again.
+    pub(super) fn take_many_when_safe(
+        &mut self,
+        now: Now,
+        route: Option<&Arc<Route>>,
+        most: usize,
+        taken: &mut Taken,
+    ) -> bool {
+        let (taker, mut more) = (Taker::Receiver(route.cloned()), true);
+        for _ in 0..most {
+            let mut incoming = None;
+            if !self.held.has_room() {
+                break;
+            }
+            more = self.take_now(now, route, false, &mut incoming);
+            match incoming {
+                Some(incoming) if is_streamed(&incoming) => taken.singles.push(incoming),
+                Some(incoming) => self.held.put(self.core.journal_end(), taker.clone(), incoming),
+                None => break,
+            }
+        }
+        while taken.singles.len() < most
+            && let Some(incoming) = self.held.take(&taker, |at| self.core.is_safe(at))
+        {
+            taken.singles.push(incoming);
+        }
+        more && self.core.has_waiting() || self.held.has(&taker, |at| self.core.is_safe(at))
+    }
+
+    /// As [`Engine::take_call`], of calls that a crash would not run again.
+    pub(crate) fn take_call_when_safe(&mut self, now: Now, line: &Arc<Line>, open: bool) -> Option<Incoming> {
+        let taker = Taker::Server(Arc::clone(line));
+        let held = self.held.take(&taker, |at| self.core.is_safe(at));
+        if held.is_none() && open && self.held.has_room() {
+            let call = self.core.take_call(now, &line.method)?;
+            if self.write_journal(now) {
+                self.held.put(self.core.journal_end(), taker, call);
+            }
+        }
+        held
+    }
+
+    /// Calls that were taken and that nobody runs fail.
+    pub(crate) fn fail_held(&mut self, now: Now, line: &Arc<Line>) {
+        let taker = Taker::Server(Arc::clone(line));
+        while let Some(call) = self.held.take(&taker, |_| true) {
+            self.core.drop_call(now, CallId { caller: call.id.sender, s: call.id.s });
+        }
+    }
+
+    // ---- the end
 
     /// Whether the next life of this identity goes on with an open message.
     pub(super) fn keeps(&self, key: MessageKey) -> bool {

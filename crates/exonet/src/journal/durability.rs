@@ -32,6 +32,15 @@ pub enum Durability {
 impl Durability {
     /// Whether the node waits for the disk.
     pub(crate) const fn is_forced(self) -> bool {
-        matches!(self, Self::Batched(_) | Self::Sync)
+        self.interval().is_some()
+    }
+
+    /// How long what is to be forced waits for more. None: nothing is forced.
+    pub(super) const fn interval(self) -> Option<Duration> {
+        match self {
+            Self::Memory | Self::Process => None,
+            Self::Batched(interval) => Some(interval),
+            Self::Sync => Some(Duration::ZERO),
+        }
     }
 }

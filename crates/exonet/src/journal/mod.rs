@@ -2,20 +2,30 @@
 //!
 //! The engine writes under the node's lock, at the end of each hold of it. A datagram, an outcome or a message leaves only when
 //! the lock is free, so nothing leaves before its records are written. With [`Durability::Batched`] and [`Durability::Sync`]
-//! the core itself keeps back what depends on records that are not forced yet; [`Forcing`] forces them and says so.
+//! the core itself keeps back what depends on records that are not forced yet; a thread forces them ([`forcing`]) and says so.
 
 mod durability;
+mod forcing;
+mod held;
 mod opened;
+
+use std::io;
+use std::sync::Arc;
 
 use exonet_proto::node::Append;
 use exonet_store::{Storage, StoreError};
 
+use crate::shared::Shared;
+
 pub use durability::Durability;
+pub(crate) use held::{Held, Taker};
 pub(crate) use opened::open;
 
 /// The journal, open for appending.
 pub(crate) struct Log {
     storage: Box<dyn Storage>,
+    durability: Durability,
+    teller: forcing::Teller,
     /// What was appended since is not all there: nothing that the node says can be relied on.
     failed: bool,
 }
@@ -25,7 +35,31 @@ impl Log {
     pub(crate) fn append(&mut self, append: &Append) -> Result<(), StoreError> {
         let appended = self.storage.append(append.through.0, &append.records);
         self.failed |= appended.is_err();
+        if appended.is_ok() && self.is_forced() {
+            self.teller.appended(append.through);
+        }
         appended
+    }
+
+    /// Whether what is appended is safe only when it is forced.
+    pub(crate) const fn is_forced(&self) -> bool {
+        self.durability.is_forced()
+    }
+
+    /// Begins to force what is appended, if that is to be.
+    ///
+    /// # Errors
+    /// The system has no thread to give.
+    pub(crate) fn start_forcing(&self, node: &Arc<Shared>) -> io::Result<()> {
+        match self.durability.interval() {
+            None => Ok(()),
+            Some(interval) => forcing::start(node, self.storage.forcer(), self.teller.wanted(), interval),
+        }
+    }
+
+    /// Nothing that is appended from now on counts.
+    pub(crate) const fn fail(&mut self) {
+        self.failed = true;
     }
 
     pub(crate) const fn has_failed(&self) -> bool {
@@ -46,6 +80,7 @@ impl Log {
 
     /// The node has ended: nothing is appended any more.
     pub(crate) fn close(self) -> Result<(), StoreError> {
+        drop(self.teller);
         if self.failed { Ok(()) } else { self.storage.close() }
     }
 }

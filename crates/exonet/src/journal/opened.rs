@@ -3,6 +3,7 @@
 use exonet_proto::node::{Durability as Safety, Recovered};
 use exonet_store::{Groups, Level, Options, Trust};
 
+use super::forcing::Teller;
 use super::{Durability, Log};
 use crate::state::{StateDir, StateError};
 
@@ -40,7 +41,11 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
         }
     };
     let safety = if durability.is_forced() { Safety::Forced } else { Safety::Written };
-    Ok(Some(Opened { log: Log { storage, failed: false }, safety, found: Box::new(found) }))
+    Ok(Some(Opened {
+        log: Log { storage, durability, teller: Teller::default(), failed: false },
+        safety,
+        found: Box::new(found),
+    }))
 }
 
 fn read(groups: &mut Groups) -> Result<Recovered, StateError> {

@@ -1,0 +1,62 @@
+//! What was taken and may be handed out only when a crash would not undo that.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use exonet_proto::node::{Incoming, Position};
+
+use crate::call::desk::Line;
+use crate::receive::routes::Route;
+
+/// Messages that may wait for the disk at once, for all receivers together.
+const MOST: usize = 1_024;
+
+/// Whom a message or a call is for.
+#[derive(Clone)]
+pub(crate) enum Taker {
+    /// A receiver: of a route, or of everything.
+    Receiver(Option<Arc<Route>>),
+    /// The server of a method.
+    Server(Arc<Line>),
+}
+
+impl PartialEq for Taker {
+    fn eq(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Receiver(None), Self::Receiver(None)) => true,
+            (Self::Receiver(Some(one)), Self::Receiver(Some(other))) => Arc::ptr_eq(one, other),
+            (Self::Server(one), Self::Server(other)) => Arc::ptr_eq(one, other),
+            _ => false,
+        }
+    }
+}
+
+/// What was taken, in order, each with the position from which on it may be handed out.
+#[derive(Default)]
+pub(crate) struct Held(VecDeque<(Position, Taker, Incoming)>);
+
+impl Held {
+    pub(crate) fn has_room(&self) -> bool {
+        self.0.len() < MOST
+    }
+
+    pub(crate) fn put(&mut self, at: Position, taker: Taker, incoming: Incoming) {
+        self.0.push_back((at, taker, incoming));
+    }
+
+    /// The next for this taker, if that is safe.
+    pub(crate) fn take(&mut self, taker: &Taker, safe: impl Fn(Position) -> bool) -> Option<Incoming> {
+        let place = self.0.iter().position(|(at, known, _)| known == taker && safe(*at))?;
+        self.0.remove(place).map(|(_, _, incoming)| incoming)
+    }
+
+    /// Those that something safe waits for.
+    pub(crate) fn ready(&self, safe: impl Fn(Position) -> bool) -> impl Iterator<Item = &Taker> {
+        self.0.iter().filter(move |(at, ..)| safe(*at)).map(|(_, taker, _)| taker)
+    }
+
+    /// Whether something safe waits for this taker.
+    pub(crate) fn has(&self, taker: &Taker, safe: impl Fn(Position) -> bool) -> bool {
+        self.ready(safe).any(|known| known == taker)
+    }
+}

@@ -1,0 +1,156 @@
+//! What nodes with a journal do for an application, at each durability.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure here is the failure of a test
+
+mod common;
+
+use std::future::Future;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{builder, node, within};
+use exonet::call::{Failure, Request};
+use exonet::error::BuildError;
+use exonet::receive::Filter;
+use exonet::{Durability, Message, Node, Outcome, PeerAddr};
+
+const LATE: Duration = Duration::from_secs(5);
+
+const ALL: [Durability; 4] = [
+    Durability::Memory,
+    Durability::Process,
+    Durability::Batched(Duration::from_millis(2)),
+    Durability::Sync,
+];
+
+async fn stored(state: &Path, durability: Durability) -> Node {
+    builder().state_dir(state).durability(durability).build().await.unwrap()
+}
+
+/// A test for a pair of nodes at each durability.
+async fn each<F: Future<Output = ()>>(test: impl Fn(Node, Node) -> F) {
+    for durability in ALL {
+        let home = tempfile::tempdir().unwrap();
+        let (here, there) = (home.path().join("here"), home.path().join("there"));
+        let nodes = (stored(&here, durability).await, stored(&there, durability).await);
+        within(test(nodes.0.clone(), nodes.1.clone())).await;
+        assert!(nodes.0.close(LATE).await.is_empty(), "{durability:?}");
+        assert!(nodes.1.close(LATE).await.is_empty(), "{durability:?}");
+    }
+}
+
+#[tokio::test]
+async fn messages_are_sent_and_received_in_every_way() {
+    each(|alice, bob| async move {
+        let to = alice.peer(bob.peer_addr());
+        let text = |n: usize| format!("message {n}");
+        let receipts = [to.send(text(0)).await.unwrap(), to.send(text(1)).await.unwrap()];
+        let batch = to.send_bodies((2..300).map(text)).await.unwrap();
+        let tagged = to.send(Message::from(text(300)).tag("special")).await.unwrap();
+
+        let special = bob.receiver(Filter::any().tag("special")).at_most_once();
+        let mut seen = vec![special.recv().await.unwrap().body.as_whole().unwrap().clone()];
+        let delivery = bob.recv().await.unwrap();
+        seen.push(delivery.body().as_whole().unwrap().clone());
+        delivery.ack().unwrap();
+        let all = bob.at_most_once();
+        seen.push(all.recv().await.unwrap().body.as_whole().unwrap().clone());
+        while seen.len() < 301 {
+            let taken = all.recv_batch(50).await.unwrap();
+            seen.extend(taken.map(|received| received.body.as_whole().unwrap().clone()));
+        }
+        let mut wanted: Vec<_> = (0..301).map(text).collect();
+        wanted.sort();
+        seen.sort();
+        assert_eq!(seen, wanted);
+        for receipt in receipts.into_iter().chain([tagged]) {
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        }
+        assert_eq!(batch.await.delivered, 298);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn calls_are_served() {
+    each(|alice, bob| async move {
+        let serving = bob
+            .serve("echo", |mut request: Request| async move {
+                request.body.bytes(100).await.map_err(Failure::error)
+            })
+            .start()
+            .unwrap();
+        let to = alice.peer(bob.peer_addr());
+        let calls: Vec<_> = (0..40).map(|n| to.call("echo", format!("{n}"))).collect();
+        for (n, call) in calls.into_iter().enumerate() {
+            let mut reply = call.await.unwrap();
+            assert_eq!(reply.body.bytes(100).await.unwrap(), n.to_string());
+        }
+        assert_eq!(serving.stop(LATE).await, 0);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
+    for durability in ALL.into_iter().skip(1) {
+        let home = tempfile::tempdir().unwrap();
+        let bob = node().await;
+        let (to, at) = (bob.peer_addr(), bob.local_addr());
+        within(async {
+            let alice = stored(home.path(), durability).await;
+            // Bob hears of nothing while his address belongs to nobody.
+            let away = PeerAddr::from((to.id, std::net::SocketAddr::from((at.ip(), 9))));
+            let receipt = alice.peer(away).send("not yet").await.unwrap();
+            assert_eq!(alice.close(Duration::ZERO).await.len(), 1);
+            assert_eq!(receipt.await.outcome, Outcome::Kept);
+
+            let alice = stored(home.path(), durability).await;
+            let mut left = alice.recovered();
+            assert_eq!(left.len(), 1);
+            assert!(alice.recovered().is_empty());
+            let (open, receipt) = left.remove(0);
+            assert_eq!((open.peer, open.size), (to.id, 7));
+            // A new hint leads there.
+            let hello = alice.peer(&to).send("hello").await.unwrap();
+            let mut texts = Vec::new();
+            for _ in 0..2 {
+                let delivery = bob.recv().await.unwrap();
+                texts.push(delivery.body().as_whole().unwrap().clone());
+                delivery.ack().unwrap();
+            }
+            texts.sort();
+            assert_eq!(texts, ["hello", "not yet"]);
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+            assert_eq!(hello.await.outcome, Outcome::Delivered);
+            alice.close(LATE).await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn a_life_without_a_journal_ends_what_the_journal_knows() {
+    let home = tempfile::tempdir().unwrap();
+    let nobody = common::nobody().await;
+    within(async {
+        let alice = stored(home.path(), Durability::Process).await;
+        let receipt = alice.peer(&nobody).send("never").await.unwrap();
+        alice.close(Duration::ZERO).await;
+        assert_eq!(receipt.await.outcome, Outcome::Kept);
+        let alice = stored(home.path(), Durability::Memory).await;
+        assert!(alice.recovered().is_empty());
+        alice.close(Duration::ZERO).await;
+        // It used numbers that the journal knows nothing of.
+        let alice = stored(home.path(), Durability::Process).await;
+        assert!(alice.recovered().is_empty());
+        alice.close(Duration::ZERO).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_identity_that_dies_with_its_node_keeps_no_journal() {
+    let error = builder().durability(Durability::Process).build().await.unwrap_err();
+    assert!(matches!(error, BuildError::NotStored), "{error}");
+    builder().durability(Durability::Memory).build().await.unwrap();
+}
