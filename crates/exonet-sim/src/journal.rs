@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use exonet_proto::node::{Append, Durability, Recovered};
+use exonet_proto::node::{Durability, Position, Recovered};
 use exonet_proto::{Mono, Now};
 
 use crate::host::Host;
@@ -20,7 +20,7 @@ pub struct Log {
     /// Bytes of the last snapshot.
     snapshot: usize,
     /// Appends that are on their way, in order: a crash keeps the first of them, or none.
-    under_way: VecDeque<(Mono, Append)>,
+    under_way: VecDeque<(Mono, Position, Vec<u8>)>,
 }
 
 impl Log {
@@ -36,7 +36,7 @@ impl Log {
 
     /// When the next append is safe.
     pub(crate) fn next(&self) -> Option<Mono> {
-        self.under_way.front().map(|(at, _)| *at)
+        self.under_way.front().map(|(at, ..)| *at)
     }
 
     /// Whether what is kept can be read.
@@ -48,8 +48,8 @@ impl Log {
     pub(crate) fn crash(&mut self, dice: &mut Dice, coverage: &mut Coverage) {
         let kept = dice.below(self.under_way.len() as u64 + 1);
         coverage.appends_lost += self.under_way.len() as u64 - kept;
-        for (_, append) in self.under_way.drain(..).take(usize::try_from(kept).unwrap_or(0)) {
-            self.kept.extend(append.records);
+        for (.., records) in self.under_way.drain(..).take(usize::try_from(kept).unwrap_or(0)) {
+            self.kept.extend(records);
         }
     }
 }
@@ -70,16 +70,17 @@ impl Host {
         let mut safe = false;
         while let Some(append) = self.node.poll_journal() {
             coverage.appends += 1;
+            let (through, records) = (append.through, append.records.to_vec());
             if log.durability == Durability::Written {
-                log.kept.extend(append.records);
-                self.node.handle_journaled(now, append.through);
+                log.kept.extend(records);
+                self.node.handle_journaled(now, through);
                 safe = true;
                 continue;
             }
             let span = u64::try_from(disk.latency.as_nanos()).unwrap_or(u64::MAX);
-            let after = log.under_way.back().map_or(at, |(at, _)| *at);
+            let after = log.under_way.back().map_or(at, |(at, ..)| *at);
             let done = after.max(at) + core::time::Duration::from_nanos(self.dice.below(span));
-            log.under_way.push_back((done, append));
+            log.under_way.push_back((done, through, records));
         }
         if log.kept.len() > LONG + 2 * log.snapshot && log.under_way.is_empty() {
             log.kept = self.node.snapshot(now);
@@ -98,10 +99,10 @@ impl Host {
     fn appended(&mut self, at: Mono, now: Now) {
         let Some(log) = self.disk.as_mut().and_then(|disk| disk.journal.as_mut()) else { return };
         while log.next().is_some_and(|done| done <= at)
-            && let Some((_, append)) = log.under_way.pop_front()
+            && let Some((_, through, records)) = log.under_way.pop_front()
         {
-            log.kept.extend(append.records);
-            self.node.handle_journaled(now, append.through);
+            log.kept.extend(records);
+            self.node.handle_journaled(now, through);
         }
     }
 

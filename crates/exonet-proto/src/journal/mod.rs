@@ -46,12 +46,12 @@ pub enum Durability {
 }
 
 /// Records to write behind all others.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Append {
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Append<'a> {
     /// Where the journal ends with them.
     pub through: Position,
     /// The records. A store keeps the bytes of one append together, or loses them together with all that follow.
-    pub records: Vec<u8>,
+    pub records: &'a [u8],
 }
 
 /// `n` messages from `letter` on are bound to as many slots from `s` on.
@@ -71,11 +71,14 @@ impl Binding {
     }
 }
 
+/// Bytes of memory that are kept for the records of the next append.
+const KEPT: usize = 256 << 10;
+
 /// The journal of a node.
 #[derive(Debug, Default)]
 pub(crate) struct Journal {
     durability: Option<Durability>,
-    /// Appended, and not given to the driver yet.
+    /// Appended, and not given to the driver yet; or the last that was given, until there is more.
     pending: Vec<u8>,
     appended: Position,
     given: Position,
@@ -116,6 +119,10 @@ impl Journal {
         if !self.is_on() {
             return Position(0);
         }
+        if self.given == self.appended {
+            self.pending.clear();
+            self.pending.shrink_to(KEPT);
+        }
         let before = self.pending.len();
         record.encode(&mut self.pending);
         self.appended.0 += (self.pending.len() - before) as u64;
@@ -149,12 +156,12 @@ impl Journal {
     }
 
     /// What is to be written.
-    pub(crate) fn poll(&mut self) -> Option<Append> {
+    pub(crate) fn poll(&mut self) -> Option<Append<'_>> {
         if self.given == self.appended {
             return None;
         }
         self.given = self.appended;
-        Some(Append { through: self.appended, records: std::mem::take(&mut self.pending) })
+        Some(Append { through: self.appended, records: &self.pending })
     }
 
     /// Everything before `through` is safe.

@@ -267,7 +267,7 @@ impl Node {
     }
 
     /// The next records to write behind the journal, if there are any.
-    pub fn poll_journal(&mut self) -> Option<Append> {
+    pub fn poll_journal(&mut self) -> Option<Append<'_>> {
         if self.cx.stopped { None } else { self.cx.journal.poll() }
     }
 

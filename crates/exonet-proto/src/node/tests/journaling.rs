@@ -35,7 +35,7 @@ fn frontiers(node: &Node) -> (Incarnation, Stamp) {
 fn a_journal_that_begins_knows_nothing_of_lives_before() {
     let mut first = node(boot(100, &[]));
     assert_eq!(frontiers(&first), (Incarnation(100), Stamp(5)));
-    let records = first.poll_journal().unwrap().records;
+    let records = first.poll_journal().unwrap().records.to_vec();
     assert_eq!(first.poll_journal(), None);
     let next = node(boot(200, &records));
     assert_eq!(frontiers(&next), (Incarnation(100), Stamp(5)), "the life before is remembered");
@@ -53,7 +53,7 @@ fn a_snapshot_says_what_the_journal_says() {
     for key in keys.iter().step_by(2) {
         first.cancel(now, *key).unwrap();
     }
-    let written = Recovered::read(&first.poll_journal().unwrap().records).unwrap();
+    let written = Recovered::read(first.poll_journal().unwrap().records).unwrap();
     let snapshot = Recovered::read(&first.snapshot(now)).unwrap();
     assert_eq!(written.open.len(), 4);
     assert_eq!(written, snapshot);
