@@ -67,9 +67,7 @@ fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     let mut state = shared.lock();
     state.base = Some(base);
     state.due = limit.max(base.len);
-    if state.forced.lsn < mark.lsn {
-        state.forced = mark;
-    }
+    shared.note_forced(&mut state, mark);
     state.unforced.retain(|it| it.first > mark.lsn);
     let mut gone = Vec::new();
     while state.full.front().is_some_and(|it| it.first <= mark.lsn) {

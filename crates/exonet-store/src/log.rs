@@ -24,8 +24,6 @@ pub(crate) struct Log {
     /// The checksum of the last group, or of the snapshot in its place.
     check: u32,
     key: Key,
-    /// All groups up to this LSN were on the disk when the last one was appended.
-    forced: u64,
     /// Set while somebody reads what was found.
     reading: Arc<()>,
     /// What the caller allows the log to grow by before a snapshot.
@@ -53,8 +51,7 @@ impl Log {
         let key = shared.owner.key();
         let last = Mark { lsn: tail.lsn, through: 0 };
         let (current, at, check) = (Some(tail.current), tail.at, tail.check);
-        let (forced, fill_refused) = (tail.lsn, false);
-        Self { shared, witness, current, at, last, check, key, forced, reading, limit, fill_refused }
+        Self { shared, witness, current, at, last, check, key, reading, limit, fill_refused: false }
     }
 
     fn has_room(&self, need: u64) -> bool {
@@ -114,7 +111,7 @@ impl Log {
 
     /// Writes one group, and nothing that counts if it cannot.
     fn write(&mut self, records: &[u8], len: u32) -> Result<u32, StoreError> {
-        let (lsn, run, forced) = (self.last.lsn + 1, self.shared.run.generation, self.forced);
+        let (lsn, run, forced) = (self.last.lsn + 1, self.shared.run.generation, self.shared.forced());
         let mut group = Group { lsn, run, forced, len, check: 0 };
         let head = group.encode(self.key, records);
         let Some(current) = &mut self.current else {
@@ -154,7 +151,6 @@ impl Storage for Log {
         let mut state = self.shared.lock();
         state.appended = self.last;
         state.grown += need;
-        self.forced = state.forced.lsn;
         drop(state);
         if let Some(witness) = &mut self.witness {
             witness.note(self.last.lsn);

@@ -9,7 +9,7 @@ use crate::format::{GROUP, Group, HEADER, Owner, group_len};
 use crate::found::{Found, Groups};
 use crate::log::{Log, Tail};
 use crate::run::{self, Ended, Run};
-use crate::scan::{Live, Scan, Spare, Wanted, scan};
+use crate::scan::{Live, Scan, Wanted, scan};
 use crate::segment::{Part, Place, Segment, name_aside};
 use crate::shared::{Helper, Mark, Shared, State, Unforced};
 use crate::trust::{Reason, Trust, Verdict, judge};
@@ -228,7 +228,7 @@ impl Opening {
         }
     }
 
-    /// Makes the trusted log durable, and what lies behind its end void.
+    /// Makes the trusted log durable.
     fn secure(&self, last: &Run, scan: &Scan) -> Result<(), StoreError> {
         for live in &scan.live {
             let path = self.disk.path(&live.name);
@@ -241,22 +241,8 @@ impl Opening {
             }
             file.syncer().sync().map_err(StoreError::sync(&path))?;
         }
-        for spare in scan.spare.iter().filter(|spare| spare.stale) {
-            self.void(spare)?;
-        }
         // The name of a snapshot, if the last run died before it had forced it: what this run notes counts on it.
         disk::sync_names(&*self.disk)
-    }
-
-    /// Takes from a segment behind the end of the log the name under which it would count once the log has grown again.
-    fn void(&self, spare: &Spare) -> Result<(), StoreError> {
-        let path = self.disk.path(&spare.name);
-        let Some(file) = self.disk.open(&spare.name).map_err(StoreError::io("open", &path))? else {
-            return Ok(());
-        };
-        let mut segment = Segment { name: spare.name.clone(), size: spare.size, first: 0, file };
-        segment.begin(&*self.disk, Owner { identity: self.options.identity, log: 0 }, 0, 0)?;
-        segment.syncer().sync().map_err(StoreError::sync(&path))
     }
 
     /// Notes that this run has begun, and opens the log to be appended to.
@@ -299,12 +285,12 @@ impl Opening {
                 self.disk.remove(name).map_err(StoreError::io("remove", &self.disk.path(name)))?;
             }
         }
-        for (name, _) in moved {
+        for (name, _) in &moved {
             if let Some(to) = name_aside(name) {
                 self.disk.rename(name, &to).map_err(StoreError::io("rename", &self.disk.path(name)))?;
             }
         }
-        Ok(())
+        if moved.is_empty() { Ok(()) } else { disk::sync_names(&*self.disk) }
     }
 
     /// The segments, with the one that is appended to.
@@ -375,14 +361,12 @@ impl Opening {
 }
 
 /// Writes again what is not known to have been on the disk. After a failed sync the system may hold pages that it takes for
-/// written and that the disk does not have; a sync alone would pass over them.
+/// written and that the disk does not have; a sync alone would pass over them. The header of the segment is in the page of its
+/// first group.
 fn rewrite(file: &mut dyn DiskFile, live: &Live, forced: u64) -> std::io::Result<()> {
     let key = live.head.owner.key();
     // What fills the last group up may have been cut off.
     let end = live.end.min(live.size);
-    let mut head = [0; HEADER];
-    disk::read_full(file, 0, &mut head)?;
-    file.write_at(0, &[&head])?;
     let mut at = HEADER as u64;
     while at < end {
         let mut bytes = [0; GROUP];

@@ -97,8 +97,6 @@ pub(crate) struct Spare {
     pub(crate) size: u64,
     /// It has a header, so its blocks are there.
     pub(crate) filled: bool,
-    /// Its groups lie behind the end of the log.
-    pub(crate) stale: bool,
 }
 
 /// What was found.
@@ -230,12 +228,14 @@ impl Scan {
             Err(BadHead::Damaged) if bytes != [0; HEADER] => doubtful.push((name.clone(), pieces)),
             Err(BadHead::Damaged) => {}
         }
-        self.spare.push(Spare { name, size, filled, stale: false });
+        self.spare.push(Spare { name, size, filled });
         Ok(())
     }
 
     /// Follows the groups to the end of the log, and looks at what lies behind it.
     fn read_groups(&mut self, disk: &dyn Disk, wanted: Wanted, found: Vec<Live>) -> Result<(), StoreError> {
+        // Begun by a run whose last groups were lost. What is in them is of a lower run than what follows the end now, so they
+        // never count again.
         let mut stale = Vec::new();
         for mut live in found {
             self.newest = self.newest.max(live.head.run);
@@ -259,12 +259,7 @@ impl Scan {
             self.hole |= live.head.run == wanted.generation && live.head.lsn > self.end;
             let found = self.search(&mut live.pieces, wanted, HEADER as u64);
             found.map_err(StoreError::io("read", &disk.path(&live.name)))?;
-            self.spare.push(Spare {
-                name: live.name,
-                size: live.size,
-                filled: live.head.len == live.size,
-                stale: true,
-            });
+            self.spare.push(Spare { name: live.name, size: live.size, filled: live.head.len == live.size });
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! What the thread that appends, the threads that force and the helpers share.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use crate::disk::{Disk, Syncer};
@@ -50,6 +50,8 @@ pub(crate) struct Shared {
     /// What was written before the first effect of this run.
     pub(crate) run: Run,
     broken: AtomicBool,
+    /// As in the state, for whoever appends.
+    forced: AtomicU64,
     /// Held while files are forced: of two threads that force one file, only one is told of an error.
     forcing: Mutex<()>,
     state: Mutex<State>,
@@ -95,8 +97,21 @@ impl Shared {
     ) -> Self {
         let owner = Owner { identity: run.identity, log: run.log };
         let (segment, pool) = sizes;
-        let (broken, forcing, done) = (AtomicBool::new(false), Mutex::new(()), Condvar::new());
-        Self { disk, helper, owner, segment, pool, run, broken, forcing, state: Mutex::new(state), done }
+        let (broken, forced) = (AtomicBool::new(false), AtomicU64::new(state.forced.lsn));
+        let (forcing, done) = (Mutex::new(()), Condvar::new());
+        Self {
+            disk,
+            helper,
+            owner,
+            segment,
+            pool,
+            run,
+            broken,
+            forced,
+            forcing,
+            state: Mutex::new(state),
+            done,
+        }
     }
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
@@ -157,6 +172,20 @@ impl Shared {
         state
     }
 
+    /// All up to `mark` is on the disk.
+    pub(crate) fn note_forced(&self, state: &mut State, mark: Mark) {
+        if state.forced.lsn < mark.lsn {
+            state.forced = mark;
+            self.forced.store(mark.lsn, Ordering::Relaxed);
+        }
+    }
+
+    /// All groups up to this LSN are on the disk.
+    #[inline]
+    pub(crate) fn forced(&self) -> u64 {
+        self.forced.load(Ordering::Relaxed)
+    }
+
     /// Forces all that was appended before the call: the caller's position at that time.
     pub(crate) fn force(&self) -> Result<u64, StoreError> {
         let _forcing = self.forcing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -178,9 +207,7 @@ impl Shared {
         if let Some(failed) = &state.failed {
             return Err(failed.clone());
         }
-        if state.forced.lsn < target.lsn {
-            state.forced = target;
-        }
+        self.note_forced(&mut state, target);
         // The last of these files may have got more groups by now.
         if let Some((last, ..)) = files.last() {
             state.unforced.retain(|it| it.first >= *last);

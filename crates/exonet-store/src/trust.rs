@@ -70,7 +70,8 @@ pub(crate) enum Verdict {
 /// `boot`: this run of the system; `witness`: generation and LSN.
 pub(crate) fn judge(run: &Run, scan: &Scan, boot: Option<[u8; 16]>, witness: Option<(u64, u64)>) -> Verdict {
     use Verdict::{Corrupt, Trusted, Untrusted};
-    let is_here = scan.noted.is_none_or(|check| check == run.check);
+    // Behind a snapshot that is damaged, groups may be found that it had replaced.
+    let is_here = scan.snapshot_damaged || scan.noted.is_none_or(|check| check == run.check);
     if scan.newest > run.generation || !is_here {
         return Untrusted(Reason::RolledBack);
     }

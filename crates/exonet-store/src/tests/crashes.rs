@@ -191,11 +191,19 @@ impl Course {
             self.clean
         );
         if let (Trust::Untrusted(_), Some(aside)) = (trust, &self.aside)
-            && (self.lies || aside.starts_with(&read))
+            && (self.lies
+                || aside.starts_with(&read)
+                // A cut of power in the midst of an opening may bring names back, and lose others.
+                || (end == Some(End::Cut)
+                    && prefix(&self.groups, &read, &self.ever).is_none_or(|_| self.groups.is_empty())
+                    && any_order(&read, &self.ever).is_some()))
         {
             // Nothing of the new journal was there, or a cut of power lost the names that had just been changed.
             let is_empty = self.forced == 0 && (self.appended == 0 || end == Some(End::Cut) || had_failed);
             assert!(self.lies || self.stumbled || is_empty, "{context}");
+            if !aside.starts_with(&read) {
+                self.aside = Some(read);
+            }
             self.groups.clear();
             (self.appended, self.forced) = (0, 0);
             return;

@@ -111,9 +111,8 @@ fn damage_in_the_part_that_was_forced_is_an_error_and_behind_it_is_the_end() {
         for damaged in 0..5usize {
             let (sim, mut log) = five(level);
             log.forcer().force().unwrap();
-            // Groups say how far the log was forced when they were appended; the first after it cannot know yet.
+            // This says how far the log was forced.
             log.append(6, &[6; 100]).unwrap();
-            log.append(7, &[7; 100]).unwrap();
             sim.world().dead = true;
             let at = |group: usize| HEADER + group * (GROUP + 104) + 50;
             sim.tamper(SEGMENT, |bytes| bytes[at(damaged)] ^= 1);
@@ -347,4 +346,83 @@ fn misuse_is_told() {
     assert_eq!(log.forcer().force().unwrap(), 5, "nothing is no group");
     drop(log);
     assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
+}
+
+#[test]
+fn a_group_that_is_appended_while_the_disk_stalls_is_not_safe_by_that() {
+    let (sim, mut log) = five(Level::Sync);
+    let (began_to, began) = std::sync::mpsc::channel();
+    let (end, ends) = std::sync::mpsc::channel();
+    sim.world().stalls = Some((began_to, ends));
+    let mut forcer = log.forcer();
+    let forcing = std::thread::spawn(move || forcer.force());
+    began.recv().unwrap();
+    // Nothing holds up the thread that appends.
+    log.append(6, &[6; 100]).unwrap();
+    end.send(()).unwrap();
+    assert_eq!(forcing.join().unwrap().unwrap(), 5);
+    assert_eq!(log.forcer().force().unwrap(), 6);
+}
+
+#[test]
+fn a_damaged_snapshot_is_an_error() {
+    for clean in [true, false] {
+        let (sim, mut log) = five(Level::Sync);
+        log.snapshot(vec![8; 1000]).unwrap();
+        // Waits for the one before.
+        log.snapshot(vec![9; 1000]).unwrap();
+        if clean {
+            log.close().unwrap();
+        } else {
+            drop(log);
+        }
+        let put_back = sim.image();
+        assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![9]));
+        for at in [0, 100, HEADER + 999] {
+            put_back(&sim);
+            sim.tamper("log-1.snapshot", |bytes| bytes[at] ^= 1);
+            let opened = try_open(&sim.killed(), options(Level::Sync)).map(|(_, found)| found);
+            assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "{clean} {at}: {opened:?}");
+        }
+    }
+}
+
+#[test]
+fn a_group_of_a_lost_run_does_not_count_in_a_segment_that_was_begun_again() {
+    let sim = Sim::new(1);
+    let (mut log, _) = open(&sim, Level::Sync);
+    log.append(1, &[1; 3900]).unwrap();
+    log.append(2, &[2; 3900]).unwrap();
+    log.snapshot(vec![3]).unwrap();
+    log.close().unwrap();
+    let mut head = Vec::new();
+    sim.tamper(SEGMENT, |bytes| head.extend_from_slice(&bytes[..HEADER]));
+
+    let (mut log, _) = open(&sim, Level::Sync);
+    log.append(1, &[4; 3900]).unwrap();
+    log.append(2, &[5; 10]).unwrap();
+    drop(log);
+    // The power is cut. The page with the group is on the disk, the one with the header is not.
+    sim.tamper(SEGMENT, |bytes| {
+        assert_ne!(bytes[..HEADER], head);
+        bytes[..HEADER].copy_from_slice(&head);
+    });
+    let sim = sim.killed();
+    let (mut log, found) = open(&sim, Level::Sync);
+    assert_eq!(first_bytes(found), [3, 4]);
+    // The segment is begun again where it was begun before.
+    log.snapshot(vec![6]).unwrap();
+    sim.world().dead = true;
+    drop(log);
+    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![3, 4]));
+}
+
+#[test]
+fn a_header_that_is_damaged_does_not_hide_what_was_forced() {
+    let (sim, mut log) = five(Level::Sync);
+    log.forcer().force().unwrap();
+    log.append(6, &[6; 100]).unwrap();
+    drop(log);
+    sim.tamper(SEGMENT, |bytes| bytes[20] ^= 1);
+    assert!(matches!(try_open(&sim.killed(), options(Level::Sync)), Err(StoreError::Corrupt { .. })));
 }

@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::PathBuf;
+use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use crate::disk::{Disk, DiskFile, Syncer, Witness};
@@ -92,6 +93,8 @@ pub(super) struct World {
     pub(super) dead: bool,
     /// After so many syncs, one fails.
     pub(super) fails_in: Option<(usize, Failure)>,
+    /// The next sync says that it has begun, and waits.
+    pub(super) stalls: Option<(Sender<()>, Receiver<()>)>,
     /// A sync has failed.
     pub(super) failed: bool,
     /// Syncs do nothing.
@@ -123,6 +126,7 @@ impl Sim {
             dies_in: None,
             dead: false,
             fails_in: None,
+            stalls: None,
             failed: false,
             lies: false,
             capacity: usize::MAX,
@@ -377,6 +381,11 @@ impl DiskFile for SimFile {
 
 impl Syncer for SimFile {
     fn sync(&self) -> io::Result<()> {
+        let stall = self.sim.world().stalls.take();
+        if let Some((began, ends)) = stall {
+            began.send(()).unwrap();
+            ends.recv().unwrap();
+        }
         let (mut world, whole) = self.sim.step()?;
         let World { inodes, dice, fails_in, failed, lies, .. } = &mut *world;
         let inode = inodes.get_mut(&self.inode).ok_or(io::ErrorKind::NotFound)?;
