@@ -39,6 +39,13 @@ impl Log {
         self.under_way.front().map(|(at, ..)| *at)
     }
 
+    /// The power has failed: what was not forced cannot be trusted, and a new journal begins.
+    fn distrust(&mut self) {
+        if self.durability == Durability::Written {
+            (self.kept, self.snapshot) = (Vec::new(), 0);
+        }
+    }
+
     /// Whether what is kept can be read.
     fn is_sound(&self) -> bool {
         Recovered::read(&self.kept).is_ok()
@@ -123,6 +130,20 @@ impl Host {
 }
 
 impl World {
+    /// The power fails: the node's process dies, and with it the journal that was written and not forced. It starts again at once.
+    pub fn cut_power(&mut self, node: NodeIndex) {
+        self.kill(node);
+        let Some(host) = self.hosts.get_mut(&node.0) else { return };
+        if let Some(log) = host.disk.as_mut().and_then(|disk| disk.journal.as_mut()) {
+            log.distrust();
+            if log.durability == Durability::Written {
+                let lost = std::mem::take(&mut host.journaled).into_values();
+                self.ledger.orphan(lost.map(|(waiting, _)| waiting.number));
+            }
+        }
+        self.boot(node);
+    }
+
     /// Appends of a node are safe.
     pub(crate) fn appended(&mut self, index: NodeIndex) {
         let (at, now) = (self.now, self.clock(index));

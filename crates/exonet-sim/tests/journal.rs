@@ -88,6 +88,29 @@ fn what_counts_as_accepted_outlives_a_power_cut() {
 }
 
 #[test]
+fn a_power_cut_takes_what_was_not_forced_and_everybody_is_told_the_truth() {
+    let mut unknown = 0;
+    for seed in 0..120 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let block = 4 << world.dice().below(20);
+        let mut node = || world.add_on(config(block), Some(disk(Durability::Written, Duration::ZERO)));
+        let nodes = [node(), node()];
+        for _ in 0..4 {
+            traffic(&mut world, nodes, &nodes[..1]);
+            let victim = nodes[world.dice().below(2) as usize];
+            // Not at the instant of another crash: what a process draws follows from when it starts.
+            world.run_for(MS);
+            world.cut_power(victim);
+        }
+        settled(&mut world, 6 * SECOND, &format!("seed {seed}"));
+        let totals = world.ledger.totals();
+        assert!(totals.delivered > totals.sent / 2, "seed {seed}: {totals:?}");
+        unknown += totals.unknown;
+    }
+    assert!(unknown > 100, "{unknown}");
+}
+
+#[test]
 fn a_journal_is_replaced_by_what_is_open() {
     let mut world = World::new(7, bad_link(0.02));
     let mut node = || world.add_on(config(64), Some(disk(Durability::Written, Duration::ZERO)));

@@ -32,7 +32,7 @@ pub(crate) struct Log {
 
 impl Log {
     /// Appends records of the core.
-    pub(crate) fn append(&mut self, append: &Append) -> Result<(), StoreError> {
+    pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<(), StoreError> {
         let appended = self.storage.append(append.through.0, &append.records);
         self.failed |= appended.is_err();
         if appended.is_ok() && self.is_forced() {
