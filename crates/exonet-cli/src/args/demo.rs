@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::{Args, Parser};
+use exonet::PeerAddr;
 
 use crate::units::{ParseError, Size, parse_share, parse_span};
 
@@ -17,13 +18,22 @@ EXAMPLES
   Without the crash nothing may stay unknown; for a script:
       exon demo --no-crash --json | tail -n 1
 
+  With journals nothing is unknown, though the sender and the receiver are killed:
+      exon demo --journal
+
 Real sockets on loopback, through a relay that spoils them. The receiver is a process of its own
 that keeps nothing but its key and one integer; it is killed (kill -9) and started again in the
 middle. Beside it, the same messages go through an equal relay, by resending until acknowledged,
 as most programs do.
 
 The last line of --json has: sent, delivered, duplicates, lost, unknown, seconds, msgs_per_s,
-records_left, seed. Exit code 1 if anything was lost or came twice, or if it took too long to end.";
+records_left, seed. Exit code 1 if anything was lost or came twice, or if it took too long to end.
+
+With --journal a second pair of nodes keeps journals (`exon --help`, DURABILITY). Its sender is a
+process too, and is killed later than the receivers. What a receiver has printed and not yet taken
+when it is killed is printed again by its next life, under the same id, by which the ledger knows
+it: that is no duplicate. The last line of --json is about this pair then, and has crashes besides;
+exit code 1 unless all was delivered, and nothing twice, lost or unknown.";
 
 /// Room for a number, and no more than fits a datagram of the sides that it is compared with.
 fn parse_size(text: &str) -> Result<Size, String> {
@@ -65,9 +75,12 @@ pub(crate) struct DemoArgs {
     /// The seed of every accident of the network; a new one by default
     #[arg(long, value_name = "S")]
     pub(crate) seed: Option<u64>,
-    /// Do not kill the receiver
+    /// Kill nobody
     #[arg(long)]
     pub(crate) no_crash: bool,
+    /// Show beside the others a sender and a receiver with journals, and kill both
+    #[arg(long)]
+    pub(crate) journal: bool,
 }
 
 impl DemoArgs {
@@ -99,8 +112,10 @@ impl DemoArgs {
         for (flag, value) in values {
             add(flag, value(self), usual.as_ref().map(value));
         }
-        if self.no_crash {
-            again.push_str(" --no-crash");
+        for (chosen, flag) in [(self.no_crash, " --no-crash"), (self.journal, " --journal")] {
+            if chosen {
+                again.push_str(flag);
+            }
         }
         again
     }
@@ -112,4 +127,22 @@ pub(crate) struct DemoReceiverArgs {
     /// Bytes that every message must have
     #[arg(long)]
     pub(crate) size: usize,
+    /// With another node, which keeps a journal
+    #[arg(long)]
+    pub(crate) journal: bool,
+}
+
+/// The process of a sender with a journal.
+#[derive(Args, Debug)]
+pub(crate) struct DemoSenderArgs {
+    #[arg(long)]
+    pub(crate) peer: PeerAddr,
+    /// Bytes of every message
+    #[arg(long)]
+    pub(crate) size: usize,
+    #[arg(long)]
+    pub(crate) messages: u64,
+    /// The first message that nobody has sent
+    #[arg(long)]
+    pub(crate) from: u64,
 }

@@ -25,7 +25,7 @@ use exonet::Durability;
 pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use call::CallArgs;
 pub(crate) use cp::CpArgs;
-pub(crate) use demo::{DemoArgs, DemoReceiverArgs};
+pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use listen::ListenArgs;
 pub(crate) use outbox::{OutboxArgs, OutboxCommand};
@@ -168,6 +168,8 @@ pub(crate) enum Command {
     Service(ServiceArgs),
     #[command(hide = true)]
     DemoReceiver(DemoReceiverArgs),
+    #[command(hide = true)]
+    DemoSender(DemoSenderArgs),
     #[command(hide = true)]
     ServeReaper,
     #[command(hide = true)]

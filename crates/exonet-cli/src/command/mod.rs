@@ -53,7 +53,10 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Completions(args) => shell::completions(&Settings::new(common, None)?, &args),
         Command::Man(args) => shell::man(&Settings::new(common, None)?, &args),
         Command::Service(args) => service::run(&Settings::new(common, None)?, &args),
-        Command::DemoReceiver(args) => crate::demo::receive(common.state.as_deref(), args.size).await,
+        Command::DemoReceiver(args) => {
+            crate::demo::receive(common.state.as_deref(), args.size, args.journal).await
+        }
+        Command::DemoSender(args) => crate::demo::send(common.state.as_deref(), &args).await,
         // Done before there is a runtime: see `main`.
         Command::ServeReaper => Ok(Exit::Success),
         Command::BenchCrowd(args) => crate::bench::crowd(args.size),

@@ -30,9 +30,10 @@ impl Ledgers {
     /// Looks at the ledger of a side, or writes in it.
     pub(super) fn with<T>(&self, side: Side, look: impl FnOnce(&mut Ledger) -> T) -> T {
         let mut ledgers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let [exonet, remembering, plain] = &mut *ledgers;
+        let [exonet, journal, remembering, plain] = &mut *ledgers;
         look(match side {
             Side::Exonet => exonet,
+            Side::Journal => journal,
             Side::Remembering => remembering,
             Side::Plain => plain,
         })
@@ -50,7 +51,14 @@ pub(super) struct Receiver {
 
 impl Receiver {
     /// Starts the process on the identity in `state`, and waits until it can be reached.
-    pub(super) async fn start(state: &Path, size: usize, ledgers: &Ledgers) -> Result<(Self, Line), Failure> {
+    ///
+    /// `journal`: with another node, which keeps a journal.
+    pub(super) async fn start(
+        state: &Path,
+        size: usize,
+        journal: bool,
+        ledgers: &Ledgers,
+    ) -> Result<(Self, Line), Failure> {
         let failed = |e: io::Error| Failure::new("cannot start the demo's receiver").because(&e);
         let program = std::env::current_exe().map_err(failed)?;
         let mut child = Command::new(program)
@@ -59,6 +67,7 @@ impl Receiver {
             .arg(state)
             .arg("--size")
             .arg(size.to_string())
+            .args(journal.then_some("--journal"))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -87,7 +96,9 @@ impl Receiver {
         self.stdin.write_all(b"records\n").await.map_err(failed)?;
         match self.listen().await? {
             Line::Records(records) => Ok(records),
-            Line::Ready { .. } | Line::Delivered(..) => Err(Failure::new("the demo's receiver is confused")),
+            Line::Ready { .. } | Line::Delivered(..) | Line::Kept(..) => {
+                Err(Failure::new("the demo's receiver is confused"))
+            }
         }
     }
 
@@ -106,6 +117,7 @@ async fn read(stdout: ChildStdout, ledgers: Ledgers, tell: mpsc::Sender<Line>) {
     while let Ok(Some(text)) = lines.next_line().await {
         match text.parse() {
             Ok(Line::Delivered(side, n)) => ledgers.with(side, |ledger| ledger.enter(n)),
+            Ok(Line::Kept(n, id)) => ledgers.with(Side::Journal, |ledger| ledger.enter_as(n, id)),
             // Nobody listens any more to a process that is being killed.
             Ok(line) => drop(tell.send(line).await),
             Err(error) => tracing::warn!("{error}: {text:?}"),

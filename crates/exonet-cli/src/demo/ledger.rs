@@ -1,16 +1,38 @@
 //! The truth: what reached the application of the receiver, and how often.
 
+use std::collections::BTreeMap;
+
 /// Deliveries by number of the message.
 #[derive(Clone, Debug)]
 pub(super) struct Ledger {
     times: Vec<u8>,
     arrived: u64,
     duplicates: u64,
+    /// Of messages that have one: incarnation and slot.
+    ids: BTreeMap<u64, (u64, u64)>,
+    again: u64,
 }
 
 impl Ledger {
     pub(super) fn new(messages: u64) -> Self {
-        Self { times: vec![0; usize::try_from(messages).unwrap_or(usize::MAX)], arrived: 0, duplicates: 0 }
+        Self {
+            times: vec![0; usize::try_from(messages).unwrap_or(usize::MAX)],
+            arrived: 0,
+            duplicates: 0,
+            ids: BTreeMap::new(),
+            again: 0,
+        }
+    }
+
+    /// As [`Self::enter`], of a message with an id. Under the same id it is the same delivery, told again by a receiver that was
+    /// killed before it could take it: whoever acts on messages recognizes that by the id.
+    pub(super) fn enter_as(&mut self, n: u64, id: (u64, u64)) {
+        if self.ids.get(&n) == Some(&id) {
+            self.again += 1;
+        } else {
+            self.ids.insert(n, id);
+            self.enter(n);
+        }
     }
 
     /// The receiver's application got message `n`.
@@ -34,6 +56,11 @@ impl Ledger {
         self.arrived
     }
 
+    /// Deliveries that were told again, under the same id.
+    pub(super) fn again(&self) -> u64 {
+        self.again
+    }
+
     /// Deliveries beyond the first.
     pub(super) fn duplicates(&self) -> u64 {
         self.duplicates
@@ -52,5 +79,12 @@ mod tests {
         }
         assert_eq!((ledger.arrived(), ledger.duplicates()), (2, 2));
         assert!(ledger.has(0) && ledger.has(1) && !ledger.has(2) && !ledger.has(9));
+    }
+
+    #[test]
+    fn the_same_id_is_the_same_delivery() {
+        let mut ledger = Ledger::new(3);
+        [(5, 7), (5, 7), (5, 8)].into_iter().for_each(|id| ledger.enter_as(2, id));
+        assert_eq!((ledger.arrived(), ledger.duplicates(), ledger.again()), (1, 1, 1));
     }
 }

@@ -12,8 +12,10 @@ use exonet::PeerAddr;
 /// The ways to the receiver that are compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Side {
-    /// This project.
+    /// This project, as it is without a journal.
     Exonet,
+    /// This project.
+    Journal,
     /// Resending, and a receiver that remembers what it has seen, until it is restarted.
     Remembering,
     /// Resending only.
@@ -21,15 +23,17 @@ pub(super) enum Side {
 }
 
 /// All sides.
-pub(super) const SIDES: [Side; 3] = [Side::Exonet, Side::Remembering, Side::Plain];
+pub(super) const SIDES: [Side; 4] = [Side::Exonet, Side::Journal, Side::Remembering, Side::Plain];
 
 /// One thing said.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Line {
     /// The receiver can be reached.
-    Ready { exonet: PeerAddr, remembering: SocketAddr, plain: SocketAddr },
+    Ready { exonet: PeerAddr, journal: Option<PeerAddr>, remembering: SocketAddr, plain: SocketAddr },
     /// The application has got a message.
     Delivered(Side, u64),
+    /// The application with a journal has got a message of this incarnation and slot.
+    Kept(u64, (u64, u64)),
     /// The answer to a question: records held.
     Records(usize),
 }
@@ -38,6 +42,7 @@ impl Line {
     fn letter(side: Side) -> char {
         match side {
             Side::Exonet => 'x',
+            Side::Journal => 'j',
             Side::Remembering => 'm',
             Side::Plain => 'p',
         }
@@ -47,8 +52,13 @@ impl Line {
 impl fmt::Display for Line {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Ready { exonet, remembering, plain } => writeln!(f, "ready {exonet} {remembering} {plain}"),
+            Self::Ready { exonet, journal, remembering, plain } => {
+                write!(f, "ready {exonet} {remembering} {plain}")?;
+                journal.as_ref().map_or(Ok(()), |journal| write!(f, " {journal}"))?;
+                writeln!(f)
+            }
             Self::Delivered(side, n) => writeln!(f, "{} {n}", Self::letter(*side)),
+            Self::Kept(n, (r, s)) => writeln!(f, "k {n} {r} {s}"),
             Self::Records(records) => writeln!(f, "records {records}"),
         }
     }
@@ -71,7 +81,12 @@ impl FromStr for Line {
                 exonet: next()?.parse().map_err(|_| Strange)?,
                 remembering: next()?.parse().map_err(|_| Strange)?,
                 plain: next()?.parse().map_err(|_| Strange)?,
+                journal: next().ok().map(str::parse).transpose().map_err(|_| Strange)?,
             },
+            "k" => {
+                let mut number = || next()?.parse().map_err(|_| Strange);
+                Self::Kept(number()?, (number()?, number()?))
+            }
             "records" => Self::Records(next()?.parse().map_err(|_| Strange)?),
             letter => {
                 let mut sides = SIDES.into_iter();
@@ -90,12 +105,16 @@ mod tests {
     #[test]
     fn lines_round_trip() {
         let id = exonet::NodeId([3; 32]);
+        let ready = |journal| Line::Ready {
+            exonet: PeerAddr::from((id, "127.0.0.1:1".parse().unwrap())),
+            journal,
+            remembering: "127.0.0.1:2".parse().unwrap(),
+            plain: "127.0.0.1:3".parse().unwrap(),
+        };
         let lines = [
-            Line::Ready {
-                exonet: PeerAddr::from((id, "127.0.0.1:1".parse().unwrap())),
-                remembering: "127.0.0.1:2".parse().unwrap(),
-                plain: "127.0.0.1:3".parse().unwrap(),
-            },
+            ready(None),
+            ready(Some(PeerAddr::from((id, "127.0.0.1:4".parse().unwrap())))),
+            Line::Kept(3, (u64::MAX, 2)),
             Line::Delivered(Side::Exonet, 0),
             Line::Delivered(Side::Remembering, u64::MAX),
             Line::Delivered(Side::Plain, 7),
@@ -108,7 +127,7 @@ mod tests {
 
     #[test]
     fn anything_else_is_strange() {
-        for text in ["", "x", "x y", "x 1 2", "y 1", "xm 1", "ready a b c", "records"] {
+        for text in ["", "x", "x y", "x 1 2", "y 1", "xm 1", "ready a b c", "records", "k 1 2"] {
             assert_eq!(text.parse::<Line>(), Err(Strange), "{text}");
         }
     }

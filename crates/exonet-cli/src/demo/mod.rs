@@ -3,12 +3,14 @@
 //! ```text
 //!  parent process                                             child process, killed and started again
 //!  exonet node    ─> relay ─┐ loses, doubles, holds back,  ┌─> exonet node: key and one integer on disk
+//!  (--journal: a child process with a journal of its own ──┤─> exonet node with a journal)
 //!  resend until   ─> relay ─┤ flips bits, dies, forgets    ├─> receiver that remembers what it saw
 //!  acknowledged   ─> relay ─┘ translations: by seed        └─> receiver that does not
 //!  ledger <────────────────────────── pipe: each delivery, as it happens
 //! ```
 
 mod child;
+mod journal;
 mod ledger;
 mod line;
 mod outcomes;
@@ -19,6 +21,7 @@ mod receiver;
 mod relay;
 mod report;
 mod script;
+mod sender;
 mod stage;
 mod view;
 mod weather;
@@ -29,9 +32,10 @@ use std::time::{Duration, Instant};
 use tokio::time::{MissedTickBehavior, interval};
 
 pub(crate) use receiver::receive;
+pub(crate) use sender::send;
 
-use self::line::{SIDES, Side};
-use self::report::{Report, Row};
+use self::line::Side;
+use self::report::{Kept, Report, Row};
 use self::script::{Accident, Script};
 use self::stage::Stage;
 use self::view::{Snapshot, View};
@@ -56,6 +60,8 @@ pub(crate) struct Course {
     odds: Odds,
     outage: Duration,
     crash: bool,
+    /// With a pair that keeps journals.
+    journal: bool,
     seed: u64,
     /// The command that plays it again.
     again: String,
@@ -91,6 +97,7 @@ impl<'a> Demo<'a> {
             },
             outage: args.outage,
             crash: !args.no_crash,
+            journal: args.journal,
             seed,
             again: args.again(seed),
         };
@@ -119,7 +126,8 @@ impl<'a> Demo<'a> {
 
     /// From the first message until everything is settled.
     async fn perform(&self, stage: &mut Stage<'_>, view: &mut View) -> Result<Performance, Failure> {
-        let mut script = Script::new(self.course.messages, self.course.outage, self.course.crash);
+        let Course { messages, outage, crash, journal, .. } = self.course;
+        let mut script = Script::new(messages, outage, (crash, crash && journal));
         let mut interrupt = pin!(stop::stop(Some(self.limit()))?);
         let mut glances = interval(GLANCE);
         glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -183,9 +191,20 @@ impl<'a> Demo<'a> {
             }
             Accident::Crash => {
                 stage.kill_receiver().await?;
-                view.event(now(), "the receiver is killed (kill -9)")?;
+                let (who, with) = match stage.journal.is_some() {
+                    true => ("receivers are", "its key and one integer; the other with its journal"),
+                    false => ("receiver is", "its key and one integer"),
+                };
+                view.event(now(), &format!("the {who} killed (kill -9)"))?;
                 stage.restart_receiver().await?;
-                view.event(now(), "the receiver is back, with its key and one integer")?;
+                let one = if stage.journal.is_some() { ": one" } else { "," };
+                view.event(now(), &format!("the {who} back{one} with {with}"))?;
+            }
+            Accident::SenderCrash => {
+                view.event(now(), "the sender with a journal is killed (kill -9)")?;
+                let left = stage.crash_sender().await?;
+                let left = crate::units::counted(left, "message");
+                view.event(now(), &format!("it is back, and goes on with {left} of its journal"))?;
             }
             Accident::Move => {
                 stage.move_senders().await?;
@@ -202,7 +221,7 @@ impl<'a> Demo<'a> {
             rtt: stage.rtt(),
             records: stage.records(),
             offered: stage.offered(),
-            rows: SIDES.map(|side| stage.row(side, self.course.messages)),
+            rows: stage.sides().map(|side| stage.row(side, self.course.messages)).collect(),
         }
     }
 
@@ -215,7 +234,14 @@ impl<'a> Demo<'a> {
         });
         let ledger = stage.ledgers.with(Side::Exonet, |ledger| ledger.clone());
         let outcomes = stage.outcomes();
+        let journal = stage.journal.as_ref().map(|journal| Kept {
+            row: stage.row(Side::Journal, journal.account.begun()),
+            again: stage.ledgers.with(Side::Journal, |ledger| ledger.again()),
+            crashes: journal.crashes,
+            unsent: self.course.messages.saturating_sub(journal.account.begun()),
+        });
         Report {
+            journal,
             account: outcomes.account(stage.offered(), &ledger),
             unknown_but_there: outcomes.unknown_but_there(&ledger),
             plain,

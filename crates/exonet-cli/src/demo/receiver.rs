@@ -1,11 +1,12 @@
 //! The receiver's process: three ways to be sent to, and one pipe that tells of each delivery.
 
+use std::future::pending;
 use std::io::{self, Write};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::Path;
 use std::time::Duration;
 
-use exonet::{Allow, Node};
+use exonet::{Allow, Durability, MessageId, Node};
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::net::UdpSocket;
 
@@ -18,20 +19,20 @@ use crate::failure::Failure;
 /// How long records stay when there is nothing to do: short, so that the demo can show that they go.
 pub(super) const LINGER: Duration = Duration::from_millis(300);
 
-/// Runs until standard input ends, which it does with the parent. `state` keeps the identity over a crash.
-pub(crate) async fn receive(state: Option<&Path>, size: usize) -> Result<Exit, Failure> {
+/// Runs until standard input ends, which it does with the parent. `state` keeps the identities over a crash. With `journal`, one
+/// more node keeps all that it is in the middle of.
+pub(crate) async fn receive(state: Option<&Path>, size: usize, journal: bool) -> Result<Exit, Failure> {
     let state = state.ok_or_else(|| Failure::new("demo-receiver is started by `exon demo`"))?;
-    let node = Node::builder(Allow::anyone())
-        .state_dir(state)
-        .bind("127.0.0.1:0")
-        .config(|config| config.sender_linger = LINGER)
-        .build()
-        .await
-        .map_err(|e| Failure::new("the demo's receiver cannot start").because(&e))?;
     let failed = |e| Failure::new("the demo's receiver has failed").because(&e);
+    let node = start(&state.join("exonet"), Durability::Memory).await?;
+    let journal = match journal {
+        true => Some(start(&state.join("journal"), Durability::Process).await?),
+        false => None,
+    };
     let (remembering, plain) = (socket().await.map_err(failed)?, socket().await.map_err(failed)?);
     let ready = Line::Ready {
         exonet: node.peer_addr(),
+        journal: journal.as_ref().map(Node::peer_addr),
         remembering: remembering.local_addr().map_err(failed)?,
         plain: plain.local_addr().map_err(failed)?,
     };
@@ -42,13 +43,32 @@ pub(crate) async fn receive(state: Option<&Path>, size: usize) -> Result<Exit, F
             _ => Ok(()),
         }
     };
+    let kept = async {
+        match &journal {
+            Some(node) => take(node, size, |n, id| Line::Kept(n, (id.r.0, id.s.0))).await,
+            None => pending().await,
+        }
+    };
+    let nodes: Vec<&Node> = [&node].into_iter().chain(&journal).collect();
     tokio::select! {
-        result = take(&node, size) => result?,
+        result = take(&node, size, |n, _| Line::Delivered(Side::Exonet, n)) => result?,
+        result = kept => result?,
         result = plain::receive(remembering, true, heard(Side::Remembering)) => result.map_err(failed)?,
         result = plain::receive(plain, false, heard(Side::Plain)) => result.map_err(failed)?,
-        result = answer(&node) => result.map_err(failed)?,
+        result = answer(&nodes) => result.map_err(failed)?,
     }
     Ok(Exit::Success)
+}
+
+async fn start(state: &Path, durability: Durability) -> Result<Node, Failure> {
+    Node::builder(Allow::anyone())
+        .state_dir(state)
+        .durability(durability)
+        .bind("127.0.0.1:0")
+        .config(|config| config.sender_linger = LINGER)
+        .build()
+        .await
+        .map_err(|e| Failure::new("the demo's receiver cannot start").because(&e))
 }
 
 async fn socket() -> io::Result<UdpSocket> {
@@ -59,14 +79,15 @@ async fn socket() -> io::Result<UdpSocket> {
 /// Takes messages for ever.
 ///
 /// Each is reported first and taken then. So whatever its sender hears to be delivered is in the ledger, wherever the
-/// kill falls; between the two, the message is unknown to its sender, and may be in the ledger or not.
-async fn take(node: &Node, size: usize) -> Result<(), Failure> {
+/// kill falls; between the two, the message is unknown to its sender, and may be in the ledger or not. With a journal it comes
+/// again, under the same id.
+async fn take(node: &Node, size: usize, line: impl Fn(u64, MessageId) -> Line) -> Result<(), Failure> {
     let failed = |e: &dyn std::error::Error| Failure::new("the demo's receiver has failed").because(e);
     loop {
         let mut delivery = node.recv().await.map_err(|e| failed(&e))?;
         let body = delivery.body_mut().bytes(u64::MAX).await;
         if let Some(n) = body.ok().and_then(|body| number(&body, size)) {
-            say(&Line::Delivered(Side::Exonet, n)).map_err(|e| failed(&e))?;
+            say(&line(n, delivery.id())).map_err(|e| failed(&e))?;
         }
         // Its record is gone only if this process forgot it, which it tells the sender.
         let _ = delivery.ack();
@@ -74,11 +95,12 @@ async fn take(node: &Node, size: usize) -> Result<(), Failure> {
 }
 
 /// Answers the parent's questions for records until it closes the pipe.
-async fn answer(node: &Node) -> io::Result<()> {
+async fn answer(nodes: &[&Node]) -> io::Result<()> {
     let mut questions = BufReader::new(tokio::io::stdin()).lines();
     while questions.next_line().await?.is_some() {
-        let stats = node.stats();
-        say(&Line::Records(stats.sender_records + stats.receiver_records))?;
+        let stats = nodes.iter().map(|node| node.stats());
+        let records = stats.map(|stats| stats.sender_records + stats.receiver_records).sum();
+        say(&Line::Records(records))?;
     }
     Ok(())
 }

@@ -25,9 +25,29 @@ pub(super) struct Row {
     pub(super) unknown: Option<u64>,
 }
 
+/// What came of the pair that keeps journals.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Kept {
+    pub(super) row: Row,
+    /// Told again by a life of the receiver, under the same id.
+    pub(super) again: u64,
+    /// Processes killed.
+    pub(super) crashes: u64,
+    pub(super) unsent: u64,
+}
+
+impl Kept {
+    /// Whether the promise of the journal was kept.
+    fn is_whole(&self) -> bool {
+        let Row { sent, arrived, duplicates, lost, unknown, .. } = self.row;
+        self.unsent == 0 && sent == arrived && duplicates + lost == 0 && unknown == Some(0)
+    }
+}
+
 /// What is told at the end.
 #[derive(Debug)]
 pub(super) struct Report {
+    pub(super) journal: Option<Kept>,
     pub(super) account: Account,
     pub(super) unknown_but_there: u64,
     pub(super) plain: [Row; 2],
@@ -42,6 +62,7 @@ pub(super) struct Report {
 pub(super) fn name(side: Side) -> &'static str {
     match side {
         Side::Exonet => "exonet",
+        Side::Journal => "exonet, journal",
         Side::Remembering => "retry + dedup",
         Side::Plain => "retry",
     }
@@ -55,6 +76,23 @@ struct Compared {
     delivered: u64,
     duplicates: u64,
     lost: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unknown: Option<u64>,
+}
+
+/// The last line where there are journals: of the pair that keeps them.
+#[derive(Serialize)]
+struct KeptSummary {
+    sent: u64,
+    delivered: u64,
+    duplicates: u64,
+    lost: u64,
+    unknown: u64,
+    crashes: u64,
+    seconds: f64,
+    msgs_per_s: f64,
+    records_left: usize,
+    seed: u64,
 }
 
 /// The last line: these fields, and no others.
@@ -72,7 +110,8 @@ impl Report {
     /// Anything lost, doubled or never sent is a failure; so is anything unknown where nobody was killed.
     pub(super) fn exit(&self, crash: bool) -> Exit {
         let Account { duplicates, lost, unknown, .. } = self.account;
-        if duplicates + lost + self.unsent > 0 || (unknown > 0 && !crash) {
+        let journal = self.journal.as_ref().is_none_or(Kept::is_whole);
+        if !journal || duplicates + lost + self.unsent > 0 || (unknown > 0 && !crash) {
             Exit::Error
         } else {
             Exit::Success
@@ -80,7 +119,8 @@ impl Report {
     }
 
     pub(super) fn tell(&self, output: Output, course: &Course) -> Result<(), Failure> {
-        for row in &self.plain {
+        let ours = self.journal.is_some().then(|| self.ours());
+        for row in ours.iter().chain(&self.plain) {
             output.line(&Compared {
                 r#type: "compared",
                 side: name(row.side),
@@ -88,9 +128,24 @@ impl Report {
                 delivered: row.arrived,
                 duplicates: row.duplicates,
                 lost: row.lost,
+                unknown: row.unknown,
             })?;
         }
         output.text(&self.table(course))?;
+        if let Some(Kept { row, crashes, .. }) = self.journal {
+            return output.line(&KeptSummary {
+                sent: row.sent,
+                delivered: row.arrived,
+                duplicates: row.duplicates,
+                lost: row.lost,
+                unknown: row.unknown.unwrap_or(0),
+                crashes,
+                seconds: self.took.as_secs_f64(),
+                msgs_per_s: rate(row.sent, self.took),
+                records_left: self.records,
+                seed: self.seed,
+            });
+        }
         output.line(&Summary {
             account: self.account,
             seconds: self.took.as_secs_f64(),
@@ -100,16 +155,21 @@ impl Report {
         })
     }
 
-    fn table(&self, course: &Course) -> String {
+    /// The pair without a journal.
+    fn ours(&self) -> Row {
         let Account { sent, delivered, duplicates, lost, unknown } = self.account;
-        let ours =
-            Row { side: Side::Exonet, sent, arrived: delivered, duplicates, lost, unknown: Some(unknown) };
+        Row { side: Side::Exonet, sent, arrived: delivered, duplicates, lost, unknown: Some(unknown) }
+    }
+
+    fn table(&self, course: &Course) -> String {
+        let Account { sent, unknown, .. } = self.account;
         let head = format!(
-            "  {:<14}{:>10}{:>12}{:>10}{:>10}{:>12}",
+            "  {:<15}{:>10}{:>12}{:>10}{:>10}{:>12}",
             "", "sent", "delivered", "twice", "lost", "unknown"
         );
         let mut lines = vec![String::new(), style(head).dim().to_string()];
-        lines.extend([ours].iter().chain(&self.plain).map(table_row));
+        let journal = self.journal.map(|kept| kept.row);
+        lines.extend([self.ours()].iter().chain(&journal).chain(&self.plain).map(table_row));
         lines.push(String::new());
         if unknown > 0 {
             lines.push(format!(
@@ -122,6 +182,7 @@ impl Report {
             ));
             lines.push(String::new());
         }
+        lines.extend(self.journal.iter().flat_map(journal_lines));
         lines.push(format!(
             "  {} at {} messages/s; {} left at both ends afterwards",
             span(self.took),
@@ -141,9 +202,31 @@ impl Report {
     }
 }
 
+fn journal_lines(kept: &Kept) -> Vec<String> {
+    let mut lines = Vec::new();
+    if kept.is_whole() && kept.crashes > 0 {
+        lines.push(
+            "  The pair with journals was killed too, its receiver and later its sender: nothing is unknown."
+                .to_owned(),
+        );
+    }
+    match kept.again {
+        0 => {}
+        1 => lines.push("  (1 was printed again, under the same id: it was not taken when its receiver was killed.)".to_owned()),
+        n => lines.push(format!(
+            "  ({} were printed again, under the same ids: they were not taken when their receiver was killed.)",
+            count(n)
+        )),
+    }
+    if !lines.is_empty() {
+        lines.push(String::new());
+    }
+    lines
+}
+
 fn table_row(row: &Row) -> String {
-    let label = style(format!("  {:<14}", name(row.side)));
-    let label = if row.side == Side::Exonet { label.bold() } else { label };
+    let label = style(format!("  {:<15}", name(row.side)));
+    let label = if matches!(row.side, Side::Exonet | Side::Journal) { label.bold() } else { label };
     let bad = |number: u64| {
         let text = style(format!("{:>10}", count(number)));
         if number > 0 { text.red() } else { text.green() }
@@ -169,6 +252,7 @@ mod tests {
     fn report(account: Account) -> Report {
         let row = |side| Row { side, sent: 10, arrived: 9, duplicates: 2, lost: 1, unknown: None };
         Report {
+            journal: None,
             account,
             unknown_but_there: 0,
             plain: [row(Side::Remembering), row(Side::Plain)],
@@ -202,6 +286,21 @@ mod tests {
         assert_eq!(report(Account { duplicates: 1, ..good }).exit(true), Exit::Error);
         assert_eq!(report(Account { lost: 1, ..good }).exit(true), Exit::Error);
         assert_eq!(Report { unsent: 1, ..report(good) }.exit(true), Exit::Error);
+        let row = Row { side: Side::Journal, sent: 3, arrived: 3, duplicates: 0, lost: 0, unknown: Some(0) };
+        let kept = |row, unsent| Report {
+            journal: Some(Kept { row, again: 1, crashes: 2, unsent }),
+            ..report(good)
+        };
+        assert_eq!(kept(row, 0).exit(true), Exit::Success);
+        assert_eq!(kept(row, 1).exit(true), Exit::Error);
+        for row in [
+            Row { arrived: 2, ..row },
+            Row { duplicates: 1, ..row },
+            Row { lost: 1, ..row },
+            Row { unknown: Some(1), ..row },
+        ] {
+            assert_eq!(kept(row, 0).exit(true), Exit::Error, "{row:?}");
+        }
         let doubtful = Account { unknown: 1, ..good };
         assert_eq!(report(doubtful).exit(true), Exit::Success);
         assert_eq!(report(doubtful).exit(false), Exit::Error);

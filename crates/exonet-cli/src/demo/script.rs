@@ -11,6 +11,8 @@ pub(super) enum Accident {
     NewMapping,
     /// The receiver's process dies and starts again.
     Crash,
+    /// The process of the sender with a journal dies and starts again.
+    SenderCrash,
     /// The sender moves to another address.
     Move,
 }
@@ -25,17 +27,20 @@ pub(super) struct Script {
 }
 
 impl Script {
-    pub(super) fn new(messages: u64, outage: Duration, crash: bool) -> Self {
+    /// `crash`: the receiver is killed, `sender`: a sender is.
+    pub(super) fn new(messages: u64, outage: Duration, (crash, sender): (bool, bool)) -> Self {
         let at = |twentieths: u64| messages.saturating_mul(twentieths) / 20;
         let all = [
             (at(4), Accident::Outage(outage)),
             (at(8), Accident::NewMapping),
             (at(11), Accident::Crash),
+            (at(13), Accident::SenderCrash),
             (at(15), Accident::Move),
         ];
         let happens = |accident: &Accident| match accident {
             Accident::Outage(outage) => !outage.is_zero(),
             Accident::Crash => crash,
+            Accident::SenderCrash => sender,
             Accident::NewMapping | Accident::Move => true,
         };
         Self {
@@ -66,8 +71,8 @@ mod tests {
         /// Whatever the number of messages: all accidents happen, in order, and none waits for a message that
         /// in turn waits for it.
         #[test]
-        fn the_gate_never_locks(messages in 1_u64..100_000, outage in 0_u64..3, crash: bool) {
-            let mut script = Script::new(messages, Duration::from_secs(outage), crash);
+        fn the_gate_never_locks(messages in 1_u64..100_000, outage in 0_u64..3, crash: bool, sender: bool) {
+            let mut script = Script::new(messages, Duration::from_secs(outage), (crash, sender));
             let mut happened = 0;
             let mut through = 0;
             while through < messages {
@@ -77,7 +82,8 @@ mod tests {
                     happened += 1;
                 }
             }
-            prop_assert_eq!(happened, 2 + usize::from(outage > 0) + usize::from(crash));
+            let chosen = [outage > 0, crash, sender].map(usize::from).iter().sum::<usize>();
+            prop_assert_eq!(happened, 2 + chosen);
         }
     }
 }

@@ -14,8 +14,9 @@ use tokio::task::JoinHandle;
 
 use super::Course;
 use super::child::{Ledgers, Receiver};
+use super::journal::{Journal, Task};
 use super::ledger::Ledger;
-use super::line::{Line, Side};
+use super::line::{Line, SIDES, Side};
 use super::outcomes::Outcomes;
 use super::payload::payload;
 use super::plain::{self, GivenUp};
@@ -30,7 +31,7 @@ use crate::numbered::Numbered;
 const DEATH: Duration = Duration::from_millis(400);
 
 /// The way to the receiver of one side.
-struct Way {
+pub(super) struct Way {
     relay: Relay,
     route: watch::Sender<Route>,
 }
@@ -46,6 +47,7 @@ pub(super) struct Stage<'a> {
     exonet: Way,
     remembering: Way,
     plain: Way,
+    pub(super) journal: Option<Journal>,
     outcomes: Arc<Mutex<Outcomes>>,
     offered: Arc<AtomicU64>,
     given_up: [GivenUp; 2],
@@ -58,35 +60,47 @@ impl<'a> Stage<'a> {
     /// Sets everything up; nothing is sent before [`Self::begin`].
     pub(super) async fn set(course: &'a Course, state: &'a Path) -> Result<Self, Failure> {
         let ledgers = Ledgers::new(course.messages);
-        let (receiver, ready) = Receiver::start(state, course.size, &ledgers).await?;
-        let (peer, remembering, plain) = places(ready)?;
-        let exonet = first_address(&peer)?;
-        let node = Node::builder(Allow::only([peer.id]))
+        let (receiver, ready) = Receiver::start(state, course.size, course.journal, &ledgers).await?;
+        let Places { exonet: (id, exonet), journal, remembering, plain } = places(ready)?;
+        let node = Node::builder(Allow::only([id]))
             .bind("127.0.0.1:0")
             .config(|config| config.sender_linger = LINGER)
             .build()
             .await
             .map_err(|e| Failure::new("the demo's sender cannot start").because(&e))?;
+        let moves = watch::Sender::new(0);
+        let journal = match journal {
+            None => None,
+            Some((id, address)) => {
+                let way = Way::new(course, address).await?;
+                let (state, peer) = (state.join("sender"), (id, way.relay.address));
+                let task = Task { state, peer, size: course.size, messages: course.messages };
+                let mut journal = Journal::new(task, way, moves.clone());
+                journal.start(0).await?;
+                Some(journal)
+            }
+        };
         Ok(Self {
             course,
             state,
             ledgers,
             node,
             receiver: Some(receiver),
-            receiver_id: peer.id,
+            receiver_id: id,
             exonet: Way::new(course, exonet).await?,
             remembering: Way::new(course, remembering).await?,
             plain: Way::new(course, plain).await?,
+            journal,
             outcomes: Arc::new(Mutex::new(Outcomes::new(course.messages))),
             offered: Arc::default(),
             given_up: Default::default(),
             gate: watch::Sender::new(0),
-            moves: watch::Sender::new(0),
+            moves,
             senders: Vec::new(),
         })
     }
 
-    /// All three sides begin to send.
+    /// All sides begin to send.
     pub(super) fn begin(&mut self) {
         let (size, total) = (self.course.size, self.course.messages);
         let peer = PeerAddr::from((self.receiver_id, self.exonet.relay.address));
@@ -97,6 +111,10 @@ impl<'a> Stage<'a> {
         };
         let progress = Progress::new(self.gate.subscribe());
         self.senders.push(tokio::spawn(sending.all(size, total, progress)));
+        if let Some(journal) = &self.journal {
+            let progress = Progress::new(self.gate.subscribe());
+            self.senders.push(tokio::spawn(journal.pace(progress)));
+        }
         for (way, given_up) in [&self.remembering, &self.plain].into_iter().zip(&self.given_up) {
             let (relay, given_up) = (way.relay.address, given_up.clone());
             let progress = Progress::new(self.gate.subscribe());
@@ -131,6 +149,9 @@ impl<'a> Stage<'a> {
     }
 
     pub(super) async fn kill_receiver(&mut self) -> Result<(), Failure> {
+        if let Some(journal) = &mut self.journal {
+            journal.crashes += 1;
+        }
         match self.receiver.take() {
             Some(receiver) => receiver.kill().await,
             None => Ok(()),
@@ -140,20 +161,45 @@ impl<'a> Stage<'a> {
     /// A new process with the old identity, at other ports.
     pub(super) async fn restart_receiver(&mut self) -> Result<(), Failure> {
         tokio::time::sleep(DEATH).await;
-        let (receiver, ready) = Receiver::start(self.state, self.course.size, &self.ledgers).await?;
+        let (size, journal) = (self.course.size, self.course.journal);
+        let (receiver, ready) = Receiver::start(self.state, size, journal, &self.ledgers).await?;
         self.receiver = Some(receiver);
-        let (peer, remembering, plain) = places(ready)?;
-        let exonet = first_address(&peer)?;
-        for (way, place) in [(&self.exonet, exonet), (&self.remembering, remembering), (&self.plain, plain)] {
+        let Places { exonet: (_, exonet), journal, remembering, plain } = places(ready)?;
+        let journal = self.journal.as_ref().map(|side| &side.way).zip(journal.map(|(_, address)| address));
+        let others = [(&self.exonet, exonet), (&self.remembering, remembering), (&self.plain, plain)];
+        for (way, place) in others.into_iter().chain(journal) {
             way.route.send_modify(|route| route.receiver = place);
         }
         Ok(())
     }
 
+    /// Kills the sender that keeps a journal, and starts it again; gives how many messages its journal had.
+    pub(super) async fn crash_sender(&mut self) -> Result<u64, Failure> {
+        let Some(journal) = &mut self.journal else { return Ok(0) };
+        journal.kill().await?;
+        tokio::time::sleep(DEATH).await;
+        // All that the receiver has told is in the ledger then.
+        if let Some(receiver) = &mut self.receiver {
+            receiver.records().await?;
+        }
+        // The one that was begun last may have been settled before it was killed; any other is in the journal, or was not sent.
+        let begun = journal.account.begun();
+        let last = begun.saturating_sub(1);
+        let from = if self.ledgers.with(Side::Journal, |ledger| ledger.has(last)) { begun } else { last };
+        journal.start(from).await
+    }
+
     fn reroute(&self, change: impl Fn(&mut Route)) {
-        for way in [&self.exonet, &self.remembering, &self.plain] {
+        let ways = [&self.exonet, &self.remembering, &self.plain];
+        for way in ways.into_iter().chain(self.journal.as_ref().map(|side| &side.way)) {
             way.route.send_modify(&change);
         }
+    }
+
+    /// The sides that are compared.
+    pub(super) fn sides(&self) -> impl Iterator<Item = Side> {
+        let journal = self.journal.is_some();
+        SIDES.into_iter().filter(move |side| journal || *side != Side::Journal)
     }
 
     /// Messages whose end is known: arrived, or told unknown.
@@ -174,13 +220,19 @@ impl<'a> Stage<'a> {
     /// How a side stands by its ledger, of `sent` messages.
     pub(super) fn row(&self, side: Side, sent: u64) -> Row {
         let [remembering, plain] = &self.given_up;
+        let look = |ledger: &mut Ledger| (ledger.arrived(), ledger.duplicates());
+        let (arrived, duplicates) = self.ledgers.with(side, look);
         let (lost, unknown) = match side {
+            Side::Journal => match &self.journal {
+                Some(Journal { account, .. }) if account.is_done() => {
+                    (account.begun().saturating_sub(arrived), Some(account.failed()))
+                }
+                _ => (0, Some(0)),
+            },
             Side::Exonet => (0, Some(self.outcomes().unknown)),
             Side::Remembering => (self.ledgers.with(side, |ledger| remembering.missing(ledger)), None),
             Side::Plain => (self.ledgers.with(side, |ledger| plain.missing(ledger)), None),
         };
-        let look = |ledger: &mut Ledger| (ledger.arrived(), ledger.duplicates());
-        let (arrived, duplicates) = self.ledgers.with(side, look);
         Row { side, sent, arrived, duplicates, lost, unknown }
     }
 
@@ -210,12 +262,14 @@ impl<'a> Stage<'a> {
         for sender in ended {
             sender.await.map_err(|e| Failure::new("a sender of the demo has failed").because(&e))??;
         }
-        Ok(self.senders.is_empty())
+        let journal = self.journal.as_ref().map_or(Ok(true), Journal::is_done)?;
+        Ok(self.senders.is_empty() && journal)
     }
 
-    /// Whether a side has ended.
+    /// Whether our sides have ended.
     pub(super) fn is_settled(&self) -> bool {
-        self.outcomes().settled >= self.course.messages
+        let journal = self.journal.as_ref().is_none_or(|side| side.account.is_done());
+        self.outcomes().settled >= self.course.messages && journal
     }
 }
 
@@ -234,11 +288,25 @@ impl Way {
     }
 }
 
-fn places(ready: Line) -> Result<(PeerAddr, SocketAddr, SocketAddr), Failure> {
-    match ready {
-        Line::Ready { exonet, remembering, plain } => Ok((exonet, remembering, plain)),
-        Line::Delivered(..) | Line::Records(_) => Err(Failure::new("the demo's receiver is confused")),
-    }
+/// Where the receivers are.
+struct Places {
+    exonet: (NodeId, SocketAddr),
+    journal: Option<(NodeId, SocketAddr)>,
+    remembering: SocketAddr,
+    plain: SocketAddr,
+}
+
+fn places(ready: Line) -> Result<Places, Failure> {
+    let Line::Ready { exonet, journal, remembering, plain } = ready else {
+        return Err(Failure::new("the demo's receiver is confused"));
+    };
+    let place = |peer: &PeerAddr| first_address(peer).map(|address| (peer.id, address));
+    Ok(Places {
+        exonet: place(&exonet)?,
+        journal: journal.as_ref().map(place).transpose()?,
+        remembering,
+        plain,
+    })
 }
 
 fn first_address(peer: &PeerAddr) -> Result<SocketAddr, Failure> {

@@ -28,7 +28,7 @@ pub(super) struct Snapshot {
     /// Records at the sender.
     pub(super) records: usize,
     pub(super) offered: u64,
-    pub(super) rows: [Row; 3],
+    pub(super) rows: Vec<Row>,
 }
 
 /// Where the picture goes.
@@ -45,7 +45,7 @@ pub(super) struct View {
     head: Vec<String>,
     events: Vec<String>,
     /// When, and how much had arrived on each side.
-    marks: std::collections::VecDeque<(Duration, [u64; 3])>,
+    marks: std::collections::VecDeque<(Duration, Vec<u64>)>,
     drawn: usize,
     last: Option<Duration>,
     messages: u64,
@@ -64,6 +64,8 @@ struct ProgressLine {
     at: f64,
     offered: u64,
     arrived: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    journal: Option<u64>,
     unknown: u64,
     rtt_ms: Option<f64>,
     records: usize,
@@ -92,7 +94,7 @@ impl View {
             Way::Lines => drop(output.text(&view.head.join("\n"))),
             Way::Json => {}
         }
-        view.marks.push_back((Duration::ZERO, [0; 3]));
+        view.marks.push_back((Duration::ZERO, Vec::new()));
         view
     }
 
@@ -113,7 +115,7 @@ impl View {
         let due = self.last.is_none_or(|last| now.elapsed.saturating_sub(last) >= EVERY);
         match &self.way {
             Way::Picture(term) => {
-                let lines = self.picture(now, rates);
+                let lines = self.picture(now, &rates);
                 let drawn = draw(term, &lines, self.drawn);
                 self.drawn = drawn.map_err(|e| Failure::new("cannot draw on the terminal").because(&e))?;
             }
@@ -143,19 +145,20 @@ impl View {
         }
     }
 
-    fn rates(&mut self, now: &Snapshot) -> [f64; 3] {
-        let arrived = now.rows.map(|row| row.arrived);
-        self.marks.push_back((now.elapsed, arrived));
+    fn rates(&mut self, now: &Snapshot) -> Vec<f64> {
+        let arrived: Vec<u64> = now.rows.iter().map(|row| row.arrived).collect();
+        self.marks.push_back((now.elapsed, arrived.clone()));
         while self.marks.get(1).is_some_and(|(at, _)| now.elapsed.saturating_sub(*at) >= RATE_OVER) {
             self.marks.pop_front();
         }
-        let (at, before) = self.marks.front().copied().unwrap_or_default();
+        let (at, before) = self.marks.front().cloned().unwrap_or_default();
         let over = now.elapsed.saturating_sub(at);
         let mut before = before.into_iter();
-        arrived.map(|arrived| rate(arrived.saturating_sub(before.next().unwrap_or(0)), over))
+        let since = |arrived: u64| rate(arrived.saturating_sub(before.next().unwrap_or(0)), over);
+        arrived.into_iter().map(since).collect()
     }
 
-    fn picture(&self, now: &Snapshot, rates: [f64; 3]) -> Vec<String> {
+    fn picture(&self, now: &Snapshot, rates: &[f64]) -> Vec<String> {
         let mut lines = self.head.clone();
         lines.push(String::new());
         let network = if now.dead { style("● dead").red() } else { style("● bad, as usual").green() };
@@ -163,7 +166,7 @@ impl View {
         lines.push(format!("  network         {network}"));
         lines.push(format!("  round trip      {rtt}    records at the sender  {}", now.records));
         lines.push(String::new());
-        lines.extend(now.rows.iter().zip(rates).map(|(row, rate)| side(row, rate, self.messages)));
+        lines.extend(now.rows.iter().zip(rates).map(|(row, rate)| side(row, *rate, self.messages)));
         lines.push(String::new());
         lines.extend(self.events.iter().cloned());
         lines
@@ -226,8 +229,8 @@ fn side(row: &Row, rate: f64, messages: u64) -> String {
         Some(unknown) if unknown > 0 => style(format!("{:>6} unknown", count(unknown))).yellow().to_string(),
         _ => String::new(),
     };
-    let label = style(format!("{:<14}", name(row.side)));
-    let label = if row.side == Side::Exonet { label.bold() } else { label };
+    let label = style(format!("{:<15}", name(row.side)));
+    let label = if matches!(row.side, Side::Exonet | Side::Journal) { label.bold() } else { label };
     format!(
         "  {label}  {bar}{:>8}{:>8}/s  {}  {}  {unknown}",
         count(row.arrived),
@@ -239,28 +242,34 @@ fn side(row: &Row, rate: f64, messages: u64) -> String {
 
 /// The same in one line, without colours.
 fn sentence(now: &Snapshot) -> String {
-    let sides = now.rows.map(|row| {
-        let mut text = format!("{} {}", name(row.side), count(row.arrived));
-        for (number, what) in
-            [(row.lost, "lost"), (row.duplicates, "twice"), (row.unknown.unwrap_or(0), "unknown")]
-        {
-            if number > 0 {
-                text.push_str(&format!(", {} {what}", count(number)));
+    let sides: Vec<String> = now
+        .rows
+        .iter()
+        .map(|row| {
+            let mut text = format!("{} {}", name(row.side), count(row.arrived));
+            for (number, what) in
+                [(row.lost, "lost"), (row.duplicates, "twice"), (row.unknown.unwrap_or(0), "unknown")]
+            {
+                if number > 0 {
+                    text.push_str(&format!(", {} {what}", count(number)));
+                }
             }
-        }
-        text
-    });
+            text
+        })
+        .collect();
     format!("  {:>6.1} s  {}", now.elapsed.as_secs_f64(), sides.join("; "))
 }
 
 fn progress_line(now: &Snapshot) -> ProgressLine {
-    let [exonet, ..] = now.rows;
+    let arrived = |side| now.rows.iter().find(|row| row.side == side).map(|row| row.arrived);
+    let unknown = now.rows.first().and_then(|row| row.unknown).unwrap_or(0);
     ProgressLine {
         r#type: "progress",
         at: now.elapsed.as_secs_f64(),
         offered: now.offered,
-        arrived: exonet.arrived,
-        unknown: exonet.unknown.unwrap_or(0),
+        arrived: arrived(Side::Exonet).unwrap_or(0),
+        journal: arrived(Side::Journal),
+        unknown,
         rtt_ms: now.rtt.map(|rtt| rtt.as_secs_f64() * 1e3),
         records: now.records,
     }

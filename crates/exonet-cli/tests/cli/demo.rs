@@ -66,3 +66,27 @@ fn where_nobody_watches_it_speaks_in_lines() {
         ended.stdout
     );
 }
+
+#[test]
+fn with_journals_nothing_is_unknown_though_both_ends_are_killed() {
+    let args = ["demo", "--journal", "--json", "--messages", "2000", "--seed", "14"];
+    let ended = World::new().run(&args).expect(0);
+    let last = ended.lines().pop().unwrap();
+    for (name, value) in [("sent", 2_000), ("delivered", 2_000), ("crashes", 2), ("seed", 14)] {
+        assert_eq!(last[name], value, "{name}: {last}");
+    }
+    for name in ["duplicates", "lost", "unknown", "records_left"] {
+        assert_eq!(last[name], 0, "{name}: {last}");
+    }
+    assert_eq!(last.as_object().unwrap().len(), 10, "{last}");
+    let compared = ended.of_type("compared");
+    let sides: Vec<&str> = compared.iter().map(|line| line["side"].as_str().unwrap()).collect();
+    assert_eq!(sides, ["exonet", "retry + dedup", "retry"]);
+    let [delivered, unknown] = ["delivered", "unknown"].map(|name| compared[0][name].as_u64().unwrap());
+    assert_eq!(delivered + unknown, 2_000);
+    let events: Vec<String> =
+        ended.of_type("event").iter().map(|line| line["event"].as_str().unwrap().to_owned()).collect();
+    for words in ["receivers are killed", "sender with a journal is killed", "of its journal"] {
+        assert!(events.iter().any(|event| event.contains(words)), "{words}: {events:?}");
+    }
+}

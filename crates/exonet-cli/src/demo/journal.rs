@@ -1,0 +1,206 @@
+//! The side whose sender and receiver keep journals: its sender's process, as the parent sees it.
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use exonet::{NodeId, PeerAddr};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::sync::{oneshot, watch};
+use tokio::task::JoinHandle;
+
+use super::progress::Progress;
+use super::sender::{Order, Said};
+use super::stage::Way;
+use crate::failure::Failure;
+
+/// How long a process may take to start.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// What the lives of the sender have said.
+#[derive(Debug, Default)]
+pub(super) struct Account {
+    /// One more than the number of the message that was last begun.
+    begun: AtomicU64,
+    /// Messages that ended otherwise than delivered.
+    failed: AtomicU64,
+    done: AtomicBool,
+}
+
+impl Account {
+    pub(super) fn begun(&self) -> u64 {
+        self.begun.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn failed(&self) -> u64 {
+        self.failed.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn is_done(&self) -> bool {
+        self.done.load(Ordering::Relaxed)
+    }
+}
+
+/// What is sent, by whom and to whom.
+#[derive(Clone, Debug)]
+pub(super) struct Task {
+    /// Where the sender keeps its identity.
+    pub(super) state: PathBuf,
+    pub(super) peer: (NodeId, SocketAddr),
+    pub(super) size: usize,
+    pub(super) messages: u64,
+}
+
+/// The side.
+pub(super) struct Journal {
+    task: Task,
+    pub(super) way: Way,
+    pub(super) account: Arc<Account>,
+    /// How many messages may have been sent by now.
+    allowed: watch::Sender<u64>,
+    moves: watch::Sender<u32>,
+    sender: Option<Sender>,
+    /// Processes killed.
+    pub(super) crashes: u64,
+}
+
+impl Journal {
+    pub(super) fn new(task: Task, way: Way, moves: watch::Sender<u32>) -> Self {
+        let (account, allowed) = (Arc::default(), watch::Sender::new(0));
+        Self { task, way, account, allowed, moves, sender: None, crashes: 0 }
+    }
+
+    /// A life of the sender begins; gives how many messages its journal has. `from`: the message to begin with, if the journal
+    /// does not know better.
+    pub(super) async fn start(&mut self, from: u64) -> Result<u64, Failure> {
+        let (allowed, moves) = (self.allowed.subscribe(), self.moves.subscribe());
+        let sender = Sender::start(&self.task, from, &self.account, allowed, moves).await?;
+        let left = sender.left;
+        self.sender = Some(sender);
+        Ok(left)
+    }
+
+    /// Kills the sender. What it had said is in the account then.
+    pub(super) async fn kill(&mut self) -> Result<(), Failure> {
+        self.crashes += 1;
+        match self.sender.take() {
+            Some(sender) => sender.kill().await,
+            None => Ok(()),
+        }
+    }
+
+    /// Lets it send as far as `progress` allows.
+    pub(super) fn pace(&self, mut progress: Progress) -> impl Future<Output = Result<(), Failure>> + use<> {
+        let (total, allowed) = (self.task.messages, self.allowed.clone());
+        async move {
+            for n in 0..total {
+                progress.allows(n).await;
+                allowed.send_replace(n + 1);
+            }
+            Ok(())
+        }
+    }
+
+    /// Whether all is settled; fails where the sender has ended before.
+    pub(super) fn is_done(&self) -> Result<bool, Failure> {
+        match &self.sender {
+            Some(sender) if sender.reader.is_finished() => Err(Failure::new("the demo's sender has ended")),
+            _ => Ok(self.account.is_done()),
+        }
+    }
+}
+
+/// A life of the sender. Dropped, it is killed.
+struct Sender {
+    child: Child,
+    reader: JoinHandle<()>,
+    writer: JoinHandle<()>,
+    /// Messages of the journal, when this life began.
+    left: u64,
+}
+
+impl Drop for Sender {
+    fn drop(&mut self) {
+        self.writer.abort();
+    }
+}
+
+impl Sender {
+    /// Starts the process. `from`: the message to begin with, if the journal does not know better.
+    async fn start(
+        task: &Task,
+        from: u64,
+        account: &Arc<Account>,
+        allowed: watch::Receiver<u64>,
+        moves: watch::Receiver<u32>,
+    ) -> Result<Self, Failure> {
+        let failed = |e: io::Error| Failure::new("cannot start the demo's sender").because(&e);
+        let program = std::env::current_exe().map_err(failed)?;
+        let mut child = Command::new(program)
+            .arg("demo-sender")
+            .arg("--state")
+            .arg(&task.state)
+            .args(["--peer", &PeerAddr::from(task.peer).to_string(), "--size", &task.size.to_string()])
+            .args(["--messages", &task.messages.to_string(), "--from", &from.to_string()])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .kill_on_drop(true)
+            .spawn()
+            .map_err(failed)?;
+        let pipes = child.stdin.take().zip(child.stdout.take());
+        let (stdin, stdout) = pipes.ok_or_else(|| Failure::new("the demo's sender has no pipes"))?;
+        let (ready, is_ready) = oneshot::channel();
+        let reader = tokio::spawn(read(stdout, Arc::clone(account), ready));
+        let writer = tokio::spawn(write(stdin, allowed, moves));
+        let mut sender = Self { child, reader, writer, left: 0 };
+        match tokio::time::timeout(PATIENCE, is_ready).await {
+            Ok(Ok(left)) => sender.left = left,
+            Ok(Err(_)) => return Err(Failure::new("the demo's sender has ended")),
+            Err(_) => return Err(Failure::new("the demo's sender says nothing")),
+        }
+        Ok(sender)
+    }
+
+    /// Kills it as the power button would, and reads what it had said.
+    async fn kill(mut self) -> Result<(), Failure> {
+        let failed = |e: &dyn std::error::Error| Failure::new("cannot kill the demo's sender").because(e);
+        self.child.kill().await.map_err(|e| failed(&e))?;
+        (&mut self.reader).await.map_err(|e| failed(&e))
+    }
+}
+
+/// Enters what it says, until the pipe is empty and its writer gone.
+async fn read(stdout: ChildStdout, account: Arc<Account>, ready: oneshot::Sender<u64>) {
+    let mut ready = Some(ready);
+    let mut lines = BufReader::new(stdout).lines();
+    while let Ok(Some(text)) = lines.next_line().await {
+        match text.parse() {
+            Ok(Said::Ready { left }) => drop(ready.take().map(|ready| ready.send(left))),
+            Ok(Said::Begins(n)) => account.begun.store(n.saturating_add(1), Ordering::Relaxed),
+            Ok(Said::Failed) => drop(account.failed.fetch_add(1, Ordering::Relaxed)),
+            Ok(Said::Done) => account.done.store(true, Ordering::Relaxed),
+            Err(error) => tracing::warn!("{error}: {text:?}"),
+        }
+    }
+}
+
+/// Passes on how far it may go, and when it is to move.
+async fn write(mut stdin: ChildStdin, mut allowed: watch::Receiver<u64>, mut moves: watch::Receiver<u32>) {
+    allowed.mark_changed();
+    loop {
+        let order = tokio::select! {
+            Ok(()) = allowed.changed() => Order::Allow(*allowed.borrow_and_update()),
+            Ok(()) = moves.changed() => Order::Move,
+            else => return,
+        };
+        // It is being killed.
+        if stdin.write_all(order.to_string().as_bytes()).await.is_err() {
+            return;
+        }
+    }
+}
