@@ -194,3 +194,26 @@ impl Engine {
         self.journal.take_if(|_| self.phase >= Phase::Stopped)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::{Allow, Durability, Node, NodeId, PeerAddr};
+
+    #[tokio::test]
+    async fn what_counts_as_sent_is_on_the_disk() {
+        let home = tempfile::tempdir().unwrap();
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let node = builder.durability(Durability::Sync).build().await.unwrap();
+        let nobody =
+            PeerAddr::from((NodeId([2; 32]), "127.0.0.1:9".parse::<core::net::SocketAddr>().unwrap()));
+        for _ in 0..5 {
+            let receipt = node.peer(&nobody).send("x").await.unwrap();
+            let safe = node.shared().look(|engine| engine.core.is_safe(engine.core.journal_end()));
+            assert!(safe);
+            drop(receipt);
+            let batch = node.peer(&nobody).send_bodies(["x", "y"]).await.unwrap();
+            assert!(node.shared().look(|engine| engine.core.is_safe(engine.core.journal_end())));
+            drop(batch);
+        }
+    }
+}

@@ -183,6 +183,19 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_has_to_be_journaled_does_not_come_in() {
+        let home = tempfile::tempdir().unwrap();
+        let (_alice, bob, to) = pair(1_000).await;
+        let stored = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let carol = stored.build().await.unwrap();
+        let receipt = carol.peer(bob.peer_addr()).send("first").await.unwrap();
+        bob.recv().await.unwrap().ack().unwrap();
+        receipt.await;
+        gather(&carol, &to, 2, true);
+        assert!(put(&carol, &to, "ab").is_none(), "it would count as sent before the journal has it");
+    }
+
+    #[tokio::test]
     async fn only_its_kind_comes_in_and_only_while_the_driver_is_awake() {
         let (alice, bob, to) = pair(1_000).await;
         gather(&alice, &to, 2, false);
