@@ -155,8 +155,8 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
             _ => {}
         }
     }
-    // Of two segments that begin with one LSN, the later run's.
-    live.sort_by_key(|live| (live.head.lsn, std::cmp::Reverse(live.head.run)));
+    // Two may begin with one LSN, if no group of the first fitted or was kept: then at most one has groups that count.
+    live.sort_by_key(|live| live.head.lsn);
     scan.read_groups(disk, wanted, live)?;
     // What lies behind the end tells whether the end is where it should be.
     for (name, mut pieces) in doubtful {

@@ -267,6 +267,7 @@ fn a_full_disk_refuses_a_group_and_takes_it_once_there_is_room() {
         }
     };
     assert!(matches!(error, StoreError::Full { .. }), "{error}");
+    assert_eq!(sim.names(), [SEGMENT, "run"], "nothing is left of the segment");
     assert!(matches!(log.append(through + 1, &[0; 80]), Err(StoreError::Full { .. })));
     // Groups that still fit are taken.
     let before = sim.names();
@@ -297,10 +298,12 @@ fn a_snapshot_that_finds_no_room_leaves_the_log_and_is_not_wanted_at_once() {
     // The next call has to wait for it, and tells what became of it.
     assert!(matches!(log.snapshot(vec![8; 10]), Err(StoreError::Full { .. })));
     assert!(!log.wants_snapshot());
+    let before = through;
     while !log.wants_snapshot() {
         through += 1;
         log.append(through, &[1; 100]).unwrap();
     }
+    assert_eq!(through - before, 4, "a quarter of what it takes otherwise");
     sim.world().capacity = usize::MAX;
     log.snapshot(vec![8; 10]).unwrap();
     log.append(through + 1, &[3; 100]).unwrap();
@@ -331,11 +334,10 @@ fn a_group_longer_than_a_segment_gets_one_of_its_own() {
     assert_eq!(first_bytes(found), [1, 2, 3, 4, 5, 6, 7]);
     log.snapshot(vec![8]).unwrap();
     log.close().unwrap();
-    let sim = sim.killed();
-    let (_, found) = open(&sim, Level::Sync);
-    assert_eq!(first_bytes(found), [8]);
     let len = |name: &String| disk::Disk::open(&sim, name).unwrap().unwrap().len().unwrap();
     assert!(sim.names().iter().all(|name| len(name) <= 4096), "it is not kept");
+    let (_, found) = open(&sim.killed(), Level::Sync);
+    assert_eq!(first_bytes(found), [8]);
 }
 
 #[test]
@@ -425,4 +427,191 @@ fn a_header_that_is_damaged_does_not_hide_what_was_forced() {
     drop(log);
     sim.tamper(SEGMENT, |bytes| bytes[20] ^= 1);
     assert!(matches!(try_open(&sim.killed(), options(Level::Sync)), Err(StoreError::Corrupt { .. })));
+}
+
+#[test]
+fn a_segment_that_a_lost_run_had_begun_does_not_count_again() {
+    let sim = Sim::new(1);
+    let (mut log, _) = open(&sim, Level::Sync);
+    for (n, len) in [(1, 1900), (2, 1900), (3, 50), (4, 1000)] {
+        log.append(u64::from(n), &vec![n; len]).unwrap();
+    }
+    let other = "log-1.seg-1";
+    let mut head = Vec::new();
+    sim.tamper(other, |bytes| head.extend_from_slice(&bytes[..HEADER]));
+    drop(log);
+    sim.tamper(SEGMENT, |bytes| bytes[HEADER + 2 * 1936 + 40] ^= 1);
+    let sim = sim.killed();
+    let (mut log, found) = open(&sim, Level::Sync);
+    assert_eq!(first_bytes(found), [1, 2]);
+    log.append(1, &[9; 50]).unwrap();
+    // What comes behind it would begin in the other segment, with the number that this had before.
+    log.snapshot(vec![8]).unwrap();
+    log.snapshot(vec![8]).unwrap();
+    sim.world().dead = true;
+    drop(log);
+    sim.tamper(other, |bytes| bytes[..HEADER].copy_from_slice(&head));
+    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![8]));
+}
+
+#[test]
+fn what_lies_aside_is_told_after_a_cut_too() {
+    for seed in 0..20 {
+        let sim = Sim::new(seed);
+        let (mut log, _) = open(&sim, Level::Process);
+        log.append(1, &[1; 100]).unwrap();
+        log.close().unwrap();
+        let (log, _) = open(&sim, Level::Process);
+        drop(log);
+        let mut sim = sim.cut();
+        for _ in 0..4 {
+            assert_eq!(again(&sim, Level::Process), (Trust::Untrusted(Reason::Rebooted), vec![1]));
+            sim = sim.cut();
+        }
+    }
+}
+
+#[test]
+fn a_note_of_the_last_run_that_is_older_than_the_log_is_noticed() {
+    let run_of = |sim: &Sim| {
+        let mut run = Vec::new();
+        sim.tamper("run", |bytes| run.clone_from(bytes));
+        run
+    };
+    // The log has groups of a later run.
+    let (sim, _log) = five(Level::Sync);
+    let run = run_of(&sim);
+    let sim = sim.killed();
+    let (mut log, _) = open(&sim, Level::Sync);
+    log.append(1, &[6; 100]).unwrap();
+    sim.tamper("run", |bytes| *bytes = run);
+    let (_, found) = open(&sim.killed(), Level::Sync);
+    assert_eq!((found.trust, found.generation), (Trust::Untrusted(Reason::RolledBack), 3));
+
+    // The log has another group in the place of the one that was noted.
+    let (sim, _log) = five(Level::Sync);
+    let put_back = sim.image();
+    let sim = sim.killed();
+    let (mut log, _) = open(&sim, Level::Sync);
+    log.append(1, &[6; 100]).unwrap();
+    let sim = sim.killed();
+    drop(open(&sim, Level::Sync));
+    let run = run_of(&sim);
+    put_back(&sim);
+    let sim = sim.killed();
+    let (mut log, _) = open(&sim, Level::Sync);
+    log.append(1, &[7; 100]).unwrap();
+    sim.tamper("run", |bytes| *bytes = run);
+    assert_eq!(again(&sim, Level::Sync).0, Trust::Untrusted(Reason::RolledBack));
+
+    // There is a later log.
+    let (sim, log) = five(Level::Process);
+    log.forcer().force().unwrap();
+    let run = run_of(&sim);
+    let sim = sim.cut();
+    let (mut log, _) = open(&sim, Level::Process);
+    log.append(1, &[8; 100]).unwrap();
+    sim.tamper("run", |bytes| *bytes = run);
+    let (_, found) = open(&sim.killed(), Level::Process);
+    assert_eq!((found.trust, found.generation), (Trust::Untrusted(Reason::RolledBack), 3));
+    assert_eq!(first_bytes(found), [8], "the later one is told");
+}
+
+#[test]
+fn the_next_segment_shows_that_the_end_of_one_was_lost() {
+    for (level, begun) in [(Level::Sync, false), (Level::Process, false), (Level::Process, true)] {
+        let sim = Sim::new(1);
+        sim.world().has_witness = false;
+        let (mut log, _) = open(&sim, level);
+        log.append(1, &[1; 1900]).unwrap();
+        log.append(2, &[2; 1900]).unwrap();
+        if level == Level::Sync {
+            log.forcer().force().unwrap();
+        }
+        log.append(3, &[3; 1900]).unwrap();
+        sim.tamper(SEGMENT, |bytes| bytes[HEADER + 1936 + 50] ^= 1);
+        if begun {
+            // No whole group, only the header.
+            sim.tamper("log-1.seg-1", |bytes| bytes[HEADER + 50] ^= 1);
+        }
+        let opened = try_open(&sim.killed(), options(level)).map(|(_, found)| found.trust);
+        match level {
+            Level::Sync => assert!(matches!(opened, Err(StoreError::Corrupt { .. })), "{opened:?}"),
+            _ => assert_eq!(opened.unwrap(), Trust::Untrusted(Reason::PagesLost)),
+        }
+    }
+}
+
+#[test]
+fn the_level_that_counts_is_that_of_the_last_run() {
+    for (first, last) in [(Level::Process, Level::Sync), (Level::Sync, Level::Process)] {
+        let (sim, log) = five(first);
+        log.close().unwrap();
+        let (mut log, _) = open(&sim, last);
+        log.append(1, &[6; 100]).unwrap();
+        log.forcer().force().unwrap();
+        let (trust, read) = again(&sim.cut(), last);
+        assert_eq!(trust == Trust::Trusted, last == Level::Sync);
+        assert_eq!(read, [1, 2, 3, 4, 5, 6]);
+    }
+}
+
+#[test]
+fn a_segment_is_forced_before_it_is_used() {
+    let (sim, mut log) = five(Level::Process);
+    sim.world().fails_in = Some((0, Failure::Kept));
+    assert!(matches!(log.append(6, &[6; 4000]), Err(StoreError::Sync { .. })));
+}
+
+#[test]
+fn a_group_that_was_refused_is_not_found() {
+    let (sim, mut log) = five(Level::Sync);
+    sim.world().refuses = true;
+    assert!(matches!(log.append(6, &[6; 100]), Err(StoreError::Full { .. })));
+    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2, 3, 4, 5]));
+    // The same with another group in its place.
+    let (sim, mut log) = five(Level::Sync);
+    sim.world().refuses = true;
+    log.append(6, &[6; 100]).unwrap_err();
+    log.append(6, &[7; 20]).unwrap();
+    assert_eq!(again(&sim, Level::Sync), (Trust::Trusted, vec![1, 2, 3, 4, 5, 7]));
+}
+
+#[test]
+fn no_snapshot_is_wanted_while_one_is_being_written() {
+    let sim = Sim::new(1);
+    let (mut log, _) = try_open(&sim, Options { snapshot_after: 1000, ..options(Level::Sync) }).unwrap();
+    log.append(1, &[1; 2000]).unwrap();
+    assert!(log.wants_snapshot());
+    log.snapshot(vec![2]).unwrap();
+    log.append(2, &[1; 2000]).unwrap();
+    assert!(!log.wants_snapshot());
+    // Waits for the one before, which stood for the first group only.
+    log.snapshot(vec![3]).unwrap();
+    log.snapshot(vec![4]).unwrap();
+    log.append(3, &[1; 100]).unwrap();
+    assert!(!log.wants_snapshot());
+    log.close().unwrap();
+    let (log, _) = try_open(&sim, Options { snapshot_after: 1000, ..options(Level::Sync) }).unwrap();
+    assert!(!log.wants_snapshot());
+    assert_eq!(log.room(), 4096 - 128 - 136 + 2 * (4096 - 128), "of the pool too");
+}
+
+#[test]
+fn what_was_filled_only_in_part_is_not_used_and_no_more_wait_than_are_allowed() {
+    let (sim, mut log) = five(Level::Sync);
+    for through in 6..12 {
+        log.append(through, &[6; 3900]).unwrap();
+    }
+    log.snapshot(vec![7]).unwrap();
+    log.close().unwrap();
+    let mut part = disk::Disk::create(&sim, "log-1.seg-77").unwrap();
+    part.write_at(0, &[&[0; 4096]]).unwrap();
+    for pool in [3, 1] {
+        let (log, _) = try_open(&sim, Options { pool, ..options(Level::Sync) }).unwrap();
+        let names = sim.names();
+        assert!(!names.contains(&"log-1.seg-77".to_owned()), "{names:?}");
+        assert_eq!(names.iter().filter(|name| name.contains(".seg-")).count(), 1 + pool);
+        log.close().unwrap();
+    }
 }

@@ -93,6 +93,8 @@ pub(super) struct World {
     pub(super) dead: bool,
     /// After so many syncs, one fails.
     pub(super) fails_in: Option<(usize, Failure)>,
+    /// The next write is said to have found no room, after it was done.
+    pub(super) refuses: bool,
     /// The next sync says that it has begun, and waits.
     pub(super) stalls: Option<(Sender<()>, Receiver<()>)>,
     /// A sync has failed.
@@ -127,6 +129,7 @@ impl Sim {
             dead: false,
             fails_in: None,
             stalls: None,
+            refuses: false,
             failed: false,
             lies: false,
             capacity: usize::MAX,
@@ -365,6 +368,7 @@ impl DiskFile for SimFile {
             inode.cached[from..to].copy_from_slice(&bytes[range]);
             inode.dirty.extend(from / PAGE..to.div_ceil(PAGE));
         }
+        let full = full || std::mem::take(&mut world.refuses);
         match (whole, full) {
             (true, false) => Ok(()),
             (true, true) => Err(io::ErrorKind::StorageFull.into()),
