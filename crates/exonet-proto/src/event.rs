@@ -217,6 +217,9 @@ pub enum SendError {
     /// A node does not send to itself.
     #[error("a node cannot send to itself")]
     Myself,
+    /// There is no room for it in the journal. Only a driver says this.
+    #[error("the disk of the journal is full")]
+    NoSpace,
     /// The node is closing or has stopped.
     #[error("the node is closed")]
     Closed,

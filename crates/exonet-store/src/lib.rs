@@ -153,6 +153,11 @@ pub trait Storage: Send {
     /// has, and leaves what it does not fit into.
     fn room(&self) -> u64;
 
+    /// Whether there is room for `need` bytes that begin something new, beside a quarter of a segment for what follows from what
+    /// is there already. If not, the disk is asked for more first. A caller that begins nothing new without it can go on
+    /// ending what it has begun when the disk is full.
+    fn has_reserve(&mut self, need: u64) -> bool;
+
     /// Ends cleanly: forces everything, and notes that nothing comes after. The next run trusts the journal then, whatever
     /// happens to the system.
     ///

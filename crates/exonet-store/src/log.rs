@@ -195,6 +195,18 @@ impl Storage for Log {
         current + self.shared.lock().free.iter().map(Segment::room).sum::<u64>()
     }
 
+    fn has_reserve(&mut self, need: u64) -> bool {
+        let size = self.current.as_ref().map_or(0, |current| current.size);
+        let left = size.saturating_sub(self.at);
+        // What is longer than a segment gets one of its own: whether there is room for that is seen when it is written.
+        if left >= need.min(size / 2).saturating_add(size / 4) && size > 0 {
+            return true;
+        }
+        chores::fill(&self.shared);
+        let state = self.shared.wait_while(|state| state.filling);
+        state.failed.is_none() && !state.free.is_empty()
+    }
+
     fn close(mut self: Box<Self>) -> Result<(), StoreError> {
         let state = self.shared.wait_while(|state| state.replacing || state.filling);
         if let Some(base) = state.base.filter(|base| base.lsn == self.last.lsn) {

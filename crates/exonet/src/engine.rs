@@ -627,8 +627,8 @@ impl Engine {
         if self.phase == Phase::Broken {
             return None;
         }
-        if self.keeps(key) {
-            return Some(Settled { outcome: Outcome::Kept, id: None, late: false });
+        if let Some(left) = self.left_to_journal(key) {
+            return Some(left);
         }
         match self.core.status(key) {
             Status::Queued => Some(Settled { outcome: Outcome::Cancelled, id: None, late: false }),

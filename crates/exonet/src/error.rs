@@ -95,6 +95,9 @@ pub enum SendError {
     /// A node does not send to itself.
     #[error("a node cannot send to itself")]
     Myself,
+    /// The disk of this node's journal is full. What was accepted before goes on; new messages are accepted again once there is room.
+    #[error("the disk of this node's journal is full: free some space there")]
+    NoSpace,
     /// The node is closing or has stopped.
     #[error("the node is closed")]
     Closed,
@@ -132,6 +135,7 @@ impl From<CoreError> for SendError {
             CoreError::NoAddress(id) => Self::NoAddress(id),
             CoreError::TooManyPeers(limit) => Self::TooManyPeers(limit),
             CoreError::Myself => Self::Myself,
+            CoreError::NoSpace => Self::NoSpace,
             CoreError::Closed => Self::Closed,
         }
     }

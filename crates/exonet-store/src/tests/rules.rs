@@ -283,6 +283,25 @@ fn a_full_disk_refuses_a_group_and_takes_it_once_there_is_room() {
 }
 
 #[test]
+fn what_is_new_is_refused_while_there_is_room_for_what_follows() {
+    let sim = Sim::new(1);
+    let (mut log, _) = open(&sim, Level::Sync);
+    sim.world().fill(3);
+    let mut through = 0;
+    while log.has_reserve(80) {
+        through += 1;
+        log.append(through, &[7; 80]).unwrap();
+    }
+    assert!(through > 5, "{through}");
+    for _ in 0..8 {
+        through += 1;
+        log.append(through, &[8; 40]).unwrap();
+    }
+    sim.world().capacity = usize::MAX;
+    assert!(log.has_reserve(80) && log.has_reserve(1 << 30));
+}
+
+#[test]
 fn a_snapshot_that_finds_no_room_leaves_the_log_and_is_not_wanted_at_once() {
     let sim = Sim::new(1);
     let (mut log, _) = try_open(&sim, Options { snapshot_after: 2000, ..options(Level::Sync) }).unwrap();

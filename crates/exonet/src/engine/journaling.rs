@@ -4,7 +4,9 @@ use std::io;
 use std::sync::Arc;
 
 use exonet_proto::Now;
-use exonet_proto::node::{CallId, Incoming, MessageKey, OpenMessage, Position};
+use exonet_proto::node::{
+    CallId, Incoming, MessageKey, OpenMessage, Outcome, Position, SendError as CoreError,
+};
 
 use super::{Engine, Phase, is_streamed};
 use crate::after::{Chore, Log};
@@ -12,7 +14,7 @@ use crate::call::desk::Line;
 use crate::journal::{self, Taker};
 use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
-use crate::send::receipts::SlotIndex;
+use crate::send::receipts::{Settled, SlotIndex};
 use crate::shared::Shared;
 
 impl Engine {
@@ -70,6 +72,15 @@ impl Engine {
             self.pump(now);
         }
         false
+    }
+
+    /// Whether the journal has room for new messages of this many bytes.
+    ///
+    /// # Errors
+    /// [`CoreError::NoSpace`].
+    pub(super) fn reserve_for(&mut self, bytes: impl FnOnce() -> usize) -> Result<(), CoreError> {
+        let full = self.journal.as_mut().is_some_and(|journal| !journal.has_reserve(bytes()));
+        if full { Err(CoreError::NoSpace) } else { Ok(()) }
     }
 
     // ---- what waits for the disk
@@ -183,10 +194,13 @@ impl Engine {
 
     // ---- the end
 
-    /// Whether the next life of this identity goes on with an open message.
-    pub(super) fn keeps(&self, key: MessageKey) -> bool {
-        let journal = self.journal.as_ref().filter(|journal| !journal.has_failed());
-        journal.is_some() && self.core.letter_id(key).is_some()
+    /// What the journal makes of an open message when the node ends. None: it is not journaled.
+    pub(super) fn left_to_journal(&self, key: MessageKey) -> Option<Settled> {
+        let journal = self.journal.as_ref()?;
+        self.core.letter_id(key)?;
+        // A journal that has failed may have it, or not.
+        let outcome = if journal.has_failed() { Outcome::Unknown } else { Outcome::Kept };
+        Some(Settled { outcome, id: None, late: false })
     }
 
     /// Gives the journal up, to be closed without the lock.

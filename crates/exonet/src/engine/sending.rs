@@ -30,6 +30,7 @@ impl Engine {
         if !self.room.has(&mut self.core, &peer) {
             return Err(CoreError::Full);
         }
+        self.reserve_for(|| message.as_ref().map_or(0, Message::len))?;
         // Taken only here: Full, the one refusal that is tried again, has been ruled out.
         let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
         self.queue(now, peer, hints, outgoing, stream)
@@ -110,6 +111,10 @@ impl Engine {
         messages: &mut [Outgoing],
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
+        let bytes = |messages: &[Outgoing]| messages.iter().map(|message| message.body.len()).sum();
+        if let Err(full) = self.reserve_for(|| bytes(messages)) {
+            return (0, Err(full));
+        }
         self.send_batch(now, peer, messages.len(), |core, receipts, room| {
             let mut taken = messages.iter_mut().take(room);
             let sent =
@@ -127,6 +132,9 @@ impl Engine {
         bodies: &[&[u8]],
         batch: SlotIndex,
     ) -> (usize, Result<(), CoreError>) {
+        if let Err(full) = self.reserve_for(|| bodies.iter().map(|body| body.len()).sum()) {
+            return (0, Err(full));
+        }
         self.send_batch(now, peer, bodies.len(), |core, receipts, room| {
             let mut taken = bodies.iter().take(room);
             let sent = core
@@ -224,6 +232,7 @@ impl Engine {
         if self.phase != Phase::Open {
             return Err(CoreError::Closed);
         }
+        self.reserve_for(|| message.as_ref().map_or(0, Message::len))?;
         let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
         self.queue(now, peer, hints, outgoing, None)
     }

@@ -41,6 +41,11 @@ impl Log {
         appended
     }
 
+    /// Whether there is room for a new message of `len` bytes.
+    pub(crate) fn has_reserve(&mut self, len: usize) -> bool {
+        self.failed || self.storage.has_reserve(len as u64)
+    }
+
     /// Whether what is appended is safe only when it is forced.
     pub(crate) const fn is_forced(&self) -> bool {
         self.durability.is_forced()

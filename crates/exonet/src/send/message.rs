@@ -93,6 +93,11 @@ impl Message {
         (alone && usual).then_some(&self.body)
     }
 
+    /// Bytes of the body.
+    pub(crate) fn len(&self) -> usize {
+        self.body.len()
+    }
+
     /// See [`weight`].
     pub(crate) const fn weight(&self) -> usize {
         weight(self.body.len())
