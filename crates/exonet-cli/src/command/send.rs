@@ -338,14 +338,15 @@ impl<'a> Book<'a> {
             tokio::select! {
                 result = &mut offer, if !all_offered => {
                     all_offered = true;
+                    if result.is_err() {
+                        self.take_all(&mut offered);
+                    }
                     result?;
                 }
                 Some(receipt) = offered.recv() => self.take(receipt),
                 Some((n, settled)) = self.open.next() => self.settle(n, settled)?,
                 stop = &mut stop => {
-                    while let Ok(receipt) = offered.try_recv() {
-                        self.take(receipt);
-                    }
+                    self.take_all(&mut offered);
                     return Ok(Some(stop));
                 }
                 never = &mut listening => return never.map(|never| match never {}),
@@ -364,6 +365,13 @@ impl<'a> Book<'a> {
                     }
                 }
             }
+        }
+    }
+
+    /// Takes what has been offered by now: nothing more will be.
+    fn take_all(&mut self, offered: &mut mpsc::Receiver<Receipt>) {
+        while let Ok(receipt) = offered.try_recv() {
+            self.take(receipt);
         }
     }
 
