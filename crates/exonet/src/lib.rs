@@ -53,8 +53,9 @@
 //! # What survives what
 //!
 //! Faults of the network, of any kind and length: every message arrives exactly once, or its receipt says why not.
-//! A crash of a node with [`Builder::state_dir`]: at most once, and what was in doubt is Unknown. The
-//! [`MessageId`], the same at both ends, is then the key under which an application finds out what happened.
+//! The death of the process of a node with [`Builder::state_dir`]: its journal goes on where it was. [`Durability`] says what a loss of
+//! power takes. Without a journal: at most once, and what was in doubt is Unknown. The [`MessageId`], the same at both ends, is then
+//! the key under which an application finds out what happened.
 //! An [ephemeral](Builder::ephemeral) node that crashes is gone; another takes its place.
 //! A node that is [closed](Node::close) tells its peers what it has not taken: that is queued again where it came from, and
 //! waits for the next life of the same identity.
