@@ -49,6 +49,11 @@ impl Settings {
         self.identity.is_stored() && self.durability != Some(Durability::Memory)
     }
 
+    /// Whether the node waits for the disk before it acts.
+    pub(crate) fn waits_for_disk(&self) -> bool {
+        matches!(self.durability, Some(Durability::Batched(_) | Durability::Sync))
+    }
+
     /// What went wrong, for people, on standard error.
     pub(crate) fn error(&self, text: impl AsRef<str>) {
         eprintln!("{} {}", console::style("exon:").red().for_stderr(), text.as_ref());

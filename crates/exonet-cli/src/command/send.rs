@@ -55,12 +55,13 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Fa
     let others = book.recover(left, args.go_on);
     let ended = {
         let (receipts, offered) = mpsc::channel(256);
-        let (keeps, nothing) = (settings.keeps_journal(), book.open.is_empty());
+        let (keeps, forced) = (settings.keeps_journal(), settings.waits_for_disk());
+        let nothing = book.open.is_empty();
         let offer = async {
             match &args.peer {
                 Some(_) if args.go_on && nothing => Ok(()),
                 Some(to) if args.go_on => look_for(&node.peer(to)).await,
-                Some(to) => Offer { peer: node.peer(to), args, receipts, keeps }.all().await,
+                Some(to) => Offer { peer: node.peer(to), args, receipts, keeps, forced }.all().await,
                 None => Ok(()),
             }
         };
@@ -118,6 +119,8 @@ struct Offer<'a> {
     receipts: mpsc::Sender<Receipt>,
     /// There is a journal.
     keeps: bool,
+    /// It is forced to the disk.
+    forced: bool,
 }
 
 impl Offer<'_> {
@@ -153,8 +156,18 @@ impl Offer<'_> {
         let Ok(place) = self.receipts.reserve().await else {
             return Ok(());
         };
-        let receipt = self.peer.send(self.message(body)).await;
-        place.send(receipt.map_err(|e| cannot_send(self.peer.addr(), &e))?);
+        let message = self.message(body);
+        let refused = |e: SendError| cannot_send(self.peer.addr(), &e);
+        // A permit does not wait for the disk: what one forced write may serve is queued before it. Its bytes may lack room.
+        let sent = if self.forced {
+            match self.peer.reserve().await.map_err(refused)?.send(message.clone()) {
+                Err(SendError::Full) => self.peer.send(message).await,
+                sent => sent,
+            }
+        } else {
+            self.peer.send(message).await
+        };
+        place.send(sent.map_err(refused)?);
         Ok(())
     }
 

@@ -213,6 +213,20 @@ fn the_outbox_shows_what_is_kept_and_gives_it_up() {
     );
 }
 
+#[test]
+fn at_every_level_all_is_delivered() {
+    let world = World::new();
+    world.run(&["id", "sender", "--new"]).expect(0);
+    let input: String = (0..300).map(|n| format!("line {n}\n")).collect();
+    for level in ["memory", "process", "batched=2", "sync"] {
+        let listener = world.listen(&["--durability", level]);
+        let args = ["send", "--as", "sender", "--durability", level, "--json", &listener.peer];
+        assert_eq!(figures(&world.feed(&args, input.as_bytes()).expect(0)), [300, 0, 300, 0]);
+        listener.running.signal(Signal::INT);
+        assert_eq!(listener.running.end().expect(130).summary()["messages"], 300);
+    }
+}
+
 /// The receiver dies three times in the middle. What it had printed and not yet taken is printed again, under its id.
 #[test]
 fn every_line_arrives_though_the_listener_is_killed() {
