@@ -1,7 +1,8 @@
 //! What durability costs, beside a node without a journal and beside the same disk: `cargo bench -p exonet --bench durability`.
 //!
 //! Two nodes in one process over loopback. Each figure is the median of three interleaved runs. What is named behind `--`
-//! chooses rows and levels: `cargo bench -p exonet --bench durability -- batches memory process`.
+//! chooses rows and levels, and what has a slash says where the journals lie:
+//! `cargo bench -p exonet --bench durability -- batches memory process /var/tmp`.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::cast_precision_loss)] // a failure here ends the bench
 
 use std::fs::File;
@@ -132,10 +133,12 @@ fn median(mut figures: Vec<f64>) -> f64 {
 }
 
 fn main() {
+    let place = std::env::args().skip(1).find(|arg| arg.contains('/'));
     // On the disk of the build, not in memory.
-    let home = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let home = PathBuf::from(place.unwrap_or_else(|| env!("CARGO_TARGET_TMPDIR").to_owned()));
     println!("messages a second, and the part of what a node without a journal does");
-    let chosen: Vec<String> = std::env::args().skip(1).filter(|arg| !arg.starts_with('-')).collect();
+    let chosen: Vec<String> =
+        std::env::args().skip(1).filter(|arg| !arg.starts_with('-') && !arg.contains('/')).collect();
     let is_chosen = |name: &str| chosen.iter().any(|part| name.contains(part));
     let rows = ROWS.into_iter().filter(|(name, ..)| is_chosen(name));
     let levels = LEVELS.into_iter().filter(|(name, _)| is_chosen(name));

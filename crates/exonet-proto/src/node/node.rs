@@ -16,7 +16,7 @@ use crate::event::{Batch, Conflict, Event, Lsn, SendError};
 use crate::half::{Clock, Stamps};
 use crate::id::{LetterId, NodeId, Stamp};
 use crate::journal::{Append, Durability, Journal, Position, Recovered};
-use crate::message::MessageKey;
+use crate::message::{Letter, MessageKey};
 use crate::opening::life::Life;
 use crate::opening::refusals::Refusals;
 use crate::opening::stamping::{Memo, Stamping, astray};
@@ -57,6 +57,9 @@ const RECLAIMED: usize = 16;
 const SILENT: Duration = Duration::from_secs(60);
 /// A gap between calls that is longer is a suspend of the machine.
 const SUSPENDED: Duration = Duration::from_secs(10);
+
+/// Bytes that the records of a message in a snapshot have beside its body, about.
+const RECORDS: u64 = 48;
 
 /// A node of the protocol: what one identity knows, on all its channels. See the [module](super) for the contract.
 #[derive(Debug)]
@@ -301,10 +304,13 @@ impl Node {
     /// All that the journal needs, without what is over. Once a store has it on the disk, it may delete what was appended up
     /// to [`Node::journal_end`] as it is now.
     pub fn snapshot(&self, now: Now) -> Vec<u8> {
-        let mut to = Vec::new();
-        self.peers.iter().for_each(|(_, peer)| peer.snapshot(&mut to));
         let letters = self.cx.store.iter().filter_map(|(_, letter)| Some((letter.journaled?, letter)));
         let letters: BTreeMap<_, _> = letters.collect();
+        // A vector that grows would be copied several times, with everything that waits.
+        let room = |letter: &&Letter| letter.source.kept() + RECORDS * u64::from(letter.open());
+        let room = letters.values().map(room).sum::<u64>();
+        let mut to = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
+        self.peers.iter().for_each(|(_, peer)| peer.snapshot(&mut to));
         for letter in letters.into_values() {
             if let Some(peer) = self.peers.get(letter.peer) {
                 peer.snapshot_letter(now, letter, &mut to);

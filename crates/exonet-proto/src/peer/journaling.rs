@@ -295,11 +295,22 @@ impl Peer {
 
 /// Writes those of a bundle that are open.
 fn snapshot_span(peer: u32, first: LetterId, priority: Priority, bundle: &Bundle, to: &mut Vec<u8>) {
-    for at in bundle.iter() {
-        let (letter, entries) = (first.nth(at), bundle.entries(at..at + 1));
-        Record::PutSpan { letter, n: 1, peer, priority, body: bundle.body_len(), entries }.encode(to);
-        if let (Some((s, r)), _) = bundle.bound(at) {
-            Record::Bind { letter, n: 1, s, r }.encode(to);
+    let mut open = bundle.iter().peekable();
+    while let Some(start) = open.next() {
+        let mut end = start + 1;
+        while open.next_if_eq(&end).is_some() {
+            end += 1;
+        }
+        let (letter, n, entries) = (first.nth(start), end - start, bundle.entries(start..end));
+        Record::PutSpan { letter, n, peer, priority, body: bundle.body_len(), entries }.encode(to);
+        let mut at = start;
+        while at < end {
+            let (bound, run) = bundle.bound(at);
+            let n = run.clamp(1, end - at);
+            if let Some((s, r)) = bound {
+                Record::Bind { letter: first.nth(at), n, s, r }.encode(to);
+            }
+            at += n;
         }
     }
 }
