@@ -273,6 +273,10 @@ impl Opening {
         let known = self.names.iter().filter_map(|name| Some((name, Place::InUse.parse(name)?)));
         let is_whole = |part: &Part| *part != Part::Unfinished;
         let moved: Vec<_> = known.filter(|(_, (other, part))| *other != log && is_whole(part)).collect();
+        if !moved.is_empty() {
+            // If the last run died half way, the name of the file that says which log is in use may not be on the disk yet.
+            disk::sync_names(&*self.disk)?;
+        }
         for name in &self.names {
             // What was moved when the last run stopped half way is of the same log as what is moved now.
             let is_older =

@@ -72,6 +72,8 @@ struct Course {
     closing: bool,
     /// A process died while it opened the journal.
     stumbled: bool,
+    /// The step at which the next opening dies, and its system with it; None: by the dice.
+    script: Option<usize>,
     lies: bool,
     /// Everything that was ever appended.
     ever: BTreeSet<Vec<u8>>,
@@ -125,6 +127,7 @@ impl Course {
             clean: false,
             closing: false,
             stumbled: false,
+            script: None,
             lies,
             ever: BTreeSet::new(),
         };
@@ -138,7 +141,10 @@ impl Course {
             let options = Options { segment: 4096, snapshot_after: 10_000, pool: 2, ..options(self.level) };
             let helper = Arc::clone(&self.jobs) as Arc<dyn Helper>;
             // Opening may be cut short too, and again.
-            if end.is_some() && self.dice.roll(4) == 0 {
+            let script = self.script.take();
+            if script.is_some() {
+                self.sim.world().dies_in = script;
+            } else if end.is_some() && self.dice.roll(4) == 0 {
                 self.sim.world().dies_in = Some(self.dice.roll(30));
             }
             let dies_in = self.sim.world().dies_in.take();
@@ -157,7 +163,7 @@ impl Course {
                 }
                 Err(StoreError::Full { .. }) => self.sim.world().capacity = usize::MAX,
                 Err(_) if { self.sim.world().dead } => {
-                    let is_cut = self.dice.roll(2) == 0;
+                    let is_cut = script.is_some() || self.dice.roll(2) == 0;
                     self.sim = if is_cut { self.sim.cut() } else { self.sim.killed() };
                     self.stumbled = true;
                     end = if is_cut { Some(End::Cut) } else { end };
@@ -353,6 +359,31 @@ fn run(level: Level, seed: u64, acts: &[Act], lies: bool, witness: bool) {
     course.crash(End::Killed);
     course.append(10);
     course.close(true);
+}
+
+/// Each step of a run, with each step of the opening after it.
+#[test]
+fn every_step_of_a_run_and_of_an_opening_may_be_the_last() {
+    let acts = [Act::Append(3_000), Act::Snapshot, Act::Help, Act::Append(3_000), Act::Force, Act::Append(9)];
+    for level in [Level::Process, Level::Sync] {
+        for (step, opening) in (0..40).flat_map(|step| (0..16).map(move |opening| (step, opening))) {
+            for seed in 0..6 {
+                let mut course = Course::new(level, seed, false, true);
+                // The first log is put aside at the level that can lose it.
+                for act in [Act::Append(500), Act::Force, Act::Cut, Act::Append(600), Act::Close(false)] {
+                    course.act(act);
+                }
+                course.script = Some(opening);
+                course.act(Act::KillIn(step));
+                for act in acts {
+                    course.act(act);
+                }
+                course.crash(End::Killed);
+                course.append(10);
+                course.close(true);
+            }
+        }
+    }
 }
 
 fn level() -> impl Strategy<Value = Level> {
