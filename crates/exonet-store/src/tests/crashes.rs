@@ -364,10 +364,18 @@ fn run(level: Level, seed: u64, acts: &[Act], lies: bool, witness: bool) {
 /// Each step of a run, with each step of the opening after it.
 #[test]
 fn every_step_of_a_run_and_of_an_opening_may_be_the_last() {
-    let acts = [Act::Append(3_000), Act::Snapshot, Act::Help, Act::Append(3_000), Act::Force, Act::Append(9)];
+    let acts = [
+        Act::Append(1_000),
+        Act::Snapshot,
+        Act::Help,
+        Act::Help,
+        Act::Append(3_000),
+        Act::Force,
+        Act::Append(9),
+    ];
     for level in [Level::Process, Level::Sync] {
-        for (step, opening) in (0..40).flat_map(|step| (0..16).map(move |opening| (step, opening))) {
-            for seed in 0..6 {
+        for (step, opening) in (0..40).flat_map(|step| (0..24).map(move |opening| (step, opening))) {
+            for seed in 0..12 {
                 let mut course = Course::new(level, seed, false, true);
                 // The first log is put aside at the level that can lose it.
                 for act in [Act::Append(500), Act::Force, Act::Cut, Act::Append(600), Act::Close(false)] {
