@@ -22,6 +22,7 @@ impl RealDisk {
     /// Creates the directory if it is missing, closed to others.
     pub(crate) fn open(dir: &Path, identity: [u8; 32], runtime: Runtime, may_map: bool) -> io::Result<Self> {
         if !dir.try_exists()? {
+            #[cfg_attr(not(unix), allow(unused_mut))]
             let mut builder = fs::DirBuilder::new();
             #[cfg(unix)]
             std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
