@@ -529,8 +529,10 @@ impl Drop for Driver {
     fn drop(&mut self) {
         // Nobody receives any more, so nothing can become of what is open. Says nothing after a proper end.
         self.shared.stop(Some("the runtime ended"));
-        // Another process may open it once the identity is free.
-        drop(self.shared.leave_journal());
+        // Another process may open it once the identity is free. Should this fail, that takes this one's end for a crash.
+        if let Some(journal) = self.shared.leave_journal() {
+            let _ = journal.close();
+        }
         self.shared.hang_up();
     }
 }

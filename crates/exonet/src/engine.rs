@@ -188,6 +188,10 @@ impl Engine {
     /// Takes what the core has to say. What follows from it is left in [`Engine::after`].
     pub(crate) fn pump(&mut self, now: Now) {
         let mut todo = Todo::default();
+        // An outcome is told when its record is written.
+        if self.is_journaled {
+            self.write_journal(now);
+        }
         while let Some(batch) = self.core.poll_persist() {
             // Each write holds all that those before it held: only the last is needed.
             self.batch = Some(batch);
@@ -203,7 +207,7 @@ impl Engine {
             self.room.serve_all(&mut self.core, &mut self.after);
         }
         let oldest = self.receipts.oldest();
-        let ends = || self.core.is_quiet() || self.core.is_finished();
+        let ends = || (self.core.is_quiet() && self.held.is_empty()) || self.core.is_finished();
         todo.settled |= oldest > self.oldest || (self.phase == Phase::Closing && ends());
         self.oldest = oldest;
         let next = self.core.poll_timeout().unwrap_or(Mono::NEVER);
@@ -427,6 +431,8 @@ impl Engine {
     /// What waited for it goes to others.
     pub(crate) fn remove_route(&mut self, route: &Arc<Route>) {
         self.after.todo.readable |= self.routes.remove(route, &mut self.after);
+        self.held.leave(route);
+        self.after.todo.readable |= !self.held.is_empty();
     }
 
     /// Lets the receivers see that the node is ending.
@@ -436,7 +442,12 @@ impl Engine {
 
     /// The next datagrams to send.
     pub(crate) fn transmit(&mut self, now: Now, segments: usize, buffer: &mut Vec<u8>) -> Option<Transmit> {
-        if self.phase == Phase::Broken { None } else { self.core.poll_transmit(now, segments, buffer) }
+        if self.phase == Phase::Broken {
+            return None;
+        }
+        let transmit = self.core.poll_transmit(now, segments, buffer)?;
+        // What it says may rest on records of this poll.
+        self.write_journal(now).then_some(transmit)
     }
 
     // ---- life
@@ -499,7 +510,7 @@ impl Engine {
 
     /// Nothing is left to do.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.phase >= Phase::Stopped || self.core.is_quiet()
+        self.phase >= Phase::Stopped || (self.core.is_quiet() && self.held.is_empty())
     }
 
     pub(crate) fn forget_ping(&mut self, cookie: u64) {

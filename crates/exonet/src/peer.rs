@@ -97,10 +97,12 @@ impl Peer {
 
     /// Sends a message: waits for room in the peer's queue, then queues it at once.
     ///
-    /// Cancel-safe: dropped early, nothing has been queued.
+    /// Cancel-safe: dropped early, nothing has been queued. At [`Durability::Batched`](crate::Durability::Batched) and
+    /// [`Sync`](crate::Durability::Sync) it waits for the disk besides: dropped in that time, the message goes on, and its outcome is
+    /// told to nobody.
     ///
     /// # Errors
-    /// [`SendError`]; nothing has been queued.
+    /// [`SendError`]; nothing has been queued, unless the node stopped while it waited for the disk.
     pub async fn send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
         let (shared, mut message) = (self.shared(), Some(message.into()));
         take_turns(message.as_ref().map_or(0, Message::weight)).await;

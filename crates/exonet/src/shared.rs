@@ -203,14 +203,14 @@ impl Shared {
         let take = |engine: &mut Engine, now| {
             let more = engine.take(now, route, guarded, &mut incoming);
             let call = incoming.is_some() && engine.leave_to_driver();
-            (engine.phase, more, call)
+            (engine.phase < Phase::Closing || engine.holds_for(route), more, call)
         };
-        let ((phase, more, call), _, mut after) = self.step_quietly(take);
+        let ((open, more, call), _, mut after) = self.step_quietly(take);
         after.todo.driver |= call;
         // One event wakes only one.
         after.wake_next(route, more);
         self.finish(after);
-        if incoming.is_none() && phase != Phase::Open { Err(Closed) } else { Ok(incoming) }
+        if incoming.is_none() && !open { Err(Closed) } else { Ok(incoming) }
     }
 
     /// At most `most` received messages of a route; none if none wait.
@@ -223,13 +223,13 @@ impl Shared {
         let take = |engine: &mut Engine, now| {
             let more = engine.take_many(now, route, most, taken);
             let call = !taken.is_empty() && engine.leave_to_driver();
-            (engine.phase, more, call)
+            (engine.phase < Phase::Closing || engine.holds_for(route), more, call)
         };
-        let ((phase, more, call), _, mut after) = self.step_quietly(take);
+        let ((open, more, call), _, mut after) = self.step_quietly(take);
         after.todo.driver |= call;
         after.wake_next(route, more);
         self.finish(after);
-        if taken.is_empty() && phase != Phase::Open { Err(Closed) } else { Ok(()) }
+        if taken.is_empty() && !open { Err(Closed) } else { Ok(()) }
     }
 
     /// One step of a caller: `f`, then whatever follows from it, flushing included.

@@ -14,6 +14,7 @@ use exonet::receive::Filter;
 use exonet::{Durability, Message, Node, Outcome, PeerAddr};
 
 const LATE: Duration = Duration::from_secs(5);
+const LATE_ENOUGH: Duration = Duration::from_millis(50);
 
 const ALL: [Durability; 4] = [
     Durability::Memory,
@@ -153,4 +154,62 @@ async fn an_identity_that_dies_with_its_node_keeps_no_journal() {
     let error = builder().durability(Durability::Process).build().await.unwrap_err();
     assert!(matches!(error, BuildError::NotStored), "{error}");
     builder().durability(Durability::Memory).build().await.unwrap();
+}
+
+#[tokio::test]
+async fn a_journal_that_is_put_back_from_a_copy_is_not_believed() {
+    let home = tempfile::tempdir().unwrap();
+    let (journal, copy) = (home.path().join("journal"), home.path().join("copy"));
+    let nobody = common::nobody().await;
+    within(async {
+        let alice = stored(home.path(), Durability::Sync).await;
+        let receipt = alice.peer(&nobody).send("old").await.unwrap();
+        alice.close(LATE_ENOUGH).await;
+        assert_eq!(receipt.await.outcome, Outcome::Kept);
+        std::fs::create_dir(&copy).unwrap();
+        for file in std::fs::read_dir(&journal).unwrap() {
+            let file = file.unwrap();
+            std::fs::copy(file.path(), copy.join(file.file_name())).unwrap();
+        }
+        // A life without it, as of an older version, which knows no journal.
+        std::fs::remove_dir_all(&journal).unwrap();
+        let alice = stored(home.path(), Durability::Sync).await;
+        assert!(alice.recovered().is_empty());
+        drop(alice.peer(&nobody).send("new").await.unwrap());
+        alice.close(LATE_ENOUGH).await;
+        std::fs::remove_dir_all(&journal).unwrap();
+        std::fs::rename(&copy, &journal).unwrap();
+        let alice = stored(home.path(), Durability::Sync).await;
+        assert!(alice.recovered().is_empty(), "what it says is out of date");
+        alice.close(Duration::ZERO).await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn every_receipt_is_told_though_outcomes_wait_for_the_disk() {
+    each(|alice, bob| async move {
+        // While outcomes of some wait for the disk, others are sent in their places.
+        let to = alice.peer(bob.peer_addr());
+        let sends = tokio::spawn(async move {
+            let mut receipts = Vec::new();
+            for n in 0..1_500 {
+                let permit = to.reserve().await.unwrap();
+                receipts.push(permit.send(format!("{n}")).unwrap());
+                if n % 20 == 0 {
+                    tokio::task::yield_now().await;
+                }
+            }
+            for receipt in receipts {
+                assert_eq!(receipt.await.outcome, Outcome::Delivered);
+            }
+        });
+        let messages = bob.at_most_once();
+        let mut taken = 0;
+        while taken < 1_500 {
+            taken += messages.recv_batch(100).await.unwrap().len();
+        }
+        sends.await.unwrap();
+    })
+    .await;
 }

@@ -85,6 +85,7 @@ pub(crate) struct Journal {
     safe: Position,
     letters: u64,
     peers: u32,
+    life: u64,
     /// `b` and `tb` as they were last written.
     front: Option<(Incarnation, Stamp)>,
     /// The places of peers that wait for a position.
@@ -93,14 +94,17 @@ pub(crate) struct Journal {
 
 impl Journal {
     /// The journal of a node that begins, or goes on with what it has found.
-    pub(crate) fn begin(durability: Durability, found: &Recovered) -> Self {
-        Self {
+    pub(crate) fn begin(durability: Durability, found: &Recovered, life: u64) -> Self {
+        let mut this = Self {
+            life,
             durability: Some(durability),
             letters: found.letters,
             peers: found.peers,
             front: found.front,
             ..Self::default()
-        }
+        };
+        this.append(&Record::Life { life });
+        this
     }
 
     /// Whether this node writes a journal.
@@ -143,6 +147,7 @@ impl Journal {
     pub(crate) fn snapshot(&self, clock: &Clock, to: &mut Vec<u8>) {
         Record::Front { b: clock.b(), tb: clock.stamps().tb() }.encode(to);
         Record::Named { letters: self.letters, peers: self.peers }.encode(to);
+        Record::Life { life: self.life }.encode(to);
     }
 
     /// Whether a crash keeps everything before `at`.

@@ -51,6 +51,8 @@ pub(crate) enum Record<'a> {
     Front { b: Incarnation, tb: Stamp },
     /// So many letters and peers have been named.
     Named { letters: u64, peers: u32 },
+    /// The life of the identity that writes from here on.
+    Life { life: u64 },
 }
 
 const PEER: u8 = 1;
@@ -68,6 +70,7 @@ const ANSWERED: u8 = 12;
 const FRONT: u8 = 13;
 const NAMED: u8 = 14;
 const PUT_SPAN: u8 = 15;
+const LIFE: u8 = 16;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -116,6 +119,7 @@ impl<'a> Record<'a> {
             Self::Answered { peer, s } => head(to, ANSWERED, [u64::from(*peer), s.0]),
             Self::Front { b, tb } => head(to, FRONT, [b.0, tb.0]),
             Self::Named { letters, peers } => head(to, NAMED, [*letters, u64::from(*peers)]),
+            Self::Life { life } => head(to, LIFE, [*life]),
         }
     }
 
@@ -139,6 +143,7 @@ impl<'a> Record<'a> {
             ANSWERED => Self::Answered { peer: small(from)?, s: slot(from)? },
             FRONT => Self::Front { b: incarnation(from)?, tb: Stamp(from.varint()?) },
             NAMED => Self::Named { letters: from.varint()?, peers: small(from)? },
+            LIFE => Self::Life { life: from.varint()? },
             _ => return Err(Malformed::Reserved),
         })
     }
@@ -178,7 +183,8 @@ impl<'a> Record<'a> {
         let body = usize::try_from(from.varint()?).map_err(|_| Malformed::Length)?;
         let entries = from.prefixed()?;
         let stride = entries.len() / n as usize;
-        if stride * n as usize != entries.len() || stride < body {
+        // Each has a lead.
+        if stride * n as usize != entries.len() || stride <= body {
             return Err(Malformed::Length);
         }
         Ok(Self::PutSpan { letter, n, peer, priority, body, entries })
@@ -305,6 +311,7 @@ mod tests {
             Record::Answered { peer: 3, s },
             Record::Front { b: r, tb: Stamp(3) },
             Record::Named { letters: 1 << 40, peers: 7 },
+            Record::Life { life: 300 },
         ]
     }
 

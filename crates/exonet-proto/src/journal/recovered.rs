@@ -28,6 +28,8 @@ pub struct BadJournal {
 pub struct Recovered {
     pub(super) letters: u64,
     pub(super) peers: u32,
+    /// The last life of the identity that wrote.
+    life: Option<u64>,
     /// `b` and `tb`; None: there is no journal yet.
     pub(crate) front: Option<(Incarnation, Stamp)>,
     /// By the journal's number.
@@ -134,6 +136,17 @@ impl Recovered {
         Ok(())
     }
 
+    /// Whether nothing was read.
+    pub fn is_empty(&self) -> bool {
+        self.front.is_none() && self.life.is_none()
+    }
+
+    /// Whether this is the journal of an identity whose file says that its last life was `life`. If not, a life without this
+    /// journal has used numbers since, or the journal is an older copy.
+    pub fn is_of(&self, life: u64) -> bool {
+        self.life.is_some_and(|known| known >= life)
+    }
+
     /// Messages that are not settled.
     pub fn open_count(&self) -> usize {
         self.open.len()
@@ -217,6 +230,7 @@ impl Recovered {
                 self.peer(peer)?.calls.remove(&s);
             }
             Record::Front { b, tb } => self.front = Some((b, tb)),
+            Record::Life { life } => self.life = Some(life),
             Record::Named { letters, peers } => {
                 (self.letters, self.peers) = (self.letters.max(letters), self.peers.max(peers));
             }

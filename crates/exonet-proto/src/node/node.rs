@@ -132,8 +132,11 @@ impl Node {
 
     /// Goes on with what the journal has.
     fn recover(&mut self, now: Now, durability: Durability, found: Recovered) {
-        self.cx.journal = Journal::begin(durability, &found);
+        let life = self.cx.life.as_ref().map_or(0, Life::number);
+        self.cx.journal = Journal::begin(durability, &found, life);
         self.cx.journal.append_front(&self.cx.clock);
+        // The file says that this life has begun only once the journal does.
+        self.front_at = self.cx.journal.end();
         let mut posted: BTreeMap<u32, Vec<_>> = BTreeMap::new();
         for (id, letter) in found.open {
             posted.entry(letter.peer).or_default().push((id, letter));
@@ -271,7 +274,7 @@ impl Node {
 
     /// The next records to write behind the journal, if there are any.
     pub fn poll_journal(&mut self) -> Option<Append<'_>> {
-        if self.cx.stopped { None } else { self.cx.journal.poll() }
+        self.cx.journal.poll()
     }
 
     /// A crash keeps the journal up to `through`, which was forced to the disk: [`Durability::Forced`].

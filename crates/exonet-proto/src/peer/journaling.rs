@@ -245,7 +245,8 @@ impl Peer {
         self.admitted |= letters.len() > 0;
         let mut placed = Vec::new();
         for (letter, place) in letters {
-            let due = letter.deadline;
+            let patience = cx.config.doubt_timeout.map(|patience| now.mono + patience);
+            let due = [letter.deadline, patience].into_iter().flatten().min();
             let key = cx.store.insert(letter);
             placed.push((key, place));
             if let Some(at) = due {

@@ -5,10 +5,10 @@ use std::sync::Arc;
 
 use exonet_proto::Now;
 use exonet_proto::node::{
-    CallId, Incoming, MessageKey, OpenMessage, Outcome, Position, SendError as CoreError,
+    CallId, CancelError, Incoming, MessageKey, OpenMessage, Outcome, Position, SendError as CoreError,
 };
 
-use super::{Engine, Phase, is_streamed};
+use super::{Engine, Phase, Todo, is_streamed};
 use crate::after::{Chore, Log};
 use crate::call::desk::Line;
 use crate::journal::{self, Taker};
@@ -16,6 +16,9 @@ use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
 use crate::send::receipts::{Settled, SlotIndex};
 use crate::shared::Shared;
+
+/// Calls of a method that are taken ahead, to wait for the disk together.
+const CALLS: usize = 32;
 
 impl Engine {
     /// The node keeps this journal from now on. What a former life has left counts as sent now.
@@ -53,12 +56,16 @@ impl Engine {
                 return self.journal_failed(now, error.to_string());
             }
         }
+        if journal.has_failed() {
+            return false;
+        }
         if journal.wants_snapshot()
             && let Err(error) = journal.snapshot(self.core.snapshot(now))
         {
-            return self.journal_failed(now, error.to_string());
+            // What was appended is there all the same.
+            self.journal_failed(now, error.to_string());
         }
-        !journal.has_failed()
+        true
     }
 
     /// The journal cannot be relied on any more: the node stops. False.
@@ -67,11 +74,24 @@ impl Engine {
             journal.fail();
         }
         self.log(Log::JournalFailed(why));
-        if self.phase < Phase::Stopped {
-            self.core.handle_persist_failed(now);
-            self.pump(now);
-        }
+        self.core.handle_persist_failed(now);
+        // What the core would tell may rest on what was not written: of all that is open nobody can tell.
+        while self.core.poll_event().is_some() {}
+        self.stop(Phase::Stopped);
+        self.after.todo.join(Todo {
+            driver: true,
+            settled: true,
+            readable: true,
+            ended: true,
+            ..Todo::NOTHING
+        });
         false
+    }
+
+    /// Withdraws a message that has not left. What the caller is told then is in the journal.
+    pub(crate) fn cancel(&mut self, now: Now, key: MessageKey) -> Result<(), CancelError> {
+        self.core.cancel(now, key)?;
+        if self.write_journal(now) { Ok(()) } else { Err(CancelError::InDoubt) }
     }
 
     /// Whether the journal has room for new messages of this many bytes.
@@ -129,7 +149,7 @@ impl Engine {
     ) -> bool {
         let taker = Taker::Receiver(route.cloned());
         *place = self.held.take(&taker, |at| self.core.is_safe(at));
-        if place.is_none() && self.held.has_room() {
+        if place.is_none() && self.held.has_room() && self.phase < Phase::Stopped {
             let mut incoming = None;
             self.take_now(now, route, false, &mut incoming);
             match incoming {
@@ -139,7 +159,12 @@ impl Engine {
                 None => {}
             }
         }
-        self.held.has(&taker, |at| self.core.is_safe(at)) || self.core.has_waiting()
+        self.held.has(&taker, |at| self.core.is_safe(at)) || (self.held.has_room() && self.core.has_waiting())
+    }
+
+    /// Whether a receiver that got nothing will get something that waits for the disk.
+    pub(crate) fn holds_for(&self, route: Option<&Arc<Route>>) -> bool {
+        self.phase < Phase::Stopped && self.held.holds(&Taker::Receiver(route.cloned()))
     }
 
     /// As [`Engine::take_many`], of messages that a crash would not hand out again.
@@ -168,20 +193,32 @@ impl Engine {
         {
             taken.singles.push(incoming);
         }
-        more && self.core.has_waiting() || self.held.has(&taker, |at| self.core.is_safe(at))
+        more && self.held.has_room() && self.core.has_waiting()
+            || self.held.has(&taker, |at| self.core.is_safe(at))
     }
 
     /// As [`Engine::take_call`], of calls that a crash would not run again.
     pub(crate) fn take_call_when_safe(&mut self, now: Now, line: &Arc<Line>, open: bool) -> Option<Incoming> {
         let taker = Taker::Server(Arc::clone(line));
-        let held = self.held.take(&taker, |at| self.core.is_safe(at));
-        if held.is_none() && open && self.held.has_room() {
-            let call = self.core.take_call(now, &line.method)?;
-            if self.write_journal(now) {
-                self.held.put(self.core.journal_end(), taker, call);
-            }
+        if let Some(held) = self.held.take(&taker, |at| self.core.is_safe(at)) {
+            return Some(held);
         }
-        held
+        for _ in 0..CALLS {
+            if !open || !self.held.has_room() {
+                break;
+            }
+            let call = self.core.take_call(now, &line.method)?;
+            if !self.write_journal(now) {
+                break;
+            }
+            let at = self.core.journal_end();
+            if self.core.is_safe(at) {
+                // Nothing of it was taken yet: its body is still coming.
+                return Some(call);
+            }
+            self.held.put(at, taker.clone(), call);
+        }
+        None
     }
 
     /// Calls that were taken and that nobody runs fail.
@@ -211,23 +248,138 @@ impl Engine {
 
 #[cfg(test)]
 mod tests {
+    use core::net::SocketAddr;
+    use core::time::Duration;
+    use std::sync::Arc;
+
+    use exonet_proto::node::{CancelError, Outcome};
+    use exonet_store::{Force, Storage, StoreError};
+
+    use crate::engine::Phase;
+    use crate::journal::Log;
     use crate::{Allow, Durability, Node, NodeId, PeerAddr};
+
+    fn nobody() -> PeerAddr {
+        PeerAddr::from((NodeId([2; 32]), SocketAddr::from(([127, 0, 0, 1], 9))))
+    }
 
     #[tokio::test]
     async fn what_counts_as_sent_is_on_the_disk() {
         let home = tempfile::tempdir().unwrap();
         let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
         let node = builder.durability(Durability::Sync).build().await.unwrap();
-        let nobody =
-            PeerAddr::from((NodeId([2; 32]), "127.0.0.1:9".parse::<core::net::SocketAddr>().unwrap()));
         for _ in 0..5 {
-            let receipt = node.peer(&nobody).send("x").await.unwrap();
-            let safe = node.shared().look(|engine| engine.core.is_safe(engine.core.journal_end()));
-            assert!(safe);
+            let receipt = node.peer(nobody()).send("x").await.unwrap();
+            assert!(node.shared().look(|engine| engine.core.is_safe(engine.core.journal_end())));
             drop(receipt);
-            let batch = node.peer(&nobody).send_bodies(["x", "y"]).await.unwrap();
+            let batch = node.peer(nobody()).send_bodies(["x", "y"]).await.unwrap();
             assert!(node.shared().look(|engine| engine.core.is_safe(engine.core.journal_end())));
             drop(batch);
         }
+    }
+
+    #[tokio::test]
+    async fn a_receipt_is_told_though_the_place_of_its_message_was_used_again_before() {
+        let home = tempfile::tempdir().unwrap();
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let node = builder.durability(Durability::Sync).build().await.unwrap();
+        let there = [SocketAddr::from(([127, 0, 0, 1], 9))];
+        let ([first, second], ..) = node.shared().step_quietly(|engine, now| {
+            let send = |engine: &mut super::Engine, text: &'static str| {
+                engine.send(now, nobody().id, &there, &mut Some(text.into()), None).unwrap()
+            };
+            let (first, key) = send(engine, "first");
+            engine.cancel(now, key).unwrap();
+            let (second, again) = send(engine, "second");
+            assert!(again.index() == key.index() && again != key, "the place is used again");
+            [first, second].map(|slot| crate::Receipt::new(Arc::clone(node.shared()), slot))
+        });
+        let told = tokio::time::timeout(Duration::from_secs(60), first).await;
+        assert_eq!(told.expect("this hangs").outcome, Outcome::Cancelled);
+        second.cancel().unwrap();
+        assert_eq!(second.await.outcome, Outcome::Cancelled);
+    }
+
+    /// A disk that takes nothing more.
+    struct Full;
+
+    fn full() -> StoreError {
+        StoreError::Full { path: "here".into(), error: Arc::new(std::io::ErrorKind::StorageFull.into()) }
+    }
+
+    impl Storage for Full {
+        fn append(&mut self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+            Err(full())
+        }
+
+        fn forcer(&self) -> Box<dyn Force> {
+            unreachable!("nothing is forced at this durability")
+        }
+
+        fn wants_snapshot(&self) -> bool {
+            true
+        }
+
+        fn snapshot(&mut self, _: Vec<u8>) -> Result<(), StoreError> {
+            Err(full())
+        }
+
+        fn room(&self) -> u64 {
+            0
+        }
+
+        fn has_reserve(&mut self, _: u64) -> bool {
+            false
+        }
+
+        fn close(self: Box<Self>) -> Result<(), StoreError> {
+            Ok(())
+        }
+    }
+
+    /// A node that has sent a message, of which nothing has left, and whose disk is full from now on.
+    async fn unlucky(home: &tempfile::TempDir) -> (Node, crate::Receipt) {
+        let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+        let node = builder.build().await.unwrap();
+        let receipt = node.peer(nobody()).send("x").await.unwrap();
+        // From here on nothing is waited for: the driver does not run.
+        node.shared().amend(|engine| engine.journal = Some(Log::on(Box::new(Full))));
+        (node, receipt)
+    }
+
+    #[tokio::test]
+    async fn nothing_leaves_that_rests_on_what_was_not_written() {
+        let home = tempfile::tempdir().unwrap();
+        let (node, receipt) = unlucky(&home).await;
+        let left = node.shared().step_quietly(|engine, now| {
+            engine.core.suggest(now, &nobody().id, SocketAddr::from(([127, 0, 0, 1], 9)));
+            engine.core.send(now, nobody().id, &[], exonet_proto::node::Outgoing::default()).unwrap();
+            engine.transmit(now, 1, &mut Vec::new())
+        });
+        assert!(left.0.is_none());
+        assert_eq!(node.shared().look(|engine| engine.phase), Phase::Stopped);
+        assert_eq!(
+            receipt.await.outcome,
+            Outcome::Unknown,
+            "the journal has it, and the next life may say so"
+        );
+    }
+
+    #[tokio::test]
+    async fn nothing_is_cancelled_that_the_next_life_may_send() {
+        let home = tempfile::tempdir().unwrap();
+        let (_node, receipt) = unlucky(&home).await;
+        assert_eq!(receipt.cancel(), Err(CancelError::InDoubt));
+        assert_eq!(receipt.await.outcome, Outcome::Unknown);
+    }
+
+    #[tokio::test]
+    async fn a_snapshot_that_finds_no_room_ends_nothing() {
+        let home = tempfile::tempdir().unwrap();
+        let (node, receipt) = unlucky(&home).await;
+        assert!(node.shared().step_quietly(|engine, now| engine.write_journal(now)).0);
+        assert!(matches!(node.peer(nobody()).try_send("y"), Err(crate::error::SendError::NoSpace)));
+        assert_eq!(node.shared().look(|engine| engine.phase), Phase::Open);
+        drop(receipt);
     }
 }

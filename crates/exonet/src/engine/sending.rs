@@ -274,7 +274,7 @@ impl Engine {
 
     /// Gives a message up that will never be complete: Cancelled if that is still certain.
     pub(crate) fn withdraw(&mut self, now: Now, key: MessageKey) {
-        if self.phase < Phase::Stopped && self.core.cancel(now, key).is_err() {
+        if self.phase < Phase::Stopped && self.cancel(now, key).is_err() {
             self.core.abandon(now, key);
         }
     }

@@ -50,6 +50,23 @@ impl Held {
         self.0.remove(place).map(|(_, _, incoming)| incoming)
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether anything waits for this taker, safe or not.
+    pub(crate) fn holds(&self, taker: &Taker) -> bool {
+        self.0.iter().any(|(_, known, _)| known == taker)
+    }
+
+    /// What waits for a receiver that is gone is for those that get everything.
+    pub(crate) fn leave(&mut self, route: &Arc<Route>) {
+        let gone = Taker::Receiver(Some(Arc::clone(route)));
+        for (_, taker, _) in self.0.iter_mut().filter(|(_, taker, _)| *taker == gone) {
+            *taker = Taker::Receiver(None);
+        }
+    }
+
     /// Those that something safe waits for.
     pub(crate) fn ready(&self, safe: impl Fn(Position) -> bool) -> impl Iterator<Item = &Taker> {
         self.0.iter().filter(move |(at, ..)| safe(*at)).map(|(_, taker, _)| taker)

@@ -30,10 +30,18 @@ pub(crate) struct Log {
     failed: bool,
 }
 
+#[cfg(test)]
+impl Log {
+    /// A journal that is written to `storage`.
+    pub(crate) fn on(storage: Box<dyn Storage>) -> Self {
+        Self { storage, durability: Durability::Process, teller: forcing::Teller::default(), failed: false }
+    }
+}
+
 impl Log {
     /// Appends records of the core.
     pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<(), StoreError> {
-        let appended = self.storage.append(append.through.0, &append.records);
+        let appended = self.storage.append(append.through.0, append.records);
         self.failed |= appended.is_err();
         if appended.is_ok() && self.is_forced() {
             self.teller.appended(append.through);
@@ -76,11 +84,12 @@ impl Log {
         !self.failed && self.storage.wants_snapshot()
     }
 
-    /// Puts `state` in the place of all that was appended.
+    /// Puts `state` in the place of all that was appended. Where there is no room for it, the journal goes on as it is.
     pub(crate) fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError> {
-        let replaced = self.storage.snapshot(state);
-        self.failed |= replaced.is_err();
-        replaced
+        match self.storage.snapshot(state) {
+            Ok(()) | Err(StoreError::Full { .. }) => Ok(()),
+            Err(error) => Err(error),
+        }
     }
 
     /// The node has ended: nothing is appended any more.

@@ -29,9 +29,25 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
         Durability::Sync => Level::Sync,
     };
     let path = dir.journal();
-    let (storage, mut left) = exonet_store::open(&path, Options::new(dir.journal_tag(), level))?;
+    let options = || Options::new(dir.journal_tag(), level);
+    let (mut storage, mut left) = exonet_store::open(&path, options())?;
     let found = match left.trust {
-        Trust::Trusted => read(&mut left.groups)?,
+        Trust::Trusted => {
+            let found = read(&mut left.groups)?;
+            if found.is_empty() || found.is_of(dir.load().life) {
+                found
+            } else {
+                tracing::warn!(
+                    path = %path.display(),
+                    "the journal is older than the last run of its identity. It is put aside, and the node goes on \
+                     without it: what was in doubt ends Unknown at its peers"
+                );
+                drop((storage, left));
+                dir.retire_journal()?;
+                (storage, _) = exonet_store::open(&path, options())?;
+                Recovered::default()
+            }
+        }
         Trust::Untrusted(why) => {
             tracing::warn!(
                 path = %path.display(),

@@ -109,7 +109,7 @@ impl Receipt {
     /// [`CancelError::InDoubt`]: it has left, and only its outcome will tell. [`CancelError::Settled`]: its
     /// outcome is known.
     pub fn cancel(&self) -> Result<(), CancelError> {
-        let cancelled = self.hold.ask(|engine, now, key| engine.core.cancel(now, key));
+        let cancelled = self.hold.ask(|engine, now, key| engine.cancel(now, key));
         cancelled.unwrap_or(Err(CancelError::Settled))
     }
 
@@ -214,7 +214,7 @@ impl BatchReceipt {
     /// Withdraws the messages that have not left. Gives how many: their outcome is [`Outcome::Cancelled`], certainly
     /// never delivered.
     pub fn cancel(&self) -> u64 {
-        self.each_open(|engine, now, key| u64::from(engine.core.cancel(now, key).is_ok()))
+        self.each_open(|engine, now, key| u64::from(engine.cancel(now, key).is_ok()))
     }
 
     /// Gives the messages up that are open: Unknown now, or Cancelled if they never left.

@@ -126,6 +126,8 @@ pub(crate) struct Receipts {
     free: Vec<usize>,
     /// By the core's index.
     by_key: Vec<Option<Entry>>,
+    /// Those whose index the core has used again, before their outcome could be told: that waits for the disk.
+    displaced: BTreeMap<MessageKey, Entry>,
     /// Open messages.
     open: usize,
     /// Receipts of open messages by the flush before which they were sent; empty ones are absent.
@@ -203,15 +205,22 @@ impl Receipts {
         if self.by_key.len() <= key.index() {
             self.by_key.resize(key.index() + 1, None);
         }
-        if let Some(place) = self.by_key.get_mut(key.index()) {
-            *place = Some(Entry { key, count, open: count, slot: slot.0, at, since });
+        if let Some(place) = self.by_key.get_mut(key.index())
+            && let Some(before) = place.replace(Entry { key, count, open: count, slot: slot.0, at, since })
+        {
+            self.displaced.insert(before.key, before);
         }
+    }
+
+    /// All that is open.
+    fn entries(&self) -> impl Iterator<Item = &Entry> {
+        self.by_key.iter().flatten().chain(self.displaced.values())
     }
 
     /// When an open message was queued.
     pub(crate) fn since(&self, key: MessageKey) -> Option<Mono> {
-        let entry = self.by_key.get(key.index())?.as_ref()?;
-        (entry.key == key.first()).then_some(entry.since)
+        let entry = self.by_key.get(key.index())?.as_ref().filter(|entry| entry.key == key.first());
+        Some(entry.or_else(|| self.displaced.get(&key.first()))?.since)
     }
 
     /// Enters an outcome, of `count` messages from `key` on. Hands the tasks that wait for it to `wake`.
@@ -222,8 +231,9 @@ impl Receipts {
         settled: Settled,
         mut wake: impl FnMut(Waker),
     ) {
-        let Some(place) = self.by_key.get_mut(key.index()) else { return };
-        let Some(known) = place.as_mut().filter(|entry| entry.key == key.first()) else { return };
+        let place = self.by_key.get_mut(key.index()).and_then(Option::as_mut);
+        let known = place.filter(|entry| entry.key == key.first());
+        let Some(known) = known.or_else(|| self.displaced.get_mut(&key.first())) else { return };
         let Some(slot) = self.slots.get_mut(known.slot) else { return };
         let (count, epoch) = match &mut slot.state {
             State::Batch(batch) => {
@@ -252,7 +262,7 @@ impl Receipts {
         let (index, held) = (known.slot, slot.held);
         known.open -= count;
         if known.open == 0 {
-            *place = None;
+            self.leave(key.first());
         }
         self.open -= count as usize;
         if let Some(epoch) = epoch {
@@ -260,6 +270,14 @@ impl Receipts {
                 self.release(index);
             }
             self.leave_epoch(epoch);
+        }
+    }
+
+    /// The messages of an entry are settled.
+    fn leave(&mut self, key: MessageKey) {
+        match self.by_key.get_mut(key.index()) {
+            Some(place) if place.is_some_and(|entry| entry.key == key) => *place = None,
+            _ => drop(self.displaced.remove(&key)),
         }
     }
 
@@ -295,7 +313,7 @@ impl Receipts {
 
     /// The open messages of a batch, and perhaps some that are settled. O(open messages of all).
     pub(crate) fn keys_of(&self, index: SlotIndex) -> Vec<MessageKey> {
-        let own = self.by_key.iter().flatten().filter(|entry| entry.slot == index.0);
+        let own = self.entries().filter(|entry| entry.slot == index.0);
         own.copied().flat_map(Entry::keys).collect()
     }
 
@@ -388,6 +406,6 @@ impl Receipts {
 
     /// All open messages, and perhaps some that are settled.
     pub(crate) fn open_keys(&self) -> Vec<MessageKey> {
-        self.by_key.iter().flatten().copied().flat_map(Entry::keys).collect()
+        self.entries().copied().flat_map(Entry::keys).collect()
     }
 }

@@ -182,3 +182,16 @@ fn a_body_without_an_end_is_forgotten_when_its_process_dies() {
     assert!(pair.ends[1].accept(pair.now).is_none(), "neither comes again");
     assert_eq!(pair.outcomes().len(), 2, "what was told before, and the message that was whole");
 }
+
+#[test]
+fn a_journal_is_that_of_the_last_life_or_of_none() {
+    let mut node = node(boot(100, &[]));
+    let found = Recovered::read(node.poll_journal().unwrap().records).unwrap();
+    assert!(!found.is_empty() && Recovered::default().is_empty());
+    // Booted as life 1, it is life 2: its own file may say either when it dies.
+    assert!(found.is_of(1) && found.is_of(2), "whether or not the file was written");
+    assert!(!found.is_of(3), "another life has come between");
+    assert!(!Recovered::default().is_of(0));
+    let snapshot = Recovered::read(&node.snapshot(Now::default())).unwrap();
+    assert!(snapshot.is_of(2) && !snapshot.is_of(3));
+}
