@@ -24,7 +24,7 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
         let name = Place::InUse.segment(shared.owner.log, number);
         match Segment::create(&*shared.disk, shared.owner, name, shared.segment) {
             Ok(segment) => shared.lock().free.push(segment),
-            // Without room nothing is lost yet: whoever needs the segment tries again, and says so.
+            // Without room nothing is lost yet: the caller that needs the segment tries again, and says so.
             Err(error) => drop(shared.fail(error)),
         }
     }));

@@ -50,7 +50,7 @@ pub(crate) struct Shared {
     /// What was written before the first effect of this run.
     pub(crate) run: Run,
     broken: AtomicBool,
-    /// As in the state, for whoever appends.
+    /// As in the state, for the thread that appends.
     forced: AtomicU64,
     /// Held while files are forced: of two threads that force one file, only one is told of an error.
     forcing: Mutex<()>,

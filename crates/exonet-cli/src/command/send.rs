@@ -105,7 +105,7 @@ async fn readable(path: &Path) -> Result<(), Failure> {
     if about.is_dir() {
         return Err(Failure::new(format!("{} is a directory", path.display())).hint("name its files"));
     }
-    // Whoever writes to a pipe would take this for its reader, and fail when it is gone.
+    // The writer of a pipe would take this for its reader, and fail when it is gone.
     if about.is_file() {
         File::open(path).await.map_err(unreadable)?;
     }

@@ -25,7 +25,7 @@ impl Ledger {
     }
 
     /// As [`Self::enter`], of a message with an id. Under the same id it is the same delivery, told again by a receiver that was
-    /// killed before it could take it: whoever acts on messages recognizes that by the id.
+    /// killed before it could take it: an application that acts on messages recognizes that by the id.
     pub(super) fn enter_as(&mut self, n: u64, id: (u64, u64)) {
         if self.ids.get(&n) == Some(&id) {
             self.again += 1;
