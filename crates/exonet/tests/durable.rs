@@ -91,6 +91,57 @@ async fn calls_are_served() {
     .await;
 }
 
+/// A number is the same in every life, and who looks need not hold the receipts.
+#[tokio::test]
+async fn what_a_node_has_not_sent_is_seen_from_outside_and_given_up() {
+    for durability in ALL {
+        let home = tempfile::tempdir().unwrap();
+        let bob = node().await;
+        let away = PeerAddr::from((bob.id(), std::net::SocketAddr::from((bob.local_addr().ip(), 9))));
+        within(async {
+            let alice = stored(home.path(), durability).await;
+            let to = alice.peer(&away);
+            for n in 0..300 {
+                drop(to.try_send(Message::from(format!("message {n}")).tag("t")).unwrap());
+            }
+            let batch = to.send_bodies((300..400).map(|n| format!("message {n}"))).await.unwrap();
+            alice.journaled().await.unwrap();
+            let mut outbox = alice.outbox(9);
+            assert_eq!(outbox.len(), 400);
+            let kept = durability != Durability::Memory;
+            assert!(outbox.iter().all(|waiting| waiting.number.is_some() == kept));
+            outbox.sort_by_key(|waiting| (waiting.number, waiting.tag.is_empty()));
+            for (n, waiting) in outbox.iter().enumerate() {
+                assert_eq!(&waiting.body[..], &format!("message {n}").as_bytes()[..9]);
+                assert_eq!((waiting.message.peer, waiting.tag.is_empty()), (away.id, n >= 300));
+                assert!(waiting.addresses.contains(&std::net::SocketAddr::from((bob.local_addr().ip(), 9))));
+            }
+            let whole = alice.waiting(&outbox[399].message, usize::MAX).unwrap();
+            assert_eq!(whole.body, "message 399");
+            for waiting in &outbox[1..] {
+                assert!(matches!(
+                    alice.give_up(&waiting.message),
+                    Some(Outcome::Cancelled | Outcome::Unknown)
+                ));
+                assert_eq!(alice.give_up(&waiting.message), None);
+                assert_eq!(alice.waiting(&waiting.message, 0), None);
+            }
+            let settled = batch.await;
+            assert_eq!(settled.cancelled + settled.unknown, 100);
+            let first = outbox[0].number;
+            assert_eq!(alice.outbox(0).iter().map(|waiting| waiting.number).collect::<Vec<_>>(), [first]);
+            alice.journaled().await.unwrap();
+            alice.close(Duration::ZERO).await;
+            assert!(alice.outbox(0).is_empty() && alice.give_up(&outbox[0].message).is_none());
+            drop((alice, to));
+            let alice = stored(home.path(), durability).await;
+            let next: Vec<_> = alice.outbox(0).iter().map(|waiting| waiting.number).collect();
+            assert_eq!(next, if kept { vec![first] } else { Vec::new() });
+        })
+        .await;
+    }
+}
+
 #[tokio::test]
 async fn what_a_node_has_not_sent_its_next_life_goes_on_with() {
     for durability in ALL.into_iter().skip(1) {

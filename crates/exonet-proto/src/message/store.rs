@@ -453,20 +453,44 @@ impl Store {
 
     /// Every letter, under the key of its first message.
     pub(crate) fn iter(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
-        (0_u32..).zip(&self.places).filter_map(|(index, place)| {
-            let key = MessageKey { index, generation: place.generation, at: 0 };
-            place.letter.as_ref().map(|letter| (key, letter))
-        })
+        letters(0, &self.places)
     }
 
     /// Every message that is open, with its letter.
     pub(crate) fn messages(&self) -> impl Iterator<Item = (MessageKey, &Letter)> {
-        self.iter().flat_map(|(key, letter)| {
-            let bundled = letter.bundle().into_iter().flat_map(Bundle::iter);
-            let lone = letter.bundle().is_none().then_some(0);
-            bundled.chain(lone).map(move |at| (key.nth(at), letter))
-        })
+        messages(self.iter())
     }
+
+    /// Those of them in `n` places from `from` on, and the place behind these, if there is one.
+    pub(crate) fn messages_from(
+        &self,
+        from: u32,
+        n: u32,
+    ) -> (impl Iterator<Item = (MessageKey, &Letter)>, Option<u32>) {
+        let rest = self.places.get(from as usize..).unwrap_or_default();
+        let part = rest.get(..n as usize).unwrap_or(rest);
+        let next = (part.len() < rest.len()).then(|| from.saturating_add(n));
+        (messages(letters(from, part)), next)
+    }
+}
+
+/// The letters in `places`, the first of which is the `from`th.
+fn letters(from: u32, places: &[Place]) -> impl Iterator<Item = (MessageKey, &Letter)> {
+    (from..).zip(places).filter_map(|(index, place)| {
+        let key = MessageKey { index, generation: place.generation, at: 0 };
+        place.letter.as_ref().map(|letter| (key, letter))
+    })
+}
+
+/// The messages of letters that are open.
+fn messages<'a>(
+    letters: impl Iterator<Item = (MessageKey, &'a Letter)>,
+) -> impl Iterator<Item = (MessageKey, &'a Letter)> {
+    letters.flat_map(|(key, letter)| {
+        let bundled = letter.bundle().into_iter().flat_map(Bundle::iter);
+        let lone = letter.bundle().is_none().then_some(0);
+        bundled.chain(lone).map(move |at| (key.nth(at), letter))
+    })
 }
 
 #[cfg(test)]

@@ -253,12 +253,40 @@ impl Node {
 
     /// Every message that is not settled.
     pub fn open_messages(&self) -> Vec<OpenMessage> {
-        let own = self.cx.store.messages().filter(|(_, letter)| !letter.is_reply());
-        let open = own.filter_map(|(key, letter)| {
+        self.as_open(self.cx.store.messages()).collect()
+    }
+
+    /// As [`Node::open_messages`], a part of them at a time and in no order: those in `places` places from `from` on. Gives where
+    /// the next part begins; None: that was the last. A message that comes or goes in between may be missed.
+    pub fn open_messages_from(&self, from: u32, places: u32) -> (Vec<OpenMessage>, Option<u32>) {
+        let (messages, next) = self.cx.store.messages_from(from, places);
+        (self.as_open(messages).collect(), next)
+    }
+
+    fn as_open<'a>(
+        &'a self,
+        messages: impl Iterator<Item = (MessageKey, &'a Letter)>,
+    ) -> impl Iterator<Item = OpenMessage> {
+        messages.filter(|(_, letter)| !letter.is_reply()).filter_map(|(key, letter)| {
             let peer = self.peers.get(letter.peer)?.id;
             Some(OpenMessage { key, peer, status: self.status_of(key, letter), size: letter.source.len() })
-        });
-        open.collect()
+        })
+    }
+
+    /// What the application gave of a message that is not settled, with `most` bytes of its body at most. None: it is settled. Of a
+    /// body that is written as it leaves it has what is there now.
+    pub fn content(&self, key: MessageKey, most: usize) -> Option<Outgoing> {
+        let letter = self.cx.store.open(key)?;
+        let body = letter.body_of(key);
+        let body = Bytes::copy_from_slice(body.get(..most).unwrap_or(body));
+        let Letter { tag, priority, deadline, early, .. } = letter;
+        Some(Outgoing { tag: tag.clone(), body, priority: *priority, deadline: *deadline, early: *early })
+    }
+
+    /// Where a peer may be, as far as that is known: the latest last.
+    pub fn hints(&self, peer: &NodeId) -> Vec<SocketAddr> {
+        let known = self.peers.find(peer).and_then(|place| self.peers.get(place));
+        known.map_or_else(Vec::new, |peer| peer.hints.iter().rev().copied().collect())
     }
 
     /// Deadlines of messages, and the node's own patience.

@@ -12,12 +12,14 @@ pub(crate) mod receipt;
 pub(crate) mod receipts;
 pub(crate) mod room;
 pub(crate) mod sink;
+pub(crate) mod waiting;
 pub(crate) mod writer;
 
 pub use permit::Permit;
 pub use receipt::BatchReceipt;
 pub use receipts::{Settled, Tally};
 pub use sink::MessageSink;
+pub use waiting::Waiting;
 pub use writer::BodyWriter;
 
 pub use exonet_proto::node::{CancelError, OpenMessage, Refusal, Status};

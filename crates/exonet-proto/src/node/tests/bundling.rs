@@ -91,6 +91,40 @@ fn each_message_has_a_slot_and_an_outcome_of_its_own() {
     assert!(pair.is_sound());
 }
 
+/// Some that were queued together, and some that were not.
+#[test]
+fn open_messages_are_looked_at_part_by_part() {
+    let mut pair = joined();
+    let (id, now) = (pair.ends[1].id(), pair.now);
+    let bundled = pair.bundle(40);
+    let tagged = |number: u8| Outgoing { tag: Bytes::from_static(b"tag"), ..numbered(number) };
+    for n in 40..45 {
+        pair.ends[0].send(now, id, &[address(1)], tagged(n)).unwrap();
+    }
+    let node = &pair.ends[0];
+    let (mut seen, mut from) = (Vec::new(), Some(0));
+    while let Some(at) = from {
+        let (part, next) = node.open_messages_from(at, 1);
+        assert!(part.len() <= 40, "one place");
+        seen.extend(part);
+        from = next;
+    }
+    assert_eq!(seen, node.open_messages());
+    assert_eq!(seen.len(), 45);
+    for (at, open) in seen.iter().enumerate() {
+        let given = node.content(open.key, 2).unwrap();
+        assert_eq!(given.body, vec![u8::try_from(at).unwrap(); 2]);
+        assert_eq!(given.tag.is_empty(), at < 40);
+    }
+    assert_eq!(node.content(bundled, usize::MAX).unwrap().body.len(), SMALL);
+    assert_eq!(node.open_messages_from(1_000, 1), (Vec::new(), None));
+    pair.pump();
+    pair.taken();
+    pair.pass(SECOND);
+    assert_eq!(pair.ends[0].content(bundled, 1), None);
+    assert_eq!(pair.ends[0].hints(&id), [address(1)]);
+}
+
 /// Every other packet of 120 messages is lost, which are sent together or one by one: what arrives then and later, and how
 /// often something came that had been there.
 fn half_lost(together: bool) -> (Vec<u8>, Vec<u8>, u64) {

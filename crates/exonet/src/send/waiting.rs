@@ -1,0 +1,154 @@
+//! What a node still has to send, as it is looked at from outside.
+
+use core::fmt;
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+use exonet_proto::Now;
+use exonet_proto::node::{MessageKey, OpenMessage, Outcome, Priority, Status};
+
+use crate::engine::{Engine, Phase};
+use crate::node::Node;
+
+/// Places of the core's table that are looked at in one hold of the node's lock: 16 messages, or that many bundles of small ones.
+const PLACES: u32 = 16;
+
+/// A message that a node was given and that is not settled: see [`Node::outbox`].
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Waiting {
+    /// Its number in the journal, the same in every life of the identity that has it. None: it is not journaled.
+    pub number: Option<u64>,
+    /// To whom, where it stands, and how long its body is.
+    pub message: OpenMessage,
+    /// Where that node may be, the latest last.
+    pub addresses: Vec<SocketAddr>,
+    /// For dispatch.
+    pub tag: Bytes,
+    /// Its class.
+    pub priority: Priority,
+    /// The begin of its body: as many bytes as were asked for, or all.
+    pub body: Bytes,
+}
+
+impl fmt::Debug for Waiting {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiting")
+            .field("number", &self.number)
+            .field("message", &self.message)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Engine {
+    fn waiting(&self, message: OpenMessage, glance: usize) -> Option<Waiting> {
+        let given = self.core.content(message.key, glance)?;
+        Some(Waiting {
+            number: self.core.letter_id(message.key).map(exonet_proto::node::LetterId::get),
+            addresses: self.core.hints(&message.peer),
+            tag: given.tag,
+            priority: given.priority,
+            body: given.body,
+            message,
+        })
+    }
+
+    fn outbox_from(&self, from: u32, glance: usize) -> (Vec<Waiting>, Option<u32>) {
+        if self.phase >= Phase::Stopped {
+            return (Vec::new(), None);
+        }
+        let (open, next) = self.core.open_messages_from(from, PLACES);
+        (open.into_iter().filter_map(|message| self.waiting(message, glance)).collect(), next)
+    }
+
+    /// Gives a message up, and says what becomes of it by that. None: it is settled.
+    fn give_up(&mut self, now: Now, key: MessageKey) -> Option<Outcome> {
+        let outcome = match self.core.status(key) {
+            _ if self.phase >= Phase::Stopped => return None,
+            Status::Queued => Outcome::Cancelled,
+            Status::InDoubt { .. } => Outcome::Unknown,
+            Status::Settled => return None,
+        };
+        self.core.abandon(now, key);
+        Some(outcome)
+    }
+}
+
+impl Node {
+    /// What this node was given and is not settled, calls included, whoever holds the receipts: in the order in which it was
+    /// given, as far as it is journaled. Of each body the first `glance` bytes are copied; `usize::MAX` gives it whole.
+    ///
+    /// It looks at a part at a time, so that the node works on meanwhile: what comes or goes while it looks may be missing. It takes
+    /// memory and time for every message that is open.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let receipt = alice.peer(bob.peer_addr()).send("not taken yet").await?;
+    /// let outbox = alice.outbox(3);
+    /// assert_eq!((outbox.len(), &outbox[0].body[..]), (1, &b"not"[..]));
+    /// assert!(alice.give_up(&outbox[0].message).is_some());
+    /// assert!(alice.outbox(0).is_empty());
+    /// # drop(receipt);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn outbox(&self, glance: usize) -> Vec<Waiting> {
+        let (mut all, mut from) = (Vec::new(), Some(0));
+        while let Some(at) = from {
+            let (part, next) = self.shared().look(|engine| engine.outbox_from(at, glance));
+            all.extend(part);
+            from = next;
+        }
+        all.sort_by_key(|waiting: &Waiting| (waiting.number.is_none(), waiting.number, waiting.message.key));
+        all.dedup_by_key(|waiting| waiting.message.key);
+        all
+    }
+
+    /// The message as it is now, with `glance` bytes of its body. None: it is settled.
+    pub fn waiting(&self, message: &OpenMessage, glance: usize) -> Option<Waiting> {
+        self.shared().look(|engine| {
+            let mut now = *message;
+            now.status = engine.core.status(message.key);
+            if engine.phase >= Phase::Stopped { None } else { engine.waiting(now, glance) }
+        })
+    }
+
+    /// Gives a message up, and says what becomes of it by that: Cancelled if it never left, else Unknown. Its receipt says the
+    /// same. None: it is settled already.
+    pub fn give_up(&self, message: &OpenMessage) -> Option<Outcome> {
+        self.shared().step(|engine, now| engine.give_up(now, message.key))
+    }
+
+    /// Waits until the journal keeps all that was accepted, taken and given up so far, as the node's
+    /// [`Durability`](crate::Durability) has it: at once, unless that waits for the disk. It makes safe at one go what was sent by
+    /// [`try_send`](crate::Peer::try_send), a [`Permit`](crate::send::Permit) or a sink.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Durability, Node};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let home = tempfile::tempdir()?;
+    /// let builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home.path());
+    /// let alice = builder.durability(Durability::Sync).build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// for n in 0..10 {
+    ///     drop(alice.peer(bob.peer_addr()).try_send(format!("order {n}"))?);
+    /// }
+    /// alice.journaled().await?;
+    /// // All ten go on after a crash.
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// [`Closed`](crate::error::Closed): the node has ended before.
+    pub async fn journaled(&self) -> Result<(), crate::error::Closed> {
+        let shared = self.shared();
+        let at = shared.look(Engine::accepted_at);
+        shared.until_safe(at).await
+    }
+}
