@@ -6,6 +6,8 @@ use exonet::send::Refusal;
 use exonet::{NodeId, Outcome};
 use serde::Serialize;
 
+use crate::control::protocol::Ending;
+
 /// What shells expect of a process that ended by an interrupt: 128 + SIGINT.
 pub(crate) const INTERRUPTED: u8 = 130;
 
@@ -58,15 +60,25 @@ pub(crate) struct Tally {
 impl Tally {
     /// Counts one settled message.
     pub(crate) fn add(&mut self, outcome: Outcome) {
-        let count = match outcome {
-            Outcome::Delivered => &mut self.delivered,
-            Outcome::Unknown => &mut self.unknown,
-            Outcome::Expired => &mut self.expired,
-            Outcome::Cancelled => &mut self.cancelled,
-            Outcome::Refused(_) => &mut self.refused,
-            Outcome::Kept => &mut self.kept,
+        self.count(outcome.into());
+    }
+
+    /// Counts one message that ended so.
+    pub(crate) fn count(&mut self, ending: Ending) {
+        let count = match ending {
+            Ending::Delivered => &mut self.delivered,
+            Ending::Unknown => &mut self.unknown,
+            Ending::Expired => &mut self.expired,
+            Ending::Cancelled => &mut self.cancelled,
+            Ending::Refused => &mut self.refused,
+            Ending::Kept => &mut self.kept,
         };
         *count += 1;
+    }
+
+    /// Messages that have ended.
+    pub(crate) fn ended(&self) -> u64 {
+        self.delivered + self.unknown + self.expired + self.cancelled + self.refused + self.kept
     }
 
     /// Adds what another has counted.
@@ -114,14 +126,7 @@ impl Tally {
 
 /// The word for an outcome, the same in text and JSON.
 pub(crate) fn outcome_name(outcome: Outcome) -> &'static str {
-    match outcome {
-        Outcome::Delivered => "delivered",
-        Outcome::Expired => "expired",
-        Outcome::Cancelled => "cancelled",
-        Outcome::Refused(_) => "refused",
-        Outcome::Unknown => "unknown",
-        Outcome::Kept => "kept",
-    }
+    Ending::from(outcome).name()
 }
 
 /// What to do about a refusal, at the node `own`.

@@ -14,12 +14,24 @@ pub(crate) struct Failure {
     todo: Option<String>,
     /// The reader of standard output has left: there is nobody to tell.
     unheard: bool,
+    /// Another process runs the identity.
+    in_use: bool,
 }
 
 impl Failure {
     /// `what` names the thing that failed.
     pub(crate) fn new(what: impl Into<String>) -> Self {
-        Self { what: what.into(), why: None, todo: None, unheard: false }
+        Self { what: what.into(), why: None, todo: None, unheard: false, in_use: false }
+    }
+
+    /// Says that another process runs the identity.
+    pub(crate) fn in_use(self) -> Self {
+        Self { in_use: true, ..self }
+    }
+
+    /// Whether another process runs the identity.
+    pub(crate) fn is_in_use(&self) -> bool {
+        self.in_use
     }
 
     /// A file or directory that could not be used: `doing` is the verb.

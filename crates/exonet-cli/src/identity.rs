@@ -77,6 +77,20 @@ impl Identity {
         Ok(SecretKey::from_bytes(*secret).node_id())
     }
 
+    /// Whether no process runs it.
+    pub(crate) fn is_free(&self) -> bool {
+        match self {
+            Self::Stored { path, .. } => !matches!(StateDir::open(path), Err(StateError::Locked { .. })),
+            Self::Ephemeral => true,
+        }
+    }
+
+    /// Its directory.
+    #[cfg(unix)]
+    pub(crate) fn directory(&self) -> Option<&Path> {
+        self.path().ok()
+    }
+
     /// What it still has to send.
     pub(crate) fn outbox(&self) -> Result<Outbox, Failure> {
         self.require()?;
@@ -86,7 +100,8 @@ impl Identity {
             let failure = self.failure("look into the outbox of", &error);
             match error {
                 StateError::Locked { .. } => failure
-                    .hint("that process goes on with its messages; end it to look at what is left then"),
+                    .in_use()
+                    .hint("that process has no control socket, and goes on with its messages; end it to look at what is left then"),
                 _ => failure,
             }
         })

@@ -6,6 +6,7 @@
 mod args;
 mod bench;
 mod command;
+mod control;
 mod copy;
 mod demo;
 mod exit;

@@ -73,6 +73,22 @@ fn needs_hint(peer: &PeerAddr) -> Result<(), Failure> {
         .hint("write the peer as ID@HOST:PORT, as `exon listen` prints it"))
 }
 
+/// A node that sends for others, and takes from those it sends to only what they say of that; and what was left.
+pub(crate) async fn background(
+    settings: &Settings,
+    bind: Option<&str>,
+) -> Result<(Node, Vec<(OpenMessage, Receipt)>), Failure> {
+    let builder = settings.apply(Node::builder(Allow::only([])))?;
+    let builder = match bind {
+        Some(bind) => builder.bind(bind),
+        None => builder,
+    };
+    let built = builder.config(|config| config.takes.calls = false).build().await;
+    let node = built.map_err(|error| failed(settings, &error))?;
+    let recovered = recovered(settings, &node);
+    Ok((node, recovered))
+}
+
 /// A node that peers reach at `bind`, with settings changed.
 pub(crate) async fn at(
     settings: &Settings,
@@ -124,7 +140,9 @@ fn failed(settings: &Settings, error: &BuildError) -> Failure {
     let failure = Failure::new(format!("cannot start the node ({})", settings.identity)).because(error);
     match error {
         BuildError::AddressInUse(_) => failure.hint("for a free port: --bind [::]:0"),
-        BuildError::State(StateError::Locked { .. }) => failure.hint("for another identity: --as NAME"),
+        BuildError::State(StateError::Locked { .. }) => {
+            failure.in_use().hint("for another identity: --as NAME")
+        }
         _ => failure,
     }
 }

@@ -13,6 +13,7 @@ mod send;
 mod serve;
 mod shell;
 mod sim;
+mod up;
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -31,10 +32,11 @@ pub(crate) use listen::ListenArgs;
 pub(crate) use outbox::{OutboxArgs, OutboxCommand};
 pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
-pub(crate) use send::SendArgs;
+pub(crate) use send::{SendArgs, Urgency};
 pub(crate) use serve::ServeArgs;
 pub(crate) use shell::{CompletionsArgs, ManArgs, ServiceArgs};
 pub(crate) use sim::{Profiles, SimArgs};
+pub(crate) use up::{DownArgs, UpArgs};
 
 const STYLES: Styles = Styles::styled()
     .header(AnsiColor::Green.on_default().bold())
@@ -109,10 +111,19 @@ impl Cli {
             (Command::Send(args), Durability::Memory) if args.is_stored() => {
                 "--durability memory keeps no journal, and --durable and --continue need one"
             }
-            (_, Durability::Memory)
-            | (Command::Listen(_) | Command::Serve(_) | Command::Id(_) | Command::Outbox(_), _) => {
-                return Ok(());
+            (Command::Up(_), Durability::Memory) => {
+                "--durability memory keeps no journal, and `exon up` is there to keep one"
             }
+            (_, Durability::Memory)
+            | (
+                Command::Listen(_)
+                | Command::Serve(_)
+                | Command::Id(_)
+                | Command::Outbox(_)
+                | Command::Up(_)
+                | Command::Down(_),
+                _,
+            ) => return Ok(()),
             (Command::Send(args), _) if args.is_stored() => return Ok(()),
             _ if self.common.identity.is_some() || self.common.state.is_some() => return Ok(()),
             _ => {
@@ -155,6 +166,8 @@ pub(crate) enum Command {
     Peer(PeerArgs),
     Listen(ListenArgs),
     Send(SendArgs),
+    Up(UpArgs),
+    Down(DownArgs),
     Outbox(OutboxArgs),
     Cp(CpArgs),
     Call(CallArgs),

@@ -86,6 +86,10 @@ pub(crate) struct SendArgs {
     /// names another, has left; with PEER, that node is looked for there
     #[arg(long = "continue", conflicts_with_all = ["texts", "files", "stdin_lines", "durable"])]
     pub(crate) go_on: bool,
+    /// Hand over to the background node of the identity (see `exon up`), and fail if none runs. Without
+    /// this, such a node is made use of where it runs
+    #[arg(long, conflicts_with = "go_on")]
+    pub(crate) up: bool,
 }
 
 impl SendArgs {
@@ -96,7 +100,25 @@ impl SendArgs {
 
     /// Whether the sender is a stored identity even if none is named.
     pub(crate) fn is_stored(&self) -> bool {
-        self.durable || self.go_on
+        self.durable || self.go_on || self.up
+    }
+
+    /// Nothing new, but what a former run has left.
+    pub(crate) fn go_on(timeout: Option<Duration>) -> Self {
+        Self {
+            peer: None,
+            texts: Vec::new(),
+            files: Vec::new(),
+            stdin_lines: false,
+            tag: String::new(),
+            priority: Urgency::default(),
+            deadline: None,
+            no_early: false,
+            timeout,
+            durable: false,
+            go_on: true,
+            up: false,
+        }
     }
 }
 

@@ -56,9 +56,12 @@ EXAMPLES
       install -m 644 exon-serve.service /etc/systemd/system
       systemctl enable --now exon-serve
 
+  A node in the background, to which `exon send --as shop` hands over:
+      exon service up --as shop > ~/.config/systemd/user/exon-up.service
+
 The path of --out is made absolute. The unit goes to standard output; nothing is installed.";
 
-/// Print a systemd unit that runs `exon listen` or `exon serve`
+/// Print a systemd unit that runs `exon listen`, `exon serve` or `exon up`
 #[derive(Args, Debug)]
 #[command(after_help = SERVICE_HELP)]
 pub(crate) struct ServiceArgs {

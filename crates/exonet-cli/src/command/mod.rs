@@ -5,12 +5,14 @@ mod bench;
 mod call;
 mod cp;
 mod demo;
+mod down;
 mod id;
 mod listen;
 mod outbox;
 mod peer;
 mod ping;
 mod refusals;
+mod running;
 mod send;
 pub(crate) mod serve;
 mod service;
@@ -18,6 +20,7 @@ mod shell;
 mod show;
 mod sim;
 pub(crate) mod stop;
+mod up;
 
 use crate::args::{Cli, Command};
 use crate::exit::Exit;
@@ -42,6 +45,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
             let stored = args.is_stored().then_some(DEFAULT_IDENTITY);
             send::run(&Settings::new(common, stored)?, &args).await
         }
+        Command::Up(args) => up::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
+        Command::Down(args) => down::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Outbox(args) => outbox::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use exonet::{MessageId, Node};
 use tokio::sync::watch;
@@ -11,13 +12,16 @@ use crate::transfer::{LONGEST_REFUSAL, Refused, TAG_REFUSED};
 
 type Reasons = BTreeMap<(u64, u64), String>;
 
-/// The refusals that have come, by incarnation and slot of the refused message.
-#[derive(Debug)]
-pub(in crate::command) struct Refusals(watch::Sender<Reasons>);
+/// Refusals that are kept. A receiver may say anything: beyond these the oldest are forgotten.
+const MOST: usize = 65_536;
+
+/// The refusals that have come, by incarnation and slot of the refused message. Clones share them.
+#[derive(Clone, Debug)]
+pub(in crate::command) struct Refusals(Arc<watch::Sender<Reasons>>);
 
 impl Default for Refusals {
     fn default() -> Self {
-        Self(watch::Sender::new(Reasons::new()))
+        Self(Arc::new(watch::Sender::new(Reasons::new())))
     }
 }
 
@@ -40,6 +44,9 @@ impl Refusals {
                 self.0.send_modify(|reasons| {
                     let reason = crate::text::escape(refused.reason.as_bytes());
                     reasons.insert(refused.message(), reason);
+                    if reasons.len() > MOST {
+                        reasons.pop_first();
+                    }
                 });
             }
             // If its record is gone, it comes again.
@@ -50,6 +57,17 @@ impl Refusals {
     /// Why this message was refused, if it was.
     pub(in crate::command) fn of(&self, id: MessageId) -> Option<String> {
         self.0.borrow().get(&(id.r.0, id.s.0)).cloned()
+    }
+
+    /// As [`Self::of`], for the last time.
+    pub(in crate::command) fn forget(&self, id: MessageId) -> Option<String> {
+        let mut reason = None;
+        // Nobody waits for one to be forgotten.
+        self.0.send_if_modified(|reasons| {
+            reason = reasons.remove(&(id.r.0, id.s.0));
+            false
+        });
+        reason
     }
 
     /// Tells of every new refusal.

@@ -20,8 +20,9 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
     let what = match &cli.command {
         Command::Listen(_) => "listen",
         Command::Serve(_) => "serve",
+        Command::Up(_) => "up",
         _ => {
-            return Err(Failure::new("a service runs `exon listen` or `exon serve`")
+            return Err(Failure::new("a service runs `exon listen`, `exon serve` or `exon up`")
                 .hint("exon service listen --out DIR"));
         }
     };

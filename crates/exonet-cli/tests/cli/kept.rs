@@ -11,14 +11,14 @@ use serde_json::Value;
 use crate::support::{Ended, Listener, Running, World, arg};
 
 /// Somebody who hears and does not answer, until a listener takes the place.
-struct Away {
-    world: World,
+pub(crate) struct Away {
+    pub(crate) world: World,
     socket: UdpSocket,
-    peer: String,
+    pub(crate) peer: String,
 }
 
 impl Away {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let world = World::new();
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let id = world.run(&["id", "receiver", "--new"]).expect(0).stdout.trim().to_owned();
@@ -28,14 +28,14 @@ impl Away {
     }
 
     /// A sender that is under way: something of it has been heard.
-    fn sender(&self, args: &[&str]) -> Running {
+    pub(crate) fn sender(&self, args: &[&str]) -> Running {
         let args = [&["send", &self.peer, "--json"], args].concat();
         let mut command = self.world.command(&args);
         command.stdin(Stdio::piped());
         Running::start(command)
     }
 
-    fn hear(&self) {
+    pub(crate) fn hear(&self) {
         self.socket.recv_from(&mut [0; 2_048]).unwrap();
     }
 
@@ -48,7 +48,7 @@ impl Away {
     }
 
     /// The receiver comes, and stays until it has so many messages.
-    fn come(self, enough: usize) -> (World, Listener) {
+    pub(crate) fn come(self, enough: usize) -> (World, Listener) {
         let at = self.socket.local_addr().unwrap().to_string();
         drop(self.socket);
         let listener = self.world.listen_at(&at, &["--as", "receiver", "--exit-after", &enough.to_string()]);
@@ -56,7 +56,7 @@ impl Away {
     }
 }
 
-fn texts(heard: &Ended) -> Vec<String> {
+pub(crate) fn texts(heard: &Ended) -> Vec<String> {
     let text = |message: &Value| message["text"].as_str().unwrap().to_owned();
     let mut texts: Vec<String> = heard.of_type("message").iter().map(text).collect();
     texts.sort();
@@ -187,14 +187,14 @@ fn the_outbox_shows_what_is_kept_and_gives_it_up() {
     assert!(outbox(&["ls"]).expect(0).stderr.contains("sender has nothing to send"));
     let running = away.sender(&["--as", "sender", "--tag", "t", "the text of it"]);
     away.hear();
-    let locked = outbox(&["ls"]).expect(1);
-    assert!(locked.stderr.contains("is in use by process"), "{}", locked.stderr);
-    assert!(locked.stderr.contains("end it to look"), "{}", locked.stderr);
+    let meanwhile = outbox(&["ls", "--json"]).expect(0);
+    assert!(meanwhile.stderr.contains("that exon send (process "), "{}", meanwhile.stderr);
     running.signal(Signal::INT);
     running.end().expect(6);
     let shown = outbox(&["ls", "--json"]).expect(0);
     assert_eq!(shown.summary()["messages"], 1);
     let row = &shown.of_type("message")[0];
+    assert_eq!(meanwhile.of_type("message"), shown.of_type("message"), "asked of the process, or read");
     let (id, at) = away.peer.split_once('@').unwrap();
     assert_eq!((&row["peer"], &row["addresses"][0]), (&id.into(), &at.into()));
     assert_eq!((&row["tag"], &row["size"], &row["state"]), (&"t".into(), &14.into(), &"in doubt".into()));

@@ -34,4 +34,6 @@ mod strangers;
 mod support;
 #[cfg(unix)]
 mod twins;
+#[cfg(unix)]
+mod up;
 mod usage;

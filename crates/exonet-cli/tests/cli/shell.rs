@@ -48,6 +48,8 @@ fn a_unit_says_what_runs() {
     assert!(unit.contains("SuccessExitStatus=130") && unit.contains("WantedBy=default.target"), "{unit}");
     let system = world.run(&["service", "--system", "serve", "--echo"]).expect(0).stdout;
     assert!(system.contains("User=exon") && system.contains("EXONET_STATE=/var/lib/exonet"), "{system}");
+    let up = world.run(&["service", "up", "--as", "shop"]).expect(0).stdout;
+    assert!(up.contains(" up --as shop\n"), "{up}");
     assert!(world.run(&["service", "ping", "x"]).expect(1).stderr.contains("exon ping"));
     assert!(world.run(&["service", "listen", "--nonsense"]).expect(1).stderr.contains("--nonsense"));
 }

@@ -78,6 +78,12 @@ impl World {
         self.listener("listening", &[&["serve", "--json", "--bind", bind], args].concat())
     }
 
+    /// A background node of the identity `sender`.
+    #[cfg(unix)]
+    pub(crate) fn up(&self, args: &[&str]) -> Listener {
+        self.listener("up", &[&["up", "--as", "sender", "--json", "--bind", "127.0.0.1:0"], args].concat())
+    }
+
     /// What clients of the bench send to.
     pub(crate) fn bench_server(&self) -> Listener {
         self.listener("ready", &["bench", "server", "--json", "--bind", "127.0.0.1:0"])

@@ -25,6 +25,7 @@ use self::totals::Totals;
 use super::announce::{announce, be_somebody};
 use super::stop::{Stop, stop};
 use crate::args::ListenArgs;
+use crate::control::Control;
 use crate::copy;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -61,6 +62,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         config.limits.stream_above = copy::LONGEST_PIECE;
     })
     .await?;
+    let control = Control::try_open(settings, &node, "listen");
     let (tell, copied) = mpsc::unbounded_channel();
     let servings = files::serve(&node, store.clone(), tell)?;
     let stop = stop(None)?;
@@ -76,6 +78,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let mut service = Service::new(settings, listener, args.exit_after);
     let interrupted = service.run(stop, copied, &mut totals).await;
     drop(service);
+    control.close().await;
     node.close(GOODBYE).await;
     drop(servings);
     let interrupted = interrupted?;

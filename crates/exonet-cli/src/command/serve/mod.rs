@@ -20,6 +20,7 @@ use self::process::Program;
 use super::announce::{announce, be_somebody};
 use super::stop::requests;
 use crate::args::ServeArgs;
+use crate::control::Control;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
@@ -48,6 +49,7 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
         config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
     })
     .await?;
+    let control = Control::try_open(settings, &node, "serve");
     let mut requests = requests(LAST_REQUEST)?;
     let (tell, mut events) = mpsc::unbounded_channel();
     let (cut, is_cut) = watch::channel(false);
@@ -67,6 +69,7 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
             _ = requests.wait_for(|requests| *requests > 0) => break true,
         }
     };
+    control.close().await;
     let mut drained = pin!(drain(&node, servings, (args.drain, requests), (&cut, tell)));
     loop {
         tokio::select! {

@@ -1,0 +1,70 @@
+//! `exon down`: ends the background node of an identity.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio::time::{Instant, sleep};
+
+use crate::args::DownArgs;
+use crate::control::protocol::Request;
+use crate::control::{Client, Heard};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::units::counted;
+
+/// Time between two looks whether it has ended.
+const AGAIN: Duration = Duration::from_millis(20);
+
+pub(super) async fn run(settings: &Settings, args: &DownArgs) -> Result<Exit, Failure> {
+    settings.identity.require()?;
+    let identity = &settings.identity;
+    let process = Client::find(identity).await?;
+    match &process {
+        None => settings.note(format!("no background node runs identity {identity}")),
+        Some(process) => end(settings, process, args.timeout).await?,
+    }
+    let mut open = None;
+    // Somebody else may have it by now.
+    if let Ok(outbox) = identity.outbox() {
+        let messages = u64::try_from(outbox.messages.len()).unwrap_or(u64::MAX);
+        open = Some(messages);
+        if messages > 0 {
+            let options = identity.options();
+            settings.note(format!("kept: {}. To go on: exon up{options}", counted(messages, "message")));
+        }
+    }
+    #[derive(Serialize)]
+    struct Summary {
+        r#type: &'static str,
+        pid: Option<u32>,
+        open: Option<u64>,
+    }
+    settings.output.line(&Summary { r#type: "summary", pid: process.map(|process| process.pid), open })?;
+    Ok(Exit::Success)
+}
+
+async fn end(settings: &Settings, process: &Client, timeout: Duration) -> Result<(), Failure> {
+    let (identity, pid) = (&settings.identity, process.pid);
+    let mut hearer = process.ask(Request::Stop).await?;
+    loop {
+        match hearer.hear().await {
+            Heard::Reply(_) => {}
+            // It may be gone before it has said so.
+            Heard::Done | Heard::Gone => break,
+            Heard::Failed(failure) => return Err(failure),
+        }
+    }
+    let until = Instant::now() + timeout;
+    while !identity.is_free() {
+        if Instant::now() >= until {
+            let failure =
+                Failure::new(format!("process {pid}, which runs identity {identity}, has not ended yet"));
+            return Err(failure
+                .hint(format!("wait on, or end it at once: kill -9 {pid}; its journal keeps what is open")));
+        }
+        sleep(AGAIN).await;
+    }
+    settings.note(format!("identity {identity} is down (process {pid})"));
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! `exon outbox`: what a stored identity still has to send.
+
+mod remote;
+
+use exonet::send::OpenMessage;
+use exonet::state::{KeptMessage, Outbox};
+use exonet::{Node, Receipt};
+use serde::Serialize;
+
+use super::running::{self, Found};
+use super::send;
+use crate::args::{OutboxArgs, OutboxCommand};
+use crate::exit::{Exit, Tally, outcome_name};
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+use crate::text;
+use crate::units::{Size, counted};
+
+/// Characters of a body that are shown in a row.
+const GLANCE: usize = 40;
+/// Characters of an id that are shown in a row.
+const SHORT: usize = 8;
+
+pub(super) async fn run(settings: &Settings, args: &OutboxArgs) -> Result<Exit, Failure> {
+    settings.identity.require()?;
+    match args.command {
+        OutboxCommand::Ls => match running::find_or(settings, || async { look(settings) }).await? {
+            Found::Running(process) => remote::list(settings, &process).await,
+            Found::Own(outbox) => list(settings, &outbox),
+        },
+        OutboxCommand::Show { number } => {
+            match running::find_or(settings, || async { look(settings) }).await? {
+                Found::Running(process) => remote::show(settings, &process, number).await,
+                Found::Own(outbox) => show(settings, &outbox, number),
+            }
+        }
+        OutboxCommand::Retry { number, timeout } => {
+            match running::find_or(settings, || async { node::sender(settings, None).await }).await? {
+                Found::Running(process) => remote::retry(settings, &process, number, timeout).await,
+                Found::Own(own) => send::retry(settings, number, timeout, own).await,
+            }
+        }
+        OutboxCommand::Drop { number, all: _ } => {
+            match running::find_or(settings, || async { node::sender(settings, None).await }).await? {
+                Found::Running(process) => remote::give_up(settings, &process, number).await,
+                Found::Own((node, left)) => give_up(settings, number, node, left).await,
+            }
+        }
+    }
+}
+
+/// What is there, with a word if that is nothing any more.
+fn look(settings: &Settings) -> Result<Outbox, Failure> {
+    let outbox = settings.identity.outbox()?;
+    if let Some(why) = &outbox.forgotten {
+        settings.error(format!("{why}. What was open is forgotten: delivered once, or not at all"));
+    }
+    Ok(outbox)
+}
+
+#[derive(Serialize)]
+struct Row {
+    r#type: &'static str,
+    number: u64,
+    state: &'static str,
+    peer: String,
+    addresses: Vec<String>,
+    id: Option<String>,
+    tag: String,
+    size: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hex: Option<String>,
+}
+
+impl Row {
+    /// Without its body.
+    fn new(message: &KeptMessage) -> Self {
+        Self {
+            r#type: "message",
+            number: message.number,
+            state: state(message.id.is_some()),
+            peer: message.peer.to_string(),
+            addresses: message.addresses.iter().map(ToString::to_string).collect(),
+            id: message.id.map(|id| id.to_string()),
+            tag: String::from_utf8_lossy(&message.tag).into_owned(),
+            size: u64::try_from(message.body.len()).unwrap_or(u64::MAX),
+            text: None,
+            hex: None,
+        }
+    }
+
+    fn with_body(self, body: &[u8]) -> Self {
+        match std::str::from_utf8(body) {
+            Ok(text) => Self { text: Some(text.to_owned()), ..self },
+            Err(_) => Self { hex: Some(text::hex(body)), ..self },
+        }
+    }
+
+    /// A line of a list; `body` begins as the body does.
+    fn print(&self, settings: &Settings, body: &[u8]) -> Result<(), Failure> {
+        let known = if u64::try_from(body.len()) == Ok(self.size) { body } else { complete(body) };
+        let begin = known.get(..GLANCE).map_or(known, complete);
+        let more = if u64::try_from(begin.len()).is_ok_and(|shown| shown < self.size) { " ..." } else { "" };
+        let glance = if text::is_binary(known) {
+            "(binary)".to_owned()
+        } else {
+            format!("{}{more}", text::escape(begin))
+        };
+        let peer = self.peer.get(..SHORT).unwrap_or(&self.peer);
+        let size = Size(self.size).to_string();
+        settings
+            .output
+            .text(&format!("{:>6}  {peer}  {:<8}  {size:>10}  {glance}", self.number, self.state))?;
+        settings.output.line(self)
+    }
+}
+
+/// Without a character that is cut at the end.
+fn complete(begin: &[u8]) -> &[u8] {
+    match std::str::from_utf8(begin) {
+        Err(error) if error.error_len().is_none() => begin.get(..error.valid_up_to()).unwrap_or(begin),
+        _ => begin,
+    }
+}
+
+/// Where an open message stands.
+const fn state(has_left: bool) -> &'static str {
+    if has_left { "in doubt" } else { "queued" }
+}
+
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    messages: usize,
+    /// Why the next run forgets what was open.
+    forgotten: Option<String>,
+}
+
+fn list(settings: &Settings, outbox: &Outbox) -> Result<Exit, Failure> {
+    for message in &outbox.messages {
+        Row::new(message).print(settings, &message.body)?;
+    }
+    let messages = outbox.messages.len();
+    settings.output.line(&Summary { r#type: "summary", messages, forgotten: outbox.forgotten.clone() })?;
+    if messages > 0 {
+        let number = counted(u64::try_from(messages).unwrap_or(u64::MAX), "message");
+        let options = settings.identity.options();
+        settings.note(format!("{number} to go on with: exon send{options} --continue"));
+    } else if outbox.forgotten.is_none() {
+        settings.note(format!("{} has nothing to send", settings.identity));
+    }
+    Ok(Exit::Success)
+}
+
+fn show(settings: &Settings, outbox: &Outbox, number: u64) -> Result<Exit, Failure> {
+    let message = outbox.messages.iter().find(|message| message.number == number);
+    let message = message.ok_or_else(|| running::no_message(settings, number))?;
+    print_body(settings, Row::new(message), &message.body)
+}
+
+fn print_body(settings: &Settings, row: Row, body: &[u8]) -> Result<Exit, Failure> {
+    if settings.output.is_json() {
+        settings.output.line(&row.with_body(body))?;
+    } else {
+        settings.output.bytes(body)?;
+    }
+    Ok(Exit::Success)
+}
+
+#[derive(Serialize)]
+struct Dropped {
+    r#type: &'static str,
+    outcome: &'static str,
+    id: Option<String>,
+}
+
+/// Says how what was given up has ended.
+fn sum_up_dropped(settings: &Settings, tally: Tally) -> Result<Exit, Failure> {
+    #[derive(Serialize)]
+    struct Summary {
+        r#type: &'static str,
+        #[serde(flatten)]
+        tally: Tally,
+    }
+    settings.note(format!("given up: {}", tally.describe()));
+    settings.output.line(&Summary { r#type: "summary", tally })?;
+    Ok(if tally.unknown > 0 { Exit::Unknown } else { Exit::Success })
+}
+
+/// Gives up what is open. The journal says so only as its node does.
+async fn give_up(
+    settings: &Settings,
+    number: Option<u64>,
+    node: Node,
+    mut left: Vec<(OpenMessage, Receipt)>,
+) -> Result<Exit, Failure> {
+    if let Some(number) = number {
+        let is = |message: &OpenMessage| node.waiting(message, 0).and_then(|waiting| waiting.number);
+        left.retain(|(message, _)| is(message) == Some(number));
+        if left.is_empty() {
+            node.close(GOODBYE).await;
+            return Err(running::no_message(settings, number));
+        }
+    }
+    left.iter().for_each(|(_, receipt)| receipt.abandon());
+    let mut tally = Tally::default();
+    for (_, receipt) in left {
+        let settled = receipt.await;
+        tally.add(settled.outcome);
+        let (outcome, id) = (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()));
+        settings.output.line(&Dropped { r#type: "message", outcome, id })?;
+    }
+    node.close(GOODBYE).await;
+    sum_up_dropped(settings, tally)
+}

@@ -1,0 +1,256 @@
+//! What becomes of the messages of a node of this process.
+
+use std::collections::BTreeSet;
+use std::pin::pin;
+use std::time::Instant;
+
+use exonet::send::{OpenMessage, Refusal, Settled};
+use exonet::{Node, NodeId, Outcome, Receipt};
+use exonet_proto::Incarnation;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::sync::mpsc;
+
+use super::SILENCE;
+use super::report::{Line, Summary};
+use crate::args::SendArgs;
+use crate::command::refusals::Refusals;
+use crate::command::show;
+use crate::command::stop::{Stop, stop};
+use crate::exit::{Exit, Tally, outcome_name};
+use crate::failure::Failure;
+use crate::numbered::Numbered;
+use crate::settings::Settings;
+use crate::units;
+
+/// Keeps the receipts until each has its outcome.
+pub(super) struct Book<'a> {
+    settings: &'a Settings,
+    refusals: &'a Refusals,
+    own: NodeId,
+    /// Why the node at the other end takes nothing, once it has said so.
+    turned_away: Option<Refusal>,
+    /// To whom the messages are that are waited for.
+    pub(super) peers: BTreeSet<NodeId>,
+    started: Instant,
+    /// Of a former run: the first numbers are theirs.
+    recovered: u64,
+    offered: u64,
+    late: u64,
+    /// A message that left beside an opening ended Unknown.
+    early_unknown: bool,
+    tally: Tally,
+    pub(super) open: FuturesUnordered<Numbered>,
+}
+
+impl<'a> Book<'a> {
+    pub(super) fn new(
+        settings: &'a Settings,
+        refusals: &'a Refusals,
+        own: NodeId,
+        peer: Option<NodeId>,
+    ) -> Self {
+        Self {
+            settings,
+            refusals,
+            own,
+            turned_away: None,
+            peers: peer.into_iter().collect(),
+            started: Instant::now(),
+            recovered: 0,
+            offered: 0,
+            late: 0,
+            early_unknown: false,
+            tally: Tally::default(),
+            open: FuturesUnordered::new(),
+        }
+    }
+
+    /// Takes in what a former run has left, as far as it is wanted. Gives the rest.
+    pub(super) fn recover(
+        &mut self,
+        left: Vec<(OpenMessage, Receipt)>,
+        wanted: impl Fn(&OpenMessage) -> bool,
+    ) -> Vec<Receipt> {
+        let mut others = Vec::new();
+        for (message, receipt) in left {
+            if wanted(&message) {
+                self.recovered += 1;
+                self.peers.insert(message.peer);
+                self.open.push(Numbered::new(self.recovered, receipt));
+            } else {
+                others.push(receipt);
+            }
+        }
+        others
+    }
+
+    /// Until all is offered and settled, or something ends it: then `Some` says what.
+    pub(super) async fn keep(
+        &mut self,
+        node: &Node,
+        args: &SendArgs,
+        offer: impl Future<Output = Result<(), Failure>>,
+        mut offered: mpsc::Receiver<Receipt>,
+    ) -> Result<Option<Stop>, Failure> {
+        let mut offer = pin!(offer);
+        let mut stop = pin!(stop(args.timeout)?);
+        let mut silence = pin!(tokio::time::sleep(SILENCE));
+        let mut listening = pin!(self.refusals.listen(node));
+        let mut refused = self.refusals.watch();
+        let (mut all_offered, mut told) = (false, false);
+        loop {
+            if all_offered && offered.is_empty() && self.open.is_empty() {
+                return Ok(None);
+            }
+            tokio::select! {
+                result = &mut offer, if !all_offered => {
+                    all_offered = true;
+                    if result.is_err() {
+                        self.take_all(&mut offered);
+                    }
+                    result?;
+                }
+                Some(receipt) = offered.recv() => self.take(receipt),
+                Some((n, settled)) = self.open.next() => self.settle(n, settled)?,
+                stop = &mut stop => {
+                    self.take_all(&mut offered);
+                    return Ok(Some(stop));
+                }
+                never = &mut listening => return never.map(|never| match never {}),
+                _ = refused.changed() => self.open.iter().for_each(|open| {
+                    // What is left of its body is not wanted.
+                    if open.id().is_some_and(|id| self.refusals.of(id).is_some()) {
+                        open.abandon();
+                    }
+                }),
+                () = &mut silence, if !told => {
+                    told = true;
+                    if self.tally == Tally::default() && !self.open.is_empty() {
+                        let names: Vec<String> = self.peers.iter().map(NodeId::short).collect();
+                        let peers = names.join(", ");
+                        self.settings.note(format!("no answer from {peers} yet; still trying, Ctrl-C stops"));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes what has been offered by now: nothing more will be.
+    fn take_all(&mut self, offered: &mut mpsc::Receiver<Receipt>) {
+        while let Ok(receipt) = offered.try_recv() {
+            self.take(receipt);
+        }
+    }
+
+    fn take(&mut self, receipt: Receipt) {
+        self.offered += 1;
+        let n = self.recovered + self.offered;
+        self.open.push(Numbered::new(n, receipt));
+    }
+
+    fn settle(&mut self, n: u64, settled: Settled) -> Result<(), Failure> {
+        if let Outcome::Refused(why) = settled.outcome
+            && self.turned_away.replace(why) != Some(why)
+        {
+            show::say_refused(self.settings, why, self.own);
+        }
+        let turned_away =
+            |outcome| if let Outcome::Refused(why) = outcome { Some(why.to_string()) } else { None };
+        let told = settled.id.and_then(|id| self.refusals.of(id));
+        let refused = told.is_some();
+        let reason = told.clone().or_else(|| turned_away(settled.outcome));
+        let outcome = if refused {
+            // The receiver takes a refused message only after we took the refusal.
+            self.tally.refused += 1;
+            "refused"
+        } else {
+            self.tally.add(settled.outcome);
+            outcome_name(settled.outcome)
+        };
+        self.late += u64::from(settled.late);
+        // One that had a slot of a record was not lost for the sake of a clock.
+        self.early_unknown |=
+            settled.outcome == Outcome::Unknown && settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
+        let id = settled.id.map(|id| id.to_string());
+        if self.settings.verbose {
+            let late = if settled.late { ", late" } else { "" };
+            let id = id.as_deref().unwrap_or("never left");
+            self.settings.output.text(&format!("{n:>6}  {outcome}{late}  {id}"))?;
+        }
+        if let Some(reason) = &told {
+            self.settings.note(format!("message {n} was refused: {reason}"));
+        }
+        let (late, recovered) = (settled.late, n <= self.recovered);
+        self.settings.output.line(&Line { r#type: "message", n, outcome, reason, id, late, recovered })
+    }
+
+    pub(super) async fn settle_rest(&mut self) -> Result<(), Failure> {
+        while let Some((n, settled)) = self.open.next().await {
+            self.settle(n, settled)?;
+        }
+        Ok(())
+    }
+
+    /// `others`: messages to other peers that are kept.
+    pub(super) fn sum_up(
+        mut self,
+        args: &SendArgs,
+        ended: Result<Option<Stop>, Failure>,
+        others: usize,
+    ) -> Result<Exit, Failure> {
+        // Named but never offered: certainly not delivered.
+        let named = u64::try_from(args.texts.len() + args.files.len()).unwrap_or(u64::MAX);
+        self.tally.cancelled += named.saturating_sub(self.offered);
+        let (end, exit) = match ended {
+            Ok(None) => ("done", Ok(self.tally.exit())),
+            Ok(Some(Stop::TimedOut)) => ("timed out", Ok(self.tally.exit())),
+            // Nothing has gone wrong with what is kept.
+            Ok(Some(Stop::Interrupted)) if self.tally.exit() == Exit::Kept => ("interrupted", Ok(Exit::Kept)),
+            Ok(Some(Stop::Interrupted)) => ("interrupted", Ok(Exit::Interrupted)),
+            Err(failure) => ("error", Err(failure)),
+        };
+        let took = self.started.elapsed();
+        let cut = if end == "timed out" { ", timed out" } else { "" };
+        let former = match self.recovered {
+            0 => String::new(),
+            number => format!("; {} of a former run among them", units::count(number)),
+        };
+        self.settings.note(format!("{} in {}{cut}{former}", self.tally.describe(), units::span(took)));
+        self.say_kept(others);
+        if self.tally.unknown > 0 {
+            self.settings.note(
+                "unknown: it arrived once or not at all. The receiver has restarted or forgotten it, or this stopped waiting; \
+                 its id (-v, --json) is the same there",
+            );
+            if self.early_unknown && end == "done" {
+                show::say_clocks(self.settings, "send");
+            }
+        }
+        self.settings.output.line(&Summary {
+            r#type: "summary",
+            end,
+            sent: self.offered,
+            recovered: self.recovered,
+            tally: self.tally,
+            late: self.late,
+            queued: None,
+            seconds: took.as_secs_f64(),
+        })?;
+        exit
+    }
+
+    fn say_kept(&self, others: usize) {
+        let (own, others) = (self.tally.kept, u64::try_from(others).unwrap_or(u64::MAX));
+        let what = match (own, others) {
+            (0, 0) => return,
+            (0, others) => format!("{} to others", units::counted(others, "message")),
+            (own, 0) => units::counted(own, "message"),
+            (own, others) => {
+                format!("{}, and {} to others", units::counted(own, "message"), units::count(others))
+            }
+        };
+        let options = self.settings.identity.options();
+        self.settings.note(format!("kept: {what}. To go on: exon send{options} --continue"));
+    }
+}

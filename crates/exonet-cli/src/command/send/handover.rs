@@ -1,0 +1,314 @@
+//! Messages for the background node of the identity.
+
+use std::cell::Cell;
+use std::path::Path;
+use std::pin::pin;
+use std::time::{Duration, Instant};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+
+use super::SILENCE;
+use super::input::{self, Taker, became_shorter};
+use super::report::{Line, Summary};
+use crate::args::{SendArgs, Urgency};
+use crate::command::show;
+use crate::command::stop::{Stop, stop};
+use crate::control::protocol::{Class, Ending, Head, LONGEST_BODY, Reply, Request, Settled};
+use crate::control::{Client, Giver, Heard, Hearer, too_long};
+use crate::exit::{Exit, Tally};
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::units::{self, counted};
+
+/// How long the background node may take to say that it has what it was given, when this ends before its time.
+const PARTING: Duration = Duration::from_secs(1);
+
+/// Hands over what there is to send. With `--durable` that is all; else this waits for the outcomes.
+pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Result<Exit, Failure> {
+    let options = settings.identity.options();
+    let Some(peer) = &args.peer else {
+        return Err(Failure::new(format!("{} goes on with its messages by itself", who(up))).hint(format!(
+            "to look at them, or to hurry them: exon outbox ls{options}, exon outbox retry{options}"
+        )));
+    };
+    if !up.takes {
+        return Err(Failure::new(format!("identity {} is in use by {}", settings.identity, who(up)))
+            .hint(format!("that takes no messages of other commands: end it and run exon up{options}, or use another identity: --as NAME")));
+    }
+    if args.go_on {
+        return Err(Failure::new(format!("{} goes on with its messages by itself", who(up))).hint(format!(
+            "to hurry them: exon outbox retry{options}; to look at them: exon outbox ls{options}"
+        )));
+    }
+    let outcomes = !args.durable;
+    let head = Head {
+        peer: peer.to_string(),
+        tag: args.tag.clone(),
+        priority: args.priority.into(),
+        deadline_ms: args.deadline.map(|deadline| u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)),
+        early: !args.no_early,
+        outcomes,
+    };
+    let (mut giver, mut hearer) = up.give(Request::Send(head)).await?;
+    let given = Cell::new(0);
+    let mut handed = Handed::new(settings, up, outcomes);
+    let ended = handed.keep(args, &mut giver, &mut hearer, &given).await?;
+    handed.sum_up(args, ended, given.get())
+}
+
+fn who(up: &Client) -> String {
+    format!("exon {} (process {})", up.command, up.pid)
+}
+
+impl From<Urgency> for Class {
+    fn from(urgency: Urgency) -> Self {
+        match urgency {
+            Urgency::Urgent => Self::Urgent,
+            Urgency::Normal => Self::Normal,
+            Urgency::Low => Self::Low,
+            Urgency::Bulk => Self::Bulk,
+        }
+    }
+}
+
+/// Gives messages to the background node.
+struct Gives<'a> {
+    giver: &'a mut Giver,
+    given: &'a Cell<u64>,
+}
+
+impl Taker for Gives<'_> {
+    async fn whole(&mut self, body: Vec<u8>) -> Result<(), Failure> {
+        if self.giver.message(body).await? {
+            self.given.set(self.given.get() + 1);
+            return Ok(());
+        }
+        // It says why, or is gone: that is heard.
+        std::future::pending().await
+    }
+
+    async fn stream(
+        &mut self,
+        path: &Path,
+        from: impl AsyncRead + Unpin,
+        size: Option<u64>,
+    ) -> Result<(), Failure> {
+        let (mut body, longest) = (Vec::new(), u64::try_from(LONGEST_BODY).unwrap_or(u64::MAX));
+        if size.is_some_and(|size| size > longest) {
+            return Err(too_long());
+        }
+        let read = from.take(longest + 1).read_to_end(&mut body).await;
+        read.map_err(|e| Failure::path("read", path, &e))?;
+        if size.is_some_and(|size| u64::try_from(body.len()) != Ok(size)) {
+            return Err(became_shorter(path));
+        }
+        self.whole(body).await
+    }
+
+    fn keeps(&self) -> bool {
+        true
+    }
+}
+
+/// How a handover ended.
+enum Ended {
+    /// All has been told.
+    Done,
+    Stopped(Stop),
+    /// Not all there was could be handed over.
+    Failed(Failure),
+    /// The background node is gone.
+    Gone,
+}
+
+/// What is known of the messages that were handed over.
+struct Handed<'a> {
+    settings: &'a Settings,
+    up: &'a Client,
+    outcomes: bool,
+    started: Instant,
+    /// So many are in its journal.
+    accepted: u64,
+    tally: Tally,
+    late: u64,
+    early_unknown: bool,
+    turned_away: Option<String>,
+}
+
+impl<'a> Handed<'a> {
+    fn new(settings: &'a Settings, up: &'a Client, outcomes: bool) -> Self {
+        Self {
+            settings,
+            up,
+            outcomes,
+            started: Instant::now(),
+            accepted: 0,
+            tally: Tally::default(),
+            late: 0,
+            early_unknown: false,
+            turned_away: None,
+        }
+    }
+
+    async fn keep(
+        &mut self,
+        args: &SendArgs,
+        giver: &mut Giver,
+        hearer: &mut Hearer,
+        given: &Cell<u64>,
+    ) -> Result<Ended, Failure> {
+        let mut stop = pin!(stop(args.timeout)?);
+        let mut silence = pin!(tokio::time::sleep(SILENCE));
+        let mut offer = pin!(async {
+            input::give(args, &mut Gives { giver, given }).await?;
+            // If that is not heard, its reader is gone: that is heard here.
+            giver.end().await;
+            Ok(())
+        });
+        let (mut offered, mut told) = (false, false);
+        let ended = loop {
+            tokio::select! {
+                heard = hearer.hear() => match heard {
+                    Heard::Reply(reply) => self.hear(reply)?,
+                    Heard::Done => return Ok(Ended::Done),
+                    Heard::Failed(failure) => return Ok(Ended::Failed(failure)),
+                    Heard::Gone => return Ok(Ended::Gone),
+                },
+                result = &mut offer, if !offered => {
+                    offered = true;
+                    if let Err(failure) = result {
+                        break Ended::Failed(failure);
+                    }
+                }
+                stop = &mut stop => break Ended::Stopped(stop),
+                () = &mut silence, if !told => {
+                    told = true;
+                    if self.outcomes && self.tally.ended() == 0 && self.accepted > 0 {
+                        self.settings.note("no answer from the peer yet; still trying, Ctrl-C leaves it to the background node");
+                    }
+                }
+            }
+        };
+        // What was given is on its way into the journal.
+        let mut parting = pin!(tokio::time::sleep(PARTING));
+        while self.accepted < given.get() {
+            tokio::select! {
+                heard = hearer.hear() => match heard {
+                    Heard::Reply(reply) => self.hear(reply)?,
+                    Heard::Done | Heard::Failed(_) | Heard::Gone => break,
+                },
+                () = &mut parting => break,
+            }
+        }
+        Ok(ended)
+    }
+
+    fn hear(&mut self, reply: Reply) -> Result<(), Failure> {
+        match reply {
+            Reply::Accepted { n } => self.accepted = n,
+            Reply::Settled(settled) => self.settle(settled)?,
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, settled: Settled) -> Result<(), Failure> {
+        let Settled { n, outcome, reason, remedy, id, late, early } = settled;
+        self.tally.count(outcome);
+        self.late += u64::from(late);
+        self.early_unknown |= outcome == Ending::Unknown && early;
+        if remedy.is_some() && self.turned_away != reason {
+            self.settings.error(format!("refused: {}", reason.as_deref().unwrap_or_default()));
+            self.settings.error(format!("  {}", remedy.unwrap_or_default()));
+            self.turned_away.clone_from(&reason);
+        } else if let Some(reason) = reason.as_ref().filter(|_| self.turned_away != reason) {
+            self.settings.note(format!("message {n} was refused: {reason}"));
+        }
+        if self.settings.verbose {
+            let late = if late { ", late" } else { "" };
+            let id = id.as_deref().unwrap_or("never left");
+            self.settings.output.text(&format!("{n:>6}  {}{late}  {id}", outcome.name()))?;
+        }
+        let line = Line { r#type: "message", n, outcome: outcome.name(), reason, id, late, recovered: false };
+        self.settings.output.line(&line)
+    }
+
+    fn sum_up(mut self, args: &SendArgs, ended: Ended, given: u64) -> Result<Exit, Failure> {
+        let settled = self.tally.ended();
+        let accepted = self.accepted.max(settled).min(given);
+        let queued = (!self.outcomes).then_some(accepted);
+        // Whether the journal has the last of what was given, nobody has said.
+        let lost = given - accepted;
+        self.tally.unknown += lost;
+        if self.outcomes {
+            self.tally.kept += accepted - settled;
+        }
+        let named = u64::try_from(args.texts.len() + args.files.len()).unwrap_or(u64::MAX);
+        self.tally.cancelled += named.saturating_sub(given);
+        let (end, exit) = match ended {
+            Ended::Done if !self.outcomes => ("queued durably", Ok(self.tally.exit())),
+            Ended::Done => ("done", Ok(self.tally.exit())),
+            Ended::Stopped(Stop::TimedOut) => ("timed out", Ok(self.unfinished())),
+            Ended::Stopped(Stop::Interrupted) => ("interrupted", Ok(self.unfinished())),
+            Ended::Failed(failure) => ("error", Err(failure)),
+            Ended::Gone => ("background node ended", Err(self.gone(accepted, settled, lost))),
+        };
+        self.say(queued, end);
+        self.settings.output.line(&Summary {
+            r#type: "summary",
+            end,
+            sent: given,
+            recovered: 0,
+            tally: self.tally,
+            late: self.late,
+            queued,
+            seconds: self.started.elapsed().as_secs_f64(),
+        })?;
+        exit
+    }
+
+    /// Nothing has gone wrong with what the background node has.
+    fn unfinished(&self) -> Exit {
+        match self.tally.exit() {
+            Exit::Success => Exit::Kept,
+            exit => exit,
+        }
+    }
+
+    fn say(&self, queued: Option<u64>, end: &str) {
+        let (settings, took) = (self.settings, units::span(self.started.elapsed()));
+        let options = settings.identity.options();
+        match queued {
+            Some(queued) => {
+                let queued = counted(queued, "message");
+                settings.note(format!("queued durably: {queued} in {took}; {} sends them", who(self.up)));
+                settings.note(format!("to look: exon outbox ls{options}"));
+            }
+            None => settings.note(format!("{} in {took}", self.tally.describe())),
+        }
+        if self.tally.kept > 0 && end != "background node ended" {
+            let kept = counted(self.tally.kept, "message");
+            settings.note(format!(
+                "kept: {kept}; {} goes on with them. To look: exon outbox ls{options}",
+                who(self.up)
+            ));
+        }
+        if self.early_unknown && end == "done" {
+            show::say_clocks(settings, "send");
+        }
+    }
+
+    /// The background node has ended before all was told.
+    fn gone(&self, accepted: u64, settled: u64, lost: u64) -> Failure {
+        let options = self.settings.identity.options();
+        let safe = if self.outcomes { accepted - settled } else { accepted };
+        let safe = format!("{} of this run are safe in its journal", counted(safe, "message"));
+        let doubt = match lost {
+            0 => "everything else has its outcome, or was not handed over".to_owned(),
+            lost => format!("of the last {} nobody has said whether they are", counted(lost, "message")),
+        };
+        Failure::new(format!("{} has ended: {safe}, and {doubt}", who(self.up))).hint(format!(
+            "to look at what is open: exon outbox ls{options}; to go on with it: exon up{options}"
+        ))
+    }
+}

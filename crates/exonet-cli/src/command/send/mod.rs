@@ -1,0 +1,143 @@
+//! `exon send`: texts, files and lines as messages.
+
+mod book;
+mod handover;
+mod input;
+mod offer;
+mod report;
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use exonet::error::{PingError, SendError};
+use exonet::send::OpenMessage;
+use exonet::{Node, Outcome, Peer, PeerAddr, Receipt};
+use tokio::sync::mpsc;
+
+use self::book::Book;
+use self::offer::Offer;
+use super::announce::be_somebody;
+use super::refusals::Refusals;
+use super::running::{self, Found};
+use super::show;
+use crate::args::SendArgs;
+use crate::control::Control;
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+
+/// How long a peer may take to answer at its new address; messages go on trying longer.
+const LOOK: Duration = Duration::from_secs(30);
+/// When nothing has come back after this, say that we still try.
+const SILENCE: Duration = Duration::from_secs(4);
+
+pub(in crate::command) async fn run(settings: &Settings, args: &SendArgs) -> Result<Exit, Failure> {
+    for file in args.files.iter().filter(|file| !input::is_input(file)) {
+        input::readable(file).await?;
+    }
+    if args.reads_input() && std::io::stdin().is_terminal() {
+        settings.note("each line is a message; Ctrl-D ends, Ctrl-C stops");
+    }
+    if args.durable {
+        be_somebody(settings)?;
+    }
+    let own = || async { node::sender(settings, args.peer.as_ref()).await };
+    match running::find_or(settings, own).await? {
+        Found::Running(process) => handover::run(settings, args, &process).await,
+        Found::Own(_) if args.up => Err(running::no_background(settings)),
+        Found::Own((node, left)) => {
+            let peer = args.peer.as_ref().map(|peer| peer.id);
+            let wanted = |message: &OpenMessage| args.go_on || peer == Some(message.peer);
+            own_node(settings, args, node, left, wanted).await
+        }
+    }
+}
+
+/// Goes on with what a former run has left, or with the message of this number alone: the rest of it goes on meanwhile, and is
+/// not waited for.
+pub(in crate::command) async fn retry(
+    settings: &Settings,
+    number: Option<u64>,
+    timeout: Option<Duration>,
+    (node, left): (Node, Vec<(OpenMessage, Receipt)>),
+) -> Result<Exit, Failure> {
+    let wanted: Vec<OpenMessage> = left.iter().map(|(message, _)| *message).collect();
+    let is = |message: &OpenMessage| node.waiting(message, 0).and_then(|waiting| waiting.number) == number;
+    let wanted: Vec<OpenMessage> =
+        wanted.into_iter().filter(|message| number.is_none() || is(message)).collect();
+    if let Some(number) = number
+        && wanted.is_empty()
+    {
+        drop(left);
+        node.close(GOODBYE).await;
+        return Err(running::no_message(settings, number));
+    }
+    let keys: Vec<_> = wanted.iter().map(|message| message.key).collect();
+    let wanted = |message: &OpenMessage| keys.contains(&message.key);
+    own_node(settings, &SendArgs::go_on(timeout), node, left, wanted).await
+}
+
+/// Sends as a node of this process, which goes on with what a former run has left, and waits for what of that is `wanted`.
+async fn own_node(
+    settings: &Settings,
+    args: &SendArgs,
+    node: Node,
+    left: Vec<(OpenMessage, Receipt)>,
+    wanted: impl Fn(&OpenMessage) -> bool,
+) -> Result<Exit, Failure> {
+    let control = Control::try_open(settings, &node, "send");
+    let refusals = Refusals::default();
+    let mut book = Book::new(settings, &refusals, node.id(), args.peer.as_ref().map(|peer| peer.id));
+    if args.go_on && left.is_empty() {
+        settings.note("no former run has left anything");
+    }
+    let others = book.recover(left, wanted);
+    let ended = {
+        let (receipts, offered) = mpsc::channel(256);
+        let (keeps, forced) = (settings.keeps_journal(), settings.waits_for_disk());
+        let nothing = book.open.is_empty();
+        let offer = async {
+            match &args.peer {
+                Some(_) if args.go_on && nothing => Ok(()),
+                Some(to) if args.go_on => look_for(&node.peer(to)).await,
+                Some(to) => {
+                    let mut offer = Offer { peer: node.peer(to), args, receipts, keeps, forced };
+                    input::give(args, &mut offer).await
+                }
+                None => Ok(()),
+            }
+        };
+        book.keep(&node, args, offer, offered).await
+    };
+    for peer in &book.peers {
+        show::say_conflict(settings, &node, peer);
+    }
+    control.close().await;
+    show::open_messages(settings, &node.close(GOODBYE).await)?;
+    // With its last handle the node settles what is open: Kept if its journal has it, else Cancelled if it never left,
+    // else Unknown.
+    drop(node);
+    book.settle_rest().await?;
+    let others = others.iter().filter(|receipt| is_kept(receipt)).count();
+    book.sum_up(args, ended, others)
+}
+
+/// Whether the journal has the message of a receipt that nobody waits for.
+fn is_kept(receipt: &Receipt) -> bool {
+    receipt.settled().is_some_and(|settled| settled.outcome == Outcome::Kept)
+}
+
+/// Says where the peer is: what is open to it goes there.
+async fn look_for(peer: &Peer) -> Result<(), Failure> {
+    match peer.ping(LOOK).await {
+        Err(PingError::Send(error)) => Err(cannot_send(peer.addr(), &error)),
+        // If it refuses, its messages say so too.
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// A refused `send`, in words.
+pub(in crate::command) fn cannot_send(peer: &PeerAddr, error: &SendError) -> Failure {
+    Failure::new(format!("cannot send to {}", peer.id.short())).because(error)
+}

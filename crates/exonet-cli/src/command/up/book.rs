@@ -1,0 +1,132 @@
+//! What becomes of the messages of a background node.
+
+use std::pin::{Pin, pin};
+use std::task::{Context, Poll};
+
+use exonet::send::{OpenMessage, Settled};
+use exonet::{Node, Outcome, Receipt};
+use exonet_proto::Incarnation;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use serde::Serialize;
+use tokio::sync::mpsc;
+
+use crate::command::refusals::Refusals;
+use crate::control::protocol::{self, Ending};
+use crate::control::{Asker, Taken};
+use crate::exit::{Tally, remedy};
+use crate::failure::Failure;
+use crate::settings::Settings;
+
+/// A receiver that refuses a message may have taken less than all of it, if it is longer. The rest is not wanted then.
+const WHOLE: u64 = 64 << 10;
+
+/// A message that is waited for.
+struct Entry {
+    receipt: Receipt,
+    size: u64,
+    asker: Option<Asker>,
+}
+
+impl Future for Entry {
+    type Output = (Settled, Option<Asker>);
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
+        Pin::new(&mut self.receipt).poll(cx).map(|settled| (settled, self.asker.take()))
+    }
+}
+
+/// Keeps the receipts of all messages until each has its outcome, and tells those that handed them over.
+pub(super) struct Book<'a> {
+    settings: &'a Settings,
+    node: &'a Node,
+    refusals: Refusals,
+    open: FuturesUnordered<Entry>,
+    pub(super) taken: u64,
+    pub(super) recovered: u64,
+    pub(super) tally: Tally,
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    r#type: &'static str,
+    outcome: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    id: Option<&'a str>,
+    late: bool,
+}
+
+impl<'a> Book<'a> {
+    /// `left` is of a former run.
+    pub(super) fn new(settings: &'a Settings, node: &'a Node, left: Vec<(OpenMessage, Receipt)>) -> Self {
+        let recovered = u64::try_from(left.len()).unwrap_or(u64::MAX);
+        let entry =
+            |(message, receipt): (OpenMessage, Receipt)| Entry { receipt, size: message.size, asker: None };
+        let open = left.into_iter().map(entry).collect();
+        let (refusals, tally) = (Refusals::default(), Tally::default());
+        Self { settings, node, refusals, open, taken: 0, recovered, tally }
+    }
+
+    /// Until told to stop.
+    pub(super) async fn keep(
+        &mut self,
+        handed: &mut mpsc::UnboundedReceiver<Taken>,
+        stop: &mut (impl Future<Output = ()> + Unpin),
+    ) -> Result<(), Failure> {
+        // It hears into what the book reads.
+        let refusals = self.refusals.clone();
+        let mut listening = pin!(refusals.listen(self.node));
+        let mut refused = refusals.watch();
+        loop {
+            tokio::select! {
+                () = &mut *stop => return Ok(()),
+                Some(taken) = handed.recv() => {
+                    self.taken += 1;
+                    let size = u64::try_from(taken.size).unwrap_or(u64::MAX);
+                    self.open.push(Entry { receipt: taken.receipt, size, asker: taken.asker });
+                }
+                Some((settled, asker)) = self.open.next() => self.settle(settled, asker)?,
+                never = &mut listening => return never.map(|never| match never {}),
+                _ = refused.changed() => self.open.iter().filter(|entry| entry.size > WHOLE).for_each(|entry| {
+                    if entry.receipt.id().is_some_and(|id| refusals.of(id).is_some()) {
+                        entry.receipt.abandon();
+                    }
+                }),
+            }
+        }
+    }
+
+    fn settle(&mut self, settled: Settled, asker: Option<Asker>) -> Result<(), Failure> {
+        let told = settled.id.and_then(|id| self.refusals.forget(id));
+        // The receiver takes a refused message only after we took the refusal.
+        let outcome = if told.is_some() { Ending::Refused } else { settled.outcome.into() };
+        self.tally.count(outcome);
+        let (mut reason, mut todo) = (told, None);
+        if let Outcome::Refused(why) = settled.outcome {
+            reason = reason.or_else(|| Some(why.to_string()));
+            todo = Some(remedy(why, self.node.id()));
+        }
+        let id = settled.id.map(|id| id.to_string());
+        if self.settings.verbose {
+            let why = reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+            let id = id.as_deref().unwrap_or("never left");
+            self.settings.output.text(&format!("{}  {id}{why}", outcome.name()))?;
+        }
+        self.settings.output.line(&Line {
+            r#type: "message",
+            outcome: outcome.name(),
+            reason: reason.as_deref(),
+            id: id.as_deref(),
+            late: settled.late,
+        })?;
+        if let Some(Asker { n, tell, place }) = asker {
+            let early = settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
+            let late = settled.late;
+            // It may have left.
+            let _ =
+                tell.send((protocol::Settled { n, outcome, reason, remedy: todo, id, late, early }, place));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,165 @@
+//! Answers to who asks about a node.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use exonet::error::PingError;
+use exonet::send::{Status, Waiting};
+use exonet::{Node, NodeId, PeerAddr};
+use exonet_proto::Incarnation;
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+use tokio::net::unix::OwnedWriteHalf;
+
+use super::Role;
+use super::protocol::{PIECE, Reply, Request, Row, Settled, VERSION};
+use super::server::{Office, refusal};
+use super::wire::say;
+
+/// Bytes of a body that a list shows.
+const GLANCE: usize = 64;
+/// How long a peer may be looked for at most.
+const LONGEST_LOOK: Duration = Duration::from_secs(20);
+
+/// Answers all but [`Request::Send`]. Nothing is told to a client that has left.
+pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
+    let node = &office.node;
+    match request {
+        Request::Status => {
+            let status = Reply::Node {
+                exon: VERSION,
+                command: office.role.command().to_owned(),
+                pid: std::process::id(),
+                id: node.id().to_string(),
+                open: u64::try_from(node.stats().open_messages).unwrap_or(u64::MAX),
+                takes: matches!(office.role, Role::Up(_)),
+            };
+            let _ = say(to, &status).await;
+        }
+        Request::Outbox => {
+            for waiting in node.outbox(GLANCE) {
+                if let Some(row) = row(&waiting)
+                    && say(to, &Reply::Message(Box::new(row))).await.is_err()
+                {
+                    return Ok(());
+                }
+            }
+        }
+        Request::Show { number } => show(node, number, to).await?,
+        Request::Drop { number } => give_up(node, number, to).await?,
+        Request::Retry { number, wait_ms } => retry(node, number, wait_ms, to).await?,
+        Request::Stop => match &office.role {
+            Role::Up(desk) => drop(desk.end.send_replace(true)),
+            Role::Command(command) => {
+                return Err(refusal(format!("`exon {command}` runs this identity, not `exon up`")));
+            }
+        },
+        Request::Send(_) => return Ok(()),
+    }
+    let _ = say(to, &Reply::Done).await;
+    Ok(())
+}
+
+/// Only what is journaled has a number.
+fn row(waiting: &Waiting) -> Option<Row> {
+    let id = match waiting.message.status {
+        Status::InDoubt { id, .. } => Some(id.to_string()),
+        Status::Queued => None,
+        Status::Settled => return None,
+    };
+    Some(Row {
+        number: waiting.number?,
+        peer: waiting.message.peer.to_string(),
+        addresses: waiting.addresses.iter().map(ToString::to_string).collect(),
+        id,
+        tag: String::from_utf8_lossy(&waiting.tag).into_owned(),
+        size: waiting.message.size,
+        glance: BASE64.encode(&waiting.body),
+    })
+}
+
+/// The open message of this number, or all that have one.
+fn numbered(node: &Node, number: Option<u64>) -> Result<Vec<Waiting>, Reply> {
+    let mut all = node.outbox(0);
+    all.retain(|waiting| {
+        waiting.number.is_some() && number.is_none_or(|number| waiting.number == Some(number))
+    });
+    match number {
+        Some(number) if all.is_empty() => Err(refusal(format!("there is no message {number} in the outbox"))),
+        _ => Ok(all),
+    }
+}
+
+async fn show(node: &Node, number: u64, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
+    let found = numbered(node, Some(number))?;
+    let Some(whole) = found.first().and_then(|found| node.waiting(&found.message, usize::MAX)) else {
+        return Err(refusal(format!("message {number} has its outcome by now")));
+    };
+    if let Some(row) = row(&whole) {
+        let _ = say(to, &Reply::Message(Box::new(Row { glance: String::new(), ..row }))).await;
+    }
+    for piece in whole.body.chunks(PIECE) {
+        if say(to, &Reply::Body { base64: BASE64.encode(piece) }).await.is_err() {
+            return Ok(());
+        }
+    }
+    Ok(())
+}
+
+async fn give_up(node: &Node, number: Option<u64>, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
+    let mut ended = Vec::new();
+    for waiting in numbered(node, number)? {
+        let Some(outcome) = node.give_up(&waiting.message) else { continue };
+        let id = match waiting.message.status {
+            Status::InDoubt { id, .. } => Some(id),
+            Status::Queued | Status::Settled => None,
+        };
+        ended.push(Settled {
+            n: waiting.number.unwrap_or_default(),
+            outcome: outcome.into(),
+            reason: None,
+            remedy: None,
+            early: id.is_some_and(|id| id.r == Incarnation::UNNAMED),
+            id: id.map(|id| id.to_string()),
+            late: false,
+        });
+    }
+    if node.journaled().await.is_err() {
+        return Err(refusal("the node has stopped meanwhile: what was given up may come back"));
+    }
+    for settled in ended {
+        if say(to, &Reply::Settled(settled)).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Looks for each peer that something is open for: an answer means that its messages go on.
+async fn retry(node: &Node, number: Option<u64>, wait_ms: u64, to: &mut OwnedWriteHalf) -> Result<(), Reply> {
+    let wait = Duration::from_millis(wait_ms).min(LONGEST_LOOK);
+    let mut peers: BTreeMap<NodeId, (u64, Waiting)> = BTreeMap::new();
+    for waiting in numbered(node, number)? {
+        peers.entry(waiting.message.peer).or_insert((0, waiting)).0 += 1;
+    }
+    let look = async |(peer, (messages, waiting)): (NodeId, (u64, Waiting))| {
+        let hints = waiting.addresses.iter().map(ToString::to_string);
+        let at = PeerAddr::new(peer, hints).unwrap_or_else(|_| PeerAddr::from(peer));
+        let (rtt_ms, why) = match node.peer(at).ping(wait).await {
+            Ok(Some(rtt)) => (Some(rtt.as_secs_f64() * 1e3), None),
+            Ok(None) => (None, Some("no answer".to_owned())),
+            Err(PingError::Refused(why)) => (None, Some(why.to_string())),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        Reply::Peer { peer: peer.to_string(), messages, rtt_ms, why }
+    };
+    let mut looks: FuturesUnordered<_> = peers.into_iter().map(look).collect();
+    while let Some(reply) = looks.next().await {
+        if say(to, &reply).await.is_err() {
+            break;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,214 @@
+//! The end of the control socket at a command.
+
+use std::io;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use tokio::net::UnixStream;
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::time::timeout;
+
+use super::place;
+use super::protocol::{Envelope, LONGEST_BODY, PIECE, Part, Reply, Request, VERSION};
+use super::wire::{Lines, say};
+use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::units::Size;
+
+/// How long the process may take to say who it is. It answers at once, or hangs.
+const HELLO: Duration = Duration::from_secs(10);
+
+/// A process that runs the identity.
+#[derive(Debug)]
+pub(crate) struct Client {
+    identity: Identity,
+    /// What it does.
+    pub(crate) command: String,
+    pub(crate) pid: u32,
+    /// Its node.
+    pub(crate) id: String,
+    /// It takes messages.
+    pub(crate) takes: bool,
+}
+
+impl Client {
+    /// The process that runs `identity`. None: none does, or it has no control socket.
+    ///
+    /// # Errors
+    /// One does, and cannot be understood.
+    pub(crate) async fn find(identity: &Identity) -> Result<Option<Self>, Failure> {
+        let Some(connection) = connect(identity).await? else { return Ok(None) };
+        let asked = timeout(HELLO, async {
+            let mut hearer = connection.ask(Request::Status).await?;
+            let first = hearer.next().await;
+            let Some(Reply::Node { command, pid, id, takes, .. }) = first? else { return Ok(None) };
+            Ok(Some(Self { identity: identity.clone(), command, pid, id, takes }))
+        });
+        let hangs = |_| Failure::new(format!("the process that runs identity {identity} does not answer"));
+        asked.await.map_err(hangs)?
+    }
+
+    /// Asks for something. The answer is heard until it is over.
+    pub(crate) async fn ask(&self, request: Request) -> Result<Hearer, Failure> {
+        self.reach().await?.ask(request).await
+    }
+
+    /// Begins to hand messages over.
+    pub(crate) async fn give(&self, request: Request) -> Result<(Giver, Hearer), Failure> {
+        self.reach().await?.give(request).await
+    }
+
+    async fn reach(&self) -> Result<Connection, Failure> {
+        connect(&self.identity).await?.ok_or_else(|| gone(&self.identity))
+    }
+}
+
+/// None: nobody is there.
+async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
+    let Identity::Stored { path, .. } = identity else { return Ok(None) };
+    if !identity.is_there() {
+        return Ok(None);
+    }
+    // Where there is no place for a socket, there is none.
+    let Ok(socket) = place::of(path) else { return Ok(None) };
+    match UnixStream::connect(&socket).await {
+        Ok(stream) => Ok(Some(Connection { identity: identity.clone(), stream })),
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
+            Ok(None)
+        }
+        Err(error) => Err(Failure::path("reach the control socket", &socket, &error)),
+    }
+}
+
+fn gone(identity: &Identity) -> Failure {
+    Failure::new(format!(
+        "the process that runs identity {identity} has ended meanwhile, or is asked by too many"
+    ))
+    .hint("give the command again")
+}
+
+struct Connection {
+    identity: Identity,
+    stream: UnixStream,
+}
+
+impl Connection {
+    async fn ask(self, request: Request) -> Result<Hearer, Failure> {
+        self.give(request).await.map(|(giver, mut hearer)| {
+            // The other end must not take this for the end of the client.
+            hearer.held = Some(giver);
+            hearer
+        })
+    }
+
+    async fn give(self, request: Request) -> Result<(Giver, Hearer), Failure> {
+        let (from, mut to) = self.stream.into_split();
+        let said = say(&mut to, &Envelope { exon: VERSION, request }).await;
+        said.map_err(|_| gone(&self.identity))?;
+        let hearer = Hearer { identity: self.identity, lines: Lines::new(from), held: None };
+        Ok((Giver { to }, hearer))
+    }
+}
+
+/// Hears the answer.
+#[derive(Debug)]
+pub(crate) struct Hearer {
+    identity: Identity,
+    lines: Lines,
+    held: Option<Giver>,
+}
+
+impl Hearer {
+    /// The next line; None at the end of the answer.
+    ///
+    /// # Errors
+    /// The answer is an error, or the process is gone before its end.
+    pub(crate) async fn next(&mut self) -> Result<Option<Reply>, Failure> {
+        match self.hear().await {
+            Heard::Reply(reply) => Ok(Some(reply)),
+            Heard::Done => Ok(None),
+            Heard::Failed(failure) => Err(failure),
+            Heard::Gone => Err(gone(&self.identity)),
+        }
+    }
+
+    /// As [`Self::next`], for who wants to know which it was. Cancel-safe.
+    pub(crate) async fn hear(&mut self) -> Heard {
+        match self.lines.next().await {
+            Ok(Some(Reply::Done)) => Heard::Done,
+            Ok(Some(Reply::Error { error, hint })) => {
+                let failure = Failure::new(error);
+                Heard::Failed(match hint {
+                    Some(hint) => failure.hint(hint),
+                    None => failure,
+                })
+            }
+            Ok(Some(reply)) => Heard::Reply(reply),
+            Ok(None) => Heard::Gone,
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                let failure = Failure::new("cannot understand the process that runs the identity");
+                Heard::Failed(
+                    failure.because(&error).hint("start it again with the `exon` that is installed now"),
+                )
+            }
+            Err(_) => Heard::Gone,
+        }
+    }
+}
+
+/// What was heard.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Reply(Reply),
+    Done,
+    Failed(Failure),
+    /// The process is gone.
+    Gone,
+}
+
+/// Hands messages over.
+#[derive(Debug)]
+pub(crate) struct Giver {
+    to: OwnedWriteHalf,
+}
+
+impl Giver {
+    /// Waits for as long as the other end takes nothing. False: it is gone.
+    ///
+    /// # Errors
+    /// The body is too long.
+    pub(crate) async fn message(&mut self, body: Vec<u8>) -> Result<bool, Failure> {
+        if body.len() > LONGEST_BODY {
+            return Err(too_long());
+        }
+        let body =
+            if body.len() > PIECE { Err(body) } else { String::from_utf8(body).map_err(|e| e.into_bytes()) };
+        let bytes = match body {
+            Ok(text) => return Ok(say(&mut self.to, &Part::Text(text)).await.is_ok()),
+            Err(bytes) => bytes,
+        };
+        let mut left = bytes.len().div_ceil(PIECE);
+        for piece in bytes.chunks(PIECE) {
+            left -= 1;
+            let part = Part::Bytes { base64: BASE64.encode(piece), more: left > 0 };
+            if say(&mut self.to, &part).await.is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    /// That was all.
+    pub(crate) async fn end(&mut self) -> bool {
+        say(&mut self.to, &Part::End).await.is_ok()
+    }
+}
+
+/// A body that is too long to be handed over.
+pub(crate) fn too_long() -> Failure {
+    let limit = Size(LONGEST_BODY as u64);
+    Failure::new(format!("a message is longer than {limit}, the most that `exon up` takes")).hint(
+        "what is longer is read as it leaves, and no journal keeps it: send it as another identity, or with none",
+    )
+}

@@ -1,0 +1,194 @@
+//! Messages that another command hands over to `exon up`.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use exonet::error::SendError;
+use exonet::{Message, Node, Peer, PeerAddr, Receipt};
+use tokio::net::unix::OwnedWriteHalf;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
+
+use super::protocol::{Head, LONGEST_BODY, Part, Reply, Settled};
+use super::server::{Office, refusal};
+use super::wire::{Lines, say};
+use super::{Asker, Desk, Role, Taken};
+
+/// Messages of a client whose outcomes it has not read yet. More are not taken.
+const UNREAD: usize = 16_384;
+
+/// Takes messages until the client has no more, and tells it what it wants to know. The client may leave at any time: what was
+/// taken goes on.
+///
+/// # Errors
+/// What is wrong, as the last word to the client.
+pub(super) async fn take(
+    office: &Office,
+    head: Head,
+    lines: Lines,
+    to: &mut OwnedWriteHalf,
+) -> Result<(), Reply> {
+    let Role::Up(desk) = &office.role else {
+        let command = office.role.command();
+        return Err(Reply::Error {
+            error: format!("`exon {command}` runs this identity, and takes no messages of other commands"),
+            hint: Some("send as another identity (--as NAME), or let `exon up` run this one".to_owned()),
+        });
+    };
+    let peer: PeerAddr = head.peer.parse().map_err(|e| refusal(format!("{}: {e}", head.peer)))?;
+    let (count, accepted) = watch::channel(0);
+    let (tell, told) = mpsc::unbounded_channel();
+    let intake = Intake {
+        peer: office.node.peer(peer),
+        desk,
+        count,
+        asks: head.outcomes.then(|| (tell, Arc::new(Semaphore::new(UNREAD)))),
+        head,
+        body: Vec::new(),
+    };
+    let mut lines = lines;
+    let taken = {
+        let number = accepted.clone();
+        let mut report = pin!(report(&office.node, accepted, told, to));
+        // With the intake its ends of the channels are gone: then the report ends when all has been told.
+        let taken = tokio::select! {
+            taken = intake.all(&mut lines) => taken,
+            said = &mut report => return said.or_else(unless_gone),
+        };
+        match taken {
+            Ok(false) => return Ok(()),
+            Ok(true) => tokio::select! {
+                said = &mut report => said.or_else(unless_gone).map_err(|error| (error, 0)),
+                // There is nothing more to say: the client has left.
+                _ = lines.next::<Part>() => return Ok(()),
+            },
+            Err(error) => Err((error, *number.borrow())),
+        }
+    };
+    match taken {
+        Ok(()) => drop(say(to, &Reply::Done).await),
+        Err((error, n)) => {
+            if office.node.journaled().await.is_ok() {
+                let _ = say(to, &Reply::Accepted { n }).await;
+            }
+            return Err(error);
+        }
+    }
+    Ok(())
+}
+
+fn unless_gone(error: Option<Reply>) -> Result<(), Reply> {
+    error.map_or(Ok(()), Err)
+}
+
+/// Tells how many messages the journal has, and what becomes of them: until nothing more is to come.
+///
+/// # Errors
+/// None: the client has left.
+async fn report(
+    node: &Node,
+    mut accepted: watch::Receiver<u64>,
+    mut told: mpsc::UnboundedReceiver<(Settled, OwnedSemaphorePermit)>,
+    to: &mut OwnedWriteHalf,
+) -> Result<(), Option<Reply>> {
+    let (mut counting, mut asking) = (true, true);
+    while counting || asking {
+        tokio::select! {
+            biased;
+            changed = accepted.changed(), if counting => {
+                counting = changed.is_ok();
+                let n = *accepted.borrow_and_update();
+                // One forced write for all that came meanwhile.
+                node.journaled().await.map_err(|_| Some(refusal("the node has stopped")))?;
+                say(to, &Reply::Accepted { n }).await.map_err(|_| None)?;
+            }
+            settled = told.recv(), if asking => match settled {
+                Some((settled, place)) => {
+                    say(to, &Reply::Settled(settled)).await.map_err(|_| None)?;
+                    drop(place);
+                }
+                None => asking = false,
+            },
+        }
+    }
+    Ok(())
+}
+
+/// Who wants outcomes, and the places for those that it has not read.
+type Asks = Option<(mpsc::UnboundedSender<(Settled, OwnedSemaphorePermit)>, Arc<Semaphore>)>;
+
+/// Takes the messages of one client.
+struct Intake<'a> {
+    peer: Peer,
+    desk: &'a Desk,
+    count: watch::Sender<u64>,
+    asks: Asks,
+    head: Head,
+    /// What has come of a body.
+    body: Vec<u8>,
+}
+
+impl Intake<'_> {
+    /// True: all was taken. False: the client has left before it said that that was all.
+    async fn all(mut self, lines: &mut Lines) -> Result<bool, Reply> {
+        loop {
+            match lines.next().await {
+                Ok(Some(Part::Text(text))) => self.whole(text.into_bytes()).await?,
+                Ok(Some(Part::Bytes { base64, more })) => {
+                    let piece = BASE64.decode(base64).map_err(|e| refusal(format!("a body: {e}")))?;
+                    self.body.extend_from_slice(&piece);
+                    if self.body.len() > LONGEST_BODY {
+                        return Err(refusal(format!(
+                            "no body longer than {LONGEST_BODY} bytes is handed over"
+                        )));
+                    }
+                    if !more {
+                        let body = std::mem::take(&mut self.body);
+                        self.whole(body).await?;
+                    }
+                }
+                Ok(Some(Part::End)) => return Ok(true),
+                Ok(None) => return Ok(false),
+                Err(error) => return Err(refusal(format!("this is no message: {error}"))),
+            }
+        }
+    }
+
+    /// Waits for room, and so does the client.
+    async fn whole(&mut self, body: Vec<u8>) -> Result<(), Reply> {
+        let place = match &self.asks {
+            Some((_, places)) => Arc::clone(places).acquire_owned().await.ok(),
+            None => None,
+        };
+        let size = body.len();
+        let receipt = self
+            .send(body)
+            .await
+            .map_err(|error| refusal(format!("cannot send to {}: {error}", self.peer.id().short())))?;
+        let n = *self.count.borrow() + 1;
+        let asker = match (&self.asks, place) {
+            (Some((tell, _)), Some(place)) => Some(Asker { n, tell: tell.clone(), place }),
+            _ => None,
+        };
+        // The desk is there for as long as the node.
+        let _ = self.desk.taken.send(Taken { receipt, size, asker });
+        self.count.send_replace(n);
+        Ok(())
+    }
+
+    async fn send(&self, body: Vec<u8>) -> Result<Receipt, SendError> {
+        let head = &self.head;
+        let message = Message::new(body).tag(head.tag.clone().into_bytes()).priority(head.priority.into());
+        let message = if head.early { message } else { message.early(false) };
+        let message = match head.deadline() {
+            Some(deadline) => message.deadline(deadline),
+            None => message,
+        };
+        // A permit does not wait for the disk: `report` does, for many at once. Its bytes may lack room.
+        match self.peer.reserve().await?.send(message.clone()) {
+            Err(SendError::Full) => self.peer.send(message).await,
+            sent => sent,
+        }
+    }
+}

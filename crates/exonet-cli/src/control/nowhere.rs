@@ -1,0 +1,102 @@
+//! Where there are no Unix sockets, there is no control socket.
+
+use std::path::Path;
+
+use exonet::Node;
+
+use super::Role;
+use super::protocol::{Reply, Request};
+use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::settings::Settings;
+
+fn nowhere() -> Failure {
+    Failure::new("this system has no control socket")
+        .hint("end the process that runs the identity, and try again")
+}
+
+/// Stands for the control socket of a node.
+#[derive(Debug)]
+pub(crate) struct Control(());
+
+impl Control {
+    /// Fails for `exon up`, which is of no use without.
+    pub(crate) fn open(_: &Settings, _: &Node, role: Role) -> Result<Self, Failure> {
+        match role {
+            Role::Up(_) => Err(nowhere()),
+            Role::Command(_) => Ok(Self(())),
+        }
+    }
+
+    pub(crate) fn try_open(_: &Settings, _: &Node, _: &'static str) -> Self {
+        Self(())
+    }
+
+    pub(crate) fn path(&self) -> Option<&Path> {
+        None
+    }
+
+    pub(crate) async fn close(self) {}
+}
+
+/// Stands for a process that runs the identity: there never is one.
+#[derive(Debug)]
+pub(crate) struct Client {
+    pub(crate) command: String,
+    pub(crate) pid: u32,
+    pub(crate) id: String,
+    pub(crate) takes: bool,
+}
+
+impl Client {
+    pub(crate) async fn find(_: &Identity) -> Result<Option<Self>, Failure> {
+        Ok(None)
+    }
+
+    pub(crate) async fn ask(&self, _: Request) -> Result<Hearer, Failure> {
+        Err(nowhere())
+    }
+
+    pub(crate) async fn give(&self, _: Request) -> Result<(Giver, Hearer), Failure> {
+        Err(nowhere())
+    }
+}
+
+#[derive(Debug)]
+pub(crate) struct Hearer(());
+
+impl Hearer {
+    pub(crate) async fn next(&mut self) -> Result<Option<Reply>, Failure> {
+        Err(nowhere())
+    }
+
+    pub(crate) async fn hear(&mut self) -> Heard {
+        Heard::Gone
+    }
+}
+
+/// What was heard.
+#[derive(Debug)]
+pub(crate) enum Heard {
+    Reply(Reply),
+    Done,
+    Failed(Failure),
+    Gone,
+}
+
+#[derive(Debug)]
+pub(crate) struct Giver(());
+
+impl Giver {
+    pub(crate) async fn message(&mut self, _: Vec<u8>) -> Result<bool, Failure> {
+        Err(nowhere())
+    }
+
+    pub(crate) async fn end(&mut self) -> bool {
+        false
+    }
+}
+
+pub(crate) fn too_long() -> Failure {
+    nowhere()
+}

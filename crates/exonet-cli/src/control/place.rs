@@ -1,0 +1,93 @@
+//! Where the control socket of an identity is.
+
+use std::fs::{self, DirBuilder, Permissions};
+use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+use crate::failure::Failure;
+
+/// The directory of the socket in that of the identity, and the socket's name in it.
+const DIRECTORY: &str = "control";
+const NAME: &str = "socket";
+/// A path is no longer: 104 bytes is the least that a Unix has for it, with a zero at the end.
+const LONGEST_PATH: usize = 103;
+
+/// The socket of the identity in `state`. It depends on nothing but that path and the environment of the user.
+pub(super) fn of(state: &Path) -> Result<PathBuf, Failure> {
+    // One place however the directory is named.
+    let state = fs::canonicalize(state).map_err(|e| Failure::path("find", state, &e))?;
+    let beside = state.join(DIRECTORY).join(NAME);
+    if beside.as_os_str().len() <= LONGEST_PATH {
+        return Ok(beside);
+    }
+    let hash = blake3::hash(state.as_os_str().as_bytes()).to_hex();
+    let name = format!("{}.socket", hash.get(..32).unwrap_or_default());
+    let path = runtime().join(name);
+    if path.as_os_str().len() <= LONGEST_PATH {
+        return Ok(path);
+    }
+    let failure = Failure::new(format!("no control socket: {} is too long a path for one", path.display()));
+    Err(failure.hint("set XDG_RUNTIME_DIR to a directory with a shorter path"))
+}
+
+/// The user's own directory for what does not outlive a boot.
+fn runtime() -> PathBuf {
+    let given = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from).filter(|path| path.is_absolute());
+    given.map_or_else(
+        || std::env::temp_dir().join(format!("exonet-{}", rustix::process::geteuid().as_raw())),
+        |given| given.join("exonet"),
+    )
+}
+
+/// Makes the directory of a socket, closed to others; and sees to it that the one that is there is this user's, and closed.
+pub(super) fn prepare(socket: &Path) -> Result<(), Failure> {
+    let directory = socket.parent().unwrap_or(socket);
+    let failed = |error: &io::Error| Failure::path("make", directory, error);
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return Err(failed(&error)),
+        _ => {}
+    }
+    let about = fs::symlink_metadata(directory).map_err(|e| failed(&e))?;
+    if !about.is_dir() || about.uid() != rustix::process::geteuid().as_raw() {
+        let failure = Failure::new(format!("{} is no directory of this user", directory.display()));
+        return Err(failure.hint("the control socket is to be there: move what is there away"));
+    }
+    if about.permissions().mode() & 0o077 != 0 {
+        fs::set_permissions(directory, Permissions::from_mode(0o700)).map_err(|e| failed(&e))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_that_is_too_long_is_replaced_by_a_name_of_its_own() {
+        let place = tempfile::tempdir().unwrap();
+        let short = place.path().join("short");
+        let long = ["a", "b"].map(|name| place.path().join(name.repeat(120)));
+        for path in long.iter().chain([&short]) {
+            fs::create_dir(path).unwrap();
+        }
+        assert!(of(&short).unwrap().ends_with("short/control/socket"));
+        let [a, b] = long.map(|path| of(&path).unwrap());
+        assert!(a != b && a.parent() == b.parent());
+        assert!(a.as_os_str().len() <= LONGEST_PATH);
+    }
+
+    #[test]
+    fn a_directory_that_is_open_to_others_is_closed_and_a_strange_one_is_not_used() {
+        let place = tempfile::tempdir().unwrap();
+        let directory = place.path().join("control");
+        fs::create_dir(&directory).unwrap();
+        fs::set_permissions(&directory, Permissions::from_mode(0o755)).unwrap();
+        prepare(&directory.join("socket")).unwrap();
+        assert_eq!(fs::metadata(&directory).unwrap().permissions().mode() & 0o777, 0o700);
+        let link = place.path().join("link");
+        std::os::unix::fs::symlink(&directory, &link).unwrap();
+        assert!(prepare(&link.join("socket")).is_err());
+    }
+}

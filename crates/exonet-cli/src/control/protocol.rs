@@ -1,0 +1,230 @@
+//! What is said over the control socket.
+//!
+//! A client says one [`Request`], with the number of this protocol. The answer is any number of [`Reply`] lines, of which the last is
+//! `done` or `error`. Behind `send` the client goes on with [`Part`]s, while replies come.
+
+use std::time::Duration;
+
+use exonet::{Outcome, Priority};
+use serde::{Deserialize, Serialize};
+
+/// The version of what is said here. Another one is refused.
+pub(crate) const VERSION: u32 = 1;
+/// Bytes of a body in one line, before they are written in base 64.
+pub(crate) const PIECE: usize = 128 << 10;
+/// The longest body that is handed over.
+pub(crate) const LONGEST_BODY: usize = 16 << 20;
+
+/// The first line of a client.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Envelope {
+    /// [`VERSION`].
+    pub(crate) exon: u32,
+    #[serde(flatten)]
+    pub(crate) request: Request,
+}
+
+/// What a client wants.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "do", rename_all = "snake_case")]
+pub(crate) enum Request {
+    /// Who is there. Answered by [`Reply::Node`].
+    Status,
+    /// All open messages, each as [`Reply::Message`].
+    Outbox,
+    /// The body of one, as [`Reply::Body`].
+    Show { number: u64 },
+    /// Gives one up, or all; each is told as [`Reply::Settled`].
+    Drop { number: Option<u64> },
+    /// Looks for the peers of one, or of all, each told as [`Reply::Peer`].
+    Retry { number: Option<u64>, wait_ms: u64 },
+    /// Hands messages over: [`Part`]s follow.
+    Send(Head),
+    /// Ends `exon up`.
+    Stop,
+}
+
+/// What all messages of a handover have in common.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Head {
+    /// As `ID@HOST:PORT`.
+    pub(crate) peer: String,
+    pub(crate) tag: String,
+    pub(crate) priority: Class,
+    pub(crate) deadline_ms: Option<u64>,
+    pub(crate) early: bool,
+    /// The client waits for what becomes of each.
+    pub(crate) outcomes: bool,
+}
+
+impl Head {
+    pub(crate) fn deadline(&self) -> Option<Duration> {
+        self.deadline_ms.map(Duration::from_millis)
+    }
+}
+
+/// A class of priority.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Class {
+    Urgent,
+    Normal,
+    Low,
+    Bulk,
+}
+
+impl From<Class> for Priority {
+    fn from(class: Class) -> Self {
+        match class {
+            Class::Urgent => Self::Urgent,
+            Class::Normal => Self::Normal,
+            Class::Low => Self::Low,
+            Class::Bulk => Self::Bulk,
+        }
+    }
+}
+
+/// What follows a [`Request::Send`].
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Part {
+    /// A message.
+    Text(String),
+    /// A piece of one: all of it, if none is to follow.
+    Bytes { base64: String, more: bool },
+    /// That was all; the client stays until it has been told everything.
+    End,
+}
+
+/// What is answered.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+pub(crate) enum Reply {
+    Node {
+        exon: u32,
+        command: String,
+        pid: u32,
+        id: String,
+        open: u64,
+        /// Messages are taken of others.
+        takes: bool,
+    },
+    Message(Box<Row>),
+    Body {
+        base64: String,
+    },
+    Peer {
+        peer: String,
+        messages: u64,
+        rtt_ms: Option<f64>,
+        /// Why there is no answer.
+        why: Option<String>,
+    },
+    /// So many messages of a handover are in the journal, as durably as the node keeps it.
+    Accepted {
+        n: u64,
+    },
+    Settled(Settled),
+    Done,
+    Error {
+        error: String,
+        hint: Option<String>,
+    },
+}
+
+/// A message of an outbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Row {
+    pub(crate) number: u64,
+    pub(crate) peer: String,
+    pub(crate) addresses: Vec<String>,
+    /// None: it is queued, and has certainly not left.
+    pub(crate) id: Option<String>,
+    pub(crate) tag: String,
+    pub(crate) size: u64,
+    /// The begin of its body, in base 64.
+    pub(crate) glance: String,
+}
+
+/// What became of a message.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Settled {
+    /// Which: of the messages of a handover, or its number in the journal.
+    pub(crate) n: u64,
+    pub(crate) outcome: Ending,
+    pub(crate) reason: Option<String>,
+    /// What to do about that.
+    pub(crate) remedy: Option<String>,
+    pub(crate) id: Option<String>,
+    pub(crate) late: bool,
+    /// It left beside an opening, and was lost for that.
+    pub(crate) early: bool,
+}
+
+/// How a message ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Ending {
+    Delivered,
+    Expired,
+    Cancelled,
+    Refused,
+    Unknown,
+    Kept,
+}
+
+impl Ending {
+    /// The word for it, as it is written everywhere.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Delivered => "delivered",
+            Self::Expired => "expired",
+            Self::Cancelled => "cancelled",
+            Self::Refused => "refused",
+            Self::Unknown => "unknown",
+            Self::Kept => "kept",
+        }
+    }
+}
+
+impl From<Outcome> for Ending {
+    fn from(outcome: Outcome) -> Self {
+        match outcome {
+            Outcome::Delivered => Self::Delivered,
+            Outcome::Expired => Self::Expired,
+            Outcome::Cancelled => Self::Cancelled,
+            Outcome::Refused(_) => Self::Refused,
+            Outcome::Unknown => Self::Unknown,
+            Outcome::Kept => Self::Kept,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Other programs may speak it: what is said does not change by chance.
+    #[test]
+    fn requests_are_written_like_this() {
+        for (text, is) in [
+            (r#"{"exon":1,"do":"status"}"#, "Status"),
+            (r#"{"exon":1,"do":"outbox"}"#, "Outbox"),
+            (r#"{"exon":1,"do":"show","number":7}"#, "Show { number: 7 }"),
+            (r#"{"exon":1,"do":"drop","number":null}"#, "Drop { number: None }"),
+            (r#"{"exon":1,"do":"retry","number":7,"wait_ms":5}"#, "Retry { number: Some(7), wait_ms: 5 }"),
+            (r#"{"exon":1,"do":"stop"}"#, "Stop"),
+        ] {
+            let read: Envelope = serde_json::from_str(text).unwrap();
+            assert_eq!(format!("{:?}", read.request), is);
+            assert_eq!(serde_json::to_string(&read).unwrap(), text);
+        }
+        let send = r#"{"exon":1,"do":"send","peer":"p","tag":"","priority":"low","deadline_ms":null,"early":true,"outcomes":false}"#;
+        let read: Envelope = serde_json::from_str(send).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), send);
+        for text in [r#"{"text":"x"}"#, r#"{"bytes":{"base64":"eA==","more":false}}"#, r#""end""#] {
+            let part: Part = serde_json::from_str(text).unwrap();
+            assert_eq!(serde_json::to_string(&part).unwrap(), text);
+        }
+    }
+}

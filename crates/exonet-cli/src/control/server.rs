@@ -1,0 +1,192 @@
+//! The end of the control socket at the process that runs the identity.
+
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use exonet::Node;
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::task::{JoinHandle, JoinSet};
+use tokio::time::timeout;
+
+use super::protocol::{Envelope, Reply, Request, VERSION};
+use super::wire::{self, Lines};
+use super::{Role, answers, handover, place};
+use crate::failure::Failure;
+use crate::identity::Identity;
+use crate::settings::Settings;
+
+/// Clients at once that ask something, and that hand messages over.
+const ASKERS: usize = 16;
+const GIVERS: usize = 16;
+/// How long a client may take for its request, and for reading what is answered.
+const REQUEST_TIME: Duration = Duration::from_secs(30);
+/// Before the system is asked again for what it had no room for.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// The control socket of a node, for as long as this lives. [`Self::close`] it before the node ends: its tasks hold the node.
+#[derive(Debug)]
+pub(crate) struct Control {
+    bound: Option<(Bound, oneshot::Sender<()>, JoinHandle<()>)>,
+}
+
+impl Control {
+    /// Opens the control socket of the identity that `node` runs. An ephemeral one has none.
+    ///
+    /// # Errors
+    /// There is no place for it.
+    pub(crate) fn open(settings: &Settings, node: &Node, role: Role) -> Result<Self, Failure> {
+        let Identity::Stored { path, .. } = &settings.identity else { return Ok(Self { bound: None }) };
+        let (bound, listener) = Bound::bind(place::of(path)?)?;
+        let (end, ended) = oneshot::channel();
+        let office = Arc::new(Office { node: node.clone(), role });
+        let task = tokio::spawn(attend(listener, office, ended));
+        Ok(Self { bound: Some((bound, end, task)) })
+    }
+
+    /// As [`Self::open`], for a command that can do without: a remark says why there is none.
+    pub(crate) fn try_open(settings: &Settings, node: &Node, command: &'static str) -> Self {
+        Self::open(settings, node, Role::Command(command)).unwrap_or_else(|failure| {
+            settings.note(format!("{failure}"));
+            Self { bound: None }
+        })
+    }
+
+    /// Where it is.
+    pub(crate) fn path(&self) -> Option<&Path> {
+        self.bound.as_ref().map(|(bound, ..)| &*bound.path)
+    }
+
+    /// Ends it: the socket is gone, and nobody is answered any more.
+    pub(crate) async fn close(mut self) {
+        if let Some((bound, end, task)) = self.bound.take() {
+            drop(bound);
+            drop(end);
+            // What it ends with does not matter.
+            let _ = task.await;
+        }
+    }
+}
+
+/// The socket's file, removed at the end.
+#[derive(Debug)]
+struct Bound {
+    path: PathBuf,
+    /// By these it is known that the file is still ours.
+    file: (u64, u64),
+}
+
+impl Bound {
+    /// The caller runs the identity: what is at `path` is of a process that is dead.
+    fn bind(path: PathBuf) -> Result<(Self, UnixListener), Failure> {
+        place::prepare(&path)?;
+        let failed = |error: &io::Error| Failure::path("open the control socket", &path, error);
+        match fs::remove_file(&path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(failed(&error)),
+            _ => {}
+        }
+        let listener = UnixListener::bind(&path).map_err(|e| failed(&e))?;
+        // Its directory lets nobody else in meanwhile.
+        fs::set_permissions(&path, Permissions::from_mode(0o600)).map_err(|e| failed(&e))?;
+        let about = fs::symlink_metadata(&path).map_err(|e| failed(&e))?;
+        let file = (about.dev(), about.ino());
+        Ok((Self { path, file }, listener))
+    }
+}
+
+impl Drop for Bound {
+    fn drop(&mut self) {
+        let ours = |about: fs::Metadata| (about.dev(), about.ino()) == self.file;
+        if fs::symlink_metadata(&self.path).is_ok_and(ours) {
+            let _ = fs::remove_file(&self.path);
+        }
+    }
+}
+
+/// What every client is served with.
+pub(super) struct Office {
+    pub(super) node: Node,
+    pub(super) role: Role,
+}
+
+/// Takes clients until the other end of `ended` is gone, then sends all away.
+async fn attend(listener: UnixListener, office: Arc<Office>, mut ended: oneshot::Receiver<()>) {
+    let (askers, givers) = (Arc::new(Semaphore::new(ASKERS)), Arc::new(Semaphore::new(GIVERS)));
+    let mut clients = JoinSet::new();
+    loop {
+        tokio::select! {
+            _ = &mut ended => break,
+            Some(_) = clients.join_next() => {}
+            accepted = listener.accept() => match accepted {
+                Ok((stream, _)) => {
+                    // One that finds no place hears nothing: to tell it would take one.
+                    if is_own(&stream) && let Ok(place) = Arc::clone(&askers).try_acquire_owned() {
+                        clients.spawn(serve(stream, Arc::clone(&office), place, Arc::clone(&givers)));
+                    }
+                }
+                Err(_) => tokio::time::sleep(PAUSE).await,
+            },
+        }
+    }
+    clients.shutdown().await;
+}
+
+/// Whether the client is the user that this process is, or the one that may do everything.
+fn is_own(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|client| client.uid() == own || client.uid() == 0)
+}
+
+async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePermit, givers: Arc<Semaphore>) {
+    let (from, mut to) = stream.into_split();
+    let mut lines = Lines::new(from);
+    let answered = timeout(REQUEST_TIME, async {
+        let request = match lines.next::<serde_json::Value>().await {
+            Ok(Some(request)) => read(request)?,
+            Ok(None) => return Ok(None),
+            Err(error) => return Err(refusal(format!("this is no request: {error}"))),
+        };
+        match request {
+            Request::Send(head) => Ok(Some(head)),
+            request => answers::answer(&office, request, &mut to).await.map(|()| None),
+        }
+    });
+    let last = match answered.await {
+        // Too slow: there is nobody to tell.
+        Err(_) | Ok(Ok(None)) => return,
+        Ok(Ok(Some(head))) => {
+            drop(place);
+            match givers.try_acquire_owned() {
+                Ok(_place) => handover::take(&office, head, lines, &mut to).await,
+                Err(_) => Err(refusal(format!("{GIVERS} commands hand messages over already"))),
+            }
+        }
+        Ok(Err(refused)) => Err(refused),
+    };
+    if let Err(refused) = last {
+        let _ = timeout(REQUEST_TIME, wire::say(&mut to, &refused)).await;
+    }
+}
+
+/// The request, if it is of this version.
+fn read(request: serde_json::Value) -> Result<Request, Reply> {
+    if request.get("exon").and_then(serde_json::Value::as_u64) != Some(VERSION.into()) {
+        return Err(Reply::Error {
+            error: format!(
+                "the process that runs the identity speaks version {VERSION} of the control protocol"
+            ),
+            hint: Some("start it again with the `exon` that is installed now".to_owned()),
+        });
+    }
+    let envelope: Result<Envelope, _> = serde_json::from_value(request);
+    envelope.map(|envelope| envelope.request).map_err(|e| refusal(format!("this is no request: {e}")))
+}
+
+/// An error without a remedy.
+pub(super) fn refusal(error: impl Into<String>) -> Reply {
+    Reply::Error { error: error.into(), hint: None }
+}

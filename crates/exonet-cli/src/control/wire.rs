@@ -1,0 +1,54 @@
+//! Lines of JSON on a stream.
+
+use std::io;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+
+/// No line is longer: a piece of a body, each byte of which JSON may write in six, and what is around it.
+pub(super) const LONGEST_LINE: u64 = 1 << 20;
+
+/// Reads lines. Cancel-safe: what was read of a line stays.
+#[derive(Debug)]
+pub(super) struct Lines {
+    from: BufReader<OwnedReadHalf>,
+    line: Vec<u8>,
+}
+
+impl Lines {
+    pub(super) fn new(from: OwnedReadHalf) -> Self {
+        Self { from: BufReader::new(from), line: Vec::new() }
+    }
+
+    /// The next line. None: the other end has left, if in the middle of a line or not.
+    ///
+    /// # Errors
+    /// The line is too long, or is not what is expected.
+    pub(super) async fn next<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
+        let room = (LONGEST_LINE + 1).saturating_sub(u64::try_from(self.line.len()).unwrap_or(u64::MAX));
+        // A half line stays in `self.line` when this is dropped: `read_until` appends as it goes.
+        (&mut self.from).take(room).read_until(b'\n', &mut self.line).await?;
+        if self.line.last() != Some(&b'\n') {
+            return if u64::try_from(self.line.len()).is_ok_and(|len| len > LONGEST_LINE) {
+                Err(io::Error::new(io::ErrorKind::InvalidData, "a line is too long"))
+            } else {
+                Ok(None)
+            };
+        }
+        let read = serde_json::from_slice(&self.line).map_err(io::Error::from);
+        self.line.clear();
+        read.map(Some)
+    }
+}
+
+/// Writes `value` as a line, and waits for as long as the other end does not read.
+///
+/// # Errors
+/// The other end has left.
+pub(super) async fn say(to: &mut OwnedWriteHalf, value: &impl Serialize) -> io::Result<()> {
+    let mut line = serde_json::to_vec(value).map_err(io::Error::from)?;
+    line.push(b'\n');
+    to.write_all(&line).await
+}
