@@ -175,6 +175,12 @@ impl Node {
         drop(self.shared().step(|engine, now| engine.set_allow(now, allow)));
     }
 
+    /// How long a message may be in doubt before this node gives it up, as [`Builder::doubt_timeout`](crate::Builder::doubt_timeout)
+    /// says. None: it gives none up.
+    pub fn doubt_timeout(&self) -> Option<Duration> {
+        self.shared().look(|engine| engine.core.config().doubt_timeout)
+    }
+
     /// Figures about the node.
     pub fn stats(&self) -> Stats {
         self.shared().look(|engine| engine.core.stats())

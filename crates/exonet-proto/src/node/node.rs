@@ -639,6 +639,11 @@ impl Node {
         &self.cx.stats
     }
 
+    /// The settings that it was made with.
+    pub const fn config(&self) -> &Config {
+        &self.cx.config
+    }
+
     /// Figures of the node: O(1).
     pub fn stats(&self) -> Stats {
         let Census { senders, receivers, .. } = self.census;

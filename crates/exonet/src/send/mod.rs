@@ -22,4 +22,4 @@ pub use sink::MessageSink;
 pub use waiting::Waiting;
 pub use writer::BodyWriter;
 
-pub use exonet_proto::node::{CancelError, OpenMessage, Refusal, Status};
+pub use exonet_proto::node::{CancelError, MessageKey, OpenMessage, Refusal, Status};
