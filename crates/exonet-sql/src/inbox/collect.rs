@@ -1,0 +1,98 @@
+//! Deletes inbox rows whose outbox rows are gone.
+
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use exonet::{Node, NodeId};
+use sqlx::Pool;
+
+use crate::Key;
+use crate::database::{Database, Value};
+use crate::inbox::Counters;
+use crate::inbox::handed::HandedOut;
+use crate::wire::{GONE, Owner, decode_keys, encode_keys};
+
+/// Keys of one question.
+const KEYS: i64 = 1_000;
+
+/// A sender that does not answer within this is asked later.
+const ANSWER: Duration = Duration::from_secs(10);
+
+/// Bytes of an answer, at most.
+const MOST: u64 = 1 << 16;
+
+pub(super) async fn run<DB: Database>(
+    pool: Pool<DB>,
+    node: Node,
+    handed: HandedOut,
+    counters: Arc<Counters>,
+    every: Duration,
+) {
+    loop {
+        tokio::time::sleep(every).await;
+        match senders(&pool, &node).await {
+            Ok(senders) => {
+                for (owner, sender) in senders {
+                    if let Err(why) = collect(&pool, &node, &handed, &counters, owner, sender).await {
+                        tracing::debug!(sender = %sender.short(), "inbox rows stay for now: {why}");
+                    }
+                }
+            }
+            Err(error) => tracing::warn!(%error, "inbox rows are not collected now"),
+        }
+    }
+}
+
+async fn senders<DB: Database>(pool: &Pool<DB>, node: &Node) -> Result<Vec<(Owner, NodeId)>, sqlx::Error> {
+    let mut conn = pool.acquire().await?;
+    let me = vec![Value::blob(node.id().0)];
+    let mut senders = Vec::new();
+    for mut row in DB::fetch(&mut conn, DB::STATEMENTS.senders, me).await? {
+        let (owner, sender) = (Owner::read(&row.bytes()?), row.bytes()?.try_into().ok().map(NodeId));
+        senders.extend(owner.zip(sender));
+    }
+    Ok(senders)
+}
+
+/// Asks a sender about all inbox rows of its messages.
+async fn collect<DB: Database>(
+    pool: &Pool<DB>,
+    node: &Node,
+    handed: &HandedOut,
+    counters: &Counters,
+    owner: Owner,
+    sender: NodeId,
+) -> Result<(), String> {
+    let mut after = Vec::new();
+    loop {
+        let keys = processed(pool, owner, after).await.map_err(|error| error.to_string())?;
+        let Some(last) = keys.last() else { return Ok(()) };
+        after = last.to_vec();
+        let call = node.peer(sender).call(GONE, encode_keys(&keys)).early(false).deadline(ANSWER);
+        let mut reply = call.await.map_err(|error| error.to_string())?;
+        let answer = reply.body.bytes(MOST).await.map_err(|error| error.to_string())?;
+        let mut gone = decode_keys(&answer).map_err(|error| error.to_string())?;
+        // No more than was asked about.
+        gone.retain(|key| keys.contains(key));
+        let gone = handed.without(gone).await;
+        if !gone.is_empty() {
+            let keys = gone.into_iter().map(Key::to_vec).collect();
+            let mut conn = pool.acquire().await.map_err(|error| error.to_string())?;
+            let args = vec![Value::blob(owner.0), Value::Blobs(keys)];
+            let deleted = DB::execute(&mut conn, DB::STATEMENTS.collect, args).await;
+            counters.collected.fetch_add(deleted.map_err(|error| error.to_string())?, Ordering::Relaxed);
+        }
+    }
+}
+
+async fn processed<DB: Database>(
+    pool: &Pool<DB>,
+    owner: Owner,
+    after: Vec<u8>,
+) -> Result<Vec<Key>, sqlx::Error> {
+    let mut conn = pool.acquire().await?;
+    let args = vec![Value::blob(owner.0), Value::blob(after), Value::Int(KEYS)];
+    let rows = DB::fetch(&mut conn, DB::STATEMENTS.processed, args).await?;
+    Ok(rows.into_iter().filter_map(|mut row| Key::read(&row.bytes().ok()?)).collect())
+}

@@ -1,0 +1,117 @@
+//! What the node has handed out and the inbox has not done with.
+//!
+//! A copy of a message may be handed out, its slot may die, another copy may be processed, and the sender may say that the row is
+//! gone, all before the handler of the first copy has begun its transaction. If the inbox row went then, the first copy would be
+//! processed as well. So the row stays until all that was handed out before the answer, and is a copy of it, is done with.
+
+use core::task::Poll;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tokio::sync::Notify;
+
+use crate::Key;
+
+#[derive(Default)]
+struct Table {
+    next: u64,
+    /// By ticket. None: its key has not been read yet.
+    out: BTreeMap<u64, Option<Key>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    table: Mutex<Table>,
+    /// A key was read, or a message is done with.
+    changed: Notify,
+}
+
+#[derive(Clone, Default)]
+pub(crate) struct HandedOut(Arc<Shared>);
+
+/// A message that is handed out. Dropped, it is done with.
+pub(crate) struct Ticket {
+    of: HandedOut,
+    number: u64,
+}
+
+impl HandedOut {
+    fn table(&self) -> MutexGuard<'_, Table> {
+        self.0.table.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Polls what hands out a message. No other task can look between the hand-out and the note of it.
+    pub(crate) fn poll<T>(&self, mut poll: impl FnMut() -> Poll<T>) -> Poll<(T, Ticket)> {
+        let mut table = self.table();
+        poll().map(|handed| {
+            let number = table.next;
+            table.next += 1;
+            table.out.insert(number, None);
+            (handed, Ticket { of: self.clone(), number })
+        })
+    }
+
+    /// Which of these keys no message has that is handed out now. Waits for keys that have not been read yet.
+    pub(crate) async fn without(&self, keys: Vec<Key>) -> Vec<Key> {
+        let mark = self.table().next;
+        loop {
+            let changed = self.0.changed.notified();
+            {
+                let table = self.table();
+                let mut before = table.out.range(..mark);
+                if !before.any(|(_, key)| key.is_none()) {
+                    let out: std::collections::BTreeSet<_> = table.out.values().flatten().collect();
+                    return keys.into_iter().filter(|key| !out.contains(key)).collect();
+                }
+            }
+            changed.await;
+        }
+    }
+}
+
+impl Ticket {
+    pub(crate) fn has_key(&self, key: Key) {
+        self.of.table().out.insert(self.number, Some(key));
+        self.of.0.changed.notify_waiters();
+    }
+}
+
+impl Drop for Ticket {
+    fn drop(&mut self) {
+        self.of.table().out.remove(&self.number);
+        self.of.0.changed.notify_waiters();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::pin::pin;
+    use core::task::Context;
+    use std::future::Future;
+    use std::task::Waker;
+
+    use super::*;
+
+    fn hand_out(handed: &HandedOut) -> Ticket {
+        match handed.poll(|| Poll::Ready(())) {
+            Poll::Ready(((), ticket)) => ticket,
+            Poll::Pending => unreachable!(),
+        }
+    }
+
+    #[test]
+    fn a_row_stays_while_a_copy_of_its_message_is_handed_out() {
+        let (handed, keys) = (HandedOut::default(), [Key([1; 16]), Key([2; 16])]);
+        let mut cx = Context::from_waker(Waker::noop());
+        let ticket = hand_out(&handed);
+        let mut asked = pin!(handed.without(keys.to_vec()));
+        assert!(asked.as_mut().poll(&mut cx).is_pending(), "it may be a copy of either");
+        // What is handed out later need not be waited for.
+        let later = hand_out(&handed);
+        ticket.has_key(keys[0]);
+        assert_eq!(asked.poll(&mut cx), Poll::Ready(vec![keys[1]]));
+        drop((ticket, later));
+        let asked = pin!(handed.without(keys.to_vec()));
+        assert_eq!(asked.poll(&mut cx), Poll::Ready(keys.to_vec()));
+    }
+}

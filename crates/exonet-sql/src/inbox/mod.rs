@@ -1,0 +1,211 @@
+//! Takes messages from a node, and processes each in a transaction of its own.
+//!
+//! # Rules
+//!
+//! Each of these was searched: without it a message is lost, or processed twice.
+//!
+//! * The record that a message is processed and what the handler does are one transaction ([`work`]).
+//! * The message is acknowledged after the commit, never before ([`work`]).
+//! * The record stays until the sender has said that the row is gone ([`collect`]).
+//! * And then until no handler runs that was given a copy of the message before that ([`handed`]).
+
+mod collect;
+mod handed;
+mod tx;
+mod work;
+
+use core::fmt;
+use core::future::Future;
+use core::time::Duration;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use bytes::Bytes;
+use exonet::{MessageId, Node, NodeId};
+use sqlx::Pool;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::database::Database;
+use crate::{Error, Key, schema};
+
+pub use tx::InboxTx;
+
+/// A message, as the handler gets it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InboxMessage {
+    /// The node that has sent it: proven, and admitted by the policy of this one.
+    pub from: NodeId,
+    /// Its name, the same each time it comes.
+    pub key: Key,
+    /// For dispatch, as the sender set it.
+    pub tag: Bytes,
+    /// The order that it belongs to; empty: none.
+    pub order: Bytes,
+    /// The content.
+    pub body: Bytes,
+    /// How often the handler has been given it in this process, this time included. A failure counts.
+    pub attempt: u32,
+    /// Its name at both nodes, this time.
+    pub id: MessageId,
+}
+
+/// Figures about an inbox.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct InboxStats {
+    /// Messages whose handler's transaction was committed.
+    pub processed: u64,
+    /// Messages that came again, and were processed before.
+    pub repeated: u64,
+    /// Times that a handler failed, panicked or took too long; the message is given to it again.
+    pub failed: u64,
+    /// Inbox rows that were deleted since the sender has said that its row is gone.
+    pub collected: u64,
+}
+
+#[derive(Default)]
+pub(crate) struct Counters {
+    processed: AtomicU64,
+    repeated: AtomicU64,
+    failed: AtomicU64,
+    collected: AtomicU64,
+}
+
+/// Settings of an inbox to be: begun by [`Inbox::builder`].
+#[must_use = "an inbox begins with `start`"]
+pub struct InboxBuilder<DB: Database> {
+    pool: Pool<DB>,
+    node: Node,
+    concurrency: usize,
+    handler_timeout: Option<Duration>,
+    collect_every: Duration,
+}
+
+impl<DB: Database> InboxBuilder<DB> {
+    /// How many handlers run at once, each with a connection of the pool. Default 16.
+    pub fn concurrency(mut self, most: usize) -> Self {
+        self.concurrency = most.max(1);
+        self
+    }
+
+    /// A handler that takes longer is dropped where it awaits, its transaction is rolled back, and it is given the message again. Default
+    /// one minute; None: it takes as long as it takes.
+    pub fn handler_timeout(mut self, most: impl Into<Option<Duration>>) -> Self {
+        self.handler_timeout = most.into();
+        self
+    }
+
+    /// How often senders are asked which of their rows are gone. Default 30 s.
+    pub fn collect_every(mut self, interval: Duration) -> Self {
+        self.collect_every = interval;
+        self
+    }
+
+    /// Starts the inbox, on tasks of its own. `handler` is an async function that is given each message with a transaction: what it does there
+    /// is committed if it returns `Ok`, and rolled back if not. A message whose handler fails is given to it again, later each time, up
+    /// to a minute; others go on.
+    ///
+    /// The handler runs within this process and ends within it: it must not leave work behind that uses the transaction.
+    ///
+    /// # Errors
+    /// [`Error::NotMigrated`], and what the database says.
+    pub async fn start<F, Fut, E>(self, handler: F) -> Result<Inbox, Error>
+    where
+        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: fmt::Display + Send + 'static,
+    {
+        schema::check(&self.pool).await?;
+        let counters = Arc::new(Counters::default());
+        let (stop, stopped) = watch::channel(false);
+        let work = work::Work::new(&self, handler, Arc::clone(&counters));
+        let task = tokio::spawn(work.run(self.collect_every, stopped));
+        Ok(Inbox { stop, task: Some(task), counters })
+    }
+}
+
+/// Takes messages from a node, and processes each in a transaction, exactly once. It gets the messages that a [`Relay`](crate::Relay)
+/// sends, and leaves others to the node's other receivers.
+///
+/// It runs until [`Self::stop`], or until the node closes; when this handle is dropped, it stops in the background.
+#[derive(Debug)]
+pub struct Inbox {
+    stop: watch::Sender<bool>,
+    task: Option<JoinHandle<()>>,
+    counters: Arc<Counters>,
+}
+
+impl Inbox {
+    /// Starts an inbox with the usual settings: see [`InboxBuilder::start`].
+    ///
+    /// # Errors
+    /// As [`InboxBuilder::start`].
+    pub async fn start<DB, F, Fut, E>(pool: &Pool<DB>, node: &Node, handler: F) -> Result<Self, Error>
+    where
+        DB: Database,
+        F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), E>> + Send + 'static,
+        E: fmt::Display + Send + 'static,
+    {
+        Self::builder(pool, node).start(handler).await
+    }
+
+    /// Begins to start an inbox in this database, of what this node receives.
+    pub fn builder<DB: Database>(pool: &Pool<DB>, node: &Node) -> InboxBuilder<DB> {
+        InboxBuilder {
+            pool: pool.clone(),
+            node: node.clone(),
+            concurrency: 16,
+            handler_timeout: Some(Duration::from_secs(60)),
+            collect_every: Duration::from_secs(30),
+        }
+    }
+
+    /// Figures about it.
+    pub fn stats(&self) -> InboxStats {
+        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+        let Counters { processed, repeated, failed, collected } = &*self.counters;
+        InboxStats {
+            processed: get(processed),
+            repeated: get(repeated),
+            failed: get(failed),
+            collected: get(collected),
+        }
+    }
+
+    /// Takes no further message, waits for `timeout` until the handlers that run have ended, then drops them where they await. What was not
+    /// processed is handed out again by the node.
+    ///
+    /// # Errors
+    /// None yet.
+    pub async fn stop(mut self, timeout: Duration) -> Result<(), Error> {
+        self.stop.send_replace(true);
+        if let Some(mut task) = self.task.take()
+            && tokio::time::timeout(timeout, &mut task).await.is_err()
+        {
+            task.abort();
+            let _ = task.await;
+        }
+        Ok(())
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.stop.send_replace(true);
+    }
+}
+
+impl<DB: Database> fmt::Debug for InboxBuilder<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("InboxBuilder").field("node", &self.node).finish_non_exhaustive()
+    }
+}
+
+impl fmt::Debug for Counters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Counters")
+    }
+}

@@ -1,0 +1,52 @@
+//! The transaction of a handler.
+
+use core::fmt;
+use core::ops::{Deref, DerefMut};
+use std::sync::Arc;
+
+use sqlx::Transaction;
+use tokio::sync::{Mutex, OwnedMutexGuard};
+
+use crate::database::Database;
+
+/// The transaction in which a message is processed: a connection, for queries and for [`Outbox::send`](crate::Outbox::send). The inbox commits
+/// it when the handler has returned `Ok`, and dropped this.
+pub struct InboxTx<DB: Database> {
+    inner: OwnedMutexGuard<Transaction<'static, DB>>,
+}
+
+/// The inbox's hold on it.
+pub(crate) struct Lent<DB: Database>(Arc<Mutex<Transaction<'static, DB>>>);
+
+impl<DB: Database> Lent<DB> {
+    pub(crate) async fn lend(tx: Transaction<'static, DB>) -> (Self, InboxTx<DB>) {
+        let shared = Arc::new(Mutex::new(tx));
+        let inner = Arc::clone(&shared).lock_owned().await;
+        (Self(shared), InboxTx { inner })
+    }
+
+    /// The transaction, if the handler has let go of it.
+    pub(crate) fn back(self) -> Option<Transaction<'static, DB>> {
+        Arc::into_inner(self.0).map(Mutex::into_inner)
+    }
+}
+
+impl<DB: Database> Deref for InboxTx<DB> {
+    type Target = DB::Connection;
+
+    fn deref(&self) -> &DB::Connection {
+        &self.inner
+    }
+}
+
+impl<DB: Database> DerefMut for InboxTx<DB> {
+    fn deref_mut(&mut self) -> &mut DB::Connection {
+        &mut self.inner
+    }
+}
+
+impl<DB: Database> fmt::Debug for InboxTx<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("InboxTx")
+    }
+}

@@ -1,0 +1,187 @@
+//! Messages that are sent with the application's transaction.
+
+use bytes::Bytes;
+
+use exonet::PeerAddr;
+
+use crate::database::Value;
+use crate::database::sealed::Sql;
+use crate::{Error, Key};
+
+/// Lanes of an outbox: what relays divide among themselves.
+pub(crate) const LANES: u8 = 8;
+
+/// Bytes of the longest body that a row takes: 1 MiB. The rows of a relay are in memory while they are under way.
+pub const MAX_BODY: usize = 1 << 20;
+
+/// A message to be: a body, and how it is to be treated.
+///
+/// ```
+/// use exonet_sql::OutboxMessage;
+///
+/// let message = OutboxMessage::new("42.00").tag("payment").order("account 7");
+/// ```
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OutboxMessage {
+    tag: Bytes,
+    order: Bytes,
+    body: Bytes,
+}
+
+impl OutboxMessage {
+    /// A message with this body, an empty tag and no order.
+    pub fn new(body: impl Into<Bytes>) -> Self {
+        Self { body: body.into(), ..Self::default() }
+    }
+
+    /// For dispatch at the receiver: at most 255 bytes.
+    #[must_use]
+    pub fn tag(mut self, tag: impl Into<Bytes>) -> Self {
+        self.tag = tag.into();
+        self
+    }
+
+    /// Messages to one peer with the same order key, of at most 255 bytes, are processed one after the other, in the order in which
+    /// they were sent: each leaves when the one before is processed. Of two transactions that run at the same time, either may be
+    /// first. Messages without one go all at once.
+    #[must_use]
+    pub fn order(mut self, key: impl Into<Bytes>) -> Self {
+        self.order = key.into();
+        self
+    }
+}
+
+impl<T: Into<Bytes>> From<T> for OutboxMessage {
+    fn from(body: T) -> Self {
+        Self::new(body)
+    }
+}
+
+/// Where the application leaves messages, in its own transactions. It needs no node: a [`Relay`](crate::Relay) hands the messages to one, in this
+/// process or another.
+#[derive(Clone, Copy, Debug)]
+pub struct Outbox;
+
+impl Outbox {
+    /// Sends a message to a peer if, and as soon as, the transaction `tx` is committed. Gives its key, under which the receiver's
+    /// inbox knows it.
+    ///
+    /// Addresses in `peer` are kept with the row; a relay that knows the peer needs none. `tx` is a transaction of the database
+    /// that [`migrate`](crate::migrate) was called for, or a connection, where the message is sent at once.
+    ///
+    /// # Errors
+    /// [`Error`]; roll back then.
+    pub async fn send<T: Tx>(
+        tx: &mut T,
+        peer: impl Into<PeerAddr>,
+        message: impl Into<OutboxMessage>,
+    ) -> Result<Key, Error> {
+        let (peer, OutboxMessage { tag, order, body }) = (peer.into(), message.into());
+        if body.len() > MAX_BODY {
+            return Err(Error::BodyTooLarge { size: body.len(), limit: MAX_BODY });
+        }
+        if let Some(name) = [&tag, &order].into_iter().find(|name| name.len() > 255) {
+            return Err(Error::NameTooLong(name.len()));
+        }
+        let key = Key::random()?;
+        let hints = peer.hints().collect::<Vec<_>>().join(",");
+        let args = vec![
+            Value::blob(key.to_vec()),
+            Value::Int(lane(if order.is_empty() { &key.0 } else { &order }).into()),
+            Value::blob(peer.id.0),
+            Value::Text((!hints.is_empty()).then_some(hints)),
+            Value::Bytes((!order.is_empty()).then(|| order.to_vec())),
+            Value::blob(tag),
+            Value::blob(body),
+        ];
+        T::Database::execute(tx.connection(), T::Database::STATEMENTS.send, args).await?;
+        T::Database::hint();
+        Ok(key)
+    }
+}
+
+/// A transaction, or a connection: [`sqlx::Transaction`], [`sqlx::pool::PoolConnection`], the connections of the databases, and
+/// [`InboxTx`](crate::InboxTx).
+pub trait Tx: sealed::Connected {}
+
+impl<T: sealed::Connected> Tx for T {}
+
+mod sealed {
+    use sqlx::Transaction;
+    use sqlx::pool::PoolConnection;
+
+    use crate::InboxTx;
+    use crate::database::Database;
+
+    /// Not to be implemented elsewhere.
+    pub trait Connected: Send {
+        type Database: Database;
+
+        fn connection(&mut self) -> &mut <Self::Database as sqlx::Database>::Connection;
+    }
+
+    impl<DB: Database> Connected for Transaction<'_, DB> {
+        type Database = DB;
+
+        fn connection(&mut self) -> &mut DB::Connection {
+            self
+        }
+    }
+
+    impl<DB: Database> Connected for PoolConnection<DB> {
+        type Database = DB;
+
+        fn connection(&mut self) -> &mut DB::Connection {
+            self
+        }
+    }
+
+    impl<DB: Database> Connected for InboxTx<DB> {
+        type Database = DB;
+
+        fn connection(&mut self) -> &mut DB::Connection {
+            self
+        }
+    }
+
+    #[cfg(feature = "postgres")]
+    impl Connected for sqlx::PgConnection {
+        type Database = sqlx::Postgres;
+
+        fn connection(&mut self) -> &mut Self {
+            self
+        }
+    }
+
+    #[cfg(feature = "sqlite")]
+    impl Connected for sqlx::SqliteConnection {
+        type Database = sqlx::Sqlite;
+
+        fn connection(&mut self) -> &mut Self {
+            self
+        }
+    }
+}
+
+/// Messages of one order are in one lane, so that one relay has them all. FNV-1a, mixed.
+fn lane(name: &[u8]) -> u8 {
+    let hash = name.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3)
+    });
+    // Of short names, the upper bits are all but the same.
+    let mixed = (hash ^ (hash >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let lane = (mixed >> 32) % u64::from(LANES);
+    u8::try_from(lane).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_lane_is_used_and_an_order_has_one() {
+        let lanes: std::collections::BTreeSet<_> = (0..200_u8).map(|n| lane(&[n])).collect();
+        assert_eq!(lanes.len(), usize::from(LANES));
+        assert_eq!(lane(b"account 7"), lane(b"account 7"));
+    }
+}

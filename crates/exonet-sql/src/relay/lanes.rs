@@ -1,0 +1,233 @@
+//! Which lanes the relay owns, and which it has to leave.
+
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+
+use exonet::{Message, Node, NodeId, Outcome};
+use sqlx::Pool;
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::database::{Cells, Database, Value};
+use crate::relay::peers::address;
+use crate::wire::{Envelope, Owner, TAG};
+
+/// A relay that would take lanes over after less than this takes them when it starts, and never afterwards.
+const LEAST_SILENCE: Duration = Duration::from_secs(3);
+
+/// How long a fence may take before it is sent again.
+const FENCE: Duration = Duration::from_secs(60);
+
+pub(crate) struct Lanes<DB: Database> {
+    pool: Pool<DB>,
+    node: Node,
+    wanted: Vec<u8>,
+    take_after: Duration,
+    started: bool,
+    /// Since when each lane has had this owner and this beat.
+    seen: BTreeMap<u8, (Option<Vec<u8>>, i64, Instant)>,
+    pub(crate) owned: BTreeSet<u8>,
+    /// Lanes that this relay is a former owner of.
+    pub(crate) leaving: BTreeSet<u8>,
+    fence: Option<(BTreeSet<u8>, JoinHandle<bool>)>,
+}
+
+/// A lane, as the table has it.
+struct Lane {
+    lane: u8,
+    node: Option<Vec<u8>>,
+    beat: i64,
+}
+
+impl<DB: Database> Lanes<DB> {
+    pub(crate) fn new(pool: Pool<DB>, node: Node, wanted: Vec<u8>, take_after: Duration) -> Self {
+        let (owned, leaving) = (BTreeSet::new(), BTreeSet::new());
+        Self {
+            pool,
+            node,
+            wanted,
+            take_after,
+            started: false,
+            seen: BTreeMap::new(),
+            owned,
+            leaving,
+            fence: None,
+        }
+    }
+
+    fn me(&self) -> Vec<u8> {
+        self.node.id().0.to_vec()
+    }
+
+    /// Gives a sign of life, looks whose the lanes are, and takes those that are wanted and free. True: some were taken.
+    pub(crate) async fn look(&mut self, takes: bool) -> Result<bool, sqlx::Error> {
+        let mut conn = self.pool.acquire().await?;
+        DB::execute(&mut conn, DB::STATEMENTS.beat, vec![Value::blob(self.me())]).await?;
+        let lanes = DB::fetch(&mut conn, DB::STATEMENTS.lanes, Vec::new()).await?;
+        let lanes: Vec<Lane> = lanes.into_iter().map(Lane::read).collect::<Result<_, _>>()?;
+        let prevs = DB::fetch(&mut conn, DB::STATEMENTS.prevs, Vec::new()).await?;
+        drop(conn);
+        let (me, now) = (self.me(), Instant::now());
+        self.leaving.clear();
+        for mut prev in prevs {
+            let (lane, node) = (number(prev.int()?), prev.bytes()?);
+            self.leaving.extend((node == me).then_some(lane));
+        }
+        self.owned =
+            lanes.iter().filter(|lane| lane.node.as_ref() == Some(&me)).map(|lane| lane.lane).collect();
+        let mut taken = false;
+        for lane in lanes {
+            let (node, beat, since) = self.seen.entry(lane.lane).or_insert((None, i64::MIN, now));
+            if *node != lane.node || *beat != lane.beat {
+                (*node, *beat, *since) = (lane.node.clone(), lane.beat, now);
+            }
+            let silent = now.duration_since(*since) >= self.take_after;
+            let dead = if self.take_after < LEAST_SILENCE { !self.started } else { silent };
+            let free = lane.node.is_none() || dead && lane.node.as_ref() != Some(&me);
+            if takes && free && self.wanted.contains(&lane.lane) && self.take(&lane).await? {
+                self.owned.insert(lane.lane);
+                taken = true;
+            }
+        }
+        self.started = true;
+        Ok(taken)
+    }
+
+    /// Takes a lane over, if it is still as it was seen.
+    async fn take(&self, seen: &Lane) -> Result<bool, sqlx::Error> {
+        let (number, me) = (Value::Int(seen.lane.into()), self.me());
+        let mut tx = self.pool.begin().await?;
+        let mut locked = DB::fetch(&mut tx, DB::STATEMENTS.lock_lane, vec![number.clone()]).await?;
+        let Some(row) = locked.first_mut() else { return Ok(false) };
+        let (node, beat) = (row.maybe_bytes()?, row.int()?);
+        let mut prevs = DB::fetch(&mut tx, DB::STATEMENTS.prevs, Vec::new()).await?;
+        let mut is_prev = false;
+        for prev in &mut prevs {
+            is_prev |= number == Value::Int(prev.int()?) && prev.bytes()? == me;
+        }
+        // What this node has sent as a former owner may still arrive: it has to leave first.
+        if is_prev || node != seen.node || beat != seen.beat {
+            return Ok(false);
+        }
+        if let Some(former) = node {
+            let args = vec![number.clone(), Value::blob(former)];
+            DB::execute(&mut tx, DB::STATEMENTS.add_prev, args).await?;
+        }
+        DB::execute(&mut tx, DB::STATEMENTS.own_lane, vec![number, Value::blob(me)]).await?;
+        tx.commit().await?;
+        Ok(true)
+    }
+
+    /// Gives all lanes up: they are free, and this relay is a former owner.
+    pub(crate) async fn release(&mut self) -> Result<(), sqlx::Error> {
+        let me = self.me();
+        for lane in self.owned.clone() {
+            let number = Value::Int(lane.into());
+            let mut tx = self.pool.begin().await?;
+            let mut locked = DB::fetch(&mut tx, DB::STATEMENTS.lock_lane, vec![number.clone()]).await?;
+            if let Some(row) = locked.first_mut()
+                && row.maybe_bytes()?.as_ref() == Some(&me)
+            {
+                let args = vec![number.clone(), Value::blob(me.clone())];
+                DB::execute(&mut tx, DB::STATEMENTS.add_prev, args).await?;
+                DB::execute(&mut tx, DB::STATEMENTS.own_lane, vec![number, Value::Bytes(None)]).await?;
+                tx.commit().await?;
+                self.leaving.insert(lane);
+            }
+            self.owned.remove(&lane);
+        }
+        Ok(())
+    }
+
+    /// Tells all receivers that this node speaks for the outbox now: they ask it what is gone.
+    pub(crate) async fn greet(&self) -> Result<(), sqlx::Error> {
+        for (peer, addr, owner) in self.receivers().await? {
+            let hello = Message::new(Envelope::Hello { owner }.encode()).tag(TAG).early(false);
+            // One that does not get it learns it by the next row.
+            drop(self.node.peer(address(peer, addr.as_deref())).try_send(hello));
+        }
+        Ok(())
+    }
+
+    async fn receivers(&self) -> Result<Vec<(NodeId, Option<String>, Owner)>, sqlx::Error> {
+        let mut conn = self.pool.acquire().await?;
+        let rows = DB::fetch(&mut conn, DB::STATEMENTS.peers, Vec::new()).await?;
+        let read = |mut row: Cells| {
+            let (peer, addr, owner) = (row.bytes()?, row.maybe_text()?, row.bytes()?);
+            // Others were put there by hand, and nothing was sent to them.
+            Ok(peer
+                .try_into()
+                .ok()
+                .map(NodeId)
+                .zip(Owner::read(&owner))
+                .map(|(peer, owner)| (peer, addr, owner)))
+        };
+        rows.into_iter().filter_map(|row| read(row).transpose()).collect()
+    }
+
+    /// Leaves the lanes that others own by now, as far as `may_leave` says that nothing of them is under way here.
+    pub(crate) async fn leave(&mut self, may_leave: impl Fn(u8) -> bool) -> Result<(), sqlx::Error> {
+        if let Some((_, sent)) = &self.fence
+            && !sent.is_finished()
+        {
+            return Ok(());
+        }
+        let mut fenced = BTreeSet::new();
+        if let Some((lanes, sent)) = self.fence.take()
+            && sent.await.unwrap_or(false)
+        {
+            fenced = lanes;
+        }
+        if !fenced.is_empty() {
+            let lanes = Value::Ints(fenced.iter().map(|lane| (*lane).into()).collect());
+            let mut conn = self.pool.acquire().await?;
+            DB::execute(&mut conn, DB::STATEMENTS.leave, vec![Value::blob(self.me()), lanes]).await?;
+            self.leaving.retain(|lane| !fenced.contains(lane));
+        }
+        let ready: BTreeSet<_> = self.leaving.iter().copied().filter(|lane| may_leave(*lane)).collect();
+        if !ready.is_empty() {
+            let (node, receivers) = (self.node.clone(), self.receivers().await?);
+            self.fence = Some((ready, tokio::spawn(fence(node, receivers))));
+        }
+        Ok(())
+    }
+}
+
+impl<DB: Database> Drop for Lanes<DB> {
+    fn drop(&mut self) {
+        if let Some((_, sent)) = &self.fence {
+            sent.abort();
+        }
+    }
+}
+
+/// A receiver takes this by a slot that it has given to this life of the node, and only after it has made the slots of former ones
+/// useless. So nothing that a former life has sent is taken any more. False: not every receiver has taken it.
+async fn fence(node: Node, receivers: Vec<(NodeId, Option<String>, Owner)>) -> bool {
+    let mut receipts = Vec::new();
+    for (peer, addr, owner) in receivers {
+        let message = Message::new(Envelope::Fence { owner }.encode()).tag(TAG).early(false);
+        let peer = node.peer(address(peer, addr.as_deref()));
+        let Ok(Ok(receipt)) = tokio::time::timeout(FENCE, peer.send(message)).await else { return false };
+        receipts.push(receipt);
+    }
+    for receipt in receipts {
+        // What is not taken within this time is not withdrawn: another is sent after it, which does as well.
+        let Ok(settled) = tokio::time::timeout(FENCE, receipt).await else { return false };
+        if settled.outcome != Outcome::Delivered {
+            return false;
+        }
+    }
+    true
+}
+
+impl Lane {
+    fn read(mut row: Cells) -> Result<Self, sqlx::Error> {
+        Ok(Self { lane: number(row.int()?), node: row.maybe_bytes()?, beat: row.int()? })
+    }
+}
+
+/// Lanes beyond those that there are belong to nobody.
+pub(crate) fn number(lane: i64) -> u8 {
+    u8::try_from(lane).unwrap_or(u8::MAX)
+}

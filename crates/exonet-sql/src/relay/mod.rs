@@ -1,0 +1,227 @@
+//! Hands the rows of an outbox to a node, and deletes those that are processed.
+//!
+//! # Rules
+//!
+//! Each of these was searched: without it a message is lost, or processed twice.
+//!
+//! * A row goes only when its message is *Delivered*, which a receiving inbox says after its commit. After *Unknown* the row is
+//!   there, and is handed over again.
+//! * A row is handed over while no copy of it is open in this node. What a former life or a former relay of this node has left open is
+//!   not known by its key: rows for its receiver wait until that is settled ([`former`]).
+//! * A relay deletes rows of lanes that it owns, in a transaction that holds the lane ([`rows`]).
+//! * A relay that takes a lane over records the former owner, and is refused while it is such a former owner itself ([`lanes`]).
+//! * A former owner leaves the record when nothing of its lanes is open, it hands nothing over any more, and each receiver has taken a
+//!   fence, which is sent after that ([`lanes`]).
+//! * A receiver is told that rows are gone only while no former owner is recorded ([`gone`]).
+
+mod former;
+mod gone;
+mod lanes;
+mod peers;
+mod rows;
+mod run;
+
+use core::fmt;
+use core::marker::PhantomData;
+use core::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use exonet::Node;
+use sqlx::Pool;
+use tokio::sync::watch;
+use tokio::task::JoinHandle;
+
+use crate::database::Database;
+use crate::outbox::LANES;
+use crate::{Error, schema};
+
+/// Figures about a relay.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct RelayStats {
+    /// Rows that were handed to the node; one that is handed over again counts again.
+    pub handed_over: u64,
+    /// Rows that were deleted, or marked as settled, because they are processed.
+    pub processed: u64,
+    /// Rows that cannot be processed: their column `failed` says why.
+    pub failed: u64,
+    /// Rows that are under way.
+    pub open: usize,
+    /// Lanes that the relay owns.
+    pub lanes: Vec<u8>,
+    /// Lanes that it owned once, and that it has not left yet. Receivers keep their inbox rows while there are any.
+    pub leaving: Vec<u8>,
+    /// What the database said last, if the relay is waiting for it.
+    pub error: Option<String>,
+}
+
+/// What the relay is to do.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Wish {
+    Run,
+    /// Hand nothing over any more, and end when nothing is under way.
+    Stop,
+    /// The same, and leave the lanes.
+    SignOff,
+}
+
+/// Settings of a relay to be: begun by [`Relay::builder`].
+#[must_use = "a relay begins with `start`"]
+pub struct RelayBuilder<DB: Database> {
+    pool: Pool<DB>,
+    node: Node,
+    lanes: Vec<u8>,
+    take_after: Duration,
+    keep_settled: Option<Duration>,
+    in_flight: usize,
+}
+
+impl<DB: Database> RelayBuilder<DB> {
+    /// The lanes that the relay wants, out of 0 to 7. Default: all. Several relays that shall share the work want different ones;
+    /// those that want the same stand by for each other.
+    pub fn lanes(mut self, lanes: impl IntoIterator<Item = u8>) -> Self {
+        self.lanes = lanes.into_iter().filter(|lane| *lane < LANES).collect();
+        self
+    }
+
+    /// How long the relay looks on while another one that owns a lane gives no sign of life, before it takes the lane over. Default
+    /// 10 s. Nothing is lost or doubled if it is too short, but receivers keep inbox rows until the other one has left.
+    /// Less than 3 s: it takes what it wants when it starts, and never afterwards.
+    pub fn take_after(mut self, silence: Duration) -> Self {
+        self.take_after = silence;
+        self
+    }
+
+    /// Rows that are processed stay for this long, with the time in their column `settled_at`. A database that is restored from a
+    /// backup that is no older than this makes no doubles: receivers keep their inbox rows until the rows here are gone. Default: they
+    /// are deleted at once.
+    pub fn keep_settled(mut self, time: Duration) -> Self {
+        self.keep_settled = Some(time);
+        self
+    }
+
+    /// How many rows to one peer are under way at once. Default 256.
+    pub fn in_flight(mut self, most: usize) -> Self {
+        self.in_flight = most.max(1);
+        self
+    }
+
+    /// Starts the relay, on a task of its own.
+    ///
+    /// # Errors
+    /// [`Error::NotMigrated`], [`Error::DoubtTimeout`], [`Error::Serve`] if the node has a relay already, and what the database says.
+    pub async fn start(self) -> Result<Relay<DB>, Error> {
+        schema::check(&self.pool).await?;
+        if self.node.doubt_timeout().is_some() {
+            return Err(Error::DoubtTimeout);
+        }
+        let serving = gone::serve(&self.pool, &self.node).map_err(Error::Serve)?;
+        let stats = Arc::new(Mutex::new(RelayStats::default()));
+        let (wish, wished) = watch::channel(Wish::Run);
+        let runner = run::Runner::new(self, wished, Arc::clone(&stats)).await;
+        let task = tokio::spawn(async move {
+            let ended = runner.run().await;
+            drop(serving);
+            ended
+        });
+        Ok(Relay { wish, task: Some(task), stats, database: PhantomData })
+    }
+}
+
+/// Hands the rows of an outbox to a node as soon as they are committed, and deletes them when they are processed.
+///
+/// One relay a node, any number of relays a database. The node should have a stored identity: one that comes back under another identity
+/// leaves a record of the former one, which somebody has to remove (see [`Relay::sign_off`]). It runs until [`Self::stop`], or until
+/// the node closes; when this handle is dropped, it stops in the background. A database that is away is waited for.
+pub struct Relay<DB: Database> {
+    wish: watch::Sender<Wish>,
+    task: Option<JoinHandle<Result<(), Error>>>,
+    stats: Arc<Mutex<RelayStats>>,
+    database: PhantomData<fn() -> DB>,
+}
+
+impl<DB: Database> Relay<DB> {
+    /// Starts a relay with the usual settings.
+    ///
+    /// # Errors
+    /// As [`RelayBuilder::start`].
+    pub async fn start(pool: &Pool<DB>, node: &Node) -> Result<Self, Error> {
+        Self::builder(pool, node).start().await
+    }
+
+    /// Begins to start a relay that hands the rows in this database to this node.
+    pub fn builder(pool: &Pool<DB>, node: &Node) -> RelayBuilder<DB> {
+        RelayBuilder {
+            pool: pool.clone(),
+            node: node.clone(),
+            lanes: (0..LANES).collect(),
+            take_after: Duration::from_secs(10),
+            keep_settled: None,
+            in_flight: 256,
+        }
+    }
+
+    /// Figures about it.
+    pub fn stats(&self) -> RelayStats {
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Hands nothing over any more, waits for `timeout` until all that is under way is settled, and ends. It keeps its lanes: the
+    /// next life of the same identity goes on with them, and other relays take them over only after their time.
+    ///
+    /// # Errors
+    /// Why it had ended before.
+    pub async fn stop(self, timeout: Duration) -> Result<(), Error> {
+        self.end(Wish::Stop, timeout).await.map(drop)
+    }
+
+    /// As [`Self::stop`], and leaves its lanes, so that other relays may take them at once and receivers can delete their inbox rows: for
+    /// an identity that does not come back. Gives false if that could not be done within `timeout`, since something is still under
+    /// way or a receiver is away.
+    ///
+    /// The identity of a relay that is lost for good cannot sign off. If it is certain that its node runs nowhere and nothing that
+    /// it has sent is in a network any more (receivers have been restarted, or have forgotten it), an operator removes it: `delete
+    /// from exonet_prev where node = ...`. Until then nothing is lost or doubled; receivers keep their inbox rows.
+    ///
+    /// # Errors
+    /// Why it had ended before.
+    pub async fn sign_off(self, timeout: Duration) -> Result<bool, Error> {
+        self.end(Wish::SignOff, timeout).await
+    }
+
+    async fn end(mut self, wish: Wish, timeout: Duration) -> Result<bool, Error> {
+        self.wish.send_replace(wish);
+        let Some(mut task) = self.task.take() else { return Ok(true) };
+        match tokio::time::timeout(timeout, &mut task).await {
+            Ok(Ok(ended)) => ended.map(|()| true),
+            // It has panicked, or the runtime ends.
+            Ok(Err(_)) => Ok(false),
+            Err(_) => {
+                task.abort();
+                let _ = task.await;
+                Ok(false)
+            }
+        }
+    }
+}
+
+impl<DB: Database> Drop for Relay<DB> {
+    fn drop(&mut self) {
+        self.wish.send_replace(Wish::Stop);
+    }
+}
+
+impl<DB: Database> fmt::Debug for Relay<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Relay").field("stats", &self.stats()).finish_non_exhaustive()
+    }
+}
+
+impl<DB: Database> fmt::Debug for RelayBuilder<DB> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RelayBuilder")
+            .field("node", &self.node)
+            .field("lanes", &self.lanes)
+            .finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,438 @@
+//! The relay's task.
+
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use exonet::error::SendError;
+use exonet::send::{Refusal, Settled};
+use exonet::{Node, NodeId, Outcome};
+use futures_util::StreamExt;
+use sqlx::Pool;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::database::{Cells, Database, Value};
+use crate::relay::former::Former;
+use crate::relay::lanes::Lanes;
+use crate::relay::peers::Receivers;
+use crate::relay::rows::{Found, OpenRows};
+use crate::relay::{RelayBuilder, RelayStats, Wish};
+use crate::wire::Owner;
+use crate::{Error, Key};
+
+/// How often the relay gives a sign of life, looks whose the lanes are, and looks for rows that it was not told of.
+const BEAT: Duration = Duration::from_secs(1);
+/// How often it looks for rows while many come, or while what it waits for tells nobody.
+const LOOK: Duration = Duration::from_millis(2);
+/// Rows within this time that are many: `send` need not wake the relay any more.
+const MANY: usize = 8;
+const MANY_WITHIN: Duration = Duration::from_millis(50);
+/// It sleeps after this time without a row.
+const QUIET: Duration = Duration::from_millis(100);
+/// Rows that are processed wait this long for others, to be deleted with them.
+const GATHER: Duration = Duration::from_millis(4);
+/// Unless there are as many as this.
+const GATHERED: usize = 128;
+/// Rows of one read.
+const READ: usize = 256;
+/// Bytes that one read should have, and bytes and rows under way to all receivers together.
+const READ_BYTES: usize = 4 << 20;
+const OPEN_ROWS: usize = 1 << 16;
+/// The first and the longest wait for a database that is away.
+const AWAY: Duration = Duration::from_millis(50);
+const LONGEST_AWAY: Duration = Duration::from_secs(5);
+/// How often rows are looked for that were kept long enough, and how many are deleted at once.
+const PURGE: Duration = Duration::from_secs(10);
+const PURGED: i64 = 5_000;
+
+/// What is to be told the database.
+#[derive(Default)]
+struct Told {
+    processed: Vec<i64>,
+    failed: Vec<(i64, String)>,
+    since: Option<Instant>,
+    /// The next row of an order waits for it.
+    hurry: bool,
+}
+
+impl Told {
+    fn count(&self) -> usize {
+        self.processed.len() + self.failed.len()
+    }
+
+    fn due(&self) -> Option<Instant> {
+        let now = self.hurry || self.count() >= GATHERED;
+        self.since.map(|since| if now { since } else { since + GATHER })
+    }
+}
+
+/// How the relay learns of rows.
+struct Watch {
+    /// It looks by itself, and `send` does not wake it.
+    awake: bool,
+    /// It sleeps, and there may be transactions that have not seen that.
+    falling_asleep: bool,
+    /// Rows since then.
+    recent: (Instant, usize),
+    last_row: Instant,
+    next_look: Instant,
+}
+
+pub(super) struct Runner<DB: Database> {
+    pool: Pool<DB>,
+    node: Node,
+    wished: watch::Receiver<Wish>,
+    stats: Arc<Mutex<RelayStats>>,
+    keep_settled: Option<Duration>,
+    in_flight: usize,
+    lanes: Lanes<DB>,
+    former: Former,
+    receivers: Receivers,
+    open: OpenRows,
+    told: Told,
+    watch: Watch,
+    /// Rows of the next read.
+    batch: usize,
+    next_beat: Instant,
+    next_purge: Instant,
+    released: bool,
+}
+
+impl<DB: Database> Runner<DB> {
+    pub(super) async fn new(
+        builder: RelayBuilder<DB>,
+        wished: watch::Receiver<Wish>,
+        stats: Arc<Mutex<RelayStats>>,
+    ) -> Self {
+        let RelayBuilder { pool, node, lanes, take_after, keep_settled, in_flight } = builder;
+        let (former, now) = (Former::find(&node).await, Instant::now());
+        let lanes = Lanes::new(pool.clone(), node.clone(), lanes, take_after);
+        // Whoever was here before may have left it awake.
+        let (awake, falling_asleep) = (DB::NOTIFIES, false);
+        let watch = Watch { awake, falling_asleep, recent: (now, 0), last_row: now, next_look: now };
+        let (receivers, open, told) = Default::default();
+        Self {
+            pool,
+            node,
+            wished,
+            stats,
+            keep_settled,
+            in_flight,
+            lanes,
+            former,
+            receivers,
+            open,
+            told,
+            watch,
+            batch: READ / 8,
+            next_beat: now,
+            next_purge: now,
+            released: false,
+        }
+    }
+
+    pub(super) async fn run(mut self) -> Result<(), Error> {
+        let mut tasks = JoinSet::new();
+        let (pool, wake) = (self.pool.clone(), Arc::new(Notify::new()));
+        let woken = Arc::clone(&wake);
+        tasks.spawn(async move { drop(DB::watch(pool, woken).await) });
+        let mut away = AWAY;
+        loop {
+            match self.turn().await {
+                Ok(false) => away = AWAY,
+                Ok(true) => return Ok(()),
+                Err(Error::Database(error)) => {
+                    tracing::warn!(%error, wait = ?away, "the relay waits for its database");
+                    self.note(|stats| stats.error = Some(error.to_string()));
+                    tokio::time::sleep(away).await;
+                    away = (2 * away).min(LONGEST_AWAY);
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            self.wait(&wake).await;
+        }
+    }
+
+    fn note(&self, note: impl FnOnce(&mut RelayStats)) {
+        note(&mut self.stats.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Does what is due. True: the relay has ended.
+    async fn turn(&mut self) -> Result<bool, Error> {
+        let (now, wish) = (Instant::now(), *self.wished.borrow_and_update());
+        if wish == Wish::SignOff && !self.released {
+            self.lanes.release().await?;
+            self.released = true;
+        }
+        if self.told.due().is_some_and(|due| due <= now || wish != Wish::Run) {
+            self.tell().await?;
+        }
+        if !self.former.is_empty() {
+            self.former.update(&self.node).await;
+        }
+        if self.next_beat <= now || self.ends(wish) {
+            self.beat(wish).await?;
+        }
+        if self.ends(wish) {
+            return Ok(wish == Wish::Stop || self.lanes.leaving.is_empty());
+        }
+        if wish == Wish::Run && self.watch.next_look <= now {
+            self.look().await?;
+        }
+        let (open, lanes, leaving) =
+            (self.open.rows.len(), self.lanes.owned.clone(), self.lanes.leaving.clone());
+        self.note(|stats| {
+            (stats.open, stats.error) = (open, None);
+            stats.lanes = lanes.into_iter().collect();
+            stats.leaving = leaving.into_iter().collect();
+        });
+        Ok(false)
+    }
+
+    /// Nothing is under way that is waited for.
+    fn ends(&self, wish: Wish) -> bool {
+        wish != Wish::Run && self.open.rows.is_empty()
+    }
+
+    async fn wait(&mut self, wake: &Notify) {
+        let ending = *self.wished.borrow() != Wish::Run;
+        let soon = Instant::now() + if self.former.is_empty() && !ending { BEAT } else { 10 * LOOK };
+        let due = [
+            Some(soon),
+            Some(self.next_beat),
+            Some(self.watch.next_look),
+            self.told.due(),
+            self.receivers.next(),
+        ];
+        let due = due.into_iter().flatten().min().unwrap_or(soon);
+        tokio::select! {
+            biased;
+            _ = self.wished.changed() => {}
+            Some((id, settled)) = self.open.receipts.next(), if !self.open.receipts.is_empty() => self.settle(id, settled),
+            () = wake.notified() => self.watch.next_look = Instant::now(),
+            () = sleep_until(due) => {}
+        }
+        // Those that are settled besides.
+        while !self.open.receipts.is_empty()
+            && let Some(Some((id, settled))) =
+                futures_util::FutureExt::now_or_never(self.open.receipts.next())
+        {
+            self.settle(id, settled);
+        }
+        if self.receivers.next().is_some_and(|rested| rested <= Instant::now()) {
+            self.watch.next_look = Instant::now();
+        }
+    }
+
+    async fn beat(&mut self, wish: Wish) -> Result<(), Error> {
+        self.next_beat = Instant::now() + BEAT;
+        if self.lanes.look(wish == Wish::Run).await? {
+            self.lanes.greet().await?;
+            self.watch.next_look = Instant::now();
+        }
+        let busy: BTreeSet<u8> = self.open.rows.values().map(|row| row.lane).collect();
+        let all = self.former.is_empty();
+        self.lanes.leave(|lane| all && !busy.contains(&lane)).await?;
+        if let Some(keep) = self.keep_settled
+            && self.next_purge <= Instant::now()
+        {
+            self.next_purge = Instant::now() + PURGE;
+            let mut conn = self.pool.acquire().await?;
+            let keep = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX / 1_000);
+            DB::execute(&mut conn, DB::STATEMENTS.purge, vec![Value::Int(keep), Value::Int(PURGED)]).await?;
+        }
+        // What nobody told it of.
+        self.watch.next_look = Instant::now();
+        Ok(())
+    }
+
+    // ---- rows that are settled
+
+    /// Notes what became of a row. It counts as under way until the database has heard of it.
+    fn settle(&mut self, id: i64, settled: Settled) {
+        let Some(row) = self.open.rows.get(&id) else { return };
+        let (peer, ordered, key) = (row.peer, row.turn.is_some(), row.key);
+        let receiver = self.receivers.known(&peer);
+        let full = receiver.as_ref().is_some_and(|receiver| receiver.open >= self.in_flight);
+        match settled.outcome {
+            Outcome::Delivered => {
+                if let Some(receiver) = receiver {
+                    receiver.goes_well();
+                }
+                self.told.processed.push(id);
+            }
+            Outcome::Refused(Refusal::Ended) => self.told.failed.push((id, Refusal::Ended.to_string())),
+            // Unknown: its slot is dead, so no copy of it is taken any more. It is handed over again; if it was processed, the
+            // receiver's inbox knows it. The others were not processed.
+            outcome => {
+                tracing::debug!(%key, peer = %peer.short(), ?outcome, "the row is handed over again");
+                if let Some(receiver) = receiver {
+                    receiver.pause();
+                }
+                self.close(id);
+                return;
+            }
+        }
+        self.told.since.get_or_insert_with(Instant::now);
+        self.told.hurry |= ordered || full;
+    }
+
+    fn close(&mut self, id: i64) {
+        if let Some(row) = self.open.rows.remove(&id)
+            && let Some(receiver) = self.receivers.known(&row.peer)
+        {
+            receiver.open = receiver.open.saturating_sub(1);
+        }
+    }
+
+    /// Tells the database what is processed.
+    async fn tell(&mut self) -> Result<(), Error> {
+        let me = Value::blob(self.node.id().0);
+        let mut conn = self.pool.acquire().await?;
+        if !self.told.processed.is_empty() {
+            let sql = match self.keep_settled {
+                Some(_) => DB::STATEMENTS.settle_and_keep,
+                None => DB::STATEMENTS.settle,
+            };
+            let ids = self.told.processed.clone();
+            let gone = DB::execute(&mut conn, sql, vec![me.clone(), Value::Ints(ids)]).await?;
+            self.note(|stats| stats.processed += gone);
+            // They are not read any more, whichever relay owns their lanes.
+            core::mem::take(&mut self.told.processed).into_iter().for_each(|id| self.close(id));
+        }
+        while let Some((id, why)) = self.told.failed.last().cloned() {
+            let args = vec![me.clone(), Value::Int(id), Value::Text(Some(why))];
+            let marked = DB::execute(&mut conn, DB::STATEMENTS.fail, args).await?;
+            self.note(|stats| stats.failed += marked);
+            self.told.failed.pop();
+            self.close(id);
+        }
+        if self.told.hurry {
+            self.watch.next_look = Instant::now();
+        }
+        self.told = Told::default();
+        Ok(())
+    }
+
+    // ---- rows to hand over
+
+    /// Looks for rows, and hands them over. No row is deleted between the two: this task deletes them, and other relays, which took
+    /// a lane over, have recorded this one.
+    async fn look(&mut self) -> Result<(), Error> {
+        let found = self.read().await?;
+        let (now, rows) = (Instant::now(), found.len());
+        let more = rows == self.batch.min(READ) && self.open.rows.len() < OPEN_ROWS;
+        let bytes: usize = found.iter().map(|found| found.row.body.len()).sum();
+        if let Some(size) = bytes.checked_div(rows) {
+            self.batch = (READ_BYTES / size.max(1)).clamp(1, READ);
+            self.watch.last_row = now;
+        }
+        let (began, count) = self.watch.recent;
+        let recent =
+            if now.duration_since(began) > MANY_WITHIN { (now, rows) } else { (began, count + rows) };
+        self.watch.recent = recent;
+        let mut strangers = Vec::new();
+        let mut progress = false;
+        for found in found {
+            match found.owner {
+                Some(owner) => progress |= self.hand_over(&found, owner)?,
+                None => strangers.push((found.peer, found.addr)),
+            }
+        }
+        let news = !strangers.is_empty();
+        self.meet(strangers).await?;
+        self.fall_asleep(rows).await?;
+        let soon = news || more && progress;
+        let polls = self.watch.awake || self.watch.falling_asleep;
+        self.watch.next_look = if soon { now } else { now + if polls { LOOK } else { BEAT } };
+        Ok(())
+    }
+
+    async fn read(&mut self) -> Result<Vec<Found>, Error> {
+        let shut = self.receivers.shut(self.in_flight).chain(self.former.peers());
+        let args = vec![
+            Value::blob(self.node.id().0),
+            Value::Ints(self.open.rows.keys().copied().collect()),
+            Value::Blobs(shut.map(|peer| peer.0.to_vec()).collect()),
+            Value::Blobs(self.open.turns()),
+            Value::Int(i64::try_from(self.batch.min(READ)).unwrap_or(1)),
+        ];
+        let mut conn = self.pool.acquire().await?;
+        let rows = DB::fetch(&mut conn, DB::STATEMENTS.read, args).await?;
+        Ok(rows.into_iter().map(Found::read).collect::<Result<_, _>>()?)
+    }
+
+    /// Hands a row to the node, if it may go now. False: not now.
+    fn hand_over(&mut self, found: &Found, owner: Owner) -> Result<bool, Error> {
+        let receiver = self.receivers.get(&self.node, found.peer, found.addr.as_deref());
+        let turn = found.turn();
+        let waits = turn.is_some() && self.open.rows.values().any(|row| row.turn == turn);
+        if waits || receiver.open >= self.in_flight || self.open.rows.contains_key(&found.id) {
+            return Ok(false);
+        }
+        match receiver.peer.try_send(found.message(owner)) {
+            Ok(receipt) => {
+                receiver.open += 1;
+                self.open.begin(found, receipt);
+                self.note(|stats| stats.handed_over += 1);
+                return Ok(true);
+            }
+            Err(SendError::Closed) => return Err(Error::Closed),
+            Err(error @ (SendError::TooLarge { .. } | SendError::Myself)) => {
+                self.told.failed.push((found.id, error.to_string()));
+                self.told.since.get_or_insert_with(Instant::now);
+            }
+            Err(error) => {
+                tracing::debug!(peer = %found.peer.short(), %error, "rows for this peer wait");
+                receiver.pause();
+                // Host names are looked up by what waits for a place in the queue.
+                let peer = receiver.peer.clone();
+                tokio::spawn(async move { drop(tokio::time::timeout(BEAT, peer.reserve()).await) });
+            }
+        }
+        Ok(false)
+    }
+
+    /// Gives receivers that nothing was sent to before an account with this outbox.
+    async fn meet(&mut self, strangers: Vec<(NodeId, Option<String>)>) -> Result<(), Error> {
+        let mut met = BTreeSet::new();
+        for (peer, addr) in strangers {
+            if met.insert(peer) {
+                let mut conn = self.pool.acquire().await?;
+                let account = Value::blob(Key::random()?.to_vec());
+                let args = vec![Value::blob(peer.0), Value::Text(addr), account];
+                DB::execute(&mut conn, DB::STATEMENTS.add_peer, args).await?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Where `send` wakes a relay that sleeps: sleeps while few rows come, and looks by itself while many do.
+    async fn fall_asleep(&mut self, rows: usize) -> Result<(), Error> {
+        if !DB::NOTIFIES {
+            return Ok(());
+        }
+        let many = self.watch.recent.1 >= MANY;
+        let sleeps = self.watch.awake && self.watch.last_row.elapsed() > QUIET;
+        if many != self.watch.awake && (many || sleeps) {
+            let mut conn = self.pool.acquire().await?;
+            let args = vec![Value::blob(self.node.id().0), Value::Int(i64::from(!many))];
+            DB::execute(&mut conn, DB::STATEMENTS.sleep, args).await?;
+            (self.watch.awake, self.watch.falling_asleep) = (many, !many);
+        } else if self.watch.falling_asleep && rows == 0 {
+            // Those that inserted rows before they could see that this sleeps do not wake it. When they have ended, one more
+            // look finds their rows.
+            let mut conn = self.pool.acquire().await?;
+            let mut writers = DB::fetch(&mut conn, DB::STATEMENTS.writers, Vec::new()).await?;
+            drop(conn);
+            if writers.first_mut().map_or(Ok(0), Cells::int)? == 0 {
+                self.watch.falling_asleep = false;
+                self.watch.next_look = Instant::now();
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,53 @@
+//! The tables.
+
+use sqlx::Pool;
+
+use crate::Error;
+use crate::database::{Cells, Database, Value};
+
+/// The version of the tables that this crate makes.
+const VERSION: i64 = 1;
+
+/// Makes the tables of outbox and inbox, or brings old ones up to date. It may be called at each start, by any number of processes.
+/// All names begin with `exonet_`. An application that has a role of its own for migrations calls it there.
+///
+/// # Errors
+/// [`Error::TooNew`], and what the database says.
+pub async fn migrate<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
+    match version(pool).await {
+        Ok(VERSION) => return Ok(()),
+        Ok(found) if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
+        // Old ones, or none.
+        Ok(_) | Err(Error::NotMigrated(_)) => {}
+        Err(error) => return Err(error),
+    }
+    let mut tx = pool.begin().await?;
+    for sql in DB::STATEMENTS.migrate {
+        DB::execute(&mut tx, sql, Vec::new()).await?;
+    }
+    Ok(tx.commit().await?)
+}
+
+/// Whether the tables are there, and are those that this crate knows.
+pub(crate) async fn check<DB: Database>(pool: &Pool<DB>) -> Result<(), Error> {
+    match version(pool).await? {
+        VERSION => {}
+        found if found > VERSION => return Err(Error::TooNew { found, known: VERSION }),
+        found => return Err(Error::NotMigrated(format!("version {found}"))),
+    }
+    let mut conn = pool.acquire().await?;
+    let mut rows = DB::fetch(&mut conn, DB::STATEMENTS.unforced, Vec::<Value>::new()).await?;
+    if rows.first_mut().map_or(Ok(0), Cells::int)? == 1 {
+        tracing::warn!(
+            "the database does not force commits to the disk: a loss of power may undo what was told to other nodes, and \
+             messages are then lost or processed twice"
+        );
+    }
+    Ok(())
+}
+
+async fn version<DB: Database>(pool: &Pool<DB>) -> Result<i64, Error> {
+    let mut conn = pool.acquire().await?;
+    let mut rows = DB::fetch(&mut conn, DB::STATEMENTS.version, Vec::new()).await?;
+    Ok(rows.first_mut().map_or(Ok(0), Cells::int)?)
+}
