@@ -2,7 +2,7 @@
 
 use exonet::{Builder, Durability};
 
-use crate::args::Common;
+use crate::args::{Common, durability_name};
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::output::Output;
@@ -47,6 +47,11 @@ impl Settings {
     /// Whether the node keeps a journal, so that its identity goes on with what it leaves.
     pub(crate) fn keeps_journal(&self) -> bool {
         self.identity.is_stored() && self.durability != Some(Durability::Memory)
+    }
+
+    /// How much a crash may take, as it was given on the command line.
+    pub(crate) fn level(&self) -> Option<String> {
+        self.durability.map(durability_name)
     }
 
     /// Whether the node waits for the disk before it acts.

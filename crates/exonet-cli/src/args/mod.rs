@@ -205,6 +205,17 @@ fn parse_durability(text: &str) -> Result<Durability, String> {
     }
 }
 
+/// As it is written on the command line.
+pub(crate) fn durability_name(level: Durability) -> String {
+    match level {
+        Durability::Memory => "memory".to_owned(),
+        Durability::Batched(interval) => format!("batched={}", interval.as_millis()),
+        Durability::Sync => "sync".to_owned(),
+        // No other can be given.
+        _ => "process".to_owned(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -215,6 +226,9 @@ mod tests {
         assert_eq!(parse_durability("process"), Ok(Durability::Process));
         assert_eq!(parse_durability("sync"), Ok(Durability::Sync));
         assert_eq!(parse_durability("batched=5"), Ok(Durability::Batched(Duration::from_millis(5))));
+        for text in ["memory", "process", "batched=5", "sync"] {
+            assert_eq!(parse_durability(text).map(durability_name).as_deref(), Ok(text));
+        }
         for wrong in ["", "batched", "batched=", "batched=0", "batched=1.5", "batched=60001", "disk"] {
             assert!(parse_durability(wrong).is_err(), "{wrong}");
         }

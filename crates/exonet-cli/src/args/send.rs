@@ -27,6 +27,10 @@ EXAMPLES
       exon send --durable ID@HOST:PORT --timeout 30s 'pay 10'
       exon send --as default --continue
 
+  The same at once, whether the receiver can be reached or not, by a node in the background:
+      exon up --detach
+      exon send --durable ID@HOST:PORT 'pay 10'
+
 EXIT CODES
     0  every message was delivered
     1  an error, told on standard error
@@ -40,6 +44,10 @@ With a stored identity (--as NAME, --durable) what was read and not delivered is
 process, kill -9 included. The next `exon send` of the identity goes on with it, under the same ids,
 and waits for what was for the same PEER; --continue waits for all of it. An input of unknown
 length and a file above 16 MiB are the exceptions: they are read as they leave, and not kept.
+
+If `exon up` runs the identity, this hands over to it. With --durable it returns when all is in the
+journal, which is said as `queued durably`; else it waits for the outcomes. A message has 16 MiB at
+most then. Interrupted, it leaves to the background node what that has (exit code 6).
 
 Exit code 3 means that some message was delivered once or not at all, and nobody can tell which;
 its id is the same at both ends. If first messages end so each time, a clock is wrong: `exon ping`
@@ -79,7 +87,7 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) timeout: Option<Duration>,
     /// Send as a stored identity, `default` unless --as names another, and make it if it is not there:
-    /// what was read survives the end of this process
+    /// what was read survives the end of this process. If `exon up` runs it, return when that has all in its journal
     #[arg(long)]
     pub(crate) durable: bool,
     /// Send nothing new, but go on with what a former `exon send` of this identity, `default` unless --as

@@ -48,9 +48,14 @@ pub(super) fn no_message(settings: &Settings, number: u64) -> Failure {
         .hint(format!("exon outbox ls{} shows all", settings.identity.options()))
 }
 
-/// Nobody runs the identity in the background.
-pub(super) fn no_background(settings: &Settings) -> Failure {
+/// No process runs the identity in the background, or none that can be talked to yet.
+///
+/// # Errors
+/// There is no such identity.
+pub(super) fn no_background(settings: &Settings) -> Result<Failure, Failure> {
+    settings.identity.require()?;
     let options = settings.identity.options();
-    Failure::new(format!("no background node runs identity {}", settings.identity))
-        .hint(format!("start one with: exon up{options}"))
+    let none = Failure::new(format!("no background node runs identity {}", settings.identity));
+    let none = none.hint(format!("start one with: exon up{options}"));
+    Ok(if settings.identity.is_free() { none } else { none.in_use() })
 }

@@ -33,6 +33,7 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
                 command: office.role.command().to_owned(),
                 pid: std::process::id(),
                 id: node.id().to_string(),
+                durability: office.durability.clone(),
                 open: u64::try_from(node.stats().open_messages).unwrap_or(u64::MAX),
                 takes: matches!(office.role, Role::Up(_)),
             };

@@ -9,9 +9,9 @@ use tokio::net::UnixStream;
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::time::timeout;
 
-use super::place;
 use super::protocol::{Envelope, LONGEST_BODY, PIECE, Part, Reply, Request, VERSION};
 use super::wire::{Lines, say};
+use super::{place, wire};
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::units::Size;
@@ -28,6 +28,8 @@ pub(crate) struct Client {
     pub(crate) pid: u32,
     /// Its node.
     pub(crate) id: String,
+    /// How much a crash of it may take.
+    pub(crate) durability: String,
     /// It takes messages.
     pub(crate) takes: bool,
 }
@@ -42,8 +44,10 @@ impl Client {
         let asked = timeout(HELLO, async {
             let mut hearer = connection.ask(Request::Status).await?;
             let first = hearer.next().await;
-            let Some(Reply::Node { command, pid, id, takes, .. }) = first? else { return Ok(None) };
-            Ok(Some(Self { identity: identity.clone(), command, pid, id, takes }))
+            let Some(Reply::Node { command, pid, id, durability, takes, .. }) = first? else {
+                return Ok(None);
+            };
+            Ok(Some(Self { identity: identity.clone(), command, pid, id, durability, takes }))
         });
         let hangs = |_| Failure::new(format!("the process that runs identity {identity} does not answer"));
         asked.await.map_err(hangs)?
@@ -73,6 +77,11 @@ async fn connect(identity: &Identity) -> Result<Option<Connection>, Failure> {
     // Where there is no place for a socket, there is none.
     let Ok(socket) = place::of(path) else { return Ok(None) };
     match UnixStream::connect(&socket).await {
+        // Somebody else may have been first at a place that others can write to.
+        Ok(stream) if !wire::is_own(&stream) => {
+            let failure = Failure::new(format!("the control socket {} is another user's", socket.display()));
+            Err(failure.hint("set XDG_RUNTIME_DIR to a directory of your own"))
+        }
         Ok(stream) => Ok(Some(Connection { identity: identity.clone(), stream })),
         Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => {
             Ok(None)

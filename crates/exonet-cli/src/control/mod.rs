@@ -6,6 +6,7 @@
 //!
 //! Only the user that runs the node is served. A client may be slow, or send what it likes: it has a place among few, and time for
 //! one request. The node does not wait for it.
+#![cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to talk to"))]
 
 #[cfg(unix)]
 mod answers;

@@ -45,6 +45,7 @@ pub(crate) struct Client {
     pub(crate) command: String,
     pub(crate) pid: u32,
     pub(crate) id: String,
+    pub(crate) durability: String,
     pub(crate) takes: bool,
 }
 

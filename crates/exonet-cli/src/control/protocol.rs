@@ -105,6 +105,8 @@ pub(crate) enum Reply {
         command: String,
         pid: u32,
         id: String,
+        /// How much a crash may take, as `--durability` has it.
+        durability: String,
         open: u64,
         /// Messages are taken of others.
         takes: bool,

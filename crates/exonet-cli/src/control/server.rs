@@ -25,6 +25,8 @@ const ASKERS: usize = 16;
 const GIVERS: usize = 16;
 /// How long a client may take for its request, and for reading what is answered.
 const REQUEST_TIME: Duration = Duration::from_secs(30);
+/// The durability of a stored identity, if nothing else is said.
+const USUAL: &str = "process";
 /// Before the system is asked again for what it had no room for.
 const PAUSE: Duration = Duration::from_millis(100);
 
@@ -43,7 +45,8 @@ impl Control {
         let Identity::Stored { path, .. } = &settings.identity else { return Ok(Self { bound: None }) };
         let (bound, listener) = Bound::bind(place::of(path)?)?;
         let (end, ended) = oneshot::channel();
-        let office = Arc::new(Office { node: node.clone(), role });
+        let durability = settings.level().unwrap_or_else(|| USUAL.to_owned());
+        let office = Arc::new(Office { node: node.clone(), role, durability });
         let task = tokio::spawn(attend(listener, office, ended));
         Ok(Self { bound: Some((bound, end, task)) })
     }
@@ -111,6 +114,7 @@ impl Drop for Bound {
 pub(super) struct Office {
     pub(super) node: Node,
     pub(super) role: Role,
+    pub(super) durability: String,
 }
 
 /// Takes clients until the other end of `ended` is gone, then sends all away.
@@ -124,7 +128,7 @@ async fn attend(listener: UnixListener, office: Arc<Office>, mut ended: oneshot:
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
                     // One that finds no place hears nothing: to tell it would take one.
-                    if is_own(&stream) && let Ok(place) = Arc::clone(&askers).try_acquire_owned() {
+                    if wire::is_own(&stream) && let Ok(place) = Arc::clone(&askers).try_acquire_owned() {
                         clients.spawn(serve(stream, Arc::clone(&office), place, Arc::clone(&givers)));
                     }
                 }
@@ -133,12 +137,6 @@ async fn attend(listener: UnixListener, office: Arc<Office>, mut ended: oneshot:
         }
     }
     clients.shutdown().await;
-}
-
-/// Whether the client is the user that this process is, or the one that may do everything.
-fn is_own(stream: &UnixStream) -> bool {
-    let own = rustix::process::geteuid().as_raw();
-    stream.peer_cred().is_ok_and(|client| client.uid() == own || client.uid() == 0)
 }
 
 async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePermit, givers: Arc<Semaphore>) {

@@ -5,10 +5,17 @@ use std::io;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 
 /// No line is longer: a piece of a body, each byte of which JSON may write in six, and what is around it.
 pub(super) const LONGEST_LINE: u64 = 1 << 20;
+
+/// Whether the other end is the user that this process is, or the one that may do everything.
+pub(super) fn is_own(stream: &UnixStream) -> bool {
+    let own = rustix::process::geteuid().as_raw();
+    stream.peer_cred().is_ok_and(|other| other.uid() == own || other.uid() == 0)
+}
 
 /// Reads lines. Cancel-safe: what was read of a line stays.
 #[derive(Debug)]

@@ -51,7 +51,7 @@ fn killed(mut up: Listener) {
 fn what_was_queued_durably_is_delivered_once_though_the_node_is_killed() {
     const LINES: usize = 3_000;
     let away = Away::new();
-    let mut up = away.world.up(&[]);
+    let mut up = away.world.up(&["--durability", "batched=1"]);
     let args = ["send", "--as", "sender", "--durable", "--json", &away.peer];
     let queued = away.world.feed(&args, lines("line", LINES).as_bytes()).expect(0);
     assert_eq!((count(&queued, "queued"), count(&queued, "sent")), (3_000, 3_000));
@@ -63,7 +63,7 @@ fn what_was_queued_durably_is_delivered_once_though_the_node_is_killed() {
             listener.running.line_of("message");
         }
         killed(up);
-        up = world.up(&[]);
+        up = world.up(&["--durability", "batched=1"]);
     }
     let heard = texts(&listener.running.end().expect(0));
     let wanted: BTreeSet<String> = lines("line", LINES).lines().map(str::to_owned).collect();
@@ -186,6 +186,9 @@ fn a_background_node_may_be_demanded() {
     let up = world.up(&[]);
     send(&["x", "--up", "--durable"]).expect(0);
     assert_eq!(open(world), 1);
+    let other = send(&["x", "--durable", "--durability", "sync"]).expect(1);
+    assert!(other.stderr.contains("at durability process, not sync"), "{}", other.stderr);
+    send(&["x", "--durable", "--durability", "process"]).expect(0);
     let again = world.run(&["send", "--as", "sender", "--continue"]).expect(1);
     assert!(again.stderr.contains("exon outbox retry --as sender"), "{}", again.stderr);
     let twice = world.run(&["up", "--as", "sender"]).expect(1);
@@ -327,6 +330,14 @@ fn told(socket: &Path, said: &[u8]) -> Vec<Value> {
     lines.map(|line| serde_json::from_str(&line).unwrap()).collect()
 }
 
+/// Hands something over, and leaves when it is in the journal. False: it was not taken.
+fn told_and_left(socket: &Path, said: &str) -> bool {
+    let mut stream = UnixStream::connect(socket).unwrap();
+    stream.write_all(said.as_bytes()).unwrap();
+    let first = BufReader::new(stream).lines().next();
+    first.is_some_and(|line| line.unwrap().contains("accepted"))
+}
+
 #[test]
 fn who_talks_nonsense_or_not_at_all_hinders_nobody() {
     let away = Away::new();
@@ -346,14 +357,26 @@ fn who_talks_nonsense_or_not_at_all_hinders_nobody() {
         "early": true, "outcomes": true});
     let long = format!("{send}\n{}", "{\"bytes\":{\"base64\":\"AAAA\",\"more\":true}}\nx\n");
     assert_eq!(told(&socket, long.as_bytes()).last().unwrap()["type"], "error");
-    // More than there are places for, and none of them says anything.
+    // A line that was not said to its end is no message.
+    let half = format!("{send}\n{{\"text\":\"half");
+    UnixStream::connect(&socket).unwrap().write_all(half.as_bytes()).unwrap();
+    // More than there are places for, and each leaves before it has heard what becomes of its message.
+    for _ in 0..20 {
+        until("there is a place", || {
+            told_and_left(&socket, &format!("{send}\n{{\"text\":\"left\"}}\n\"end\"\n"))
+        });
+    }
+    assert_eq!(open(&away.world), 21);
+    // None of these says anything.
     let silent: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(&socket).unwrap()).collect();
     let refused = outbox(&away.world, &["ls"]).expect(1);
     assert!(refused.stderr.contains("asked by too many"), "{}", refused.stderr);
     writeln!(stdin, "after").unwrap();
     drop(stdin);
-    let (_world, listener) = away.come(2);
-    assert_eq!(texts(&listener.running.end().expect(0)), ["after", "before"]);
+    let (_world, listener) = away.come(22);
+    let mut heard = texts(&listener.running.end().expect(0));
+    heard.retain(|text| text != "left");
+    assert_eq!(heard, ["after", "before"]);
     assert_eq!(count(&giver.end().expect(0), "delivered"), 2);
     drop((silent, up));
 }

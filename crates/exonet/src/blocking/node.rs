@@ -123,6 +123,14 @@ impl Node {
         self.runtime.wait(self.node.flush(timeout))
     }
 
+    /// Waits until the journal keeps all that was accepted so far: see [`crate::Node::journaled`].
+    ///
+    /// # Errors
+    /// [`Closed`]: the node has ended before.
+    pub fn journaled(&self) -> Result<(), Closed> {
+        self.runtime.wait(self.node.journaled())
+    }
+
     /// Ends the node: see [`crate::Node::close`].
     pub fn close(&self, timeout: Duration) -> Vec<OpenMessage> {
         self.runtime.wait(self.node.close(timeout))

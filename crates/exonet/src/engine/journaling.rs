@@ -275,6 +275,10 @@ mod tests {
             let batch = node.peer(nobody()).send_bodies(["x", "y"]).await.unwrap();
             assert!(node.shared().look(|engine| engine.core.is_safe(engine.core.journal_end())));
             drop(batch);
+            let permit = node.peer(nobody()).reserve().await.unwrap();
+            drop((node.peer(nobody()).try_send("x").unwrap(), permit.send("y").unwrap()));
+            node.journaled().await.unwrap();
+            assert!(node.shared().look(|engine| engine.core.is_safe(engine.core.journal_end())));
         }
     }
 

@@ -40,6 +40,16 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Re
             "to hurry them: exon outbox retry{options}; to look at them: exon outbox ls{options}"
         )));
     }
+    if let Some(level) = settings.level().filter(|level| *level != up.durability) {
+        return Err(Failure::new(format!(
+            "{} keeps its journal at durability {}, not {level}",
+            who(up),
+            up.durability
+        ))
+        .hint(format!(
+            "leave --durability out; or: exon down{options}; exon up{options} --durability {level}"
+        )));
+    }
     let outcomes = !args.durable;
     let head = Head {
         peer: peer.to_string(),

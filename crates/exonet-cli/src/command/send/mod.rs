@@ -42,10 +42,14 @@ pub(in crate::command) async fn run(settings: &Settings, args: &SendArgs) -> Res
     if args.durable {
         be_somebody(settings)?;
     }
-    let own = || async { node::sender(settings, args.peer.as_ref()).await };
+    let own = async || {
+        if args.up {
+            return Err(running::no_background(settings)?);
+        }
+        node::sender(settings, args.peer.as_ref()).await
+    };
     match running::find_or(settings, own).await? {
         Found::Running(process) => handover::run(settings, args, &process).await,
-        Found::Own(_) if args.up => Err(running::no_background(settings)),
         Found::Own((node, left)) => {
             let peer = args.peer.as_ref().map(|peer| peer.id);
             let wanted = |message: &OpenMessage| args.go_on || peer == Some(message.peer);
