@@ -98,6 +98,9 @@ async fn report(
             biased;
             changed = accepted.changed(), if counting => {
                 counting = changed.is_ok();
+                if !counting {
+                    continue;
+                }
                 let n = *accepted.borrow_and_update();
                 // One forced write for all that came meanwhile.
                 node.journaled().await.map_err(|_| Some(refusal("the node has stopped")))?;
