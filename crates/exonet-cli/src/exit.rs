@@ -48,6 +48,9 @@ impl From<Exit> for ExitCode {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub(crate) struct Tally {
     pub(crate) delivered: u64,
+    pub(crate) processed: u64,
+    /// By the receiving application.
+    pub(crate) rejected: u64,
     pub(crate) unknown: u64,
     pub(crate) expired: u64,
     pub(crate) cancelled: u64,
@@ -67,6 +70,8 @@ impl Tally {
     pub(crate) fn count(&mut self, ending: Ending) {
         let count = match ending {
             Ending::Delivered => &mut self.delivered,
+            Ending::Processed => &mut self.processed,
+            Ending::Rejected => &mut self.rejected,
             Ending::Unknown => &mut self.unknown,
             Ending::Expired => &mut self.expired,
             Ending::Cancelled => &mut self.cancelled,
@@ -84,6 +89,8 @@ impl Tally {
     /// Adds what another has counted.
     pub(crate) fn join(&mut self, other: &Self) {
         self.delivered += other.delivered;
+        self.processed += other.processed;
+        self.rejected += other.rejected;
         self.unknown += other.unknown;
         self.expired += other.expired;
         self.cancelled += other.cancelled;
@@ -95,7 +102,7 @@ impl Tally {
     pub(crate) fn exit(&self) -> Exit {
         if self.unknown > 0 {
             Exit::Unknown
-        } else if self.expired + self.cancelled + self.refused > 0 {
+        } else if self.expired + self.cancelled + self.refused + self.rejected > 0 {
             Exit::Undelivered
         } else if self.kept > 0 {
             Exit::Kept
@@ -108,6 +115,8 @@ impl Tally {
     pub(crate) fn describe(&self) -> String {
         let parts = [
             (self.delivered, "delivered"),
+            (self.processed, "processed"),
+            (self.rejected, "rejected"),
             (self.unknown, "unknown"),
             (self.expired, "expired"),
             (self.cancelled, "cancelled"),

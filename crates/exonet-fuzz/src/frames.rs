@@ -122,6 +122,7 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
         Frame::Probe(s) => writer.probe(*s),
         Frame::NoCall(s) => writer.no_call(*s),
         Frame::Computing(s) => writer.computing(*s),
+        Frame::Verdict(verdict) => writer.verdict(*verdict),
         Frame::Unknown { .. } => false,
     }
 }

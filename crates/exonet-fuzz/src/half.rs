@@ -4,7 +4,7 @@
 use std::collections::VecDeque;
 
 use arbitrary::Arbitrary;
-use exonet_proto::half::{Answer, Ask, Bound, Clock, Receiver, Sender, State, Verdict};
+use exonet_proto::half::{Answer, Ask, Bound, Clock, Proof, Receiver, Sender, State};
 use exonet_proto::{Incarnation, Slot, Stamp};
 
 use crate::ops::ops;
@@ -251,14 +251,14 @@ impl Pair {
         let truth = &mut self.truth;
         sender.on_state(state, |_, r, m, verdict| {
             assert!(
-                verdict != Verdict::NotTaken,
+                verdict != Proof::NotTaken,
                 "message {m} is said not to be taken, and no record was closed"
             );
             let truth = &mut truth[m];
             assert!(!std::mem::replace(&mut truth.settled, true), "message {m} was settled twice");
             match verdict {
-                Verdict::Delivered => assert!(truth.delivered, "message {m} is said to be delivered"),
-                Verdict::NotTaken | Verdict::Unknown => {
+                Proof::Delivered => assert!(truth.delivered, "message {m} is said to be delivered"),
+                Proof::NotTaken | Proof::Unknown => {
                     assert!(r.is_some_and(|r| r.0 < forgotten), "message {m} is unknown for no reason");
                 }
             }

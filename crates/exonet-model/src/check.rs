@@ -52,6 +52,8 @@ impl World {
             ensure(backed, Kind::A, || format!("{pair}: {}..{} is not free in {free:?}", from.0, hi.0))?;
             ensure(hi <= asked, Kind::C, || format!("{pair}: up to {} granted, {} asked", hi.0, asked.0))?;
             let end = free.end().unwrap_or(0);
+            let astray = record.marks().keys().find(|s| !free.contains(s.0));
+            ensure(astray.is_none(), Kind::Marks, || format!("{pair}: {astray:?} is marked, and not free"))?;
             ensure(end <= hi.0, Kind::C, || format!("{pair}: {end} is free above {}", hi.0))?;
         }
         let Some(sender) = sender else { return Ok(()) };
@@ -106,7 +108,8 @@ impl World {
                 format!("{pair} has a slot, and is new")
             })?;
             let granted = record.as_ref().is_some_and(|record| s < record.parts().0);
-            let told = granted && !free || stamps.amnesia(*bound) >= ts;
+            let marked = record.as_ref().is_some_and(|record| record.marked(s).is_some());
+            let told = granted && !free || marked || stamps.amnesia(*bound) >= ts;
             ensure(told || !self.ledger.is_delivered(*letter), Kind::Told, || {
                 format!("{pair} was delivered, and nobody knows")
             })?;

@@ -85,6 +85,8 @@ pub struct Config {
     pub abandons: u8,
     /// Messages cancelled, in all.
     pub cancels: u8,
+    /// Messages that the application judges instead of taking them, in all.
+    pub marks: u8,
     /// Fragments of each message: 1 or 2.
     pub parts: u8,
     /// Whether a STATE may claim any part of what it knows.
@@ -158,6 +160,7 @@ const TWO: Config = Config {
     ends: [0; 3],
     abandons: 0,
     cancels: 0,
+    marks: 0,
     parts: 1,
     cuts: false,
     stamps: 0,
@@ -536,6 +539,50 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             crashes: [0, 1, 0],
             ends: [0, 1, 0],
             strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "marks",
+            about: "the application judges messages; a record may be evicted or closed; a sender gives up",
+            messages: ab(2),
+            limit: limit(4, 5),
+            evictions: [0, pick(0, 1), 0],
+            ends: [0, 1, 0],
+            abandons: pick(0, 1),
+            marks: 2,
+            ..TWO
+        },
+        Config {
+            name: "marks-linger",
+            about: "the application judges messages; records go at any time, and any part is granted and claimed",
+            messages: ab(2),
+            limit: limit(3, 4),
+            standby: &[0, 1],
+            grants: Grants::Any,
+            evictions: [0, 1, 0],
+            cuts: true,
+            marks: pick(1, 2),
+            ..TWO
+        },
+        Config {
+            name: "marks-journal",
+            about: "the application judges messages; both nodes have journals, and crash",
+            messages: ab(pick(1, 2)),
+            limit: limit(4, 4),
+            block: 2,
+            memory: Memory::Journal,
+            crashes: [1, 1, 0],
+            marks: pick(1, 2),
+            ..TWO
+        },
+        Config {
+            name: "marks-early",
+            about: "the application judges messages, some of which came early; a receiver without a journal crashes",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
+            block: 1,
+            crashes: [0, 1, 0],
+            marks: pick(1, 2),
             ..EARLY
         },
         Config {

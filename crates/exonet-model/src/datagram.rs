@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::half::{Ask, State};
+use crate::half::{Ask, Mark, State};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::Letter;
 
@@ -48,6 +48,15 @@ pub enum Datagram {
     StampRejected(u64),
     /// CLOSE that refuses: nothing was accepted under this stamp, and nothing will be.
     Refused(u64),
+    /// VERDICT: what the application has said of a message.
+    Verdict {
+        /// The slot.
+        s: u64,
+        /// The incarnation.
+        r: u64,
+        /// What it has said.
+        mark: Mark,
+    },
     /// REPLY to the call `s`.
     Reply {
         /// The call.
@@ -113,6 +122,8 @@ impl fmt::Display for Datagram {
             Self::Token { s, r, letter, part: 0, .. } => write!(f, "TOKEN(s={s} r={r} m{letter})"),
             Self::Token { s, r, letter, part, .. } => write!(f, "TOKEN(s={s} r={r} m{letter}.{part})"),
             Self::Early { s, ts, letter } => write!(f, "EARLY(s={s} ts={ts} m{letter})"),
+            Self::Verdict { s, r, mark: Mark::Done } => write!(f, "VERDICT(s={s} r={r} done)"),
+            Self::Verdict { s, r, mark: Mark::Rejected } => write!(f, "VERDICT(s={s} r={r} rejected)"),
             Self::Reply { s, of } => write!(f, "REPLY(s={s} to m{of})"),
             Self::ReplyAck(s) => write!(f, "REPLY_ACK(s={s})"),
             Self::Probe(s) => write!(f, "PROBE(s={s})"),

@@ -1,16 +1,16 @@
 //! What a journaled node has on its disk, beside `D`.
 //!
 //! Durable before what depends on it: a message before it is accepted, its binding before the token leaves, a
-//! record's making and growth, its close and its removal before a STATE, the use of a slot together with the delivery, `b`
-//! before an eviction,
+//! record's making and growth, its close and its removal before a STATE, the use of a slot together with the delivery, a mark before
+//! its VERDICT, `b` before an eviction,
 //! what was settled or given up before `l` passes it; of stamps: `latest` before anything is granted or accepted under it,
 //! a stray's bound before it is let in, an early message before it leaves,
 //! `tb` before an eviction. What may be lost in a crash, and so is written at any later time or
 //! never: that slots were passed.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use crate::half::{IntervalSet, Receiver, Sender};
+use crate::half::{IntervalSet, Mark, Receiver, Sender};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::Letter;
 use crate::node::Peer;
@@ -31,6 +31,8 @@ pub(crate) struct Written {
     /// The stamp of the early messages, in rising number.
     pub(crate) early: (Stamp, Vec<(Slot, Letter)>),
     pub(crate) record: Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, bool)>,
+    /// Of that record.
+    pub(crate) marks: BTreeMap<Slot, Mark>,
 }
 
 impl Journal {
@@ -51,6 +53,7 @@ impl Written {
 
     /// The receiver record.
     pub(crate) fn receiving(&mut self, peer: &Peer) {
+        self.marks = peer.record.as_ref().map(|record| record.marks().clone()).unwrap_or_default();
         self.record = peer.record.as_ref().map(|record: &Receiver| {
             let (hi, l, free) = record.parts();
             (record.incarnation(), hi, l, free.clone(), record.stamp(), record.is_closed())

@@ -13,6 +13,8 @@ pub(crate) enum Outcome {
     /// A call has its reply.
     Replied,
     Unknown,
+    /// The receiving application does not take it.
+    Rejected,
     /// It never left as a token.
     Cancelled,
     /// Its own node forgot it in a crash, gave it up, or heard that its stamp is refused.
@@ -86,8 +88,16 @@ impl Ledger {
         ensure(!entry.delivered, Kind::E, || format!("m{letter} is delivered again"))?;
         let withdrawn = entry.fate == Fate::Told(Outcome::Cancelled);
         ensure(!withdrawn, Kind::F, || format!("m{letter} is delivered, and was reported Cancelled"))?;
+        let rejected = entry.fate == Fate::Told(Outcome::Rejected);
+        ensure(!rejected, Kind::F, || format!("m{letter} is delivered, and was reported Rejected"))?;
         entry.delivered = true;
         Ok(())
+    }
+
+    /// The application does not take a message, which it has not had.
+    pub(crate) fn reject(&mut self, letter: Letter) -> Checked {
+        let entry = &self.entries[usize::from(letter)];
+        ensure(!entry.delivered, Kind::E, || format!("m{letter} is rejected, and was delivered"))
     }
 
     /// **F**: Delivered means delivered, and Cancelled that it was not; one outcome each.
@@ -99,7 +109,7 @@ impl Ledger {
         let true_word = match outcome {
             Outcome::Delivered => entry.delivered,
             Outcome::Replied => entry.delivered && entry.answered,
-            Outcome::Cancelled => !entry.delivered,
+            Outcome::Cancelled | Outcome::Rejected => !entry.delivered,
             Outcome::Unknown | Outcome::LetGo => true,
         };
         ensure(true_word, Kind::F, || format!("m{letter} is reported {outcome:?}, which is not so"))

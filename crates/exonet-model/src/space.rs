@@ -10,8 +10,8 @@ use crate::bits::Bits;
 use crate::config::{Config, Grants};
 use crate::datagram::{Datagram, Packet, name};
 use crate::fingerprint::{Build, fingerprint};
-use crate::half::Bound;
-use crate::id::{Slot, Stamp};
+use crate::half::{Bound, Mark};
+use crate::id::{Incarnation, Slot, Stamp};
 use crate::step::Step;
 use crate::violation::{Checked, Kind, Violation, ensure};
 use crate::world::{Out, World};
@@ -123,7 +123,7 @@ impl Space {
         }
         let known = &self.known[nodes];
         let arrives = |step: &Step| match step {
-            Step::Hear { packet, .. } => state.network.contains(*packet as usize),
+            Step::Hear { packet, .. } | Step::Mark { packet, .. } => state.network.contains(*packet as usize),
             _ => true,
         };
         let edges = known.own.iter().flatten().chain(&known.heard).filter(|(step, _)| arrives(step));
@@ -181,7 +181,23 @@ impl Space {
                 _ => {}
             }
         }
+        self.try_marks(nodes, id);
         self.known[nodes as usize].tried.insert(id);
+    }
+
+    /// The application may judge a message that arrives, instead of taking it.
+    fn try_marks(&mut self, nodes: u32, id: usize) {
+        let judges = self.known[nodes as usize].world.marks > 0;
+        if !judges || !matches!(self.packets.all[id].datagram, Datagram::Token { .. }) {
+            return;
+        }
+        for done in [false, true] {
+            let step = Step::Mark { packet: id as u32, done };
+            let edge = self.edge(nodes, step);
+            if leaves(nodes, &edge) {
+                self.known[nodes as usize].heard.push((step, edge));
+            }
+        }
     }
 
     /// The number of a state of the nodes. One met for the first time is judged.
@@ -341,6 +357,13 @@ impl Space {
                 }
                 world.hear(config, packet, grant.into(), out)?;
             }
+            Step::Mark { packet, done } => {
+                let Packet { from, to, datagram } = &self.packets.all[packet as usize];
+                if let Datagram::Token { s, r, letter, .. } = *datagram {
+                    let mark = if done { Mark::Done } else { Mark::Rejected };
+                    world.mark((*to, *from), (Slot(s), Incarnation(r)), letter, mark, out)?;
+                }
+            }
             Step::Unlearn { at, from } => world.unlearn(at.into(), from.into()),
             Step::Raise(at) => world.raise(at.into()),
             Step::Outsider { at, evicted } => world.forget_outsider(at.into(), evicted),
@@ -385,6 +408,11 @@ impl Space {
 
     /// One line: what `step` is in `state`.
     pub fn describe(&self, step: Step) -> String {
+        if let Step::Mark { packet, done } = step {
+            let Packet { from, to, datagram } = &self.packets.all[packet as usize];
+            let word = if done { "is done with it" } else { "rejects it" };
+            return format!("{} hears {datagram} of {}, and {word}", name(*to), name(*from));
+        }
         let Step::Hear { packet, grant, astray, refused } = step else {
             return step.to_string();
         };
@@ -401,7 +429,7 @@ impl Space {
     /// The node that `step` changes.
     pub fn place(&self, step: Step) -> usize {
         match step {
-            Step::Hear { packet, .. } => self.packets.all[packet as usize].to,
+            Step::Hear { packet, .. } | Step::Mark { packet, .. } => self.packets.all[packet as usize].to,
             _ => step.at().unwrap_or_default(),
         }
     }

@@ -52,6 +52,13 @@ pub enum Step {
         /// Whether it is refused, if it is an ASK with a stamp.
         refused: bool,
     },
+    /// A message that was sent once arrives, and the application judges it.
+    Mark {
+        /// Which.
+        packet: u32,
+        /// Whether it is done with it.
+        done: bool,
+    },
     /// The sender closes.
     Close {
         /// Who.
@@ -145,7 +152,7 @@ impl Step {
     /// The node at which it happens; none if that depends on the datagram.
     pub(crate) fn at(self) -> Option<usize> {
         match self {
-            Self::Hear { .. } => None,
+            Self::Hear { .. } | Self::Mark { .. } => None,
             Self::Send { at, .. }
             | Self::Open { at, .. }
             | Self::Unlearn { at, .. }
@@ -191,6 +198,7 @@ impl fmt::Display for Step {
                 write!(f, "{} asks {}, for {standby} on standby too", name(at), name(to))
             }
             Self::Hear { packet, grant, .. } => write!(f, "datagram {packet} arrives, grant {grant}"),
+            Self::Mark { packet, .. } => write!(f, "datagram {packet} arrives, and is judged"),
             Self::Close { at, to } => write!(f, "{} closes to {}", name(at), name(to)),
             Self::Abandon { at, to, s } => write!(f, "{} gives up slot {s} at {}", name(at), name(to)),
             Self::Answer { at, from, s } => write!(f, "{} answers call {s} of {}", name(at), name(from)),

@@ -40,6 +40,8 @@ pub enum Kind {
     Told,
     /// What is known of stamps is not durable, or not `tb <= upper <= latest`.
     Stamps,
+    /// A mark on a slot that is not free.
+    Marks,
     /// A reply that is not the one to its call.
     Reply,
     /// What is held of calls does not agree with itself, or is more than may be.
@@ -68,6 +70,7 @@ impl fmt::Display for Kind {
             Self::Bound => "bound",
             Self::Told => "told",
             Self::Stamps => "stamps",
+            Self::Marks => "marks",
             Self::Reply => "reply",
             Self::Calls => "calls",
             Self::Assertion => "assertion",

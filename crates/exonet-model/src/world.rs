@@ -3,7 +3,7 @@
 use crate::config::{Config, Drop, Memory};
 use crate::copy::calls::server::Replies;
 use crate::datagram::{Claimed, Datagram, Packet};
-use crate::half::{Answer, Ask, Bound, Clock, Receiver, Sender, Stamps, State, Verdict};
+use crate::half::{Answer, Ask, Bound, Clock, Mark, Proof, Receiver, Sender, Stamps, State};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::{Fate, Ledger, Letter, Outcome};
 use crate::mutant::{active, site};
@@ -17,6 +17,7 @@ pub struct World {
     pub(crate) ledger: Ledger,
     pub(crate) abandons: u8,
     pub(crate) cancels: u8,
+    pub(crate) marks: u8,
 }
 
 /// Where datagrams go.
@@ -29,6 +30,7 @@ impl World {
             ledger: Ledger::new(config),
             abandons: config.abandons,
             cancels: config.cancels,
+            marks: config.marks,
         }
     }
 
@@ -167,15 +169,15 @@ impl World {
             false => state.b.min(state.r),
         });
         peers[from].dead = peers[from].dead.max(dead);
-        let returned = |(.., verdict): &&(_, _, _, Verdict)| *verdict == Verdict::NotTaken;
+        let returned = |(.., verdict): &&(_, _, _, Proof)| *verdict == Proof::NotTaken;
         let returned: Vec<_> =
             settled.iter().filter(returned).map(|(s, _, letter, _)| (*s, *letter)).collect();
         self.take_back((at, from), returned)?;
-        settled.retain(|(.., verdict)| *verdict != Verdict::NotTaken);
+        settled.retain(|(.., verdict)| *verdict != Proof::NotTaken);
         for (s, r, letter, verdict) in settled {
             let claimed =
                 state.live.as_ref().is_some_and(|claim| claim.covers(s) && !claim.free.contains(s.0));
-            ensure(r.is_some() || !claimed || verdict == Verdict::Delivered, Kind::Unknown, || {
+            ensure(r.is_some() || !claimed || verdict == Proof::Delivered, Kind::Unknown, || {
                 format!("m{letter} is {verdict:?}, and this STATE says that {} was used", s.0)
             })?;
             self.settle(config, (at, from), (s, r, ts), letter, verdict)?;
@@ -197,12 +199,12 @@ impl World {
         (at, from): (usize, usize),
         (s, r, ts): (Slot, Option<Incarnation>, Stamp),
         letter: Letter,
-        verdict: Verdict,
+        verdict: Proof,
     ) -> Checked {
         let outcome = match verdict {
-            Verdict::Delivered => Outcome::Delivered,
-            Verdict::Unknown => Outcome::Unknown,
-            Verdict::NotTaken => return Ok(()),
+            Proof::Delivered => Outcome::Delivered,
+            Proof::Unknown => Outcome::Unknown,
+            Proof::NotTaken => return Ok(()),
         };
         let receiver = &self.nodes[from];
         let forgotten = r.map_or_else(|| receiver.has_forgotten_stamp(ts), |r| receiver.has_forgotten(at, r));
@@ -401,6 +403,49 @@ impl World {
         Ok(())
     }
 
+    /// The application judges a message instead of taking it.
+    pub(crate) fn mark(
+        &mut self,
+        (at, from): (usize, usize),
+        (s, r): (Slot, Incarnation),
+        letter: Letter,
+        mark: Mark,
+        out: &mut Out,
+    ) -> Checked {
+        let record = self.nodes[at].peers[from].record.as_mut();
+        if record.is_some_and(|record| record.mark(s, r, mark)) {
+            self.marks -= 1;
+            match mark {
+                Mark::Done => self.ledger.deliver(letter)?,
+                Mark::Rejected => self.ledger.reject(letter)?,
+            }
+            if !active(site::MARK_NOT_DURABLE) {
+                self.journal_receiving(at, from);
+            }
+        }
+        self.push_verdicts(at, from, out);
+        Ok(())
+    }
+
+    /// What the application has judged is said again and again, until the sender has passed it.
+    pub(crate) fn push_verdicts(&self, at: usize, to: usize, out: &mut Out) {
+        let Some(record) = &self.nodes[at].peers[to].record else { return };
+        let r = record.incarnation().0;
+        out.extend(record.marks().iter().map(|(s, mark)| {
+            let datagram = Datagram::Verdict { s: s.0, r, mark: *mark };
+            Packet { from: at, to, datagram }
+        }));
+    }
+
+    fn on_verdict(&mut self, (at, from): (usize, usize), (s, r): (Slot, Incarnation), mark: Mark) -> Checked {
+        let Some(sender) = &mut self.nodes[at].peers[from].sender else { return Ok(()) };
+        let Some(letter) = sender.on_verdict(s, r) else { return Ok(()) };
+        if !active(site::VERDICT_NOT_DURABLE) {
+            self.journal_sending(at, from);
+        }
+        self.ledger.tell(letter, if mark == Mark::Done { Outcome::Delivered } else { Outcome::Rejected })
+    }
+
     /// A message that was sent early gets the name of the incarnation that it has met, and waits for the application
     /// as long as it likes: it is in the network from then on as the token that it has become.
     fn on_early(
@@ -574,6 +619,7 @@ impl World {
             Datagram::StampRejected(_) if active(site::REJECTION_UNHEARD) => Ok(()),
             Datagram::StampRejected(ts) => self.on_stamp_rejected(pair, Stamp(*ts)),
             Datagram::Refused(ts) => self.on_refused(pair, Stamp(*ts)),
+            Datagram::Verdict { s, r, mark } => self.on_verdict(pair, (Slot(*s), Incarnation(*r)), *mark),
             call => self.hear_of_call(pair, call, out),
         }
     }
@@ -589,6 +635,7 @@ impl World {
                 }
                 if peer.record.is_some() {
                     self.push_state(config, at, to, out);
+                    self.push_verdicts(at, to, out);
                 }
                 self.push_calls(at, to, out);
                 if config.cuts {
@@ -716,8 +763,9 @@ impl World {
                 peer.sender = Some(Sender::recover(&clock, tokens, ts, early));
             }
             let record = written.record.clone();
-            peer.record =
-                record.map(|(r, hi, l, free, ets, closed)| Receiver::recover(r, hi, l, free, ets, closed));
+            let marks = written.marks.clone();
+            peer.record = record
+                .map(|(r, hi, l, free, ets, closed)| Receiver::recover(r, hi, l, free, ets, closed, marks));
         }
         node.clock = clock;
         for (letter, _, to) in config.letters().filter(|(_, from, _)| *from == at) {

@@ -41,6 +41,13 @@ pub enum Event {
         /// Its deadline passed before.
         late: bool,
     },
+    /// Why the receiving application said what the outcome of this message says, which comes after this.
+    Reason {
+        /// Its name at both ends.
+        id: MessageId,
+        /// As text for a person.
+        reason: Box<str>,
+    },
     /// A call has its reply; the key is free for reuse.
     Reply {
         /// Which call.

@@ -53,16 +53,18 @@ figures! {
     counts {
         /// Messages accepted for sending.
         sent: "messages_sent",
-        /// Outcomes Delivered.
+        /// Outcomes Delivered and Processed.
         delivered: "messages_delivered",
         /// Outcomes Unknown.
         unknown: "messages_unknown",
-        /// Outcomes Expired, Cancelled and Refused.
+        /// Outcomes Expired, Cancelled, Refused and Rejected.
         withdrawn: "messages_withdrawn",
         /// Messages that came back because a peer that has ended had not taken them.
         taken_back: "messages_taken_back",
         /// Messages that the application has taken.
         received: "messages_received",
+        /// Messages that the application does not take.
+        rejected: "messages_rejected",
         /// Copies of messages that were suppressed.
         duplicates_suppressed,
         /// Datagrams in.

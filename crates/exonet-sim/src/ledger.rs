@@ -162,7 +162,7 @@ impl Ledger {
         if taken > 1 {
             self.report(Breach::Duplicate(message));
         }
-        if let Some(outcome @ (Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_))) = outcome {
+        if let Some(outcome) = outcome.filter(is_withdrawn) {
             self.report(Breach::FalseWithdrawn(message, outcome));
         }
         self.called(message, (id.r, id.s));
@@ -211,9 +211,13 @@ impl Ledger {
             self.open -= 1;
         }
         match outcome {
-            Outcome::Delivered if taken == 0 && !handed => self.report(Breach::FalseDelivered(message)),
+            Outcome::Delivered | Outcome::Processed { .. } if taken == 0 && !handed => {
+                self.report(Breach::FalseDelivered(message))
+            }
             // What has left may be refused with certainty: see PROTOCOL.md "Refusals".
-            Outcome::Refused(_) if taken > 0 => self.report(Breach::FalseWithdrawn(message, outcome)),
+            Outcome::Refused(_) | Outcome::Rejected { .. } if taken > 0 => {
+                self.report(Breach::FalseWithdrawn(message, outcome))
+            }
             Outcome::Expired | Outcome::Cancelled if taken > 0 || id.is_some() => {
                 self.report(Breach::FalseWithdrawn(message, outcome));
             }
@@ -319,12 +323,17 @@ impl Ledger {
             totals.calls += u64::from(entry.call);
             totals.replies += u64::from(entry.call && entry.outcome == Some(Outcome::Delivered));
             match entry.outcome {
-                Some(Outcome::Delivered) => totals.delivered += 1,
+                Some(Outcome::Delivered | Outcome::Processed { .. }) => totals.delivered += 1,
                 Some(Outcome::Unknown) => totals.unknown += 1,
-                Some(Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_)) => totals.withdrawn += 1,
-                None | Some(Outcome::Kept) => {}
+                Some(outcome) => totals.withdrawn += u64::from(is_withdrawn(&outcome)),
+                None => {}
             }
         }
         totals
     }
+}
+
+/// Whether it says that the message was certainly not taken.
+const fn is_withdrawn(outcome: &Outcome) -> bool {
+    matches!(outcome, Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) | Outcome::Rejected { .. })
 }

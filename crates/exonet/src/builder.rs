@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -16,6 +17,7 @@ use zeroize::Zeroizing;
 
 use crate::allow::{Allow, Question};
 use crate::clock::Clock;
+use crate::dead::DeadLetters;
 use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::BuildError;
@@ -44,6 +46,7 @@ pub struct Builder {
     question: Option<Arc<Question>>,
     identity: Identity,
     durability: Option<Durability>,
+    attempts: Option<NonZeroU32>,
     bind: Option<String>,
     trace: Option<Box<dyn io::Write + Send>>,
     names: Names,
@@ -60,6 +63,7 @@ impl Builder {
             question,
             identity: Identity::Ephemeral,
             durability: None,
+            attempts: None,
             bind: None,
             trace: None,
             names: Names::of_system(),
@@ -149,6 +153,14 @@ impl Builder {
         self
     }
 
+    /// How often a message is handed out under a guard that is dropped without acknowledging it, before the node rejects it: its
+    /// sender is told [`Outcome::Rejected`](crate::Outcome::Rejected), and it is kept as a [dead letter](crate::dead). So a
+    /// message that can never be processed ends, and the others go on. Default: as often as it takes.
+    pub fn attempts(mut self, most: NonZeroU32) -> Self {
+        self.attempts = Some(most);
+        self
+    }
+
     /// Sends a ping after every `interval` of silence, to keep address translations on the path alive. Default: off.
     pub fn keepalive(mut self, interval: Duration) -> Self {
         self.config.keepalive = Some(interval);
@@ -204,6 +216,7 @@ impl Builder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let socket = bind(self.bind.as_deref())?;
         let Opened { key, boot, store, journal } = self.identity.open(self.durability).await?;
+        let dead = store.as_ref().map_or_else(DeadLetters::in_memory, |store| store.dead_letters());
         tokio::time::sleep(former_life(&boot)).await;
         let seed = *random()?;
 
@@ -229,7 +242,8 @@ impl Builder {
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
-        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), self.names));
+        let shared =
+            Arc::new(Shared::new(engine, clock, Arc::clone(&socket), self.names, dead, self.attempts));
         shared.start_forcing().map_err(BuildError::Thread)?;
         let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());

@@ -11,9 +11,9 @@ use std::sync::Arc;
 
 use exonet_proto::node::{
     Batch, BodyRead, Conflict, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node as Core,
-    OpenMessage, Outcome, SendError as CoreError, Status, Transmit,
+    OpenMessage, Outcome, SendError as CoreError, Status, Transmit, Verdict,
 };
-use exonet_proto::{Mono, NodeId, Now};
+use exonet_proto::{MessageId, Mono, NodeId, Now};
 use tokio::sync::oneshot;
 
 use crate::after::{After, Chore, Log, Pong};
@@ -25,6 +25,7 @@ use crate::receive::batch::Taken;
 use crate::receive::routes::{Route, Routes};
 use crate::send::intake::{Bodies, Kind};
 use crate::send::lot::Lot;
+use crate::send::reasons::Reasons;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 use crate::send::room::Room;
 use crate::timer::Timer;
@@ -143,6 +144,8 @@ pub(crate) struct Engine {
     next_ping: u64,
     oldest: u64,
     comings: Comings,
+    /// Why peers' applications said what they said of messages.
+    reasons: Reasons,
 }
 
 impl Engine {
@@ -176,6 +179,7 @@ impl Engine {
             next_ping: 0,
             oldest: u64::MAX,
             comings: Comings::default(),
+            reasons: Reasons::default(),
         }
     }
 
@@ -227,8 +231,9 @@ impl Engine {
         match event {
             Event::Outcome { key, count, outcome, id, late } => {
                 todo.settled |= self.peer_waits > 0;
+                let arrived = matches!(outcome, Outcome::Delivered | Outcome::Processed { .. });
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
-                if outcome == Outcome::Delivered {
+                if arrived {
                     let since = self.receipts.since(key);
                     self.after.took.extend(since.map(|since| (now.mono.since(since), count)));
                 }
@@ -238,6 +243,7 @@ impl Engine {
                     self.after.wake(self.writers.remove(&key).flatten());
                 }
             }
+            Event::Reason { id, reason } => self.reasons.keep(id, reason),
             Event::Reply { key, id, status, body } => {
                 todo.freed |= self.room.has_promises();
                 todo.settled |= self.peer_waits > 0;
@@ -311,6 +317,30 @@ impl Engine {
         self.phase != Phase::Broken && self.core.done(now, key) && self.write_journal(now)
     }
 
+    /// As [`Self::done`], where the application does not say what becomes of the message.
+    pub(crate) fn taken(&mut self, now: Now, key: DeliveryKey) -> bool {
+        self.phase != Phase::Broken && self.core.taken(now, key) && self.write_journal(now)
+    }
+
+    /// Ends a message with what the application says of it.
+    pub(crate) fn judge(&mut self, now: Now, key: DeliveryKey, verdict: Verdict) -> bool {
+        let judged = self.phase < Phase::Stopped && self.core.judge(now, key, verdict);
+        judged && self.write_journal(now)
+    }
+
+    /// Hands a message out again when `at` has come.
+    pub(crate) fn release_at(&mut self, key: DeliveryKey, at: Mono) -> Option<Waker> {
+        if self.phase < Phase::Stopped {
+            self.core.release_at(key, at);
+        }
+        self.leave_readable(key)
+    }
+
+    /// Why the application of the receiver said what it said of a message.
+    pub(crate) fn reason(&self, id: &MessageId) -> Option<Arc<str>> {
+        self.reasons.of(id)
+    }
+
     pub(crate) fn release(&mut self, now: Now, key: DeliveryKey) -> Option<Waker> {
         if self.phase < Phase::Stopped {
             self.core.release(now, key);
@@ -374,7 +404,7 @@ impl Engine {
             let (incoming, more) = self.routes.next(route);
             let incoming = incoming?;
             // Nobody waits any more for one that is not delivered by that.
-            if guarded || is_streamed(&incoming) || self.done(now, incoming.key) {
+            if guarded || is_streamed(&incoming) || self.taken(now, incoming.key) {
                 *place = Some(incoming);
                 return Some(more || self.more_waits(route));
             }

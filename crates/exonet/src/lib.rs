@@ -42,6 +42,8 @@
 //! | Outcome | Means |
 //! |---|---|
 //! | [`Outcome::Delivered`] | the receiving application has taken it, once |
+//! | [`Outcome::Processed`] | the receiving application has processed it, for a message that asked to be told so ([`Confirm`]) |
+//! | [`Outcome::Rejected`] | the receiving application does not take it, and will not have it again: its node keeps it as a [dead letter](dead) |
 //! | [`Outcome::Expired`], [`Outcome::Cancelled`] | certainly never delivered: it never left, or the receiver has said that it did not take it |
 //! | [`Outcome::Refused`] | certainly never delivered: the peer does not take it, and has said why |
 //! | [`Outcome::Unknown`] | one of the two sides no longer knows: it happened once or not at all |
@@ -82,6 +84,7 @@ pub mod call;
 mod clock;
 mod comings;
 pub mod config;
+pub mod dead;
 mod driver;
 mod engine;
 pub mod error;
@@ -118,7 +121,7 @@ pub use receive::delivery::Delivery;
 pub use send::message::Message;
 pub use send::receipt::Receipt;
 
-pub use exonet_proto::node::{Outcome, Priority};
+pub use exonet_proto::node::{Confirm, Outcome, Priority};
 pub use exonet_proto::{MessageId, NodeId};
 
 /// Compiles and runs the example in the README.

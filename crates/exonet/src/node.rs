@@ -12,6 +12,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::allow::Allow;
 use crate::builder::Builder;
+use crate::dead::DeadLetters;
 use crate::engine::{Engine, Phase};
 use crate::peer_addr::PeerAddr;
 use crate::send::receipt::Receipt;
@@ -95,6 +96,11 @@ impl Node {
     pub fn recovered(&self) -> Vec<(OpenMessage, Receipt)> {
         let left = self.shared().amend(Engine::take_recovered);
         left.into_iter().map(|(open, slot)| (open, Receipt::new(Arc::clone(self.shared()), slot))).collect()
+    }
+
+    /// The messages that this node has rejected: see [`dead`](crate::dead).
+    pub fn dead_letters(&self) -> DeadLetters {
+        self.shared().dead.letters.clone()
     }
 
     // ---- life

@@ -21,6 +21,7 @@
 
 use core::cell::Cell;
 use core::net::SocketAddr;
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
@@ -33,6 +34,8 @@ use tokio::sync::{Notify, Semaphore};
 
 use crate::after::{After, Log};
 use crate::clock::Clock;
+use crate::dead::DeadLetters;
+use crate::dead::keeper::Keeper;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
 use crate::journal;
@@ -82,6 +85,9 @@ pub(crate) struct Shared {
     pub(crate) names: Names,
     pub(crate) times: Times,
     pub(crate) intake: Intake,
+    pub(crate) dead: Keeper,
+    /// How often a message is handed out under a guard before it is rejected.
+    pub(crate) attempts: Option<NonZeroU32>,
     clock: Clock,
     // std's lock, for its poison: a core that panicked half-way keeps no promise, and must be stopped.
     engine: Mutex<Engine>,
@@ -105,7 +111,14 @@ pub(crate) struct Shared {
 }
 
 impl Shared {
-    pub(crate) fn new(engine: Engine, clock: Clock, socket: Arc<Socket>, names: Names) -> Self {
+    pub(crate) fn new(
+        engine: Engine,
+        clock: Clock,
+        socket: Arc<Socket>,
+        names: Names,
+        dead: DeadLetters,
+        attempts: Option<NonZeroU32>,
+    ) -> Self {
         let local = socket.local_addr();
         let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
@@ -113,6 +126,8 @@ impl Shared {
             names,
             times: Times::new(&engine.name),
             intake: Intake::default(),
+            dead: Keeper::new(dead),
+            attempts,
             clock,
             engine: Mutex::new(engine),
             outbox: Mutex::new(outbox),

@@ -168,6 +168,8 @@ pub(crate) struct Settled {
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Ending {
     Delivered,
+    Processed,
+    Rejected,
     Expired,
     Cancelled,
     Refused,
@@ -180,6 +182,8 @@ impl Ending {
     pub(crate) const fn name(self) -> &'static str {
         match self {
             Self::Delivered => "delivered",
+            Self::Processed => "processed",
+            Self::Rejected => "rejected",
             Self::Expired => "expired",
             Self::Cancelled => "cancelled",
             Self::Refused => "refused",
@@ -193,6 +197,8 @@ impl From<Outcome> for Ending {
     fn from(outcome: Outcome) -> Self {
         match outcome {
             Outcome::Delivered => Self::Delivered,
+            Outcome::Processed { .. } => Self::Processed,
+            Outcome::Rejected { .. } => Self::Rejected,
             Outcome::Expired => Self::Expired,
             Outcome::Cancelled => Self::Cancelled,
             Outcome::Refused(_) => Self::Refused,

@@ -52,6 +52,8 @@ impl Outcomes {
                 (
                     Some(
                         Outcome::Delivered
+                        | Outcome::Processed { .. }
+                        | Outcome::Rejected { .. }
                         | Outcome::Expired
                         | Outcome::Cancelled
                         | Outcome::Refused(_)

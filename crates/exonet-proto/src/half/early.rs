@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{State, Verdict};
+use super::{Proof, State};
 use crate::id::{Slot, Stamp};
 
 /// `tok: s -> (EARLY, m)`: open messages whose incarnation has no other name yet than the stamp `ts`.
@@ -60,17 +60,17 @@ impl<T> Early<T> {
     pub(super) fn judge(
         &mut self,
         state: &State,
-        mut settle: impl FnMut(Slot, T, Verdict),
+        mut settle: impl FnMut(Slot, T, Proof),
         mut convert: impl FnMut(Slot, T) -> Result<(), T>,
     ) {
         for (s, message) in std::mem::take(&mut self.tokens) {
             let claim = state.live.as_ref().filter(|claim| claim.covers(s));
             if claim.is_some_and(|claim| !claim.free.contains(s.0)) {
-                settle(s, message, Verdict::Delivered);
+                settle(s, message, Proof::Delivered);
             } else if state.tb.is_some_and(|tb| tb >= self.ts) {
-                settle(s, message, Verdict::Unknown);
+                settle(s, message, Proof::Unknown);
             } else if claim.is_some_and(|claim| claim.closed) && state.tb.is_some() {
-                settle(s, message, Verdict::NotTaken);
+                settle(s, message, Proof::NotTaken);
             } else if claim.is_some() && state.tb.is_some() {
                 let kept = convert(s, message).err();
                 self.tokens.extend(kept.map(|message| (s, message)));

@@ -11,6 +11,8 @@
 //!   answers an ASK; the answer to every token is [`State::of`].
 //! * [`Sender::open_early`] sends the first messages beside the first ASK, under a stamp in place of an incarnation;
 //!   [`Receiver::name`] gives such a message the name of the incarnation that it has met, if it may be delivered.
+//! * [`Receiver::mark`] where the application says more of a message than that it has it; a VERDICT answers the tokens of
+//!   such a slot, and goes to [`Sender::on_verdict`].
 //! * A STATE that finds no sender record is answered with [`Ask::farewell`] if it is live.
 
 mod clock;
@@ -96,11 +98,20 @@ impl Claim {
 
 /// What a STATE proves about a token.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Verdict {
+pub enum Proof {
     /// The application has it.
     Delivered,
     /// The receiver no longer knows: it happened once or not at all.
     Unknown,
     /// The application does not have it, and will never have it from this slot: the message may take another.
     NotTaken,
+}
+
+/// What the application has said of a message whose slot it has not used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Mark {
+    /// It is done with the message, and has more to say of that than a STATE could.
+    Done,
+    /// It does not take the message.
+    Rejected,
 }

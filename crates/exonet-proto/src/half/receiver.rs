@@ -1,8 +1,9 @@
 //! `R[i]`: the receiver record of a half-connection.
 
 use core::ops::Range;
+use std::collections::BTreeMap;
 
-use super::{Ask, Bound, Claim, Clock, IntervalSet, State};
+use super::{Ask, Bound, Claim, Clock, IntervalSet, Mark, State};
 use crate::id::{Incarnation, Slot, Stamp};
 
 /// What one node holds to receive from one peer: which slots are free, under which incarnation.
@@ -22,6 +23,8 @@ pub struct Receiver {
     unmet: Option<Ask>,
     /// The stamp under which messages are accepted: a second name of `r`.
     ets: Stamp,
+    /// Free slots whose messages the application has judged.
+    marks: BTreeMap<Slot, Mark>,
 }
 
 /// What has to answer an ASK.
@@ -88,21 +91,34 @@ impl Receiver {
 
     /// A record as the journal has it. It grows again: that it went, or was closed, is in the journal before a STATE says
     /// so. It waits for nothing that was asked before.
-    pub fn recover(r: Incarnation, hi: Slot, l: Slot, free: IntervalSet, ets: Stamp, closed: bool) -> Self {
-        Self { r, hi, free, l, closed, unmet: None, ets }
+    pub fn recover(
+        r: Incarnation,
+        hi: Slot,
+        l: Slot,
+        free: IntervalSet,
+        ets: Stamp,
+        closed: bool,
+        marks: BTreeMap<Slot, Mark>,
+    ) -> Self {
+        Self { r, hi, free, l, closed, unmet: None, ets, marks }
     }
 
     /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
     fn new(r: Incarnation, ask: Ask) -> Self {
         let (hi, free) = (ask.s, IntervalSet::new());
-        Self { r, hi, free, l: ask.l, closed: false, unmet: None, ets: Stamp::NONE }
+        let marks = BTreeMap::new();
+        Self { r, hi, free, l: ask.l, closed: false, unmet: None, ets: Stamp::NONE, marks }
     }
 
     /// *close*: from here on no slot is consumed and none is granted. What was not taken is certainly not delivered
     /// under this record, and its STATEs say so, until the sender has passed all of its slots.
+    ///
+    /// A message that the application is done with has been taken: its slot is not free any more.
     pub fn close(&mut self) {
         self.closed = true;
         self.unmet = None;
+        let Self { marks, free, .. } = self;
+        marks.retain(|s, mark| *mark != Mark::Done || !free.remove(s.0));
     }
 
     /// Whether the record was closed.
@@ -118,6 +134,9 @@ impl Receiver {
     /// The sender has nothing open below `l`: those slots serve nobody, and nobody waits for them.
     fn pass(&mut self, l: Slot) {
         self.free.remove_below(l.0);
+        if !self.marks.is_empty() {
+            self.marks = self.marks.split_off(&l);
+        }
         self.l = self.l.max(l);
         self.unmet = self.unmet.filter(|unmet| unmet.end() > Some(l));
         if l >= self.hi {
@@ -173,18 +192,40 @@ impl Receiver {
 
     /// True when the token `(s, r)` may be delivered: its slot is free, under this very incarnation.
     pub fn accepts(&self, s: Slot, r: Incarnation) -> bool {
-        self.consumes(r) && self.free.contains(s.0)
+        self.consumes(r) && self.free.contains(s.0) && !self.marks.contains_key(&s)
     }
 
     /// *on TOKEN*: consumes the slot. True at most once for any `s`: then, and only then, the message is
     /// delivered.
     pub fn take(&mut self, s: Slot, r: Incarnation) -> bool {
-        self.consumes(r) && self.free.remove(s.0)
+        self.accepts(s, r) && self.free.remove(s.0)
+    }
+
+    /// *mark*: the application has judged the message `(s, r)`, and its sender will be told by a VERDICT. The slot stays free,
+    /// and the message is never handed out again. Slot and mark go together, once the sender has passed them. False when the
+    /// message may not be delivered.
+    pub fn mark(&mut self, s: Slot, r: Incarnation, mark: Mark) -> bool {
+        let open = self.accepts(s, r);
+        if open {
+            self.marks.insert(s, mark);
+        }
+        open
+    }
+
+    /// The mark of `s`, if it bears one.
+    pub fn marked(&self, s: Slot) -> Option<Mark> {
+        self.marks.get(&s).copied()
+    }
+
+    /// The slots that bear marks, in rising order.
+    pub fn marks(&self) -> &BTreeMap<Slot, Mark> {
+        &self.marks
     }
 
     /// As [`Receiver::accepts`], of every number of `run`.
     pub fn accepts_run(&self, run: Range<u64>, r: Incarnation) -> bool {
-        self.consumes(r) && self.free.covers(run)
+        let marked = || self.marks.range(Slot(run.start)..Slot(run.end)).next().is_some();
+        self.consumes(r) && self.free.covers(run.clone()) && (self.marks.is_empty() || !marked())
     }
 
     /// As [`Receiver::take`], of every number of `run`, or of none.

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use super::early::Early;
 use super::tokens::Tokens;
-use super::{Ask, Claim, Clock, State, Verdict};
+use super::{Ask, Claim, Clock, Proof, State};
 use crate::id::{Incarnation, Slot, Stamp};
 
 /// What one node holds to send to one peer: the numbers it asked for, the envelopes it holds, the messages it
@@ -213,12 +213,19 @@ impl<T> Sender<T> {
         self.tokens.take(s).map(|(_, message)| message).or_else(|| self.early.take(s))
     }
 
+    /// *on VERDICT*: the application of the receiver has judged the message that is bound to `s` under `r`, which ends. The
+    /// frontier passes it, and with it goes what the receiver keeps of it.
+    pub fn on_verdict(&mut self, s: Slot, r: Incarnation) -> Option<T> {
+        self.tokens.get(s).filter(|(under, _)| *under == r)?;
+        self.tokens.take(s).map(|(_, message)| message)
+    }
+
     /// *on STATE*: settles what it proves, takes what it grants. `settle` gets None for the incarnation of a message
     /// that never had one here.
     pub fn on_state(
         &mut self,
         state: &State,
-        mut settle: impl FnMut(Slot, Option<Incarnation>, T, Verdict),
+        mut settle: impl FnMut(Slot, Option<Incarnation>, T, Proof),
     ) -> Progress {
         self.judge(state, &mut |s, r, message, verdict| settle(s, Some(r), message, verdict));
         let converted = self.judge_early(state, settle);
@@ -244,7 +251,7 @@ impl<T> Sender<T> {
     fn judge_early(
         &mut self,
         state: &State,
-        mut settle: impl FnMut(Slot, Option<Incarnation>, T, Verdict),
+        mut settle: impl FnMut(Slot, Option<Incarnation>, T, Proof),
     ) -> Vec<(Slot, Incarnation)> {
         let (tokens, mut converted) = (&mut self.tokens, Vec::new());
         let settle = |s, message, verdict| settle(s, None, message, verdict);
@@ -256,21 +263,21 @@ impl<T> Sender<T> {
         converted
     }
 
-    fn judge(&mut self, state: &State, settle: &mut impl FnMut(Slot, Incarnation, T, Verdict)) {
+    fn judge(&mut self, state: &State, settle: &mut impl FnMut(Slot, Incarnation, T, Proof)) {
         let live = state.live.as_ref().map(|_| state.r);
         if let Some(claim) = &state.live {
             // Of the claim, what concerns an open token: a STATE may have hundreds of ranges for the sake of one.
             let open = self.tokens.span();
             let (lo, up) = (claim.lo.0.max(open.start), claim.hi.min(claim.up).0.min(open.end));
             let taken = claim.free.gaps(lo..up);
-            self.tokens.take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Verdict::Delivered));
+            self.tokens.take_ranges(state.r, taken, |s, m| settle(s, state.r, m, Proof::Delivered));
             if claim.closed {
                 let free = claim.free.overlaps(lo..up);
-                self.tokens.take_ranges(state.r, free, |s, m| settle(s, state.r, m, Verdict::NotTaken));
+                self.tokens.take_ranges(state.r, free, |s, m| settle(s, state.r, m, Proof::NotTaken));
             }
         }
         self.tokens.take_below(state.b.max(state.r), live, |s, r, m| {
-            let verdict = if r < state.b { Verdict::Unknown } else { Verdict::Delivered };
+            let verdict = if r < state.b { Proof::Unknown } else { Proof::Delivered };
             settle(s, r, m, verdict);
         });
     }

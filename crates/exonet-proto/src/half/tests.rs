@@ -13,7 +13,7 @@ mod world;
 
 use std::ops::Range;
 
-use super::{Answer, Ask, Bound, Claim, Clock, IntervalSet, Receiver, Sender, Stamps, State, Verdict};
+use super::{Answer, Ask, Bound, Claim, Clock, IntervalSet, Proof, Receiver, Sender, Stamps, State};
 use crate::id::{Incarnation, Slot, Stamp};
 
 fn ask(s: u64, n: u64, l: u64) -> Ask {
@@ -80,7 +80,7 @@ fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> Sta
 }
 
 /// Lets `sender` hear `state`: what was settled, as `(s, r, message, verdict)`, and whether `sck` moved.
-fn hear(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u64, u32, Verdict)>, bool) {
+fn hear(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u64, u32, Proof)>, bool) {
     let mut settled = Vec::new();
     let progress = sender.on_state(state, |s, r, m, verdict| settled.push((s.0, r.unwrap().0, m, verdict)));
     assert!(progress.converted.is_empty());

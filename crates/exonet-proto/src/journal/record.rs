@@ -4,7 +4,7 @@ use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
 use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
-use crate::message::{Early, Priority};
+use crate::message::{Early, Priority, Verdict, Word};
 use crate::time::Wall;
 use crate::wire::{self, Malformed, Take, put_varint};
 
@@ -21,6 +21,7 @@ pub(crate) enum Record<'a> {
         peer: u32,
         priority: Priority,
         early: Early,
+        confirm: bool,
         expires: Option<Wall>,
         tag: &'a [u8],
         body: &'a [u8],
@@ -45,6 +46,10 @@ pub(crate) enum Record<'a> {
     Drop { peer: u32 },
     /// These slots were used, all by messages or all by calls.
     Take { peer: u32, run: Range<u64>, call: bool },
+    /// The application has said what it says of a message.
+    Mark { peer: u32, s: Slot, verdict: Verdict },
+    /// A message is handed out for the `attempt`th time.
+    Given { peer: u32, s: Slot, attempt: u32 },
     /// A call needs no reply any more.
     Answered { peer: u32, s: Slot },
     /// The amnesia frontiers. Every journal has them from the start.
@@ -71,6 +76,8 @@ const FRONT: u8 = 13;
 const NAMED: u8 = 14;
 const PUT_SPAN: u8 = 15;
 const LIFE: u8 = 16;
+const MARK: u8 = 17;
+const GIVEN: u8 = 18;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -87,9 +94,9 @@ impl<'a> Record<'a> {
                     IpAddr::V6(ip) => prefixed(to, &ip.octets()),
                 }
             }
-            Self::Put { letter, peer, priority, early, expires, tag, body } => {
+            Self::Put { letter, peer, priority, early, confirm, expires, tag, body } => {
                 let expires = expires.map_or(0, |at| at.0);
-                let kind = u64::from(*priority as u8) | early_bits(*early) << 2;
+                let kind = u64::from(*priority as u8) | early_bits(*early) << 2 | u64::from(*confirm) << 4;
                 head(to, PUT, [letter.get(), u64::from(*peer), kind, expires]);
                 prefixed(to, tag);
                 prefixed(to, body);
@@ -116,6 +123,13 @@ impl<'a> Record<'a> {
             Self::Take { peer, run, call } => {
                 head(to, TAKE, [u64::from(*peer), run.start, run.end, u64::from(*call)]);
             }
+            Self::Mark { peer, s, verdict } => {
+                let Verdict { word, status, attempts, reason } = verdict;
+                let (word, status) = (*word as u64, u64::from(*status));
+                head(to, MARK, [u64::from(*peer), s.0, word, status, u64::from(*attempts)]);
+                prefixed(to, reason.as_bytes());
+            }
+            Self::Given { peer, s, attempt } => head(to, GIVEN, [u64::from(*peer), s.0, u64::from(*attempt)]),
             Self::Answered { peer, s } => head(to, ANSWERED, [u64::from(*peer), s.0]),
             Self::Front { b, tb } => head(to, FRONT, [b.0, tb.0]),
             Self::Named { letters, peers } => head(to, NAMED, [*letters, u64::from(*peers)]),
@@ -140,6 +154,8 @@ impl<'a> Record<'a> {
             LIVE => Self::live(from)?,
             DROP => Self::Drop { peer: small(from)? },
             TAKE => Self::Take { peer: small(from)?, run: run(from)?, call: flag(from)? },
+            MARK => Self::Mark { peer: small(from)?, s: slot(from)?, verdict: verdict(from)? },
+            GIVEN => Self::Given { peer: small(from)?, s: slot(from)?, attempt: small(from)? },
             ANSWERED => Self::Answered { peer: small(from)?, s: slot(from)? },
             FRONT => Self::Front { b: incarnation(from)?, tb: Stamp(from.varint()?) },
             NAMED => Self::Named { letters: from.varint()?, peers: small(from)? },
@@ -163,10 +179,15 @@ impl<'a> Record<'a> {
     fn put(from: &mut Take<'a>) -> Result<Self, Malformed> {
         let (letter, peer, kind) = (letter(from)?, small(from)?, from.varint()?);
         let priority = priority(kind & 3)?;
-        let early = match kind >> 2 {
+        let early = match kind >> 2 & 3 {
             0 => Early::AsNode,
             1 => Early::Yes,
             2 => Early::No,
+            _ => return Err(Malformed::Reserved),
+        };
+        let confirm = match kind >> 4 {
+            0 => false,
+            1 => true,
             _ => return Err(Malformed::Reserved),
         };
         let expires = Some(from.varint()?).filter(|at| *at > 0).map(Wall);
@@ -174,7 +195,7 @@ impl<'a> Record<'a> {
         if tag.len() > wire::MAX_TAG {
             return Err(Malformed::Length);
         }
-        Ok(Self::Put { letter, peer, priority, early, expires, tag, body })
+        Ok(Self::Put { letter, peer, priority, early, confirm, expires, tag, body })
     }
 
     fn put_span(from: &mut Take<'a>) -> Result<Self, Malformed> {
@@ -227,6 +248,13 @@ fn letter(from: &mut Take<'_>) -> Result<LetterId, Malformed> {
     LetterId::new(from.varint()?).ok_or(Malformed::Length)
 }
 
+fn verdict(from: &mut Take<'_>) -> Result<Verdict, Malformed> {
+    let word = u8::try_from(from.varint()?).ok().and_then(Word::of).ok_or(Malformed::Reserved)?;
+    let (status, attempts) = (small(from)?, small(from)?);
+    let reason = core::str::from_utf8(from.prefixed()?).map_err(|_| Malformed::Reserved)?;
+    Ok(Verdict { word, status, attempts, reason: reason.into() })
+}
+
 /// At least one.
 fn count(from: &mut Take<'_>) -> Result<u32, Malformed> {
     match small(from)? {
@@ -273,11 +301,12 @@ mod tests {
     fn all() -> Vec<Record<'static>> {
         let letter = LetterId::new(70_000).unwrap();
         let (s, r) = (Slot(1 << 40), Incarnation(9));
-        let put = |early, expires| Record::Put {
+        let put = |early, expires: Option<Wall>| Record::Put {
             letter,
             peer: 3,
             priority: Priority::Low,
             early,
+            confirm: expires.is_some(),
             expires,
             tag: b"tag",
             body: b"body",
@@ -308,6 +337,12 @@ mod tests {
             live(false, &[1..2, 5..1 << 40]),
             Record::Drop { peer: 3 },
             Record::Take { peer: 3, run: 4..9, call: true },
+            Record::Mark {
+                peer: 3,
+                s,
+                verdict: Verdict { attempts: 9, ..Verdict::new(Word::Rejected, 7, "no") },
+            },
+            Record::Given { peer: 3, s, attempt: 2 },
             Record::Answered { peer: 3, s },
             Record::Front { b: r, tb: Stamp(3) },
             Record::Named { letters: 1 << 40, peers: 7 },

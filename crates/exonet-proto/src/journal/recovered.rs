@@ -9,7 +9,7 @@ use bytes::Bytes;
 use super::Record;
 use crate::half::{IntervalSet, Receiver};
 use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
-use crate::message::{Early, Priority};
+use crate::message::{Confirm, Early, Priority, Verdict};
 use crate::time::Wall;
 use crate::wire::{Malformed, Take};
 
@@ -68,6 +68,10 @@ pub(crate) struct Known {
     record: Option<Live>,
     /// Calls that were taken, and of which it is not known that the caller has an answer.
     pub(crate) calls: BTreeSet<Slot>,
+    /// What the application has said of messages of the record.
+    pub(crate) verdicts: BTreeMap<Slot, Verdict>,
+    /// How many times messages of the record were handed out, from the second time on.
+    pub(crate) attempts: BTreeMap<Slot, u32>,
 }
 
 /// A receiver record.
@@ -87,6 +91,7 @@ pub(crate) struct Posted {
     pub(crate) peer: u32,
     pub(crate) priority: Priority,
     pub(crate) early: Early,
+    pub(crate) confirm: Confirm,
     pub(crate) expires: Option<Wall>,
     pub(crate) tag: Bytes,
     pub(crate) body: Bytes,
@@ -97,7 +102,8 @@ impl Posted {
     /// A message of a body alone.
     fn plain(peer: u32, priority: Priority, body: Bytes) -> Self {
         let (tag, placed) = (Bytes::new(), Placed::Nowhere);
-        Self { peer, priority, early: Early::AsNode, expires: None, tag, body, placed }
+        let confirm = Confirm::default();
+        Self { peer, priority, early: Early::AsNode, confirm, expires: None, tag, body, placed }
     }
 }
 
@@ -177,8 +183,7 @@ impl Recovered {
     fn replay(&mut self, record: Record<'_>) -> Result<(), Malformed> {
         match record {
             Record::Peer { peer, id } => {
-                let known = Known { id, hints: Vec::new(), record: None, calls: BTreeSet::new() };
-                self.known.insert(peer, known);
+                self.known.insert(peer, Known::new(id));
                 self.peers = self.peers.max(peer);
             }
             Record::Hint { peer, address } => {
@@ -186,10 +191,12 @@ impl Recovered {
                 hints.retain(|known| *known != address);
                 hints.push(address);
             }
-            Record::Put { letter, peer, priority, early, expires, tag, body } => {
+            Record::Put { letter, peer, priority, early, confirm, expires, tag, body } => {
                 self.peer(peer)?;
                 let (tag, body) = (Bytes::copy_from_slice(tag), Bytes::copy_from_slice(body));
-                let posted = Posted { peer, priority, early, expires, tag, body, placed: Placed::Nowhere };
+                let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
+                let placed = Placed::Nowhere;
+                let posted = Posted { peer, priority, early, confirm, expires, tag, body, placed };
                 self.open.insert(letter, posted);
                 self.letters = self.letters.max(letter.get());
             }
@@ -224,8 +231,16 @@ impl Recovered {
             Record::Live { peer, r, hi, l, ets, closed, free } => {
                 self.peer(peer)?.live(Live { r, hi, l, ets, closed, free: IntervalSet::new() }, free);
             }
-            Record::Drop { peer } => self.peer(peer)?.record = None,
+            Record::Drop { peer } => self.peer(peer)?.drop_record(),
             Record::Take { peer, run, call } => self.peer(peer)?.take(run, call)?,
+            Record::Mark { peer, s, verdict } => {
+                let known = self.peer(peer)?;
+                known.attempts.remove(&s);
+                known.verdicts.insert(s, verdict);
+            }
+            Record::Given { peer, s, attempt } => {
+                self.peer(peer)?.attempts.insert(s, attempt);
+            }
             Record::Answered { peer, s } => {
                 self.peer(peer)?.calls.remove(&s);
             }
@@ -248,8 +263,24 @@ impl Recovered {
 }
 
 impl Known {
+    fn new(id: NodeId) -> Self {
+        let (calls, verdicts, attempts) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        Self { id, hints: Vec::new(), record: None, calls, verdicts, attempts }
+    }
+
+    fn drop_record(&mut self) {
+        self.record = None;
+        self.verdicts.clear();
+        self.attempts.clear();
+    }
+
     fn live(&mut self, live: Live, free: Vec<Range<u64>>) {
         let before = self.record.take().filter(|before| before.r == live.r);
+        if before.is_none() {
+            self.drop_record();
+        }
+        self.verdicts = self.verdicts.split_off(&live.l);
+        self.attempts = self.attempts.split_off(&live.l);
         let mut live = Live { free: before.map_or_else(IntervalSet::new, |before| before.free), ..live };
         free.into_iter().for_each(|run| live.free.insert(run));
         live.free.remove_below(live.l.0);
@@ -258,7 +289,12 @@ impl Known {
 
     fn take(&mut self, run: Range<u64>, call: bool) -> Result<(), Malformed> {
         match self.record.as_mut() {
-            Some(live) => live.free.remove_range(run.clone()),
+            Some(live) => {
+                live.free.remove_range(run.clone());
+                if !self.attempts.is_empty() {
+                    self.attempts.retain(|s, _| !run.contains(&s.0));
+                }
+            }
             // A call outlives the record that it came under.
             None if call => {}
             None => return Err(Malformed::Reserved),
@@ -275,7 +311,9 @@ impl Known {
     /// The receiver record.
     pub(crate) fn receiver(&self) -> Option<Receiver> {
         let Live { r, hi, l, ets, closed, free } = self.record.clone()?;
-        Some(Receiver::recover(r, hi, l, free, ets, closed))
+        let marks = self.verdicts.iter().filter(|(s, _)| free.contains(s.0));
+        let marks = marks.map(|(s, verdict)| (*s, verdict.word.mark())).collect();
+        Some(Receiver::recover(r, hi, l, free, ets, closed, marks))
     }
 }
 
@@ -292,7 +330,7 @@ mod tests {
     fn put(letter: u64) -> Record<'static> {
         let letter = LetterId::new(letter).unwrap();
         let (priority, early) = (Priority::Normal, Early::AsNode);
-        Record::Put { letter, peer: 1, priority, early, expires: None, tag: b"", body: b"x" }
+        Record::Put { letter, peer: 1, priority, early, confirm: false, expires: None, tag: b"", body: b"x" }
     }
 
     fn live(r: u64, hi: u64, l: u64, free: Range<u64>) -> Record<'static> {

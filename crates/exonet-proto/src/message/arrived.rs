@@ -21,6 +21,8 @@ pub(crate) struct Arrived {
     pub(crate) tag: Bytes,
     pub(crate) role: Role,
     pub(crate) priority: Priority,
+    /// Its sender wants to be told that it was processed.
+    pub(crate) confirm: bool,
     pub(crate) body: ArrivedBody,
     /// Of the wire form, head included; more than any where that is not known.
     pub(crate) wire_len: u64,

@@ -1,6 +1,6 @@
 //! Messages that are complete and wait for the application: the queue stands before the slot test.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
@@ -8,6 +8,7 @@ use super::arrived::{Arrived, Front};
 use crate::message::lane::Lane;
 use crate::message::run::Run;
 use crate::message::{DeliveryKey, POOLED};
+use crate::time::Mono;
 use crate::wire::Role;
 
 /// The queue is looked through once this share of it is stale: so each stale message costs that many looks.
@@ -69,6 +70,8 @@ pub(crate) struct Inbox {
     places: (i64, i64),
     handed: BTreeMap<DeliveryKey, Arrived>,
     next_key: u64,
+    /// Of what was handed out, what is to be handed out again, and when.
+    later: BTreeSet<(Mono, DeliveryKey)>,
     /// The application has been told that there is a message.
     said: bool,
     /// Messages that wait and that nobody waits for any more.
@@ -286,6 +289,24 @@ impl Inbox {
     /// A message waits, or seems to.
     pub(crate) fn has_messages(&self) -> bool {
         !self.ready.is_empty()
+    }
+
+    /// What was handed out under `key` is handed out again at `at`.
+    pub(crate) fn wait_until(&mut self, key: DeliveryKey, at: Mono) {
+        if self.handed.contains_key(&key) {
+            self.later.insert((at, key));
+        }
+    }
+
+    /// When the next message is handed out again.
+    pub(crate) fn next_due(&self) -> Option<Mono> {
+        self.later.first().map(|(at, _)| *at)
+    }
+
+    /// A message that is to be handed out again by now.
+    pub(crate) fn due(&mut self, now: Mono) -> Option<DeliveryKey> {
+        self.later.first().filter(|(at, _)| *at <= now)?;
+        self.later.pop_first().map(|(_, key)| key)
     }
 
     pub(crate) fn hand_out(&mut self, arrived: Arrived) -> DeliveryKey {

@@ -19,6 +19,9 @@ pub struct Incoming {
     pub tag: Bytes,
     /// As the sender set it.
     pub priority: Priority,
+    /// Which time it is that the message is handed out, as far as this node knows: the first is 1. After a crash it may have been
+    /// handed out before, and counts as if it was.
+    pub attempt: u32,
     /// The content, or its length, if that is known, where it is read as it comes.
     pub body: IncomingBody,
 }

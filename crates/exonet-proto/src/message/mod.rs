@@ -19,6 +19,7 @@ mod queue;
 pub(crate) mod run;
 mod source;
 mod store;
+mod verdict;
 
 pub(crate) use assembly::{Assembly, Refused};
 pub(crate) use bundle::{BUNDLED, BUNDLED_WHOLE, Bundle};
@@ -31,6 +32,7 @@ pub use outgoing::{DeliveryKey, Early, MessageKey, Outgoing, Priority};
 pub(crate) use queue::{Flow, SendQueue};
 pub(crate) use source::Source;
 pub(crate) use store::{Ending, HEAD_ROOM, Letter, Store};
+pub use verdict::{Confirm, MAX_REASON, Verdict, Word};
 
 /// Messages up to this length share the receiver's pool; larger ones have a window of their own.
 pub(crate) const POOLED: u64 = 64 << 10;

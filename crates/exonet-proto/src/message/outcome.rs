@@ -5,6 +5,18 @@
 pub enum Outcome {
     /// The receiving application has taken it.
     Delivered,
+    /// The receiving application has processed it: for a message that asked to be told.
+    Processed {
+        /// What the receiving application says of it; zero unless it says something.
+        status: u32,
+    },
+    /// The receiving application does not take it: certainly not processed, and never handed out again.
+    Rejected {
+        /// What the receiving application says of it.
+        status: u32,
+        /// How many times it was handed out.
+        attempts: u32,
+    },
     /// Its deadline came first: certainly never delivered.
     Expired,
     /// Cancelled while it had not left or had come back from a peer that has ended, longer than the peer turned out to take,

@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use crate::message::Confirm;
 use crate::time::Mono;
 
 /// A message that this node was asked to send. The index is dense and reused; the generation is not.
@@ -86,6 +87,8 @@ pub struct Outgoing {
     pub deadline: Option<Mono>,
     /// Whether it may leave beside the opening of a channel.
     pub early: Early,
+    /// What its sender wants to be told in the end.
+    pub confirm: Confirm,
 }
 
 /// Whether a message may leave beside the opening of a channel: see [`crate::node::Config::early`].

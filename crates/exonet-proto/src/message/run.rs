@@ -103,6 +103,7 @@ impl Run {
             id,
             tag,
             priority,
+            confirm: false,
             role: Role::Plain,
             body: ArrivedBody::Whole(body),
             wire_len,
@@ -235,7 +236,7 @@ impl Iterator for IncomingRun {
                 let (tag, priority) = (part(&message, head.tag), Priority::from(head.priority));
                 message.advance(at);
                 let body = IncomingBody::Whole(message);
-                Some(Incoming { key: DeliveryKey::NONE, id, call: None, tag, priority, body })
+                Some(Incoming { key: DeliveryKey::NONE, id, call: None, tag, priority, attempt: 1, body })
             }
         }
     }

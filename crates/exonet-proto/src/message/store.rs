@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use super::lane::{LaneKey, Load};
 use super::{Bundle, Flow, Fragments, Halves, POOLED, Source};
-use super::{Early, MessageKey, Outgoing, Priority};
+use super::{Confirm, Early, MessageKey, Outgoing, Priority};
 use crate::id::{Incarnation, LetterId, Slot};
 use crate::time::Mono;
 use crate::wire::Role;
@@ -32,6 +32,8 @@ pub(crate) struct Letter {
     pub(crate) late: bool,
     /// It may leave beside an opening.
     pub(crate) early: Early,
+    /// Its sender wants to be told that it was processed.
+    pub(crate) confirm: bool,
     /// Its slot, once bound; under [`Incarnation::UNNAMED`] while it is early.
     pub(crate) bound: Option<(Slot, Incarnation)>,
     /// When it was bound.
@@ -70,6 +72,7 @@ impl Letter {
             due: Mono::NEVER,
             late: false,
             early: message.early,
+            confirm: message.confirm == Confirm::Processed,
             bound: None,
             bound_at: Mono(0),
             journaled: None,
@@ -232,13 +235,14 @@ impl Letter {
 
     /// The head of a message without a tag and a role: its flags.
     pub(crate) fn short_head(&self) -> Option<[u8; 1]> {
-        (self.tag.is_empty() && self.role == Role::Plain).then_some([self.priority as u8])
+        let short = self.tag.is_empty() && self.role == Role::Plain && !self.confirm;
+        short.then_some([self.priority as u8])
     }
 
     /// What its end needs.
     pub(crate) fn ending(&self) -> Ending {
-        let Self { role, due, late, bound, journaled, .. } = *self;
-        Ending { role, due, late, bound, journaled }
+        let Self { role, confirm, due, late, bound, journaled, .. } = *self;
+        Ending { role, confirm, due, late, bound, journaled }
     }
 
     /// What it has open in its lane once it is bound, if it is a pooled one.
@@ -259,6 +263,7 @@ impl Letter {
         let tag = self.tag.len();
         let [flags, rest @ ..] = room;
         *flags = self.priority as u8 | u8::from(tag > 0) << 2 | u8::from(self.role != Role::Plain) << 3;
+        *flags |= u8::from(self.confirm) << 5;
         let (front, role) = rest.split_at_mut(if tag > 0 { (1 + tag).min(256) } else { 0 });
         if let [len, room @ ..] = front {
             *len = u8::try_from(tag).unwrap_or(u8::MAX);
@@ -273,6 +278,7 @@ impl Letter {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ending {
     pub(crate) role: Role,
+    pub(crate) confirm: bool,
     pub(crate) due: Mono,
     pub(crate) late: bool,
     pub(crate) bound: Option<(Slot, Incarnation)>,

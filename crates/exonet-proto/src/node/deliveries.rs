@@ -8,9 +8,9 @@ use crate::event::{BodyRead, Event};
 use crate::id::NodeId;
 use crate::message::arrived::{Arrived, ArrivedBody};
 use crate::message::run::IncomingRun;
-use crate::message::{DeliveryKey, Incoming};
+use crate::message::{DeliveryKey, Incoming, Verdict};
 use crate::peer::{Context, Peer};
-use crate::time::Now;
+use crate::time::{Mono, Now};
 
 impl Node {
     /// The next message, handed out and not yet taken: [`Node::done`] takes it, [`Node::release`] gives it back.
@@ -113,6 +113,21 @@ impl Node {
     /// False: its record died meanwhile, or a streamed one has not been read to its end. It has **not** been
     /// delivered here, and must not be acted upon.
     pub fn done(&mut self, now: Now, key: DeliveryKey) -> bool {
+        self.end(now, key, Peer::take)
+    }
+
+    /// As [`Node::done`], for an application that does not say what becomes of the message: a sender that wants to be told that it
+    /// was processed hears only that it was delivered.
+    pub fn taken(&mut self, now: Now, key: DeliveryKey) -> bool {
+        self.end(now, key, Peer::take_at_once)
+    }
+
+    fn end(
+        &mut self,
+        now: Now,
+        key: DeliveryKey,
+        take: fn(&mut Peer, &mut Context, Now, &Arrived) -> bool,
+    ) -> bool {
         let Some(arrived) = self.cx.inbox.take_back(key) else {
             return false;
         };
@@ -125,7 +140,7 @@ impl Node {
         if !whole {
             peer.start_over(s);
         }
-        let taken = whole && peer.take(cx, now, &arrived);
+        let taken = whole && take(peer, cx, now, &arrived);
         self.after(now, place);
         taken
     }
@@ -143,11 +158,41 @@ impl Node {
         taken
     }
 
+    /// Ends a message that was handed out with what the application says of it: its sender is told by a VERDICT, and the message is
+    /// never handed out again. A streamed message need not have been read. How many times it was handed out the node knows.
+    ///
+    /// False: its record died meanwhile, and what becomes of the message is not known.
+    pub fn judge(&mut self, now: Now, key: DeliveryKey, verdict: Verdict) -> bool {
+        let Some(arrived) = self.cx.inbox.take_back(key) else { return false };
+        let Some((peer, cx)) = self.sender_of(arrived.peer, arrived.id.sender) else {
+            self.drop_taken(&arrived);
+            return false;
+        };
+        let judged = peer.judge(cx, now, &arrived, verdict);
+        self.after(now, arrived.peer);
+        judged
+    }
+
+    /// Gives a message back, as [`Node::release`] does, once `at` has come.
+    pub fn release_at(&mut self, key: DeliveryKey, at: Mono) {
+        self.cx.inbox.wait_until(key, at);
+    }
+
+    /// Messages whose time has come are handed out again.
+    pub(super) fn release_due(&mut self, now: Now) {
+        while let Some(key) = self.cx.inbox.due(now.mono) {
+            self.release(now, key);
+        }
+    }
+
     /// Gives a message back: it is handed out again. Of a streamed one everything comes again from the start.
     pub fn release(&mut self, now: Now, key: DeliveryKey) {
         let Some(arrived) = self.cx.inbox.take_back(key) else {
             return;
         };
+        if let Some((peer, _)) = self.sender_of(arrived.peer, arrived.id.sender) {
+            peer.came_back(&arrived);
+        }
         if !matches!(arrived.body, ArrivedBody::Stream { .. }) {
             let cx = &mut self.cx;
             cx.events.extend(cx.inbox.give_back(arrived, cx.config.serves).map(Event::from));

@@ -33,7 +33,8 @@ pub use crate::id::{CallId, LetterId};
 pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
 pub use crate::message::run::{IncomingRun, View};
 pub use crate::message::{
-    DeliveryKey, Early, Incoming, IncomingBody, MessageKey, Outcome, Outgoing, Priority, Refusal,
+    Confirm, DeliveryKey, Early, Incoming, IncomingBody, MAX_REASON, MessageKey, Outcome, Outgoing, Priority,
+    Refusal, Verdict, Word,
 };
 pub use crate::opening::prefix::Prefix;
 pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};

@@ -336,7 +336,8 @@ impl Node {
             return None;
         }
         let deadline = self.cx.deadlines.first().map(|(at, _)| *at);
-        [self.timers.next(), deadline, self.cx.stamping.forget_at()].into_iter().flatten().min()
+        let due = [self.timers.next(), deadline, self.cx.stamping.forget_at(), self.cx.inbox.next_due()];
+        due.into_iter().flatten().min()
     }
 
     /// How long what arrives may wait in the socket from now on, so that several packets cost one look at it. Zero, unless
@@ -349,6 +350,7 @@ impl Node {
     pub fn handle_timeout(&mut self, now: Now) {
         self.note_gap(now);
         self.expire(now);
+        self.release_due(now);
         self.cx.stamping.forget(now, self.cx.clock.stamps_mut());
         while let Some(place) = self.timers.pop(now.mono) {
             if let Some(schedule) = self.peers.schedule(place) {

@@ -8,6 +8,7 @@ mod ending;
 mod filling;
 mod giving_up;
 mod journaling;
+mod judging;
 mod keys;
 mod memory;
 mod openings;

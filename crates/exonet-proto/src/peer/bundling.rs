@@ -8,8 +8,8 @@ use super::{Context, Peer};
 use crate::event::SendError;
 use crate::half::Sender;
 use crate::message::{
-    BUNDLED, BUNDLED_WHOLE, Bundle, Early, Ending, Letter, MessageKey, Outcome, Outgoing, Priority, Source,
-    Store,
+    BUNDLED, BUNDLED_WHOLE, Bundle, Confirm, Early, Ending, Letter, MessageKey, Outcome, Outgoing, Priority,
+    Source, Store,
 };
 use crate::time::{Mono, Now};
 use crate::wire::Role;
@@ -37,7 +37,8 @@ impl<M: BorrowMut<Outgoing>> Gather for Lent<M> {
 
     fn is_alike(&self) -> bool {
         let message = self.0.borrow();
-        message.tag.is_empty() && message.deadline.is_none() && message.early == Early::AsNode
+        let usual = message.early == Early::AsNode && message.confirm == Confirm::Delivered;
+        message.tag.is_empty() && message.deadline.is_none() && usual
     }
 
     fn into_outgoing(mut self) -> Outgoing {
@@ -199,7 +200,8 @@ impl Peer {
             if let Some(held) = cx.store.end_bundled(key, n) {
                 self.outbound.bundle_ended(held);
             }
-            let ending = Ending { role: Role::Plain, due: Mono::NEVER, late: false, bound, journaled };
+            let ending =
+                Ending { role: Role::Plain, confirm: false, due: Mono::NEVER, late: false, bound, journaled };
             self.conclude(cx, key, n, ending, outcome);
             (key, left) = (key.nth(n), left - n);
         }

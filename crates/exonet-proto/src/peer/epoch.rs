@@ -33,6 +33,8 @@ pub(crate) enum Carried {
     State { nth: u64 },
     /// What we have of a message.
     Have { s: Slot },
+    /// What our application says of a message.
+    Verdict { s: Slot },
     /// The reply to a call.
     Reply { s: Slot },
     /// A ping of the application.

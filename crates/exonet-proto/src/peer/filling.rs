@@ -4,9 +4,10 @@ use core::ops::Range;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::half::{Ask, Clock};
+use crate::half::{Ask, Clock, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
-use crate::message::{HEAD_ROOM, Letter, MessageKey, Store};
+use crate::journal::Journal;
+use crate::message::{HEAD_ROOM, Letter, MessageKey, Store, Verdict};
 use crate::pattern::call::Server;
 use crate::peer::epoch::{Carried, Epoch};
 use crate::peer::inbound::Inbound;
@@ -32,8 +33,14 @@ pub(crate) struct Filling<'f, 'w> {
 }
 
 impl Filling<'_, '_> {
-    /// ACK, STATE and HAVE: what the peer waits for. True when there was any.
-    pub(crate) fn control(&mut self, inbound: &mut Inbound, clock: &Clock, alone: bool) -> bool {
+    /// ACK, STATE, HAVE and VERDICT: what the peer waits for. True when there was any.
+    pub(crate) fn control(
+        &mut self,
+        inbound: &mut Inbound,
+        clock: &Clock,
+        journal: &Journal,
+        alone: bool,
+    ) -> bool {
         self.epoch.write_ack(self.now, self.writer);
         if inbound.state_may_leave(self.now, alone)
             && let Some(up) = write_state(self.writer, inbound, clock)
@@ -57,7 +64,22 @@ impl Filling<'_, '_> {
                 self.eliciting = true;
             }
         }
+        self.verdicts(inbound, journal);
         !self.writer.is_empty()
+    }
+
+    fn verdicts(&mut self, inbound: &mut Inbound, journal: &Journal) {
+        let Some(r) = inbound.receiver.as_ref().map(Receiver::incarnation) else { return };
+        while self.writer.remaining() > MIN_HAVE
+            && let Some((s, verdict)) = inbound.verdicts.next(|at| journal.is_safe(at))
+        {
+            let Verdict { word, status, attempts, reason } = verdict;
+            let (word, status, attempts) = (*word as u8, *status, *attempts);
+            if self.writer.verdict(wire::Verdict { r, s, word, status, attempts, reason }) {
+                self.epoch.sent.carry(Carried::Verdict { s });
+                self.eliciting = true;
+            }
+        }
     }
 
     /// ASK and TOKEN probes.

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::context::Settled;
 use super::{Context, Peer};
 use crate::event::Event;
-use crate::half::{Answer, Bound, Claim, Receiver, State, Verdict};
+use crate::half::{Answer, Bound, Claim, Proof, Receiver, State};
 use crate::id::{Incarnation, MessageId, Slot, Stamp};
 use crate::message::arena::SHORT;
 use crate::message::arrived::{ARRIVED, Arrived, ArrivedBody};
@@ -91,18 +91,18 @@ impl Peer {
         let (mut met, mut forgotten) = (false, false);
         let store = &mut cx.store;
         let progress = sender.on_state(&state, |s, named, key, verdict| {
-            if named.is_none() && verdict == Verdict::Delivered {
+            if named.is_none() && verdict == Proof::Delivered {
                 // Early, and it has met this record.
                 met = true;
                 if let Some(letter) = store.get_mut(key) {
                     letter.bound = Some((s, state.r));
                 }
             }
-            forgotten |= named.is_none() && verdict == Verdict::Unknown;
+            forgotten |= named.is_none() && verdict == Proof::Unknown;
             let outcome = match verdict {
-                Verdict::Delivered => Outcome::Delivered,
-                Verdict::Unknown => Outcome::Unknown,
-                Verdict::NotTaken => return returned.push((s, key)),
+                Proof::Delivered => Outcome::Delivered,
+                Proof::Unknown => Outcome::Unknown,
+                Proof::NotTaken => return returned.push((s, key)),
             };
             Settled::push(&mut settled, key, outcome);
         });
@@ -215,7 +215,7 @@ impl Peer {
         let mut one = entry;
         let Some((s, bytes)) = one.next() else { return Taken::Malformed };
         let Ok((head, role, at)) = read_head(bytes) else { return Taken::Malformed };
-        if role == Role::Plain {
+        if role == Role::Plain && !head.confirm {
             return self.enqueue(cx, r, entry);
         }
         let (id, len) = (MessageId { sender: self.id, r, s }, bytes.len() as u64);
@@ -326,7 +326,7 @@ impl Peer {
         if !cx.config.takes.takes(role) {
             return self.decline(cx, now, id.r);
         }
-        if message.len() <= SHORT && role == Role::Plain {
+        if message.len() <= SHORT && role == Role::Plain && !head.confirm {
             self.hold(cx, len + ARRIVED);
             let run = Run::one(self.place, id, len, cx.arena.copy_entry(&message));
             cx.arena.keep(message);
@@ -420,7 +420,8 @@ fn held(entries: wire::Entries<'_>, len: u64) -> u64 {
 /// Bytes of all messages in wire form. None if one is malformed or not plain.
 fn plain_len(mut entries: wire::Entries<'_>) -> Option<u64> {
     entries.try_fold(0, |len, (_, message)| {
-        matches!(read_head(message), Ok((_, Role::Plain, _))).then_some(len + message.len() as u64)
+        matches!(read_head(message), Ok((head, Role::Plain, _)) if !head.confirm)
+            .then_some(len + message.len() as u64)
     })
 }
 
@@ -432,5 +433,6 @@ fn arrived(
     wire_len: u64,
 ) -> Arrived {
     let priority = Priority::from(head.priority);
-    Arrived { peer, id, tag: Bytes::copy_from_slice(head.tag), role, priority, body, wire_len }
+    let (tag, confirm) = (Bytes::copy_from_slice(head.tag), head.confirm);
+    Arrived { peer, id, tag, role, priority, confirm, body, wire_len }
 }

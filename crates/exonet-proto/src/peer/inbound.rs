@@ -3,6 +3,7 @@
 mod parts;
 mod patience;
 mod unsaid;
+mod verdicts;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -19,6 +20,7 @@ use crate::time::{Mono, Wall};
 pub(crate) use parts::ANNOUNCED;
 use parts::Partial;
 pub(crate) use unsaid::{Said, Unsaid};
+use verdicts::Verdicts;
 
 /// Time between two STATEs.
 const STATE_EVERY: Duration = Duration::from_millis(1);
@@ -137,6 +139,8 @@ pub(crate) struct Inbound {
     pub(crate) aborted: Vec<DeliveryKey>,
     /// What STATEs do not say yet.
     pub(crate) unsaid: Unsaid,
+    /// What the application has said of messages that are open.
+    pub(crate) verdicts: Verdicts,
     /// Its calls.
     pub(crate) server: Server,
 }
@@ -174,6 +178,7 @@ impl Inbound {
             stale: 0,
             aborted: Vec::new(),
             unsaid: Unsaid::default(),
+            verdicts: Verdicts::default(),
             server: Server::default(),
         }
     }
@@ -236,6 +241,7 @@ impl Inbound {
             self.owe_state(if ask.n > free / 2 { now } else { now + STATE_EVERY });
         }
         self.forget_below(ask.l);
+        self.verdicts.pass(ask.l);
         answer
     }
 
@@ -312,6 +318,7 @@ impl Inbound {
         self.large_pending.clear();
         self.held.clear();
         self.haves.clear();
+        self.verdicts.clear();
     }
 
     /// Messages that wait for the application although the sender has given them up serve nobody.
@@ -418,6 +425,26 @@ impl Inbound {
             return false;
         };
         let taken = record.take_run(run.clone(), r);
+        self.verdicts.are_over(run.clone());
+        self.release_content(run, len, lane);
+        self.delivered = match (lane, self.delivered) {
+            (Lane::Plain, _) if taken => Delivered::Messages,
+            (Lane::Method(_), Delivered::Nothing) if taken => Delivered::Calls,
+            (_, before) => before,
+        };
+        taken
+    }
+
+    /// The application has judged a message of the record `r`: nothing of it is held any more. Its slot stays as it is.
+    pub(crate) fn let_go(&mut self, s: Slot, r: Incarnation, lane: &Lane, len: u64) {
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) {
+            self.release_content(s.0..s.0 + 1, len, lane);
+            self.delivered = Delivered::Messages;
+        }
+    }
+
+    /// What was held of messages that the application has had.
+    fn release_content(&mut self, run: Range<u64>, len: u64, lane: &Lane) {
         self.pending.remove_range(run.clone());
         // A large message is taken by itself.
         let pooled = len <= POOLED || run.end - run.start > 1;
@@ -431,12 +458,6 @@ impl Inbound {
             partial.stream = None;
             self.release_partial(&partial);
         }
-        self.delivered = match (lane, self.delivered) {
-            (Lane::Plain, _) if taken => Delivered::Messages,
-            (Lane::Method(_), Delivered::Nothing) if taken => Delivered::Calls,
-            (_, before) => before,
-        };
-        taken
     }
 
     /// A complete message is not held any more, though its slot is free: it has to come again. It has no lane if its head is
@@ -466,6 +487,9 @@ impl Inbound {
         self.claim_from = s;
         if self.accepts(s.0..s.0 + 1, r) {
             self.owe_have(s);
+        }
+        if self.receiver.as_ref().is_some_and(|record| record.incarnation() == r) {
+            self.verdicts.owe(s);
         }
     }
 

@@ -8,7 +8,7 @@ use super::{Context, Peer};
 use crate::half::Sender;
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
 use crate::journal::{Binding, Journal, Known, Placed, Position, Posted, Record};
-use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Priority, Source};
+use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Priority, Source, Verdict};
 use crate::time::{Mono, Now, Wall};
 use crate::wire::Role;
 
@@ -198,6 +198,24 @@ impl Peer {
         }
     }
 
+    /// The application has said what it says of a message of the record, which is journaled.
+    pub(super) fn journal_verdict(&mut self, cx: &mut Context, s: Slot, verdict: &Verdict) -> Position {
+        if !cx.journal.is_on() {
+            return Position(0);
+        }
+        let peer = self.number(&mut cx.journal);
+        cx.journal.append(&Record::Mark { peer, s, verdict: verdict.clone() })
+    }
+
+    /// A message is handed out again.
+    pub(super) fn journal_attempt(&mut self, cx: &mut Context, s: Slot, attempt: u32) {
+        if cx.journal.is_on() {
+            self.journal_record(cx);
+            let peer = self.number(&mut cx.journal);
+            cx.journal.append(&Record::Given { peer, s, attempt });
+        }
+    }
+
     /// The caller has its answer, or wants none.
     pub(super) fn journal_answered(&mut self, cx: &mut Context, s: Slot) {
         if cx.journal.is_on() {
@@ -208,8 +226,9 @@ impl Peer {
 
     // --- what waits ---
 
-    fn wait_for_journal(&self, cx: &mut Context) {
-        if self.outbound.waits_for_journal() || !self.inbound.unsaid.is_empty() {
+    pub(super) fn wait_for_journal(&self, cx: &mut Context) {
+        let verdicts = self.inbound.verdicts.wait(|at| cx.journal.is_safe(at));
+        if self.outbound.waits_for_journal() || !self.inbound.unsaid.is_empty() || verdicts {
             cx.journal.waiting.insert(self.place);
         }
     }
@@ -238,6 +257,9 @@ impl Peer {
         known.hints.iter().for_each(|hint| self.add_hint(*hint));
         if let Some(record) = known.receiver() {
             self.inbound.unsaid.journaled = Some(Said::of(&record));
+            let verdicts = known.verdicts.iter().filter(|(s, _)| record.marked(**s).is_some());
+            let verdicts = verdicts.map(|(s, verdict)| (*s, verdict.clone()));
+            self.inbound.verdicts.recover(record.parts().0, verdicts, &known.attempts);
             self.inbound.receiver = Some(record);
         }
         self.inbound.engaged(now.mono, self.link.pto() * 3);
@@ -272,6 +294,12 @@ impl Peer {
             let Said { r, hi, ets, closed } = Said::of(record);
             let (_, l, free) = record.parts();
             Record::Live { peer, r, hi, l, ets, closed, free: free.iter().collect() }.encode(to);
+        }
+        for (s, verdict) in self.inbound.verdicts.said() {
+            Record::Mark { peer, s, verdict: verdict.clone() }.encode(to);
+        }
+        for (s, attempt) in self.inbound.verdicts.attempts() {
+            Record::Given { peer, s, attempt }.encode(to);
         }
         for s in self.inbound.server.calls() {
             Record::Take { peer, run: s.0..s.0 + 1, call: true }.encode(to);
@@ -318,9 +346,9 @@ fn snapshot_span(peer: u32, first: LetterId, priority: Priority, bundle: &Bundle
 
 /// A message that the journal has, and where.
 fn letter(place: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
-    let Posted { priority, early, expires, tag, body, placed, .. } = posted;
+    let Posted { priority, early, confirm, expires, tag, body, placed, .. } = posted;
     let deadline = expires.map(|at| now.mono + Mono(at.0).since(Mono(now.wall.0)));
-    let message = Outgoing { tag, priority, deadline, early, ..Outgoing::default() };
+    let message = Outgoing { tag, priority, deadline, early, confirm, ..Outgoing::default() };
     let (source, _) = Source::whole(body);
     let mut letter = Letter::new(place, message, source, Role::Plain);
     letter.journaled = Some(id);
@@ -328,11 +356,11 @@ fn letter(place: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed
 }
 
 fn put(now: Now, peer: u32, id: LetterId, letter: &Letter) -> Record<'_> {
-    let Letter { priority, early, tag, deadline, .. } = letter;
+    let Letter { priority, early, confirm, tag, deadline, .. } = letter;
     let expires = deadline.map(|at| Wall(now.wall.0.saturating_add(at.0.saturating_sub(now.mono.0))));
     let body = letter.source.part(0..u64::MAX);
-    let (priority, early) = (*priority, *early);
-    Record::Put { letter: id, peer, priority, early, expires, tag, body }
+    let (priority, early, confirm) = (*priority, *early, *confirm);
+    Record::Put { letter: id, peer, priority, early, confirm, expires, tag, body }
 }
 
 fn bind(bound: Binding) -> Record<'static> {

@@ -25,6 +25,7 @@ mod frames;
 pub(crate) mod handshake;
 pub(crate) mod inbound;
 mod journaling;
+mod judging;
 pub(crate) mod link;
 pub(crate) mod outbound;
 pub(crate) mod piece;

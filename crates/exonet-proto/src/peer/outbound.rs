@@ -221,7 +221,7 @@ impl Outbound {
         self.bodies.give_back(passed.large);
         passed.pooled.into_iter().for_each(|(lane, load)| self.close_open(lane, load));
         // Whatever has moved the frontier, the peer has to hear of it.
-        (self.ask_due, self.frontier_due) = (true, true);
+        self.says_frontier();
     }
 
     /// Lets large messages in as far as the peer takes more of them at once.
@@ -243,6 +243,11 @@ impl Outbound {
             self.waiting.retain(|(_, key)| store.get(*key).is_some());
             self.waiting_over = 0;
         }
+    }
+
+    /// The peer keeps something until it hears how far the frontier is.
+    pub(crate) fn says_frontier(&mut self) {
+        (self.ask_due, self.frontier_due) = (true, true);
     }
 
     /// Whether anything could be sent, given a packet.

@@ -166,6 +166,7 @@ impl Peer {
             Frame::StampRejected { ts, time } => self.on_stamp_rejected(cx, now, ts, time),
             Frame::Token { r, s } => self.inbound.on_probe(now.mono, s, r),
             Frame::Have(have) => self.on_have(cx, now, &have),
+            Frame::Verdict(verdict) => self.on_verdict(cx, now, &verdict),
             Frame::Reply(reply) => self.on_reply(cx, now, &reply),
             Frame::ReplyAck(s) => self.on_reply_ack(cx, now, s),
             Frame::Probe(s) => self.on_call_probe(s),

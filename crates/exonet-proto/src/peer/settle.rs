@@ -119,12 +119,12 @@ impl Peer {
             return self.reply_settled(cx, s, outcome);
         }
         match outcome {
-            Outcome::Delivered => cx.stats.delivered += u64::from(count),
+            Outcome::Delivered | Outcome::Processed { .. } => cx.stats.delivered += u64::from(count),
             Outcome::Unknown => {
                 cx.stats.unknown += u64::from(count);
                 cx.stats.calls_unknown += u64::from(letter.role == Role::Call);
             }
-            Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) => {
+            Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) | Outcome::Rejected { .. } => {
                 cx.stats.withdrawn += u64::from(count);
             }
             Outcome::Kept => debug_assert!(false, "the driver's word, at its end"),
@@ -195,6 +195,26 @@ impl Peer {
             if outcome == Outcome::Delivered && self.await_reply(cx, now, key) {
                 continue;
             }
+            let ending = cx.store.drop_after(key, |letter| {
+                self.outbound.forget(key, letter);
+                letter.ending()
+            });
+            if let Some(ending) = ending {
+                let processed = ending.confirm && outcome == Outcome::Delivered;
+                let outcome = if processed { Outcome::Processed { status: 0 } } else { outcome };
+                self.conclude(cx, key, 1, ending, outcome);
+            }
+        }
+        self.outbound.admit_large(&mut cx.store);
+        self.outbound.note_idle(now);
+        self.say_sendable(cx);
+    }
+
+    /// A VERDICT has ended this message, whose token is gone.
+    pub(super) fn end_judged(&mut self, cx: &mut Context, now: Mono, key: MessageKey, outcome: Outcome) {
+        if cx.store.get(key).is_some_and(|letter| letter.bundle().is_some()) {
+            self.end_bundled(cx, key, 1, outcome);
+        } else {
             let ending = cx.store.drop_after(key, |letter| {
                 self.outbound.forget(key, letter);
                 letter.ending()

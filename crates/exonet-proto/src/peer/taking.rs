@@ -34,11 +34,12 @@ impl Peer {
             return Some(self.hand_out(cx, arrived));
         }
         let call = call_of(cx, &arrived);
-        let taken = self.take(cx, now, &arrived);
+        let attempt = self.inbound.verdicts.next_attempt(arrived.id.s);
+        let taken = self.take_at_once(cx, now, &arrived);
         let ArrivedBody::Whole(body) = arrived.body else { return None };
         let (id, tag, priority) = (arrived.id, arrived.tag, arrived.priority);
         let body = IncomingBody::Whole(body);
-        taken.then_some(Incoming { key: DeliveryKey::NONE, id, call, tag, priority, body })
+        taken.then_some(Incoming { key: DeliveryKey::NONE, id, call, tag, priority, attempt, body })
     }
 
     /// Hands a message out that the application has not taken yet.
@@ -49,12 +50,13 @@ impl Peer {
             ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
             ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
         };
+        let attempt = self.attempt(cx, &arrived);
         let streamed = matches!(body, IncomingBody::Stream { .. });
         let key = cx.inbox.hand_out(arrived);
         if streamed && let Some(partial) = self.inbound.partial(id.s) {
             partial.stream = Some(key);
         }
-        Incoming { key, id, call, tag, priority, body }
+        Incoming { key, id, call, tag, priority, attempt, body }
     }
 
     /// A streamed message that was handed out has been read to its end.

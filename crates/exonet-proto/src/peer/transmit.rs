@@ -305,7 +305,7 @@ impl Assembler<'_> {
         let fills = made.copy.is_none() && purpose == Purpose::Data;
         let cuts = link.cuts(outbound.bytes).filter(|_| fills).unwrap_or(Cuts::None);
         let mut fill = Filling { now: self.now, epoch, writer, eliciting: false, farewell: false };
-        link.mirror_due |= fill.control(inbound, &self.cx.clock, alone);
+        link.mirror_due |= fill.control(inbound, &self.cx.clock, &self.cx.journal, alone);
         fill.owed_to_calls(outbound, inbound);
         if purpose != Purpose::Control {
             let (window, pto) = (link.recovery.congestion().window(), link.recovery.pto_interval());
@@ -380,6 +380,7 @@ impl Assembler<'_> {
         }
         let claims = link.ack_due(self.now) || peer.inbound.state_due(self.now);
         let urgent = peer.inbound.owes_have()
+            || peer.inbound.verdicts.owes(|at| self.cx.journal.is_safe(at))
             || peer.inbound.server.owes_answers()
             || peer.outbound.caller.reply_acks_due(self.now)
             || peer.inbound.rejection.is_some();

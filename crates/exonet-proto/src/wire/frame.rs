@@ -3,7 +3,7 @@
 use super::base::{self, stamp};
 use super::cursor::Take;
 use super::kind;
-use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State};
+use super::{Ack, Bases, Early, Have, Malformed, Messages, Params, Reply, State, Verdict};
 use crate::{Incarnation, MAX_NUMBER, Slot, Stamp, Wall};
 
 /// One frame, borrowing from the payload. Padding is not shown.
@@ -58,6 +58,8 @@ pub enum Frame<'a> {
     NoCall(Slot),
     /// The call `s` of the frame's receiver has no reply yet.
     Computing(Slot),
+    /// What the receiving application says of a message of the frame's receiver.
+    Verdict(Verdict<'a>),
     /// Of a later version, and may be ignored.
     Unknown {
         /// 0x80 to 0xbf.
@@ -149,6 +151,7 @@ fn take<'a>(kind: u8, input: &mut Take<'a>, bases: Bases) -> Result<Frame<'a>, M
         kind::PROBE => Frame::Probe(base::slot(input.varint()?, bases.sender)),
         kind::NOCALL => Frame::NoCall(base::slot(input.varint()?, bases.receiver)),
         kind::COMPUTING => Frame::Computing(base::slot(input.varint()?, bases.receiver)),
+        kind::VERDICT => Frame::Verdict(Verdict::take(input, bases)?),
         kind::FIRST_IGNORABLE..=kind::LAST_IGNORABLE => Frame::Unknown { kind, body: input.prefixed()? },
         _ => return Err(Malformed::UnknownFrame(kind)),
     })

@@ -12,7 +12,8 @@ pub const MAX_TAG: usize = 255;
 const PRIORITY: u8 = 0b0011;
 const HAS_TAG: u8 = 0b0100;
 const HAS_EXTENSIONS: u8 = 0b1000;
-const RESERVED: u8 = 0b1111_0000;
+const CONFIRM: u8 = 0b0010_0000;
+const RESERVED: u8 = 0b1101_0000;
 
 /// The class of a message: 0 goes first, 3 last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -50,6 +51,8 @@ impl Default for Priority {
 pub struct Head<'a> {
     /// The class of the message.
     pub priority: Priority,
+    /// Its sender wants to be told that it was processed.
+    pub confirm: bool,
     /// What the message is to the application; at most [`MAX_TAG`] bytes. Empty means that it has none.
     pub tag: &'a [u8],
     /// Everything else: stream, call, confirmation, tracing, and what later versions add.
@@ -79,7 +82,8 @@ impl<'a> Head<'a> {
         if flags & RESERVED != 0 {
             return Err(Malformed::Reserved);
         }
-        let mut head = Self { priority: Priority(flags & PRIORITY), ..Self::default() };
+        let confirm = flags & CONFIRM != 0;
+        let mut head = Self { priority: Priority(flags & PRIORITY), confirm, ..Self::default() };
         if flags & HAS_TAG != 0 {
             let len = usize::from(rest.byte()?);
             head.tag = some(rest.bytes(len)?)?;
@@ -114,7 +118,8 @@ impl<'a> Head<'a> {
         }
         let extensions = self.extensions.as_bytes();
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-        out.put_u8(self.priority.0 | flag(tag > 0, HAS_TAG) | flag(!extensions.is_empty(), HAS_EXTENSIONS));
+        let more = flag(!extensions.is_empty(), HAS_EXTENSIONS) | flag(self.confirm, CONFIRM);
+        out.put_u8(self.priority.0 | flag(tag > 0, HAS_TAG) | more);
         if tag > 0 {
             out.put_u8(tag);
             out.put_slice(self.tag);

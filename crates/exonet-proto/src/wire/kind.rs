@@ -19,6 +19,7 @@ pub(super) const REPLY_ACK: u8 = 0x1b;
 pub(super) const PROBE: u8 = 0x1c;
 pub(super) const NOCALL: u8 = 0x1d;
 pub(super) const COMPUTING: u8 = 0x1e;
+pub(super) const VERDICT: u8 = 0x1f;
 /// To [`LAST_MESSAGES`], by the bits below.
 pub(super) const MESSAGES: u8 = 0x20;
 pub(super) const LAST_MESSAGES: u8 = 0x2b;

@@ -42,6 +42,7 @@ mod ranges;
 mod state;
 mod tlv;
 mod varint;
+mod verdict;
 mod version;
 mod writer;
 
@@ -72,5 +73,6 @@ pub use state::{Claim, Have, MAX_HAVE_RANGES, State};
 pub use tlv::{Tlv, Tlvs};
 pub(crate) use varint::put_varint;
 pub use varint::varint_len;
+pub use verdict::{MAX_REASON, Verdict};
 pub use version::{VersionAnswer, version_answer};
 pub use writer::Writer;

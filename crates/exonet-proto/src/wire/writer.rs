@@ -7,7 +7,7 @@ use super::base::relative;
 use super::cursor::Put;
 use super::kind;
 use super::messages::{MessagesWriter, messages_overhead};
-use super::{Ask, Bases, Claim, Ecn, Params, Reply, ack, call, state, varint, varint_len};
+use super::{Ask, Bases, Claim, Ecn, Params, Reply, Verdict, ack, call, state, varint, varint_len};
 use crate::{Incarnation, Slot, Stamp, Wall};
 
 /// Writes frames into a slice, each whole or not at all: a method that returns `false` or `None` has left no trace.
@@ -267,6 +267,11 @@ impl<'a> Writer<'a> {
     ) -> bool {
         self.frame(|out, bases| state::put_have(out, bases, (r, s), (prefix, limit), held.into_iter()))
             .is_some()
+    }
+
+    /// VERDICT.
+    pub fn verdict(&mut self, verdict: Verdict<'_>) -> bool {
+        self.frame(|out, bases| verdict.put(out, bases)).is_some()
     }
 
     /// REPLY.

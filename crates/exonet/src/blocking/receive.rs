@@ -45,6 +45,34 @@ impl Delivery {
         self.runtime.wait(self.delivery.body_mut().bytes(limit))
     }
 
+    /// Which time it is that the message is handed out: see [`crate::Delivery::attempt`].
+    pub const fn attempt(&self) -> u32 {
+        self.delivery.attempt()
+    }
+
+    /// Acknowledges the message with a status: see [`crate::Delivery::ack_with`].
+    ///
+    /// # Errors
+    /// [`NotDelivered`].
+    pub fn ack_with(self, status: u32) -> Result<(), NotDelivered> {
+        self.delivery.ack_with(status)
+    }
+
+    /// Does not take the message, and will not have it again: see [`crate::Delivery::reject`].
+    pub fn reject(self, reason: impl AsRef<str>) {
+        self.delivery.reject(reason);
+    }
+
+    /// Does not take the message, and says so with a status: see [`crate::Delivery::reject_with`].
+    pub fn reject_with(self, status: u32, reason: impl AsRef<str>) {
+        self.delivery.reject_with(status, reason);
+    }
+
+    /// Hands the message out again after `wait`: see [`crate::Delivery::retry_after`].
+    pub fn retry_after(self, wait: Duration) {
+        self.delivery.retry_after(wait);
+    }
+
     /// Acknowledges the message: from here on it is delivered.
     ///
     /// # Errors

@@ -97,7 +97,7 @@ impl Options {
     fn head(self, body: Bytes, now: Mono) -> Outgoing {
         let deadline = self.deadline.map(|deadline| now + deadline);
         let (tag, body) = (drop_empty(self.method), drop_empty(body));
-        Outgoing { tag, body, priority: self.priority, deadline, early: self.early }
+        Outgoing { tag, body, priority: self.priority, deadline, early: self.early, ..Outgoing::default() }
     }
 }
 

@@ -49,17 +49,20 @@ impl Engine {
     /// node has stopped, and nothing may leave.
     pub(crate) fn write_journal(&mut self, now: Now) -> bool {
         let Some(journal) = &mut self.journal else { return !self.is_journaled };
+        let mut appended = false;
         while !journal.has_failed()
             && let Some(append) = self.core.poll_journal()
         {
             if let Err(error) = journal.append(&append) {
                 return self.journal_failed(now, error.to_string());
             }
+            appended = true;
         }
         if journal.has_failed() {
             return false;
         }
-        if journal.wants_snapshot()
+        if appended
+            && journal.wants_snapshot()
             && let Err(error) = journal.snapshot(self.core.snapshot(now))
         {
             // What was appended is there all the same.

@@ -181,7 +181,7 @@ impl Stream {
             }
             match engine.read(now, key, &mut waker) {
                 BodyRead::Aborted => Err(BodyError::NotDelivered),
-                BodyRead::End if takes && !engine.done(now, key) => Err(BodyError::NotDelivered),
+                BodyRead::End if takes && !engine.taken(now, key) => Err(BodyError::NotDelivered),
                 read => Ok(read),
             }
         });

@@ -1,12 +1,16 @@
 //! A received message, under its guard or taken.
 
 use core::fmt;
+use core::time::Duration;
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use bytes::Bytes;
-use exonet_proto::node::{DeliveryKey, Incoming, Priority, View};
+use exonet_proto::node::{DeliveryKey, Incoming, Priority, Verdict, View, Word};
 use exonet_proto::{MessageId, NodeId};
 
+use crate::dead::DeadLetter;
+use crate::dead::keeper::Job;
 use crate::error::NotDelivered;
 use crate::receive::body::Body;
 use crate::shared::Shared;
@@ -55,20 +59,24 @@ impl Received {
     }
 }
 
+/// Why a message is rejected that was handed out as often as it may be.
+const LAST: &str = "it was handed out as often as it may be, and never acknowledged";
+
 /// A message that is delivered only when [`Self::ack`] says so. Dropped before, it is handed out again.
 #[must_use = "a delivery that is dropped without `ack` is handed out again"]
 pub struct Delivery {
     shared: Arc<Shared>,
     key: DeliveryKey,
     open: bool,
+    attempt: u32,
     message: Received,
 }
 
 impl Delivery {
     pub(crate) fn new(shared: &Arc<Shared>, incoming: Incoming) -> Self {
-        let key = incoming.key;
+        let (key, attempt) = (incoming.key, incoming.attempt);
         let message = Received::new(shared, incoming, false);
-        Self { shared: Arc::clone(shared), key, open: true, message }
+        Self { shared: Arc::clone(shared), key, open: true, attempt, message }
     }
 
     /// Who sent it: a proven id, to be given to [`Node::peer`](crate::Node::peer) for an answer.
@@ -89,6 +97,18 @@ impl Delivery {
     /// As the sender set it.
     pub const fn priority(&self) -> Priority {
         self.message.priority
+    }
+
+    /// Which time it is that the message is handed out under a guard: the first is 1. After a crash of this node it may have been
+    /// handed out before, and counts as if it was.
+    pub const fn attempt(&self) -> u32 {
+        self.attempt
+    }
+
+    /// Whether the message may have been handed out before: what was done with it then may have to be found out, by its
+    /// [id](Self::id).
+    pub const fn is_redelivered(&self) -> bool {
+        self.attempt > 1
     }
 
     /// The content.
@@ -117,6 +137,68 @@ impl Delivery {
         self.take().map(drop)
     }
 
+    /// Acknowledges the message as [`Self::ack`] does, and says with which `status`: a sender that asked to be told so
+    /// ([`Confirm::Processed`](crate::Confirm)) gets [`Outcome::Processed`](crate::Outcome::Processed) with it. Of a streamed body
+    /// nothing more is wanted.
+    ///
+    /// # Errors
+    /// [`NotDelivered`]: the record of the message died meanwhile. It must not be acted on.
+    pub fn ack_with(mut self, status: u32) -> Result<(), NotDelivered> {
+        if status == 0 {
+            return self.ack();
+        }
+        self.open = false;
+        let verdict = Verdict::new(Word::Processed, status, "");
+        let judged = self.shared.step_calmly(|engine, now| engine.judge(now, self.key, verdict));
+        if judged { Ok(()) } else { Err(NotDelivered) }
+    }
+
+    /// Does not take the message, and will not have it again: its sender is told
+    /// [`Outcome::Rejected`](crate::Outcome::Rejected), and `reason`, of which the first 200 bytes count. The node keeps it as a
+    /// [dead letter](crate::dead), which is written first, by another thread where it goes to a disk. If that fails the message is
+    /// handed out again.
+    pub fn reject(self, reason: impl AsRef<str>) {
+        self.reject_with(0, reason);
+    }
+
+    /// As [`Self::reject`], with a number that the two applications agree on.
+    pub fn reject_with(mut self, status: u32, reason: impl AsRef<str>) {
+        self.give_up(status, reason.as_ref());
+    }
+
+    /// Hands the message out again after `wait`, and not before. It counts as an attempt.
+    pub fn retry_after(mut self, wait: Duration) {
+        if self.is_last_attempt() {
+            return self.give_up(0, LAST);
+        }
+        self.open = false;
+        let waker = self.shared.step_calmly(|engine, now| engine.release_at(self.key, now.mono + wait));
+        drop(waker);
+    }
+
+    fn is_last_attempt(&self) -> bool {
+        self.shared.attempts.is_some_and(|most| self.attempt >= most.get())
+    }
+
+    fn give_up(&mut self, status: u32, reason: &str) {
+        self.open = false;
+        let verdict = Verdict::new(Word::Rejected, status, reason);
+        let body = self.message.body.as_whole().cloned();
+        let letter = DeadLetter {
+            id: self.message.id,
+            from: self.message.from,
+            tag: self.message.tag.clone(),
+            status,
+            attempts: self.attempt,
+            reason: verdict.reason.clone(),
+            at: SystemTime::now(),
+            len: self.message.body.len(),
+            body,
+        };
+        let job = Job { key: self.key, verdict, letter };
+        self.shared.dead.reject(&self.shared, job);
+    }
+
     /// Acknowledges the message as [`Self::ack`] does, and gives its parts.
     ///
     /// # Errors
@@ -130,7 +212,9 @@ impl Delivery {
 
 impl Drop for Delivery {
     fn drop(&mut self) {
-        if self.open {
+        if self.open && self.is_last_attempt() {
+            self.give_up(0, LAST);
+        } else if self.open {
             let waker = self.shared.step_calmly(|engine, now| engine.release(now, self.key));
             drop(waker);
         }

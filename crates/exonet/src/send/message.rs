@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 use exonet_proto::Mono;
-use exonet_proto::node::{Early, Outgoing, Priority};
+use exonet_proto::node::{Confirm, Early, Outgoing, Priority};
 
 /// Bytes that are a unit of tokio's cooperative budget, of which a task has 128 a turn.
 const UNIT_SHIFT: u32 = 12;
@@ -44,6 +44,7 @@ pub struct Message {
     priority: Priority,
     deadline: Option<Duration>,
     early: Early,
+    confirm: Confirm,
 }
 
 impl Message {
@@ -82,6 +83,14 @@ impl Message {
         self
     }
 
+    /// What the sender wants to be told in the end: that the receiving application has the message, which is the default, or that it
+    /// has [processed](Confirm::Processed) it. A sender that wants to be told nothing drops the receipt.
+    #[must_use]
+    pub fn confirm(mut self, confirm: Confirm) -> Self {
+        self.confirm = confirm;
+        self
+    }
+
     pub(crate) const fn has_deadline(&self) -> bool {
         self.deadline.is_some()
     }
@@ -89,7 +98,9 @@ impl Message {
     /// The body of a message that has nothing else.
     pub(crate) fn plain(&self) -> Option<&[u8]> {
         let alone = self.tag.is_empty() && self.deadline.is_none();
-        let usual = self.priority == Priority::default() && self.early == Early::default();
+        let usual = self.priority == Priority::default()
+            && self.early == Early::default()
+            && self.confirm == Confirm::default();
         (alone && usual).then_some(&self.body)
     }
 
@@ -105,7 +116,8 @@ impl Message {
 
     pub(crate) fn into_outgoing(self, now: Mono) -> Outgoing {
         let deadline = self.deadline.map(|deadline| now + deadline);
-        Outgoing { tag: self.tag, body: self.body, priority: self.priority, deadline, early: self.early }
+        let Self { tag, body, priority, early, confirm, .. } = self;
+        Outgoing { tag, body, priority, deadline, early, confirm }
     }
 }
 

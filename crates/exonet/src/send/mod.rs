@@ -8,6 +8,7 @@ pub(crate) mod line;
 pub(crate) mod lot;
 pub(crate) mod message;
 pub(crate) mod permit;
+pub(crate) mod reasons;
 pub(crate) mod receipt;
 pub(crate) mod receipts;
 pub(crate) mod room;

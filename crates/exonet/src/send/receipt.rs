@@ -96,6 +96,16 @@ impl Receipt {
         }
     }
 
+    /// Why the receiving application said what it said of the message, if it has: with [`Outcome::Rejected`], or with
+    /// [`Outcome::Processed`] and a status. The node keeps the newest 1,024 reasons.
+    pub fn reason(&self) -> Option<Arc<str>> {
+        let id = self.settled()?.id?;
+        match &self.hold {
+            Hold::Table { shared, .. } => shared.look(|engine| engine.reason(&id)),
+            Hold::Lot { lot, .. } => lot.shared.upgrade()?.look(|engine| engine.reason(&id)),
+        }
+    }
+
     /// Waits for what becomes of the message. Cancel-safe; the same answer every time. A dead peer leaves a
     /// message in doubt for as long as the node's `doubt_timeout` says, by default for ever: see [`Self::abandon`].
     pub async fn outcome(&mut self) -> Settled {

@@ -30,6 +30,10 @@ pub struct Settled {
 pub struct Tally {
     /// [`Outcome::Delivered`].
     pub delivered: u64,
+    /// [`Outcome::Processed`].
+    pub processed: u64,
+    /// [`Outcome::Rejected`].
+    pub rejected: u64,
     /// [`Outcome::Expired`].
     pub expired: u64,
     /// [`Outcome::Cancelled`].
@@ -47,12 +51,15 @@ pub struct Tally {
 impl Tally {
     /// Messages that are settled.
     pub const fn settled(&self) -> u64 {
-        self.delivered + self.expired + self.cancelled + self.refused + self.unknown + self.kept
+        let withdrawn = self.expired + self.cancelled + self.refused;
+        self.delivered + self.processed + self.rejected + withdrawn + self.unknown + self.kept
     }
 
     fn count(&mut self, settled: &Settled, messages: u64) {
         *match settled.outcome {
             Outcome::Delivered => &mut self.delivered,
+            Outcome::Processed { .. } => &mut self.processed,
+            Outcome::Rejected { .. } => &mut self.rejected,
             Outcome::Expired => &mut self.expired,
             Outcome::Cancelled => &mut self.cancelled,
             Outcome::Refused(_) => &mut self.refused,

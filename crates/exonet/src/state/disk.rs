@@ -36,7 +36,7 @@ pub(super) fn read(
 
 /// Makes `text` the content of `path`, old or new: durable and whole on return, the old content or `text`
 /// whenever the process or the machine dies before.
-pub(super) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
+pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;
     fs::rename(&temp, path).map_err(|error| {
         let _ = fs::remove_file(&temp);
@@ -65,7 +65,7 @@ pub(super) fn remove_leftover(path: &Path) -> Result<(), StateError> {
 }
 
 /// Creates `path` and the directories above it that are missing, closed to others, and makes them durable.
-pub(super) fn create_dirs(path: &Path) -> Result<(), StateError> {
+pub(crate) fn create_dirs(path: &Path) -> Result<(), StateError> {
     let mut created = Vec::new();
     for dir in path.ancestors() {
         if dir.as_os_str().is_empty() || exists(dir)? {
@@ -104,7 +104,7 @@ fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
 
 /// A new name is durable only with its directory.
 #[cfg(unix)]
-pub(super) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
+pub(crate) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
     let dir = match dir {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
@@ -114,6 +114,6 @@ pub(super) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
 
 /// Elsewhere a directory cannot be opened to be synced; the file system's own journal orders the rename.
 #[cfg(not(unix))]
-pub(super) fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
+pub(crate) fn sync_dir(_: Option<&Path>) -> Result<(), StateError> {
     Ok(())
 }

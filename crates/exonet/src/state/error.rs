@@ -86,6 +86,14 @@ pub enum StateError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The file of a dead letter is damaged.
+    #[error("the dead letter {} is damaged ({what}): move it away; the others are whole", path.display())]
+    DeadLetter {
+        /// Its file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// The clock file is damaged.
     #[error(
         "{} is damaged ({what}), and with it the knowledge of which numbers are used up: this identity must be \
@@ -168,7 +176,7 @@ pub enum StateError {
 }
 
 impl StateError {
-    pub(super) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
+    pub(crate) fn io(action: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::Io { action, path: path.into(), error }
     }
 }

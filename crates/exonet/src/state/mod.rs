@@ -6,6 +6,7 @@
 //! | `key` | the X25519 secret: the node *is* this key | never |
 //! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
 //! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
+//! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `strays` | the bounds of senders whose clocks are far ahead; there if ever there was one | with each such sender |
 //!
 //! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
@@ -22,7 +23,7 @@
 //! `key` may be restored from a backup, for it never changes; `clock` may not.
 
 mod clock;
-mod disk;
+pub(crate) mod disk;
 mod error;
 mod journal;
 mod key;
@@ -46,6 +47,7 @@ pub use error::StateError;
 pub use exonet_proto::crypto::SecretKey;
 pub use outbox::{KeptMessage, Outbox};
 
+use crate::dead::{DeadLetters, Folder};
 use clock::Clock;
 use lock::Lock;
 use strays::Strays;
@@ -100,6 +102,16 @@ impl StateDir {
             Ok(_) => Err(StateError::Exists { path: path.into() }),
             Err(lock) => Self::create_locked(path, lock, secret),
         }
+    }
+
+    /// The messages that nodes of this identity have rejected.
+    pub fn dead_letters(&self) -> DeadLetters {
+        Self::dead_letters_of(&self.path)
+    }
+
+    /// Those of the identity in `path`, which another process may be running: each is in a file that is whole.
+    pub fn dead_letters_of(path: impl AsRef<Path>) -> DeadLetters {
+        DeadLetters::in_folder(Folder::new(path.as_ref().join("dead")))
     }
 
     /// Opens the identity in `path`, or creates it with a secret from `secret` when nothing is there.

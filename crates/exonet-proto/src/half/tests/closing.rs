@@ -44,7 +44,7 @@ fn what_a_final_state_shows_as_free_was_not_taken() {
     let mut clock = Clock::ephemeral();
     let mut sender = sender(&mut clock);
     let (settled, granted) = hear(&mut sender, &last(live(0, 5, 4, &[0..1, 2..4])));
-    let want = [(1, 5, 1, Verdict::Delivered), (0, 5, 0, Verdict::NotTaken), (2, 5, 2, Verdict::NotTaken)];
+    let want = [(1, 5, 1, Proof::Delivered), (0, 5, 0, Proof::NotTaken), (2, 5, 2, Proof::NotTaken)];
     assert_eq!((settled, granted), (want.to_vec(), false));
     assert_eq!((sender.envelopes(), sender.frontier()), (0, Slot(4)), "the record is passed");
     let ask = sender.ask(&mut clock, 2, 0).unwrap();
@@ -63,7 +63,7 @@ fn what_a_final_state_does_not_claim_stays_in_doubt() {
     assert_eq!(settled.len(), 2);
     assert_eq!((sender.in_doubt(), sender.frontier()), (1, Slot(2)));
     let (settled, _) = hear(&mut sender, &last(live(0, 5, 4, &[0..4])));
-    assert_eq!(settled, [(2, 5, 2, Verdict::NotTaken)]);
+    assert_eq!(settled, [(2, 5, 2, Proof::NotTaken)]);
 }
 
 #[test]
@@ -87,7 +87,7 @@ fn what_left_early_comes_back_unless_its_stamp_may_be_forgotten() {
         assert!(progress.converted.is_empty());
         settled
     };
-    assert_eq!(outcome(Some(Stamp(4))), [(None, 100, Verdict::NotTaken)]);
-    assert_eq!(outcome(Some(Stamp(5))), [(None, 100, Verdict::Unknown)]);
+    assert_eq!(outcome(Some(Stamp(4))), [(None, 100, Proof::NotTaken)]);
+    assert_eq!(outcome(Some(Stamp(5))), [(None, 100, Proof::Unknown)]);
     assert_eq!(outcome(None), []);
 }

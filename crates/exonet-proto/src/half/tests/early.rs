@@ -25,7 +25,7 @@ fn receiver_at(latest: u64) -> Clock {
 type Converted = Vec<(Slot, Incarnation)>;
 
 /// What `sender` makes of `state`: `(s, message, verdict)`, and what was converted.
-fn told(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u32, Verdict)>, Converted) {
+fn told(sender: &mut Sender<u32>, state: &State) -> (Vec<(u64, u32, Proof)>, Converted) {
     let mut settled = Vec::new();
     let progress = sender.on_state(state, |s, _, m, verdict| settled.push((s.0, m, verdict)));
     (settled, progress.converted)
@@ -134,7 +134,7 @@ fn a_live_claim_settles_or_converts() {
     let (mut sender, _) = early_sender();
     let state = with_tb(live(0, 3, 7, &[6..7]), 0);
     let (settled, converted) = told(&mut sender, &state);
-    assert_eq!(settled, [(5, 100, Verdict::Delivered)]);
+    assert_eq!(settled, [(5, 100, Proof::Delivered)]);
     assert_eq!(converted, [(Slot(6), Incarnation(3))]);
     assert_eq!((sender.stamp(), sender.token(Slot(6))), (Stamp::NONE, Some((Incarnation(3), &101))));
 }
@@ -143,11 +143,11 @@ fn a_live_claim_settles_or_converts() {
 fn what_was_forgotten_is_unknown_and_delivered_before_that() {
     let (mut sender, _) = early_sender();
     let (settled, converted) = told(&mut sender, &with_tb(live(0, 3, 7, &[6..7]), 7));
-    assert_eq!(settled, [(5, 100, Verdict::Delivered), (6, 101, Verdict::Unknown)]);
+    assert_eq!(settled, [(5, 100, Proof::Delivered), (6, 101, Proof::Unknown)]);
     assert!(converted.is_empty());
     let (mut sender, _) = early_sender();
     let (settled, _) = told(&mut sender, &with_tb(gone(0, 3), 7));
-    assert_eq!(settled, [(5, 100, Verdict::Unknown), (6, 101, Verdict::Unknown)]);
+    assert_eq!(settled, [(5, 100, Proof::Unknown), (6, 101, Proof::Unknown)]);
 }
 
 #[test]

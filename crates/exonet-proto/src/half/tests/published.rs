@@ -1,7 +1,7 @@
 //! The schedules on which Algorithm 1, as published, loses a message and delivers one twice.
 
 use super::*;
-use Verdict::Delivered;
+use Proof::Delivered;
 
 struct Ends {
     a: Clock,

@@ -1,7 +1,7 @@
 //! The rules of the sender record, one test each.
 
 use super::*;
-use Verdict::{Delivered, Unknown};
+use Proof::{Delivered, Unknown};
 
 /// A sender that asked for `asked` numbers from 0 on.
 fn asking(asked: u64) -> Sender<u32> {

@@ -6,7 +6,7 @@
 mod check;
 mod walk;
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
 use super::ledger::{Checked, Ledger, Outcome, ensure};
 use super::*;
@@ -329,7 +329,7 @@ impl World {
         let ts = sender.stamp();
         let mut returned = Vec::new();
         let progress = sender.on_state(state, |s, r, m, verdict| match verdict {
-            Verdict::NotTaken => returned.push((s, m)),
+            Proof::NotTaken => returned.push((s, m)),
             _ => settled.push((r, m, verdict)),
         });
         returned.sort_unstable();
@@ -338,7 +338,7 @@ impl World {
             node.peers[from].queue.push_front(m);
         }
         for (r, m, verdict) in settled {
-            let unknown = verdict == Verdict::Unknown;
+            let unknown = verdict == Proof::Unknown;
             let peer = &self.nodes[from];
             let forgotten = r.map_or_else(|| peer.amnesia(at) >= ts, |r| peer.has_forgotten(at, r));
             ensure(!unknown || forgotten, || format!("{m} Unknown, but {r:?} is not forgotten"))?;
@@ -531,8 +531,9 @@ impl Node {
                 Sender::recover(&clock, tokens, sender.stamp(), sender.early().map(|(s, m)| (s, *m)))
             });
             let journal = peer.journal.clone();
-            peer.record =
-                journal.map(|(r, hi, l, free, ets, closed)| Receiver::recover(r, hi, l, free, ets, closed));
+            peer.record = journal.map(|(r, hi, l, free, ets, closed)| {
+                Receiver::recover(r, hi, l, free, ets, closed, BTreeMap::new())
+            });
             peer.bound = peer.stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
         }
         self.clock = clock;

@@ -1,5 +1,7 @@
 //! Nodes that write a journal.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::event::BodyRead;
 use crate::half::{Ask, Clock, IntervalSet, Receiver, Stamps};
@@ -132,7 +134,7 @@ fn a_state_says_no_more_than_is_safe() {
     let mut free = IntervalSet::new();
     free.insert(4..9);
     let (r, hi, l) = (Incarnation(3), Slot(9), Slot(2));
-    inbound.receiver = Some(Receiver::recover(r, hi, l, free, Stamp::NONE, false));
+    inbound.receiver = Some(Receiver::recover(r, hi, l, free, Stamp::NONE, false, BTreeMap::new()));
     assert_eq!(claimed(&inbound), Some((9, vec![[4, 9]])));
     inbound.unsaid.take(Position(1), 2..3);
     inbound.unsaid.grow(Position(2), Slot(6));

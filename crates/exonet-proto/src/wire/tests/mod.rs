@@ -46,6 +46,7 @@ enum Spec {
     Probe(Slot),
     NoCall(Slot),
     Computing(Slot),
+    Verdict { r: Incarnation, s: Slot, word: u8, status: u32, attempts: u32, reason: String },
     Unknown { kind: u8, body: Vec<u8> },
 }
 
@@ -95,6 +96,10 @@ impl Spec {
             Self::Probe(s) => writer.probe(*s),
             Self::NoCall(s) => writer.no_call(*s),
             Self::Computing(s) => writer.computing(*s),
+            Self::Verdict { r, s, word, status, attempts, reason } => {
+                let (r, s, word, status, attempts) = (*r, *s, *word, *status, *attempts);
+                writer.verdict(Verdict { r, s, word, status, attempts, reason })
+            }
             Self::Unknown { .. } => false,
         }
     }
@@ -167,6 +172,9 @@ fn own_other(frame: &Frame<'_>) -> Spec {
         Frame::Probe(s) => Spec::Probe(s),
         Frame::NoCall(s) => Spec::NoCall(s),
         Frame::Computing(s) => Spec::Computing(s),
+        Frame::Verdict(Verdict { r, s, word, status, attempts, reason }) => {
+            Spec::Verdict { r, s, word, status, attempts, reason: reason.into() }
+        }
         Frame::Unknown { kind, body } => Spec::Unknown { kind, body: body.to_vec() },
     }
 }
@@ -373,5 +381,8 @@ fn spec() -> impl Strategy<Value = Spec> {
         slot().prop_map(Spec::Probe),
         slot().prop_map(Spec::NoCall),
         slot().prop_map(Spec::Computing),
+        (incarnation(), slot(), 0_u8..3, any::<u32>(), any::<u32>(), "\\PC{0,50}").prop_map(
+            |(r, s, word, status, attempts, reason)| Spec::Verdict { r, s, word, status, attempts, reason }
+        ),
     ]
 }

@@ -145,6 +145,14 @@ fn other_frames() {
             && writer.probe(Slot(OURS + 18))
             && writer.no_call(Slot(THEIRS + 2))
             && writer.computing(Slot(THEIRS + 2))
+            && writer.verdict(Verdict {
+                r,
+                s: Slot(THEIRS + 12),
+                word: 2,
+                status: 7,
+                attempts: 3,
+                reason: "no",
+            })
     });
     agrees("frames", &bytes);
 }

@@ -1,0 +1,383 @@
+//! What the receiving application says of a message, and how its sender hears of it.
+
+use super::*;
+use crate::journal::{Durability, Recovered};
+use crate::message::IncomingBody;
+
+/// A message of `ends[0]` that wants to be confirmed as `confirm` says.
+fn send(pair: &mut Pair, confirm: Confirm) -> MessageKey {
+    let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
+    let message = Outgoing { body: Bytes::from_static(b"order"), confirm, ..Outgoing::default() };
+    pair.ends[0].send(now, id, &[at], message).unwrap()
+}
+
+/// The next message of `ends[1]`, under a guard.
+fn accept(pair: &mut Pair) -> Incoming {
+    pair.ends[1].accept(pair.now).unwrap()
+}
+
+fn reject(pair: &mut Pair, key: DeliveryKey) {
+    let verdict = Verdict::new(Word::Rejected, 7, "no such account");
+    assert!(pair.ends[1].judge(pair.now, key, verdict));
+}
+
+fn outcome(pair: &Pair, key: MessageKey) -> Option<Outcome> {
+    pair.events.iter().find_map(|event| match event {
+        Event::Outcome { key: first, count, outcome, .. } => {
+            (0..*count).any(|n| first.nth(n) == key).then_some(*outcome)
+        }
+        _ => None,
+    })
+}
+
+/// Nothing is kept of it at the receiver.
+fn is_over(pair: &mut Pair) -> bool {
+    let Some(Peer { inbound, .. }) = pair.ends[1].peers.get(0) else { return true };
+    let marked = inbound.receiver.as_ref().is_some_and(|record| !record.marks().is_empty());
+    !marked && inbound.verdicts.said().count() == 0 && inbound.verdicts.attempts().count() == 0
+}
+
+#[test]
+fn a_sender_hears_that_its_message_is_rejected_and_why() {
+    for confirm in [Confirm::Delivered, Confirm::Processed] {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        let key = send(&mut pair, confirm);
+        pair.pass(SECOND);
+        let incoming = accept(&mut pair);
+        reject(&mut pair, incoming.key);
+        pair.pass(SECOND);
+        assert_eq!(outcome(&pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+        let why = Event::Reason { id: incoming.id, reason: "no such account".into() };
+        assert!(pair.events.contains(&why), "{:?}", pair.events);
+        assert!(is_over(&mut pair), "the frontier has passed it");
+        assert_eq!(pair.ends[1].counts().rejected, 1);
+        pair.talk(0);
+        assert!(pair.ends[1].accept(pair.now).is_none());
+    }
+}
+
+#[test]
+fn what_was_processed_is_told_from_what_was_only_taken() {
+    type Take = fn(&mut Pair);
+    let ways: [(Confirm, Take, Outcome); 6] = [
+        (Confirm::Delivered, |pair| drop(pair.ends[1].recv(pair.now).unwrap()), Outcome::Delivered),
+        (Confirm::Processed, |pair| drop(pair.ends[1].recv(pair.now).unwrap()), Outcome::Delivered),
+        (Confirm::Delivered, |pair| done(pair), Outcome::Delivered),
+        (Confirm::Processed, |pair| done(pair), Outcome::Processed { status: 0 }),
+        (Confirm::Processed, |pair| processed(pair), Outcome::Processed { status: 9 }),
+        (Confirm::Processed, |pair| drop(pair.ends[1].recv_run(pair.now, 9).unwrap()), Outcome::Delivered),
+    ];
+    for (confirm, take, expected) in ways {
+        let mut pair = Pair::open();
+        pair.talk(0);
+        let key = send(&mut pair, confirm);
+        pair.pass(SECOND);
+        take(&mut pair);
+        pair.pass(SECOND);
+        assert_eq!(outcome(&pair, key), Some(expected));
+        assert!(is_over(&mut pair));
+    }
+}
+
+fn done(pair: &mut Pair) {
+    let key = accept(pair).key;
+    assert!(pair.ends[1].done(pair.now, key));
+}
+
+fn processed(pair: &mut Pair) {
+    let key = accept(pair).key;
+    assert!(pair.ends[1].judge(pair.now, key, Verdict::new(Word::Processed, 9, "")));
+}
+
+#[test]
+fn messages_that_come_together_are_confirmed_each() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let confirms = [Confirm::Delivered, Confirm::Processed, Confirm::Processed, Confirm::Delivered];
+    let keys = confirms.map(|confirm| send(&mut pair, confirm));
+    pair.pass(SECOND);
+    let mut taken = 0;
+    while let Some(run) = pair.ends[1].recv_run(pair.now, 9) {
+        taken += run.count();
+    }
+    pair.pass(SECOND);
+    assert_eq!(taken, 4);
+    assert!(keys.iter().all(|key| outcome(&pair, *key) == Some(Outcome::Delivered)), "{:?}", pair.outcomes());
+    assert!(is_over(&mut pair));
+}
+
+#[test]
+fn a_verdict_that_is_lost_is_told_again() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let key = send(&mut pair, Confirm::Delivered);
+    pair.pass(SECOND);
+    let incoming = accept(&mut pair);
+    pair.cut(1);
+    reject(&mut pair, incoming.key);
+    pair.pump();
+    assert!(!pair.mend(1).is_empty());
+    assert_eq!(outcome(&pair, key), None);
+    pair.pass(5 * SECOND);
+    assert_eq!(outcome(&pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+    assert!(is_over(&mut pair));
+}
+
+/// A message that was rejected, and whose sender does not know.
+fn judged() -> (Pair, MessageKey, Slot, Incarnation) {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let key = send(&mut pair, Confirm::Delivered);
+    pair.pass(SECOND);
+    let incoming = accept(&mut pair);
+    reject(&mut pair, incoming.key);
+    let (s, r) = (incoming.id.s, incoming.id.r);
+    (pair, key, s, r)
+}
+
+#[test]
+fn a_probe_of_a_judged_message_is_answered_by_its_verdict() {
+    let (mut pair, _, s, r) = judged();
+    let inbound = &mut pair.peer(1).inbound;
+    assert!(inbound.verdicts.next(|_| true).is_some() && !inbound.verdicts.owes(|_| true));
+    inbound.on_probe(Mono(0), s, Incarnation(r.0 + 1));
+    assert!(!inbound.verdicts.owes(|_| true), "of another record");
+    inbound.on_probe(Mono(0), s, r);
+    assert!(inbound.verdicts.owes(|_| true) && !inbound.owes_have());
+}
+
+#[test]
+fn a_verdict_whose_packet_is_lost_is_owed_again() {
+    let (mut pair, _, s, _) = judged();
+    assert!(pair.peer(1).inbound.verdicts.next(|_| true).is_some());
+    for (fate, owed) in [(Fate::Acked, false), (Fate::Lost, true)] {
+        pair.apply(1, &mut vec![(Carried::Verdict { s }, fate)]);
+        assert_eq!(pair.peer(1).inbound.verdicts.owes(|_| true), owed);
+    }
+}
+
+#[test]
+fn a_message_behind_an_open_one_keeps_its_verdict_until_the_frontier_passes() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let first = send(&mut pair, Confirm::Delivered);
+    let second = send(&mut pair, Confirm::Delivered);
+    pair.pass(SECOND);
+    let (held, judged) = (accept(&mut pair), accept(&mut pair));
+    reject(&mut pair, judged.key);
+    pair.pass(60 * SECOND);
+    assert_eq!(outcome(&pair, second), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+    assert!(!is_over(&mut pair));
+    assert!(pair.ends[1].done(pair.now, held.key));
+    pair.pass(SECOND);
+    assert_eq!(outcome(&pair, first), Some(Outcome::Delivered));
+    pair.pass(60 * SECOND);
+    assert!(is_over(&mut pair));
+}
+
+#[test]
+fn a_message_that_comes_back_is_handed_out_as_the_next_attempt() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let key = send(&mut pair, Confirm::Delivered);
+    pair.pass(SECOND);
+    for attempt in 1..4 {
+        let incoming = accept(&mut pair);
+        assert_eq!(incoming.attempt, attempt);
+        pair.ends[1].release(pair.now, incoming.key);
+    }
+    let last = accept(&mut pair);
+    reject(&mut pair, last.key);
+    pair.pass(SECOND);
+    assert_eq!(outcome(&pair, key), Some(Outcome::Rejected { status: 7, attempts: 4 }));
+    assert!(is_over(&mut pair));
+}
+
+#[test]
+fn attempts_are_forgotten_with_the_message() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    send(&mut pair, Confirm::Delivered);
+    pair.pass(SECOND);
+    let incoming = accept(&mut pair);
+    pair.ends[1].release(pair.now, incoming.key);
+    assert!(!is_over(&mut pair));
+    done(&mut pair);
+    assert!(is_over(&mut pair));
+}
+
+#[test]
+fn a_message_that_is_put_off_comes_back_in_its_time() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    send(&mut pair, Confirm::Delivered);
+    pair.pass(SECOND);
+    let incoming = accept(&mut pair);
+    pair.ends[1].release_at(incoming.key, pair.now.mono + 30 * SECOND);
+    pair.pass(29 * SECOND);
+    assert!(pair.ends[1].accept(pair.now).is_none());
+    pair.pass(2 * SECOND);
+    assert_eq!(accept(&mut pair).attempt, 2);
+}
+
+#[test]
+fn a_large_message_is_rejected_before_all_of_it_is_there() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let key = pair.send(0, 3_000_000);
+    pair.pass(SECOND);
+    let incoming = accept(&mut pair);
+    assert!(matches!(incoming.body, IncomingBody::Stream { .. }));
+    reject(&mut pair, incoming.key);
+    pair.pass(5 * SECOND);
+    assert_eq!(outcome(&pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+    assert!(is_over(&mut pair));
+    let inbound = &pair.peer(1).inbound;
+    assert_eq!((inbound.promised(), inbound.parts(), inbound.large), (0, 0, 0));
+}
+
+#[test]
+fn a_bundle_may_lose_one_of_its_messages_to_a_verdict() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    let (now, id, at) = (pair.now, pair.ends[1].id(), address(1));
+    let mut keys = Vec::new();
+    let queued = |key: MessageKey, n| keys.extend((0..n).map(|i| key.nth(i)));
+    pair.ends[0].send_bodies(now, id, &[at], &mut (0..9).map(|_| [7; 30]), queued).unwrap();
+    pair.pass(SECOND);
+    for n in 0..9 {
+        let incoming = accept(&mut pair);
+        if n == 4 {
+            reject(&mut pair, incoming.key);
+        } else {
+            assert!(pair.ends[1].done(pair.now, incoming.key));
+        }
+    }
+    pair.pass(SECOND);
+    for (n, key) in keys.into_iter().enumerate() {
+        let rejected = Outcome::Rejected { status: 7, attempts: 1 };
+        assert_eq!(outcome(&pair, key), Some(if n == 4 { rejected } else { Outcome::Delivered }));
+    }
+    assert!(is_over(&mut pair));
+}
+
+/// `ends[1]` writes a journal. What it has written so far, and its next life.
+struct Lives {
+    pair: Pair,
+    written: Vec<u8>,
+    clock: u64,
+    durability: Durability,
+}
+
+impl Lives {
+    fn new(durability: Durability) -> Self {
+        let mut this = Self { pair: Pair::open(), written: Vec::new(), clock: 1 << 40, durability };
+        this.start();
+        this
+    }
+
+    fn start(&mut self) {
+        let secret = self.pair.ends[1].cx.key.expose().to_owned();
+        let journal = Some((self.durability, Box::new(Recovered::read(&self.written).unwrap())));
+        let boot = Boot::Stored {
+            clock: self.clock,
+            life: self.clock >> 40,
+            latest: crate::id::Stamp::NONE,
+            strays: Vec::new(),
+            journal,
+        };
+        let now = self.pair.now;
+        self.pair.ends[1] = Node::new(config(), SecretKey::from_bytes(secret), boot, [9; 32], now);
+        self.write();
+        let batch = self.pair.ends[1].poll_persist().unwrap();
+        self.pair.ends[1].handle_persisted(now, batch.lsn);
+        self.clock += 1 << 40;
+    }
+
+    /// What there is to write is written, and safe.
+    fn write(&mut self) {
+        while let Some(append) = self.pair.ends[1].poll_journal() {
+            self.written.extend(append.records);
+            let through = append.through;
+            self.pair.ends[1].handle_journaled(self.pair.now, through);
+        }
+    }
+
+    /// The process dies; what it has written is kept.
+    fn die(&mut self) {
+        self.start();
+    }
+}
+
+#[test]
+fn a_verdict_outlives_the_process_that_gave_it() {
+    let mut lives = Lives::new(Durability::Written);
+    lives.pair.talk(0);
+    let key = send(&mut lives.pair, Confirm::Delivered);
+    lives.pair.pass(SECOND);
+    let incoming = accept(&mut lives.pair);
+    lives.pair.cut(1);
+    reject(&mut lives.pair, incoming.key);
+    lives.write();
+    lives.die();
+    lives.pair.mend(1);
+    lives.pair.pass(60 * SECOND);
+    assert!(lives.pair.ends[1].accept(lives.pair.now).is_none(), "it is not handed out again");
+    assert_eq!(outcome(&lives.pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+    assert!(is_over(&mut lives.pair));
+}
+
+#[test]
+fn a_verdict_is_told_once_it_is_safe() {
+    let mut lives = Lives::new(Durability::Forced);
+    lives.write();
+    let key = send(&mut lives.pair, Confirm::Delivered);
+    for _ in 0..9 {
+        lives.pair.pass(SECOND);
+        lives.write();
+    }
+    let incoming = accept(&mut lives.pair);
+    reject(&mut lives.pair, incoming.key);
+    lives.pair.pass(10 * SECOND);
+    assert_eq!(outcome(&lives.pair, key), None);
+    lives.write();
+    lives.pair.pass(SECOND);
+    assert_eq!(outcome(&lives.pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+}
+
+#[test]
+fn a_message_that_kills_its_process_is_counted() {
+    let mut lives = Lives::new(Durability::Written);
+    lives.pair.talk(0);
+    send(&mut lives.pair, Confirm::Delivered);
+    for attempt in 1..5 {
+        lives.pair.pass(20 * SECOND);
+        assert_eq!(accept(&mut lives.pair).attempt, attempt);
+        lives.write();
+        lives.die();
+    }
+}
+
+#[test]
+fn a_snapshot_has_verdicts_and_attempts() {
+    let mut lives = Lives::new(Durability::Written);
+    lives.pair.talk(0);
+    send(&mut lives.pair, Confirm::Delivered);
+    send(&mut lives.pair, Confirm::Delivered);
+    send(&mut lives.pair, Confirm::Delivered);
+    lives.pair.pass(SECOND);
+    lives.pair.cut(1);
+    let (again, judged) = (accept(&mut lives.pair), accept(&mut lives.pair));
+    lives.pair.ends[1].release(lives.pair.now, again.key);
+    let again = accept(&mut lives.pair);
+    assert_eq!(again.attempt, 2);
+    lives.pair.ends[1].release(lives.pair.now, again.key);
+    reject(&mut lives.pair, judged.key);
+    lives.write();
+    let snapshot = lives.pair.ends[1].snapshot(lives.pair.now);
+    let (written, snapshot) = (Recovered::read(&lives.written).unwrap(), Recovered::read(&snapshot).unwrap());
+    assert_eq!(written, snapshot);
+    assert_eq!(written.known.values().map(|known| known.verdicts.len()).sum::<usize>(), 1);
+    assert_eq!(written.known.values().map(|known| known.attempts.len()).sum::<usize>(), 1);
+}

@@ -1,0 +1,109 @@
+//! What the application has said of messages whose slots it has not used up, and how often it has had each.
+
+use core::ops::Range;
+use std::collections::{BTreeMap, VecDeque};
+
+use crate::id::Slot;
+use crate::journal::Position;
+use crate::message::Verdict;
+
+/// VERDICTs owed at once; a token that finds no room is probed again.
+const MAX_OWED: usize = 32;
+
+/// The verdicts under a record, and the attempts at what is still open.
+#[derive(Debug, Default)]
+pub(crate) struct Verdicts {
+    /// Each is told from its position in the journal on.
+    said: BTreeMap<Slot, (Position, Verdict)>,
+    owed: VecDeque<Slot>,
+    /// How many times a message was handed out that came back.
+    attempts: BTreeMap<Slot, u32>,
+    /// A message below may have been handed out by a former life.
+    recovered: Slot,
+}
+
+impl Verdicts {
+    pub(super) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The sender has passed what is below `l`.
+    pub(super) fn pass(&mut self, l: Slot) {
+        if !self.said.is_empty() {
+            self.said = self.said.split_off(&l);
+            self.owed.retain(|s| *s >= l);
+        }
+        if !self.attempts.is_empty() {
+            self.attempts = self.attempts.split_off(&l);
+        }
+    }
+
+    /// The record is that of a former life, which has handed out what it likes of the messages below `hi`.
+    pub(crate) fn recover(
+        &mut self,
+        hi: Slot,
+        said: impl IntoIterator<Item = (Slot, Verdict)>,
+        attempts: &BTreeMap<Slot, u32>,
+    ) {
+        self.recovered = hi;
+        self.said = said.into_iter().map(|(s, verdict)| (s, (Position(0), verdict))).collect();
+        self.attempts.clone_from(attempts);
+    }
+
+    /// Which time it is that the message in `s` is handed out: the first is 1.
+    pub(crate) fn next_attempt(&self, s: Slot) -> u32 {
+        let before = self.attempts.get(&s).copied().unwrap_or(u32::from(s < self.recovered));
+        before.saturating_add(1)
+    }
+
+    /// It has come back.
+    pub(crate) fn came_back(&mut self, s: Slot) {
+        let attempt = self.next_attempt(s);
+        self.attempts.insert(s, attempt);
+    }
+
+    /// These messages will not come back.
+    pub(super) fn are_over(&mut self, run: Range<u64>) {
+        if !self.attempts.is_empty() {
+            self.attempts.retain(|s, _| !run.contains(&s.0));
+        }
+    }
+
+    pub(crate) fn say(&mut self, s: Slot, at: Position, verdict: Verdict) {
+        self.are_over(s.0..s.0 + 1);
+        self.said.insert(s, (at, verdict));
+        self.owe(s);
+    }
+
+    /// The verdict on the message in `s` has to be told (again), if there is one.
+    pub(crate) fn owe(&mut self, s: Slot) {
+        if self.owed.len() < MAX_OWED && self.said.contains_key(&s) && !self.owed.contains(&s) {
+            self.owed.push_back(s);
+        }
+    }
+
+    /// Whether any could be told now.
+    pub(crate) fn owes(&self, safe: impl Fn(Position) -> bool) -> bool {
+        self.owed.iter().any(|s| self.said.get(s).is_some_and(|(at, _)| safe(*at)))
+    }
+
+    /// The next to be told.
+    pub(crate) fn next(&mut self, safe: impl Fn(Position) -> bool) -> Option<(Slot, &Verdict)> {
+        let at = self.owed.iter().position(|s| self.said.get(s).is_some_and(|(at, _)| safe(*at)))?;
+        let s = self.owed.remove(at)?;
+        self.said.get(&s).map(|(_, verdict)| (s, verdict))
+    }
+
+    pub(crate) fn said(&self) -> impl Iterator<Item = (Slot, &Verdict)> {
+        self.said.iter().map(|(s, (_, verdict))| (*s, verdict))
+    }
+
+    pub(crate) fn attempts(&self) -> impl Iterator<Item = (Slot, u32)> + '_ {
+        self.attempts.iter().map(|(s, attempts)| (*s, *attempts))
+    }
+
+    /// Some wait for the journal.
+    pub(crate) fn wait(&self, safe: impl Fn(Position) -> bool) -> bool {
+        self.owed.iter().any(|s| self.said.get(s).is_some_and(|(at, _)| !safe(*at)))
+    }
+}

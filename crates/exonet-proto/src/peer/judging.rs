@@ -1,0 +1,87 @@
+//! Messages that the application judges instead of taking them, and what comes back of that: PROTOCOL.md "Confirmation".
+
+use super::{Context, Peer};
+use crate::event::Event;
+use crate::id::MessageId;
+use crate::message::arrived::Arrived;
+use crate::message::{Outcome, Verdict, Word};
+use crate::time::Now;
+use crate::wire;
+
+impl Peer {
+    /// The application has said what it says of a message that was handed out: it is marked, and never handed out again. False: its
+    /// record died meanwhile.
+    pub(crate) fn judge(&mut self, cx: &mut Context, now: Now, arrived: &Arrived, verdict: Verdict) -> bool {
+        let attempts = self.inbound.verdicts.next_attempt(arrived.id.s);
+        let verdict = Verdict { attempts, ..verdict };
+        self.discard(cx, arrived.held());
+        self.journal_record(cx);
+        let MessageId { sender, r, s } = arrived.id;
+        let (lane, len) = (arrived.lane(), arrived.wire_len);
+        let record = self.inbound.receiver.as_mut().filter(|_| self.id == sender);
+        let marked = record.is_some_and(|record| record.mark(s, r, verdict.word.mark()));
+        self.inbound.let_go(s, r, &lane, len);
+        if marked {
+            cx.stats.received += u64::from(verdict.word != Word::Rejected);
+            cx.stats.rejected += u64::from(verdict.word == Word::Rejected);
+            let at = self.journal_verdict(cx, s, &verdict);
+            self.inbound.verdicts.say(s, at, verdict);
+            self.wait_for_journal(cx);
+            self.inbound.owe_state(now.mono + cx.config.max_ack_delay);
+            self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);
+        }
+        marked
+    }
+
+    /// A message comes back: which attempt it was is remembered.
+    pub(crate) fn came_back(&mut self, arrived: &Arrived) {
+        let MessageId { r, s, .. } = arrived.id;
+        if self.inbound.receiver.as_ref().is_some_and(|record| record.accepts(s, r)) {
+            self.inbound.verdicts.came_back(s);
+        }
+    }
+
+    /// Which time it is that a message is handed out. From the second on the journal has that: a message that kills its process is
+    /// found out.
+    pub(super) fn attempt(&mut self, cx: &mut Context, arrived: &Arrived) -> u32 {
+        let s = arrived.id.s;
+        let attempt = self.inbound.verdicts.next_attempt(s);
+        if attempt > 1 {
+            self.journal_attempt(cx, s, attempt);
+        }
+        attempt
+    }
+
+    /// VERDICT: a message has its outcome.
+    pub(super) fn on_verdict(&mut self, cx: &mut Context, now: Now, frame: &wire::Verdict<'_>) {
+        let Some(sender) = self.outbound.sender.as_mut() else {
+            // Nothing is open here: the peer keeps its record, and the verdict, for nothing.
+            self.outbound.farewell_due = true;
+            return;
+        };
+        let Some(key) = sender.on_verdict(frame.s, frame.r) else {
+            // It was settled, and the frontier has not reached the peer.
+            self.outbound.says_frontier();
+            return;
+        };
+        let outcome = match Word::of(frame.word) {
+            Some(Word::Rejected) => Outcome::Rejected { status: frame.status, attempts: frame.attempts },
+            Some(Word::Processed) => Outcome::Processed { status: frame.status },
+            _ => Outcome::Delivered,
+        };
+        let id = MessageId { sender: cx.id, r: frame.r, s: frame.s };
+        self.outbound.says_frontier();
+        if !frame.reason.is_empty() {
+            cx.events.push_back(Event::Reason { id, reason: frame.reason.into() });
+        }
+        self.end_judged(cx, now.mono, key, outcome);
+    }
+
+    /// How a message that was handed out and taken at once ends: as its sender wants to be told.
+    pub(crate) fn take_at_once(&mut self, cx: &mut Context, now: Now, arrived: &Arrived) -> bool {
+        if !arrived.confirm {
+            return self.take(cx, now, arrived);
+        }
+        self.judge(cx, now, arrived, Verdict::new(Word::Taken, 0, ""))
+    }
+}

@@ -1,0 +1,186 @@
+//! The dead letters of a stored identity: a file for each.
+
+use std::fs;
+use std::io::{ErrorKind, Read};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use bytes::Bytes;
+use exonet_proto::MessageId;
+
+use super::letter::DeadLetter;
+use crate::state::{StateError, disk};
+
+/// Bytes that all of them may take.
+const MOST: u64 = 1 << 30;
+
+/// How long they are kept.
+const LIFE: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// No file is longer: a body that is kept whole is bounded by what the node holds.
+const MOST_FILE: u64 = 1 << 30;
+
+/// What the names of their files end in.
+const ENDING: &str = "letter";
+
+/// A folder of dead letters.
+pub(crate) struct Folder {
+    path: PathBuf,
+    most: u64,
+}
+
+impl Folder {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self { path, most: MOST }
+    }
+
+    fn path_of(&self, id: &MessageId) -> PathBuf {
+        self.path.join(format!("{}-{}-{}.{ENDING}", id.sender, id.r.0, id.s.0))
+    }
+
+    /// Those that are there, with when they were written and their sizes, the oldest first.
+    fn files(&self) -> Result<Vec<(SystemTime, u64, PathBuf)>, StateError> {
+        let entries = match fs::read_dir(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
+            entries => entries.map_err(StateError::io("read", &self.path))?,
+        };
+        let mut files = Vec::new();
+        for entry in entries {
+            let path = entry.map_err(StateError::io("read", &self.path))?.path();
+            if path.extension().is_some_and(|ending| ending == ENDING)
+                && let Ok(metadata) = fs::symlink_metadata(&path)
+                && metadata.is_file()
+            {
+                files.push((metadata.modified().unwrap_or(SystemTime::UNIX_EPOCH), metadata.len(), path));
+            }
+        }
+        files.sort();
+        Ok(files)
+    }
+
+    pub(super) fn list(&self) -> Result<Vec<DeadLetter>, StateError> {
+        let mut letters = Vec::new();
+        for (.., path) in self.files()? {
+            match read(&path) {
+                Ok(Some(letter)) => letters.push(DeadLetter { body: None, ..letter }),
+                Ok(None) => {}
+                Err(error) => tracing::warn!("{error}"),
+            }
+        }
+        letters.sort_by_key(|letter| letter.at);
+        Ok(letters)
+    }
+
+    pub(super) fn get(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
+        read(&self.path_of(id))
+    }
+
+    pub(super) fn take(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
+        let path = self.path_of(id);
+        let Some(letter) = read(&path)? else { return Ok(None) };
+        match fs::remove_file(&path) {
+            // Another was faster.
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+            removed => removed.map_err(StateError::io("remove", &path))?,
+        }
+        disk::sync_dir(Some(&self.path))?;
+        Ok(Some(letter))
+    }
+
+    /// Keeps a letter; what is there of it already is replaced. The oldest go where there is no room, or when their time is over.
+    pub(super) fn put(&self, letter: &DeadLetter) -> Result<(), StateError> {
+        disk::create_dirs(&self.path)?;
+        let content = letter.encode();
+        self.make_room(content.len() as u64)?;
+        disk::replace(&self.path_of(&letter.id), &content)
+    }
+
+    fn make_room(&self, wanted: u64) -> Result<(), StateError> {
+        let files = self.files()?;
+        let mut held: u64 = files.iter().map(|(_, len, _)| len).sum();
+        let now = SystemTime::now();
+        for (at, len, path) in files {
+            let old = now.duration_since(at).is_ok_and(|age| age > LIFE);
+            if !old && held.saturating_add(wanted) <= self.most {
+                break;
+            }
+            tracing::warn!("a dead letter goes: {}", if old { "it is too old" } else { "there is no room" });
+            fs::remove_file(&path).map_err(StateError::io("remove", &path))?;
+            held = held.saturating_sub(len);
+        }
+        Ok(())
+    }
+}
+
+fn read(path: &Path) -> Result<Option<DeadLetter>, StateError> {
+    let file = match fs::File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        file => file.map_err(StateError::io("open", path))?,
+    };
+    let mut content = Vec::new();
+    file.take(MOST_FILE).read_to_end(&mut content).map_err(StateError::io("read", path))?;
+    let damaged = |what| StateError::DeadLetter { path: path.into(), what };
+    DeadLetter::decode(&Bytes::from(content)).map(Some).map_err(damaged)
+}
+
+#[cfg(test)]
+mod tests {
+    use exonet_proto::Slot;
+
+    use super::super::tests::letter;
+    use super::*;
+
+    #[test]
+    fn letters_are_listed_without_and_given_with_their_bodies() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::new(home.path().join("dead"));
+        assert_eq!(folder.list().unwrap(), []);
+        folder.put(&letter(1, 10)).unwrap();
+        folder.put(&letter(2, 20)).unwrap();
+        folder.put(&letter(2, 20)).unwrap();
+        assert_eq!(
+            folder.list().unwrap(),
+            [1, 2].map(|s| DeadLetter { body: None, ..letter(s, s as usize * 10) })
+        );
+        assert_eq!(folder.get(&letter(2, 0).id).unwrap(), Some(letter(2, 20)));
+        assert_eq!(folder.take(&letter(2, 0).id).unwrap(), Some(letter(2, 20)));
+        assert_eq!(folder.take(&letter(2, 0).id).unwrap(), None);
+    }
+
+    #[test]
+    fn the_oldest_make_room() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder { most: 3 * 600, ..Folder::new(home.path().join("dead")) };
+        for s in 1..9 {
+            folder.put(&letter(s, 400)).unwrap();
+            let file = fs::File::options().append(true).open(folder.path_of(&letter(s, 0).id)).unwrap();
+            file.set_modified(SystemTime::now() + Duration::from_secs(s)).unwrap();
+        }
+        let left: Vec<_> = folder.list().unwrap().iter().map(|letter| letter.id.s).collect();
+        assert!(left.len() >= 2 && left.len() < 8 && left.contains(&Slot(8)), "{left:?}");
+    }
+
+    #[test]
+    fn what_is_too_old_goes() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::new(home.path().join("dead"));
+        folder.put(&letter(1, 10)).unwrap();
+        let file = fs::File::options().append(true).open(folder.path_of(&letter(1, 0).id)).unwrap();
+        file.set_modified(SystemTime::now() - LIFE - Duration::from_secs(60)).unwrap();
+        folder.put(&letter(2, 10)).unwrap();
+        assert_eq!(folder.list().unwrap().len(), 1);
+    }
+
+    #[test]
+    fn a_damaged_file_is_named_and_does_not_hide_others() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = Folder::new(home.path().join("dead"));
+        folder.put(&letter(1, 10)).unwrap();
+        folder.put(&letter(2, 10)).unwrap();
+        let path = folder.path_of(&letter(1, 0).id);
+        fs::write(&path, b"nonsense").unwrap();
+        assert_eq!(folder.list().unwrap().len(), 1);
+        let error = folder.get(&letter(1, 0).id).unwrap_err().to_string();
+        assert!(error.contains(path.to_str().unwrap()), "{error}");
+    }
+}

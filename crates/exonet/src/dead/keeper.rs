@@ -1,0 +1,75 @@
+//! Rejecting a message: its letter is kept first, and then its sender is told.
+
+use core::fmt;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, OnceLock, Weak};
+use std::thread;
+
+use exonet_proto::node::{DeliveryKey, Verdict};
+
+use super::{DeadLetter, DeadLetters};
+use crate::shared::Shared;
+
+/// The dead letters of a node, and the thread that writes them.
+pub(crate) struct Keeper {
+    pub(crate) letters: DeadLetters,
+    /// Made with the first job. None: the system has no thread to give.
+    jobs: OnceLock<Option<Sender<Job>>>,
+}
+
+/// A message that is handed out, and is to be rejected.
+pub(crate) struct Job {
+    pub(crate) key: DeliveryKey,
+    pub(crate) verdict: Verdict,
+    pub(crate) letter: DeadLetter,
+}
+
+impl Keeper {
+    pub(crate) fn new(letters: DeadLetters) -> Self {
+        Self { letters, jobs: OnceLock::new() }
+    }
+
+    /// Rejects a message. Where its letter has to be written, that is done on a thread of its own.
+    pub(crate) fn reject(&self, shared: &Arc<Shared>, job: Job) {
+        if self.letters.is_immediate() {
+            return run(shared, &self.letters, job);
+        }
+        let jobs = self.jobs.get_or_init(|| {
+            let (jobs, taken) = channel();
+            let (node, letters) = (Arc::downgrade(shared), self.letters.clone());
+            let work = move || work(&node, &letters, &taken);
+            let thread = thread::Builder::new().name("exonet-dead".to_owned()).spawn(work);
+            thread.is_ok().then_some(jobs)
+        });
+        let left = match jobs {
+            Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0),
+            None => Err(job),
+        };
+        if let Err(job) = left {
+            give_back(shared, job.key, &"no thread to write its dead letter");
+        }
+    }
+}
+
+fn work(node: &Weak<Shared>, letters: &DeadLetters, jobs: &Receiver<Job>) {
+    while let Ok(job) = jobs.recv() {
+        let Some(shared) = node.upgrade() else { return };
+        run(&shared, letters, job);
+    }
+}
+
+fn run(shared: &Arc<Shared>, letters: &DeadLetters, job: Job) {
+    let Job { key, verdict, letter } = job;
+    match letters.put(letter) {
+        Ok(()) => {
+            shared.step_calmly(|engine, now| engine.judge(now, key, verdict));
+        }
+        Err(error) => give_back(shared, key, &error),
+    }
+}
+
+/// A message that cannot be rejected, since its letter would be lost, is handed out again.
+fn give_back(shared: &Shared, key: DeliveryKey, why: &dyn fmt::Display) {
+    tracing::error!("a message that was rejected is handed out again: {why}");
+    drop(shared.step_calmly(|engine, now| engine.release(now, key)));
+}

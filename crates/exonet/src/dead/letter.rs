@@ -1,0 +1,148 @@
+//! A dead letter, and its form in a file.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use blake2::{Blake2s256, Digest};
+use bytes::{Buf, BufMut, Bytes};
+use exonet_proto::{Incarnation, MessageId, NodeId, Slot};
+
+/// What a file of one begins with.
+const MAGIC: &[u8; 16] = b"exonet-dead-1\r\n\n";
+
+/// Bytes of a checksum.
+const SUM: usize = 32;
+
+/// The longest header of a file: magic, checksum, numbers, tag, reason.
+pub(super) const MOST_HEADER: usize = 16 + SUM + 128 + 255 + 200;
+
+/// A message that the application does not take: see the [module](crate::dead).
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct DeadLetter {
+    /// Its name at both ends.
+    pub id: MessageId,
+    /// Who sent it.
+    pub from: NodeId,
+    /// For dispatch.
+    pub tag: Bytes,
+    /// What the application said of it, as a number.
+    pub status: u32,
+    /// How many times it was handed out.
+    pub attempts: u32,
+    /// Why it was rejected.
+    pub reason: Box<str>,
+    /// When.
+    pub at: SystemTime,
+    /// Bytes of its body; None: its sender had not said, and not all of it had come.
+    pub len: Option<u64>,
+    /// Its body. None: it is in a file and was not asked for, or it was large and had not been read when it was rejected.
+    pub body: Option<Bytes>,
+}
+
+impl DeadLetter {
+    pub(super) fn size(&self) -> usize {
+        self.body.as_ref().map_or(0, Bytes::len) + self.tag.len() + self.reason.len()
+    }
+
+    /// As the content of a file.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut to = Vec::with_capacity(MOST_HEADER + self.size());
+        let since = self.at.duration_since(UNIX_EPOCH).unwrap_or_default();
+        to.put_slice(MAGIC);
+        to.put_slice(&[0; SUM]);
+        to.put_slice(&self.id.sender.0);
+        to.put_u64(self.id.r.0);
+        to.put_u64(self.id.s.0);
+        to.put_u64(u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
+        to.put_u32(self.status);
+        to.put_u32(self.attempts);
+        to.put_u64(self.len.unwrap_or(u64::MAX));
+        let body = self.body.as_deref();
+        for part in [Some(&*self.tag), Some(self.reason.as_bytes()), body] {
+            to.put_u8(u8::from(part.is_some()));
+            let part = part.unwrap_or_default();
+            to.put_u64(part.len() as u64);
+            to.put_slice(part);
+        }
+        let sum = Self::sum(to.get(MAGIC.len() + SUM..).unwrap_or_default());
+        if let Some(place) = to.get_mut(MAGIC.len()..MAGIC.len() + SUM) {
+            place.copy_from_slice(&sum);
+        }
+        to
+    }
+
+    /// What the content of a file says.
+    pub(super) fn decode(content: &Bytes) -> Result<Self, &'static str> {
+        let rest = content.strip_prefix(MAGIC).ok_or("it is no dead letter of this version")?;
+        let (sum, _) = rest.split_at_checked(SUM).ok_or("it is cut short")?;
+        let mut from = content.slice(MAGIC.len() + SUM..);
+        if Self::sum(&from) != *sum {
+            return Err("its checksum does not match");
+        }
+        Self::fields(&mut from).ok_or("it is cut short")
+    }
+
+    fn fields(from: &mut Bytes) -> Option<Self> {
+        let mut sender = [0; 32];
+        from.try_copy_to_slice(&mut sender).ok()?;
+        let sender = NodeId(sender);
+        let (r, s) = (Incarnation(from.try_get_u64().ok()?), Slot(from.try_get_u64().ok()?));
+        let at = UNIX_EPOCH.checked_add(Duration::from_nanos(from.try_get_u64().ok()?))?;
+        let (status, attempts) = (from.try_get_u32().ok()?, from.try_get_u32().ok()?);
+        let len = Some(from.try_get_u64().ok()?).filter(|len| *len != u64::MAX);
+        let (tag, reason, body) = (part(from)?, part(from)?, part(from)?);
+        let reason = core::str::from_utf8(&reason?).ok()?.into();
+        Some(Self {
+            id: MessageId { sender, r, s },
+            from: sender,
+            tag: tag?,
+            status,
+            attempts,
+            reason,
+            at,
+            len,
+            body,
+        })
+    }
+
+    fn sum(bytes: &[u8]) -> [u8; SUM] {
+        Blake2s256::digest(bytes).into()
+    }
+}
+
+/// None: cut short. None within: it is not there.
+fn part(from: &mut Bytes) -> Option<Option<Bytes>> {
+    let there = from.try_get_u8().ok()? != 0;
+    let len = usize::try_from(from.try_get_u64().ok()?).ok()?;
+    if len > from.len() {
+        return None;
+    }
+    let part = from.split_to(len);
+    Some(there.then_some(part))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::letter;
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read_again() {
+        let whole = letter(9, 100);
+        let bare = DeadLetter { body: None, len: None, reason: "".into(), tag: Bytes::new(), ..letter(1, 0) };
+        for letter in [whole, bare] {
+            assert_eq!(DeadLetter::decode(&letter.encode().into()), Ok(letter));
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_damaged_or_cut_short_is_found_out() {
+        let content = letter(9, 100).encode();
+        for at in 0..content.len() {
+            let mut damaged = content.clone();
+            damaged[at] ^= 1;
+            assert!(DeadLetter::decode(&damaged.into()).is_err(), "at {at}");
+            assert!(DeadLetter::decode(&Bytes::copy_from_slice(&content[..at])).is_err(), "to {at}");
+        }
+    }
+}

@@ -1,0 +1,179 @@
+//! Dead letters: messages that the application of this node does not take.
+//!
+//! [`Delivery::reject`](crate::Delivery::reject) ends a message with a reason, and so does the last of the attempts that
+//! [`Builder::attempts`](crate::Builder::attempts) allows. The sender is told [`Outcome::Rejected`](crate::Outcome::Rejected),
+//! and the node keeps the message as a [`DeadLetter`], before it says so: what was rejected is never lost. A node with a
+//! [state directory](crate::Builder::state_dir) keeps dead letters in its folder `dead`, a file for each, others in memory.
+//!
+//! What becomes of a dead letter is the application's affair, now that its sender has the outcome: look at it, act on it by
+//! hand, [take](DeadLetters::take) it away.
+//!
+//! ```
+//! use exonet::{Allow, Node, Outcome};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let bank = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+//! let shop = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+//! let mut receipt = shop.peer(bank.peer_addr()).send("pay 3 to nobody").await?;
+//!
+//! bank.recv().await?.reject("no such account");
+//! assert!(matches!(receipt.outcome().await.outcome, Outcome::Rejected { attempts: 1, .. }));
+//! assert_eq!(receipt.reason().as_deref(), Some("no such account"));
+//!
+//! let dead = bank.dead_letters();
+//! let letter = dead.list()?.remove(0);
+//! assert_eq!((letter.from, &*letter.reason), (shop.id(), "no such account"));
+//! assert_eq!(dead.take(&letter.id)?.and_then(|letter| letter.body).unwrap(), "pay 3 to nobody");
+//! # Ok(())
+//! # }
+//! ```
+
+mod folder;
+pub(crate) mod keeper;
+mod letter;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::{collections::VecDeque, fmt};
+
+use exonet_proto::MessageId;
+
+use crate::state::StateError;
+pub(crate) use folder::Folder;
+pub use letter::DeadLetter;
+
+/// Dead letters that a node without a state directory keeps: the newest.
+const KEPT: usize = 1_024;
+
+/// Bytes of bodies that such a node keeps with them.
+const KEPT_BYTES: usize = 64 << 20;
+
+/// The dead letters of a node or of an identity: see the [module](self). A cheap handle.
+///
+/// A stored identity keeps 1 GiB of them for 30 days; then the oldest go. What reads or changes them works on files, and
+/// blocks for as long as the disk takes.
+#[derive(Clone)]
+pub struct DeadLetters {
+    place: Place,
+}
+
+#[derive(Clone)]
+enum Place {
+    Memory(Arc<Mutex<VecDeque<DeadLetter>>>),
+    Folder(Arc<Folder>),
+}
+
+impl DeadLetters {
+    pub(crate) fn in_memory() -> Self {
+        Self { place: Place::Memory(Arc::default()) }
+    }
+
+    pub(crate) fn in_folder(folder: Folder) -> Self {
+        Self { place: Place::Folder(Arc::new(folder)) }
+    }
+
+    /// All of them, the oldest first. Those of a stored identity come without their bodies: see [`Self::get`].
+    ///
+    /// # Errors
+    /// [`StateError`]: the folder cannot be read. A file that is damaged is left out, and told to the log.
+    pub fn list(&self) -> Result<Vec<DeadLetter>, StateError> {
+        match &self.place {
+            Place::Memory(letters) => Ok(lock(letters).iter().cloned().collect()),
+            Place::Folder(folder) => folder.list(),
+        }
+    }
+
+    /// A dead letter with its body. None: there is none of that name.
+    ///
+    /// # Errors
+    /// [`StateError`]: its file cannot be read, or is damaged.
+    pub fn get(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
+        match &self.place {
+            Place::Memory(letters) => Ok(lock(letters).iter().find(|letter| letter.id == *id).cloned()),
+            Place::Folder(folder) => folder.get(id),
+        }
+    }
+
+    /// Takes a dead letter away, with its body. Two that take one at once do not both get it.
+    ///
+    /// # Errors
+    /// [`StateError`]: its file cannot be read or removed, or is damaged.
+    pub fn take(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
+        match &self.place {
+            Place::Memory(letters) => {
+                let mut letters = lock(letters);
+                let at = letters.iter().position(|letter| letter.id == *id);
+                Ok(at.and_then(|at| letters.remove(at)))
+            }
+            Place::Folder(folder) => folder.take(id),
+        }
+    }
+
+    /// Keeps a letter: it is on the disk on return, if it is ever to be.
+    fn put(&self, letter: DeadLetter) -> Result<(), StateError> {
+        let letters = match &self.place {
+            Place::Folder(folder) => return folder.put(&letter),
+            Place::Memory(letters) => letters,
+        };
+        let mut letters = lock(letters);
+        letters.retain(|other| other.id != letter.id);
+        letters.push_back(letter);
+        let size = |letters: &VecDeque<DeadLetter>| letters.iter().map(DeadLetter::size).sum::<usize>();
+        while letters.len() > KEPT || (letters.len() > 1 && size(&letters) > KEPT_BYTES) {
+            letters.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Whether keeping one takes no disk.
+    const fn is_immediate(&self) -> bool {
+        matches!(self.place, Place::Memory(_))
+    }
+}
+
+fn lock(letters: &Mutex<VecDeque<DeadLetter>>) -> MutexGuard<'_, VecDeque<DeadLetter>> {
+    letters.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for DeadLetters {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeadLetters").field("on_disk", &!self.is_immediate()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::SystemTime;
+
+    use bytes::Bytes;
+    use exonet_proto::{Incarnation, NodeId, Slot};
+
+    use super::*;
+
+    pub(super) fn letter(s: u64, body: usize) -> DeadLetter {
+        let from = NodeId([s as u8; 32]);
+        DeadLetter {
+            id: MessageId { sender: from, r: Incarnation(7), s: Slot(s) },
+            from,
+            tag: Bytes::from_static(b"order"),
+            status: 3,
+            attempts: 2,
+            reason: "no".into(),
+            at: SystemTime::UNIX_EPOCH,
+            len: Some(body as u64),
+            body: Some(Bytes::from(vec![7; body])),
+        }
+    }
+
+    #[test]
+    fn memory_keeps_the_newest_within_its_bounds() {
+        let dead = DeadLetters::in_memory();
+        (0..=KEPT as u64).for_each(|s| dead.put(letter(s, 1)).unwrap());
+        let kept = dead.list().unwrap();
+        assert_eq!((kept.len(), kept[0].id.s), (KEPT, Slot(1)));
+        dead.put(letter(5_000, KEPT_BYTES)).unwrap();
+        assert_eq!(dead.list().unwrap().len(), 1, "one is always kept");
+        assert!(dead.take(&letter(5_000, 0).id).unwrap().is_some());
+        assert_eq!(dead.take(&letter(5_000, 0).id).unwrap(), None);
+    }
+}

@@ -1,0 +1,144 @@
+//! What the receiving application says of a message, through real sockets.
+
+mod common;
+
+use std::num::NonZeroU32;
+use std::path::Path;
+use std::time::Duration;
+
+use common::{builder, pair, within};
+use exonet::{Allow, Confirm, Message, MessageId, Node, Outcome};
+
+const LATE: Duration = Duration::from_secs(30);
+
+async fn stored(home: &Path, attempts: Option<u32>) -> Node {
+    let mut builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home);
+    if let Some(most) = attempts.and_then(NonZeroU32::new) {
+        builder = builder.attempts(most);
+    }
+    builder.build().await.unwrap()
+}
+
+fn confirmed(text: &'static str) -> Message {
+    Message::new(text).confirm(Confirm::Processed)
+}
+
+#[tokio::test]
+async fn a_sender_that_asks_is_told_that_its_message_was_processed() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = alice.peer(bob.peer_addr());
+        for (status, expected) in [(0, 0), (7, 7)] {
+            let receipt = to.send(confirmed("order")).await.unwrap();
+            bob.recv().await.unwrap().ack_with(status).unwrap();
+            assert_eq!(receipt.await.outcome, Outcome::Processed { status: expected });
+        }
+        let receipt = to.send(confirmed("order")).await.unwrap();
+        bob.recv().await.unwrap().ack().unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Processed { status: 0 });
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_was_taken_at_most_once_does_not_count_as_processed() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = alice.peer(bob.peer_addr());
+        let receipt = to.send(confirmed("order")).await.unwrap();
+        bob.at_most_once().recv().await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+
+        let routed = bob.receiver(exonet::receive::Filter::any().tag("a")).at_most_once();
+        let receipt = to.send(confirmed("order").tag("a")).await.unwrap();
+        routed.recv().await.unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_rejected_is_a_dead_letter_of_the_identity() {
+    let home = tempfile::tempdir().unwrap();
+    let bob = stored(home.path(), None).await;
+    let alice = builder().build().await.unwrap();
+    let id: MessageId = within(async {
+        let mut receipt = alice.peer(bob.peer_addr()).send(Message::new("pay").tag("order")).await.unwrap();
+        bob.recv().await.unwrap().reject_with(4, "no such account");
+        let settled = receipt.outcome().await;
+        assert_eq!(settled.outcome, Outcome::Rejected { status: 4, attempts: 1 });
+        assert_eq!(receipt.reason().as_deref(), Some("no such account"));
+        assert_eq!(bob.dead_letters().list().unwrap().len(), 1, "it is kept before its sender is told");
+        bob.close(LATE).await;
+        settled.id.unwrap()
+    })
+    .await;
+    let bob = stored(home.path(), None).await;
+    let letter = bob.dead_letters().take(&id).unwrap().unwrap();
+    assert_eq!((letter.from, &letter.tag[..], letter.status), (alice.id(), &b"order"[..], 4));
+    assert_eq!((letter.body.as_deref(), letter.len), (Some(&b"pay"[..]), Some(3)));
+    assert_eq!(bob.dead_letters().list().unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_message_that_is_never_acknowledged_is_rejected_after_its_attempts_and_others_go_on() {
+    let home = tempfile::tempdir().unwrap();
+    let bob = stored(home.path(), Some(3)).await;
+    let alice = builder().build().await.unwrap();
+    within(async {
+        let to = alice.peer(bob.peer_addr());
+        let poison = to.send("poison").await.unwrap();
+        let good = to.send("good").await.unwrap();
+        let mut attempts = Vec::new();
+        loop {
+            let delivery = bob.recv().await.unwrap();
+            if delivery.body().as_whole().unwrap() == "good" {
+                assert!(!delivery.is_redelivered());
+                delivery.ack().unwrap();
+                break;
+            }
+            attempts.push(delivery.attempt());
+        }
+        assert_eq!(attempts, [1, 2, 3]);
+        assert_eq!(poison.await.outcome, Outcome::Rejected { status: 0, attempts: 3 });
+        assert_eq!(good.await.outcome, Outcome::Delivered);
+        assert_eq!(bob.dead_letters().list().unwrap().len(), 1);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_that_is_put_off_comes_again() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = alice.peer(bob.peer_addr());
+        let later = to.send("later").await.unwrap();
+        bob.recv().await.unwrap().retry_after(Duration::from_millis(50));
+        let soon = to.send("soon").await.unwrap();
+        let delivery = bob.recv().await.unwrap();
+        assert_eq!(delivery.body().as_whole().unwrap(), "soon");
+        delivery.ack().unwrap();
+        let delivery = bob.recv().await.unwrap();
+        assert_eq!((delivery.body().as_whole().unwrap().as_ref(), delivery.attempt()), (&b"later"[..], 2));
+        delivery.ack().unwrap();
+        assert_eq!((later.await.outcome, soon.await.outcome), (Outcome::Delivered, Outcome::Delivered));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_letter_that_cannot_be_written_is_not_rejected() {
+    let home = tempfile::tempdir().unwrap();
+    let bob = stored(home.path(), None).await;
+    std::fs::write(home.path().join("dead"), "a file where the folder should be").unwrap();
+    let alice = builder().build().await.unwrap();
+    within(async {
+        let receipt = alice.peer(bob.peer_addr()).send("order").await.unwrap();
+        bob.recv().await.unwrap().reject("no");
+        let delivery = bob.recv().await.unwrap();
+        assert_eq!(delivery.attempt(), 2);
+        delivery.ack().unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}
