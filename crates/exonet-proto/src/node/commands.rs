@@ -8,7 +8,7 @@ use bytes::Bytes;
 use super::Node;
 use crate::event::{BodyWrite, CancelError, OpenMessage, SendError, Status};
 use crate::id::{CallId, MessageId, NodeId};
-use crate::message::{Letter, MessageKey, Outgoing, Source};
+use crate::message::{Confirm, Letter, MessageKey, Outgoing, Source};
 use crate::pattern::call::FAILED;
 use crate::peer::{Bare, Context, Gather, Lent, Peer};
 use crate::time::Now;
@@ -279,8 +279,10 @@ impl Node {
         let letter = self.cx.store.open(key)?;
         let body = letter.body_of(key);
         let body = Bytes::copy_from_slice(body.get(..most).unwrap_or(body));
-        let Letter { tag, priority, deadline, early, .. } = letter;
-        Some(Outgoing { tag: tag.clone(), body, priority: *priority, deadline: *deadline, early: *early })
+        let Letter { tag, priority, deadline, early, confirm, .. } = letter;
+        let confirm = if *confirm { Confirm::Processed } else { Confirm::Delivered };
+        let (tag, priority, deadline, early) = (tag.clone(), *priority, *deadline, *early);
+        Some(Outgoing { tag, body, priority, deadline, early, confirm })
     }
 
     /// Where a peer may be, as far as that is known: the latest last.
