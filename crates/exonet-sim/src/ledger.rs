@@ -212,11 +212,11 @@ impl Ledger {
         }
         match outcome {
             Outcome::Delivered | Outcome::Processed { .. } if taken == 0 && !handed => {
-                self.report(Breach::FalseDelivered(message))
+                self.report(Breach::FalseDelivered(message));
             }
             // What has left may be refused with certainty: see PROTOCOL.md "Refusals".
             Outcome::Refused(_) | Outcome::Rejected { .. } if taken > 0 => {
-                self.report(Breach::FalseWithdrawn(message, outcome))
+                self.report(Breach::FalseWithdrawn(message, outcome));
             }
             Outcome::Expired | Outcome::Cancelled if taken > 0 || id.is_some() => {
                 self.report(Breach::FalseWithdrawn(message, outcome));

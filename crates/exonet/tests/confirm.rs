@@ -11,6 +11,7 @@ use exonet::{Allow, Confirm, Message, MessageId, Node, Outcome};
 
 const LATE: Duration = Duration::from_secs(30);
 
+#[allow(clippy::unwrap_used)] // a helper of tests
 async fn stored(home: &Path, attempts: Option<u32>) -> Node {
     let mut builder = Node::builder(Allow::anyone()).bind("127.0.0.1:0").state_dir(home);
     if let Some(most) = attempts.and_then(NonZeroU32::new) {
