@@ -1,0 +1,157 @@
+//! What outbox and inbox cost, beside what the databases do alone in the same run.
+//!
+//! `cargo bench -p exonet-sql`: with PostgreSQL, in two servers of its own; the server's defaults, commits forced.
+//!
+//! * *alone*: two databases at once, each with as many clients, of which each begins, inserts a row, updates one, and commits.
+//! * *exactly once*: the same transaction at the sender, with a message in it; the same at the receiver, for each message.
+//! * *latency*: one message at a time, from the return of the sender's commit to the return of the receiver's.
+#![cfg(unix)]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing)] // it measures, or it ends
+
+#[path = "../tests/common/server.rs"]
+mod server;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use exonet::{Allow, Node, PeerAddr};
+use exonet_sql::{Inbox, InboxMessage, InboxTx, Outbox, Relay};
+use server::Server;
+use sqlx::{PgConnection, PgPool, Postgres};
+use tokio::sync::mpsc;
+
+const CLIENTS: u64 = 16;
+const ROUNDS: usize = 5;
+const ROUND: Duration = Duration::from_secs(3);
+const LATENCIES: usize = 400;
+
+/// The application's own work: one insert, one update.
+async fn work(conn: &mut PgConnection, client: u64) -> Result<(), sqlx::Error> {
+    sqlx::query("insert into entry (client, text) values ($1, $2)")
+        .bind(i64::try_from(client).unwrap_or_default())
+        .bind("forty-two bytes of what an application says")
+        .execute(&mut *conn)
+        .await?;
+    let update = sqlx::query("update account set balance = balance + 1 where id = $1");
+    update.bind(i64::try_from(client).unwrap_or_default()).execute(conn).await.map(drop)
+}
+
+/// Transactions a second, of clients that send what `peer` says.
+async fn clients(pool: &PgPool, peer: Option<PeerAddr>, done: Arc<AtomicU64>) {
+    let until = Instant::now() + ROUND;
+    let mut tasks = tokio::task::JoinSet::new();
+    for client in 0..CLIENTS {
+        let (pool, peer, done) = (pool.clone(), peer.clone(), Arc::clone(&done));
+        tasks.spawn(async move {
+            while Instant::now() < until {
+                let mut tx = pool.begin().await.unwrap();
+                work(&mut tx, client).await.unwrap();
+                if let Some(peer) = &peer {
+                    Outbox::send(&mut tx, peer, client.to_be_bytes().to_vec()).await.unwrap();
+                }
+                tx.commit().await.unwrap();
+                done.fetch_add(1, Ordering::Relaxed);
+            }
+        });
+    }
+    while let Some(ended) = tasks.join_next().await {
+        ended.unwrap();
+    }
+}
+
+fn median(mut of: Vec<f64>) -> f64 {
+    of.sort_by(f64::total_cmp);
+    of[of.len() / 2]
+}
+
+fn per_second(count: u64, began: Instant) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX)) / began.elapsed().as_secs_f64()
+}
+
+#[tokio::main]
+async fn main() {
+    let (Some(one), Some(two)) = (Server::start("").await.unwrap(), Server::start("").await.unwrap()) else {
+        println!("SKIPPED: PostgreSQL is not installed here");
+        return;
+    };
+    let (shop_db, bank_db) =
+        (one.database("shop", 40).await.unwrap(), two.database("bank", 40).await.unwrap());
+    for pool in [&shop_db, &bank_db] {
+        exonet_sql::migrate(pool).await.unwrap();
+        for sql in [
+            "create table entry (id bigint generated always as identity primary key, client bigint, text text)",
+            "create table account (id bigint primary key, balance bigint not null)",
+            "insert into account select generate_series(0, 63), 0",
+        ] {
+            sqlx::query(sql).execute(pool).await.unwrap();
+        }
+    }
+    let home = tempfile::tempdir().unwrap();
+    let node = |name: &str| {
+        Node::builder(Allow::anyone()).state_dir(home.path().join(name)).bind("127.0.0.1:0").build()
+    };
+    let (shop, bank) = (node("shop").await.unwrap(), node("bank").await.unwrap());
+    let processed = Arc::new(AtomicU64::new(0));
+    let (told, mut hears) = mpsc::unbounded_channel::<()>();
+    let inbox = Inbox::builder(&bank_db, &bank).concurrency(16).collect_every(Duration::from_secs(1));
+    let handler = move |mut tx: InboxTx<Postgres>, message: InboxMessage| async move {
+        let client = u64::from_be_bytes(message.body[..].try_into().unwrap_or_default());
+        work(&mut tx, client).await
+    };
+    let inbox = inbox.start(handler).await.unwrap();
+    let inbox = Arc::new(inbox);
+    let relay = Relay::start(&shop_db, &shop).await.unwrap();
+    // Tells when something more is processed.
+    let watched = Arc::clone(&inbox);
+    let (count, teller) = (Arc::clone(&processed), told.clone());
+    tokio::spawn(async move {
+        loop {
+            let now = watched.stats().processed;
+            if count.swap(now, Ordering::SeqCst) != now {
+                let _ = teller.send(());
+            }
+            tokio::time::sleep(Duration::from_micros(100)).await;
+        }
+    });
+
+    let (mut alone, mut sent, mut through) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..ROUNDS {
+        let (a, b) = (Arc::default(), Arc::default());
+        let began = Instant::now();
+        tokio::join!(clients(&shop_db, None, Arc::clone(&a)), clients(&bank_db, None, Arc::clone(&b)));
+        alone.push(per_second(a.load(Ordering::Relaxed).min(b.load(Ordering::Relaxed)), began));
+
+        let (count, before, began) = (Arc::default(), inbox.stats().processed, Instant::now());
+        clients(&shop_db, Some(bank.peer_addr()), Arc::clone(&count)).await;
+        let all = count.load(Ordering::Relaxed);
+        sent.push(per_second(all, began));
+        while inbox.stats().processed < before + all {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        through.push(per_second(all, began));
+    }
+    let (alone, sent, through) = (median(alone), median(sent), median(through));
+    println!("transactions a second at each side, {CLIENTS} clients, medians of {ROUNDS} rounds");
+    println!("  both databases alone      {alone:>8.0}");
+    println!("  sent                      {sent:>8.0}   {:>4.0} %", 100.0 * sent / alone);
+    println!("  sent and processed        {through:>8.0}   {:>4.0} %", 100.0 * through / alone);
+
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    while hears.try_recv().is_ok() {}
+    let mut latencies = Vec::new();
+    for _ in 0..LATENCIES {
+        let mut tx = shop_db.begin().await.unwrap();
+        Outbox::send(&mut tx, bank.peer_addr(), 1_u64.to_be_bytes().to_vec()).await.unwrap();
+        tx.commit().await.unwrap();
+        let began = Instant::now();
+        hears.recv().await.unwrap();
+        latencies.push(began.elapsed().as_secs_f64() * 1_000.0);
+        // Some come after silence.
+        tokio::time::sleep(Duration::from_millis(if latencies.len() % 20 == 0 { 300 } else { 7 })).await;
+    }
+    latencies.sort_by(f64::total_cmp);
+    let at = |percent: usize| latencies[(latencies.len() * percent / 100).min(latencies.len() - 1)];
+    println!("from commit to processed, ms, one at a time: p50 {:.2}, p99 {:.2}", at(50), at(99));
+    relay.stop(Duration::from_secs(60)).await.unwrap();
+}
