@@ -258,11 +258,15 @@ impl<DB: Database> Runner<DB> {
         let receiver = self.receivers.known(&peer);
         let full = receiver.as_ref().is_some_and(|receiver| receiver.open >= self.in_flight);
         match settled.outcome {
-            Outcome::Delivered => {
+            Outcome::Delivered | Outcome::Processed { .. } => {
                 if let Some(receiver) = receiver {
                     receiver.goes_well();
                 }
                 self.told.processed.push(id);
+            }
+            Outcome::Rejected { status, attempts } => {
+                let why = format!("the receiver has rejected it: status {status}, after {attempts} attempts");
+                self.told.failed.push((id, why));
             }
             Outcome::Refused(Refusal::Ended) => self.told.failed.push((id, Refusal::Ended.to_string())),
             // Unknown: its slot is dead, so no copy of it is taken any more. It is handed over again; if it was processed, the
