@@ -292,6 +292,14 @@ impl World {
         self.pump(node);
     }
 
+    /// The node's application takes messages under guards, and says what becomes of each: it is processed, rejected, put off, or
+    /// given back.
+    pub fn set_judging(&mut self, node: NodeIndex) {
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            host.judges = true;
+        }
+    }
+
     /// What the node's application takes when it reads: messages that are no calls, or not; and calls of these methods, or of all.
     pub fn set_diet(&mut self, node: NodeIndex, messages: bool, methods: Option<&[&str]>) {
         let own = |method: &&str| bytes::Bytes::copy_from_slice(method.as_bytes());

@@ -12,6 +12,7 @@ use exonet_proto::{MessageId, Mono, NodeId, Now};
 
 use crate::body;
 use crate::book::Book;
+use crate::judge::Guarded;
 use crate::ledger::Keeper;
 use crate::life::Life;
 use crate::serving::Desk;
@@ -37,7 +38,7 @@ pub(crate) struct Writing {
 
 /// A large message that its application reads as it comes.
 #[derive(Clone, Debug)]
-struct Reading {
+pub(crate) struct Reading {
     what: Read,
     front: Vec<u8>,
     at: usize,
@@ -54,7 +55,7 @@ struct Given {
 
 /// What a large message that is read is.
 #[derive(Clone, Copy, Debug)]
-enum Read {
+pub(crate) enum Read {
     Message(MessageId, Option<CallId>),
     /// The reply to this call, and its status.
     Reply(Waiting, u32),
@@ -85,9 +86,13 @@ pub(crate) struct Host {
     pub(crate) evictions: u64,
     pub(crate) waiting: BTreeMap<MessageKey, Waiting>,
     pub(crate) writing: BTreeMap<MessageKey, Writing>,
-    reading: BTreeMap<DeliveryKey, Reading>,
+    pub(crate) reading: BTreeMap<DeliveryKey, Reading>,
     /// It takes what arrives as soon as it arrives.
     pub(crate) reads: bool,
+    /// It says of each message what becomes of it.
+    pub(crate) judges: bool,
+    /// Messages that it has under guards.
+    pub(crate) guarded: Vec<Guarded>,
     /// What it takes then.
     pub(crate) diet: Diet,
     /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
@@ -163,6 +168,8 @@ impl Host {
             writing: BTreeMap::new(),
             reading: BTreeMap::new(),
             reads: true,
+            judges: false,
+            guarded: Vec::new(),
             diet: Diet::default(),
             foes: BTreeSet::new(),
             from_foes: BTreeSet::new(),
@@ -195,6 +202,7 @@ impl Host {
         self.events.clear();
         self.persisting = None;
         self.given.clear();
+        self.guarded.clear();
         self.evictions = 0;
         self.stopped = false;
         let mut orphans = Vec::new();
@@ -221,8 +229,12 @@ impl Host {
     /// What the application does when it runs: takes what has arrived, reads and writes what is large.
     pub(crate) fn application(&mut self, now: Now, ledger: &mut Ledger) {
         self.take_given(now, ledger);
+        if self.reads && self.judges {
+            self.judge_all(now, ledger);
+        }
         if self.reads {
-            while self.life.is_hungry()
+            while !self.judges
+                && self.life.is_hungry()
                 && let Some(incoming) = self.diet.next(&mut self.node, now)
             {
                 self.life.bite();
@@ -242,7 +254,7 @@ impl Host {
     }
 
     /// What was handed out reaches the application once the journal has it.
-    fn take_given(&mut self, now: Now, ledger: &mut Ledger) {
+    pub(crate) fn take_given(&mut self, now: Now, ledger: &mut Ledger) {
         while self.given.front().is_some_and(|(at, _)| self.node.is_safe(*at))
             && let Some((_, Given { id, call, number })) = self.given.pop_front()
         {
@@ -251,7 +263,13 @@ impl Host {
         }
     }
 
-    fn give(&mut self, id: MessageId, call: Option<CallId>, number: Option<u64>, ledger: &mut Ledger) {
+    pub(crate) fn give(
+        &mut self,
+        id: MessageId,
+        call: Option<CallId>,
+        number: Option<u64>,
+        ledger: &mut Ledger,
+    ) {
         ledger.handed(number);
         self.given.push_back((self.node.journal_end(), Given { id, call, number }));
     }
@@ -350,7 +368,7 @@ impl Host {
 }
 
 impl Reading {
-    fn new(what: Read) -> Self {
+    pub(crate) fn new(what: Read) -> Self {
         Self { what, front: Vec::new(), at: 0, spoilt: false }
     }
 

@@ -23,7 +23,7 @@ pub struct Totals {
     pub delivered: u64,
     /// Outcomes Unknown.
     pub unknown: u64,
-    /// Outcomes Expired and Cancelled.
+    /// Outcomes Expired, Cancelled, Refused and Rejected.
     pub withdrawn: u64,
 }
 
@@ -52,6 +52,8 @@ struct Entry {
     taken: u32,
     /// Its slot was used for it, and the application has it once the journal says so: a crash before loses it.
     handed: bool,
+    /// The application does not take it.
+    rejected: bool,
     keeper: Option<Keeper>,
     outcome: Option<Outcome>,
     /// The application gave it up: Unknown is excused.
@@ -100,6 +102,7 @@ impl Ledger {
             since,
             bound: None,
             taken: 0,
+            rejected: false,
             handed: false,
             keeper: None,
             outcome: None,
@@ -168,6 +171,14 @@ impl Ledger {
         self.called(message, (id.r, id.s));
     }
 
+    /// The application has rejected a message.
+    pub(crate) fn rejected(&mut self, message: Option<u64>) {
+        match message.and_then(|message| self.entries.get_mut(&message)) {
+            Some(entry) => entry.rejected = true,
+            None => self.report(Breach::Forged),
+        }
+    }
+
     /// An impostor's message of this slot was taken a second time.
     pub(crate) fn taken_from_foe_again(&mut self, slot: u64) {
         self.report(Breach::Duplicate(slot));
@@ -204,7 +215,7 @@ impl Ledger {
             return;
         };
         let before = entry.outcome.replace(outcome);
-        let Entry { taken, handed, excused, .. } = *entry;
+        let Entry { taken, handed, excused, rejected, .. } = *entry;
         if let Some(before) = before {
             self.report(Breach::TwoOutcomes(message, before, outcome));
         } else {
@@ -216,6 +227,9 @@ impl Ledger {
             }
             // What has left may be refused with certainty: see PROTOCOL.md "Refusals".
             Outcome::Refused(_) | Outcome::Rejected { .. } if taken > 0 => {
+                self.report(Breach::FalseWithdrawn(message, outcome));
+            }
+            Outcome::Rejected { .. } if !rejected => {
                 self.report(Breach::FalseWithdrawn(message, outcome));
             }
             Outcome::Expired | Outcome::Cancelled if taken > 0 || id.is_some() => {

@@ -20,6 +20,7 @@ mod faults;
 mod host;
 pub mod hostile;
 mod journal;
+mod judge;
 mod ledger;
 mod life;
 mod link;

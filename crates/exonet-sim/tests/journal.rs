@@ -67,6 +67,56 @@ fn a_process_that_dies_loses_nothing_that_it_has_written() {
 }
 
 #[test]
+fn what_applications_say_of_messages_is_told_across_crashes() {
+    let (mut crashes, mut rejected) = (0, 0);
+    for seed in 3_000..3_120 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let block = 4 << world.dice().below(20);
+        let mut node = || world.add_on(config(block), Some(disk(Durability::Written, Duration::ZERO)));
+        let nodes = [node(), node()];
+        nodes.iter().for_each(|node| world.set_judging(*node));
+        let dies = [&nodes[..1], &nodes[1..], &nodes[..]][seed as usize % 3];
+        traffic(&mut world, nodes, dies);
+        let what = format!("seed {seed}");
+        settled(&mut world, 6 * SECOND, &what);
+        let totals = world.ledger.totals();
+        assert_eq!(
+            (totals.delivered + totals.withdrawn, totals.unknown),
+            (totals.sent, 0),
+            "{what}: {totals:?}"
+        );
+        assert_eq!(totals.taken, totals.delivered, "{what}");
+        crashes += world.coverage().crashes;
+        rejected += totals.withdrawn;
+    }
+    assert!(crashes > 400 && rejected > 1_000, "{crashes} {rejected}");
+}
+
+#[test]
+fn what_applications_say_of_messages_is_true_whatever_is_lost() {
+    let (mut unknown, mut withdrawn) = (0, 0);
+    for seed in 4_000..4_120 {
+        let mut world = World::new(seed, bad_link(0.05));
+        let latency = Duration::from_micros(world.dice().below(30_000));
+        let disk = match seed % 3 {
+            0 => Disk::slow(Duration::ZERO),
+            1 => disk(Durability::Written, Duration::ZERO),
+            _ => disk(Durability::Forced, latency),
+        };
+        let mut node = || world.add_on(config(1 << 32), Some(disk.clone()));
+        let nodes = [node(), node()];
+        nodes.iter().for_each(|node| world.set_judging(*node));
+        traffic(&mut world, nodes, &nodes);
+        world.run_for(MS);
+        world.cut_power(nodes[1]);
+        settled(&mut world, 10 * SECOND, &format!("seed {seed}"));
+        let totals = world.ledger.totals();
+        (unknown, withdrawn) = (unknown + totals.unknown, withdrawn + totals.withdrawn);
+    }
+    assert!(unknown > 100 && withdrawn > 1_000, "{unknown} {withdrawn}");
+}
+
+#[test]
 fn what_counts_as_accepted_outlives_a_power_cut() {
     let (mut lost, mut sent, mut delivered) = (0, 0, 0);
     for seed in 1_000..1_120 {

@@ -305,7 +305,8 @@ impl Look<'_> {
             let free = record.is_some_and(|(_, _, free)| free.contains(s.0));
             let known = !free || stamps.bound(self.bound) >= ts;
             self.ensure(ledger, "early", known, || format!("{s:?} has a slot, and {ts:?} is new"));
-            let told = (record.is_some() && !free) || stamps.amnesia(self.bound) >= ts;
+            let marked = self.receiver.is_some_and(|record| record.marked(s).is_some());
+            let told = (record.is_some() && !free) || marked || stamps.amnesia(self.bound) >= ts;
             let taken = self.number(*key).is_some_and(|number| ledger.is_taken(number));
             self.ensure(ledger, "early", told || !taken, || format!("{s:?} was taken, and nobody knows"));
         }
