@@ -10,6 +10,7 @@ use crate::half::{Bound, Clock, Receiver, Sender};
 use crate::id::{NodeId, Stamp};
 use crate::message::Bundle;
 use crate::message::MessageKey;
+use crate::message::arrived::ARRIVED;
 use crate::message::lane::{Lane, LaneKey, Load};
 use crate::opening::asking::MAX_ASKING;
 use crate::pattern::call::{MAX_ANSWERS, MAX_REPLY_ACKS};
@@ -212,7 +213,11 @@ impl Node {
         say("replies of one peer counted", replies as u64, kept as u64, true);
         say("replies of one peer", replies as u64, limits.replies.max(1) as u64, false);
         say("answers to probes of calls", answers as u64, MAX_ANSWERS as u64, false);
-        say("free slots", free, limits.slots, false);
+        // The slot of a message that waits does not count. It counts, and holds back grants, once the message is judged, or when
+        // it has not come again after a crash.
+        let waited = limits.pool_window() / ARRIVED;
+        say("free slots", free, limits.slots + waited, false);
+        say("messages that are judged", inbound.verdicts.len() as u64, limits.slots + waited, false);
         audit_lanes(inbound, limits, &mut say);
         say("large messages coming", inbound.large as u64, limits.bodies as u64, false);
         say("HAVEs owed", inbound.haves.len() as u64, MAX_HAVES as u64, false);

@@ -223,7 +223,10 @@ impl Look<'_> {
             }
             if let Some(r) = now {
                 let born = Record { boot: host.boots, ended: false, evicted: false, told: false };
-                let twice = records.insert((self.to, r), born).is_some();
+                let before = records.insert((self.to, r), born);
+                // A life with a journal goes on with a record whose removal the life before had not forced to the disk.
+                let journaled = host.disk.as_ref().is_some_and(|disk| disk.journal.is_some());
+                let twice = before.is_some_and(|before| !journaled || before.boot == host.boots);
                 self.ensure(ledger, "incarnation", !twice, || format!("{r:?} is handed out twice"));
             }
         }

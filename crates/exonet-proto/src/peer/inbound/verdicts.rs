@@ -102,6 +102,11 @@ impl Verdicts {
         self.attempts.iter().map(|(s, attempts)| (*s, *attempts))
     }
 
+    /// Verdicts that are kept.
+    pub(crate) fn len(&self) -> usize {
+        self.said.len()
+    }
+
     /// Some wait for the journal.
     pub(crate) fn wait(&self, safe: impl Fn(Position) -> bool) -> bool {
         self.owed.iter().any(|s| self.said.get(s).is_some_and(|(at, _)| !safe(*at)))
