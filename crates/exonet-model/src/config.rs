@@ -39,7 +39,7 @@ pub enum Calls {
     None,
     /// All are, and a reply is a frame.
     Frames,
-    /// Those of the first node are, and a reply is a message: those of the second, so many for each call.
+    /// Those of the first node are, and a reply is a message: those of the second, the same number for each call.
     Messages,
 }
 

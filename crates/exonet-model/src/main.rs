@@ -219,7 +219,7 @@ fn one(args: &Args, config: Config) -> Result<End, String> {
     })
 }
 
-/// Searches several configurations, so many at a time. True if nothing was found.
+/// Searches several configurations, some at a time. True if nothing was found.
 fn all(args: &Args, configs: Vec<Config>, at_once: usize) -> Result<bool, String> {
     let left = Mutex::new((configs.into_iter(), Vec::new()));
     std::thread::scope(|scope| {

@@ -32,7 +32,7 @@ pub enum Event {
     Outcome {
         /// Which message.
         key: MessageKey,
-        /// One; or so many: this and those behind it, [`MessageKey::nth`] by `nth`, slot by slot.
+        /// How many: this message and those behind it, [`MessageKey::nth`] by `nth`, slot by slot.
         count: u32,
         /// What became of it.
         outcome: Outcome,

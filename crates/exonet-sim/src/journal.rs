@@ -8,7 +8,7 @@ use exonet_proto::{Mono, Now};
 use crate::host::Host;
 use crate::{Breach, Coverage, Dice, Disk, Ledger, NodeIndex, World};
 
-/// Records are replaced by a snapshot once there are so many bytes of them, and twice what the last snapshot had.
+/// A snapshot replaces the records once they have this many bytes, and twice what the last snapshot had.
 const LONG: usize = 4_096;
 
 /// The journal on a disk.

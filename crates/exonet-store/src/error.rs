@@ -17,8 +17,8 @@ pub enum StoreError {
         /// The system's answer.
         error: Arc<io::Error>,
     },
-    /// The system could not write what it had been given. What of it is on the disk is not known, and asking again would
-    /// not tell. Every later call fails in the same way.
+    /// The system could not write the bytes that it had been given. How many of them are on the disk is not known, and a second
+    /// try would not tell. Every later call fails in the same way.
     #[error(
         "{} could not be forced to the disk: {error}; what was written last may be lost, so this journal has stopped: \
          check the disk and the system's log, then start again",

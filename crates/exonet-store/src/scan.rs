@@ -11,7 +11,7 @@ use crate::shared::Base;
 
 /// Bytes that are read at once.
 const CHUNK: usize = 256 << 10;
-/// No journal has so many runs: a larger number is none.
+/// No journal has more runs: a larger number is none.
 const RUNS: u64 = 1 << 48;
 
 /// One file, read in pieces that hold what is asked for.

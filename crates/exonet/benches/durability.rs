@@ -31,11 +31,11 @@ const LEVELS: [(&str, Durability); 4] = [
 /// How messages are handed over.
 #[derive(Clone, Copy)]
 enum Way {
-    /// By so many tasks, each of which sends and awaits the outcome.
+    /// By this many tasks, each of which sends and awaits the outcome.
     Tasks(usize),
     /// In batches of borrowed bodies.
     Batches(usize),
-    /// One by one by one task, with so many receipts open.
+    /// One by one by one task, with this many receipts open.
     Window(usize),
 }
 

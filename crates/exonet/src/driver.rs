@@ -37,7 +37,7 @@ use crate::timer::Timer;
 /// System calls that receive, in one turn.
 const RECEIVE_BURST: usize = 16;
 
-/// After so many datagrams received at once the driver looks how long they take.
+/// After this many datagrams received at once, the driver looks how long they take.
 const LOOK_AT_TIME: u32 = 16;
 
 /// When those that were received at once have taken so long, others have come meanwhile.

@@ -46,7 +46,7 @@ pub(crate) enum Phase {
 /// The driver is at work, or has been woken.
 pub(crate) const AWAKE: Mono = Mono(0);
 
-/// The intake is opened so often without anything coming in.
+/// How many times the intake is opened without anything coming in.
 const IDLE: u32 = 4;
 
 /// How the intake stands.

@@ -19,7 +19,7 @@ use exonet_proto::wire;
 
 use crate::sieve::Sieve;
 
-/// Openings have one part in so many of the time while channels keep the driver busy.
+/// Openings have one part in this many of the time while channels keep the driver busy.
 const SHARE: u32 = 16;
 
 /// Openings are worked on for this long at once; one begun is finished. What comes meanwhile waits as long.

@@ -10,13 +10,13 @@ use core::net::IpAddr;
 
 use exonet_proto::Mono;
 
-/// Openings are counted for so many nanoseconds before anything is changed.
+/// Openings are counted for this many nanoseconds before anything is changed.
 const PERIOD: u64 = 20_000_000;
 
 /// Periods in which all found a place before more are let through.
 const PATIENCE: u32 = 10;
 
-/// At least one in so many passes.
+/// At least one in this many passes.
 const FINEST: u32 = 256;
 
 /// Fewer say nothing.

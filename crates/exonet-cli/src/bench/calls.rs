@@ -33,7 +33,7 @@ struct Figures {
     calls: Vec<Calls>,
 }
 
-/// What so many actors get, each with one call under way at any time.
+/// What this many actors get, each with one call under way at any time.
 #[derive(Debug, Serialize)]
 struct Calls {
     actors: u32,

@@ -50,7 +50,7 @@ impl Script {
         }
     }
 
-    /// The accident that is due when so many messages are through.
+    /// The accident that is due when this many messages are through.
     pub(super) fn due(&mut self, through: u64) -> Option<Accident> {
         let (at, _) = self.coming.front()?;
         (through >= *at).then(|| self.coming.pop_front())?.map(|(_, accident)| accident)

@@ -21,7 +21,7 @@ use crate::failure::Failure;
 /// What the process says to its parent, each in one line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// It goes on with so many messages of its journal.
+    /// It goes on with `left` messages of its journal.
     Ready { left: u64 },
     /// It is about to send a message. Those before it are in the journal, or settled.
     Begins(u64),

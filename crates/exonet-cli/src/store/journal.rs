@@ -47,7 +47,7 @@ pub(super) enum Record {
     Piece(u64, ChainingValue),
     /// So many records before this one describe data that is on the disk.
     Mark(u64),
-    /// The file has so many bytes, which was not known before.
+    /// The file has this many bytes, which was not known before.
     End(u64),
 }
 

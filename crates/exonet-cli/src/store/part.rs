@@ -10,7 +10,7 @@ use super::journal::{Header, Journal, Record};
 use super::name::OURS;
 use crate::copy::{self, ChainingValue, FileInfo, Hex32};
 
-/// After so many bytes what has come is brought to the disk, and marked in the journal.
+/// After this many bytes, what has come is forced to the disk and marked in the journal.
 const MARK_AFTER: u64 = 64 << 20;
 
 /// Names an unfinished file: who does not know the sender's key cannot name it.

@@ -47,7 +47,7 @@ impl Away {
         sender.end()
     }
 
-    /// The receiver comes, and stays until it has so many messages.
+    /// The receiver comes, and stays until it has `enough` messages.
     pub(crate) fn come(self, enough: usize) -> (World, Listener) {
         let at = self.socket.local_addr().unwrap().to_string();
         drop(self.socket);
@@ -227,7 +227,7 @@ fn at_every_level_all_is_delivered() {
     }
 }
 
-/// The receiver dies three times in the middle. What it had printed and not yet taken is printed again, under its id.
+/// The receiver dies three times. A message that it had printed and not acknowledged is printed again, under its id.
 #[test]
 fn every_line_arrives_though_the_listener_is_killed() {
     const LINES: usize = 2_000;

@@ -69,7 +69,7 @@ pub(super) struct Marking {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// A few packets are marked. Of them, so many have left, the first at that time.
+    /// A few packets are marked: how many of them have left, and when the first did.
     Testing { sent: u32, since: Option<Mono> },
     /// The peer has told of marks.
     Capable,

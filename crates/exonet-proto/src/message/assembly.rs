@@ -15,7 +15,7 @@ const CHUNK: u64 = 64 << 10;
 /// What lies beyond a gap is held in blocks of this size. It bounds what a fragment makes us write beside its bytes.
 const BLOCK: u64 = 4 << 10;
 
-/// The sender is told of so many bytes at the latest: half of the least that it keeps to send again.
+/// The sender hears of the window after this many bytes at the latest: half of the least that it keeps to send again.
 const NEWS: u64 = 32 << 10;
 
 /// Pieces without a gap that one message may consist of while it comes: at most, and a few more than one for so many

@@ -11,7 +11,7 @@ const MOST: u32 = 256;
 pub(crate) const BUNDLED: usize = 256;
 /// Most bytes of a body that is bundled on a fast path, where nothing is cut: it fits any packet.
 pub(crate) const BUNDLED_WHOLE: usize = 1_100;
-/// A bundle takes no more once its messages have so many bytes: all are kept while one of them is open.
+/// A bundle takes no more once its messages have this many bytes: all are kept while one of them is open.
 const FULL: usize = 32 << 10;
 
 /// Equal but for their bodies: one length, one priority, no tag, no role, no deadline. Each has a slot and an outcome of
@@ -20,7 +20,7 @@ const FULL: usize = 32 << 10;
 pub(crate) struct Bundle {
     /// The messages as they stand in a frame, each behind its length.
     entries: Vec<u8>,
-    /// What each begins with there, in so many bytes, and the bytes of its body.
+    /// What each begins with there, the length of that, and the bytes of its body.
     lead: ([u8; 9], usize),
     body: usize,
     count: u32,

@@ -32,7 +32,7 @@ impl Default for Run {
 }
 
 impl Run {
-    /// `entries`, whose messages have so many `bytes` in wire form, under the name `id` of their first. `copy` keeps them.
+    /// `entries`, whose messages have `bytes` in wire form, under the name `id` of their first. `copy` keeps them.
     pub(crate) fn new(
         peer: u32,
         id: MessageId,

@@ -92,7 +92,7 @@ impl Node {
 
     /// As [`Node::send`], for one message after the other, which may be lent: what is taken of it is taken out of it, and the
     /// rest is the caller's to drop. `messages` is asked only while there is room; what is accepted
-    /// is reported to `queued`: a message, or so many that are kept together, whose keys are the first one's
+    /// is reported to `queued`: a message, or the number of messages that are kept together, whose keys are the first one's
     /// [`MessageKey::nth`]. Each has an outcome of its own all the same.
     ///
     /// # Errors
@@ -172,7 +172,7 @@ impl Node {
         known.is_none_or(|(peer, cx)| peer.takes_more(cx))
     }
 
-    /// How many messages to `peer` with a body of so many bytes, and nothing else, are certainly taken now. None if nothing is
+    /// How many messages to `peer` with a body of `body` bytes, and nothing else, are certainly taken now. None if nothing is
     /// known of the peer yet.
     pub fn room_for(&self, peer: &NodeId, body: usize) -> usize {
         if self.cx.closing || self.cx.stopped || body as u64 > self.cx.config.limits.message {

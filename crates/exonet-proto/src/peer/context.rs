@@ -40,7 +40,7 @@ struct Loose {
     data: Box<[u8]>,
 }
 
-/// What a STATE has brought: of a message, or of so many that were queued together.
+/// What a STATE has brought, of `count` messages that were queued together.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Settled {
     pub(crate) key: MessageKey,

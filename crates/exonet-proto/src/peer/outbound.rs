@@ -612,7 +612,7 @@ impl Outbound {
         core::iter::once((LaneKey::PLAIN, self.open)).chain(self.lanes.loads())
     }
 
-    /// What is kept of messages that were given up, and the most that may be behind so many in doubt.
+    /// What is kept of messages that were given up, and the most that may be kept while `most` messages are in doubt.
     pub(crate) fn given_up_runs(&self, in_doubt: usize) -> (usize, usize) {
         self.given_up.runs(in_doubt)
     }

@@ -103,7 +103,7 @@ impl Peer {
         }
     }
 
-    /// Says what became of a message, or of so many bound one behind the other or not at all, that has left the store.
+    /// Says what became of `count` messages that have left the store, bound one behind the other or not at all.
     pub(super) fn conclude(
         &mut self,
         cx: &mut Context,

@@ -10,7 +10,7 @@ use super::kind;
 /// Most ranges that an ACK is written with. A reader accepts more.
 pub const MAX_ACK_RANGES: usize = 64;
 
-/// Arrival times count modulo so many microseconds, which is about 18 minutes: they take at most four bytes.
+/// Arrival times count modulo this many microseconds, about 18 minutes: they take at most four bytes.
 pub const ARRIVAL_SPAN: u64 = 1 << 30;
 
 const HAS_ECN: u8 = 1;

@@ -25,7 +25,7 @@ const BACKLOG: u64 = 12_288;
 pub(super) enum Work {
     /// Sends as fast as it may.
     Bulk { open: u64 },
-    /// Sends so many at once, or calls with so many, and no more.
+    /// Sends this many at once, or has this many calls under way, and no more.
     Batch { left: u64, open: u64, calls: bool },
     /// Sends one message at a time, at fixed intervals, whatever has become of those before.
     Visitor { every: Duration, next: Mono },

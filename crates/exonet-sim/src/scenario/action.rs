@@ -110,11 +110,11 @@ pub enum What {
     Suspend(usize),
     /// The process is stuck; what arrives waits.
     Stuck(usize),
-    /// The wall clock is set by so many seconds.
+    /// The wall clock is set by this many seconds.
     Wall(usize, i64),
     /// The application takes some of what comes, or nothing.
     Deaf(usize, Ears),
-    /// The application takes so many at a time, this often.
+    /// The application takes this many messages at a time, this often.
     Slow(usize, u32, Duration),
     /// The disk takes up to this for a write.
     SlowDisk(usize, Duration),
@@ -151,7 +151,7 @@ pub enum Change {
     Bursts(Bursts),
     /// One-way delay, and jitter.
     Delay(Duration, Duration),
-    /// Bytes per second behind a queue of so many bytes.
+    /// Bytes per second behind a queue of this length in bytes.
     Narrow(u64, u64),
     /// So many are changed on the way.
     Corrupt(f64),

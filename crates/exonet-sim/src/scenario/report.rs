@@ -82,7 +82,7 @@ impl fmt::Display for Finding {
 pub struct Coverage(pub BTreeMap<&'static str, u64>);
 
 impl Coverage {
-    /// It happened so many times.
+    /// How many times it happened.
     pub fn add(&mut self, kind: &'static str, times: u64) {
         if times > 0 {
             *self.0.entry(kind).or_default() += times;

@@ -17,12 +17,12 @@ const FAREWELL: Duration = Duration::from_millis(500);
 const LOOKS: Duration = Duration::from_millis(10);
 /// After that, the peers' applications take it that a node has ended for good.
 const GOES_ON: Duration = Duration::from_secs(5);
-/// A process that has stopped is started again so often.
+/// How often a process that has stopped is started again.
 const SUPERVISED: Duration = Duration::from_secs(2);
 /// Within this, who looks for a peer has tried every address that it knows: probes and openings are at most half a
 /// minute apart (PROTOCOL.md "Loss recovery").
 const TRIES_ALL: Duration = Duration::from_secs(45);
-/// A streamed message is written in so many pieces.
+/// In how many pieces a streamed message is written.
 const PIECES: u32 = 10;
 
 /// Runs a scenario to its end, or to the first broken promise.

@@ -17,7 +17,7 @@ const HEAD: &str = "exonet schedule 1";
 pub struct Trim {
     /// This many messages.
     pub count: Option<u32>,
-    /// Of so many bytes.
+    /// Of this length in bytes.
     pub size: Option<u32>,
     /// It lasts so long.
     pub span: Option<Duration>,

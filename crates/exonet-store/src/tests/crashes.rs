@@ -19,7 +19,7 @@ enum Act {
     Help,
     Kill,
     Cut,
-    /// After so many steps of the process.
+    /// After this many steps of the process.
     KillIn(usize),
     CutIn(usize),
     /// A clean end, and then nothing, or a cut.

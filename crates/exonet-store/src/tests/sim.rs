@@ -88,10 +88,10 @@ pub(super) struct World {
     dice: Dice,
     /// Handles of lives before this one do nothing.
     life: u64,
-    /// After so many steps the process is killed, in the middle of one.
+    /// After this many steps the process is killed, in the middle of one.
     pub(super) dies_in: Option<usize>,
     pub(super) dead: bool,
-    /// After so many syncs, one fails.
+    /// After this many forced writes, one fails.
     pub(super) fails_in: Option<(usize, Failure)>,
     /// The next write is said to have found no room, after it was done.
     pub(super) refuses: bool,

@@ -219,7 +219,7 @@ impl Server {
         }
     }
 
-    /// Lets so many call, and gives the datagrams that they exchanged.
+    /// Lets this many callers call, and gives the datagrams that they exchanged.
     async fn crowd(&self, clients: u32, leaving: Leaving) -> Result<f64, Failure> {
         let mut child = self.target.meet("crowd", &[clients, AT_ONCE, 0, leaving as u32])?;
         let said = tokio::task::spawn_blocking(move || {

@@ -140,7 +140,7 @@ mod tests {
         folder.put(&letter(2, 20)).unwrap();
         assert_eq!(
             folder.list().unwrap(),
-            [1, 2].map(|s| DeadLetter { body: None, ..letter(s, s as usize * 10) })
+            [(1, 10), (2, 20)].map(|(s, len)| DeadLetter { body: None, ..letter(s, len) })
         );
         assert_eq!(folder.get(&letter(2, 0).id).unwrap(), Some(letter(2, 20)));
         assert_eq!(folder.take(&letter(2, 0).id).unwrap(), Some(letter(2, 20)));

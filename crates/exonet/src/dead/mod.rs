@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     pub(super) fn letter(s: u64, body: usize) -> DeadLetter {
-        let from = NodeId([s as u8; 32]);
+        let from = NodeId([s.to_le_bytes()[0]; 32]);
         DeadLetter {
             id: MessageId { sender: from, r: Incarnation(7), s: Slot(s) },
             from,

@@ -1,7 +1,7 @@
 //! The journal of a node: what the core appends goes into a store before anything that depends on it leaves the node.
 //!
-//! The engine writes under the node's lock, at the end of each hold of it. A datagram, an outcome or a message leaves only when
-//! the lock is free, so nothing leaves before its records are written. With [`Durability::Batched`] and [`Durability::Sync`]
+//! The engine writes under the node's lock: at the end of each hold of it, and before it tells an outcome or lends a datagram. These
+//! leave only when the lock is free, so nothing leaves before its records are written. With [`Durability::Batched`] and [`Durability::Sync`]
 //! the core itself keeps back what depends on records that are not forced yet; a thread forces them ([`forcing`]) and says so.
 
 mod durability;

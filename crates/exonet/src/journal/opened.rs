@@ -21,7 +21,12 @@ pub(crate) struct Opened {
 pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Opened>, StateError> {
     let level = match durability {
         Durability::Memory => {
-            dir.retire_journal()?;
+            if dir.retire_journal()? {
+                tracing::warn!(
+                    path = %dir.journal().display(),
+                    "this run keeps no journal: that of the last run is put aside, and what was open in it is forgotten"
+                );
+            }
             return Ok(None);
         }
         Durability::Process => Level::Process,

@@ -131,7 +131,7 @@ impl Body {
         Ok(all.freeze())
     }
 
-    /// A body of unknown length has so many bytes at least. What has been read of one that is too large is not all of it:
+    /// A body of unknown length has at least `len` bytes. What has been read of one that is too large is not all of it:
     /// it fails.
     fn within(&mut self, len: usize, limit: u64) -> Result<(), BodyError> {
         let len = len as u64;

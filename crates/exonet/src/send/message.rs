@@ -12,7 +12,7 @@ const UNIT_SHIFT: u32 = 12;
 /// Units after which a turn is over, whatever is left of it.
 const TURN: usize = 127;
 
-/// A sender of so many bytes lets other tasks run when its turn is over: the driver above all, which may share its thread.
+/// A sender of `bytes` lets other tasks run when its turn is over: the driver above all, which may share its thread.
 /// Bytes queued beyond that leave no sooner, and have left the processor's cache by then.
 pub(crate) async fn take_turns(bytes: usize) {
     for _ in 0..(bytes >> UNIT_SHIFT).clamp(1, TURN) {

@@ -11,11 +11,11 @@ pub(super) const DIR: &str = "journal";
 /// What was put aside: at most one.
 const ASIDE: &str = "journal.old";
 
-/// Puts the journal in the directory `of` aside: durable on return.
-pub(super) fn retire(of: &Path) -> Result<(), StateError> {
+/// Puts the journal in the directory `of` aside: durable on return. False: there is none.
+pub(super) fn retire(of: &Path) -> Result<bool, StateError> {
     let (path, aside) = (of.join(DIR), of.join(ASIDE));
     if !disk::exists(&path)? {
-        return Ok(());
+        return Ok(false);
     }
     match fs::remove_dir_all(&aside) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -24,7 +24,8 @@ pub(super) fn retire(of: &Path) -> Result<(), StateError> {
         _ => {}
     }
     fs::rename(&path, &aside).map_err(StateError::io("rename", &path))?;
-    disk::sync_dir(Some(of))
+    disk::sync_dir(Some(of))?;
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -35,11 +36,11 @@ mod tests {
     fn a_journal_that_is_put_aside_is_not_found_again() {
         let dir = tempfile::tempdir().unwrap();
         let file = |at: &str| dir.path().join(at).join("run");
-        retire(dir.path()).unwrap();
+        assert!(!retire(dir.path()).unwrap());
         for text in ["1", "2"] {
             fs::create_dir(dir.path().join(DIR)).unwrap();
             fs::write(file(DIR), text).unwrap();
-            retire(dir.path()).unwrap();
+            assert!(retire(dir.path()).unwrap());
             assert!(!dir.path().join(DIR).exists());
             assert_eq!(fs::read_to_string(file(ASIDE)).unwrap(), text);
         }

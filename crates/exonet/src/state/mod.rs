@@ -179,8 +179,8 @@ impl StateDir {
         key::journal_tag(&self.secret)
     }
 
-    /// Puts the journal of a former life aside, if there is one: from now on it would say what is out of date.
-    pub(crate) fn retire_journal(&self) -> Result<(), StateError> {
+    /// Puts the journal of a former life aside, since from now on it would say what is out of date. False: there is none.
+    pub(crate) fn retire_journal(&self) -> Result<bool, StateError> {
         self.lock.verify()?;
         journal::retire(&self.path)
     }

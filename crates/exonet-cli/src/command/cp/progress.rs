@@ -172,7 +172,7 @@ impl<'a> Progress<'a> {
 }
 
 impl View {
-    /// In so many columns: what matters most is there in few of them.
+    /// In this many columns; a narrow line leaves out what matters least.
     fn text(&self, width: usize, name: Option<&str>) -> String {
         let bytes = match self.total {
             Some(total) => {

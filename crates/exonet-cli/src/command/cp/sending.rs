@@ -20,7 +20,7 @@ use crate::failure::Failure;
 const ABREAST: usize = 16;
 /// Entries of one offer.
 const BATCH: usize = 256;
-/// A file that changes while it is read is begun anew so often.
+/// How many times a file that changes while it is read is begun anew.
 const TRIES: u32 = 3;
 
 /// A receiver that cannot store is asked again after this.
@@ -38,7 +38,7 @@ pub(super) enum End {
     Refused(String),
     /// All of it has been sent, and the answer to the last piece has not come.
     Unknown,
-    /// Certainly not stored; so many bytes of it are there, for the next time.
+    /// Certainly not stored; the receiver keeps this many bytes of it for the next time.
     Cancelled {
         held: u64,
     },

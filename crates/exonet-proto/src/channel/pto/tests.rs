@@ -7,7 +7,7 @@ fn ms(ms: u64) -> Mono {
 const PTO: Duration = Duration::from_millis(100);
 const TAIL: Duration = Duration::from_millis(60);
 
-/// Milliseconds between so many timeouts.
+/// Milliseconds between the timeouts.
 fn waits(cause: Cause, awaited: bool, count: usize) -> Vec<u128> {
     let mut pto = Pto::default();
     pto.on_sent(ms(0));

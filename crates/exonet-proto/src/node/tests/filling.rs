@@ -175,7 +175,7 @@ fn what_follows_a_message_that_just_fits_is_sent_again_if_it_was_lost() {
     }
 }
 
-/// A path that gives so many bytes per second.
+/// A path that gives this many bytes per second.
 #[derive(Debug)]
 pub(super) struct Gives(pub(super) u64);
 

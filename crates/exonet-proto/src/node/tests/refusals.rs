@@ -155,7 +155,7 @@ fn the_application_hears_of_a_refused_peer_once_a_minute() {
     assert_eq!(refusals_seen(&mut pair), 1);
 }
 
-/// Each is less than a twelfth of what asked for it, and one network gets so many.
+/// Each is less than a twelfth of what asked for it, and one network gets no more than this.
 #[test]
 fn refusals_are_rationed_and_small() {
     let mut pair = closed();

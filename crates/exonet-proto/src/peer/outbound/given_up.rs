@@ -122,7 +122,7 @@ impl GivenUp {
         self.runs.values().flat_map(|run| &run.pooled).map(|(lane, load)| (*lane, *load))
     }
 
-    /// How many runs, and how many there may be behind so many messages in doubt.
+    /// How many runs, and how many there may be while `most` messages are in doubt.
     pub(super) fn runs(&self, in_doubt: usize) -> (usize, usize) {
         // One incarnation begins where another ends, and what left early has none.
         (self.runs.len(), 2 * (in_doubt + 3) + FEW)

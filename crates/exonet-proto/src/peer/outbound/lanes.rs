@@ -7,7 +7,7 @@ use crate::account::Account;
 use crate::message::lane::{Lane, LaneKey, LaneLimits, Load};
 use crate::time::Mono;
 
-/// A lane is proven while as much as it has open is settled within so many round trips.
+/// A lane is proven while as much as it has open is settled within this many round trips.
 const PROVEN_WITHIN: u32 = 8;
 /// What a STATE may wait at the peer, beside the round trip.
 const STATE_WAITS: Duration = Duration::from_millis(2);

@@ -19,7 +19,7 @@ pub(super) enum Tag {
     Down = 2,
 }
 
-/// An average over about so many packets.
+/// An average over about this many packets.
 #[derive(Clone, Copy, Debug, Default)]
 struct Share {
     value: f64,

@@ -7,7 +7,7 @@ const BUCKET_IN_COMPETITION: f64 = 20.0;
 /// At a roll of the buckets the depth seen shrinks to this share.
 const FADE: f64 = 0.8;
 
-/// A rise of the least delay by no more than this share and so many seconds is taken as it comes.
+/// A rise of the least delay by no more than this share and these seconds is taken as it comes.
 const RISE: f64 = 0.05;
 const RISE_SECONDS: f64 = 0.0005;
 

@@ -32,7 +32,7 @@ use yielding::Yielding;
 const RATE_ROUNDS: u64 = 10;
 const LONG_ROUNDS: u64 = 30;
 
-/// A path that has lost a packet of a short queue, or of none, loses packets by chance for so many seconds.
+/// A path that has lost a packet of a short queue, or of none, counts for this many seconds as one that loses packets by chance.
 const CHANCE_MEMORY: f64 = 10.0;
 
 /// A round after start-up lasts at least this long, in seconds. On paths shorter than that, who runs when on the two

@@ -53,7 +53,7 @@ pub(super) enum Phase {
     Startup(Startup),
     /// Empties the queue that start-up has made.
     Drain,
-    /// At the rate of the path, for so many rounds.
+    /// At the rate of the path, for this many rounds.
     Cruise {
         rounds: u64,
     },
