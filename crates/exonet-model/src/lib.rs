@@ -48,6 +48,7 @@ mod rest;
 pub mod schemata;
 mod source;
 mod space;
+pub mod sql;
 mod step;
 mod violation;
 mod walk;

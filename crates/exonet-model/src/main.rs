@@ -10,7 +10,7 @@ use std::time::Instant;
 
 use exonet_model::{
     Bound, Config, Explored, Limits, MUTANTS, Mutant, Space, configs, explore, find_config, find_mutant,
-    json, search, summary, trace, walk, with_mutant,
+    json, search, sql, summary, trace, walk, with_mutant,
 };
 
 const HELP: &str = "\
@@ -23,6 +23,7 @@ exonet-model: everything that can happen to a half-connection
   deep [OPTIONS]          search all with larger bounds, within minutes and 6 GB
   walk CONFIG [OPTIONS]   random walks through one configuration
   matrix [OPTIONS]        every mutant in every configuration
+  sql                     from one database to another: every state, and each rule taken away once
   core [MUTANT...]        the rules around the half-connection, each taken away once: the tests that die of it
 
 Options:
@@ -157,6 +158,7 @@ fn run(args: &Args) -> Result<bool, String> {
                 say(format_args!("{name:<28}{rule}\n{:<28}{found}", ""))?;
             }
         }
+        "sql" => return databases(),
         "run" => return with_mutant(args.mutant, || Ok(one(args, chosen(args)?)? != End::Found)),
         "quick" => return all(args, configs(Bound::Quick), 2),
         "deep" => return all(args, configs(Bound::Deep), 1),
@@ -217,6 +219,29 @@ fn one(args: &Args, config: Config) -> Result<End, String> {
         (None, true) => End::Complete,
         (None, false) => End::Cut,
     })
+}
+
+/// Outbox and inbox in databases. True if the rules hold, and each of them is needed.
+fn databases() -> Result<bool, String> {
+    let mut good = true;
+    for scene in sql::SCENES {
+        let found = sql::search(&scene, None);
+        good &= matches!(found, sql::Found::Nothing { .. });
+        say(format_args!("{:<20}{found}", scene.name))?;
+    }
+    for rule in sql::RULES {
+        let search = |scene: &sql::Scene| (scene.name, sql::search(scene, Some(rule)));
+        let notices = |found: &sql::Found| !matches!(found, sql::Found::Nothing { .. } | sql::Found::Cut);
+        let first = sql::SCENES.iter().map(search).find(|(_, found)| notices(found));
+        good &= first.is_some();
+        match first {
+            Some((scene, found)) => {
+                say(format_args!("without {:<20}{scene:<20}{found}", format!("{rule:?}")))?
+            }
+            None => say(format_args!("without {rule:?} nothing is found"))?,
+        }
+    }
+    Ok(good)
 }
 
 /// Searches several configurations, some at a time. True if nothing was found.
