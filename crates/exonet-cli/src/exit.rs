@@ -83,7 +83,14 @@ impl Tally {
 
     /// Messages that have ended.
     pub(crate) fn ended(&self) -> u64 {
-        self.delivered + self.unknown + self.expired + self.cancelled + self.refused + self.kept
+        self.delivered
+            + self.processed
+            + self.rejected
+            + self.unknown
+            + self.expired
+            + self.cancelled
+            + self.refused
+            + self.kept
     }
 
     /// Adds what another has counted.
@@ -173,6 +180,11 @@ mod tests {
         assert_eq!(tally(&[Expired, Unknown, Delivered]).exit(), Exit::Unknown);
         assert_eq!(tally(&[Delivered, Kept]).exit(), Exit::Kept);
         assert_eq!(tally(&[Kept, Expired]).exit(), Exit::Undelivered);
+        let (processed, rejected) =
+            (Outcome::Processed { status: 7 }, Outcome::Rejected { status: 0, attempts: 1 });
+        assert_eq!(tally(&[processed]).exit(), Exit::Success);
+        assert_eq!(tally(&[processed, rejected]).exit(), Exit::Undelivered);
+        assert_eq!(tally(&[processed, rejected]).ended(), 2);
     }
 
     #[test]

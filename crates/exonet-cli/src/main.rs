@@ -55,7 +55,7 @@ fn main() -> ExitCode {
 fn run(cli: Cli) -> Result<Exit, Failure> {
     #[cfg(unix)]
     if matches!(cli.command, args::Command::ServeReaper) {
-        return Ok(command::serve::reaper::reap());
+        return Ok(command::exec::reaper::reap());
     }
     log::start(&cli.common);
     let runtime = tokio::runtime::Builder::new_multi_thread()

@@ -1,12 +1,13 @@
 //! Receipts of messages that the command has numbered.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use exonet::send::Settled;
 use exonet::{MessageId, Receipt};
 
-/// A receipt that gives the number of its message along with what became of it.
+/// A receipt that gives the number of its message along with what became of it, and what its receiver said of that.
 #[derive(Debug)]
 pub(crate) struct Numbered {
     n: u64,
@@ -30,10 +31,11 @@ impl Numbered {
 }
 
 impl Future for Numbered {
-    type Output = (u64, Settled);
+    type Output = (u64, Settled, Option<Arc<str>>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let n = self.n;
-        Pin::new(&mut self.receipt).poll(cx).map(|settled| (n, settled))
+        let settled = Pin::new(&mut self.receipt).poll(cx);
+        settled.map(|settled| (n, settled, self.receipt.reason()))
     }
 }

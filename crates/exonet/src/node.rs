@@ -138,7 +138,10 @@ impl Node {
         });
         // The task that is about to take what waits has its turn.
         tokio::task::yield_now().await;
-        wait_until(shared, Some(timeout), || shared.look(|engine| engine.is_quiet())).await;
+        wait_until(shared, Some(timeout), || {
+            shared.dead.is_quiet() && shared.look(|engine| engine.is_quiet())
+        })
+        .await;
         shared.step(|engine, now| engine.finish(now));
         wait_until(shared, Some(FAREWELL), || shared.look(|engine| engine.is_finished())).await;
         for _ in 0..FOREWORDS {

@@ -143,3 +143,17 @@ async fn a_letter_that_cannot_be_written_is_not_rejected() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_node_that_is_closed_has_told_what_it_rejected() {
+    let home = tempfile::tempdir().unwrap();
+    let bob = stored(home.path(), None).await;
+    let alice = builder().build().await.unwrap();
+    within(async {
+        let receipt = alice.peer(bob.peer_addr()).send("pay").await.unwrap();
+        bob.recv().await.unwrap().reject("no");
+        bob.close(LATE).await;
+        assert_eq!(receipt.await.outcome, Outcome::Rejected { status: 0, attempts: 1 });
+    })
+    .await;
+}

@@ -1,5 +1,7 @@
 //! `exon listen`.
 
+use std::ffi::OsString;
+use std::num::NonZeroU32;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -20,6 +22,9 @@ EXAMPLES
   Wait for one message on any free port, for a script:
       exon listen --bind 127.0.0.1:0 --exit-after 1 --json
 
+  Run a command for each message, three times at most if it fails:
+      exon listen --attempts 3 --exec ./pay.sh
+
 A message is taken when it has been printed, or is on the disk: only then does its sender hear
 `delivered`. Messages are stored under their id.
 
@@ -38,7 +43,20 @@ is kept for --keep-parts.
 A directory that cannot be written (a full disk, a directory that was removed or unmounted) leaves
 messages and files with their senders. Each is tried again, after 1 s at first and 1 min at most,
 and standard error says so. When standard output fails or is closed, the command ends with exit
-code 1: what was not printed was not taken, and its sender keeps it.";
+code 1: what was not printed was not taken, and its sender keeps it.
+
+With --exec each message is the standard input of a command, which has EXON_ID, EXON_FROM, EXON_TAG
+and EXON_ATTEMPT (1 for the first) in its environment. How it ends decides:
+    exit code 0    the message is processed, and only now acknowledged
+    exit code 65   it is rejected at once; the last line of standard error is the reason
+    anything else  it is put off, for --retry-after at first and twice as long each time, up to 1 min;
+                   after --attempts attempts it is rejected
+A message that is rejected is kept in the folder `dead` of the identity, and its sender is told the
+exit code and the reason. The same message may come again after a crash, with EXON_ATTEMPT above 1:
+EXON_ID is the key by which the command can tell. What the command writes to standard output goes to
+that of `exon listen`, with --json to standard error. All that follows --exec is the command.
+Interrupted, this begins nothing new and lets commands finish, for --drain at most; interrupted
+again, it ends them, and their messages come again.";
 
 /// Take messages and files, as the stored identity `default` unless told otherwise
 #[derive(Args, Debug)]
@@ -78,6 +96,24 @@ pub(crate) struct ListenArgs {
     /// Print messages as they are, each with a line feed after it
     #[arg(long, conflicts_with_all = ["json", "out"])]
     pub(crate) raw: bool,
+    /// Run this command for each message; it takes the rest of the line, so that other options go before it
+    #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, conflicts_with_all = ["out", "raw"])]
+    pub(crate) exec: Vec<OsString>,
+    /// Reject a message when the command has failed this many times
+    #[arg(long, value_name = "K", default_value = "5", requires = "exec")]
+    pub(crate) attempts: NonZeroU32,
+    /// Run this many commands at once
+    #[arg(long, value_name = "N", default_value_t = 1, requires = "exec", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) jobs: u16,
+    /// Put a message off for this long when the command has failed for the first time
+    #[arg(long, value_name = "TIME", default_value = "1s", requires = "exec", value_parser = parse_span)]
+    pub(crate) retry_after: Duration,
+    /// End a command that runs for longer; that is a failure as any other, with status 124
+    #[arg(long, value_name = "TIME", requires = "exec", value_parser = parse_span)]
+    pub(crate) timeout: Option<Duration>,
+    /// After an interrupt, wait this long for running commands
+    #[arg(long, value_name = "TIME", default_value = "10s", requires = "exec", value_parser = parse_span)]
+    pub(crate) drain: Duration,
     /// Stop after this many messages and files
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) exit_after: Option<u64>,

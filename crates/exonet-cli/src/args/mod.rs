@@ -4,6 +4,7 @@ mod bench;
 mod call;
 mod cp;
 mod demo;
+mod exec;
 mod id;
 mod listen;
 mod outbox;
@@ -32,7 +33,7 @@ pub(crate) use listen::ListenArgs;
 pub(crate) use outbox::{OutboxArgs, OutboxCommand};
 pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
-pub(crate) use send::{SendArgs, Urgency};
+pub(crate) use send::{Confirmed, SendArgs, Urgency};
 pub(crate) use serve::ServeArgs;
 pub(crate) use shell::{CompletionsArgs, ManArgs, ServiceArgs};
 pub(crate) use sim::{Profiles, SimArgs};
@@ -97,7 +98,8 @@ impl Cli {
     pub(crate) fn check(self) -> Result<Self, clap::Error> {
         match &self.command {
             Command::Cp(args) => drop(args.words()?),
-            Command::Serve(args) => args.check()?,
+            Command::Serve(args) => exec::check(&["serve"], &args.exec)?,
+            Command::Listen(args) => exec::check(&["listen"], &args.exec)?,
             _ => {}
         }
         self.check_durability()?;

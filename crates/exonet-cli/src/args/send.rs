@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
-use exonet::{PeerAddr, Priority};
+use exonet::{Confirm, PeerAddr, Priority};
 
 use crate::peers::parse_peer;
 use crate::units::parse_span;
@@ -31,11 +31,15 @@ EXAMPLES
       exon up --detach
       exon send --durable ID@HOST:PORT 'pay 10'
 
+  A message that counts when the application there has done its work, not when it has it:
+      exon send ID@HOST:PORT --confirm processed 'pay 10'
+
 EXIT CODES
-    0  every message was delivered
+    0  every message was delivered, or processed
     1  an error, told on standard error
     3  unknown: some message was delivered once or not at all
-    4  some message was certainly not delivered: expired, cancelled or refused
+    4  some message was certainly not delivered: expired, cancelled or refused; or it was rejected by
+       the application there, which said why
     6  kept: some message was still open when this ended, by --timeout or an interrupt, and the
        journal of the stored identity has it; --continue goes on with it
   130  interrupted, and nothing is kept
@@ -79,6 +83,10 @@ pub(crate) struct SendArgs {
     /// Do not send a message that has not left after this long
     #[arg(long, value_name = "TIME", value_parser = parse_span)]
     pub(crate) deadline: Option<Duration>,
+    /// What to be told: that the message was delivered, or that the application there has processed it.
+    /// One that it rejects ends as `rejected` either way
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub(crate) confirm: Confirmed,
     /// Wait for a channel instead of leaving beside its opening: two trips more on first contact,
     /// with forward secrecy, and independent of both clocks
     #[arg(long)]
@@ -121,11 +129,29 @@ impl SendArgs {
             tag: String::new(),
             priority: Urgency::default(),
             deadline: None,
+            confirm: Confirmed::default(),
             no_early: false,
             timeout,
             durable: false,
             go_on: true,
             up: false,
+        }
+    }
+}
+
+/// What a sender is told, as an argument.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Confirmed {
+    #[default]
+    Delivered,
+    Processed,
+}
+
+impl From<Confirmed> for Confirm {
+    fn from(confirmed: Confirmed) -> Self {
+        match confirmed {
+            Confirmed::Delivered => Self::Delivered,
+            Confirmed::Processed => Self::Processed,
         }
     }
 }

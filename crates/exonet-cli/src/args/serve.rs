@@ -3,11 +3,9 @@
 use std::ffi::OsString;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
-use clap::{Args, CommandFactory};
+use clap::Args;
 use exonet::NodeId;
 
-use super::Cli;
 use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
 
@@ -88,34 +86,11 @@ pub(crate) struct ServeArgs {
     pub(crate) exit_after: Option<u64>,
 }
 
-impl ServeArgs {
-    /// No option that was meant for `exon serve` is an argument of the command.
-    pub(super) fn check(&self) -> Result<(), clap::Error> {
-        let mut exon = Cli::command();
-        exon.build();
-        let serve = exon.find_subcommand("serve");
-        let own: Vec<_> = serve
-            .into_iter()
-            .flat_map(clap::Command::get_arguments)
-            .filter_map(clap::Arg::get_long)
-            .collect();
-        let taken = self.exec.iter().skip(1).filter_map(|word| word.to_str()).find(|word| {
-            let option = word.strip_prefix("--").map(|option| option.split('=').next().unwrap_or(option));
-            option.is_some_and(|option| own.contains(&option))
-        });
-        let Some(option) = taken else { return Ok(()) };
-        let why = format!(
-            "{option} stands behind --exec, so the command would get it: put it before --exec\n\n  \
-             tip: if it is meant for the command, use a shell: --exec sh -c '... {option}'"
-        );
-        Err(exon.error(ErrorKind::ArgumentConflict, why))
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use super::*;
     use clap::Parser;
+
+    use super::super::Cli;
 
     fn checked(words: &[&str]) -> Result<Cli, String> {
         let line = ["exon", "serve", "--method", "m"].iter().chain(words);

@@ -5,10 +5,11 @@ use exonet::stats::Conflict;
 use exonet::{Node, NodeId};
 use serde::Serialize;
 
+use crate::control::protocol::Judged;
 use crate::exit::remedy;
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::units::{Size, count};
+use crate::units::{Size, count, counted};
 
 /// More than these are only counted, for people.
 const SHOWN: usize = 20;
@@ -28,6 +29,19 @@ pub(super) fn say_conflict(settings: &Settings, node: &Node, peer: &NodeId) {
         settings.error(format!("  {what};"));
         settings.error(format!("  {todo}"));
     }
+}
+
+/// Says what the application of the receiver said of a message that it did not take.
+pub(super) fn say_rejected(
+    settings: &Settings,
+    n: u64,
+    judged: impl Into<Option<Judged>>,
+    reason: Option<&str>,
+) {
+    let Some(Judged { status, attempts: Some(attempts) }) = judged.into() else { return };
+    let attempts = counted(attempts.into(), "attempt");
+    let reason = reason.filter(|reason| !reason.is_empty()).unwrap_or("it gave no reason");
+    settings.note(format!("message {n} was rejected after {attempts}, with status {status}: {reason}"));
 }
 
 /// As [`say_conflict`], where nothing else can be done.

@@ -120,6 +120,7 @@ async fn give_up(node: &Node, number: Option<u64>, to: &mut OwnedWriteHalf) -> R
         ended.push(Settled {
             n: waiting.number.unwrap_or_default(),
             outcome: outcome.into(),
+            judged: None,
             reason: None,
             remedy: None,
             early: id.is_some_and(|id| id.r == Incarnation::UNNAMED),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use exonet::error::SendError;
-use exonet::{Message, Node, Peer, PeerAddr, Receipt};
+use exonet::{Confirm, Message, Node, Peer, PeerAddr, Receipt};
 use tokio::net::unix::OwnedWriteHalf;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc, watch};
 
@@ -183,6 +183,8 @@ impl Intake<'_> {
     async fn send(&self, body: Vec<u8>) -> Result<Receipt, SendError> {
         let head = &self.head;
         let message = Message::new(body).tag(head.tag.clone().into_bytes()).priority(head.priority.into());
+        let confirm = if head.processed { Confirm::Processed } else { Confirm::Delivered };
+        let message = message.confirm(confirm);
         let message = if head.early { message } else { message.early(false) };
         let message = match head.deadline() {
             Some(deadline) => message.deadline(deadline),

@@ -55,6 +55,9 @@ pub(crate) struct Head {
     pub(crate) early: bool,
     /// The client waits for what becomes of each.
     pub(crate) outcomes: bool,
+    /// The sender is to be told when the application there has processed it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) processed: bool,
 }
 
 impl Head {
@@ -161,6 +164,27 @@ pub(crate) struct Settled {
     pub(crate) late: bool,
     /// It left beside an opening, and was lost for that.
     pub(crate) early: bool,
+    #[serde(flatten)]
+    pub(crate) judged: Option<Judged>,
+}
+
+/// What the application of the receiver said of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Judged {
+    pub(crate) status: u32,
+    /// How often it was handed out, if it was rejected.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) attempts: Option<u32>,
+}
+
+impl Judged {
+    pub(crate) const fn of(outcome: Outcome) -> Option<Self> {
+        match outcome {
+            Outcome::Processed { status } => Some(Self { status, attempts: None }),
+            Outcome::Rejected { status, attempts } => Some(Self { status, attempts: Some(attempts) }),
+            _ => None,
+        }
+    }
 }
 
 /// How a message ended.
@@ -230,6 +254,9 @@ mod tests {
         let send = r#"{"exon":1,"do":"send","peer":"p","tag":"","priority":"low","deadline_ms":null,"early":true,"outcomes":false}"#;
         let read: Envelope = serde_json::from_str(send).unwrap();
         assert_eq!(serde_json::to_string(&read).unwrap(), send);
+        let processed = send.replace('}', r#","processed":true}"#);
+        let read: Envelope = serde_json::from_str(&processed).unwrap();
+        assert_eq!(serde_json::to_string(&read).unwrap(), processed);
         for text in [r#"{"text":"x"}"#, r#"{"bytes":{"base64":"eA==","more":false}}"#, r#""end""#] {
             let part: Part = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&part).unwrap(), text);

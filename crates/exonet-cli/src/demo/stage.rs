@@ -336,7 +336,7 @@ impl Sending {
                     next += 1;
                     self.offered.store(next, Ordering::Relaxed);
                 }
-                Some((n, settled)) = open.next() => {
+                Some((n, settled, _)) = open.next() => {
                     let mut outcomes = self.outcomes.lock().unwrap_or_else(PoisonError::into_inner);
                     outcomes.tell(n, settled.outcome);
                 }

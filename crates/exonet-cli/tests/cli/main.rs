@@ -16,6 +16,8 @@ mod crashes;
 mod demo;
 #[cfg(unix)]
 mod ends;
+#[cfg(unix)]
+mod exec;
 mod files;
 #[cfg(unix)]
 mod kept;

@@ -1,6 +1,7 @@
 //! Rejecting a message: its letter is kept first, and then its sender is told.
 
 use core::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, OnceLock, Weak};
 use std::thread;
@@ -15,6 +16,8 @@ pub(crate) struct Keeper {
     pub(crate) letters: DeadLetters,
     /// Made with the first job. None: the system has no thread to give.
     jobs: OnceLock<Option<Sender<Job>>>,
+    /// Messages whose letters are being written.
+    under_way: AtomicUsize,
 }
 
 /// A message that is handed out, and is to be rejected.
@@ -26,7 +29,7 @@ pub(crate) struct Job {
 
 impl Keeper {
     pub(crate) fn new(letters: DeadLetters) -> Self {
-        Self { letters, jobs: OnceLock::new() }
+        Self { letters, jobs: OnceLock::new(), under_way: AtomicUsize::new(0) }
     }
 
     /// Rejects a message. Where its letter has to be written, that is done on a thread of its own.
@@ -41,13 +44,26 @@ impl Keeper {
             let thread = thread::Builder::new().name("exonet-dead".to_owned()).spawn(work);
             thread.is_ok().then_some(jobs)
         });
+        self.under_way.fetch_add(1, Ordering::AcqRel);
         let left = match jobs {
             Some(jobs) => jobs.send(job).map_err(|unsent| unsent.0),
             None => Err(job),
         };
         if let Err(job) = left {
             give_back(shared, job.key, &"no thread to write its dead letter");
+            self.one_less(shared);
         }
+    }
+
+    /// Whether each message that was rejected has its letter, and its sender's node is told.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.under_way.load(Ordering::Acquire) == 0
+    }
+
+    fn one_less(&self, shared: &Shared) {
+        self.under_way.fetch_sub(1, Ordering::AcqRel);
+        // Who closes the node waits for it.
+        shared.settled.notify_waiters();
     }
 }
 
@@ -55,6 +71,7 @@ fn work(node: &Weak<Shared>, letters: &DeadLetters, jobs: &Receiver<Job>) {
     while let Ok(job) = jobs.recv() {
         let Some(shared) = node.upgrade() else { return };
         run(&shared, letters, job);
+        shared.dead.one_less(&shared);
     }
 }
 

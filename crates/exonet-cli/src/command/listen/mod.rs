@@ -1,11 +1,13 @@
 //! `exon listen`: takes messages and files.
 
 mod desk;
+mod exec;
 mod files;
 mod patient;
 mod stuck;
 mod taking;
 mod totals;
+mod working;
 
 use std::path::Path;
 use std::pin::pin;
@@ -18,12 +20,14 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use self::desk::Desk;
+use self::exec::Exec;
 use self::patient::Patience;
 use self::stuck::Stuck;
 use self::taking::{Listener, Taken};
 use self::totals::Totals;
+use self::working::Working;
 use super::announce::{announce, be_somebody};
-use super::stop::{Stop, stop};
+use super::stop::requests;
 use crate::args::ListenArgs;
 use crate::control::Control;
 use crate::copy;
@@ -41,6 +45,8 @@ const SWEEP: Duration = Duration::from_secs(10);
 const TIDY: Duration = Duration::from_secs(600);
 /// How long the last answers may take at the end.
 const GOODBYE: Duration = Duration::from_secs(2);
+/// Where commands run, the first request to stop lets them finish, the second ends them, the third waits for nothing.
+const LAST_REQUEST: u32 = 3;
 
 pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, Failure> {
     let options = Options {
@@ -52,6 +58,7 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     };
     let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
+    let exec = (!args.exec.is_empty()).then(|| Exec::new(settings, args)).transpose()?;
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
     }
@@ -65,8 +72,9 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let control = Control::try_open(settings, &node, "listen");
     let (tell, copied) = mpsc::unbounded_channel();
     let servings = files::serve(&node, store.clone(), tell)?;
-    let stop = stop(None)?;
+    let mut requests = requests(if args.exec.is_empty() { 2 } else { LAST_REQUEST })?;
     let stores = match &args.out {
+        _ if !args.exec.is_empty() => format!("runs a command for each message, {} at once", args.jobs),
         Some(directory) => format!("stores up to {} in {}", args.max_store, directory.display()),
         None => "shows messages and stores nothing; --out DIR stores, and takes files".to_owned(),
     };
@@ -75,9 +83,14 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let listener = Listener { node: node.clone(), output: settings.output, raw: args.raw, store, patience };
     let mut totals = Totals::default();
     let started = Instant::now();
-    let mut service = Service::new(settings, listener, args.exit_after);
-    let interrupted = service.run(stop, copied, &mut totals).await;
-    drop(service);
+    let interrupted = match exec {
+        Some(exec) => Working::new(settings, &node, exec, args).run(requests, copied, &mut totals).await,
+        None => {
+            let mut service = Service::new(settings, listener, args.exit_after);
+            let stop = async { drop(requests.wait_for(|requests| *requests > 0).await) };
+            service.run(stop, copied, &mut totals).await
+        }
+    };
     control.close().await;
     node.close(GOODBYE).await;
     drop(servings);
@@ -115,7 +128,7 @@ impl<'a> Service<'a> {
     /// Takes what comes until told to stop (true) or until there was enough.
     async fn run(
         &mut self,
-        stop: impl Future<Output = Stop>,
+        stop: impl Future<Output = ()>,
         mut copied: mpsc::UnboundedReceiver<Taken>,
         totals: &mut Totals,
     ) -> Result<bool, Failure> {
@@ -150,7 +163,7 @@ impl<'a> Service<'a> {
                     let listener = Arc::clone(&self.listener);
                     tokio::task::spawn_blocking(move || listener.store.as_ref().map(|store| store.tidy()));
                 }
-                _ = &mut stop => return Ok(true),
+                () = &mut stop => return Ok(true),
             }
         }
     }

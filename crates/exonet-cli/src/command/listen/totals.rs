@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
+use super::exec::Done;
 use super::taking::Taken;
 use crate::failure::Failure;
 use crate::settings::Settings;
@@ -24,12 +25,41 @@ pub(super) struct Totals {
     messages: u64,
     files: u64,
     refused: u64,
+    /// Of the messages, by a command.
+    #[serde(skip_serializing_if = "is_zero")]
+    rejected: u64,
+    /// Attempts after which a message was put off.
+    #[serde(skip_serializing_if = "is_zero")]
+    put_off: u64,
     bytes: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref, reason = "as serde wants it")]
+const fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 impl Totals {
     pub(super) fn taken(&self) -> u64 {
         self.messages.saturating_add(self.files)
+    }
+
+    /// Counts and tells what a command has brought about.
+    pub(super) fn done(&mut self, settings: &Settings, done: &Done) -> Result<(), Failure> {
+        match done {
+            Done::Message { size, outcome, .. } => {
+                self.messages += 1;
+                self.rejected += u64::from(*outcome == "rejected");
+                self.bytes = self.bytes.saturating_add(size.unwrap_or_default());
+            }
+            Done::PutOff { .. } => self.put_off += 1,
+            Done::Nothing { reason } => {
+                tracing::info!("not delivered: {reason}");
+                return Ok(());
+            }
+        }
+        settings.output.text(&done.to_string())?;
+        settings.output.line(done)
     }
 
     pub(super) fn add(&mut self, settings: &Settings, taken: Taken) -> Result<(), Failure> {
@@ -79,7 +109,11 @@ impl Totals {
         let (messages, files) =
             (units::counted(self.messages, "message"), units::counted(self.files, "file"));
         let bytes = Size(self.bytes);
-        settings.note(format!("took {messages} and {files}, {bytes}, in {}", units::span(took)));
+        let rejected = match self.rejected {
+            0 => String::new(),
+            rejected => format!(" ({} rejected)", units::count(rejected)),
+        };
+        settings.note(format!("took {messages}{rejected} and {files}, {bytes}, in {}", units::span(took)));
         settings.output.line(&Summary {
             r#type: "summary",
             end: if interrupted { "interrupted" } else { "done" },

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Instant;
 
 use exonet::send::{OpenMessage, Refusal, Settled};
@@ -17,10 +18,12 @@ use crate::args::SendArgs;
 use crate::command::refusals::Refusals;
 use crate::command::show;
 use crate::command::stop::{Stop, stop};
+use crate::control::protocol::Judged;
 use crate::exit::{Exit, Tally, outcome_name};
 use crate::failure::Failure;
 use crate::numbered::Numbered;
 use crate::settings::Settings;
+use crate::text::escape;
 use crate::units;
 
 /// Keeps the receipts until each has its outcome.
@@ -112,7 +115,7 @@ impl<'a> Book<'a> {
                     result?;
                 }
                 Some(receipt) = offered.recv() => self.take(receipt),
-                Some((n, settled)) = self.open.next() => self.settle(n, settled)?,
+                Some((n, settled, said)) = self.open.next() => self.settle(n, settled, said)?,
                 stop = &mut stop => {
                     self.take_all(&mut offered);
                     return Ok(Some(stop));
@@ -149,7 +152,8 @@ impl<'a> Book<'a> {
         self.open.push(Numbered::new(n, receipt));
     }
 
-    fn settle(&mut self, n: u64, settled: Settled) -> Result<(), Failure> {
+    /// `said`: by the application there.
+    fn settle(&mut self, n: u64, settled: Settled, said: Option<Arc<str>>) -> Result<(), Failure> {
         if let Outcome::Refused(why) = settled.outcome
             && self.turned_away.replace(why) != Some(why)
         {
@@ -159,7 +163,8 @@ impl<'a> Book<'a> {
             |outcome| if let Outcome::Refused(why) = outcome { Some(why.to_string()) } else { None };
         let told = settled.id.and_then(|id| self.refusals.of(id));
         let refused = told.is_some();
-        let reason = told.clone().or_else(|| turned_away(settled.outcome));
+        let said = said.map(|said| escape(said.as_bytes()));
+        let reason = told.clone().or_else(|| turned_away(settled.outcome)).or(said);
         let outcome = if refused {
             // The receiver takes a refused message only after we took the refusal.
             self.tally.refused += 1;
@@ -181,13 +186,24 @@ impl<'a> Book<'a> {
         if let Some(reason) = &told {
             self.settings.note(format!("message {n} was refused: {reason}"));
         }
+        let judged = Judged::of(settled.outcome);
+        show::say_rejected(self.settings, n, judged, reason.as_deref());
         let (late, recovered) = (settled.late, n <= self.recovered);
-        self.settings.output.line(&Line { r#type: "message", n, outcome, reason, id, late, recovered })
+        self.settings.output.line(&Line {
+            r#type: "message",
+            n,
+            outcome,
+            reason,
+            judged,
+            id,
+            late,
+            recovered,
+        })
     }
 
     pub(super) async fn settle_rest(&mut self) -> Result<(), Failure> {
-        while let Some((n, settled)) = self.open.next().await {
-            self.settle(n, settled)?;
+        while let Some((n, settled, said)) = self.open.next().await {
+            self.settle(n, settled, said)?;
         }
         Ok(())
     }

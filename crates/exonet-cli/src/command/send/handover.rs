@@ -10,7 +10,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use super::SILENCE;
 use super::input::{self, Taker, became_shorter};
 use super::report::{Line, Summary};
-use crate::args::{SendArgs, Urgency};
+use crate::args::{Confirmed, SendArgs, Urgency};
 use crate::command::show;
 use crate::command::stop::{Stop, stop};
 use crate::control::protocol::{Class, Ending, Head, LONGEST_BODY, Reply, Request, Settled};
@@ -58,6 +58,7 @@ pub(super) async fn run(settings: &Settings, args: &SendArgs, up: &Client) -> Re
         deadline_ms: args.deadline.map(|deadline| u64::try_from(deadline.as_millis()).unwrap_or(u64::MAX)),
         early: !args.no_early,
         outcomes,
+        processed: args.confirm == Confirmed::Processed,
     };
     let (mut giver, mut hearer) = up.give(Request::Send(head)).await?;
     let given = Cell::new(0);
@@ -223,7 +224,7 @@ impl<'a> Handed<'a> {
     }
 
     fn settle(&mut self, settled: Settled) -> Result<(), Failure> {
-        let Settled { n, outcome, reason, remedy, id, late, early } = settled;
+        let Settled { n, outcome, reason, remedy, id, late, early, judged } = settled;
         self.tally.count(outcome);
         self.late += u64::from(late);
         self.early_unknown |= outcome == Ending::Unknown && early;
@@ -231,6 +232,8 @@ impl<'a> Handed<'a> {
             self.settings.error(format!("refused: {}", reason.as_deref().unwrap_or_default()));
             self.settings.error(format!("  {}", remedy.unwrap_or_default()));
             self.turned_away.clone_from(&reason);
+        } else if outcome == Ending::Rejected {
+            show::say_rejected(self.settings, n, judged, reason.as_deref());
         } else if let Some(reason) = reason.as_ref().filter(|_| self.turned_away != reason) {
             self.settings.note(format!("message {n} was refused: {reason}"));
         }
@@ -239,8 +242,16 @@ impl<'a> Handed<'a> {
             let id = id.as_deref().unwrap_or("never left");
             self.settings.output.text(&format!("{n:>6}  {}{late}  {id}", outcome.name()))?;
         }
-        let line = Line { r#type: "message", n, outcome: outcome.name(), reason, id, late, recovered: false };
-        self.settings.output.line(&line)
+        self.settings.output.line(&Line {
+            r#type: "message",
+            n,
+            outcome: outcome.name(),
+            reason,
+            judged,
+            id,
+            late,
+            recovered: false,
+        })
     }
 
     fn sum_up(mut self, args: &SendArgs, ended: Ended, given: u64) -> Result<Exit, Failure> {

@@ -28,6 +28,7 @@ impl Offer<'_> {
     fn message(&self, body: Vec<u8>) -> Message {
         let message =
             Message::new(body).tag(self.args.tag.clone().into_bytes()).priority(self.args.priority.into());
+        let message = message.confirm(self.args.confirm.into());
         let message = if self.args.no_early { message.early(false) } else { message };
         match self.args.deadline {
             Some(deadline) => message.deadline(deadline),

@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 
+use crate::control::protocol::Judged;
 use crate::exit::Tally;
 
 #[derive(Serialize)]
@@ -11,6 +12,8 @@ pub(super) struct Line {
     pub(super) outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) reason: Option<String>,
+    #[serde(flatten)]
+    pub(super) judged: Option<Judged>,
     pub(super) id: Option<String>,
     pub(super) late: bool,
     /// A former run of this identity was given it.

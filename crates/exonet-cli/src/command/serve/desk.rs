@@ -7,13 +7,14 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use exonet::call::{Failure as Answer, ReplyStatus, Request};
+use exonet::error::BodyError;
 use exonet::{Node, NodeId};
 use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep};
 
-use super::process::Program;
 use crate::args::ServeArgs;
+use crate::command::exec::{Broken, Program, Run, Stdout};
 use crate::text::escape;
 use crate::units;
 
@@ -61,6 +62,7 @@ pub(super) struct Desk {
     /// How long a caller may be silent before it counts as gone.
     end_orphans: Option<Duration>,
     max_body: u64,
+    max_reply: u64,
     tell: mpsc::UnboundedSender<Event>,
     cut: watch::Receiver<bool>,
 }
@@ -74,8 +76,16 @@ impl Desk {
         tell: mpsc::UnboundedSender<Event>,
         cut: watch::Receiver<bool>,
     ) -> Self {
-        let (node, max_body) = (node.clone(), args.max_body.0);
-        Self { node, answers, timeout: args.timeout, end_orphans: args.end_orphans, max_body, tell, cut }
+        Self {
+            node: node.clone(),
+            answers,
+            timeout: args.timeout,
+            end_orphans: args.end_orphans,
+            max_body: args.max_body.0,
+            max_reply: args.max_reply.0,
+            tell,
+            cut,
+        }
     }
 
     pub(super) async fn run(self: Arc<Self>, request: Request) -> Result<Bytes, Answer> {
@@ -126,7 +136,7 @@ impl Desk {
     async fn answer(&self, mut request: Request) -> Result<Bytes, Answer> {
         match &self.answers {
             Answers::Echo => Ok(request.body.bytes(self.max_body).await?),
-            Answers::Process(program) => program.answer(request).await,
+            Answers::Process(program) => process(program, request, self.max_reply).await,
         }
     }
 
@@ -143,6 +153,33 @@ impl Desk {
                 return;
             }
             seen |= there;
+        }
+    }
+}
+
+/// A process for a call: its output is the reply, its exit code the status.
+async fn process(program: &Program, mut request: Request, max_reply: u64) -> Result<Bytes, Answer> {
+    let id = request.id.to_string();
+    let environment = vec![
+        ("EXON_CALLER", request.caller.to_string()),
+        ("EXON_CALL_ID", id.clone()),
+        ("EXON_METHOD", String::from_utf8_lossy(&request.method).into_owned()),
+    ];
+    let run = Run { environment, name: &id, stdout: Stdout::Read(max_reply) };
+    match program.run(run, &mut request.body).await {
+        Ok(ended) if ended.status == 0 => Ok(ended.output.into()),
+        Ok(ended) => Err(Answer::new(ended.status, ended.output)),
+        Err(Broken::NotStarted { status, error }) => {
+            Err(Answer::new(status, format!("cannot start the command: {error}")))
+        }
+        Err(Broken::Body(error)) => Err(match error.downcast::<BodyError>() {
+            Ok(error) => error.into(),
+            Err(error) => Answer::error(error),
+        }),
+        Err(Broken::System(error)) => Err(Answer::error(error)),
+        Err(Broken::TooLong(most)) => {
+            let why = format!("the reply has more than {most} bytes");
+            Err(Answer::new(ReplyStatus::FAILED, why))
         }
     }
 }

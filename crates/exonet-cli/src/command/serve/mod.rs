@@ -1,9 +1,6 @@
 //! `exon serve`: answers calls.
 
 mod desk;
-mod process;
-#[cfg(unix)]
-pub(crate) mod reaper;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -16,8 +13,8 @@ use serde::Serialize;
 use tokio::sync::{mpsc, watch};
 
 use self::desk::{Answers, Desk, Event};
-use self::process::Program;
 use super::announce::{announce, be_somebody};
+use super::exec::Program;
 use super::stop::requests;
 use crate::args::ServeArgs;
 use crate::control::Control;
@@ -33,8 +30,7 @@ const LAST_REQUEST: u32 = 3;
 const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, Failure> {
-    let answers =
-        if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec, args.max_reply)?) };
+    let answers = if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec)?) };
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
     }

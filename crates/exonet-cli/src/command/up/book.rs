@@ -1,6 +1,7 @@
 //! What becomes of the messages of a background node.
 
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use exonet::send::{OpenMessage, Settled};
@@ -12,11 +13,12 @@ use serde::Serialize;
 use tokio::sync::mpsc;
 
 use crate::command::refusals::Refusals;
-use crate::control::protocol::{self, Ending};
+use crate::control::protocol::{self, Ending, Judged};
 use crate::control::{Asker, Taken};
 use crate::exit::{Tally, remedy};
 use crate::failure::Failure;
 use crate::settings::Settings;
+use crate::text::escape;
 
 /// A receiver that refuses a message may have taken less than all of it, if it is longer. The rest is not wanted then.
 const WHOLE: u64 = 64 << 10;
@@ -29,10 +31,11 @@ struct Entry {
 }
 
 impl Future for Entry {
-    type Output = (Settled, Option<Asker>);
+    type Output = (Settled, Option<Arc<str>>, Option<Asker>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
-        Pin::new(&mut self.receipt).poll(cx).map(|settled| (settled, self.asker.take()))
+        let settled = Pin::new(&mut self.receipt).poll(cx);
+        settled.map(|settled| (settled, self.receipt.reason(), self.asker.take()))
     }
 }
 
@@ -53,6 +56,8 @@ struct Line<'a> {
     outcome: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
+    #[serde(flatten)]
+    judged: Option<Judged>,
     id: Option<&'a str>,
     late: bool,
 }
@@ -86,7 +91,7 @@ impl<'a> Book<'a> {
                     let size = u64::try_from(taken.size).unwrap_or(u64::MAX);
                     self.open.push(Entry { receipt: taken.receipt, size, asker: taken.asker });
                 }
-                Some((settled, asker)) = self.open.next() => self.settle(settled, asker)?,
+                Some((settled, said, asker)) = self.open.next() => self.settle(settled, said, asker)?,
                 never = &mut listening => return never.map(|never| match never {}),
                 _ = refused.changed() => self.open.iter().filter(|entry| entry.size > WHOLE).for_each(|entry| {
                     if entry.receipt.id().is_some_and(|id| refusals.of(id).is_some()) {
@@ -97,16 +102,23 @@ impl<'a> Book<'a> {
         }
     }
 
-    fn settle(&mut self, settled: Settled, asker: Option<Asker>) -> Result<(), Failure> {
+    /// `said`: by the application of the receiver.
+    fn settle(
+        &mut self,
+        settled: Settled,
+        said: Option<Arc<str>>,
+        asker: Option<Asker>,
+    ) -> Result<(), Failure> {
         let told = settled.id.and_then(|id| self.refusals.forget(id));
         // The receiver takes a refused message only after we took the refusal.
         let outcome = if told.is_some() { Ending::Refused } else { settled.outcome.into() };
         self.tally.count(outcome);
-        let (mut reason, mut todo) = (told, None);
+        let (mut reason, mut todo) = (told.or_else(|| said.map(|said| escape(said.as_bytes()))), None);
         if let Outcome::Refused(why) = settled.outcome {
             reason = reason.or_else(|| Some(why.to_string()));
             todo = Some(remedy(why, self.node.id()));
         }
+        let judged = Judged::of(settled.outcome);
         let id = settled.id.map(|id| id.to_string());
         if self.settings.verbose {
             let why = reason.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
@@ -117,6 +129,7 @@ impl<'a> Book<'a> {
             r#type: "message",
             outcome: outcome.name(),
             reason: reason.as_deref(),
+            judged,
             id: id.as_deref(),
             late: settled.late,
         })?;
@@ -124,8 +137,10 @@ impl<'a> Book<'a> {
             let early = settled.id.is_some_and(|id| id.r == Incarnation::UNNAMED);
             let late = settled.late;
             // It may have left.
-            let _ =
-                tell.send((protocol::Settled { n, outcome, reason, remedy: todo, id, late, early }, place));
+            let _ = tell.send((
+                protocol::Settled { n, outcome, reason, remedy: todo, id, late, early, judged },
+                place,
+            ));
         }
         Ok(())
     }

@@ -1,11 +1,11 @@
-//! What ends the processes of calls when this one is killed.
+//! What ends the processes of calls and messages when this one is killed.
 //!
-//! A process that is killed with SIGKILL cannot end its children. So `exon serve` starts a second process that does
+//! A process that is killed with SIGKILL cannot end its children. So `exon` starts a second process that does
 //! nothing but read the groups of processes that run, from a pipe. When the pipe ends, its writer is gone:
 //! then the groups that are left are killed. It has a group of its own, which an interrupt at the terminal does not
 //! reach.
 //!
-//! A process may have begun, and its group not be written yet, when `exon serve` is killed. So each process also bears a
+//! A process may have begun, and its group not be written yet, when `exon` is killed. So each process also bears a
 //! mark in its environment, and where the system shows that (Linux), all that bear it are killed too.
 
 use std::collections::BTreeSet;

@@ -1,0 +1,30 @@
+//! What stands behind `--exec`.
+
+use std::ffi::OsString;
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::Cli;
+
+/// No option that was meant for the command at `path` is an argument of what it runs.
+///
+/// # Errors
+/// One is, as the parser would say it.
+pub(super) fn check(path: &[&str], exec: &[OsString]) -> Result<(), clap::Error> {
+    let mut exon = Cli::command();
+    exon.build();
+    let command = path.iter().try_fold(&exon, |command, name| command.find_subcommand(name));
+    let own: Vec<_> =
+        command.into_iter().flat_map(clap::Command::get_arguments).filter_map(clap::Arg::get_long).collect();
+    let taken = exec.iter().skip(1).filter_map(|word| word.to_str()).find(|word| {
+        let option = word.strip_prefix("--").map(|option| option.split('=').next().unwrap_or(option));
+        option.is_some_and(|option| own.contains(&option))
+    });
+    let Some(option) = taken else { return Ok(()) };
+    let why = format!(
+        "{option} stands behind --exec, so the command would get it: put it before --exec\n\n  \
+         tip: if it is meant for the command, use a shell: --exec sh -c '... {option}'"
+    );
+    Err(exon.error(ErrorKind::ArgumentConflict, why))
+}

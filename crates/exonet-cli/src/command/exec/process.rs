@@ -1,0 +1,284 @@
+//! A process for each call or message: the body is its input, its exit code what became of it.
+
+use std::ffi::OsString;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::{ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWriteExt, BufReader};
+use tokio::process::{Child, ChildStdin, ChildStdout, Command};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+#[cfg(unix)]
+use super::reaper::{self, Reaper};
+use crate::failure::Failure;
+use crate::text::escape;
+
+/// A longer line of standard error is logged in pieces.
+const LONGEST_LINE: u64 = 4 << 10;
+/// Bytes of a body that are given at a time.
+const CHUNK: usize = 64 << 10;
+/// Its output was left open by a process that has ended: what that wrote is read within this.
+const LEFT_OPEN: Duration = Duration::from_millis(500);
+/// What shells say of a command that cannot be started, and of one that is not there.
+const NOT_STARTED: u32 = 126;
+const NOT_FOUND: u32 = 127;
+/// Of one that ended nobody knows how.
+const NO_STATUS: u32 = u32::MAX;
+/// What shells add to the number of a signal.
+#[cfg(unix)]
+const SIGNALLED: u32 = 128;
+
+/// A command that is run again and again.
+#[derive(Debug)]
+pub(in crate::command) struct Program {
+    path: PathBuf,
+    args: Vec<OsString>,
+    #[cfg(unix)]
+    reaper: Reaper,
+}
+
+/// One run of it.
+pub(in crate::command) struct Run<'a> {
+    pub(in crate::command) environment: Vec<(&'static str, String)>,
+    /// The name under which standard error is logged.
+    pub(in crate::command) name: &'a str,
+    pub(in crate::command) stdout: Stdout,
+}
+
+/// Where standard output of a process goes.
+#[derive(Clone, Copy)]
+pub(in crate::command) enum Stdout {
+    /// It is read, no more than this.
+    Read(u64),
+    /// To ours.
+    Ours,
+    /// To our standard error: there is something else on our standard output.
+    Errors,
+}
+
+/// A process that has ended.
+pub(in crate::command) struct Ended {
+    /// Its exit code, or what shells say in place of one.
+    pub(in crate::command) status: u32,
+    /// What was read of its standard output.
+    pub(in crate::command) output: Vec<u8>,
+    /// The last line that it wrote to standard error.
+    pub(in crate::command) last_words: String,
+}
+
+/// Why a process was not started, or was ended.
+pub(in crate::command) enum Broken {
+    NotStarted {
+        status: u32,
+        error: io::Error,
+    },
+    /// Its input broke off.
+    Body(io::Error),
+    /// It cannot be waited for, or its output cannot be read.
+    System(io::Error),
+    /// It wrote more than this.
+    TooLong(u64),
+}
+
+/// The last line of standard error.
+type LastWords = Arc<Mutex<String>>;
+
+impl Program {
+    /// Fails where it is not there: better said now than of every call or message.
+    pub(in crate::command) fn new(command: &[OsString]) -> Result<Self, Failure> {
+        let (name, args) = command.split_first().ok_or_else(|| Failure::new("--exec names no command"))?;
+        let path = find(Path::new(name)).ok_or_else(|| {
+            Failure::new(format!("there is no command {}", Path::new(name).display()))
+                .hint("write its path, or put it into one of the directories of PATH")
+        })?;
+        Ok(Self {
+            path,
+            args: args.to_vec(),
+            #[cfg(unix)]
+            reaper: Reaper::start()?,
+        })
+    }
+
+    /// Runs it to its end. Dropped early, the process and what it started are ended.
+    pub(in crate::command) async fn run(
+        &self,
+        run: Run<'_>,
+        body: &mut (impl AsyncRead + Unpin),
+    ) -> Result<Ended, Broken> {
+        let mut process = self.start(&run)?;
+        #[cfg(unix)]
+        let _reaped = process.group().map(|group| self.reaper.group(group));
+        let (mut stdin, stderr) = (process.0.stdin.take(), process.0.stderr.take());
+        let mut outputs = Outputs {
+            stdout: process.0.stdout.take(),
+            output: Vec::new(),
+            most: if let Stdout::Read(most) = run.stdout { most } else { 0 },
+            logging: JoinSet::new(),
+        };
+        let last_words = LastWords::default();
+        if let Some(stderr) = stderr {
+            let (name, last) = (run.name.to_owned(), Arc::clone(&last_words));
+            outputs.logging.spawn(async move { log(stderr, &name, &last).await });
+        }
+        let (read, ended) = tokio::select! {
+            read = outputs.all() => (read, None),
+            // What it started may hold its output open for longer than it lives: what counts is what it wrote itself.
+            ended = process.0.wait() => (Ok(()), Some(ended)),
+            // The end of its input is seen by a process only if the body came whole.
+            error = feed(body, &mut stdin) => {
+                drop(process);
+                return Err(Broken::Body(error));
+            }
+        };
+        read?;
+        let ended = match ended {
+            Some(ended) => {
+                // All that it wrote is in the pipe.
+                if let Ok(read) = timeout(LEFT_OPEN, outputs.all()).await {
+                    read?;
+                }
+                ended
+            }
+            // Only now, so that its id, by which it would be ended, is still its own.
+            None => process.0.wait().await,
+        };
+        let status = status(ended.map_err(Broken::System)?);
+        let last_words = last_words.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(Ended { status, output: outputs.output, last_words })
+    }
+
+    fn start(&self, run: &Run<'_>) -> Result<Process, Broken> {
+        let mut command = Command::new(&self.path);
+        command
+            .args(&self.args)
+            .envs(run.environment.iter().map(|(name, value)| (name, value)))
+            .stdin(Stdio::piped())
+            .stdout(match run.stdout {
+                Stdout::Read(_) => Stdio::piped(),
+                Stdout::Ours => Stdio::inherit(),
+                Stdout::Errors => Stdio::from(io::stderr()),
+            })
+            .stderr(Stdio::piped())
+            .kill_on_drop(true);
+        #[cfg(unix)]
+        command.process_group(0).env(reaper::MARK, self.reaper.mark());
+        command.spawn().map(Process).map_err(|error| {
+            let status = if error.kind() == io::ErrorKind::NotFound { NOT_FOUND } else { NOT_STARTED };
+            tracing::error!("cannot start {}: {error}", self.path.display());
+            Broken::NotStarted { status, error }
+        })
+    }
+}
+
+/// What a process writes.
+struct Outputs {
+    stdout: Option<ChildStdout>,
+    output: Vec<u8>,
+    most: u64,
+    logging: JoinSet<()>,
+}
+
+impl Outputs {
+    /// Reads and logs to the end of both. Given up, it may be called again.
+    async fn all(&mut self) -> Result<(), Broken> {
+        let Self { stdout, output, most, logging } = self;
+        let logged = async {
+            logging.join_next().await;
+            Ok(())
+        };
+        tokio::try_join!(read(stdout, output, *most), logged).map(drop)
+    }
+}
+
+/// Reads to the end. Given up, what was read stays in `output`.
+async fn read(stdout: &mut Option<ChildStdout>, output: &mut Vec<u8>, most: u64) -> Result<(), Broken> {
+    loop {
+        let Some(pipe) = stdout else { return Ok(()) };
+        if pipe.read_buf(output).await.map_err(Broken::System)? == 0 {
+            return Ok(());
+        }
+        if u64::try_from(output.len()).is_ok_and(|len| len > most) {
+            // A process that writes on ends by that.
+            *stdout = None;
+            return Err(Broken::TooLong(most));
+        }
+    }
+}
+
+/// Gives the body, and ends only if that breaks off. A process may well not read it all.
+async fn feed(body: &mut (impl AsyncRead + Unpin), stdin: &mut Option<ChildStdin>) -> io::Error {
+    if let Some(pipe) = stdin {
+        let mut chunk = vec![0; CHUNK];
+        loop {
+            match body.read(&mut chunk).await {
+                Ok(0) => break,
+                Ok(read) => {
+                    let piece = chunk.get(..read).unwrap_or_default();
+                    if pipe.write_all(piece).await.is_err() {
+                        break;
+                    }
+                }
+                Err(error) => return error,
+            }
+        }
+    }
+    *stdin = None;
+    std::future::pending().await
+}
+
+async fn log(stderr: impl AsyncRead + Unpin, name: &str, last: &LastWords) {
+    let mut stderr = BufReader::new(stderr);
+    let mut line = Vec::new();
+    while (&mut stderr).take(LONGEST_LINE).read_until(b'\n', &mut line).await.is_ok_and(|read| read > 0) {
+        let words = line.trim_ascii();
+        tracing::warn!("{name}: {}", escape(line.trim_ascii_end()));
+        if !words.is_empty() {
+            *last.lock().unwrap_or_else(PoisonError::into_inner) =
+                String::from_utf8_lossy(words).into_owned();
+        }
+        line.clear();
+    }
+}
+
+/// As shells have it.
+fn status(ended: ExitStatus) -> u32 {
+    #[cfg(unix)]
+    if let Some(signal) = std::os::unix::process::ExitStatusExt::signal(&ended) {
+        return SIGNALLED.saturating_add_signed(signal);
+    }
+    ended.code().map_or(NO_STATUS, i32::cast_unsigned)
+}
+
+/// A process that does not outlive this, with what it started and did not put into a group of its own.
+struct Process(Child);
+
+#[cfg(unix)]
+impl Process {
+    /// Has an id until it has been waited for: no other process can have it.
+    fn group(&self) -> Option<rustix::process::Pid> {
+        self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(rustix::process::Pid::from_raw)
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        #[cfg(unix)]
+        if let Some(group) = self.group() {
+            // An error says that nobody is left.
+            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+        }
+    }
+}
+
+/// The file that `name` stands for: as it is if it says where, else in the directories of `PATH`.
+fn find(name: &Path) -> Option<PathBuf> {
+    if name.components().count() > 1 || cfg!(windows) {
+        return (cfg!(windows) || name.is_file()).then(|| name.to_owned());
+    }
+    let directories = std::env::var_os("PATH")?;
+    std::env::split_paths(&directories).map(|directory| directory.join(name)).find(|path| path.is_file())
+}
