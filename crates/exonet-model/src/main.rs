@@ -236,7 +236,7 @@ fn databases() -> Result<bool, String> {
         good &= first.is_some();
         match first {
             Some((scene, found)) => {
-                say(format_args!("without {:<20}{scene:<20}{found}", format!("{rule:?}")))?
+                say(format_args!("without {:<20}{scene:<20}{found}", format!("{rule:?}")))?;
             }
             None => say(format_args!("without {rule:?} nothing is found"))?,
         }
