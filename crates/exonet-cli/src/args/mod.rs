@@ -3,6 +3,7 @@
 mod bench;
 mod call;
 mod cp;
+mod dead;
 mod demo;
 mod exec;
 mod id;
@@ -27,6 +28,7 @@ use exonet::Durability;
 pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use call::CallArgs;
 pub(crate) use cp::CpArgs;
+pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use listen::ListenArgs;
@@ -122,6 +124,7 @@ impl Cli {
                 | Command::Serve(_)
                 | Command::Id(_)
                 | Command::Outbox(_)
+                | Command::Dead(_)
                 | Command::Up(_)
                 | Command::Down(_),
                 _,
@@ -171,6 +174,7 @@ pub(crate) enum Command {
     Up(UpArgs),
     Down(DownArgs),
     Outbox(OutboxArgs),
+    Dead(DeadArgs),
     Cp(CpArgs),
     Call(CallArgs),
     Serve(ServeArgs),

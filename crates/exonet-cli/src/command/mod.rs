@@ -4,6 +4,7 @@ mod announce;
 mod bench;
 mod call;
 mod cp;
+mod dead;
 mod demo;
 mod down;
 pub(crate) mod exec;
@@ -49,6 +50,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Up(args) => up::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Down(args) => down::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Outbox(args) => outbox::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
+        Command::Dead(args) => dead::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,

@@ -13,6 +13,7 @@ mod calls;
 mod copies;
 #[cfg(unix)]
 mod crashes;
+mod dead;
 mod demo;
 #[cfg(unix)]
 mod ends;
