@@ -64,6 +64,7 @@
 //! * databases keep what they have committed (`fsync` and `synchronous_commit` of PostgreSQL, `synchronous = full` of SQLite: a warning is
 //!   logged where it is not so);
 //! * the handler does what it does in its transaction. What it does besides may happen more than once;
+//! * the node of an inbox leaves the count of attempts to the inbox: no [`attempts`](exonet::Builder::attempts) of its own;
 //! * nodes give no message up: no [`doubt_timeout`](exonet::Builder::doubt_timeout) (a relay refuses such a node), no
 //!   [`Peer::abandon`](exonet::Peer::abandon) of the node of a relay;
 //! * a database that is restored from a backup is treated as `docs/sql.md` says.
@@ -97,7 +98,7 @@ mod wire;
 
 pub use database::Database;
 pub use error::Error;
-pub use inbox::{Inbox, InboxBuilder, InboxMessage, InboxStats, InboxTx};
+pub use inbox::{HandlerError, Inbox, InboxBuilder, InboxMessage, InboxStats, InboxTx};
 pub use key::Key;
 pub use outbox::{MAX_BODY, Outbox, OutboxMessage, Tx};
 pub use relay::{Relay, RelayBuilder, RelayStats};

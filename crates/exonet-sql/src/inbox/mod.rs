@@ -6,16 +6,19 @@
 //!
 //! * The record that a message is processed and what the handler does are one transaction ([`work`]).
 //! * The message is acknowledged after the commit, never before ([`work`]).
+//! * The message is rejected after its transaction was rolled back, and never if the record is there ([`work`]).
 //! * The record stays until the sender has said that the row is gone ([`collect`]).
 //! * And then until no handler runs that was given a copy of the message before that ([`handed`]).
 
 mod collect;
+mod fails;
 mod handed;
 mod tx;
 mod work;
 
 use core::fmt;
 use core::future::Future;
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -29,6 +32,7 @@ use tokio::task::JoinHandle;
 use crate::database::Database;
 use crate::{Error, Key, schema};
 
+pub use fails::HandlerError;
 pub use tx::InboxTx;
 
 /// A message, as the handler gets it.
@@ -45,7 +49,8 @@ pub struct InboxMessage {
     pub order: Bytes,
     /// The content.
     pub body: Bytes,
-    /// How often the handler has been given it in this process, this time included. A failure counts.
+    /// Which time it is that the message is handed out: the first is 1. After a crash of this node it may have been handed out before,
+    /// and counts as if it was.
     pub attempt: u32,
     /// Its name at both nodes, this time.
     pub id: MessageId,
@@ -59,8 +64,10 @@ pub struct InboxStats {
     pub processed: u64,
     /// Messages that came again, and were processed before.
     pub repeated: u64,
-    /// Times that a handler failed, panicked or took too long; the message is given to it again.
+    /// Times that a message was not processed: a handler failed, panicked or took too long, or the database was away.
     pub failed: u64,
+    /// Messages that were rejected: dead letters of the node.
+    pub rejected: u64,
     /// Inbox rows that were deleted since the sender has said that its row is gone.
     pub collected: u64,
 }
@@ -70,6 +77,7 @@ pub(crate) struct Counters {
     processed: AtomicU64,
     repeated: AtomicU64,
     failed: AtomicU64,
+    rejected: AtomicU64,
     collected: AtomicU64,
 }
 
@@ -80,6 +88,7 @@ pub struct InboxBuilder<DB: Database> {
     node: Node,
     concurrency: usize,
     handler_timeout: Option<Duration>,
+    attempts: Option<NonZeroU32>,
     collect_every: Duration,
 }
 
@@ -97,6 +106,14 @@ impl<DB: Database> InboxBuilder<DB> {
         self
     }
 
+    /// How often a message is handed out to a handler that fails: the last time it is rejected with what the handler said. It becomes a
+    /// [dead letter](exonet::dead) of the node, and its row at the sender is marked as failed. What is handed out again because the
+    /// inbox or the node has stopped counts; a database that is away does not. Default 10; None: as often as it takes.
+    pub fn attempts(mut self, most: impl Into<Option<NonZeroU32>>) -> Self {
+        self.attempts = most.into();
+        self
+    }
+
     /// How often senders are asked which of their rows are gone. Default 30 s.
     pub fn collect_every(mut self, interval: Duration) -> Self {
         self.collect_every = interval;
@@ -105,7 +122,7 @@ impl<DB: Database> InboxBuilder<DB> {
 
     /// Starts the inbox, on tasks of its own. `handler` is an async function that is given each message with a transaction: what it does there
     /// is committed if it returns `Ok`, and rolled back if not. A message whose handler fails is given to it again, later each time, up
-    /// to a minute; others go on.
+    /// to a minute, and rejected after [`Self::attempts`]; others go on. A handler rejects at once by [`HandlerError::reject`].
     ///
     /// The handler runs within this process and ends within it: it must not leave work behind that uses the transaction.
     ///
@@ -115,7 +132,7 @@ impl<DB: Database> InboxBuilder<DB> {
     where
         F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: fmt::Display + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
     {
         schema::check(&self.pool).await?;
         let counters = Arc::new(Counters::default());
@@ -147,7 +164,7 @@ impl Inbox {
         DB: Database,
         F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
-        E: fmt::Display + Send + 'static,
+        E: Into<HandlerError> + Send + 'static,
     {
         Self::builder(pool, node).start(handler).await
     }
@@ -159,6 +176,7 @@ impl Inbox {
             node: node.clone(),
             concurrency: 16,
             handler_timeout: Some(Duration::from_secs(60)),
+            attempts: NonZeroU32::new(10),
             collect_every: Duration::from_secs(30),
         }
     }
@@ -166,11 +184,12 @@ impl Inbox {
     /// Figures about it.
     pub fn stats(&self) -> InboxStats {
         let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let Counters { processed, repeated, failed, collected } = &*self.counters;
+        let Counters { processed, repeated, failed, rejected, collected } = &*self.counters;
         InboxStats {
             processed: get(processed),
             repeated: get(repeated),
             failed: get(failed),
+            rejected: get(rejected),
             collected: get(collected),
         }
     }

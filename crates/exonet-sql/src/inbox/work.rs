@@ -2,12 +2,14 @@
 
 use core::fmt;
 use core::future::{Future, poll_fn};
+use core::num::NonZeroU32;
 use core::pin::pin;
 use core::time::Duration;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use exonet::error::BodyError;
 use exonet::receive::Filter;
 use exonet::{Delivery, Node, NodeId};
 use sqlx::Pool;
@@ -19,34 +21,42 @@ use tracing::Instrument;
 use crate::database::{Database, Value};
 use crate::inbox::handed::{HandedOut, Ticket};
 use crate::inbox::tx::Lent;
-use crate::inbox::{Counters, InboxBuilder, InboxMessage, InboxTx, collect};
+use crate::inbox::{Counters, HandlerError, InboxBuilder, InboxMessage, InboxTx, collect};
 use crate::outbox::MAX_BODY;
 use crate::wire::{Envelope, Owner, Row, TAG};
 
-/// The first and the longest wait after a handler has failed.
+/// The first and the longest wait after a handler has failed, or the database.
 const AGAIN: Duration = Duration::from_millis(50);
 const LONGEST_AGAIN: Duration = Duration::from_secs(60);
+
+/// How long a rollback may take. One that takes longer is not waited for, and counts as a database that is away.
+const ROLLBACK: Duration = Duration::from_secs(10);
 
 /// Messages that wait after a failure, or for a handler. Beyond these the node is not asked for more, and holds senders back.
 const WAITING: usize = 1_024;
 
 /// Why a message is not processed this time.
 enum Failed {
-    Handler(String),
-    Database(sqlx::Error),
+    /// And its transaction is rolled back.
+    Handler(HandlerError),
+    /// Whether the transaction has ended is not known.
+    Database(String),
 }
 
 impl From<sqlx::Error> for Failed {
     fn from(error: sqlx::Error) -> Self {
-        Self::Database(error)
+        Self::Database(error.to_string())
     }
 }
 
 impl fmt::Display for Failed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Handler(why) => write!(f, "its handler failed: {why}"),
-            Self::Database(error) => write!(f, "the database says: {error}"),
+            Self::Handler(HandlerError::Retry(why)) => write!(f, "its handler failed: {why}"),
+            Self::Handler(HandlerError::Reject { status, reason }) => {
+                write!(f, "its handler rejects it: {reason} (status {status})")
+            }
+            Self::Database(why) => write!(f, "the database says: {why}"),
         }
     }
 }
@@ -59,6 +69,7 @@ struct Inner<DB: Database, F> {
     handler: F,
     handlers: Semaphore,
     most: Option<Duration>,
+    attempts: Option<NonZeroU32>,
     counters: Arc<Counters>,
     handed: HandedOut,
     /// Whom the database knows as the node that speaks for an outbox.
@@ -70,7 +81,7 @@ where
     DB: Database,
     F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), E>> + Send + 'static,
-    E: fmt::Display + Send + 'static,
+    E: Into<HandlerError> + Send + 'static,
 {
     pub(super) fn new(builder: &InboxBuilder<DB>, handler: F, counters: Arc<Counters>) -> Self {
         Self(Arc::new(Inner {
@@ -79,6 +90,7 @@ where
             handler,
             handlers: Semaphore::new(builder.concurrency),
             most: builder.handler_timeout,
+            attempts: builder.attempts,
             counters,
             handed: HandedOut::default(),
             senders: Mutex::default(),
@@ -121,13 +133,17 @@ where
     DB: Database,
     F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = Result<(), E>> + Send + 'static,
-    E: fmt::Display + Send + 'static,
+    E: Into<HandlerError> + Send + 'static,
 {
-    /// Processes a message, however often it takes, and acknowledges it.
+    /// Processes a message once, and says what becomes of it: it is acknowledged, handed out again later, or rejected.
     async fn take(self: Arc<Self>, mut delivery: Delivery, ticket: Ticket) {
         let limit = MAX_BODY as u64 + 1_024;
-        // What ends early is handed out again.
-        let Ok(body) = delivery.body_mut().bytes(limit).await else { return };
+        let body = match delivery.body_mut().bytes(limit).await {
+            Ok(body) => body,
+            Err(error @ BodyError::TooLarge { .. }) => return self.reject(delivery, 0, &error.to_string()),
+            // What ends early is handed out again.
+            Err(_) => return,
+        };
         let (owner, row) = match Envelope::decode(body) {
             Ok(Envelope::Row { owner, row }) => (owner, row),
             Ok(Envelope::Fence { .. }) => {
@@ -141,32 +157,51 @@ where
                 return;
             }
             Err(error) => {
-                // A later version of this application may know it. Nothing can be told its sender yet: this is where it is rejected.
-                tracing::error!(%error, "a message cannot be read, and is kept");
-                return sleep(LONGEST_AGAIN).await;
+                return self.reject(delivery, 0, &format!("the message cannot be read: {error}"));
             }
         };
         ticket.has_key(row.key);
-        let (mut attempt, mut wait) = (1, AGAIN);
-        while let Err(failed) = self.process(&delivery, owner, &row, attempt).await {
+        let mut wait = AGAIN;
+        let why = loop {
+            let failed = match self.process(&delivery, owner, &row).await {
+                // If its record has died meanwhile, the sender hands the row over again, and the inbox row says that it is processed.
+                Ok(()) => {
+                    let _ = delivery.ack();
+                    return;
+                }
+                Err(failed) => failed,
+            };
             self.counters.failed.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(key = %row.key, attempt, again = ?wait, "a message is not processed: {failed}");
-            sleep(wait).await;
-            (attempt, wait) = (attempt.saturating_add(1), (2 * wait).min(LONGEST_AGAIN));
+            tracing::warn!(key = %row.key, attempt = delivery.attempt(), "a message is not processed: {failed}");
+            match failed {
+                Failed::Handler(why) => break why,
+                // It does not count as an attempt: the message waits here for the database. It may even be processed.
+                Failed::Database(_) => sleep(wait).await,
+            }
+            wait = (2 * wait).min(LONGEST_AGAIN);
+        };
+        let last = self.attempts.is_some_and(|most| delivery.attempt() >= most.get());
+        match why {
+            HandlerError::Reject { status, reason } => self.reject(delivery, status, &reason),
+            HandlerError::Retry(why) if last => self.reject(delivery, 0, &why),
+            HandlerError::Retry(_) => {
+                let doublings = delivery.attempt().saturating_sub(1).min(16);
+                delivery.retry_after((AGAIN * (1 << doublings)).min(LONGEST_AGAIN));
+            }
         }
-        // If its record has died meanwhile, the sender hands the row over again, and the inbox row says that it is processed.
-        let _ = delivery.ack();
+        // Not before: until here it was handed out.
         drop(ticket);
     }
 
+    /// The message is never processed. Its transaction, if it had one, is rolled back.
+    fn reject(&self, delivery: Delivery, status: u32, reason: &str) {
+        tracing::error!(attempt = delivery.attempt(), status, "a message is rejected: {reason}");
+        self.counters.rejected.fetch_add(1, Ordering::Relaxed);
+        delivery.reject_with(status, reason);
+    }
+
     /// One transaction: the record that the message is processed, and what the handler does.
-    async fn process(
-        &self,
-        delivery: &Delivery,
-        owner: Owner,
-        row: &Row,
-        attempt: u32,
-    ) -> Result<(), Failed> {
+    async fn process(&self, delivery: &Delivery, owner: Owner, row: &Row) -> Result<(), Failed> {
         let Ok(_turn) = self.handlers.acquire().await else { return Ok(()) };
         let known = self.senders.lock().unwrap_or_else(PoisonError::into_inner).get(&owner).copied();
         if known != Some(delivery.from()) {
@@ -185,22 +220,31 @@ where
             tag: row.tag.clone(),
             order: row.order.clone(),
             body: row.body.clone(),
-            attempt,
+            attempt: delivery.attempt(),
             id: delivery.id(),
         };
-        self.handle(tx, message).await.map_err(Failed::Handler)?;
+        let handled = self.handle(tx, message).await;
         let Some(tx) = lent.back() else {
-            return Err(Failed::Handler("it has kept its transaction".into()));
+            return Err(Failed::Database(
+                "its handler has kept the transaction, and may still use it".into(),
+            ));
         };
+        if let Err(why) = handled {
+            let undone = timeout(ROLLBACK, tx.rollback()).await;
+            undone.map_err(|_| Failed::Database(format!("no rollback within {ROLLBACK:?}")))??;
+            return Err(Failed::Handler(why));
+        }
         tx.commit().await?;
         self.counters.processed.fetch_add(1, Ordering::Relaxed);
         Ok(())
     }
 
     /// Calls the handler, on a task of its own: its panic is its own.
-    async fn handle(&self, tx: InboxTx<DB>, message: InboxMessage) -> Result<(), String> {
+    async fn handle(&self, tx: InboxTx<DB>, message: InboxMessage) -> Result<(), HandlerError> {
         let begin = core::panic::AssertUnwindSafe(|| (self.handler)(tx, message));
-        let Ok(handling) = std::panic::catch_unwind(begin) else { return Err("it has panicked".into()) };
+        let Ok(handling) = std::panic::catch_unwind(begin) else {
+            return Err("the handler has panicked".into());
+        };
         let mut task = JoinSet::new();
         task.spawn(handling.in_current_span());
         let ended = match self.most {
@@ -209,14 +253,14 @@ where
                 Ok(ended) => ended,
                 Err(_) => {
                     task.shutdown().await;
-                    return Err(format!("it has taken longer than {most:?}"));
+                    return Err(format!("the handler has taken longer than {most:?}").into());
                 }
             },
         };
         match ended {
             Some(Ok(Ok(()))) => Ok(()),
-            Some(Ok(Err(error))) => Err(error.to_string()),
-            Some(Err(_)) | None => Err("it has panicked".into()),
+            Some(Ok(Err(error))) => Err(error.into()),
+            Some(Err(_)) | None => Err("the handler has panicked".into()),
         }
     }
 

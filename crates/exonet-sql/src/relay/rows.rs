@@ -4,6 +4,7 @@ use core::future::Future;
 use core::pin::Pin;
 use core::task::{Context, Poll, ready};
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet::send::Settled;
@@ -68,11 +69,12 @@ pub(crate) struct Tracked {
 }
 
 impl Future for Tracked {
-    type Output = (i64, Settled);
+    type Output = (i64, Settled, Option<Arc<str>>);
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let settled = ready!(Pin::new(&mut self.receipt).poll(cx));
-        Poll::Ready((self.id, settled))
+        // Read at once: a node keeps reasons for a while only.
+        Poll::Ready((self.id, settled, self.receipt.reason()))
     }
 }
 

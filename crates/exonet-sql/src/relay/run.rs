@@ -211,16 +211,16 @@ impl<DB: Database> Runner<DB> {
         tokio::select! {
             biased;
             _ = self.wished.changed() => {}
-            Some((id, settled)) = self.open.receipts.next(), if !self.open.receipts.is_empty() => self.settle(id, settled),
+            Some((id, settled, reason)) = self.open.receipts.next(), if !self.open.receipts.is_empty() => self.settle(id, settled, reason),
             () = wake.notified() => self.watch.next_look = Instant::now(),
             () = sleep_until(due) => {}
         }
         // Those that are settled besides.
         while !self.open.receipts.is_empty()
-            && let Some(Some((id, settled))) =
+            && let Some(Some((id, settled, reason))) =
                 futures_util::FutureExt::now_or_never(self.open.receipts.next())
         {
-            self.settle(id, settled);
+            self.settle(id, settled, reason);
         }
         if self.receivers.next().is_some_and(|rested| rested <= Instant::now()) {
             self.watch.next_look = Instant::now();
@@ -252,7 +252,7 @@ impl<DB: Database> Runner<DB> {
     // ---- rows that are settled
 
     /// Notes what became of a row. It counts as under way until the database has heard of it.
-    fn settle(&mut self, id: i64, settled: Settled) {
+    fn settle(&mut self, id: i64, settled: Settled, reason: Option<Arc<str>>) {
         let Some(row) = self.open.rows.get(&id) else { return };
         let (peer, ordered, key) = (row.peer, row.turn.is_some(), row.key);
         let receiver = self.receivers.known(&peer);
@@ -265,7 +265,9 @@ impl<DB: Database> Runner<DB> {
                 self.told.processed.push(id);
             }
             Outcome::Rejected { status, attempts } => {
-                let why = format!("the receiver has rejected it: status {status}, after {attempts} attempts");
+                let reason = reason.as_deref().unwrap_or("no reason given");
+                let why =
+                    format!("rejected by the receiver: {reason} (status {status}, attempts {attempts})");
                 self.told.failed.push((id, why));
             }
             Outcome::Refused(Refusal::Ended) => self.told.failed.push((id, Refusal::Ended.to_string())),
