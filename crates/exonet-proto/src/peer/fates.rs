@@ -65,6 +65,7 @@ impl Peer {
                 Carried::State { .. } if fate == Fate::Lost => self.inbound.owe_state(now.mono),
                 Carried::State { nth } if arrived => self.inbound.state_arrived(now.mono, nth, &cx.config),
                 Carried::Have { s } if !arrived => self.inbound.have_again(s),
+                Carried::Verdict { s } if arrived => self.inbound.verdicts.told(s),
                 Carried::Verdict { s } if !arrived => self.inbound.verdicts.owe(s),
                 Carried::Reply { s } if !arrived => self.inbound.server.again(s),
                 _ => {}

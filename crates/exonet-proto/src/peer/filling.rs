@@ -42,6 +42,8 @@ impl Filling<'_, '_> {
         alone: bool,
     ) -> bool {
         self.epoch.write_ack(self.now, self.writer);
+        // A final STATE would give back what is rejected.
+        self.verdicts(inbound, journal);
         if inbound.state_may_leave(self.now, alone)
             && let Some(up) = write_state(self.writer, inbound, clock)
         {
@@ -64,7 +66,6 @@ impl Filling<'_, '_> {
                 self.eliciting = true;
             }
         }
-        self.verdicts(inbound, journal);
         !self.writer.is_empty()
     }
 

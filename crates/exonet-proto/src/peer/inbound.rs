@@ -283,7 +283,10 @@ impl Inbound {
         self.wants = None;
         let Some(record) = self.receiver.as_mut() else { return };
         record.close();
+        // A sender may still ask what was said of its messages.
+        let verdicts = std::mem::take(&mut self.verdicts);
         self.clear();
+        self.verdicts = verdicts;
         self.closed_again = wait.unwrap_or_default();
         // The node may be gone before it would say this at its leisure.
         self.state_from = now.min(self.state_from);

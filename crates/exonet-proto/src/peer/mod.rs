@@ -127,7 +127,10 @@ impl Peer {
         Standing {
             sender: outbound.sender.is_some(),
             receiver: inbound.receiver.is_some(),
-            busy: !outbound.is_silent() || inbound.state_owed() || !inbound.server.is_empty(),
+            busy: !outbound.is_silent()
+                || inbound.state_owed()
+                || inbound.verdicts.are_untold()
+                || !inbound.server.is_empty(),
         }
     }
 

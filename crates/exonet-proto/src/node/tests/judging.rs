@@ -158,6 +158,28 @@ fn a_verdict_whose_packet_is_lost_is_owed_again() {
 }
 
 #[test]
+fn a_node_is_not_quiet_before_its_verdicts_have_arrived() {
+    let (mut pair, key, ..) = judged();
+    pair.cut(1);
+    pair.pass(SECOND);
+    assert!(!pair.ends[1].is_quiet());
+    pair.mend(1);
+    pair.pass(10 * SECOND);
+    assert!(pair.ends[1].is_quiet());
+    assert_eq!(outcome(&pair, key), Some(Outcome::Rejected { status: 7, attempts: 1 }));
+}
+
+#[test]
+fn a_node_that_ends_says_what_it_has_said_of_messages() {
+    let (mut pair, _, s, r) = judged();
+    let now = pair.now;
+    pair.ends[1].finish(now);
+    let inbound = &mut pair.peer(1).inbound;
+    inbound.on_probe(Mono(0), s, r);
+    assert!(inbound.verdicts.owes(|_| true));
+}
+
+#[test]
 fn a_message_behind_an_open_one_keeps_its_verdict_until_the_frontier_passes() {
     let mut pair = Pair::open();
     pair.talk(0);

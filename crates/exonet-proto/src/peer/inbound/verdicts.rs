@@ -1,7 +1,7 @@
 //! What the application has said of messages whose slots it has not used up, and how often it has had each.
 
 use core::ops::Range;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::id::Slot;
 use crate::journal::Position;
@@ -16,6 +16,8 @@ pub(crate) struct Verdicts {
     /// Each is told from its position in the journal on.
     said: BTreeMap<Slot, (Position, Verdict)>,
     owed: VecDeque<Slot>,
+    /// Slots whose VERDICT has not arrived, as far as this node knows.
+    untold: BTreeSet<Slot>,
     /// How many times a message was handed out that came back.
     attempts: BTreeMap<Slot, u32>,
     /// A message below may have been handed out by a former life.
@@ -32,6 +34,7 @@ impl Verdicts {
         if !self.said.is_empty() {
             self.said = self.said.split_off(&l);
             self.owed.retain(|s| *s >= l);
+            self.untold = self.untold.split_off(&l);
         }
         if !self.attempts.is_empty() {
             self.attempts = self.attempts.split_off(&l);
@@ -47,6 +50,7 @@ impl Verdicts {
     ) {
         self.recovered = hi;
         self.said = said.into_iter().map(|(s, verdict)| (s, (Position(0), verdict))).collect();
+        self.untold = self.said.keys().copied().collect();
         self.attempts.clone_from(attempts);
     }
 
@@ -72,6 +76,7 @@ impl Verdicts {
     pub(crate) fn say(&mut self, s: Slot, at: Position, verdict: Verdict) {
         self.are_over(s.0..s.0 + 1);
         self.said.insert(s, (at, verdict));
+        self.untold.insert(s);
         self.owe(s);
     }
 
@@ -80,6 +85,16 @@ impl Verdicts {
         if self.owed.len() < MAX_OWED && self.said.contains_key(&s) && !self.owed.contains(&s) {
             self.owed.push_back(s);
         }
+    }
+
+    /// The VERDICT on the message in `s` has arrived.
+    pub(crate) fn told(&mut self, s: Slot) {
+        self.untold.remove(&s);
+    }
+
+    /// Whether a sender may not have heard a verdict.
+    pub(crate) fn are_untold(&self) -> bool {
+        !self.untold.is_empty()
     }
 
     /// Whether any could be told now.
