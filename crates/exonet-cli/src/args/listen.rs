@@ -49,7 +49,7 @@ With --exec each message is the standard input of a command, which has EXON_ID, 
 and EXON_ATTEMPT (1 for the first) in its environment. How it ends decides:
     exit code 0    the message is processed, and only now acknowledged
     exit code 65   it is rejected at once; the last line of standard error is the reason
-    anything else  it is put off, for --retry-after at first and twice as long each time, up to 1 min;
+    anything else  it is put off, for --retry-after, then twice as long each time (1 min at most);
                    after --attempts attempts it is rejected
 A message that is rejected is kept in the folder `dead` of the identity, and its sender is told the
 exit code and the reason. The same message may come again after a crash, with EXON_ATTEMPT above 1:
