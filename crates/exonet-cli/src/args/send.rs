@@ -38,7 +38,7 @@ EXIT CODES
     0  every message was delivered, or processed
     1  an error, told on standard error
     3  unknown: some message was delivered once or not at all
-    4  some message was certainly not delivered: expired, cancelled or refused; or it was rejected by
+    4  some message was certainly not delivered: expired, cancelled, refused; or rejected by
        the application there, which said why
     6  kept: some message was still open when this ended, by --timeout or an interrupt, and the
        journal of the stored identity has it; --continue goes on with it
