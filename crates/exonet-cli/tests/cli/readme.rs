@@ -53,7 +53,10 @@ fn the_lines_of_the_readme_do_what_it_says() {
             left.push(line);
             continue;
         } else if line.contains("exon listen") || line.contains("exon serve") {
-            // `serve` begins while `listen` is there.
+            // `serve` begins while `listen` is there; two of `listen` would be one identity in two processes.
+            if line.contains("exon listen") {
+                drop(here.take());
+            }
             let line = line.replace(" --bind 0.0.0.0:0", "");
             let at_a_free_port = |command: &str| format!("{command} --bind 127.0.0.1:0 --json");
             let line = ["exon listen", "exon serve"].iter().fold(format!("exec {line}"), |line, command| {
