@@ -49,11 +49,14 @@ impl Trace {
             }
             Event::Reason { id, reason } => {
                 let reason = reason.escape_default();
-                let at = format_args!(
-                    r#"{{"sender":"{}","r":{},"s":{},"reason":"{reason}"}}"#,
-                    id.sender, id.r.0, id.s.0
+                self.line(
+                    now,
+                    "reason",
+                    format_args!(
+                        r#"{{"sender":"{}","r":{},"s":{},"reason":"{reason}"}}"#,
+                        id.sender, id.r.0, id.s.0
+                    ),
                 );
-                self.line(now, "reason", at);
             }
             Event::Authorize { id, remote } => self.peer_at(now, "asked", id, remote),
             Event::Refused { peer, remote } => self.peer_at(now, "refused", peer, remote),
