@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use exonet::state::{Outbox, SecretKey, StateDir, StateError};
+use exonet::state::{KeptDelivery, Outbox, SecretKey, StateDir, StateError};
 use exonet::{Builder, NodeId};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -102,6 +102,22 @@ impl Identity {
                 StateError::Locked { .. } => failure
                     .in_use()
                     .hint("that process has no control socket, and goes on with its messages; end it to look at what is left then"),
+                _ => failure,
+            }
+        })
+    }
+
+    /// What it has handed out more than once and not acknowledged.
+    pub(crate) fn inbox(&self) -> Result<Vec<KeptDelivery>, Failure> {
+        self.require()?;
+        let opened = StateDir::open(self.path()?);
+        let inbox = opened.and_then(|directory| directory.inbox());
+        inbox.map_err(|error| {
+            let failure = self.failure("look into the inbox of", &error);
+            match error {
+                StateError::Locked { .. } => failure
+                    .in_use()
+                    .hint("that process has no control socket; end it to look at what its journal says then"),
                 _ => failure,
             }
         })

@@ -131,7 +131,7 @@ pub(crate) struct Engine {
     /// Messages that come in without the lock.
     gathering: Gathering,
     pub(crate) calls: Calls,
-    routes: Routes,
+    pub(crate) routes: Routes,
     /// Who answers for the application, where policy asks it.
     pub(crate) question: Option<Arc<Question>>,
     /// Peers that it has let in.

@@ -7,7 +7,7 @@ use std::pin::{Pin, pin};
 use std::task::{Context, Poll, Waker};
 
 use common::{node, pair, within};
-use exonet::receive::{Filter, Received, Receiver};
+use exonet::receive::{Filter, Received, Receiver, Standing};
 use exonet::{Delivery, Message, Node, Outcome};
 use futures_core::Stream;
 
@@ -198,6 +198,49 @@ async fn many_messages_wait_for_a_receiver_that_is_not_asked_and_none_is_lost() 
         got.sort_unstable();
         assert!(got.into_iter().eq(0..MANY));
         assert_eq!(sent.await.delivered, u64::from(MANY));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_inbox_tells_what_waits_from_what_is_handed_out_and_put_off() {
+    let (alice, bob) = pair().await;
+    within(async {
+        let seen = || {
+            let inbox = bob.inbox(3);
+            inbox.into_iter().map(|one| (one.body.unwrap(), one.attempts, one.stand)).collect::<Vec<_>>()
+        };
+        send(&alice, &bob, &[("", "letter")]).await;
+        bob.recv().await.unwrap().retry_after(std::time::Duration::from_secs(1_000));
+        let put_off = &seen()[0];
+        assert_eq!((&put_off.0[..], put_off.1), (&b"let"[..], 1));
+        assert!(matches!(put_off.2, Standing::PutOff { again } if !again.is_zero()));
+        // A receiver of its own has them in its queue, and nobody has asked for them.
+        let orders = bob.receiver(Filter::any().tag("order"));
+        send(&alice, &bob, &[("order", "tea"), ("order", "pie")]).await;
+        let tea = orders.recv().await.unwrap();
+        while seen().len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        let all = seen();
+        assert!(matches!(all[1], (_, 1, Standing::HandedOut { .. })), "{all:?}");
+        assert_eq!((&all[2].0[..], all[2].1, all[2].2), (&b"pie"[..], 0, Standing::Waiting));
+        assert_eq!(bob.inbox_body(&tea.id()).unwrap(), "tea");
+        let id = tea.id();
+        tea.ack().unwrap();
+        assert!(bob.inbox_body(&id).is_none() && seen().len() == 2);
+        drop(orders);
+        // Without receivers the core has it in a run.
+        while bob.inbox(0).iter().filter(|one| one.stand == Standing::Waiting).count() != 1 {
+            tokio::task::yield_now().await;
+        }
+        bob.recv().await.unwrap().ack().unwrap();
+        send(&alice, &bob, &[("", "1"), ("", "2"), ("", "3")]).await;
+        while bob.inbox(0).iter().filter(|one| one.stand == Standing::Waiting).count() != 3 {
+            tokio::task::yield_now().await;
+        }
+        let last = bob.inbox(9).pop().unwrap();
+        assert_eq!((last.body.unwrap(), last.attempts), ("3".into(), 0));
     })
     .await;
 }

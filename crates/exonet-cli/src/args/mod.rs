@@ -7,6 +7,7 @@ mod dead;
 mod demo;
 mod exec;
 mod id;
+mod inbox;
 mod listen;
 mod outbox;
 mod peer;
@@ -31,6 +32,7 @@ pub(crate) use cp::CpArgs;
 pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
 pub(crate) use id::IdArgs;
+pub(crate) use inbox::{InboxArgs, InboxCommand};
 pub(crate) use listen::ListenArgs;
 pub(crate) use outbox::{OutboxArgs, OutboxCommand};
 pub(crate) use peer::{PeerArgs, PeerCommand};
@@ -124,6 +126,7 @@ impl Cli {
                 | Command::Serve(_)
                 | Command::Id(_)
                 | Command::Outbox(_)
+                | Command::Inbox(_)
                 | Command::Dead(_)
                 | Command::Up(_)
                 | Command::Down(_),
@@ -174,6 +177,7 @@ pub(crate) enum Command {
     Up(UpArgs),
     Down(DownArgs),
     Outbox(OutboxArgs),
+    Inbox(InboxArgs),
     Dead(DeadArgs),
     Cp(CpArgs),
     Call(CallArgs),

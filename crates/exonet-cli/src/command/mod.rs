@@ -9,6 +9,7 @@ mod demo;
 mod down;
 pub(crate) mod exec;
 mod id;
+mod inbox;
 mod listen;
 mod outbox;
 mod peer;
@@ -50,6 +51,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Up(args) => up::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Down(args) => down::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Outbox(args) => outbox::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
+        Command::Inbox(args) => inbox::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Dead(args) => dead::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,

@@ -14,6 +14,7 @@ use futures_util::stream::FuturesUnordered;
 use tokio::net::unix::OwnedWriteHalf;
 
 use super::Role;
+use super::inbox;
 use super::protocol::{PIECE, Reply, Request, Row, Settled, VERSION};
 use super::server::{Office, refusal};
 use super::wire::say;
@@ -51,6 +52,8 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
         Request::Show { number } => show(node, number, to).await?,
         Request::Drop { number } => give_up(node, number, to).await?,
         Request::Retry { number, wait_ms } => retry(node, number, wait_ms, to).await?,
+        Request::Inbox => inbox::list(node, to).await,
+        Request::InboxShow { id } => inbox::show(node, &id, to).await?,
         Request::Stop => match &office.role {
             Role::Up(desk) => drop(desk.end.send_replace(true)),
             Role::Command(command) => {

@@ -14,6 +14,8 @@ mod answers;
 mod client;
 #[cfg(unix)]
 mod handover;
+#[cfg(unix)]
+mod inbox;
 #[cfg(not(unix))]
 mod nowhere;
 #[cfg(unix)]

@@ -38,6 +38,10 @@ pub(crate) enum Request {
     Drop { number: Option<u64> },
     /// Looks for the peers of one, or of all, each told as [`Reply::Peer`].
     Retry { number: Option<u64>, wait_ms: u64 },
+    /// All messages that have arrived and are not acknowledged, each as [`Reply::Arrived`].
+    Inbox,
+    /// One of them, and its body as [`Reply::Body`].
+    InboxShow { id: String },
     /// Hands messages over: [`Part`]s follow.
     Send(Head),
     /// Ends `exon up`.
@@ -115,6 +119,7 @@ pub(crate) enum Reply {
         takes: bool,
     },
     Message(Box<Row>),
+    Arrived(Box<Unacked>),
     Body {
         base64: String,
     },
@@ -149,6 +154,41 @@ pub(crate) struct Row {
     pub(crate) size: u64,
     /// The begin of its body, in base 64.
     pub(crate) glance: String,
+}
+
+/// A message of an inbox.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct Unacked {
+    pub(crate) from: String,
+    pub(crate) id: String,
+    /// None: not known, and neither is what follows.
+    pub(crate) tag: Option<String>,
+    /// None: its body comes as a stream, and its sender has not said how long it is.
+    pub(crate) size: Option<u64>,
+    pub(crate) call: bool,
+    /// How many times it was handed out.
+    pub(crate) attempts: u32,
+    pub(crate) state: Standing,
+    /// For how long it has been handed out.
+    pub(crate) for_ms: Option<u64>,
+    /// When it is handed out again.
+    pub(crate) again_ms: Option<u64>,
+    /// The begin of its body, in base 64; None: it comes as a stream, and is not kept.
+    pub(crate) glance: Option<String>,
+}
+
+/// Where a message of an inbox is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Standing {
+    /// Nobody has asked for it.
+    Waiting,
+    /// It is being worked on.
+    HandedOut,
+    /// It comes again.
+    PutOff,
+    /// With its sender, while no process runs the identity.
+    Away,
 }
 
 /// What became of a message.
@@ -245,6 +285,8 @@ mod tests {
             (r#"{"exon":1,"do":"show","number":7}"#, "Show { number: 7 }"),
             (r#"{"exon":1,"do":"drop","number":null}"#, "Drop { number: None }"),
             (r#"{"exon":1,"do":"retry","number":7,"wait_ms":5}"#, "Retry { number: Some(7), wait_ms: 5 }"),
+            (r#"{"exon":1,"do":"inbox"}"#, "Inbox"),
+            (r#"{"exon":1,"do":"inbox_show","id":"x"}"#, "InboxShow { id: \"x\" }"),
             (r#"{"exon":1,"do":"stop"}"#, "Stop"),
         ] {
             let read: Envelope = serde_json::from_str(text).unwrap();

@@ -21,6 +21,8 @@ mod ends;
 mod exec;
 mod files;
 #[cfg(unix)]
+mod inbox;
+#[cfg(unix)]
 mod kept;
 mod messages;
 mod names;

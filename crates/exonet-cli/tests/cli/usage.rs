@@ -120,6 +120,7 @@ fn help_has_examples_and_exit_codes() {
         "serve",
         "ping",
         "outbox",
+        "inbox",
         "up",
         "down",
         "demo",

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use super::Record;
 use crate::half::{IntervalSet, Receiver};
-use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
+use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
 use crate::message::{Confirm, Early, Priority, Verdict};
 use crate::time::Wall;
 use crate::wire::{Malformed, Take};
@@ -177,6 +177,16 @@ impl Recovered {
                 body: &posted.body,
                 bound,
             })
+        })
+    }
+
+    /// Messages that were handed out more than once and are not acknowledged: their names at both ends, and how many times that was.
+    /// The first time is not written down.
+    pub fn unacked(&self) -> impl Iterator<Item = (MessageId, u32)> {
+        self.known.values().flat_map(|known| {
+            let record = known.record.as_ref();
+            let name = move |s| Some(MessageId { sender: known.id, r: record?.r, s });
+            known.attempts.iter().filter_map(move |(s, attempts)| Some((name(*s)?, *attempts)))
         })
     }
 

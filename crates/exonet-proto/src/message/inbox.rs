@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 
-use super::arrived::{Arrived, Front};
+use super::arrived::{Arrived, ArrivedBody, Front};
 use crate::message::lane::Lane;
-use crate::message::run::Run;
+use crate::message::run::{Run, View};
 use crate::message::{DeliveryKey, POOLED};
 use crate::time::Mono;
 use crate::wire::Role;
@@ -68,7 +68,8 @@ pub(crate) struct Inbox {
     calls: BTreeMap<(Bytes, i64), Arrived>,
     /// The least and the most of these places, both free.
     places: (i64, i64),
-    handed: BTreeMap<DeliveryKey, Arrived>,
+    /// Each with when it was handed out.
+    handed: BTreeMap<DeliveryKey, (Mono, Arrived)>,
     next_key: u64,
     /// Of what was handed out, what is to be handed out again, and when.
     later: BTreeSet<(Mono, DeliveryKey)>,
@@ -274,7 +275,7 @@ impl Inbox {
     }
 
     fn apart(&self) -> impl Iterator<Item = &Arrived> {
-        self.calls.values().chain(self.handed.values())
+        self.calls.values().chain(self.handed.values().map(|(_, arrived)| arrived))
     }
 
     pub(crate) fn len(&self) -> usize {
@@ -309,19 +310,19 @@ impl Inbox {
         self.later.pop_first().map(|(_, key)| key)
     }
 
-    pub(crate) fn hand_out(&mut self, arrived: Arrived) -> DeliveryKey {
+    pub(crate) fn hand_out(&mut self, now: Mono, arrived: Arrived) -> DeliveryKey {
         let key = DeliveryKey(self.next_key);
         self.next_key += 1;
-        self.handed.insert(key, arrived);
+        self.handed.insert(key, (now, arrived));
         key
     }
 
     pub(crate) fn handed(&self, key: DeliveryKey) -> Option<&Arrived> {
-        self.handed.get(&key)
+        self.handed.get(&key).map(|(_, arrived)| arrived)
     }
 
     pub(crate) fn take_back(&mut self, key: DeliveryKey) -> Option<Arrived> {
-        self.handed.remove(&key)
+        self.handed.remove(&key).map(|(_, arrived)| arrived)
     }
 
     /// Back to the head of the queue. What the application should be told.
@@ -334,4 +335,55 @@ impl Inbox {
         self.ready.push_front(Waiting::One(arrived));
         self.say()
     }
+
+    /// Looks at all that has arrived and has not been taken: first what was handed out, then what waits, in its order.
+    pub(crate) fn look(&self, mut at: impl FnMut(Seen<'_>)) {
+        let later: BTreeMap<DeliveryKey, Mono> = self.later.iter().map(|(at, key)| (*key, *at)).collect();
+        for (key, (since, arrived)) in &self.handed {
+            let stand = Place::Handed { key: *key, since: *since, again: later.get(key).copied() };
+            at(Seen::one(arrived, stand));
+        }
+        for waiting in &self.ready {
+            match waiting {
+                Waiting::One(arrived) => at(Seen::one(arrived, Place::Waits)),
+                Waiting::Run(run) => {
+                    let peer = run.peer;
+                    run.views().for_each(|view| {
+                        at(Seen { peer, view, role: Role::Plain, len: None, place: Place::Waits });
+                    });
+                }
+            }
+        }
+        self.calls.values().for_each(|arrived| at(Seen::one(arrived, Place::Waits)));
+    }
+}
+
+/// A message that has not been taken, as it is looked at.
+pub(crate) struct Seen<'a> {
+    pub(crate) peer: u32,
+    pub(crate) view: View<'a>,
+    pub(crate) role: Role,
+    /// Of a body that is read as it comes, if its sender has said it.
+    pub(crate) len: Option<u64>,
+    pub(crate) place: Place,
+}
+
+impl<'a> Seen<'a> {
+    fn one(arrived: &'a Arrived, place: Place) -> Self {
+        let (body, len) = match &arrived.body {
+            ArrivedBody::Whole(body) => (Some(&body[..]), None),
+            ArrivedBody::Stream { len } => (None, *len),
+        };
+        let view = View { id: arrived.id, tag: &arrived.tag, priority: arrived.priority, body };
+        Self { peer: arrived.peer, view, role: arrived.role, len, place }
+    }
+}
+
+/// Where a message is that has not been taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// In the queue.
+    Waits,
+    /// At the application, since then; or put off until it is handed out `again`.
+    Handed { key: DeliveryKey, since: Mono, again: Option<Mono> },
 }

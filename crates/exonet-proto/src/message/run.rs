@@ -126,7 +126,7 @@ impl Run {
     }
 
     /// All, where they lie.
-    fn views(&self) -> impl Iterator<Item = View<'_>> {
+    pub(crate) fn views(&self) -> impl Iterator<Item = View<'_>> {
         let (mut rest, MessageId { sender, r, s }) = (&*self.entries, self.id);
         (s.0..).take(self.left).map_while(move |s| {
             let at = wire::split_entry(rest)?;

@@ -17,7 +17,7 @@ impl Node {
     /// Calls wait apart if the node serves: see [`Node::take_call`].
     ///
     /// None when nothing waits; [`crate::event::Event::Readable`] says when something does again.
-    pub fn accept(&mut self, _now: Now) -> Option<Incoming> {
+    pub fn accept(&mut self, now: Now) -> Option<Incoming> {
         loop {
             let arrived = self.cx.inbox.pop()?;
             let Some((peer, cx)) = self.sender_of(arrived.peer, arrived.id.sender) else {
@@ -25,7 +25,7 @@ impl Node {
                 continue;
             };
             if peer.waits_for(&arrived.front()) {
-                return Some(peer.hand_out(cx, arrived));
+                return Some(peer.hand_out(cx, now.mono, arrived));
             }
             peer.drop_stale(cx, &arrived);
         }

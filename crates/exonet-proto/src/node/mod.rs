@@ -22,6 +22,7 @@ mod seat;
 mod tests;
 mod timers;
 mod transmit;
+mod unacked;
 
 pub use crate::channel::Hedging;
 pub use crate::config::{Config, CongestionChoice, Limits, Policy, Takes};
@@ -42,3 +43,4 @@ pub use crate::stats::{Figure, PeerStats, Stats, Work};
 pub use audit::{Holding, Records};
 pub use node::{Boot, Node};
 pub use seat::Seat;
+pub use unacked::{Stand, Unacked};

@@ -47,7 +47,7 @@ impl Peer {
         let body = match arrived.body {
             ArrivedBody::Stream { len } if waits => {
                 let at = arrived.id.s;
-                let delivery = cx.inbox.hand_out(arrived);
+                let delivery = cx.inbox.hand_out(now.mono, arrived);
                 if let Some(partial) = self.inbound.partial(at) {
                     partial.stream = Some(delivery);
                 }

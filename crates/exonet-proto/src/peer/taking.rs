@@ -11,7 +11,7 @@ use crate::message::arrived::{Arrived, ArrivedBody, Front};
 use crate::message::lane::Lane;
 use crate::message::run::Run;
 use crate::message::{DeliveryKey, Incoming, IncomingBody};
-use crate::time::Now;
+use crate::time::{Mono, Now};
 use crate::wire::Role;
 
 impl Peer {
@@ -31,7 +31,7 @@ impl Peer {
             return None;
         }
         if !matches!(arrived.body, ArrivedBody::Whole(_)) {
-            return Some(self.hand_out(cx, arrived));
+            return Some(self.hand_out(cx, now.mono, arrived));
         }
         let call = call_of(cx, &arrived);
         let attempt = self.inbound.verdicts.next_attempt(arrived.id.s);
@@ -43,7 +43,7 @@ impl Peer {
     }
 
     /// Hands a message out that the application has not taken yet.
-    pub(crate) fn hand_out(&mut self, cx: &mut Context, arrived: Arrived) -> Incoming {
+    pub(crate) fn hand_out(&mut self, cx: &mut Context, now: Mono, arrived: Arrived) -> Incoming {
         let (id, tag, priority) = (arrived.id, arrived.tag.clone(), arrived.priority);
         let call = call_of(cx, &arrived);
         let body = match &arrived.body {
@@ -52,7 +52,7 @@ impl Peer {
         };
         let attempt = self.attempt(cx, &arrived);
         let streamed = matches!(body, IncomingBody::Stream { .. });
-        let key = cx.inbox.hand_out(arrived);
+        let key = cx.inbox.hand_out(now, arrived);
         if streamed && let Some(partial) = self.inbound.partial(id.s) {
             partial.stream = Some(key);
         }

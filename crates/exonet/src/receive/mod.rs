@@ -12,11 +12,13 @@ pub(crate) mod delivery;
 pub(crate) mod filter;
 pub(crate) mod receiver;
 pub(crate) mod routes;
+pub(crate) mod unacked;
 
 pub use batch::Batch;
 pub use delivery::Received;
 pub use filter::Filter;
 pub use receiver::{AtMostOnce, Receiver};
+pub use unacked::{Standing, Unacked};
 
 pub use exonet_proto::node::View;
 

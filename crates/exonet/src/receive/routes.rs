@@ -123,6 +123,11 @@ impl Routes {
         self.swept = self.len();
     }
 
+    /// What waits in the queues.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = &Incoming> {
+        self.lanes.iter().flat_map(|lane| &lane.waiting).chain(&self.others)
+    }
+
     fn len(&self) -> usize {
         self.lanes.iter().map(|lane| lane.waiting.len()).sum::<usize>() + self.others.len()
     }

@@ -45,7 +45,7 @@ use zeroize::Zeroizing;
 pub use clock::ClockRecord;
 pub use error::StateError;
 pub use exonet_proto::crypto::SecretKey;
-pub use outbox::{KeptMessage, Outbox};
+pub use outbox::{KeptDelivery, KeptMessage, Outbox};
 
 use crate::dead::{DeadLetters, Folder};
 use clock::Clock;

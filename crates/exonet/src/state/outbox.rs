@@ -58,23 +58,58 @@ impl KeptMessage {
     }
 }
 
+/// What is known of a message that has arrived and is not acknowledged, while no node runs: see [`StateDir::inbox`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct KeptDelivery {
+    /// Who sent it.
+    pub from: NodeId,
+    /// Its name at both ends.
+    pub id: MessageId,
+    /// How many times it was handed out.
+    pub attempts: u32,
+}
+
 impl StateDir {
-    /// What the next life of this identity goes on with. Changes nothing. Empty where there is no journal.
+    /// What the former life of this identity has handed out more than once and not acknowledged, as its journal has it: the next life
+    /// counts on. Changes nothing. Empty where there is no journal.
+    ///
+    /// A journal has neither the bodies nor the tags of messages that arrive: what is not acknowledged stays with its sender, which
+    /// sends it again. Nor does it have that a message has come, or was handed out for the first time.
     ///
     /// # Errors
     /// [`StateError`]: the journal cannot be read.
-    pub fn outbox(&self) -> Result<Outbox, StateError> {
+    pub fn inbox(&self) -> Result<Vec<KeptDelivery>, StateError> {
+        let found = self.recovered()?.unwrap_or_default();
+        let kept = |(id, attempts): (MessageId, u32)| KeptDelivery { from: id.sender, id, attempts };
+        Ok(found.unacked().map(kept).collect())
+    }
+
+    /// What the journal says. An error: why it is not trusted.
+    fn recovered(&self) -> Result<Result<Recovered, String>, StateError> {
         let options = Options::new(self.journal_tag(), Level::Sync);
         let Some((trust, mut groups)) = exonet_store::read(&self.journal(), options)? else {
-            return Ok(Outbox::default());
+            return Ok(Ok(Recovered::default()));
         };
         if let Trust::Untrusted(why) = trust {
-            return Ok(Outbox { messages: Vec::new(), forgotten: Some(why.to_string()) });
+            return Ok(Err(why.to_string()));
         }
         let mut found = Recovered::default();
         while let Some(group) = groups.next_group()? {
             found.add(group)?;
         }
+        Ok(Ok(found))
+    }
+
+    /// What the next life of this identity goes on with. Changes nothing. Empty where there is no journal.
+    ///
+    /// # Errors
+    /// [`StateError`]: the journal cannot be read.
+    pub fn outbox(&self) -> Result<Outbox, StateError> {
+        let found = match self.recovered()? {
+            Ok(found) => found,
+            Err(why) => return Ok(Outbox { messages: Vec::new(), forgotten: Some(why) }),
+        };
         let sender = SecretKey::from_bytes(**self.secret()).node_id();
         let messages = found.open_letters().map(|open| KeptMessage::new(sender, &open)).collect();
         Ok(Outbox { messages, forgotten: None })

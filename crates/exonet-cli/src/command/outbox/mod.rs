@@ -101,14 +101,7 @@ impl Row {
 
     /// A line of a list; `body` begins as the body does.
     fn print(&self, settings: &Settings, body: &[u8]) -> Result<(), Failure> {
-        let known = if u64::try_from(body.len()) == Ok(self.size) { body } else { complete(body) };
-        let begin = known.get(..GLANCE).map_or(known, complete);
-        let more = if u64::try_from(begin.len()).is_ok_and(|shown| shown < self.size) { " ..." } else { "" };
-        let glance = if text::is_binary(known) {
-            "(binary)".to_owned()
-        } else {
-            format!("{}{more}", text::escape(begin))
-        };
+        let glance = glance(body, self.size);
         let peer = self.peer.get(..SHORT).unwrap_or(&self.peer);
         let size = Size(self.size).to_string();
         settings
@@ -116,6 +109,14 @@ impl Row {
             .text(&format!("{:>6}  {peer}  {:<8}  {size:>10}  {glance}", self.number, self.state))?;
         settings.output.line(self)
     }
+}
+
+/// How a body of `size` bytes is shown in a row, of which this is the begin.
+pub(super) fn glance(body: &[u8], size: u64) -> String {
+    let known = if u64::try_from(body.len()) == Ok(size) { body } else { complete(body) };
+    let begin = known.get(..GLANCE).map_or(known, complete);
+    let more = if u64::try_from(begin.len()).is_ok_and(|shown| shown < size) { " ..." } else { "" };
+    if text::is_binary(known) { "(binary)".to_owned() } else { format!("{}{more}", text::escape(begin)) }
 }
 
 /// Without a character that is cut at the end.
