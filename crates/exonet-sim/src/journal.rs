@@ -77,7 +77,7 @@ impl Host {
         let mut safe = false;
         while let Some(append) = self.node.poll_journal() {
             coverage.appends += 1;
-            let (through, records) = (append.through, append.records.to_vec());
+            let (through, records) = (append.through, append.to_vec());
             if log.durability == Durability::Written {
                 log.kept.extend(records);
                 self.node.handle_journaled(now, through);

@@ -135,8 +135,8 @@ pub(crate) struct Group {
 }
 
 impl Group {
-    /// The header of a group of `body`, and its checksum.
-    pub(crate) fn encode(&mut self, key: Key, body: &[u8]) -> [u8; GROUP] {
+    /// The header of a group of `body`, which may lie in several places, and its checksum.
+    pub(crate) fn encode(&mut self, key: Key, body: &[&[u8]]) -> [u8; GROUP] {
         let mut bytes = [0; GROUP];
         let numbers = [self.lsn, self.run ^ key.mask, self.forced].map(u64::to_le_bytes);
         let len = self.len.to_le_bytes();
@@ -159,12 +159,13 @@ impl Group {
 
     /// Whether this is the header of `body`.
     pub(crate) fn fits(&self, key: Key, bytes: &[u8; GROUP], body: &[u8]) -> bool {
-        bytes.split_first_chunk::<4>().is_some_and(|(_, covered)| sum(key, covered, body) == self.check)
+        bytes.split_first_chunk::<4>().is_some_and(|(_, covered)| sum(key, covered, &[body]) == self.check)
     }
 }
 
-fn sum(key: Key, head: &[u8], body: &[u8]) -> u32 {
-    crc32c::crc32c_append(crc32c::crc32c_append(key.sum, head), body)
+fn sum(key: Key, head: &[u8], body: &[&[u8]]) -> u32 {
+    let head = crc32c::crc32c_append(key.sum, head);
+    body.iter().fold(head, |sum, part| crc32c::crc32c_append(sum, part))
 }
 
 /// Bytes that a group of `body` bytes takes in a segment.
@@ -219,7 +220,7 @@ mod tests {
             let len = u32::try_from(body.len()).unwrap();
             let mut group = Group { lsn, run, forced, len, check: 0 };
             let [key, other] = [3, 4].map(|log| Owner { identity: [7; 32], log }.key());
-            let head = group.encode(key, &body);
+            let head = group.encode(key, &[&body]);
             prop_assert_eq!(Group::decode(key, &head), group);
             prop_assert!(group.fits(key, &head, &body));
             prop_assert!(!group.fits(other, &head, &body));

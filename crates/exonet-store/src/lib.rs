@@ -131,7 +131,15 @@ pub trait Storage: Send {
     /// # Errors
     /// [`StoreError::Full`]: nothing of it counts, and the same call may succeed later. [`StoreError::Backwards`],
     /// [`StoreError::TooLong`]. Any other error is for good.
-    fn append(&mut self, through: u64, records: &[u8]) -> Result<(), StoreError>;
+    fn append(&mut self, through: u64, records: &[u8]) -> Result<(), StoreError> {
+        self.append_parts(through, &[records])
+    }
+
+    /// As [`Storage::append`], of one group whose bytes lie in several places.
+    ///
+    /// # Errors
+    /// As [`Storage::append`].
+    fn append_parts(&mut self, through: u64, records: &[&[u8]]) -> Result<(), StoreError>;
 
     /// What forces the journal from another thread.
     fn forcer(&self) -> Box<dyn Force>;

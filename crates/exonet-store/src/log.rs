@@ -110,14 +110,15 @@ impl Log {
     }
 
     /// Writes one group, and nothing that counts if it cannot.
-    fn write(&mut self, records: &[u8], len: u32) -> Result<u32, StoreError> {
+    fn write(&mut self, records: &[&[u8]], len: u32) -> Result<u32, StoreError> {
         let (lsn, run, forced) = (self.last.lsn + 1, self.shared.run.generation, self.shared.forced());
         let mut group = Group { lsn, run, forced, len, check: 0 };
         let head = group.encode(self.key, records);
         let Some(current) = &mut self.current else {
             return Ok(group.check);
         };
-        if let Err(error) = current.file.write_at(self.at, &[&head, records]) {
+        let parts: Vec<_> = core::iter::once(&head[..]).chain(records.iter().copied()).collect();
+        if let Err(error) = current.file.write_at(self.at, &parts) {
             // A part of it may be there. If that is all of it, it must not be found.
             let _ = current.file.write_at(self.at, &[&[0; GROUP]]);
             let path = self.shared.disk.path(&current.name);
@@ -128,15 +129,15 @@ impl Log {
 }
 
 impl Storage for Log {
-    fn append(&mut self, through: u64, records: &[u8]) -> Result<(), StoreError> {
+    fn append_parts(&mut self, through: u64, records: &[&[u8]]) -> Result<(), StoreError> {
         self.shared.check()?;
-        if records.is_empty() {
+        let bytes = records.iter().map(|part| part.len() as u64).sum();
+        if bytes == 0 {
             return Ok(());
         }
         if through <= self.last.through {
             return Err(StoreError::Backwards { through, last: self.last.through });
         }
-        let bytes = records.len() as u64;
         let len = u32::try_from(bytes)
             .ok()
             .filter(|_| bytes <= MAX_GROUP)

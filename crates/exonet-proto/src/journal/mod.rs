@@ -26,6 +26,8 @@ pub(crate) use recovered::{Known, Placed, Posted};
 
 use std::collections::BTreeSet;
 
+use bytes::Bytes;
+
 use crate::half::Clock;
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
 
@@ -45,13 +47,31 @@ pub enum Durability {
     Forced,
 }
 
-/// Records to write behind all others.
+/// Records to write behind all others. A store keeps the bytes of one append together, or loses them together with all that
+/// follow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Append<'a> {
     /// Where the journal ends with them.
     pub through: Position,
-    /// The records. A store keeps the bytes of one append together, or loses them together with all that follow.
-    pub records: &'a [u8],
+    bytes: &'a [u8],
+    shared: &'a [(usize, Bytes)],
+}
+
+impl<'a> Append<'a> {
+    /// The bytes of the records, in pieces that follow each other: bodies are where the messages have them, not copied.
+    pub fn parts(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
+        let (bytes, shared) = (self.bytes, self.shared);
+        let starts = core::iter::once(0).chain(shared.iter().map(|(at, _)| *at));
+        let ends = shared.iter().map(|(at, _)| *at).chain(core::iter::once(bytes.len()));
+        let between = starts.zip(ends).map(|(start, end)| bytes.get(start..end).unwrap_or_default());
+        let bodies = shared.iter().map(|(_, body)| &**body).chain(core::iter::once(&[][..]));
+        between.zip(bodies).flat_map(|(lead, body)| [lead, body]).filter(|part| !part.is_empty())
+    }
+
+    /// The bytes of the records in one piece.
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.parts().collect::<Vec<_>>().concat()
+    }
 }
 
 /// `n` messages from `letter` on are bound to as many slots from `s` on.
@@ -73,6 +93,8 @@ impl Binding {
 
 /// Bytes of memory that are kept for the records of the next append.
 const KEPT: usize = 256 << 10;
+/// From this length on bodies are shared with the messages; to copy a shorter one costs less.
+const SHARED: usize = 512;
 
 /// The journal of a node.
 #[derive(Debug, Default)]
@@ -80,6 +102,8 @@ pub(crate) struct Journal {
     durability: Option<Durability>,
     /// Appended, and not given to the driver yet; or the last that was given, until there is more.
     pending: Vec<u8>,
+    /// Bodies that lie before these places of them.
+    shared: Vec<(usize, Bytes)>,
     appended: Position,
     given: Position,
     safe: Position,
@@ -120,16 +144,26 @@ impl Journal {
 
     /// Appends a record: the position behind it. Zero without a journal.
     pub(crate) fn append(&mut self, record: &Record<'_>) -> Position {
+        self.append_sharing(record, None)
+    }
+
+    /// The same of a record that ends with the bytes of `body`.
+    pub(crate) fn append_sharing(&mut self, record: &Record<'_>, body: Option<&Bytes>) -> Position {
         if !self.is_on() {
             return Position(0);
         }
         if self.given == self.appended {
+            self.shared.clear();
             self.pending.clear();
             self.pending.shrink_to(KEPT);
         }
         let before = self.pending.len();
-        record.encode(&mut self.pending);
-        self.appended.0 += (self.pending.len() - before) as u64;
+        let tail = record.encode_lead(&mut self.pending);
+        self.appended.0 += (self.pending.len() - before + tail.len()) as u64;
+        match body.filter(|body| body.len() >= SHARED) {
+            Some(body) => self.shared.push((self.pending.len(), body.clone())),
+            None => self.pending.extend_from_slice(tail),
+        }
         self.appended
     }
 
@@ -166,7 +200,7 @@ impl Journal {
             return None;
         }
         self.given = self.appended;
-        Some(Append { through: self.appended, records: &self.pending })
+        Some(Append { through: self.appended, bytes: &self.pending, shared: &self.shared })
     }
 
     /// Everything before `through` is safe.
@@ -190,6 +224,27 @@ impl Journal {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_body_is_not_copied_and_stands_where_it_belongs() {
+        let mut journal = Journal::begin(Durability::Written, &Recovered::default(), 1);
+        journal.poll();
+        let mut expected = Vec::new();
+        for n in [SHARED, 3, SHARED * 2, SHARED - 1] {
+            let body = Bytes::from(vec![7; n]);
+            let letter = LetterId::new(n as u64).unwrap();
+            let (priority, n) = (crate::message::Priority::Normal, 1);
+            let record = Record::PutSpan { letter, n, peer: 1, priority, body: 2, entries: &body };
+            record.encode(&mut expected);
+            let end = journal.append_sharing(&record, Some(&body));
+            Record::Back { letter }.encode(&mut expected);
+            assert_eq!(journal.append(&Record::Back { letter }).0, expected.len() as u64 + 2, "{end:?}");
+        }
+        let append = journal.poll().unwrap();
+        assert_eq!(append.to_vec(), expected);
+        assert_eq!(append.parts().count(), 5, "two are pieces of their own");
+        assert!(append.parts().all(|part| !part.is_empty()));
+    }
 
     #[test]
     fn bindings_are_joined_where_they_go_on() {

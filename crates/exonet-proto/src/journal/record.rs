@@ -82,6 +82,12 @@ const GIVEN: u8 = 18;
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
     pub(crate) fn encode(&self, to: &mut Vec<u8>) {
+        let tail = self.encode_lead(to);
+        to.extend_from_slice(tail);
+    }
+
+    /// The same, but for the bodies that end it, which are given back: they follow what was put there.
+    pub(crate) fn encode_lead(&self, to: &mut Vec<u8>) -> &'a [u8] {
         match self {
             Self::Peer { peer, id } => {
                 head(to, PEER, [u64::from(*peer)]);
@@ -99,12 +105,14 @@ impl<'a> Record<'a> {
                 let kind = u64::from(*priority as u8) | early_bits(*early) << 2 | u64::from(*confirm) << 4;
                 head(to, PUT, [letter.get(), u64::from(*peer), kind, expires]);
                 prefixed(to, tag);
-                prefixed(to, body);
+                put_varint(to, body.len() as u64);
+                return body;
             }
             Self::PutSpan { letter, n, peer, priority, body, entries } => {
                 let (n, peer, kind) = (u64::from(*n), u64::from(*peer), u64::from(*priority as u8));
                 head(to, PUT_SPAN, [letter.get(), n, peer, kind, *body as u64]);
-                prefixed(to, entries);
+                put_varint(to, entries.len() as u64);
+                return entries;
             }
             Self::Bind { letter, n, s, r } => head(to, BIND, [letter.get(), u64::from(*n), s.0, r.0]),
             Self::Early { letter, s, ts } => head(to, EARLY, [letter.get(), s.0, ts.0]),
@@ -135,6 +143,7 @@ impl<'a> Record<'a> {
             Self::Named { letters, peers } => head(to, NAMED, [*letters, u64::from(*peers)]),
             Self::Life { life } => head(to, LIFE, [*life]),
         }
+        &[]
     }
 
     /// The record at the front of `from`, which goes on behind it.

@@ -2,6 +2,8 @@
 
 use core::ops::Range;
 
+use bytes::Bytes;
+
 use crate::id::{Incarnation, Slot};
 use crate::wire;
 
@@ -20,6 +22,10 @@ const FULL: usize = 32 << 10;
 pub(crate) struct Bundle {
     /// The messages as they stand in a frame, each behind its length.
     entries: Vec<u8>,
+    /// The same once they are shared; `entries` is empty then.
+    shared: Bytes,
+    /// Bytes of memory of what is shared.
+    capacity: usize,
     /// What each begins with there, the length of that, and the bytes of its body.
     lead: ([u8; 9], usize),
     body: usize,
@@ -49,6 +55,11 @@ impl Bundle {
     /// Begins anew, for messages with these flags and bodies of `body` bytes; the buffers stay.
     pub(crate) fn begin(&mut self, flags: u8, body: usize) {
         let mut buffers = std::mem::take(self);
+        if !buffers.shared.is_empty() {
+            // The same buffer, unless somebody else holds it. One that is cut to nothing would be let go.
+            buffers.shared.truncate(1);
+            buffers.entries = buffers.shared.into();
+        }
         buffers.entries.clear();
         buffers.stretches.clear();
         let Self { entries, stretches, .. } = buffers;
@@ -58,7 +69,7 @@ impl Bundle {
     /// Adds a message, of the length that was said: false if it is of another.
     #[inline]
     pub(crate) fn push(&mut self, body: &[u8]) -> bool {
-        let fits = body.len() == self.body && !self.is_full();
+        let fits = body.len() == self.body && !self.is_full() && self.shared.is_empty();
         if fits {
             let (lead, len) = &self.lead;
             self.entries.reserve(lead.len() + body.len());
@@ -71,6 +82,15 @@ impl Bundle {
         fits
     }
 
+    /// All messages as they stand in a frame, to be held by others too. None is added from here on.
+    pub(crate) fn share(&mut self) -> &Bytes {
+        if self.shared.is_empty() {
+            self.capacity = self.entries.capacity();
+            self.shared = std::mem::take(&mut self.entries).into();
+        }
+        &self.shared
+    }
+
     pub(crate) fn is_full(&self) -> bool {
         self.count >= MOST || self.entries.len() >= FULL
     }
@@ -78,7 +98,7 @@ impl Bundle {
     /// Bytes of memory that it takes.
     pub(crate) const fn memory(&self) -> usize {
         let stretches = self.stretches.capacity() * size_of::<Stretch>();
-        size_of::<Self>() + self.entries.capacity() + stretches
+        size_of::<Self>() + self.entries.capacity() + self.capacity + stretches
     }
 
     /// Of each body.
@@ -131,7 +151,8 @@ impl Bundle {
     /// Messages in wire form, each behind its length.
     pub(crate) fn entries(&self, of: Range<u32>) -> &[u8] {
         let place = |at: u32| self.stride().saturating_mul(at as usize);
-        self.entries.get(place(of.start)..place(of.end)).unwrap_or_default()
+        let all = if self.shared.is_empty() { &self.entries[..] } else { &self.shared[..] };
+        all.get(place(of.start)..place(of.end)).unwrap_or_default()
     }
 
     pub(crate) fn body_of(&self, at: u32) -> &[u8] {
@@ -356,6 +377,28 @@ mod tests {
         assert_eq!((bundle.open(), bundle.unbound()), (2, 2));
         assert_eq!((bundle.end(4..9), bundle.open(), bundle.unbound()), (2, 0, 0));
         assert_eq!(bundle.iter().count(), 0);
+    }
+
+    #[test]
+    fn what_was_shared_is_used_again_unless_it_is_held() {
+        for spare in [0, 100] {
+            let mut bundle = bundle(20, 30);
+            let alike = bundle.entries(0..20).to_vec();
+            bundle.entries.shrink_to_fit();
+            bundle.entries.reserve_exact(spare);
+            let (place, memory) = (bundle.entries.as_ptr(), bundle.memory());
+            let held = bundle.share().clone();
+            assert!(held == alike && bundle.entries(0..20) == alike && bundle.body_of(19) == [19; 30]);
+            assert!(held.as_ptr() == place && bundle.memory() == memory);
+            assert!(!bundle.push(&[1; 30]), "it is what others hold");
+            drop(held);
+            bundle.begin(1, 30);
+            assert!(bundle.push(&[1; 30]) && bundle.entries.as_ptr() == place && bundle.memory() == memory);
+            let held = bundle.share().clone();
+            bundle.begin(1, 30);
+            assert!(bundle.push(&[2; 30]) && bundle.body_of(0) == [2; 30]);
+            assert!(held.ends_with(&[1; 30]) && bundle.share().as_ptr() != held.as_ptr());
+        }
     }
 
     #[test]

@@ -121,6 +121,14 @@ impl Source {
         }
     }
 
+    /// The whole body, if it is shared with the application.
+    pub(crate) const fn shared(&self) -> Option<&Bytes> {
+        match self {
+            Self::Whole(body) => Some(body),
+            _ => None,
+        }
+    }
+
     /// A streamed body that is complete, in one piece. Gives the pieces, which are not needed any more.
     pub(crate) fn join(&mut self) -> VecDeque<Bytes> {
         let Self::Stream(stream) = self else { return VecDeque::new() };

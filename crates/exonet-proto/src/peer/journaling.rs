@@ -53,7 +53,8 @@ impl Peer {
         let (peer, id) = (self.number(&mut cx.journal), cx.journal.next_letters(1));
         letter.journaled = id;
         if let Some(id) = id {
-            cx.journal.append(&put(now, peer, id, letter));
+            let shared = letter.source.shared();
+            cx.journal.append_sharing(&put(now, peer, id, letter), shared);
         }
     }
 
@@ -67,16 +68,11 @@ impl Peer {
         let Some(letter) = cx.store.get_mut(key) else { return };
         let n = letter.bundle().map_or(0, Bundle::count);
         letter.journaled = cx.journal.next_letters(n);
-        if let (Some(id), Some(bundle)) = (letter.journaled, letter.bundle()) {
-            let (body, entries) = (bundle.body_len(), bundle.entries(0..n));
-            cx.journal.append(&Record::PutSpan {
-                letter: id,
-                n,
-                peer,
-                priority: letter.priority,
-                body,
-                entries,
-            });
+        let priority = letter.priority;
+        if let (Some(id), Some(bundle)) = (letter.journaled, letter.bundle_mut()) {
+            let (body, entries) = (bundle.body_len(), bundle.share());
+            let record = Record::PutSpan { letter: id, n, peer, priority, body, entries };
+            cx.journal.append_sharing(&record, Some(entries));
         }
     }
 

@@ -315,7 +315,7 @@ mod tests {
     }
 
     impl Storage for Full {
-        fn append(&mut self, _: u64, _: &[u8]) -> Result<(), StoreError> {
+        fn append_parts(&mut self, _: u64, _: &[&[u8]]) -> Result<(), StoreError> {
             Err(full())
         }
 

@@ -41,7 +41,8 @@ impl Log {
 impl Log {
     /// Appends records of the core.
     pub(crate) fn append(&mut self, append: &Append<'_>) -> Result<(), StoreError> {
-        let appended = self.storage.append(append.through.0, append.records);
+        let parts: Vec<_> = append.parts().collect();
+        let appended = self.storage.append_parts(append.through.0, &parts);
         self.failed |= appended.is_err();
         if appended.is_ok() && self.is_forced() {
             self.teller.appended(append.through);

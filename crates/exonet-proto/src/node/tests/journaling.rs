@@ -37,7 +37,7 @@ fn frontiers(node: &Node) -> (Incarnation, Stamp) {
 fn a_journal_that_begins_knows_nothing_of_lives_before() {
     let mut first = node(boot(100, &[]));
     assert_eq!(frontiers(&first), (Incarnation(100), Stamp(5)));
-    let records = first.poll_journal().unwrap().records.to_vec();
+    let records = first.poll_journal().unwrap().to_vec();
     assert_eq!(first.poll_journal(), None);
     let next = node(boot(200, &records));
     assert_eq!(frontiers(&next), (Incarnation(100), Stamp(5)), "the life before is remembered");
@@ -55,7 +55,7 @@ fn a_snapshot_says_what_the_journal_says() {
     for key in keys.iter().step_by(2) {
         first.cancel(now, *key).unwrap();
     }
-    let written = Recovered::read(first.poll_journal().unwrap().records).unwrap();
+    let written = Recovered::read(&first.poll_journal().unwrap().to_vec()).unwrap();
     let snapshot = Recovered::read(&first.snapshot(now)).unwrap();
     assert_eq!(written.open.len(), 4);
     assert_eq!(written, snapshot);
@@ -171,7 +171,7 @@ fn a_body_without_an_end_is_forgotten_when_its_process_dies() {
 
     let mut records = Vec::new();
     while let Some(append) = pair.ends[0].poll_journal() {
-        records.extend(append.records);
+        records.extend(append.to_vec());
     }
     let found = Recovered::read(&records).unwrap();
     assert_eq!(found.open.len(), 1, "the other, which waits to be taken");
@@ -188,7 +188,7 @@ fn a_body_without_an_end_is_forgotten_when_its_process_dies() {
 #[test]
 fn a_journal_is_that_of_the_last_life_or_of_none() {
     let mut node = node(boot(100, &[]));
-    let found = Recovered::read(node.poll_journal().unwrap().records).unwrap();
+    let found = Recovered::read(&node.poll_journal().unwrap().to_vec()).unwrap();
     assert!(!found.is_empty() && Recovered::default().is_empty());
     // Booted as life 1, it is life 2: its own file may say either when it dies.
     assert!(found.is_of(1) && found.is_of(2), "whether or not the file was written");

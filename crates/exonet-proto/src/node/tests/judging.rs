@@ -320,7 +320,7 @@ impl Lives {
     /// What there is to write is written, and safe.
     fn write(&mut self) {
         while let Some(append) = self.pair.ends[1].poll_journal() {
-            self.written.extend(append.records);
+            self.written.extend(append.to_vec());
             let through = append.through;
             self.pair.ends[1].handle_journaled(self.pair.now, through);
         }
