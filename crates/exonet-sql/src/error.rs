@@ -1,5 +1,7 @@
 //! What can go wrong.
 
+use core::num::NonZeroU32;
+
 use exonet::error::ServeError;
 
 /// Why something was not done. What was begun in the application's transaction is undone by rolling that back.
@@ -37,6 +39,11 @@ pub enum Error {
     /// The node gives messages up, so the relay cannot know when a copy is dead.
     #[error("the node of a relay must not give messages up: build it without `doubt_timeout`")]
     DoubtTimeout,
+    /// The node rejects messages by itself, so the inbox's own count of attempts would not hold.
+    #[error(
+        "the node of an inbox must not count attempts: build it without `attempts` ({0} here), and set `InboxBuilder::attempts`"
+    )]
+    Attempts(NonZeroU32),
     /// The node has a relay already.
     #[error("the node has a relay already, or cannot serve calls: {0}")]
     Serve(ServeError),

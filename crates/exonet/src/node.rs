@@ -2,6 +2,7 @@
 
 use core::fmt;
 use core::net::{IpAddr, Ipv4Addr, SocketAddr};
+use core::num::NonZeroU32;
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
@@ -188,6 +189,12 @@ impl Node {
     /// says. None: it gives none up.
     pub fn doubt_timeout(&self) -> Option<Duration> {
         self.shared().look(|engine| engine.core.config().doubt_timeout)
+    }
+
+    /// How often this node hands a message out before it rejects it, as [`Builder::attempts`](crate::Builder::attempts) says. None:
+    /// as often as it takes.
+    pub fn attempts(&self) -> Option<NonZeroU32> {
+        self.shared().attempts
     }
 
     /// Figures about the node.

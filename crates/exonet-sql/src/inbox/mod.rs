@@ -127,13 +127,16 @@ impl<DB: Database> InboxBuilder<DB> {
     /// The handler runs within this process and ends within it: it must not leave work behind that uses the transaction.
     ///
     /// # Errors
-    /// [`Error::NotMigrated`], and what the database says.
+    /// [`Error::Attempts`], [`Error::NotMigrated`], and what the database says.
     pub async fn start<F, Fut, E>(self, handler: F) -> Result<Inbox, Error>
     where
         F: Fn(InboxTx<DB>, InboxMessage) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), E>> + Send + 'static,
         E: Into<HandlerError> + Send + 'static,
     {
+        if let Some(most) = self.node.attempts() {
+            return Err(Error::Attempts(most));
+        }
         schema::check(&self.pool).await?;
         let counters = Arc::new(Counters::default());
         let (stop, stopped) = watch::channel(false);

@@ -487,6 +487,11 @@ async fn what_cannot_be_done_is_said_with_the_way_out() {
     let impatient = Node::builder(exonet::Allow::anyone()).doubt_timeout(LONG).bind("127.0.0.1:0").build();
     let impatient = impatient.await.unwrap();
     assert!(matches!(Relay::start(&place.shop_db, &impatient).await, Err(Error::DoubtTimeout)));
+    let twice = std::num::NonZeroU32::new(2).unwrap();
+    let counting =
+        Node::builder(exonet::Allow::anyone()).attempts(twice).bind("127.0.0.1:0").build().await.unwrap();
+    let refused = Inbox::start(&place.bank_db, &counting, see).await;
+    assert!(matches!(refused, Err(Error::Attempts(most)) if most == twice));
 
     let mut conn = place.shop_db.acquire().await.unwrap();
     let long = vec![0; exonet_sql::MAX_BODY + 1];
