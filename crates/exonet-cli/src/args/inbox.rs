@@ -11,14 +11,14 @@ EXAMPLES
       exon inbox ls --as till
       exon inbox show 1 --as till
 
-The identity is `default` unless --as names another. A message is chosen by its number in `exon inbox
-ls`, which changes as messages come and go, or by its id, which --json and -v show. A message is
-`waiting` until it is asked for, then `handed out` until it is acknowledged, rejected or put off;
-one that is put off comes `again in` some time.
+The identity is `default` unless --as names another. A message is chosen by its number in
+`exon inbox ls`, which changes as messages come and go, or by its id, which --json and -v show. A
+message is `waiting` until it is asked for, then `handed out` until it is acknowledged, rejected or
+put off; one that is put off comes `again in` some time.
 
-If a command runs the identity (listen, serve, send, up), that is asked. If none does, its journal is
-read. That has only which messages were handed out more than once, and how often: the rest stays with
-their senders, which send them again to the next life of the identity.";
+If a command runs the identity (listen, serve, send, up), that is asked. If none does, its journal
+is read. That has only which messages were handed out more than once, and how often: the rest stays
+with their senders, which send them again to the next life of the identity.";
 
 /// Show what has arrived at a stored identity and is not acknowledged
 #[derive(Args, Debug)]
