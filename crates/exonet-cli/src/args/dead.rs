@@ -29,8 +29,9 @@ id, which --json and -v show.
 
 A letter goes when it has been processed: when the command has ended with exit code 0, or when it
 has been printed. Otherwise it stays as it was. Its sender has had its outcome, and hears nothing
-more. Do not retry one letter twice at once: both may process it. Exit code 4: some letter that was
-retried is still there.";
+more. Without --exec, `exon listen --exec` is asked to try it again with its command if it runs the
+identity; if not, the letter is printed. Of two that retry one letter at once, one has it, and the
+other says `busy`. Exit code 4: some letter that was retried is still there.";
 
 /// Show what a stored identity has rejected, try it again, or throw it away
 #[derive(Args, Debug)]
@@ -55,7 +56,8 @@ pub(crate) enum DeadCommand {
     /// Hand one of them, or all, to a command once more, or print it
     #[command(after_help = "EXAMPLES\n  exon dead retry 1\n  exon dead retry --all --exec ./pay.sh
 
-Without --exec a letter is printed here, and goes then.")]
+Without --exec a letter goes to the command of `exon listen --exec`, if that runs the identity. Else
+it is printed here, and goes then.")]
     Retry(RetryArgs),
     /// Remove one of them, or all
     #[command(after_help = "EXAMPLES\n  exon dead drop 1\n  exon dead drop --all")]

@@ -37,6 +37,7 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
                 durability: office.durability.clone(),
                 open: u64::try_from(node.stats().open_messages).unwrap_or(u64::MAX),
                 takes: matches!(office.role, Role::Up(_)),
+                works: matches!(office.role, Role::Worker(_)),
             };
             let _ = say(to, &status).await;
         }
@@ -56,11 +57,12 @@ pub(super) async fn answer(office: &Office, request: Request, to: &mut OwnedWrit
         Request::InboxShow { id } => inbox::show(node, &id, to).await?,
         Request::Stop => match &office.role {
             Role::Up(desk) => drop(desk.end.send_replace(true)),
-            Role::Command(command) => {
+            Role::Command(_) | Role::Worker(_) => {
+                let command = office.role.command();
                 return Err(refusal(format!("`exon {command}` runs this identity, not `exon up`")));
             }
         },
-        Request::Send(_) => return Ok(()),
+        Request::Send(_) | Request::DeadRetry { .. } => return Ok(()),
     }
     let _ = say(to, &Reply::Done).await;
     Ok(())

@@ -32,6 +32,8 @@ pub(crate) struct Client {
     pub(crate) durability: String,
     /// It takes messages.
     pub(crate) takes: bool,
+    /// It tries dead letters again.
+    pub(crate) works: bool,
 }
 
 impl Client {
@@ -44,10 +46,10 @@ impl Client {
         let asked = timeout(HELLO, async {
             let mut hearer = connection.ask(Request::Status).await?;
             let first = hearer.next().await;
-            let Some(Reply::Node { command, pid, id, durability, takes, .. }) = first? else {
+            let Some(Reply::Node { command, pid, id, durability, takes, works, .. }) = first? else {
                 return Ok(None);
             };
-            Ok(Some(Self { identity: identity.clone(), command, pid, id, durability, takes }))
+            Ok(Some(Self { identity: identity.clone(), command, pid, id, durability, takes, works }))
         });
         let hangs = |_| Failure::new(format!("the process that runs identity {identity} does not answer"));
         asked.await.map_err(hangs)?

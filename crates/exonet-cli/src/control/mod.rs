@@ -22,16 +22,18 @@ mod nowhere;
 mod place;
 pub(crate) mod protocol;
 #[cfg(unix)]
+mod retry;
+#[cfg(unix)]
 mod server;
 #[cfg(unix)]
 mod wire;
 
 use std::sync::Arc;
 
-use exonet::Receipt;
-use tokio::sync::{OwnedSemaphorePermit, mpsc, watch};
+use exonet::{MessageId, Receipt};
+use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot, watch};
 
-use self::protocol::Settled;
+use self::protocol::{Retried, Settled};
 
 #[cfg(unix)]
 pub(crate) use self::client::{Client, Giver, Heard, Hearer, too_long};
@@ -47,6 +49,16 @@ pub(crate) enum Role {
     Command(&'static str),
     /// `exon up`, which takes messages of others.
     Up(Desk),
+    /// `exon listen --exec`, which tries dead letters again.
+    Worker(mpsc::UnboundedSender<Again>),
+}
+
+/// A dead letter that a worker is asked to try again.
+#[derive(Debug)]
+pub(crate) struct Again {
+    pub(crate) id: MessageId,
+    /// Hears how that ends.
+    pub(crate) told: oneshot::Sender<Retried>,
 }
 
 impl Role {
@@ -55,6 +67,7 @@ impl Role {
         match self {
             Self::Command(command) => command,
             Self::Up(_) => "up",
+            Self::Worker(_) => "listen",
         }
     }
 }

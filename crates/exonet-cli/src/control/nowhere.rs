@@ -24,11 +24,11 @@ impl Control {
     pub(crate) fn open(_: &Settings, _: &Node, role: Role) -> Result<Self, Failure> {
         match role {
             Role::Up(_) => Err(nowhere()),
-            Role::Command(_) => Ok(Self(())),
+            Role::Command(_) | Role::Worker(_) => Ok(Self(())),
         }
     }
 
-    pub(crate) fn try_open(_: &Settings, _: &Node, _: &'static str) -> Self {
+    pub(crate) fn try_open(_: &Settings, _: &Node, _: Role) -> Self {
         Self(())
     }
 
@@ -47,6 +47,7 @@ pub(crate) struct Client {
     pub(crate) id: String,
     pub(crate) durability: String,
     pub(crate) takes: bool,
+    pub(crate) works: bool,
 }
 
 impl Client {

@@ -42,6 +42,8 @@ pub(crate) enum Request {
     Inbox,
     /// One of them, and its body as [`Reply::Body`].
     InboxShow { id: String },
+    /// Tries a dead letter again, as [`Reply::Retried`]: `exon listen --exec` does that.
+    DeadRetry { id: String },
     /// Hands messages over: [`Part`]s follow.
     Send(Head),
     /// Ends `exon up`.
@@ -117,9 +119,13 @@ pub(crate) enum Reply {
         open: u64,
         /// Messages are taken of others.
         takes: bool,
+        /// Dead letters are tried again.
+        #[serde(default)]
+        works: bool,
     },
     Message(Box<Row>),
     Arrived(Box<Unacked>),
+    Retried(Retried),
     Body {
         base64: String,
     },
@@ -154,6 +160,20 @@ pub(crate) struct Row {
     pub(crate) size: u64,
     /// The begin of its body, in base 64.
     pub(crate) glance: String,
+}
+
+/// What became of a dead letter that was tried again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "outcome", rename_all = "snake_case")]
+pub(crate) enum Retried {
+    /// It is processed, and has gone.
+    Processed,
+    /// It stays.
+    Kept { reason: String },
+    /// Somebody else tries it just now: it was not tried here.
+    Busy,
+    /// It had gone before.
+    Gone,
 }
 
 /// A message of an inbox.
@@ -287,6 +307,7 @@ mod tests {
             (r#"{"exon":1,"do":"retry","number":7,"wait_ms":5}"#, "Retry { number: Some(7), wait_ms: 5 }"),
             (r#"{"exon":1,"do":"inbox"}"#, "Inbox"),
             (r#"{"exon":1,"do":"inbox_show","id":"x"}"#, "InboxShow { id: \"x\" }"),
+            (r#"{"exon":1,"do":"dead_retry","id":"x"}"#, "DeadRetry { id: \"x\" }"),
             (r#"{"exon":1,"do":"stop"}"#, "Stop"),
         ] {
             let read: Envelope = serde_json::from_str(text).unwrap();

@@ -15,7 +15,7 @@ use tokio::time::timeout;
 
 use super::protocol::{Envelope, Reply, Request, VERSION};
 use super::wire::{self, Lines};
-use super::{Role, answers, handover, place};
+use super::{Role, answers, handover, place, retry};
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::settings::Settings;
@@ -52,8 +52,8 @@ impl Control {
     }
 
     /// As [`Self::open`], for a command that can do without: a remark says why there is none.
-    pub(crate) fn try_open(settings: &Settings, node: &Node, command: &'static str) -> Self {
-        Self::open(settings, node, Role::Command(command)).unwrap_or_else(|failure| {
+    pub(crate) fn try_open(settings: &Settings, node: &Node, role: Role) -> Self {
+        Self::open(settings, node, role).unwrap_or_else(|failure| {
             settings.note(format!("{failure}"));
             Self { bound: None }
         })
@@ -149,18 +149,21 @@ async fn serve(stream: UnixStream, office: Arc<Office>, place: OwnedSemaphorePer
             Err(error) => return Err(refusal(format!("this is no request: {error}"))),
         };
         match request {
-            Request::Send(head) => Ok(Some(head)),
+            request @ (Request::Send(_) | Request::DeadRetry { .. }) => Ok(Some(request)),
             request => answers::answer(&office, request, &mut to).await.map(|()| None),
         }
     });
     let last = match answered.await {
         // Too slow: there is nobody to tell.
         Err(_) | Ok(Ok(None)) => return,
-        Ok(Ok(Some(head))) => {
+        // It may take longer.
+        Ok(Ok(Some(request))) => {
             drop(place);
-            match givers.try_acquire_owned() {
-                Ok(_place) => handover::take(&office, head, lines, &mut to).await,
-                Err(_) => Err(refusal(format!("{GIVERS} commands hand messages over already"))),
+            match (givers.try_acquire_owned(), request) {
+                (Ok(_place), Request::Send(head)) => handover::take(&office, head, lines, &mut to).await,
+                (Ok(_place), Request::DeadRetry { id }) => retry::pass_on(&office, &id, &mut to).await,
+                (Ok(_), _) => return,
+                (Err(_), _) => Err(refusal(format!("{GIVERS} commands hand messages over already"))),
             }
         }
         Ok(Err(refused)) => Err(refused),

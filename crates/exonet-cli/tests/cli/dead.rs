@@ -1,7 +1,7 @@
 //! `exon dead`: what was rejected is kept, shown, tried again and thrown away.
 
 use crate::exec::{ANYWHERE, worker};
-use crate::support::World;
+use crate::support::{Running, World, arg};
 
 /// A world in which the worker has rejected these messages.
 fn rejected(messages: &[&str]) -> World {
@@ -60,4 +60,67 @@ fn a_letter_goes_when_a_command_has_processed_it_and_stays_otherwise() {
     let printed = world.run(&["dead", "retry", "--all", "--as", "worker"]).expect(0);
     assert_eq!(printed.stdout, "pay 2\n");
     assert_eq!(dead(&world, &["ls"], 0).summary()["letters"], 0);
+}
+
+#[test]
+fn of_two_that_retry_one_letter_at_once_one_has_it() {
+    let world = rejected(&["pay 1", "pay 2"]);
+    let mut gate = world.gate("gate");
+    let script = format!("echo > {}; read x < {}", arg(&world.pipe("voice")), arg(&world.path("gate")));
+    let voice = world.voice("voice");
+    let retry = |which: &str, script: &str| {
+        let args = ["dead", "retry", which, "--as", "worker", "--json", "--exec", "sh", "-c", script];
+        Running::start(world.command(&args))
+    };
+    let first = retry("1", &script);
+    assert!(voice.line().is_some());
+    let second = retry("1", "true").end().expect(4);
+    assert_eq!(
+        (&second.of_type("retried")[0]["outcome"], &second.summary()["kept"]),
+        (&"busy".into(), &1.into())
+    );
+    let printed = world.run(&["dead", "retry", "1", "--as", "worker"]).expect(4);
+    assert_eq!(printed.stdout, "");
+    let dropped = world.run(&["dead", "drop", "1", "--as", "worker"]).expect(1);
+    assert!(dropped.stderr.contains("is trying the dead letter"), "{}", dropped.stderr);
+    // Others are free.
+    assert_eq!(retry("2", "true").end().expect(0).summary()["processed"], 1);
+    gate.open();
+    assert_eq!(first.end().expect(0).summary()["processed"], 1);
+    assert_eq!(dead(&world, &["ls"], 0).summary()["letters"], 0);
+
+    // One whose process is killed is free again.
+    let world = rejected(&["pay 3"]);
+    let script = format!("echo > {}; sleep 1000", arg(&world.pipe("voice")));
+    let voice = world.voice("voice");
+    let args = ["dead", "retry", "1", "--as", "worker", "--exec", "sh", "-c", &script];
+    let mut killed = Running::start(world.command(&args));
+    assert!(voice.line().is_some());
+    killed.kill();
+    killed.wait();
+    assert_eq!(world.run(&["dead", "retry", "1", "--as", "worker"]).expect(0).stdout, "pay 3\n");
+}
+
+#[test]
+fn a_listener_that_runs_the_identity_tries_a_letter_again_with_its_command() {
+    let world = rejected(&["pay 1", "pay 2"]);
+    let script = format!(
+        "test \"$(cat)\" = 'pay 2' || test -e {} || {{ echo not yet >&2; exit 7; }}",
+        arg(&world.path("ok"))
+    );
+    let mut listener = worker(&world, ANYWHERE, &[], &script);
+    let kept = dead(&world, &["retry", "1"], 4);
+    let line = &kept.of_type("retried")[0];
+    assert_eq!((&line["outcome"], &line["reason"]), (&"kept".into(), &"not yet".into()));
+    assert_eq!(line["by"], listener.running.pid());
+    assert_eq!(listener.running.line_of("retried")["outcome"], "kept");
+    let gone = dead(&world, &["retry", "2"], 0);
+    assert_eq!(gone.of_type("retried")[0]["outcome"], "processed");
+    assert!(gone.stderr.contains("--exec of exon listen"), "{}", gone.stderr);
+    world.file("ok", b"");
+    let text = world.run(&["dead", "retry", "--all", "--as", "worker"]).expect(0).stdout;
+    assert!(text.starts_with("processed  "), "{text}");
+    assert_eq!(dead(&world, &["ls"], 0).summary()["letters"], 0);
+    listener.running.signal(rustix::process::Signal::INT);
+    assert_eq!(listener.running.end().expect(130).summary()["messages"], 0);
 }

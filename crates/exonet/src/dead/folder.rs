@@ -34,7 +34,7 @@ impl Folder {
         Self { path, most: MOST }
     }
 
-    fn path_of(&self, id: &MessageId) -> PathBuf {
+    pub(super) fn path_of(&self, id: &MessageId) -> PathBuf {
         self.path.join(format!("{}-{}-{}.{ENDING}", id.sender, id.r.0, id.s.0))
     }
 

@@ -6,7 +6,7 @@
 //! [state directory](crate::Builder::state_dir) keeps dead letters in its folder `dead`, a file for each, others in memory.
 //!
 //! What becomes of a dead letter is the application's affair, now that its sender has the outcome: look at it, act on it by
-//! hand, [take](DeadLetters::take) it away.
+//! hand, [take](DeadLetters::take) it away. [`DeadLetters::claim`] keeps two from trying one letter again at once.
 //!
 //! ```
 //! use exonet::{Allow, Node, Outcome};
@@ -29,6 +29,7 @@
 //! # }
 //! ```
 
+mod claim;
 mod folder;
 pub(crate) mod keeper;
 mod letter;
@@ -39,6 +40,7 @@ use std::{collections::VecDeque, fmt};
 use exonet_proto::MessageId;
 
 use crate::state::StateError;
+pub use claim::{Claim, Claimed};
 pub(crate) use folder::Folder;
 pub use letter::DeadLetter;
 
@@ -59,8 +61,16 @@ pub struct DeadLetters {
 
 #[derive(Clone)]
 enum Place {
-    Memory(Arc<Mutex<VecDeque<DeadLetter>>>),
+    Memory(Arc<Mutex<Memory>>),
     Folder(Arc<Folder>),
+}
+
+/// Those of a node without a state directory.
+#[derive(Default)]
+struct Memory {
+    kept: VecDeque<DeadLetter>,
+    /// Those that somebody tries again.
+    claimed: Vec<MessageId>,
 }
 
 impl DeadLetters {
@@ -78,7 +88,7 @@ impl DeadLetters {
     /// [`StateError`]: the folder cannot be read. A file that is damaged is left out, and told to the log.
     pub fn list(&self) -> Result<Vec<DeadLetter>, StateError> {
         match &self.place {
-            Place::Memory(letters) => Ok(lock(letters).iter().cloned().collect()),
+            Place::Memory(letters) => Ok(lock(letters).kept.iter().cloned().collect()),
             Place::Folder(folder) => folder.list(),
         }
     }
@@ -89,7 +99,7 @@ impl DeadLetters {
     /// [`StateError`]: its file cannot be read, or is damaged.
     pub fn get(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
         match &self.place {
-            Place::Memory(letters) => Ok(lock(letters).iter().find(|letter| letter.id == *id).cloned()),
+            Place::Memory(letters) => Ok(lock(letters).kept.iter().find(|letter| letter.id == *id).cloned()),
             Place::Folder(folder) => folder.get(id),
         }
     }
@@ -101,7 +111,7 @@ impl DeadLetters {
     pub fn take(&self, id: &MessageId) -> Result<Option<DeadLetter>, StateError> {
         match &self.place {
             Place::Memory(letters) => {
-                let mut letters = lock(letters);
+                let letters = &mut lock(letters).kept;
                 let at = letters.iter().position(|letter| letter.id == *id);
                 Ok(at.and_then(|at| letters.remove(at)))
             }
@@ -115,11 +125,11 @@ impl DeadLetters {
             Place::Folder(folder) => return folder.put(&letter),
             Place::Memory(letters) => letters,
         };
-        let mut letters = lock(letters);
+        let letters = &mut lock(letters).kept;
         letters.retain(|other| other.id != letter.id);
         letters.push_back(letter);
         let size = |letters: &VecDeque<DeadLetter>| letters.iter().map(DeadLetter::size).sum::<usize>();
-        while letters.len() > KEPT || (letters.len() > 1 && size(&letters) > KEPT_BYTES) {
+        while letters.len() > KEPT || (letters.len() > 1 && size(letters) > KEPT_BYTES) {
             letters.pop_front();
         }
         Ok(())
@@ -131,7 +141,7 @@ impl DeadLetters {
     }
 }
 
-fn lock(letters: &Mutex<VecDeque<DeadLetter>>) -> MutexGuard<'_, VecDeque<DeadLetter>> {
+fn lock(letters: &Mutex<Memory>) -> MutexGuard<'_, Memory> {
     letters.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

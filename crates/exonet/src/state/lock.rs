@@ -69,15 +69,16 @@ impl Drop for Lock {
     }
 }
 
+/// Whether the two are one file.
 #[cfg(unix)]
-fn is_same(a: &Metadata, b: &Metadata) -> bool {
+pub(crate) fn is_same(a: &Metadata, b: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
 /// Elsewhere files have no number that can be compared; a file that is open is not replaced by accident there.
 #[cfg(not(unix))]
-fn is_same(_: &Metadata, _: &Metadata) -> bool {
+pub(crate) fn is_same(_: &Metadata, _: &Metadata) -> bool {
     true
 }
 

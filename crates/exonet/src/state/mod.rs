@@ -50,6 +50,7 @@ pub use outbox::{KeptDelivery, KeptMessage, Outbox};
 use crate::dead::{DeadLetters, Folder};
 use clock::Clock;
 use lock::Lock;
+pub(crate) use lock::is_same;
 use strays::Strays;
 
 /// The open, locked directory of one identity. Dropping it releases the lock.

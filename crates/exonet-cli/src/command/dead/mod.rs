@@ -1,11 +1,14 @@
 //! `exon dead`: what a stored identity has rejected.
 
+mod again;
 mod retry;
+
+pub(super) use again::{again, tell};
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use exonet::MessageId;
-use exonet::dead::{DeadLetter, DeadLetters};
+use exonet::dead::{Claimed, DeadLetter, DeadLetters};
 use exonet::state::StateDir;
 use serde::Serialize;
 
@@ -67,9 +70,10 @@ fn gone(id: &MessageId) -> Failure {
     Failure::new(format!("the dead letter {id} has gone meanwhile"))
 }
 
-/// Another process has taken it.
+/// Another process tries it just now.
 fn busy(id: &MessageId) -> Failure {
-    Failure::new(format!("another process has taken the dead letter {id} meanwhile"))
+    Failure::new(format!("another process is trying the dead letter {id} just now"))
+        .hint("it stays if that fails: give the command again then")
 }
 
 #[derive(Serialize)]
@@ -176,9 +180,10 @@ fn throw_away(settings: &Settings, dead: &DeadLetters, which: Option<&str>) -> R
     }
     let mut dropped = 0;
     for (_, id) in chosen(settings, dead, which)? {
-        let taken = dead.take(&id).map_err(|e| Failure::new("cannot remove a dead letter").because(&e))?;
-        if taken.is_none() {
-            return Err(busy(&id));
+        match again::claim(dead, &id)? {
+            Claimed::Here(claim) => again::remove(claim)?,
+            Claimed::Gone => continue,
+            _ => return Err(busy(&id)),
         }
         dropped += 1;
         settings.output.line(&Dropped { r#type: "dropped", id: id.to_string() })?;

@@ -1,43 +1,77 @@
 //! `exon dead retry`: a letter goes to a command, or to standard output.
 
 use exonet::MessageId;
-use exonet::dead::{DeadLetter, DeadLetters};
+use exonet::dead::{Claimed, DeadLetters};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::{Row, busy, chosen, gone, whole};
+use super::again::{NO_BODY, again, claim, remove, tell};
+use super::{Row, chosen, gone};
 use crate::args::RetryArgs;
-use crate::command::exec::{Head, Program, Stdout, Undone, Worker};
+use crate::command::exec::{Program, Stdout, Worker};
 use crate::command::stop::requests;
+use crate::control::Client;
+use crate::control::protocol::{Reply, Request, Retried};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::text::escape;
 use crate::units::count;
 
+/// Who tries letters again.
+enum By {
+    /// This process, with a command of its own.
+    Here(Worker),
+    /// The listener that runs the identity, with its command.
+    Listener(Client),
+    /// Nobody: they are printed.
+    Nobody,
+}
+
 pub(super) async fn run(settings: &Settings, dead: &DeadLetters, args: &RetryArgs) -> Result<Exit, Failure> {
-    let worker = if args.exec.is_empty() { None } else { Some(worker(settings, args)?) };
+    let by = if args.exec.is_empty() {
+        let process = Client::find(&settings.identity).await?;
+        process.filter(|process| process.works).map_or(By::Nobody, By::Listener)
+    } else {
+        By::Here(worker(settings, args)?)
+    };
     let (mut processed, mut kept) = (0, 0);
     for (number, id) in chosen(settings, dead, args.which.as_deref())? {
-        let letter = whole(dead, &id)?.ok_or_else(|| gone(&id))?;
-        let failure = match &worker {
-            None => print(settings, number, &letter)?,
-            Some(worker) => match attempt(worker, &letter).await {
-                Some(failure) => failure,
-                None => {
-                    settings.note("interrupted: the letter is as it was");
-                    return Ok(Exit::Interrupted);
-                }
-            },
+        let ended = match &by {
+            By::Here(worker) => again(worker, dead, &id).await?,
+            By::Listener(process) => Some(ask(process, &id).await?),
+            By::Nobody => Some(print(settings, dead, number, &id)?),
         };
-        if failure.is_none() {
-            remove(dead, &id)?;
+        let Some(ended) = ended else {
+            settings.note("interrupted: the letter is as it was");
+            return Ok(Exit::Interrupted);
+        };
+        match ended {
+            Retried::Processed => processed += 1,
+            Retried::Kept { .. } | Retried::Busy => kept += 1,
+            Retried::Gone if args.which.is_some() => return Err(gone(&id)),
+            Retried::Gone => {}
         }
-        let ended = if failure.is_none() { &mut processed } else { &mut kept };
-        *ended += 1;
-        tell(settings, &id, failure.as_deref(), worker.is_some())?;
+        let listener = if let By::Listener(process) = &by { Some(process.pid) } else { None };
+        tell(settings, &id, &ended, !matches!(by, By::Nobody), listener)?;
+    }
+    if let By::Listener(process) = &by {
+        let pid = process.pid;
+        settings
+            .note(format!("the --exec of exon listen (process {pid}) was run, since that runs the identity"));
     }
     sum_up(settings, processed, kept)
+}
+
+/// Asks the listener to try a letter again, for as long as its command takes.
+async fn ask(process: &Client, id: &MessageId) -> Result<Retried, Failure> {
+    let (mut hearer, mut ended) = (process.ask(Request::DeadRetry { id: id.to_string() }).await?, None);
+    while let Some(reply) = hearer.next().await? {
+        if let Reply::Retried(retried) = reply {
+            ended = Some(retried);
+        }
+    }
+    ended.ok_or_else(|| Failure::new("cannot understand the process that runs the identity"))
 }
 
 fn worker(settings: &Settings, args: &RetryArgs) -> Result<Worker, Failure> {
@@ -52,56 +86,21 @@ fn worker(settings: &Settings, args: &RetryArgs) -> Result<Worker, Failure> {
     Ok(Worker { program: Program::new(&args.exec)?, timeout: args.timeout, stdout, cut: is_cut })
 }
 
-/// Why a letter stays, if it does. None: the command was cut short.
-async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>> {
-    let Some(body) = letter.body.clone() else { return Some(Some(NO_BODY.to_owned())) };
-    let head = Head {
-        id: letter.id,
-        from: letter.from,
-        tag: String::from_utf8_lossy(&letter.tag).into_owned(),
-        attempt: letter.attempts.saturating_add(1),
+/// Prints a letter, which goes then.
+fn print(settings: &Settings, dead: &DeadLetters, number: usize, id: &MessageId) -> Result<Retried, Failure> {
+    let claim = match claim(dead, id)? {
+        Claimed::Here(claim) => claim,
+        Claimed::Gone => return Ok(Retried::Gone),
+        _ => return Ok(Retried::Busy),
     };
-    match worker.attempt(&head, &mut &body[..]).await {
-        Ok(tried) if tried.status == 0 => Some(None),
-        Ok(tried) => Some(Some(tried.reason)),
-        Err(Undone::Cut) => None,
-        // What is in memory does not break off.
-        Err(Undone::Body(error)) => Some(Some(error.to_string())),
-    }
-}
-
-const NO_BODY: &str = "its body was not kept: it was long, and came as a stream";
-
-fn print(settings: &Settings, number: usize, letter: &DeadLetter) -> Result<Option<String>, Failure> {
-    let Some(body) = &letter.body else { return Ok(Some(NO_BODY.to_owned())) };
+    let letter = claim.letter();
+    let Some(body) = &letter.body else { return Ok(Retried::Kept { reason: NO_BODY.to_owned() }) };
     if settings.output.is_json() {
         settings.output.line(&Row::new(number, letter).with_body(body))?;
     } else {
         settings.output.text(&escape(body))?;
     }
-    Ok(None)
-}
-
-fn remove(dead: &DeadLetters, id: &MessageId) -> Result<(), Failure> {
-    let taken = dead.take(id).map_err(|e| Failure::new("cannot remove a dead letter").because(&e))?;
-    taken.map(drop).ok_or_else(|| busy(id))
-}
-
-fn tell(settings: &Settings, id: &MessageId, failure: Option<&str>, in_text: bool) -> Result<(), Failure> {
-    #[derive(Serialize)]
-    struct Line<'a> {
-        r#type: &'static str,
-        outcome: &'static str,
-        id: String,
-        reason: Option<&'a str>,
-    }
-    let outcome = if failure.is_none() { "processed" } else { "kept" };
-    match failure {
-        Some(reason) => settings.error(format!("{outcome}: {id}: {}", escape(reason.as_bytes()))),
-        None if in_text => settings.output.text(&format!("{outcome}  {id}"))?,
-        None => {}
-    }
-    settings.output.line(&Line { r#type: "retried", outcome, id: id.to_string(), reason: failure })
+    remove(claim).map(|()| Retried::Processed)
 }
 
 fn sum_up(settings: &Settings, processed: u64, kept: u64) -> Result<Exit, Failure> {

@@ -25,11 +25,11 @@ use self::patient::Patience;
 use self::stuck::Stuck;
 use self::taking::{Listener, Taken};
 use self::totals::Totals;
-use self::working::Working;
+use self::working::{Inputs, Working};
 use super::announce::{announce, be_somebody};
 use super::stop::requests;
 use crate::args::ListenArgs;
-use crate::control::Control;
+use crate::control::{Control, Role};
 use crate::copy;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -69,7 +69,9 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         config.limits.stream_above = copy::LONGEST_PIECE;
     })
     .await?;
-    let control = Control::try_open(settings, &node, "listen");
+    let (again, wanted) = mpsc::unbounded_channel();
+    let role = if exec.is_some() { Role::Worker(again) } else { Role::Command("listen") };
+    let control = Control::try_open(settings, &node, role);
     let (tell, copied) = mpsc::unbounded_channel();
     let servings = files::serve(&node, store.clone(), tell)?;
     let mut requests = requests(if args.exec.is_empty() { 2 } else { LAST_REQUEST })?;
@@ -84,7 +86,10 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let mut totals = Totals::default();
     let started = Instant::now();
     let interrupted = match exec {
-        Some(exec) => Working::new(settings, &node, exec, args).run(requests, copied, &mut totals).await,
+        Some(exec) => {
+            let inputs = Inputs { requests, copied, wanted };
+            Working::new(settings, &node, exec, args).run(inputs, &mut totals).await
+        }
         None => {
             let mut service = Service::new(settings, listener, args.exit_after);
             let stop = async { drop(requests.wait_for(|requests| *requests > 0).await) };

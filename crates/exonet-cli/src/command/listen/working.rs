@@ -16,9 +16,20 @@ use super::patient::Patience;
 use super::taking::Taken;
 use super::totals::Totals;
 use crate::args::ListenArgs;
+use crate::command::dead;
+use crate::control::Again;
+use crate::control::protocol::Retried;
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::units::counted;
+
+/// What it works on beside messages.
+pub(super) struct Inputs {
+    pub(super) requests: watch::Receiver<u32>,
+    pub(super) copied: mpsc::UnboundedReceiver<Taken>,
+    /// Dead letters that other commands want tried again.
+    pub(super) wanted: mpsc::UnboundedReceiver<Again>,
+}
 
 /// Runs the command for what comes. A message that is not worked on waits in the node, and no attempt at it is counted.
 pub(super) struct Working<'a> {
@@ -38,41 +49,56 @@ impl<'a> Working<'a> {
         Self { settings, node, exec, jobs: args.jobs.into(), enough, drain: args.drain, patience }
     }
 
+    /// Tries a dead letter again, and says how that ended.
+    async fn again(&self, again: Again) -> Result<(), Failure> {
+        let Again { id, told } = again;
+        let tried = dead::again(&self.exec.worker, &self.node.dead_letters(), &id).await;
+        let ended = match tried {
+            Ok(Some(ended)) => ended,
+            Ok(None) => Retried::Kept { reason: "the listener has ended before its command".to_owned() },
+            Err(failure) => Retried::Kept { reason: failure.to_string() },
+        };
+        // Who asked may have left.
+        let _ = told.send(ended.clone());
+        dead::tell(self.settings, &id, &ended, true, None)
+    }
+
     /// Until there was enough (false), or until told to stop (true) and all that runs has ended.
-    pub(super) async fn run(
-        &self,
-        mut requests: watch::Receiver<u32>,
-        mut copied: mpsc::UnboundedReceiver<Taken>,
-        totals: &mut Totals,
-    ) -> Result<bool, Failure> {
-        let mut running = FuturesUnordered::new();
+    pub(super) async fn run(&self, inputs: Inputs, totals: &mut Totals) -> Result<bool, Failure> {
+        let Inputs { mut requests, mut copied, mut wanted } = inputs;
+        let (mut running, mut letters) = (FuturesUnordered::new(), FuturesUnordered::new());
         let interrupted = loop {
             if totals.taken() >= self.enough {
                 break false;
             }
             let left = usize::try_from(self.enough - totals.taken()).unwrap_or(usize::MAX);
-            let is_free = running.len() < self.jobs.min(left);
+            let is_free = running.len() < left && running.len() + letters.len() < self.jobs;
             self.patience.crowded.store(!is_free, Ordering::Relaxed);
             tokio::select! {
                 delivery = self.node.recv(), if is_free => {
                     let delivery = delivery.map_err(|e| Failure::new("the node has stopped").because(&e))?;
                     running.push(self.exec.take(delivery, &self.patience));
                 }
+                Some(again) = wanted.recv(), if is_free => letters.push(self.again(again)),
                 Some(done) = running.next() => self.tell(totals.done(self.settings, &done))?,
+                Some(told) = letters.next() => self.tell(told)?,
                 // Files are refused: there is nowhere to store them.
                 Some(taken) = copied.recv() => self.tell(totals.add(self.settings, taken))?,
                 _ = requests.wait_for(|requests| *requests > 0) => break true,
             }
         };
-        if interrupted && !running.is_empty() {
-            let number = counted(u64::try_from(running.len()).unwrap_or(u64::MAX), "command");
+        // Who waits for a letter that was not begun is told that it is as it was.
+        drop(wanted);
+        let at_work = running.len() + letters.len();
+        if interrupted && at_work > 0 {
+            let number = counted(u64::try_from(at_work).unwrap_or(u64::MAX), "command");
             self.settings.note(format!("no further message is taken; {number} may finish"));
             #[derive(serde::Serialize)]
             struct Draining {
                 r#type: &'static str,
                 running: usize,
             }
-            self.settings.output.line(&Draining { r#type: "draining", running: running.len() })?;
+            self.settings.output.line(&Draining { r#type: "draining", running: at_work })?;
         }
         let mut over = pin!(async {
             tokio::select! {
@@ -82,15 +108,14 @@ impl<'a> Working<'a> {
             self.exec.cut.send_replace(true);
             std::future::pending::<()>().await;
         });
-        loop {
+        while !running.is_empty() || !letters.is_empty() {
             tokio::select! {
-                done = running.next() => match done {
-                    Some(done) => self.tell(totals.done(self.settings, &done))?,
-                    None => return Ok(interrupted),
-                },
+                Some(done) = running.next() => self.tell(totals.done(self.settings, &done))?,
+                Some(told) = letters.next() => self.tell(told)?,
                 () = &mut over => {}
             }
         }
+        Ok(interrupted)
     }
 
     /// What the command has done is done, whether that can be printed or not.

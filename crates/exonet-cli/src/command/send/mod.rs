@@ -21,7 +21,7 @@ use super::refusals::Refusals;
 use super::running::{self, Found};
 use super::show;
 use crate::args::SendArgs;
-use crate::control::Control;
+use crate::control::{Control, Role};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
@@ -90,7 +90,7 @@ async fn own_node(
     left: Vec<(OpenMessage, Receipt)>,
     wanted: impl Fn(&OpenMessage) -> bool,
 ) -> Result<Exit, Failure> {
-    let control = Control::try_open(settings, &node, "send");
+    let control = Control::try_open(settings, &node, Role::Command("send"));
     let refusals = Refusals::default();
     let mut book = Book::new(settings, &refusals, node.id(), args.peer.as_ref().map(|peer| peer.id));
     if args.go_on && left.is_empty() {

@@ -17,7 +17,7 @@ use super::announce::{announce, be_somebody};
 use super::exec::Program;
 use super::stop::requests;
 use crate::args::ServeArgs;
-use crate::control::Control;
+use crate::control::{Control, Role};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::node::{self, GOODBYE};
@@ -45,7 +45,7 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
         config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
     })
     .await?;
-    let control = Control::try_open(settings, &node, "serve");
+    let control = Control::try_open(settings, &node, Role::Command("serve"));
     let mut requests = requests(LAST_REQUEST)?;
     let (tell, mut events) = mpsc::unbounded_channel();
     let (cut, is_cut) = watch::channel(false);

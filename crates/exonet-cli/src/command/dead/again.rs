@@ -1,0 +1,87 @@
+//! A dead letter goes to a command once more, while nobody else has it.
+
+use exonet::MessageId;
+use exonet::dead::{Claim, Claimed, DeadLetter, DeadLetters};
+use serde::Serialize;
+
+use crate::command::exec::{Head, Undone, Worker};
+use crate::control::protocol::Retried;
+use crate::failure::Failure;
+use crate::settings::Settings;
+use crate::text::escape;
+
+pub(super) const NO_BODY: &str = "its body was not kept: it was long, and came as a stream";
+
+/// Runs the command for a letter, which goes if that succeeds. None: the command was cut short.
+///
+/// # Errors
+/// The letter cannot be read, or cannot be removed: it may have been processed.
+pub(in crate::command) async fn again(
+    worker: &Worker,
+    dead: &DeadLetters,
+    id: &MessageId,
+) -> Result<Option<Retried>, Failure> {
+    let claim = match claim(dead, id)? {
+        Claimed::Here(claim) => claim,
+        Claimed::Gone => return Ok(Some(Retried::Gone)),
+        _ => return Ok(Some(Retried::Busy)),
+    };
+    match attempt(worker, claim.letter()).await {
+        None => Ok(None),
+        Some(Some(reason)) => Ok(Some(Retried::Kept { reason })),
+        Some(None) => remove(claim).map(|()| Some(Retried::Processed)),
+    }
+}
+
+pub(super) fn claim(dead: &DeadLetters, id: &MessageId) -> Result<Claimed, Failure> {
+    dead.claim(id).map_err(|e| Failure::new("cannot read a dead letter").because(&e))
+}
+
+pub(super) fn remove(claim: Claim) -> Result<(), Failure> {
+    claim.remove().map_err(|e| Failure::new("cannot remove a dead letter").because(&e))
+}
+
+/// Why a letter stays, if it does. None: the command was cut short.
+async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>> {
+    let Some(body) = letter.body.clone() else { return Some(Some(NO_BODY.to_owned())) };
+    let head = Head {
+        id: letter.id,
+        from: letter.from,
+        tag: String::from_utf8_lossy(&letter.tag).into_owned(),
+        attempt: letter.attempts.saturating_add(1),
+    };
+    match worker.attempt(&head, &mut &body[..]).await {
+        Ok(tried) if tried.status == 0 => Some(None),
+        Ok(tried) => Some(Some(tried.reason)),
+        Err(Undone::Cut) => None,
+        // What is in memory does not break off.
+        Err(Undone::Body(error)) => Some(Some(error.to_string())),
+    }
+}
+
+/// Says what became of a letter; `by` is the process of the listener that has tried it.
+pub(in crate::command) fn tell(
+    settings: &Settings,
+    id: &MessageId,
+    ended: &Retried,
+    in_text: bool,
+    by: Option<u32>,
+) -> Result<(), Failure> {
+    #[derive(Serialize)]
+    struct Line<'a> {
+        r#type: &'static str,
+        #[serde(flatten)]
+        ended: &'a Retried,
+        id: String,
+        /// The process of the listener that was asked.
+        by: Option<u32>,
+    }
+    match ended {
+        Retried::Processed if in_text => settings.output.text(&format!("processed  {id}"))?,
+        Retried::Processed => {}
+        Retried::Kept { reason } => settings.error(format!("kept: {id}: {}", escape(reason.as_bytes()))),
+        Retried::Busy => settings.error(format!("busy: {id}: another process is trying it just now")),
+        Retried::Gone => settings.note(format!("gone: {id}: another process has processed or removed it")),
+    }
+    settings.output.line(&Line { r#type: "retried", ended, id: id.to_string(), by })
+}
