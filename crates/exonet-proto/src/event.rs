@@ -32,6 +32,8 @@ pub enum Event {
     Outcome {
         /// Which message.
         key: MessageKey,
+        /// To whom: `id` names one of the messages between the two nodes only.
+        peer: NodeId,
         /// How many: this message and those behind it, [`MessageKey::nth`] by `nth`, slot by slot.
         count: u32,
         /// What became of it.

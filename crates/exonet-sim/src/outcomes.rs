@@ -24,7 +24,7 @@ impl World {
         let (mut outcomes, mut replies) = (Vec::new(), Vec::new());
         while let Some(event) = host.node.poll_event() {
             match event {
-                Event::Outcome { key, count, outcome, id, late } => {
+                Event::Outcome { key, count, outcome, id, late, .. } => {
                     host.writing.remove(&key);
                     for n in 0..count {
                         let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });

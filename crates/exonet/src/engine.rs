@@ -25,6 +25,7 @@ use crate::receive::batch::Taken;
 use crate::receive::routes::{Route, Routes};
 use crate::send::intake::{Bodies, Kind};
 use crate::send::lot::Lot;
+use crate::send::outcomes::Outlets;
 use crate::send::reasons::Reasons;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 use crate::send::room::Room;
@@ -146,6 +147,8 @@ pub(crate) struct Engine {
     comings: Comings,
     /// Why peers' applications said what they said of messages.
     reasons: Reasons,
+    /// Who wants to know what becomes of messages.
+    pub(crate) outlets: Outlets,
 }
 
 impl Engine {
@@ -180,6 +183,7 @@ impl Engine {
             oldest: u64::MAX,
             comings: Comings::default(),
             reasons: Reasons::default(),
+            outlets: Outlets::default(),
         }
     }
 
@@ -229,7 +233,7 @@ impl Engine {
 
     fn on_event(&mut self, now: Now, event: Event, todo: &mut Todo) {
         match event {
-            Event::Outcome { key, count, outcome, id, late } => {
+            Event::Outcome { key, peer, count, outcome, id, late } => {
                 todo.settled |= self.peer_waits > 0;
                 let arrived = matches!(outcome, Outcome::Delivered | Outcome::Processed { .. });
                 todo.freed |= outcome != Outcome::Delivered || self.room.has_promises();
@@ -238,6 +242,7 @@ impl Engine {
                     self.after.took.extend(since.map(|since| (now.mono.since(since), count)));
                 }
                 let settled = Settled { outcome, id, late };
+                self.tell_ended(peer, count, settled);
                 self.receipts.settle(key, count, settled, |waker| self.after.wake(Some(waker)));
                 if !self.writers.is_empty() {
                     self.after.wake(self.writers.remove(&key).flatten());
@@ -630,6 +635,7 @@ impl Engine {
             return false;
         }
         self.phase = phase;
+        self.tell_last_words(Self::last_word);
         let open = self.receipts.open_keys();
         for key in &open {
             if let Some(settled) = self.last_word(*key) {

@@ -131,7 +131,7 @@ impl Peer {
         }
         let at = self.journal_end(cx, letter, count);
         let id = letter.bound.map(|(s, r)| MessageId { sender: cx.id, r, s });
-        cx.report(at, Event::Outcome { key, count, outcome, id, late: letter.late });
+        cx.report(at, Event::Outcome { key, peer: self.id, count, outcome, id, late: letter.late });
     }
 
     /// A message is looked at, for its deadline or for want of patience.

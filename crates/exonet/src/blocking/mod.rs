@@ -34,6 +34,7 @@ macro_rules! debugs {
 
 mod call;
 mod node;
+mod outcomes;
 mod peer;
 mod receive;
 mod runtime;
@@ -41,6 +42,7 @@ mod send;
 
 pub use call::{Reply, Request};
 pub use node::Node;
+pub use outcomes::Outcomes;
 pub use peer::Peer;
 pub use receive::{AtMostOnce, Delivery, Received, Receiver};
 pub use send::{BatchReceipt, MessageSink, Permit, Receipt};

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::runtime::Runtime;
-use super::{AtMostOnce, Delivery, Peer, Receiver, Request};
+use super::{AtMostOnce, Delivery, Outcomes, Peer, Receiver, Request};
 use crate::Builder;
 #[cfg(feature = "serde")]
 use crate::call::typed;
@@ -64,6 +64,11 @@ impl Node {
     /// Receives the messages that `filter` takes, from now on: see [`crate::Node::receiver`].
     pub fn receiver(&self, filter: Filter) -> Receiver {
         Receiver::new(self.node.receiver(filter), &self.runtime)
+    }
+
+    /// What becomes of all messages that this node sends: see [`crate::Node::outcomes`].
+    pub fn outcomes(&self) -> Outcomes {
+        Outcomes::new(self.node.outcomes(), &self.runtime)
     }
 
     /// Receives messages without a guard: see [`crate::Node::at_most_once`].

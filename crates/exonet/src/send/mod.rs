@@ -7,6 +7,7 @@ pub(crate) mod intake;
 pub(crate) mod line;
 pub(crate) mod lot;
 pub(crate) mod message;
+pub(crate) mod outcomes;
 pub(crate) mod permit;
 pub(crate) mod reasons;
 pub(crate) mod receipt;
@@ -16,6 +17,7 @@ pub(crate) mod sink;
 pub(crate) mod waiting;
 pub(crate) mod writer;
 
+pub use outcomes::{Ended, Fate, Outcomes};
 pub use permit::Permit;
 pub use receipt::BatchReceipt;
 pub use receipts::{Settled, Tally};

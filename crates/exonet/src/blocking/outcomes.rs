@@ -1,0 +1,47 @@
+//! What becomes of messages, told to a thread that blocks.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use super::runtime::Runtime;
+use crate::error::Closed;
+use crate::send::Ended;
+
+/// What becomes of the messages of a node: see [`crate::send::Outcomes`]. An iterator, which waits for the next, and ends with the
+/// node.
+pub struct Outcomes {
+    outcomes: crate::send::Outcomes,
+    runtime: Arc<Runtime>,
+}
+
+impl Outcomes {
+    pub(super) fn new(outcomes: crate::send::Outcomes, runtime: &Arc<Runtime>) -> Self {
+        Self { outcomes, runtime: Arc::clone(runtime) }
+    }
+
+    /// Waits for the next outcome.
+    ///
+    /// # Errors
+    /// [`Closed`]: the node has ended, and all outcomes have been told.
+    pub fn recv(&mut self) -> Result<Ended, Closed> {
+        self.runtime.wait(self.outcomes.recv())
+    }
+
+    /// Waits for the next outcome for `timeout` at most. None: none came.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Ended>, Closed> {
+        self.runtime.wait_for(timeout, self.outcomes.recv()).transpose()
+    }
+}
+
+impl Iterator for Outcomes {
+    type Item = Ended;
+
+    fn next(&mut self) -> Option<Ended> {
+        self.recv().ok()
+    }
+}
+
+debugs!(Outcomes.outcomes);

@@ -1,0 +1,376 @@
+//! What became of messages, told of all that a node sends, whoever holds their receipts.
+
+use core::fmt;
+use core::pin::Pin;
+use core::task::{Context, Poll, ready};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use exonet_proto::node::{MessageKey, Outcome, Status};
+use exonet_proto::{MessageId, NodeId, Slot};
+use futures_core::Stream;
+use tokio::sync::Notify;
+
+use crate::after::{After, Chore};
+use crate::engine::{Engine, Phase};
+use crate::error::Closed;
+use crate::node::Node;
+use crate::peer::Peer;
+use crate::send::receipts::Settled;
+
+/// Outcomes that are remembered: the newest, where those that ended together count as one.
+const RECENT: usize = 1_024;
+
+/// Outcomes that wait in a stream at most, counted in the same way.
+const WAITING: usize = 16_384;
+
+/// How many places of the core's table are looked at in one hold of the node's lock.
+const PLACES: u32 = 64;
+
+/// What became of a message: see [`Node::outcomes`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Ended {
+    /// To whom it was sent.
+    pub peer: NodeId,
+    /// Its name at both ends, of which the peer is no part; None: it never left.
+    pub id: Option<MessageId>,
+    /// What became of it.
+    pub outcome: Outcome,
+    /// Its deadline passed before.
+    pub late: bool,
+    /// Why the receiving application said what it said, if it did.
+    pub reason: Option<Arc<str>>,
+    /// So many outcomes right before this one were not told, since this stream was not read for too long.
+    pub missed: u64,
+}
+
+/// Where a message is, or what became of it: see [`Peer::status`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Fate {
+    /// It has left, and nothing is proven yet.
+    InDoubt {
+        /// Its deadline has passed.
+        late: bool,
+    },
+    /// It has its outcome.
+    Ended(Ended),
+}
+
+/// Messages that ended together, in the order of their slots.
+#[derive(Clone, Debug)]
+pub(crate) struct Ending {
+    pub(crate) peer: NodeId,
+    pub(crate) count: u32,
+    /// `id` is of the first.
+    pub(crate) settled: Settled,
+    pub(crate) reason: Option<Arc<str>>,
+}
+
+impl Ending {
+    fn nth(&self, n: u32) -> Ended {
+        let Settled { outcome, id, late } = self.settled;
+        let id = id.map(|id| MessageId { s: Slot(id.s.0 + u64::from(n)), ..id });
+        Ended { peer: self.peer, id, outcome, late, reason: self.reason.clone(), missed: 0 }
+    }
+
+    fn of(&self, peer: &NodeId, id: &MessageId) -> Option<Ended> {
+        let first = self.settled.id.filter(|_| self.peer == *peer)?;
+        let n = id.s.0.checked_sub(first.s.0).filter(|n| *n < u64::from(self.count))?;
+        let same = (first.sender, first.r) == (id.sender, id.r);
+        same.then(|| u32::try_from(n).ok().map(|n| self.nth(n)))?
+    }
+}
+
+/// What the engine and a stream share.
+#[derive(Default)]
+struct Feed {
+    queue: Mutex<Queue>,
+    come: Arc<Notify>,
+}
+
+#[derive(Default)]
+struct Queue {
+    waiting: VecDeque<Ending>,
+    /// Messages of the first that were told.
+    told: u32,
+    /// Messages that were dropped before the first.
+    missed: u64,
+    is_over: bool,
+}
+
+impl Queue {
+    fn put(&mut self, ending: Ending) {
+        if self.waiting.len() >= WAITING
+            && let Some(oldest) = self.waiting.pop_front()
+        {
+            self.missed += u64::from(oldest.count - self.told);
+            self.told = 0;
+        }
+        self.waiting.push_back(ending);
+    }
+
+    fn take(&mut self) -> Option<Ended> {
+        let first = self.waiting.front()?;
+        let ended = Ended { missed: core::mem::take(&mut self.missed), ..first.nth(self.told) };
+        self.told += 1;
+        if self.told >= first.count {
+            self.waiting.pop_front();
+            self.told = 0;
+        }
+        Some(ended)
+    }
+}
+
+impl Queue {
+    /// What there is to be told; None: nothing yet.
+    fn next(&mut self) -> Option<Result<Ended, Closed>> {
+        self.take().map(Ok).or_else(|| self.is_over.then_some(Err(Closed)))
+    }
+}
+
+impl Feed {
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Who is told of outcomes, and those that are remembered.
+#[derive(Default)]
+pub(crate) struct Outlets {
+    feeds: Vec<Arc<Feed>>,
+    recent: VecDeque<Ending>,
+}
+
+impl Outlets {
+    pub(crate) fn tell(&mut self, ending: Ending, after: &mut After) {
+        for feed in &self.feeds {
+            feed.queue().put(ending.clone());
+            after.chores.push(Chore::All(Arc::clone(&feed.come)));
+        }
+        if self.recent.len() >= RECENT {
+            self.recent.pop_front();
+        }
+        self.recent.push_back(ending);
+    }
+
+    pub(crate) const fn are_read(&self) -> bool {
+        !self.feeds.is_empty()
+    }
+
+    /// Nothing more comes.
+    pub(crate) fn end(&mut self, after: &mut After) {
+        for feed in self.feeds.drain(..) {
+            feed.queue().is_over = true;
+            after.chores.push(Chore::All(Arc::clone(&feed.come)));
+        }
+    }
+
+    fn open(&mut self, is_over: bool) -> Arc<Feed> {
+        let queue = Queue { waiting: self.recent.clone(), is_over, ..Queue::default() };
+        let feed = Arc::new(Feed { queue: Mutex::new(queue), come: Arc::default() });
+        if !is_over {
+            self.feeds.push(Arc::clone(&feed));
+        }
+        feed
+    }
+
+    fn leave(&mut self, feed: &Arc<Feed>) {
+        self.feeds.retain(|known| !Arc::ptr_eq(known, feed));
+    }
+}
+
+impl Engine {
+    /// Messages have ended: who wants to know is told.
+    pub(crate) fn tell_ended(&mut self, peer: NodeId, count: u32, settled: Settled) {
+        let judged = matches!(settled.outcome, Outcome::Processed { .. } | Outcome::Rejected { .. });
+        let reason = settled.id.filter(|_| judged).and_then(|id| self.reason(&id));
+        self.outlets.tell(Ending { peer, count, settled, reason }, &mut self.after);
+    }
+
+    /// The last word on what is open, for who reads the outcomes.
+    pub(crate) fn tell_last_words(&mut self, last_word: impl Fn(&Self, MessageKey) -> Option<Settled>) {
+        if self.phase != Phase::Broken && self.outlets.are_read() {
+            for open in self.core.open_messages() {
+                if let Some(settled) = last_word(self, open.key) {
+                    self.tell_ended(open.peer, 1, settled);
+                }
+            }
+        }
+        self.outlets.end(&mut self.after);
+    }
+
+    fn recent_fate(&self, peer: &NodeId, id: &MessageId) -> Option<Ended> {
+        self.outlets.recent.iter().rev().find_map(|ending| ending.of(peer, id))
+    }
+}
+
+/// The next of a stream, waited for.
+type Waiting = Pin<Box<dyn Future<Output = Result<Ended, Closed>> + Send + Sync>>;
+
+/// What becomes of the messages of a node: see [`Node::outcomes`]. A [`Stream`], which ends with the node. It does not keep the node
+/// going.
+pub struct Outcomes {
+    node: std::sync::Weak<crate::shared::Shared>,
+    feed: Arc<Feed>,
+    /// Of the stream.
+    waiting: Option<Waiting>,
+}
+
+async fn next(feed: Arc<Feed>) -> Result<Ended, Closed> {
+    loop {
+        let come = feed.come.notified();
+        if let Some(told) = feed.queue().next() {
+            return told;
+        }
+        // It has listened since before it looked.
+        come.await;
+    }
+}
+
+impl Outcomes {
+    /// Waits for the next outcome. Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Closed`]: the node has ended, and all outcomes have been told.
+    pub async fn recv(&mut self) -> Result<Ended, Closed> {
+        next(Arc::clone(&self.feed)).await
+    }
+
+    /// The next outcome, if one waits.
+    pub fn try_recv(&mut self) -> Option<Ended> {
+        self.feed.queue().take()
+    }
+}
+
+impl Stream for Outcomes {
+    type Item = Ended;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Ended>> {
+        let this = self.get_mut();
+        let feed = &this.feed;
+        let waiting = this.waiting.get_or_insert_with(|| Box::pin(next(Arc::clone(feed))));
+        let ended = ready!(waiting.as_mut().poll(cx));
+        this.waiting = None;
+        Poll::Ready(ended.ok())
+    }
+}
+
+impl Drop for Outcomes {
+    fn drop(&mut self) {
+        if let Some(shared) = self.node.upgrade() {
+            shared.amend(|engine| engine.outlets.leave(&self.feed));
+        }
+    }
+}
+
+impl fmt::Debug for Outcomes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Outcomes").finish_non_exhaustive()
+    }
+}
+
+impl Node {
+    /// What becomes of all messages that this node sends, in the order in which it learns that, whoever holds their receipts: also of
+    /// those that a former life has left ([`Self::recovered`]). It begins with the outcomes that the node still remembers, as
+    /// [`Peer::status`] does: so none is missed between the start of the node and this.
+    ///
+    /// Nobody waits for its reader. 16,384 outcomes wait, where messages that ended together count as one; then the oldest go,
+    /// and [`Ended::missed`] of the next says how many did. A call that has its reply is not told of, one that ends without is. At the
+    /// end of the node what is open is told as its receipts are: [`Outcome::Kept`], Cancelled or Unknown.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node, Outcome};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let mut outcomes = alice.outcomes();
+    /// drop(alice.peer(bob.peer_addr()).send("pay 3").await?);
+    /// bob.recv().await?.reject("no such account");
+    /// let ended = outcomes.recv().await?;
+    /// assert!(matches!(ended.outcome, Outcome::Rejected { .. }));
+    /// assert_eq!((ended.peer, ended.reason.as_deref()), (bob.id(), Some("no such account")));
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn outcomes(&self) -> Outcomes {
+        let shared = self.shared();
+        let feed = shared.amend(|engine| {
+            let is_over = engine.phase >= Phase::Stopped;
+            engine.outlets.open(is_over)
+        });
+        Outcomes { node: Arc::downgrade(shared), feed, waiting: None }
+    }
+}
+
+impl Peer {
+    /// What is known of a message to this peer, by its name at both ends: that it has left, or how it has ended. The node remembers its
+    /// last 1,024 outcomes, of all peers, where messages that ended together count as one. None: it is not known, or no more; or it
+    /// has come back, and will leave under another name.
+    ///
+    /// What has not left has no name, and what has left beside an opening has none until the peer has answered:
+    /// [`Receipt::status`](crate::Receipt::status) and [`Node::outbox`] tell of these. It takes time in proportion to what is open.
+    pub fn status(&self, id: &MessageId) -> Option<Fate> {
+        let (shared, peer) = (self.node().shared(), self.id());
+        let mut from = Some(0);
+        while let Some(at) = from {
+            let (late, next) = shared.look(|engine| {
+                if engine.phase >= Phase::Stopped {
+                    return (None, None);
+                }
+                let (open, next) = engine.core.open_messages_from(at, PLACES);
+                let late =
+                    open.into_iter().filter(|open| open.peer == peer).find_map(|open| match open.status {
+                        Status::InDoubt { id: its, late } if its == *id => Some(late),
+                        _ => None,
+                    });
+                (late, next)
+            });
+            if let Some(late) = late {
+                return Some(Fate::InDoubt { late });
+            }
+            from = next;
+        }
+        // Looked at last: what has ended meanwhile is found here.
+        shared.look(|engine| engine.recent_fate(&peer, id)).map(Fate::Ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use exonet_proto::Incarnation;
+
+    use super::*;
+
+    fn ending(s: u64, count: u32) -> Ending {
+        let id = MessageId { sender: NodeId([1; 32]), r: Incarnation(2), s: Slot(s) };
+        let settled = Settled { outcome: Outcome::Delivered, id: Some(id), late: false };
+        Ending { peer: NodeId([9; 32]), count, settled, reason: None }
+    }
+
+    #[test]
+    fn a_stream_that_is_not_read_drops_the_oldest_and_says_how_many() {
+        let (mut outlets, mut after) = (Outlets::default(), After::default());
+        let feed = outlets.open(false);
+        outlets.tell(ending(0, 10), &mut after);
+        assert_eq!(feed.queue().take().map(|ended| ended.missed), Some(0));
+        (1..=WAITING as u64 + 1).for_each(|n| outlets.tell(ending(10 * n, 1), &mut after));
+        let first = feed.queue().take().unwrap();
+        assert_eq!((first.id.unwrap().s, first.missed), (Slot(20), 9 + 1));
+        assert_eq!(feed.queue().take().map(|ended| ended.missed), Some(0));
+        assert_eq!(outlets.recent.len(), RECENT);
+        outlets.leave(&feed);
+        assert!(!outlets.are_read());
+    }
+
+    #[test]
+    fn a_message_is_found_among_those_that_ended_together_and_with_its_peer() {
+        let run = ending(5, 3);
+        let id = |s| MessageId { s: Slot(s), ..run.settled.id.unwrap() };
+        let found = [4, 5, 7, 8].map(|s| run.of(&run.peer, &id(s)).and_then(|ended| ended.id));
+        assert_eq!(found, [None, Some(id(5)), Some(id(7)), None]);
+        assert!(run.of(&NodeId([8; 32]), &id(5)).is_none());
+    }
+}
