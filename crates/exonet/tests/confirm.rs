@@ -157,3 +157,62 @@ async fn a_node_that_is_closed_has_told_what_it_rejected() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_dead_letter_has_the_body_if_it_is_still_here_or_says_why_not() {
+    use exonet::dead::NotKept;
+    let (alice, bob) = pair().await;
+    within(async {
+        let to = alice.peer(bob.peer_addr());
+        let letter = || {
+            let dead = bob.dead_letters();
+            let id = dead.list().unwrap().remove(0).id;
+            dead.take(&id).unwrap().unwrap()
+        };
+        // Small, and read before it is rejected.
+        drop(to.send("pay 3").await.unwrap());
+        let mut small = bob.recv().await.unwrap();
+        assert_eq!(small.body_mut().bytes(9).await.unwrap(), "pay 3");
+        small.reject("no");
+        assert_eq!((letter().body.as_deref(), letter_count(&bob)), (Some(&b"pay 3"[..]), 0));
+        // Large, and read in part.
+        let large = common::bytes(3 << 20);
+        let receipt = to.send(large.clone()).await.unwrap();
+        let mut read = bob.recv().await.unwrap();
+        assert!(read.body().is_stream() && read.body_mut().chunk().await.unwrap().is_some());
+        read.reject("no");
+        let kept = letter();
+        assert_eq!((kept.body, kept.not_kept, kept.len), (None, Some(NotKept::Read), Some(3 << 20)));
+        assert!(matches!(receipt.await.outcome, Outcome::Rejected { .. }));
+        // Its sender has not written the end.
+        let (receipt, mut writer) = to.send_stream("", None).await.unwrap();
+        writer.write_chunk(common::bytes(100_000).into()).await.unwrap();
+        bob.recv().await.unwrap().reject("no");
+        let kept = letter();
+        assert_eq!((kept.body, kept.not_kept), (None, Some(NotKept::Incomplete)));
+        drop((writer, receipt));
+        // All of it has come, and nobody has read it.
+        let body = common::bytes(100_000);
+        loop {
+            let (receipt, mut writer) = to.send_stream("", None).await.unwrap();
+            writer.write_chunk(body.clone().into()).await.unwrap();
+            let unread = bob.recv().await.unwrap();
+            assert!(unread.body().is_stream());
+            writer.finish().unwrap();
+            assert!(to.ping(LATE).await.unwrap().is_some());
+            unread.reject("no");
+            let kept = letter();
+            drop(receipt);
+            if kept.not_kept.is_none() {
+                assert_eq!(kept.body.as_deref(), Some(&body[..]));
+                break;
+            }
+        }
+    })
+    .await;
+}
+
+#[allow(clippy::unwrap_used)] // a helper of tests
+fn letter_count(node: &Node) -> usize {
+    node.dead_letters().list().unwrap().len()
+}

@@ -4,6 +4,7 @@ use bytes::Bytes;
 
 use super::Node;
 use crate::id::MessageId;
+use crate::message::arrived::ArrivedBody;
 use crate::message::inbox::{Place, Seen};
 use crate::message::{DeliveryKey, Priority};
 use crate::time::Mono;
@@ -68,6 +69,14 @@ impl Node {
             }
         });
         found
+    }
+
+    /// The body of a message that is handed out, whole, whatever was read of it. None: it is read as it comes, or is handed out no more.
+    pub fn handed_body(&self, key: DeliveryKey) -> Option<Bytes> {
+        match &self.cx.inbox.handed(key)?.body {
+            ArrivedBody::Whole(body) => Some(body.clone()),
+            ArrivedBody::Stream { .. } => None,
+        }
     }
 
     /// None: nobody waits for it any more, or it is a reply, which its call waits for.

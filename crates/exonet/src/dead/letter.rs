@@ -35,8 +35,22 @@ pub struct DeadLetter {
     pub at: SystemTime,
     /// Bytes of its body; None: its sender had not said, and not all of it had come.
     pub len: Option<u64>,
-    /// Its body. None: it is in a file and was not asked for, or it was large and had not been read when it was rejected.
+    /// Its body. None: it is in a file and was not asked for, or it was [not kept](Self::not_kept).
     pub body: Option<Bytes>,
+    /// Why its body was not kept. None: it was, or an older version of this crate has written the letter.
+    pub not_kept: Option<NotKept>,
+}
+
+/// Why a dead letter has no body: it was large, and read as it came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum NotKept {
+    /// The application had read of it when it rejected the message: it alone has that.
+    #[error("the application had begun to read it as it came")]
+    Read,
+    /// Not all of it had come when the message was rejected, and no more is sent after that.
+    #[error("not all of it had come when the message was rejected")]
+    Incomplete,
 }
 
 impl DeadLetter {
@@ -64,6 +78,11 @@ impl DeadLetter {
             to.put_u64(part.len() as u64);
             to.put_slice(part);
         }
+        to.put_u8(match self.not_kept {
+            None => 0,
+            Some(NotKept::Read) => 1,
+            Some(NotKept::Incomplete) => 2,
+        });
         let sum = Self::sum(to.get(MAGIC.len() + SUM..).unwrap_or_default());
         if let Some(place) = to.get_mut(MAGIC.len()..MAGIC.len() + SUM) {
             place.copy_from_slice(&sum);
@@ -92,6 +111,12 @@ impl DeadLetter {
         let len = Some(from.try_get_u64().ok()?).filter(|len| *len != u64::MAX);
         let (tag, reason, body) = (part(from)?, part(from)?, part(from)?);
         let reason = core::str::from_utf8(&reason?).ok()?.into();
+        // A letter of the version before ends here.
+        let not_kept = match from.try_get_u8() {
+            Ok(1) => Some(NotKept::Read),
+            Ok(2) => Some(NotKept::Incomplete),
+            _ => None,
+        };
         Some(Self {
             id: MessageId { sender, r, s },
             from: sender,
@@ -102,6 +127,7 @@ impl DeadLetter {
             at,
             len,
             body,
+            not_kept,
         })
     }
 
@@ -129,8 +155,17 @@ mod tests {
     #[test]
     fn what_is_written_is_read_again() {
         let whole = letter(9, 100);
-        let bare = DeadLetter { body: None, len: None, reason: "".into(), tag: Bytes::new(), ..letter(1, 0) };
-        for letter in [whole, bare] {
+        let not_kept = Some(NotKept::Read);
+        let bare = DeadLetter {
+            body: None,
+            len: None,
+            not_kept,
+            reason: "".into(),
+            tag: Bytes::new(),
+            ..letter(1, 0)
+        };
+        let cut = DeadLetter { not_kept: Some(NotKept::Incomplete), ..bare.clone() };
+        for letter in [whole, bare, cut] {
             assert_eq!(DeadLetter::decode(&letter.encode().into()), Ok(letter));
         }
     }

@@ -42,7 +42,7 @@ use exonet_proto::MessageId;
 use crate::state::StateError;
 pub use claim::{Claim, Claimed};
 pub(crate) use folder::Folder;
-pub use letter::DeadLetter;
+pub use letter::{DeadLetter, NotKept};
 
 /// Dead letters that a node without a state directory keeps: the newest.
 const KEPT: usize = 1_024;
@@ -172,6 +172,7 @@ mod tests {
             at: SystemTime::UNIX_EPOCH,
             len: Some(body as u64),
             body: Some(Bytes::from(vec![7; body])),
+            not_kept: None,
         }
     }
 

@@ -10,6 +10,7 @@ use bytes::{Buf, Bytes, BytesMut};
 use exonet_proto::node::{BodyRead, DeliveryKey, IncomingBody, ReplyBody};
 use tokio::io::{AsyncRead, ReadBuf};
 
+use crate::dead::NotKept;
 use crate::engine::Phase;
 use crate::error::BodyError;
 use crate::shared::Shared;
@@ -30,6 +31,8 @@ struct Stream {
     key: DeliveryKey,
     whose: Whose,
     state: StreamState,
+    /// Something of it was read, and is nowhere here any more.
+    is_read: bool,
 }
 
 /// How a message is taken whose body is read, and what becomes of the rest.
@@ -71,7 +74,8 @@ impl Body {
 
     #[cold]
     fn stream(shared: &Arc<Shared>, key: DeliveryKey, len: Option<u64>, whose: Whose) -> Self {
-        let stream = Stream { shared: Arc::clone(shared), key, whose, state: StreamState::Coming };
+        let stream =
+            Stream { shared: Arc::clone(shared), key, whose, state: StreamState::Coming, is_read: false };
         Self { len, ready: Bytes::new(), stream: Some(Box::new(stream)) }
     }
 
@@ -102,6 +106,28 @@ impl Body {
         match &self.stream {
             None => Some(&self.ready),
             Some(_) => None,
+        }
+    }
+
+    /// The whole body of a message that is handed out, for its dead letter, if it is still here.
+    pub(crate) fn left(&self, shared: &Shared, key: DeliveryKey) -> Result<Bytes, NotKept> {
+        match &self.stream {
+            // What the application has read of it the node has as well.
+            None => shared
+                .look(|engine| engine.core.handed_body(key))
+                .or_else(|| Some(self.ready.clone()).filter(|ready| self.len == Some(ready.len() as u64)))
+                .ok_or(NotKept::Incomplete),
+            Some(stream) if stream.is_read => Err(NotKept::Read),
+            Some(_) => shared.step_calmly(|engine, now| {
+                let mut all = BytesMut::new();
+                loop {
+                    match engine.read(now, key, &mut None) {
+                        BodyRead::Data(data) => all.extend_from_slice(&data),
+                        BodyRead::End => return Ok(all.freeze()),
+                        BodyRead::Pending | BodyRead::Aborted => return Err(NotKept::Incomplete),
+                    }
+                }
+            }),
         }
     }
 
@@ -186,7 +212,10 @@ impl Stream {
             }
         });
         match read {
-            Ok(BodyRead::Data(data)) => Poll::Ready(Ok(Some(data))),
+            Ok(BodyRead::Data(data)) => {
+                self.is_read = true;
+                Poll::Ready(Ok(Some(data)))
+            }
             Ok(BodyRead::Pending) => Poll::Pending,
             Ok(BodyRead::End | BodyRead::Aborted) => {
                 self.state = StreamState::Ended;

@@ -183,7 +183,10 @@ impl Delivery {
     fn give_up(&mut self, status: u32, reason: &str) {
         self.open = false;
         let verdict = Verdict::new(Word::Rejected, status, reason);
-        let body = self.message.body.as_whole().cloned();
+        let (body, not_kept) = match self.message.body.left(&self.shared, self.key) {
+            Ok(body) => (Some(body), None),
+            Err(why) => (None, Some(why)),
+        };
         let letter = DeadLetter {
             id: self.message.id,
             from: self.message.from,
@@ -194,6 +197,7 @@ impl Delivery {
             at: SystemTime::now(),
             len: self.message.body.len(),
             body,
+            not_kept,
         };
         let job = Job { key: self.key, verdict, letter };
         self.shared.dead.reject(&self.shared, job);

@@ -9,8 +9,16 @@ use crate::control::protocol::Retried;
 use crate::failure::Failure;
 use crate::settings::Settings;
 use crate::text::escape;
+use crate::units::Size;
 
-pub(super) const NO_BODY: &str = "its body was not kept: it was long, and came as a stream";
+/// Why a letter without a body cannot be tried again.
+pub(super) fn no_body(letter: &DeadLetter) -> String {
+    let size = letter.len.map_or_else(|| "of unknown length".to_owned(), |len| Size(len).to_string());
+    match letter.not_kept {
+        Some(why) => format!("its body ({size}) was not kept: {why}"),
+        None => format!("its body ({size}) was not kept: it was long, and came as a stream"),
+    }
+}
 
 /// Runs the command for a letter, which goes if that succeeds. None: the command was cut short.
 ///
@@ -43,7 +51,7 @@ pub(super) fn remove(claim: Claim) -> Result<(), Failure> {
 
 /// Why a letter stays, if it does. None: the command was cut short.
 async fn attempt(worker: &Worker, letter: &DeadLetter) -> Option<Option<String>> {
-    let Some(body) = letter.body.clone() else { return Some(Some(NO_BODY.to_owned())) };
+    let Some(body) = letter.body.clone() else { return Some(Some(no_body(letter))) };
     let head = Head {
         id: letter.id,
         from: letter.from,

@@ -89,6 +89,8 @@ struct Row {
     status: u32,
     size: Option<u64>,
     reason: String,
+    /// Why its body was not kept.
+    not_kept: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +112,7 @@ impl Row {
             status: letter.status,
             size: letter.len,
             reason: letter.reason.to_string(),
+            not_kept: letter.not_kept.map(|why| why.to_string()),
             text: None,
             hex: None,
         }
@@ -155,8 +158,8 @@ fn show(settings: &Settings, dead: &DeadLetters, which: &str) -> Result<Exit, Fa
     for (number, id) in chosen(settings, dead, Some(which))? {
         let letter = whole(dead, &id)?.ok_or_else(|| gone(&id))?;
         let body = letter.body.as_deref().ok_or_else(|| {
-            Failure::new(format!("the body of {id} was not kept"))
-                .hint("it was long, and came as a stream: ask its sender for it")
+            Failure::new(format!("{id}: {}", again::no_body(&letter)))
+                .hint("ask its sender for it: exon dead ls --json names that")
         })?;
         if settings.output.is_json() {
             settings.output.line(&Row::new(number, &letter).with_body(body))?;

@@ -5,7 +5,7 @@ use exonet::dead::{Claimed, DeadLetters};
 use serde::Serialize;
 use tokio::sync::watch;
 
-use super::again::{NO_BODY, again, claim, remove, tell};
+use super::again::{again, claim, no_body, remove, tell};
 use super::{Row, chosen, gone};
 use crate::args::RetryArgs;
 use crate::command::exec::{Program, Stdout, Worker};
@@ -94,7 +94,7 @@ fn print(settings: &Settings, dead: &DeadLetters, number: usize, id: &MessageId)
         _ => return Ok(Retried::Busy),
     };
     let letter = claim.letter();
-    let Some(body) = &letter.body else { return Ok(Retried::Kept { reason: NO_BODY.to_owned() }) };
+    let Some(body) = &letter.body else { return Ok(Retried::Kept { reason: no_body(letter) }) };
     if settings.output.is_json() {
         settings.output.line(&Row::new(number, letter).with_body(body))?;
     } else {
