@@ -12,6 +12,7 @@ use exonet_proto::node::{CallId, Refusal, SendError as CoreError};
 use crate::call::status::ReplyStatus;
 #[cfg(feature = "serde")]
 pub use crate::call::typed::TypedError;
+pub use crate::group::GroupError;
 pub use crate::peer_addr::PeerAddrError;
 use crate::receive::body::Body;
 use crate::send::receipt::BatchReceipt;

@@ -33,7 +33,9 @@
 //!
 //! A [call](Peer::call) is a message that is answered: it runs at most once, at a node that [serves](Node::serve) its method.
 //!
-//! What every application needs is here; the rest is in modules: [`call`], [`receive`] and [`send`] for the three things that
+//! A [group](Node::group) sends one message to many, and says what became of it.
+//!
+//! What every application needs is here; the rest is in modules: [`call`], [`group`], [`receive`] and [`send`] for the things that
 //! are done with messages, [`config`] and [`state`] for the making of a node, [`stats`] for figures, [`mod@error`] for what can go
 //! wrong, and [`blocking`] for programs without an async runtime.
 //!
@@ -88,6 +90,7 @@ pub mod dead;
 mod driver;
 mod engine;
 pub mod error;
+pub mod group;
 mod journal;
 mod node;
 mod openings;
@@ -128,3 +131,8 @@ pub use exonet_proto::{MessageId, NodeId};
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]
 struct Readme;
+
+/// Compiles and runs the example of the page on groups.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/groups.md")]
+struct Groups;

@@ -56,6 +56,56 @@ pub struct Peer {
     to: Arc<PeerAddr>,
 }
 
+/// A peer as one sends to it: a handle on it that does not keep the node going.
+#[derive(Clone, Copy)]
+pub(crate) struct Target<'a> {
+    pub(crate) shared: &'a Arc<Shared>,
+    pub(crate) to: &'a Arc<PeerAddr>,
+}
+
+impl Target<'_> {
+    /// See [`Peer::try_send`].
+    pub(crate) fn try_send(&self, message: Message) -> Result<Receipt, SendError> {
+        let (shared, mut message) = (self.shared, Some(message));
+        let busy = shared.is_busy();
+        if busy && let Some(receipt) = shared.intake.put(shared, self.to, &mut message) {
+            return Ok(receipt);
+        }
+        let hints = shared.names.known(self.to);
+        let kind = message.as_ref().filter(|_| busy).and_then(|message| Kind::of(self.to, message));
+        let slot = shared.step(|engine, now| self.queue(engine, now, &hints, &mut message, kind.as_ref()))?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Queues what `message` makes as soon as there is room.
+    pub(crate) async fn send_when_room(&self, message: impl Fn() -> Message) -> Result<Receipt, SendError> {
+        let shared = self.shared;
+        shared.resolve(self.to).await?;
+        let queue = || {
+            let (hints, mut message) = (shared.names.known(self.to), Some(message()));
+            shared.step(|engine, now| self.queue(engine, now, &hints, &mut message, None))
+        };
+        let slot = wait_for_room(shared, self.to.id, queue).await?;
+        Ok(Receipt::new(Arc::clone(shared), slot))
+    }
+
+    /// Queues a message under the lock. Others of its kind may follow without.
+    fn queue(
+        &self,
+        engine: &mut Engine,
+        now: Now,
+        hints: &[SocketAddr],
+        message: &mut Option<Message>,
+        kind: Option<&Kind>,
+    ) -> Result<SlotIndex, CoreError> {
+        let (slot, _) = engine.send(now, self.to.id, hints, message, None)?;
+        if let Some(kind) = kind {
+            engine.gather(kind.clone());
+        }
+        Ok(slot)
+    }
+}
+
 impl Node {
     /// A handle on a peer: an address, or an id alone for a peer that this node has heard of.
     pub fn peer(&self, to: impl Into<PeerAddr>) -> Peer {
@@ -66,6 +116,10 @@ impl Node {
 impl Peer {
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         self.node.shared()
+    }
+
+    fn target(&self) -> Target<'_> {
+        Target { shared: self.shared(), to: &self.to }
     }
 
     /// The addresses that are known without a look-up.
@@ -115,7 +169,7 @@ impl Peer {
         let queue = || {
             let hints = self.hints();
             shared.step(|engine, now| {
-                let slot = self.queue(engine, now, &hints, &mut message, kind.as_ref())?;
+                let slot = self.target().queue(engine, now, &hints, &mut message, kind.as_ref())?;
                 Ok((slot, engine.accepted_at()))
             })
         };
@@ -130,31 +184,7 @@ impl Peer {
     /// # Errors
     /// [`SendError::Full`] instead of waiting, and the others of [`SendError`].
     pub fn try_send(&self, message: impl Into<Message>) -> Result<Receipt, SendError> {
-        let (shared, mut message) = (self.shared(), Some(message.into()));
-        let busy = shared.is_busy();
-        if busy && let Some(receipt) = shared.intake.put(shared, &self.to, &mut message) {
-            return Ok(receipt);
-        }
-        let (hints, kind) =
-            (self.hints(), message.as_ref().filter(|_| busy).and_then(|message| Kind::of(&self.to, message)));
-        let slot = shared.step(|engine, now| self.queue(engine, now, &hints, &mut message, kind.as_ref()))?;
-        Ok(Receipt::new(Arc::clone(shared), slot))
-    }
-
-    /// Queues a message under the lock. Others of its kind may follow without.
-    fn queue(
-        &self,
-        engine: &mut Engine,
-        now: Now,
-        hints: &[SocketAddr],
-        message: &mut Option<Message>,
-        kind: Option<&Kind>,
-    ) -> Result<SlotIndex, CoreError> {
-        let (slot, _) = engine.send(now, self.to.id, hints, message, None)?;
-        if let Some(kind) = kind {
-            engine.gather(kind.clone());
-        }
-        Ok(slot)
+        self.target().try_send(message.into())
     }
 
     /// Sends several messages at once, in as few packets as they fit into and with one receipt, waiting for room

@@ -95,6 +95,24 @@ impl Message {
         self.deadline.is_some()
     }
 
+    /// How long after the call of `send` it may still leave.
+    pub(crate) const fn deadline_is(&self) -> Option<Duration> {
+        self.deadline
+    }
+
+    /// What the sender wants to be told.
+    pub(crate) const fn confirm_is(&self) -> Confirm {
+        self.confirm
+    }
+
+    /// Waits for the channel, unless the application has said otherwise: until then it can be withdrawn for certain.
+    pub(crate) fn or_late(mut self) -> Self {
+        if self.early == Early::AsNode {
+            self.early = Early::No;
+        }
+        self
+    }
+
     /// The body of a message that has nothing else.
     pub(crate) fn plain(&self) -> Option<&[u8]> {
         let alone = self.tag.is_empty() && self.deadline.is_none();

@@ -1,0 +1,235 @@
+//! What is known of a message to a group: written by its task, read by its receipt.
+
+use core::fmt;
+use core::future::{Future, IntoFuture};
+use core::pin::Pin;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use exonet_proto::node::{Confirm, Outcome};
+use exonet_proto::{MessageId, NodeId};
+use tokio::sync::Notify;
+
+use crate::error::SendError;
+use crate::group::Remove;
+use crate::group::ballot::{End, Verdict};
+use crate::group::ready::Ready;
+use crate::send::receipts::Settled;
+
+/// Where a message to a group stands at one member.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum MemberState {
+    /// Not chosen: nothing was sent to it. It may yet take the place of another, until the [`Verdict`] is told.
+    Spare,
+    /// Chosen, and certainly not delivered so far as is known here. It may have left since: that is looked up when the verdict
+    /// is told, and when the copy is to be withdrawn.
+    Queued,
+    /// It has left, and is in doubt until it ends.
+    Bound(MessageId),
+    /// Chosen, and not accepted by this node: certainly nothing was sent.
+    Skipped(SendError),
+    /// It has ended.
+    Settled(Settled),
+}
+
+impl MemberState {
+    /// Whether it changes no more. A [spare](Self::Spare) does so only before the verdict.
+    pub const fn has_ended(&self) -> bool {
+        matches!(self, Self::Skipped(_) | Self::Settled(_))
+    }
+
+    /// Whether the member has acted on the message: [`Outcome::Delivered`] or [`Outcome::Processed`].
+    pub const fn has_it(&self) -> bool {
+        matches!(self, Self::Settled(Settled { outcome: Outcome::Delivered | Outcome::Processed { .. }, .. }))
+    }
+
+    /// Whether the member has certainly not acted on the message and never will: it was not sent, or its end says so.
+    pub fn is_certainly_not(&self) -> bool {
+        match self {
+            Self::Spare | Self::Skipped(_) => true,
+            Self::Queued | Self::Bound(_) => false,
+            Self::Settled(settled) => judge(&settled.outcome, Confirm::Delivered) == End::Never,
+        }
+    }
+}
+
+/// What an outcome means for the group.
+pub(super) fn judge(outcome: &Outcome, confirm: Confirm) -> End {
+    match outcome {
+        Outcome::Processed { .. } => End::Good,
+        // Asked for more than that: it may be processed, and nobody says so.
+        Outcome::Delivered if confirm == Confirm::Processed => End::Doubtful,
+        Outcome::Delivered => End::Good,
+        Outcome::Rejected { .. } | Outcome::Expired | Outcome::Cancelled | Outcome::Refused(_) => End::Never,
+        Outcome::Unknown | Outcome::Kept => End::Doubtful,
+    }
+}
+
+/// One member in the table of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct MemberLine {
+    /// Who.
+    pub id: NodeId,
+    /// Where the message stands there.
+    pub state: MemberState,
+    /// Why the member's application said what it said, if it has.
+    pub reason: Option<Arc<str>>,
+}
+
+/// What the application wants of a message under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Order {
+    Cancel,
+    Abandon,
+    Removed(NodeId, Remove),
+}
+
+#[derive(Default)]
+struct State {
+    lines: Vec<MemberLine>,
+    verdict: Option<Verdict>,
+    /// Members whose line has changed since it was read, each once.
+    changed: VecDeque<usize>,
+    orders: Vec<Order>,
+    over: bool,
+}
+
+pub(super) struct Board {
+    state: Mutex<State>,
+    /// Something in it has changed.
+    told: Notify,
+    ready: Arc<Ready>,
+}
+
+impl Board {
+    pub(super) fn new(members: impl IntoIterator<Item = NodeId>, ready: &Arc<Ready>) -> Arc<Self> {
+        let line = |id| MemberLine { id, state: MemberState::Spare, reason: None };
+        let state = State { lines: members.into_iter().map(line).collect(), ..State::default() };
+        Arc::new(Self { state: Mutex::new(state), told: Notify::new(), ready: Arc::clone(ready) })
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    // ---- for the task
+
+    pub(super) fn set(&self, member: usize, to: MemberState, reason: Option<Arc<str>>) {
+        let mut state = self.state();
+        let State { lines, changed, .. } = &mut *state;
+        let Some(line) = lines.get_mut(member).filter(|line| line.state != to) else { return };
+        (line.state, line.reason) = (to, reason);
+        if !changed.contains(&member) {
+            changed.push_back(member);
+        }
+        drop(state);
+        self.told.notify_waiters();
+    }
+
+    pub(super) fn decide(&self, verdict: Verdict) {
+        self.state().verdict = Some(verdict);
+        self.told.notify_waiters();
+    }
+
+    pub(super) fn end(&self) {
+        self.state().over = true;
+        self.told.notify_waiters();
+    }
+
+    pub(super) fn take_orders(&self) -> Vec<Order> {
+        core::mem::take(&mut self.state().orders)
+    }
+
+    // ---- for the application
+
+    pub(super) fn order(&self, order: Order) {
+        self.state().orders.push(order);
+        self.ready.rung.notify_one();
+    }
+
+    /// Waits until `look` finds something.
+    async fn wait<T>(&self, mut look: impl FnMut(&mut State) -> Option<T>) -> T {
+        loop {
+            // Made before the look, so that no change is missed between the look and the wait.
+            let told = self.told.notified();
+            if let Some(found) = look(&mut self.state()) {
+                return found;
+            }
+            told.await;
+        }
+    }
+}
+
+/// What [`Group::send`](crate::group::Group::send) gives: tells what becomes of the message, as a whole and at each member.
+///
+/// It ends in exactly one [`Verdict`], and each member that was chosen in one state, whatever happens. Dropping it neither cancels the message nor
+/// hurries it.
+#[must_use = "a receipt says what became of the message; drop it only if that does not matter"]
+pub struct GroupReceipt {
+    board: Arc<Board>,
+}
+
+impl GroupReceipt {
+    pub(super) const fn new(board: Arc<Board>) -> Self {
+        Self { board }
+    }
+
+    /// What became of the message as a whole, if that is known by now.
+    pub fn verdict(&self) -> Option<Verdict> {
+        self.board.state().verdict
+    }
+
+    /// Waits for what becomes of the message as a whole. Cancel-safe; the same answer every time.
+    pub async fn decided(&mut self) -> Verdict {
+        self.board.wait(|state| state.verdict).await
+    }
+
+    /// Every member, in the order in which they were chosen.
+    pub fn members(&self) -> Vec<MemberLine> {
+        self.board.state().lines.clone()
+    }
+
+    /// Waits until the message has changed at a member, and gives what it is there now. None: no member changes any more.
+    /// Changes of one member that come before they are asked for are one. Cancel-safe.
+    pub async fn changed(&mut self) -> Option<MemberLine> {
+        let next = |state: &mut State| match state.changed.pop_front() {
+            Some(member) => Some(state.lines.get(member).cloned()),
+            None => state.over.then_some(None),
+        };
+        self.board.wait(next).await
+    }
+
+    /// Waits until the message has ended at every member that was chosen, and gives the final table. Cancel-safe; the same
+    /// answer every time. A dead member may keep it waiting for as long as the node's `doubt_timeout` says, by default for
+    /// ever: see [`Self::abandon`].
+    pub async fn ended(&mut self) -> Vec<MemberLine> {
+        self.board.wait(|state| state.over.then(|| state.lines.clone())).await
+    }
+
+    /// Withdraws every copy that has not left, and sends no other. A copy that has left goes on.
+    pub fn cancel(&self) {
+        self.board.order(Order::Cancel);
+    }
+
+    /// Gives every copy up: those that have left end Unknown, the others Cancelled.
+    pub fn abandon(&self) {
+        self.board.order(Order::Abandon);
+    }
+}
+
+impl IntoFuture for GroupReceipt {
+    type Output = Verdict;
+    type IntoFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
+
+    fn into_future(mut self) -> Self::IntoFuture {
+        Box::pin(async move { self.decided().await })
+    }
+}
+
+impl fmt::Debug for GroupReceipt {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupReceipt").field("verdict", &self.verdict()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,379 @@
+//! The task of one message to a group: tells the [`Ballot`] what happens, and does what it wants.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::Arc;
+
+use exonet_proto::node::{CancelError, Outcome, Status};
+use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::{Instant, sleep_until};
+
+use crate::error::SendError;
+use crate::group::ballot::{Act, Ballot, End, Rule, Verdict};
+use crate::group::board::{Board, MemberState, Order, judge};
+use crate::group::load::Ended;
+use crate::group::ready::{Bell, Ready};
+use crate::group::{Common, Remove};
+use crate::peer::Target;
+use crate::peer_addr::PeerAddr;
+use crate::send::message::Message;
+use crate::send::receipt::Receipt;
+use crate::send::receipts::Settled;
+use crate::shared::Shared;
+
+/// How long a copy may take at a member of which no round trip is known, before another may have it.
+const STRANGER: Duration = Duration::from_secs(1);
+
+/// What waits for room in a member's queue, or for its address.
+type Entering = Pin<Box<dyn Future<Output = Result<Receipt, SendError>> + Send>>;
+
+/// The copy of one member.
+enum Hold {
+    /// None was sent.
+    No,
+    Entering(Entering),
+    Open(Receipt),
+    Ended,
+}
+
+struct Copy {
+    to: Arc<PeerAddr>,
+    hold: Hold,
+    bell: Option<Arc<Bell>>,
+    since: Instant,
+    /// When another might do better.
+    overdue: Option<Instant>,
+    withdrawn: bool,
+}
+
+/// How a message is sent.
+pub(super) struct Plan {
+    pub(super) rule: Rule,
+    /// Waits for room in a full queue; else such a member is skipped.
+    pub(super) waits: bool,
+    /// How long a member may at least keep a copy that has not left, before another gets it. None: for ever.
+    pub(super) patience: Option<Duration>,
+}
+
+pub(super) struct Drive {
+    shared: Arc<Shared>,
+    common: Arc<Common>,
+    message: Message,
+    plan: Plan,
+    copies: Vec<Copy>,
+    ballot: Ballot,
+    board: Arc<Board>,
+    ready: Arc<Ready>,
+    deadline: Option<Instant>,
+    /// Held while a copy waits for room: their number is bounded.
+    permit: Option<OwnedSemaphorePermit>,
+    acting: bool,
+}
+
+impl Drive {
+    /// Of a message to `members`, in the order of choice.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        common: &Arc<Common>,
+        members: Vec<Arc<PeerAddr>>,
+        message: Message,
+        plan: Plan,
+        permit: OwnedSemaphorePermit,
+    ) -> Self {
+        let now = Instant::now();
+        let ready = Arc::default();
+        let board = Board::new(members.iter().map(|to| to.id), &ready);
+        let ballot = Ballot::new(plan.rule, members.len());
+        let copy = |to| Copy { to, hold: Hold::No, bell: None, since: now, overdue: None, withdrawn: false };
+        Self {
+            shared: Arc::clone(shared),
+            common: Arc::clone(common),
+            deadline: message.deadline_is().and_then(|deadline| now.checked_add(deadline)),
+            message,
+            plan,
+            copies: members.into_iter().map(copy).collect(),
+            ballot,
+            board,
+            ready,
+            permit: Some(permit),
+            acting: false,
+        }
+    }
+
+    pub(super) const fn board(&self) -> &Arc<Board> {
+        &self.board
+    }
+
+    /// Queues the message wherever there is room.
+    pub(super) fn begin(&mut self) {
+        self.act();
+        self.settle_permit();
+    }
+
+    /// Goes on until the message has ended at every member.
+    pub(super) async fn run(mut self) {
+        loop {
+            for order in self.board.take_orders() {
+                self.obey(order);
+            }
+            for member in self.ready.take() {
+                self.poll(member);
+            }
+            self.on_time(Instant::now());
+            self.settle_permit();
+            if self.copies.iter().all(|copy| matches!(copy.hold, Hold::No | Hold::Ended)) {
+                return;
+            }
+            let wake = self.wake_at();
+            let ring = async {
+                match wake {
+                    Some(at) => sleep_until(at).await,
+                    None => core::future::pending().await,
+                }
+            };
+            tokio::select! {
+                biased;
+                () = self.ready.rung.notified() => {}
+                () = ring => {}
+            }
+        }
+    }
+
+    /// Does what the ballot wants. What that brings about is done by the same turn, not within it: there may be many spares.
+    fn act(&mut self) {
+        if core::mem::replace(&mut self.acting, true) {
+            return;
+        }
+        while let Some(act) = self.ballot.next_act() {
+            match act {
+                Act::Send(member) => self.send(member),
+                Act::Withdraw(member) => self.withdraw(member),
+                Act::Decide(verdict) => self.decide(verdict),
+            }
+        }
+        self.acting = false;
+    }
+
+    fn decide(&mut self, verdict: Verdict) {
+        for (member, copy) in self.copies.iter().enumerate() {
+            if let Hold::Open(receipt) = &copy.hold
+                && let Status::InDoubt { id, .. } = receipt.status()
+            {
+                self.board.set(member, MemberState::Bound(id), None);
+            }
+        }
+        tracing::debug!(?verdict, "a message to a group is decided");
+        self.board.decide(verdict);
+    }
+
+    // ---- one member
+
+    fn send(&mut self, member: usize) {
+        let (message, now) = (self.rest_of_message(), Instant::now());
+        let overdue = self.overdue_at(member, now);
+        let Some(copy) = self.copies.get_mut(member) else { return };
+        (copy.since, copy.overdue) = (now, overdue);
+        self.board.set(member, MemberState::Queued, None);
+        self.common.sent(copy.to.id);
+        let target = Target { shared: &self.shared, to: &copy.to };
+        let hold = match target.try_send(message) {
+            Ok(receipt) => Hold::Open(receipt),
+            Err(SendError::Full) if self.plan.waits => Hold::Entering(self.enter(member)),
+            Err(SendError::NoAddress(_)) if !copy.to.has_no_names() => Hold::Entering(self.enter(member)),
+            Err(error) => return self.skip(member, error),
+        };
+        let bell = Bell::new(member, &self.ready);
+        if let Some(copy) = self.copies.get_mut(member) {
+            (copy.hold, copy.bell) = (hold, Some(bell));
+        }
+        self.poll(member);
+    }
+
+    /// What waits until the copy of a member is queued.
+    fn enter(&self, member: usize) -> Entering {
+        let to = self.copies.get(member).map(|copy| Arc::clone(&copy.to));
+        let (shared, message) = (Arc::clone(&self.shared), self.message.clone());
+        let (deadline, waits) = (self.deadline, self.plan.waits);
+        Box::pin(async move {
+            let Some(to) = to else { return Err(SendError::Closed) };
+            let target = Target { shared: &shared, to: &to };
+            if waits {
+                return target.send_when_room(|| shortened(message.clone(), deadline)).await;
+            }
+            shared.resolve(&to).await?;
+            target.try_send(shortened(message, deadline))
+        })
+    }
+
+    /// Asks what became of a member's copy.
+    fn poll(&mut self, member: usize) {
+        let Some(copy) = self.copies.get_mut(member) else { return };
+        let Some(bell) = &copy.bell else { return };
+        if let Hold::Entering(entering) = &mut copy.hold {
+            match bell.poll(|cx| entering.as_mut().poll(cx)) {
+                Poll::Pending => return,
+                Poll::Ready(Ok(receipt)) => copy.hold = Hold::Open(receipt),
+                Poll::Ready(Err(error)) => return self.skip(member, error),
+            }
+        }
+        let Hold::Open(receipt) = &mut copy.hold else { return };
+        if let Poll::Ready(settled) = bell.poll(|cx| Pin::new(&mut *receipt).poll(cx)) {
+            let reason = receipt.reason();
+            self.ended(member, settled, reason);
+        }
+    }
+
+    fn skip(&mut self, member: usize, error: SendError) {
+        self.end(member, MemberState::Skipped(error), None, End::Never, Ended::Bad);
+    }
+
+    fn ended(&mut self, member: usize, settled: Settled, reason: Option<Arc<str>>) {
+        // The node's clock may be ahead of this task's: it is the deadline all the same, and nobody is to take its place.
+        if settled.outcome == Outcome::Expired && self.deadline.is_some() {
+            self.expire();
+        }
+        let end = judge(&settled.outcome, self.message.confirm_is());
+        let withdrawn = self.copies.get(member).is_some_and(|copy| copy.withdrawn);
+        let how = match end {
+            End::Good => Ended::Good,
+            End::Never if withdrawn && settled.outcome == Outcome::Cancelled => Ended::Withdrawn,
+            End::Never | End::Doubtful => Ended::Bad,
+        };
+        self.end(member, MemberState::Settled(settled), reason, end, how);
+    }
+
+    fn end(&mut self, member: usize, state: MemberState, reason: Option<Arc<str>>, end: End, how: Ended) {
+        let Some(copy) = self.copies.get_mut(member) else { return };
+        (copy.hold, copy.bell, copy.overdue) = (Hold::Ended, None, None);
+        self.common.ended(&copy.to.id, copy.since.elapsed(), how);
+        self.board.set(member, state, reason);
+        self.ballot.ended(member, end);
+        self.act();
+    }
+
+    fn withdraw(&mut self, member: usize) {
+        let Some(copy) = self.copies.get_mut(member) else { return };
+        copy.withdrawn = true;
+        match &copy.hold {
+            Hold::No | Hold::Ended => {}
+            Hold::Entering(_) => self.ended(member, never(Outcome::Cancelled), None),
+            // Settled, its receipt tells.
+            Hold::Open(receipt) => {
+                if receipt.cancel() == Err(CancelError::InDoubt)
+                    && let Status::InDoubt { id, .. } = receipt.status()
+                {
+                    self.board.set(member, MemberState::Bound(id), None);
+                }
+            }
+        }
+    }
+
+    fn give_up(&mut self, member: usize) {
+        match self.copies.get(member).map(|copy| &copy.hold) {
+            Some(Hold::Entering(_)) => self.ended(member, never(Outcome::Cancelled), None),
+            Some(Hold::Open(receipt)) => receipt.abandon(),
+            Some(Hold::No | Hold::Ended) | None => {}
+        }
+    }
+
+    // ---- what comes from outside
+
+    fn obey(&mut self, order: Order) {
+        match order {
+            Order::Cancel => self.ballot.cancel(),
+            Order::Abandon => {
+                self.ballot.cancel();
+                self.act();
+                (0..self.copies.len()).for_each(|member| self.give_up(member));
+            }
+            Order::Removed(id, how) => {
+                let found = self.copies.iter().position(|copy| copy.to.id == id);
+                if let Some(member) = found {
+                    self.ballot.removed(member, how == Remove::Now);
+                }
+            }
+        }
+        self.act();
+    }
+
+    fn on_time(&mut self, now: Instant) {
+        if self.deadline.is_some_and(|deadline| deadline <= now) {
+            self.expire();
+        }
+        for member in 0..self.copies.len() {
+            let due = self.copies.get_mut(member).and_then(|copy| copy.overdue.take_if(|at| *at <= now));
+            if due.is_some() {
+                self.ballot.overdue(member);
+                self.act();
+            }
+        }
+    }
+
+    /// The deadline has passed. What waits for room ends here, what is queued by its own deadline.
+    fn expire(&mut self) {
+        self.deadline = None;
+        self.ballot.deadline();
+        self.act();
+        for member in 0..self.copies.len() {
+            if self.copies.get(member).is_some_and(|copy| matches!(copy.hold, Hold::Entering(_))) {
+                self.ended(member, never(Outcome::Expired), None);
+            }
+        }
+    }
+
+    fn wake_at(&self) -> Option<Instant> {
+        self.copies.iter().filter_map(|copy| copy.overdue).chain(self.deadline).min()
+    }
+
+    /// Four round trips, or what the group says if that is longer.
+    fn overdue_at(&self, member: usize, now: Instant) -> Option<Instant> {
+        let (least, copy) = (self.plan.patience?, self.copies.get(member)?);
+        let rtt = self.common.path(&self.shared, &copy.to.id).rtt;
+        now.checked_add(rtt.map_or(STRANGER, |rtt| rtt.saturating_mul(4)).max(least))
+    }
+
+    fn rest_of_message(&self) -> Message {
+        shortened(self.message.clone(), self.deadline)
+    }
+
+    fn settle_permit(&mut self) {
+        if self.permit.is_some() && !self.copies.iter().any(|copy| matches!(copy.hold, Hold::Entering(_))) {
+            self.permit = None;
+        }
+    }
+}
+
+/// The message with what is left of its deadline.
+fn shortened(message: Message, deadline: Option<Instant>) -> Message {
+    match deadline {
+        None => message,
+        Some(deadline) => message.deadline(deadline.saturating_duration_since(Instant::now())),
+    }
+}
+
+/// What became of a copy that was never queued.
+const fn never(outcome: Outcome) -> Settled {
+    Settled { outcome, id: None, late: false }
+}
+
+impl Drop for Drive {
+    /// The end of the runtime may come first: then nothing is known of what is open.
+    fn drop(&mut self) {
+        self.ballot.cancel();
+        while self.ballot.next_act().is_some() {}
+        for member in 0..self.copies.len() {
+            if self
+                .copies
+                .get(member)
+                .is_some_and(|copy| matches!(copy.hold, Hold::Entering(_) | Hold::Open(_)))
+            {
+                let unknown = Settled { outcome: Outcome::Unknown, id: None, late: false };
+                self.ended(member, unknown, None);
+            }
+        }
+        self.common.forget(&self.board);
+        self.board.end();
+    }
+}

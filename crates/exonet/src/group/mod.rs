@@ -1,0 +1,442 @@
+//! Groups: one message to many nodes, and one answer to "did it arrive?".
+//!
+//! A [`Group`] is a list of members, made by [`Node::group`](crate::Node::group). Each message says by its [`Mode`] how many of them it is for and how
+//! many have to have it. [`Group::send`] gives a [`GroupReceipt`], which ends in one [`Verdict`] and has a line for each
+//! member besides. Every copy is an ordinary message: exactly once at each member, with an outcome of its own.
+//!
+//! ```
+//! use exonet::group::{Mode, Verdict};
+//! use exonet::{Allow, Node};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+//! let mut shops = Vec::new();
+//! for _ in 0..3 {
+//!     shops.push(Node::builder(Allow::only([alice.id()])).bind("127.0.0.1:0").build().await?);
+//! }
+//!
+//! let group = alice.group(shops.iter().map(Node::peer_addr)).build()?;
+//! let mut receipt = group.send(Mode::All, "the price of tea is 3").await?;
+//! for shop in &shops {
+//!     shop.recv().await?.ack()?;
+//! }
+//! assert_eq!(receipt.decided().await, Verdict::Reached { good: 3 });
+//! assert!(receipt.ended().await.iter().all(|line| line.state.has_it()));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # What a verdict means
+//!
+//! *Reached*: as many members as were asked for have the message: their applications have taken it, or processed it if it asked
+//! for [`Confirm::Processed`](crate::Confirm). *Failed*: so many did not by the deadline, or cannot any more. It does **not** say that nobody has it:
+//! the lines of the members say of each what is known, and go on to their ends. Neither is ever taken back.
+//!
+//! A copy can be withdrawn for certain until it has left for its member. From then on it is in doubt, and a group never sends
+//! the message to another in its place: so no more members than were asked for can have it. A dead member may hold such a copy in
+//! doubt for ever, so a message that must end has a [deadline](crate::Message::deadline).
+//!
+//! A group lives in its process. If that is killed, copies that a journal keeps go on as
+//! [messages](crate::Node::recovered), and no verdict is told, nobody is replaced.
+
+mod ballot;
+mod board;
+mod choice;
+mod drive;
+mod load;
+mod ready;
+
+pub use ballot::{Verdict, Why};
+pub use board::{GroupReceipt, MemberLine, MemberState};
+pub use load::{Ended, Load, Path, PeakEwma};
+
+use core::fmt;
+use core::time::Duration;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use exonet_proto::NodeId;
+use tokio::runtime::Handle;
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use crate::engine::Engine;
+use crate::error::Closed;
+use crate::node::Node;
+use crate::peer_addr::PeerAddr;
+use crate::send::message::{Message, take_turns};
+use crate::shared::Shared;
+use ballot::Rule;
+use board::{Board, Order};
+use choice::Choice;
+use drive::{Drive, Plan};
+
+/// Messages that may wait for room at some member, unless [`GroupBuilder::waiting`] says otherwise.
+const WAITING: usize = 1_024;
+
+/// The least time for which a balanced message waits at a member before another is tried, unless
+/// [`GroupBuilder::patience`] says otherwise.
+const PATIENCE: Duration = Duration::from_millis(50);
+
+/// Whom a message to a group is for, and when it has arrived. Chosen for each message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Mode {
+    /// All members get it, and all must have it. A member whose queue is full is waited for; the others go on.
+    All,
+    /// All members get it, and one must have it. Then the copies that have not left are withdrawn.
+    Any,
+    /// `send` members get it, the cheapest by the group's [`Load`], and `acks` of them must have it. One that certainly does
+    /// not get it is replaced. Once `acks` have it, copies that have not left are withdrawn.
+    Quorum {
+        /// How many get it: no more than that can ever have it.
+        send: usize,
+        /// How many must have it.
+        acks: usize,
+    },
+    /// The `k` cheapest members by the group's [`Load`] get it, and all of these must have it. One that certainly does not
+    /// get it is replaced, and so is one to which it has not left for four round trips and [`GroupBuilder::patience`] at
+    /// least. Such a message is not sent [early](Message::early) unless it says so: it leaves when there is a channel, and can be
+    /// withdrawn until then.
+    Balanced {
+        /// How many get it: no more than that can ever have it.
+        k: usize,
+    },
+}
+
+impl Mode {
+    fn plan(self, members: usize, patience: Duration) -> Result<Plan, GroupError> {
+        if members == 0 {
+            return Err(GroupError::Empty);
+        }
+        let (send, need, spares) = match self {
+            Self::All => (members, members, false),
+            Self::Any => (members, 1, false),
+            Self::Quorum { send, acks } => (send, acks, true),
+            Self::Balanced { k } => (k, k, true),
+        };
+        match () {
+            () if need == 0 => Err(GroupError::NoAcks),
+            () if need > send => Err(GroupError::TooManyAcks { acks: need, send }),
+            () if send > members => Err(GroupError::TooFewMembers { send, members }),
+            () => Ok(Plan {
+                rule: Rule { send, need, replace: spares, withdraw: self != Self::All },
+                waits: self == Self::All,
+                patience: matches!(self, Self::Balanced { .. }).then_some(patience),
+            }),
+        }
+    }
+}
+
+/// What becomes of the messages under way to a member that leaves a group. It gets no later ones.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Remove {
+    /// They go on, and count.
+    Drain,
+    /// Those that have not left are withdrawn: the member is replaced where there are spares, and counts as one that does not
+    /// have the message. Those that have left go on, and count.
+    Now,
+}
+
+/// What is wrong with a group, or with what is asked of it. Nothing has been sent.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum GroupError {
+    /// It has no members.
+    #[error("the group has no members: add one first")]
+    Empty,
+    /// The message asks for no member to have it.
+    #[error("a message to a group must be for one member at least")]
+    NoAcks,
+    /// More members must have the message than get it.
+    #[error("{acks} members must have the message, and only {send} get it: send it to as many at least")]
+    TooManyAcks {
+        /// How many must have it.
+        acks: usize,
+        /// How many get it.
+        send: usize,
+    },
+    /// More members are to get the message than there are.
+    #[error("{send} members are to get the message, and the group has {members}")]
+    TooFewMembers {
+        /// How many are to get it.
+        send: usize,
+        /// How many there are.
+        members: usize,
+    },
+    /// The node is named twice.
+    #[error("{0} is a member of the group already: name each once")]
+    Double(NodeId),
+    /// The node is not a member.
+    #[error("{0} is not a member of the group")]
+    Unknown(NodeId),
+    /// A node does not send to itself.
+    #[error("a node cannot be a member of its own group")]
+    Myself,
+    /// Not called within a tokio runtime.
+    #[error("a message to a group must be sent within a tokio runtime")]
+    NoRuntime,
+    /// The system gives no random numbers.
+    #[error("the system's random generator failed: {0}")]
+    Random(getrandom::Error),
+    /// The node is closed.
+    #[error("the node is closed")]
+    Closed,
+}
+
+/// A group to be: begun by [`Node::group`](crate::Node::group).
+#[must_use = "a group is made by `build`"]
+pub struct GroupBuilder {
+    node: Node,
+    members: Vec<PeerAddr>,
+    load: Box<dyn Load>,
+    patience: Duration,
+    waiting: usize,
+}
+
+impl Node {
+    /// Begins to make a group of peers: addresses, or ids of peers that this node has heard of.
+    pub fn group<M: Into<PeerAddr>>(&self, members: impl IntoIterator<Item = M>) -> GroupBuilder {
+        let members = members.into_iter().map(Into::into).collect();
+        let load = Box::new(PeakEwma::default());
+        GroupBuilder { node: self.clone(), members, load, patience: PATIENCE, waiting: WAITING }
+    }
+}
+
+impl GroupBuilder {
+    /// Chooses members by another measure than [`PeakEwma`].
+    pub fn load(mut self, load: impl Load) -> Self {
+        self.load = Box::new(load);
+        self
+    }
+
+    /// How long a [balanced](Mode::Balanced) message waits at a member at least, before another is tried in its place.
+    /// Default: 50 ms. It waits for four round trips if that is longer, and for 1 s at a member that was not heard of lately.
+    pub fn patience(mut self, least: Duration) -> Self {
+        self.patience = least;
+        self
+    }
+
+    /// How many messages may wait for room in the queue of some member, or for its address to be looked up: the next `send` waits then. At least one. Default: 1,024.
+    pub fn waiting(mut self, most: usize) -> Self {
+        self.waiting = most.clamp(1, Semaphore::MAX_PERMITS);
+        self
+    }
+
+    /// Makes the group. Nothing is sent.
+    ///
+    /// # Errors
+    /// [`GroupError::Double`], [`GroupError::Myself`], [`GroupError::Random`].
+    pub fn build(self) -> Result<Group, GroupError> {
+        let Self { node, members, load, patience, waiting } = self;
+        let mut ids = BTreeSet::new();
+        for member in &members {
+            if member.id == node.id() {
+                return Err(GroupError::Myself);
+            }
+            if !ids.insert(member.id) {
+                return Err(GroupError::Double(member.id));
+            }
+        }
+        let seed = getrandom::u64().map_err(GroupError::Random)?;
+        let mind = Mind { load, choice: Choice::new(seed) };
+        let common = Common { made: Instant::now(), mind: Mutex::new(mind), open: Mutex::default() };
+        let members = Mutex::new(members.into_iter().map(Arc::new).collect());
+        let waiting = Arc::new(Semaphore::new(waiting));
+        Ok(Group { inner: Arc::new(Inner { node, members, common: Arc::new(common), patience, waiting }) })
+    }
+}
+
+/// Peers to which messages are sent together. See the [module](self).
+///
+/// Cheap to clone: clones share their members, and what is known of their load. Like every clone of a [`Node`], it keeps the node
+/// going; a message under way goes on without it.
+#[derive(Clone)]
+pub struct Group {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    node: Node,
+    members: Mutex<Vec<Arc<PeerAddr>>>,
+    common: Arc<Common>,
+    patience: Duration,
+    waiting: Arc<Semaphore>,
+}
+
+/// What the messages of a group share. It does not keep the node going.
+struct Common {
+    made: Instant,
+    mind: Mutex<Mind>,
+    open: Mutex<Vec<Weak<Board>>>,
+}
+
+/// What is known of members.
+struct Mind {
+    load: Box<dyn Load>,
+    choice: Choice,
+}
+
+impl Common {
+    fn mind(&self) -> MutexGuard<'_, Mind> {
+        self.mind.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn sent(&self, member: NodeId) {
+        let now = self.made.elapsed();
+        let mut mind = self.mind();
+        mind.choice.used(now, member);
+        mind.load.sent(now, &member);
+    }
+
+    fn ended(&self, member: &NodeId, took: Duration, how: Ended) {
+        self.mind().load.ended(self.made.elapsed(), member, took, how);
+    }
+
+    fn path(&self, shared: &Shared, member: &NodeId) -> Path {
+        let Some(stats) = shared.look(|engine| engine.core.peer_stats(member)) else {
+            return Path::default();
+        };
+        let rtt = (!stats.rtt.is_zero()).then_some(stats.rtt);
+        // Rounded, which does not matter here.
+        #[allow(clippy::cast_precision_loss)]
+        let loss = stats.packets_lost as f64 / stats.packets_sent.max(1) as f64;
+        Path { rtt, loss }
+    }
+
+    /// The members in the order of choice.
+    fn order(&self, shared: &Shared, members: &[Arc<PeerAddr>], rule: &Rule) -> Vec<Arc<PeerAddr>> {
+        let now = self.made.elapsed();
+        let mut mind = self.mind();
+        let Mind { load, choice } = &mut *mind;
+        let order = if rule.replace {
+            let ids: Vec<NodeId> = members.iter().map(|member| member.id).collect();
+            let cost =
+                |at: usize| ids.get(at).map_or(f64::MAX, |id| load.cost(now, id, self.path(shared, id)));
+            choice.cheapest(now, rule.send, &ids, cost)
+        } else {
+            choice.rotate(members.len())
+        };
+        order.into_iter().filter_map(|at| members.get(at).cloned()).collect()
+    }
+
+    fn boards(&self) -> MutexGuard<'_, Vec<Weak<Board>>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn forget(&self, board: &Arc<Board>) {
+        let mut open = self.boards();
+        if let Some(at) = open.iter().position(|other| other.as_ptr() == Arc::as_ptr(board)) {
+            open.swap_remove(at);
+        }
+    }
+}
+
+impl Group {
+    /// The node that sends.
+    pub fn node(&self) -> &Node {
+        &self.inner.node
+    }
+
+    /// Who is a member now.
+    pub fn members(&self) -> Vec<NodeId> {
+        self.roster().iter().map(|member| member.id).collect()
+    }
+
+    fn roster(&self) -> MutexGuard<'_, Vec<Arc<PeerAddr>>> {
+        self.inner.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds a member: it gets later messages, none that is under way.
+    ///
+    /// # Errors
+    /// [`GroupError::Double`], [`GroupError::Myself`].
+    pub fn add(&self, member: impl Into<PeerAddr>) -> Result<(), GroupError> {
+        let member = member.into();
+        if member.id == self.inner.node.id() {
+            return Err(GroupError::Myself);
+        }
+        let mut roster = self.roster();
+        if roster.iter().any(|other| other.id == member.id) {
+            return Err(GroupError::Double(member.id));
+        }
+        roster.push(Arc::new(member));
+        Ok(())
+    }
+
+    /// Removes a member: it gets no later message, and takes no other's place in those under way. What it was sent already
+    /// becomes of what [`Remove`] says. A message keeps the number of members that it was sent with: for [`Mode::All`], one from
+    /// which it was withdrawn makes it fail.
+    ///
+    /// # Errors
+    /// [`GroupError::Unknown`].
+    pub fn remove(&self, member: &NodeId, how: Remove) -> Result<(), GroupError> {
+        let mut roster = self.roster();
+        let Some(at) = roster.iter().position(|other| other.id == *member) else {
+            return Err(GroupError::Unknown(*member));
+        };
+        roster.remove(at);
+        drop(roster);
+        let common = &self.inner.common;
+        let mut mind = common.mind();
+        mind.choice.removed(member);
+        mind.load.removed(member);
+        drop(mind);
+        let open: Vec<_> = common.boards().iter().filter_map(Weak::upgrade).collect();
+        open.iter().for_each(|board| board.order(Order::Removed(*member, how)));
+        Ok(())
+    }
+
+    /// Sends a message to the members that there are now. It is queued at once wherever there is room, with one body for all.
+    ///
+    /// No member waits for another. One whose queue is full is skipped, and waited for in [`Mode::All`]; when too many messages
+    /// [wait](GroupBuilder::waiting), this waits.
+    ///
+    /// The message's deadline counts from here, for the verdict and for each copy: what has not left by then ends Expired.
+    ///
+    /// Cancel-safe until the message is queued. Where that waits for the disk, it may be dropped meanwhile: then the message goes
+    /// on, and what becomes of it is told to nobody.
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing has been sent, unless the node stopped while it waited for the disk. What is wrong with one
+    /// member is no error here: its line says so.
+    pub async fn send(&self, mode: Mode, message: impl Into<Message>) -> Result<GroupReceipt, GroupError> {
+        let Inner { node, common, patience, waiting, .. } = &*self.inner;
+        let (shared, message) = (node.shared(), message.into());
+        // What is asked for may be wrong: that is said without waiting.
+        let asked = mode.plan(self.roster().len(), *patience)?;
+        let runtime = Handle::try_current().map_err(|_| GroupError::NoRuntime)?;
+        take_turns(message.weight().saturating_mul(asked.rule.send)).await;
+        let permit = Arc::clone(waiting).acquire_owned().await.map_err(|_| GroupError::Closed)?;
+        let mut drive = {
+            let roster = self.roster();
+            let plan = mode.plan(roster.len(), *patience)?;
+            let members = common.order(shared, &roster, &plan.rule);
+            let message = if plan.patience.is_some() { message.or_late() } else { message };
+            let drive = Drive::new(shared, common, members, message, plan, permit);
+            // Entered while the members are held: one that is removed from here on is removed from this too.
+            common.boards().push(Arc::downgrade(drive.board()));
+            drive
+        };
+        drive.begin();
+        let board = Arc::clone(drive.board());
+        runtime.spawn(drive.run());
+        let safe = shared.until_safe(shared.look(Engine::accepted_at)).await;
+        safe.map_err(|Closed| GroupError::Closed)?;
+        Ok(GroupReceipt::new(board))
+    }
+}
+
+impl fmt::Debug for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Group").field("node", &self.node().id()).field("members", &self.members()).finish()
+    }
+}
+
+impl fmt::Debug for GroupBuilder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupBuilder").field("members", &self.members).finish_non_exhaustive()
+    }
+}
