@@ -13,6 +13,7 @@ use crate::call::status::ReplyStatus;
 #[cfg(feature = "serde")]
 pub use crate::call::typed::TypedError;
 pub use crate::group::GroupError;
+pub use crate::group::call::GatherError;
 pub use crate::peer_addr::PeerAddrError;
 use crate::receive::body::Body;
 use crate::send::receipt::BatchReceipt;

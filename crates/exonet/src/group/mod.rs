@@ -27,6 +27,8 @@
 //! # }
 //! ```
 //!
+//! [`Group::call`] calls a method of the members and gathers the replies: the first, some, all.
+//!
 //! # What a verdict means
 //!
 //! *Reached*: as many members as were asked for have the message: their applications have taken it, or processed it if it asked
@@ -42,6 +44,7 @@
 
 mod ballot;
 mod board;
+pub(crate) mod call;
 mod choice;
 mod drive;
 mod load;
@@ -49,6 +52,7 @@ mod ready;
 
 pub use ballot::{Verdict, Why};
 pub use board::{GroupReceipt, MemberLine, MemberState};
+pub use call::{Answered, GroupCall};
 pub use load::{Ended, Load, Path, PeakEwma};
 
 use core::fmt;

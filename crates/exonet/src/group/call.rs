@@ -1,0 +1,314 @@
+//! Calls to a group: several members are asked, and their replies are gathered.
+
+use core::fmt;
+use core::future::{Future, IntoFuture};
+use core::ops::ControlFlow;
+use core::pin::Pin;
+use core::task::Poll;
+use core::time::Duration;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::NodeId;
+use exonet_proto::node::Priority;
+use tokio::time::Instant;
+
+use crate::call::Reply;
+use crate::error::CallError;
+use crate::group::ballot::Rule;
+use crate::group::load::Ended;
+use crate::group::ready::{Bell, Ready};
+use crate::group::{Common, Group, GroupError};
+use crate::peer_addr::PeerAddr;
+
+/// The call of one member, under way.
+type Asking = Pin<Box<dyn Future<Output = Answered> + Send>>;
+
+/// What became of the call of one member.
+pub type Answered = (NodeId, Result<Reply, CallError>);
+
+/// Too few members have replied.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum GatherError {
+    /// The group cannot be asked so. Nothing was called.
+    #[error(transparent)]
+    Group(#[from] GroupError),
+    /// So many calls have failed that the others do not suffice. What still ran was given up.
+    #[error("{} of the {need} replies that were asked for came; {} calls failed{}", replies.len(), failures.len(), First(failures))]
+    TooFew {
+        /// How many replies were asked for.
+        need: usize,
+        /// Those that came before.
+        replies: Vec<(NodeId, Reply)>,
+        /// Why the others failed. [`CallError::has_not_run`] says of each whether it has certainly not run.
+        failures: Vec<(NodeId, CallError)>,
+    },
+}
+
+/// The first failure, in a sentence.
+struct First<'a>(&'a [(NodeId, CallError)]);
+
+impl fmt::Display for First<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.first().map_or(Ok(()), |(id, error)| write!(f, ", the first at {}: {error}", id.short()))
+    }
+}
+
+/// A call to be made to members of a group: begun by [`Group::call`], made by what gathers the replies.
+///
+/// A member that is not needed any more is given up: its call is withdrawn if it has not left, else it may run, and its reply
+/// is dropped.
+#[must_use = "a call to a group is made by what gathers its replies"]
+pub struct GroupCall {
+    group: Group,
+    method: Bytes,
+    body: Bytes,
+    deadline: Option<Duration>,
+    priority: Priority,
+}
+
+impl Group {
+    /// Calls a method of the members there are now: at most once at each.
+    ///
+    /// ```
+    /// # use exonet::{Allow, Node, call::{Failure, Request}};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// # let carol = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let price = |_: Request| async { Ok::<_, Failure>("3") };
+    /// let _bob = bob.serve("price", price).start()?;
+    /// let _carol = carol.serve("price", price).start()?;
+    ///
+    /// let group = alice.group([bob.peer_addr(), carol.peer_addr()]).build()?;
+    /// let (_who, mut reply) = group.call("price", "tea").first().await?;
+    /// assert_eq!(reply.body.bytes(100).await?, "3");
+    /// assert_eq!(group.call("price", "tea").quorum(2).await?.len(), 2);
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn call(&self, method: impl Into<Bytes>, body: impl Into<Bytes>) -> GroupCall {
+        let (method, body) = (method.into(), body.into());
+        GroupCall { group: self.clone(), method, body, deadline: None, priority: Priority::default() }
+    }
+}
+
+impl GroupCall {
+    /// How long after it is made each call is waited for: see [`Call::deadline`](crate::call::Call::deadline).
+    pub fn deadline(mut self, from_now: Duration) -> Self {
+        self.deadline = Some(from_now);
+        self
+    }
+
+    /// Which goes first when several messages wait.
+    pub fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Calls all members, and gives the first reply that comes.
+    ///
+    /// # Errors
+    /// [`GatherError`]: every call has failed.
+    pub async fn first(self) -> Result<(NodeId, Reply), GatherError> {
+        let need = 1;
+        // As many as were asked for.
+        match self.quorum(need).await?.pop() {
+            Some(reply) => Ok(reply),
+            None => Err(GatherError::TooFew { need, replies: Vec::new(), failures: Vec::new() }),
+        }
+    }
+
+    /// Calls all members, and gives the first `need` replies, in the order in which they came.
+    ///
+    /// # Errors
+    /// [`GatherError`]: so many calls have failed that the others do not suffice.
+    pub async fn quorum(self, need: usize) -> Result<Vec<(NodeId, Reply)>, GatherError> {
+        let members = self.group.members().len();
+        if need == 0 {
+            return Err(GroupError::NoAcks.into());
+        }
+        if need > members && members > 0 {
+            return Err(GroupError::TooManyAcks { acks: need, send: members }.into());
+        }
+        let (mut replies, mut failures) = (Vec::new(), Vec::new());
+        let mut asked = self.ask()?;
+        while let Some((id, answer)) = asked.next().await {
+            match answer {
+                Ok(reply) => replies.push((id, reply)),
+                Err(error) => failures.push((id, error)),
+            }
+            if replies.len() >= need {
+                return Ok(replies);
+            }
+            if replies.len() + asked.open < need {
+                break;
+            }
+        }
+        Err(GatherError::TooFew { need, replies, failures })
+    }
+
+    /// Calls all members, and gives what became of each call, in the order in which they ended. A dead member is waited for until
+    /// the [deadline](Self::deadline).
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing was called.
+    pub async fn all(self) -> Result<Vec<Answered>, GroupError> {
+        self.fold(Vec::new(), |mut all, id, answer| {
+            all.push((id, answer));
+            ControlFlow::Continue(all)
+        })
+        .await
+    }
+
+    /// Calls all members, and hands what became of each call to `f` as it ends, with what `f` has made so far, until `f`
+    /// breaks or all have ended.
+    ///
+    /// # Errors
+    /// [`GroupError`]; nothing was called.
+    pub async fn fold<T>(
+        self,
+        init: T,
+        mut f: impl FnMut(T, NodeId, Result<Reply, CallError>) -> ControlFlow<T, T>,
+    ) -> Result<T, GroupError> {
+        let (mut made, mut asked) = (init, self.ask()?);
+        while let Some((id, answer)) = asked.next().await {
+            match f(made, id, answer) {
+                ControlFlow::Continue(next) => made = next,
+                ControlFlow::Break(last) => return Ok(last),
+            }
+        }
+        Ok(made)
+    }
+
+    /// Calls the cheapest member by the group's [`Load`](crate::group::Load), and another only if the call has certainly not run there:
+    /// so it runs once at most in the whole group.
+    ///
+    /// # Errors
+    /// [`GatherError`]: the last of `failures` may have run; those before it certainly have not.
+    pub async fn cheapest(self) -> Result<(NodeId, Reply), GatherError> {
+        let began = Instant::now();
+        let mut failures = Vec::new();
+        for at in self.order(1)? {
+            let left = self.deadline.map(|deadline| deadline.saturating_sub(began.elapsed()));
+            match self.one(at, left).await {
+                (id, Ok(reply)) => return Ok((id, reply)),
+                (id, Err(error)) => {
+                    let elsewhere = error.has_not_run();
+                    failures.push((id, error));
+                    if !elsewhere || self.deadline.is_some_and(|deadline| began.elapsed() >= deadline) {
+                        break;
+                    }
+                }
+            }
+        }
+        Err(GatherError::TooFew { need: 1, replies: Vec::new(), failures })
+    }
+
+    /// The members in the order of choice, the `k` cheapest first.
+    fn order(&self, k: usize) -> Result<Vec<Arc<PeerAddr>>, GroupError> {
+        let Group { inner } = &self.group;
+        let members = self.group.roster().clone();
+        if members.is_empty() {
+            return Err(GroupError::Empty);
+        }
+        let rule = Rule { send: k, need: k, replace: k < members.len(), withdraw: true };
+        Ok(inner.common.order(inner.node.shared(), &members, &rule))
+    }
+
+    fn one(&self, to: Arc<PeerAddr>, deadline: Option<Duration>) -> Asking {
+        let id = to.id;
+        let mut call = self.group.node().peer((*to).clone()).call(self.method.clone(), self.body.clone());
+        call = call.priority(self.priority);
+        if let Some(deadline) = deadline {
+            call = call.deadline(deadline);
+        }
+        let watch = Watch::begin(&self.group.inner.common, id);
+        Box::pin(async move {
+            let answer = call.into_future().await;
+            watch.end(match &answer {
+                Ok(_) => Ended::Good,
+                // What serves it has answered: it is not slow for that.
+                Err(CallError::Failed { status, .. }) if !status.has_not_run() => Ended::Good,
+                Err(_) => Ended::Bad,
+            });
+            (id, answer)
+        })
+    }
+
+    /// Begins to call all members.
+    fn ask(&self) -> Result<Asked, GroupError> {
+        let ready = Arc::<Ready>::default();
+        let members = self.order(self.group.members().len())?;
+        let call = |(at, to)| {
+            let bell = Bell::new(at, &ready);
+            std::task::Wake::wake_by_ref(&bell);
+            Some((self.one(to, self.deadline), bell))
+        };
+        let calls: Vec<_> = members.into_iter().enumerate().map(call).collect();
+        let open = calls.len();
+        Ok(Asked { calls, ready, open, woken: Vec::new() })
+    }
+}
+
+/// Tells the group's load of one call, also of one that is given up.
+struct Watch {
+    common: Arc<Common>,
+    id: NodeId,
+    since: Instant,
+    how: Ended,
+}
+
+impl Watch {
+    fn begin(common: &Arc<Common>, id: NodeId) -> Self {
+        common.sent(id);
+        Self { common: Arc::clone(common), id, since: Instant::now(), how: Ended::Withdrawn }
+    }
+
+    fn end(mut self, how: Ended) {
+        self.how = how;
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        self.common.ended(&self.id, self.since.elapsed(), self.how);
+    }
+}
+
+/// Calls under way.
+struct Asked {
+    calls: Vec<Option<(Asking, Arc<Bell>)>>,
+    ready: Arc<Ready>,
+    /// How many have not ended.
+    open: usize,
+    woken: Vec<usize>,
+}
+
+impl Asked {
+    /// What became of the next that ends. None: all have.
+    async fn next(&mut self) -> Option<Answered> {
+        while self.open > 0 {
+            self.woken.extend(self.ready.take());
+            while let Some(at) = self.woken.pop() {
+                let Some(place) = self.calls.get_mut(at) else { continue };
+                let Some((call, bell)) = place else { continue };
+                if let Poll::Ready(answer) = bell.poll(|cx| call.as_mut().poll(cx)) {
+                    *place = None;
+                    self.open -= 1;
+                    return Some(answer);
+                }
+            }
+            self.ready.rung.notified().await;
+        }
+        None
+    }
+}
+
+impl fmt::Debug for GroupCall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("GroupCall").field("group", &self.group).finish_non_exhaustive()
+    }
+}
