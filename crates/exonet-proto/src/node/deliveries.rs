@@ -6,7 +6,7 @@ use super::Node;
 use crate::account::Account;
 use crate::event::{BodyRead, Event};
 use crate::id::NodeId;
-use crate::message::arrived::{Arrived, ArrivedBody};
+use crate::message::arrived::{Arrived, ArrivedBody, Front};
 use crate::message::run::IncomingRun;
 use crate::message::{DeliveryKey, Incoming, Verdict};
 use crate::peer::{Context, Peer};
@@ -19,7 +19,7 @@ impl Node {
     /// None when nothing waits; [`crate::event::Event::Readable`] says when something does again.
     pub fn accept(&mut self, now: Now) -> Option<Incoming> {
         loop {
-            let arrived = self.cx.inbox.pop()?;
+            let arrived = self.pop()?;
             let Some((peer, cx)) = self.sender_of(arrived.peer, arrived.id.sender) else {
                 self.drop_orphan(&arrived);
                 continue;
@@ -34,7 +34,7 @@ impl Node {
     /// The next message, taken at once; a streamed one still waits for [`Node::done`] after its end.
     pub fn recv(&mut self, now: Now) -> Option<Incoming> {
         loop {
-            let arrived = self.cx.inbox.pop()?;
+            let arrived = self.pop()?;
             if let Some(incoming) = self.hand_over(now, arrived) {
                 return Some(incoming);
             }
@@ -58,9 +58,23 @@ impl Node {
         self.recv(now).map(IncomingRun::one)
     }
 
+    /// The next message, once the journal keeps its grant. Until then it waits, and those behind it, which have the same
+    /// disk to wait for.
+    fn pop(&mut self) -> Option<Arrived> {
+        let front = self.cx.inbox.front(1)?;
+        if let Some((peer, cx)) = self.sender_of(front.peer, front.sender) {
+            peer.keep_record(cx);
+        }
+        if self.keeps(&front) { self.cx.inbox.pop() } else { None }
+    }
+
+    fn keeps(&self, front: &Front) -> bool {
+        self.peers.get(front.peer).is_none_or(|peer| peer.id != front.sender || peer.keeps(front))
+    }
+
     /// Whether a message waits for [`Node::recv`], or seems to.
     pub fn has_waiting(&self) -> bool {
-        self.cx.inbox.has_messages()
+        self.cx.inbox.front(1).is_some_and(|front| self.keeps(&front))
     }
 
     /// The next call of a method, as [`Node::recv`] gives messages. Calls that are not taken consume no slot, so that

@@ -5,6 +5,7 @@ use core::ops::Range;
 
 use super::inbound::Said;
 use super::{Context, Peer};
+use crate::event::Event;
 use crate::half::Sender;
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
 use crate::journal::{Binding, Journal, Known, Placed, Position, Posted, Record};
@@ -234,6 +235,9 @@ impl Peer {
         self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
         if self.inbound.unsaid.on_safe(|at| cx.journal.is_safe(at)) {
             self.inbound.owe_state(now.mono);
+            if cx.inbox.has_messages() {
+                cx.events.push_back(Event::Readable);
+            }
         }
         self.wait_for_journal(cx);
     }

@@ -24,6 +24,22 @@ impl Peer {
         }
     }
 
+    /// The record under which a message may be handed out is written now. A crash between the hand-out and the end of the
+    /// message gives it back under the same id then, and its attempts are counted.
+    pub(crate) fn keep_record(&mut self, cx: &mut Context) {
+        self.journal_record(cx);
+    }
+
+    /// Whether a crash keeps the grant of a message that is to be handed out. One that was sent early may come before.
+    pub(crate) fn keeps(&self, front: &Front) -> bool {
+        let Some(record) = self.inbound.receiver.as_ref().filter(|record| record.incarnation() == front.r)
+        else {
+            return true;
+        };
+        let unsaid = &self.inbound.unsaid;
+        !unsaid.is_mute() && front.slots.start < unsaid.hi(record.parts().0).0
+    }
+
     /// Takes a message in one piece, hands a streamed one out. None: its record is gone.
     pub(crate) fn hand_over(&mut self, cx: &mut Context, now: Now, arrived: Arrived) -> Option<Incoming> {
         if !self.waits_for(&arrived.front()) {
@@ -50,6 +66,7 @@ impl Peer {
             ArrivedBody::Whole(body) => IncomingBody::Whole(body.clone()),
             ArrivedBody::Stream { len } => IncomingBody::Stream { len: *len },
         };
+        self.keep_record(cx);
         let attempt = self.attempt(cx, &arrived);
         let streamed = matches!(body, IncomingBody::Stream { .. });
         let key = cx.inbox.hand_out(now, arrived);

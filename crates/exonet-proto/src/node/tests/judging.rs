@@ -403,3 +403,55 @@ fn a_snapshot_has_verdicts_and_attempts() {
     assert_eq!(written.known.values().map(|known| known.verdicts.len()).sum::<usize>(), 1);
     assert_eq!(written.known.values().map(|known| known.attempts.len()).sum::<usize>(), 1);
 }
+
+/// A sender whose clock shows a time sends early.
+fn early(durability: Durability) -> Lives {
+    let mut lives = Lives::new(durability);
+    lives.pair.ends[0].cx.config.early = true;
+    lives.pair.now.wall = crate::time::Wall(1_700_000_000_000_000_000);
+    send(&mut lives.pair, Confirm::Delivered);
+    lives
+}
+
+/// What is to be durable before a stamp is accepted is.
+fn persist(lives: &mut Lives) {
+    let node = &mut lives.pair.ends[1];
+    while let Some(batch) = node.poll_persist() {
+        node.handle_persisted(lives.pair.now, batch.lsn);
+    }
+}
+
+#[test]
+fn an_early_message_is_handed_out_once_the_disk_has_its_record() {
+    let mut lives = early(Durability::Forced);
+    lives.pair.pass(Duration::ZERO);
+    persist(&mut lives);
+    assert!(lives.pair.ends[1].accept(lives.pair.now).is_none() && !lives.pair.ends[1].has_waiting());
+    core::iter::from_fn(|| lives.pair.ends[1].poll_event()).for_each(drop);
+    lives.write();
+    let told: Vec<_> = core::iter::from_fn(|| lives.pair.ends[1].poll_event()).collect();
+    assert!(told.contains(&Event::Readable), "{told:?}");
+    let id = accept(&mut lives.pair).id;
+    lives.die();
+    lives.pair.pass(20 * SECOND);
+    persist(&mut lives);
+    lives.write();
+    lives.pair.pass(20 * SECOND);
+    let again = accept(&mut lives.pair);
+    assert_eq!((again.id, again.attempt), (id, 2));
+}
+
+#[test]
+fn a_message_comes_again_under_its_id_though_no_state_has_left() {
+    let mut lives = early(Durability::Written);
+    lives.pair.pass(Duration::ZERO);
+    persist(&mut lives);
+    let id = accept(&mut lives.pair).id;
+    lives.write();
+    lives.die();
+    lives.pair.pass(20 * SECOND);
+    persist(&mut lives);
+    lives.pair.pass(20 * SECOND);
+    let again = accept(&mut lives.pair);
+    assert_eq!((again.id, again.attempt), (id, 2));
+}
