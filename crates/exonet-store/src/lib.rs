@@ -77,6 +77,8 @@ mod disk;
 mod error;
 mod format;
 mod found;
+#[doc(hidden)]
+pub mod laboratory;
 mod log;
 mod recover;
 mod run;
@@ -255,9 +257,16 @@ pub fn read(dir: &Path, options: Options) -> Result<Option<(Trust, Groups)>, Sto
     recover::read(disk, options)
 }
 
-fn real(dir: &Path, options: Options) -> Result<(Arc<disk::RealDisk>, Options), StoreError> {
+#[cfg(feature = "laboratory")]
+type SystemDisk = laboratory::LabDisk;
+#[cfg(not(feature = "laboratory"))]
+type SystemDisk = disk::RealDisk;
+
+fn real(dir: &Path, options: Options) -> Result<(Arc<SystemDisk>, Options), StoreError> {
     let options = options.checked();
     let may_map = options.map && options.level == Level::Process;
     let disk = disk::RealDisk::open(dir, options.identity, options.runtime.clone(), may_map);
+    #[cfg(feature = "laboratory")]
+    let disk = disk.and_then(laboratory::LabDisk::new);
     Ok((Arc::new(disk.map_err(StoreError::io("open", dir))?), options))
 }

@@ -33,6 +33,11 @@ impl RealDisk {
         Ok(Self { dir: dir.into(), identity, runtime, maps })
     }
 
+    #[cfg(feature = "laboratory")]
+    pub(crate) fn witness_in(&self, dir: &Path) -> Box<dyn Witness> {
+        Box::new(RealWitness::new(dir, self.identity))
+    }
+
     fn file(&self, file: File) -> Box<dyn DiskFile> {
         let shared = Shared { file, flush: OnceLock::new() };
         Box::new(RealFile { shared: Arc::new(shared), map: None, maps: self.maps })

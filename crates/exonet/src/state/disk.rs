@@ -4,6 +4,7 @@ use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
 
+use exonet_store::laboratory::point;
 use zeroize::Zeroizing;
 
 use super::error::StateError;
@@ -38,10 +39,12 @@ pub(super) fn read(
 /// whenever the process or the machine dies before.
 pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;
+    point("state.rename.before");
     fs::rename(&temp, path).map_err(|error| {
         let _ = fs::remove_file(&temp);
         StateError::io("replace", path)(error)
     })?;
+    point("state.rename.after");
     sync_dir(path.parent())
 }
 
@@ -89,6 +92,7 @@ fn temp_of(path: &Path) -> PathBuf {
 /// Writes `text`, durable and readable by the owner only, beside `path`. Leaves nothing behind on failure.
 fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
     remove_leftover(path)?;
+    point("state.write.before");
     let temp = temp_of(path);
     let mut options = OpenOptions::new();
     options.write(true).create_new(true);
@@ -99,6 +103,7 @@ fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
         let _ = fs::remove_file(&temp);
         StateError::io("write", path)(error)
     })?;
+    point("state.write.after");
     Ok(temp)
 }
 
@@ -109,7 +114,10 @@ pub(crate) fn sync_dir(dir: Option<&Path>) -> Result<(), StateError> {
         Some(dir) if !dir.as_os_str().is_empty() => dir,
         _ => Path::new("."),
     };
-    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StateError::io("sync", dir))
+    point("state.names.before");
+    File::open(dir).and_then(|dir| dir.sync_all()).map_err(StateError::io("sync", dir))?;
+    point("state.names.after");
+    Ok(())
 }
 
 /// Elsewhere a directory cannot be opened to be synced; the file system's own journal orders the rename.
