@@ -1,0 +1,101 @@
+//! What was said of messages, and whether it fits together.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+/// How often, and by which id, a message was handed out.
+#[derive(Clone, Debug, Default)]
+struct Got {
+    ids: BTreeSet<String>,
+    attempts: Vec<u32>,
+}
+
+/// What may come of a world, by the faults that it has had.
+#[derive(Clone, Copy)]
+pub(crate) struct Bounds {
+    /// Something that was accepted may be lost.
+    pub(crate) may_lose: bool,
+    /// Something may end Unknown.
+    pub(crate) may_not_know: bool,
+}
+
+#[derive(Default)]
+pub(crate) struct Account {
+    accepted: Vec<String>,
+    got: BTreeMap<String, Got>,
+    delivered: BTreeSet<String>,
+    unknown: usize,
+    /// What is wrong whatever has happened.
+    wrong: Vec<String>,
+    /// A sender has ended all that it had.
+    pub(crate) is_done: bool,
+    /// Why parts have stopped by themselves.
+    pub(crate) stopped: Vec<String>,
+}
+
+impl Account {
+    pub(crate) fn hear(&mut self, line: &str) {
+        let mut words = line.split(' ');
+        match (words.next().unwrap_or_default(), words.next().unwrap_or_default()) {
+            ("accepted", name) => self.accepted.push(name.to_owned()),
+            ("got", name) => {
+                let got = self.got.entry(name.to_owned()).or_default();
+                got.ids.extend(words.next().map(str::to_owned));
+                got.attempts.extend(words.next().and_then(|attempt| attempt.parse::<u32>().ok()));
+            }
+            ("delivered", "-") => {}
+            ("delivered", name) => {
+                self.delivered.insert(name.to_owned());
+            }
+            ("unknown", _) => self.unknown += 1,
+            ("done", _) => self.is_done = true,
+            ("at" | "recovered" | "full", _) => {}
+            ("stopped", _) => self.stopped.push(line.to_owned()),
+            _ => self.wrong.push(format!("an outcome that nobody caused: {line}")),
+        }
+    }
+
+    pub(crate) fn accepted(&self) -> usize {
+        self.accepted.len()
+    }
+
+    pub(crate) fn processed(&self) -> usize {
+        self.got.len()
+    }
+
+    pub(crate) fn redelivered(&self) -> usize {
+        self.got.values().map(|got| got.attempts.len() - 1).sum()
+    }
+
+    pub(crate) fn unknown(&self) -> usize {
+        self.unknown
+    }
+
+    /// What does not fit together.
+    pub(crate) fn violations(&self, bounds: Bounds) -> Vec<String> {
+        let mut wrong = self.wrong.clone();
+        for (name, got) in &self.got {
+            if got.ids.len() > 1 {
+                wrong.push(format!("doubled: {name} was handed out as {:?}", got.ids));
+            }
+            // How often it was handed out may be told too low: that is not forced.
+            let flagged = got.attempts.iter().skip(1).all(|attempt| *attempt > 1);
+            if !bounds.may_lose && !flagged {
+                wrong.push(format!(
+                    "{name} was handed out again without the flag: attempts {:?}",
+                    got.attempts
+                ));
+            }
+        }
+        for name in self.delivered.iter().filter(|name| !self.got.contains_key(*name)) {
+            wrong.push(format!("{name} was called delivered, and nobody got it"));
+        }
+        if !bounds.may_lose {
+            let lost = self.accepted.iter().filter(|name| !self.got.contains_key(*name));
+            wrong.extend(lost.map(|name| format!("lost: {name} was accepted, and nobody got it")));
+        }
+        if self.unknown > 0 && !bounds.may_not_know {
+            wrong.push(format!("{} messages ended unknown", self.unknown));
+        }
+        wrong
+    }
+}

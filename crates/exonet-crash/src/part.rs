@@ -1,0 +1,160 @@
+//! One process of a world: it sends, or receives, and says on its standard output what it has seen. A line is out before
+//! what follows it can happen.
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use exonet::error::SendError;
+use exonet::{Allow, Durability, Node, Outcome, PeerAddr, Receipt};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+/// Messages under way at once.
+const WINDOW: usize = 60;
+/// The disk is looked at again after this when it was full.
+const FULL: Duration = Duration::from_millis(5);
+
+#[derive(Args)]
+pub(crate) struct Part {
+    /// What it does.
+    role: Role,
+    /// Its state directory.
+    #[arg(long)]
+    state: PathBuf,
+    /// Where a receiver listens, or to whom a sender sends.
+    #[arg(long)]
+    at: String,
+    #[arg(long)]
+    durability: Level,
+    /// What the names of its messages begin with.
+    #[arg(long, default_value_t = 0)]
+    life: usize,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Role {
+    /// Takes messages until it is killed.
+    Receive,
+    /// Goes on with what its former lives have accepted, and sends more, until it is killed.
+    Send,
+    /// Goes on with what its former lives have accepted, and ends.
+    Rest,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Level {
+    Process,
+    Batched,
+    Sync,
+}
+
+impl Level {
+    fn durability(self) -> Durability {
+        match self {
+            Self::Process => Durability::Process,
+            Self::Batched => Durability::Batched(Duration::from_millis(2)),
+            Self::Sync => Durability::Sync,
+        }
+    }
+}
+
+/// One line that is in the pipe whole, whatever happens next.
+fn say(line: &str) {
+    let mut out = std::io::stdout().lock();
+    let said = out.write_all(format!("{line}\n").as_bytes()).and_then(|()| out.flush());
+    if said.is_err() {
+        std::process::exit(1); // Nobody listens any more.
+    }
+}
+
+/// What a part cannot go on with. The laboratory takes it for a crash.
+type Stopped = Box<dyn std::error::Error>;
+
+pub(crate) fn run(part: &Part) -> ExitCode {
+    let done = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(Stopped::from);
+    let done = done.and_then(|runtime| {
+        runtime.block_on(async {
+            match part.role {
+                Role::Receive => receive(part).await,
+                Role::Send => send(part, usize::MAX).await,
+                Role::Rest => send(part, 0).await,
+            }
+        })
+    });
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            say(&format!("stopped {error}"));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+async fn node(part: &Part, at: &str) -> Result<Node, Stopped> {
+    let builder =
+        Node::builder(Allow::anyone()).state_dir(&part.state).durability(part.durability.durability());
+    Ok(builder.bind(at).build().await?)
+}
+
+async fn receive(part: &Part) -> Result<(), Stopped> {
+    let node = node(part, &part.at).await?;
+    say(&format!("at {}", node.peer_addr()));
+    loop {
+        let delivery = node.recv().await?;
+        let body = delivery.body().as_whole().cloned().unwrap_or_default();
+        let text = String::from_utf8_lossy(&body);
+        let name = text.split(' ').next().unwrap_or_default();
+        say(&format!("got {name} {} {}", delivery.id(), delivery.attempt()));
+        delivery.ack()?;
+    }
+}
+
+async fn send(part: &Part, count: usize) -> Result<(), Stopped> {
+    let node = node(part, "127.0.0.1:0").await?;
+    let peer = node.peer(part.at.parse::<PeerAddr>()?);
+    let window = Arc::new(Semaphore::new(WINDOW));
+    let recovered = node.recovered();
+    say(&format!("recovered {}", recovered.len()));
+    for (_, receipt) in recovered {
+        tokio::spawn(tell(receipt, "-".to_owned(), None));
+    }
+    for n in 0..count {
+        let turn = Arc::clone(&window).acquire_owned().await?;
+        let name = format!("{}-{n}", part.life);
+        // Most are kept together, some have to be cut.
+        let padding = if n % 50 == 0 { 20_000 } else { 10 };
+        let body = if n % 7 == 0 { name.clone() } else { format!("{name} {}", "x".repeat(padding)) };
+        let receipt = loop {
+            match peer.send(body.clone()).await {
+                Ok(receipt) => break receipt,
+                Err(SendError::NoSpace) => {
+                    say("full");
+                    tokio::time::sleep(FULL).await;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        };
+        say(&format!("accepted {name}"));
+        tokio::spawn(tell(receipt, name, Some(turn)));
+    }
+    if !node.flush(None).await.is_empty() {
+        return Err("something is left".into());
+    }
+    say("done");
+    node.close(Duration::from_secs(5)).await;
+    Ok(())
+}
+
+async fn tell(receipt: Receipt, name: String, turn: Option<OwnedSemaphorePermit>) {
+    match receipt.await.outcome {
+        Outcome::Delivered => say(&format!("delivered {name}")),
+        Outcome::Unknown => say(&format!("unknown {name}")),
+        // The next life goes on with it.
+        Outcome::Kept => {}
+        other => say(&format!("other {name} {other:?}")),
+    }
+    drop(turn);
+}

@@ -1,0 +1,309 @@
+//! One world: a sender and a receiver, their crashes, and their rest.
+
+use std::fmt;
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::time::Duration;
+
+use exonet_store::laboratory::cut_power;
+use rand::seq::IndexedRandom;
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::account::{Account, Bounds};
+use crate::fault::Fault;
+use crate::life::{Heard, Life, Side};
+use crate::part::Level;
+
+/// What came of a world.
+#[derive(Default)]
+pub(crate) struct Report {
+    pub(crate) crashes: usize,
+    pub(crate) at_points: usize,
+    pub(crate) cuts: usize,
+    pub(crate) errors: usize,
+    pub(crate) accepted: usize,
+    pub(crate) processed: usize,
+    pub(crate) redelivered: usize,
+    pub(crate) unknown: usize,
+    pub(crate) violations: Vec<String>,
+    levels: String,
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{}; {} crashes, {} cuts of power; {} accepted, {} processed, {} redelivered, {} unknown, {} violations",
+            self.levels,
+            self.crashes,
+            self.cuts,
+            self.accepted,
+            self.processed,
+            self.redelivered,
+            self.unknown,
+            self.violations.len(),
+        )
+    }
+}
+
+/// A world in which nothing is said for this long has hung.
+const SILENT: Duration = Duration::from_secs(60);
+
+/// A machine with one identity on it.
+struct Machine {
+    side: Side,
+    dir: PathBuf,
+    level: Level,
+    /// How often its power has been cut.
+    boots: u32,
+    /// Whether it may lose its power.
+    is_frail: bool,
+    /// One of its syncs has failed, perhaps.
+    has_failed: bool,
+    fault: Fault,
+    life: Option<Life>,
+    /// How many lives it has had, and what this one has said.
+    lives: usize,
+    lines: u32,
+    /// Lines after which this life is killed.
+    patience: u32,
+}
+
+impl Machine {
+    fn new(side: Side, dir: PathBuf, level: Level, is_frail: bool) -> io::Result<Self> {
+        fs::create_dir_all(dir.join("memory"))?;
+        let (boots, lives, lines, patience) = (0, 0, 0, u32::MAX);
+        Ok(Self {
+            side,
+            dir,
+            level,
+            boots,
+            is_frail,
+            has_failed: false,
+            fault: Fault::Kill,
+            life: None,
+            lives,
+            lines,
+            patience,
+        })
+    }
+
+    /// Begins another life, which is to end by `fault`.
+    fn begin(&mut self, role: &str, at: &str, fault: Fault, hears: &Sender<Heard>) -> io::Result<()> {
+        (self.fault, self.lines, self.lives) = (fault, 0, self.lives + 1);
+        let dir = self.dir.display();
+        let mut plan = format!("boot=boot-{};memory={dir}/memory;{}", self.boots, fault.term());
+        if self.is_frail {
+            plan.push_str(&format!("image={dir}/image"));
+        }
+        let level = format!("{:?}", self.level).to_lowercase();
+        let args = [role, "--state", &format!("{dir}/state"), "--at", at, "--durability", &level, "--life"];
+        let args: Vec<_> = args.into_iter().map(str::to_owned).chain([self.lives.to_string()]).collect();
+        self.life = Some(Life::begin((self.side, self.lives), &args, &plan, hears.clone())?);
+        Ok(())
+    }
+
+    /// Ends the life, if it has not ended.
+    fn end(&mut self) {
+        if let Some(life) = self.life.take() {
+            life.kill();
+        }
+    }
+
+    /// Leaves on the disk what the loss of power could leave.
+    fn lose_power(&mut self, rng: &mut ChaCha8Rng) -> io::Result<()> {
+        self.boots += 1;
+        for entry in fs::read_dir(self.dir.join("memory"))? {
+            fs::remove_file(entry?.path())?;
+        }
+        let odds = rng.random_range(0..=4);
+        let journal = self.dir.join("state/journal");
+        if journal.is_dir() {
+            cut_power(&self.dir.join("image"), &journal, || rng.random_range(0..4) < odds)?;
+        }
+        Ok(())
+    }
+}
+
+/// Runs the world of `seed` through `crashes` crashes.
+///
+/// # Errors
+/// What kept it from ending: a part that hangs, or the laboratory's own disk.
+pub(crate) fn run(seed: u64, crashes: usize, verbose: bool) -> Result<Report, String> {
+    World::new(seed, crashes, verbose).and_then(World::run).map_err(|error| error.to_string())
+}
+
+struct World {
+    rng: ChaCha8Rng,
+    crashes: usize,
+    verbose: bool,
+    _home: tempfile::TempDir,
+    sender: Machine,
+    receiver: Machine,
+    /// Who the receiver is, and where.
+    address: String,
+    account: Account,
+    report: Report,
+    says: Sender<Heard>,
+    hears: Receiver<Heard>,
+}
+
+impl World {
+    fn new(seed: u64, crashes: usize, verbose: bool) -> io::Result<Self> {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let home = tempfile::tempdir()?;
+        let mut machine = |side, name: &str| {
+            let level =
+                *[Level::Process, Level::Batched, Level::Sync].choose(&mut rng).unwrap_or(&Level::Sync);
+            Machine::new(side, home.path().join(name), level, rng.random_bool(0.5))
+        };
+        let (sender, receiver) = (machine(Side::Sender, "sender")?, machine(Side::Receiver, "receiver")?);
+        let (account, report, address) = (Account::default(), Report::default(), "127.0.0.1:0".to_owned());
+        let (says, hears) = channel();
+        Ok(Self {
+            rng,
+            crashes,
+            verbose,
+            _home: home,
+            sender,
+            receiver,
+            address,
+            account,
+            report,
+            says,
+            hears,
+        })
+    }
+
+    /// What may come of this world. A journal at `Process` is not trusted after a cut of power, or after a sync that
+    /// failed; a node whose sync has failed cannot tell what becomes of the messages that it has under way.
+    fn bounds(&self) -> Bounds {
+        let machines = [&self.sender, &self.receiver];
+        let may_forget = |it: &&&Machine| it.level == Level::Process && (it.boots > 0 || it.has_failed);
+        let may_lose = machines.iter().any(|it| may_forget(&it));
+        Bounds { may_lose, may_not_know: may_lose || machines.iter().any(|it| it.has_failed) }
+    }
+
+    fn run(mut self) -> io::Result<Report> {
+        self.report.levels = format!("{:?} to {:?}", self.sender.level, self.receiver.level).to_lowercase();
+        self.begin(Side::Receiver, Fault::Kill)?;
+        let first = self.hear()?.line.unwrap_or_default();
+        self.address = first.strip_prefix("at ").ok_or_else(|| io::Error::other(first.clone()))?.to_owned();
+        self.begin(Side::Sender, Fault::Kill)?;
+        while self.report.crashes < self.crashes {
+            let Some((side, by_itself)) = self.listen()? else { continue };
+            self.bury(side, by_itself)?;
+            let is_frail = self.machine(side).is_frail;
+            let next = Fault::any(&mut self.rng, is_frail);
+            self.begin(side, next)?;
+        }
+        self.rest()?;
+        let bounds = self.bounds();
+        let mut report = self.report;
+        report.violations.extend(self.account.violations(bounds));
+        report.accepted = self.account.accepted();
+        report.processed = self.account.processed();
+        report.redelivered = self.account.redelivered();
+        report.unknown = self.account.unknown();
+        Ok(report)
+    }
+
+    fn machine(&mut self, side: Side) -> &mut Machine {
+        match side {
+            Side::Sender => &mut self.sender,
+            Side::Receiver => &mut self.receiver,
+        }
+    }
+
+    fn begin(&mut self, side: Side, fault: Fault) -> io::Result<()> {
+        let (role, at) = match side {
+            Side::Sender => ("send", self.address.clone()),
+            Side::Receiver => ("receive", self.address.rsplit('@').next().unwrap_or_default().to_owned()),
+        };
+        let (patience, says) = (self.rng.random_range(20..300), self.says.clone());
+        let machine = self.machine(side);
+        machine.patience = patience;
+        machine.begin(role, &at, fault, &says)
+    }
+
+    fn hear(&mut self) -> io::Result<Heard> {
+        let heard = self.hears.recv_timeout(SILENT);
+        heard.map_err(|_| io::Error::other(format!("nothing has been said for {SILENT:?}")))
+    }
+
+    /// Takes in what is heard next. Some: that life is at its end, by itself or since it has said enough.
+    fn listen(&mut self) -> io::Result<Option<(Side, bool)>> {
+        let Heard { side, life, line } = self.hear()?;
+        if let Some(line) = &line {
+            self.account.hear(line);
+        }
+        let machine = self.machine(side);
+        // What a former life has said still counts; its end is known.
+        if machine.lives != life {
+            return Ok(None);
+        }
+        machine.lines += 1;
+        let by_itself = line.is_none();
+        Ok((by_itself || machine.lines > machine.patience).then_some((side, by_itself)))
+    }
+
+    /// Ends a life, and notes how.
+    fn bury(&mut self, side: Side, by_itself: bool) -> io::Result<()> {
+        let Self { sender, receiver, rng, report, .. } = self;
+        let machine = if side == Side::Sender { sender } else { receiver };
+        machine.end();
+        report.crashes += 1;
+        match machine.fault {
+            Fault::Power => {
+                machine.lose_power(rng)?;
+                report.cuts += 1;
+            }
+            Fault::Point(..) => report.at_points += usize::from(by_itself),
+            Fault::Full(..) => report.errors += 1,
+            Fault::Sync(_) => {
+                machine.has_failed = true;
+                report.errors += 1;
+            }
+            Fault::Kill => {}
+        }
+        if self.verbose {
+            let how = if by_itself { "has ended" } else { "was ended" };
+            println!("  {side:?} {how}: {:?}", self.machine(side).fault);
+        }
+        Ok(())
+    }
+
+    /// Lets both sides end what they have begun, without faults.
+    fn rest(&mut self) -> io::Result<()> {
+        self.sender.end();
+        self.receiver.end();
+        self.begin(Side::Receiver, Fault::Kill)?;
+        self.sender.begin("rest", &self.address, Fault::Kill, &self.says)?;
+        loop {
+            let Heard { side, life, line } = self.hear()?;
+            match line {
+                Some(line) => self.account.hear(&line),
+                None if (side, life) == (Side::Sender, self.sender.lives) => break,
+                None if (side, life) == (Side::Receiver, self.receiver.lives) => {
+                    self.report.violations.push("the last life of the receiver has ended".into());
+                    break;
+                }
+                None => {}
+            }
+        }
+        self.sender.end();
+        self.receiver.end();
+        while let Ok(heard) = self.hears.try_recv() {
+            heard.line.iter().for_each(|line| self.account.hear(line));
+        }
+        if !self.account.is_done {
+            let why = self.account.stopped.last().cloned().unwrap_or_default();
+            self.report.violations.push(format!("the last life of the sender did not end: {why}"));
+        }
+        Ok(())
+    }
+}
