@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use exonet_proto::node::{Durability, Position, Recovered};
+use exonet_proto::node::{BadJournal, Durability, Node, Position, Recovered};
 use exonet_proto::{Mono, Now};
 
 use crate::host::Host;
@@ -15,10 +15,12 @@ const LONG: usize = 4_096;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Log {
     pub(crate) durability: Durability,
-    /// What every crash keeps.
-    kept: Vec<u8>,
-    /// Bytes of the last snapshot.
-    snapshot: usize,
+    /// What every crash keeps: the last snapshot, with the number of groups that it stands for.
+    snapshot: (u64, Vec<u8>),
+    /// Groups behind it, and those before it that it counts on, with their numbers.
+    kept: VecDeque<(u64, Vec<u8>)>,
+    /// Bytes of the groups behind it.
+    grown: usize,
     /// Appends that are on their way, in order: a crash keeps the first of them, or none.
     under_way: VecDeque<(Mono, Position, Vec<u8>)>,
 }
@@ -26,12 +28,47 @@ pub struct Log {
 impl Log {
     /// An empty journal.
     pub const fn new(durability: Durability) -> Self {
-        Self { durability, kept: Vec::new(), snapshot: 0, under_way: VecDeque::new() }
+        Self {
+            durability,
+            snapshot: (0, Vec::new()),
+            kept: VecDeque::new(),
+            grown: 0,
+            under_way: VecDeque::new(),
+        }
+    }
+
+    /// The number of the last group.
+    fn end(&self) -> u64 {
+        self.kept.back().map_or(self.snapshot.0, |(group, _)| *group)
+    }
+
+    fn keep(&mut self, records: Vec<u8>) {
+        self.grown += records.len();
+        self.kept.push_back((self.end() + 1, records));
+    }
+
+    fn read(&self) -> Result<Recovered, BadJournal> {
+        let mut found = Recovered::default();
+        let (base, snapshot) = &self.snapshot;
+        found.add_group(0, snapshot)?;
+        for (group, records) in &self.kept {
+            if group <= base { found.add_kept(*group, records) } else { found.add_group(*group, records) }?;
+        }
+        found.finish(self.end())
+    }
+
+    /// A snapshot takes the place of the groups, but for the last ones, at times.
+    fn replace(&mut self, node: &Node, now: Now, keeps: bool) {
+        let half = self.end() - self.kept.len() as u64 / 2 + 1;
+        let from = if keeps { half } else { u64::MAX };
+        self.snapshot = (self.end(), node.snapshot_keeping(now, from));
+        self.kept.retain(|(group, _)| *group >= from);
+        self.grown = 0;
     }
 
     /// What a process finds at its start.
     pub(crate) fn found(&self) -> (Durability, Box<Recovered>) {
-        (self.durability, Box::new(Recovered::read(&self.kept).unwrap_or_default()))
+        (self.durability, Box::new(self.read().unwrap_or_default()))
     }
 
     /// When the next append is safe.
@@ -42,21 +79,22 @@ impl Log {
     /// The power has failed: what was not forced cannot be trusted, and a new journal begins.
     fn distrust(&mut self) {
         if self.durability == Durability::Written {
-            (self.kept, self.snapshot) = (Vec::new(), 0);
+            *self = Self::new(self.durability);
         }
     }
 
     /// Whether what is kept can be read.
     fn is_sound(&self) -> bool {
-        Recovered::read(&self.kept).is_ok()
+        self.read().is_ok()
     }
 
     /// The process dies, or the power fails. Appends under way are lost from one of them on, all of them at times.
     pub(crate) fn crash(&mut self, dice: &mut Dice, coverage: &mut Coverage) {
         let kept = dice.below(self.under_way.len() as u64 + 1);
         coverage.appends_lost += self.under_way.len() as u64 - kept;
-        for (.., records) in self.under_way.drain(..).take(usize::try_from(kept).unwrap_or(0)) {
-            self.kept.extend(records);
+        let under_way = std::mem::take(&mut self.under_way);
+        for (.., records) in under_way.into_iter().take(usize::try_from(kept).unwrap_or(0)) {
+            self.keep(records);
         }
     }
 }
@@ -79,7 +117,7 @@ impl Host {
             coverage.appends += 1;
             let (through, records) = (append.through, append.to_vec());
             if log.durability == Durability::Written {
-                log.kept.extend(records);
+                log.keep(records);
                 self.node.handle_journaled(now, through);
                 safe = true;
                 continue;
@@ -89,10 +127,9 @@ impl Host {
             let done = after.max(at) + core::time::Duration::from_nanos(self.dice.below(span));
             log.under_way.push_back((done, through, records));
         }
-        if log.kept.len() > LONG + 2 * log.snapshot && log.under_way.is_empty() {
-            log.kept = self.node.snapshot(now);
-            log.snapshot = log.kept.len();
+        if log.grown > LONG + 2 * log.snapshot.1.len() && log.under_way.is_empty() {
             coverage.snapshots += 1;
+            log.replace(&self.node, now, !coverage.snapshots.is_multiple_of(4));
         }
         safe
     }
@@ -108,7 +145,7 @@ impl Host {
         while log.next().is_some_and(|done| done <= at)
             && let Some((_, through, records)) = log.under_way.pop_front()
         {
-            log.kept.extend(records);
+            log.keep(records);
             self.node.handle_journaled(now, through);
         }
     }

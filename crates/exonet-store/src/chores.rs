@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use crate::Level;
 use crate::disk;
 use crate::error::StoreError;
-use crate::format::{Head, Kind};
+use crate::format::{Head, Kept, Kind};
 use crate::segment::{Place, Segment};
 use crate::shared::{Base, Mark, Shared};
 
@@ -30,8 +31,8 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
     }));
 }
 
-/// Puts `bytes` in the place of all groups up to `mark`.
-pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, bytes: Vec<u8>, limit: u64) {
+/// Puts `bytes` in the place of all groups up to `mark` that lie before `from`, with which a segment begins.
+pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: u64, bytes: Vec<u8>, limit: u64) {
     let mut state = shared.lock();
     state.replacing = true;
     // What is appended from here on is behind it.
@@ -40,7 +41,7 @@ pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, bytes: Vec<u8>, limit: u
     let ending = Ending { shared: Arc::clone(shared), job: Job::Replace };
     shared.helper.start(Box::new(move || {
         let shared = &ending.shared;
-        match write(shared, mark, &bytes) {
+        match write(shared, mark, from, &bytes) {
             Ok(base) => settle(shared, mark, base, limit),
             Err(error) => {
                 let error = shared.fail(error);
@@ -54,10 +55,16 @@ pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, bytes: Vec<u8>, limit: u
     }));
 }
 
-fn write(shared: &Shared, mark: Mark, bytes: &[u8]) -> Result<Base, StoreError> {
-    let base = Base { lsn: mark.lsn, len: bytes.len() as u64, check: crc32c::crc32c(bytes) };
+fn write(shared: &Shared, mark: Mark, from: u64, bytes: &[u8]) -> Result<Base, StoreError> {
+    let keeps = from <= mark.lsn;
+    if keeps && shared.run.level != Level::Process {
+        // What it counts on must not be lost before it.
+        shared.force()?;
+    }
+    let base = Base { lsn: mark.lsn, len: bytes.len() as u64, check: crc32c::crc32c(bytes), from };
     let (owner, run) = (shared.owner, shared.run.generation);
-    let head = Head { owner, run, lsn: base.lsn, len: base.len, check: base.check };
+    let kept = Some(Kept { from, forced: shared.forced().min(mark.lsn) }).filter(|_| keeps);
+    let head = Head { owner, run, lsn: base.lsn, len: base.len, check: base.check, kept };
     disk::replace(&*shared.disk, &Place::InUse.snapshot(owner.log), &[&head.encode(Kind::Snapshot), bytes])?;
     Ok(base)
 }
@@ -66,11 +73,22 @@ fn write(shared: &Shared, mark: Mark, bytes: &[u8]) -> Result<Base, StoreError> 
 fn settle(shared: &Shared, mark: Mark, base: Base, limit: u64) {
     let mut state = shared.lock();
     state.base = Some(base);
-    state.due = limit.max(base.len);
-    shared.note_forced(&mut state, mark);
-    state.unforced.retain(|it| it.first > mark.lsn);
+    // One that keeps groups is short, and takes long to put together for its length.
+    let times = if base.from > mark.lsn { 1 } else { 4 };
+    state.due = limit.max(base.len.saturating_mul(times));
+    if base.from > mark.lsn {
+        shared.note_forced(&mut state, mark);
+        state.unforced.retain(|it| it.first > mark.lsn);
+    } else {
+        state.unforced.retain(|it| it.first >= base.from);
+    }
     let mut gone = Vec::new();
     while state.full.front().is_some_and(|it| it.first <= mark.lsn) {
+        // Groups up to the snapshot and those behind it are in different segments.
+        let next = state.full.get(1).map_or(mark.lsn + 1, |next| next.first.min(mark.lsn + 1));
+        if next > base.from {
+            break;
+        }
         let Some(segment) = state.full.pop_front() else { break };
         if segment.size == shared.segment && state.free.len() < shared.pool {
             state.free.push(segment);

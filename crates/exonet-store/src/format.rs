@@ -10,6 +10,8 @@ pub(crate) const GROUP: usize = 32;
 /// Groups begin at multiples of this.
 pub(crate) const ALIGN: usize = 8;
 const VERSION: u32 = 1;
+/// Of a snapshot that does not stand alone.
+const KEEPING: u32 = 2;
 const SEGMENT: &[u8; 8] = b"exonseg\n";
 const SNAPSHOT: &[u8; 8] = b"exonsnp\n";
 
@@ -50,6 +52,18 @@ pub(crate) struct Head {
     pub(crate) len: u64,
     /// Of a snapshot: the checksum of the bytes behind the header.
     pub(crate) check: u32,
+    /// Of a snapshot that counts on groups before it: the first of them, and up to where the log was on the disk. None: it
+    /// stands for them all.
+    pub(crate) kept: Option<Kept>,
+}
+
+/// Groups before a snapshot that it counts on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Kept {
+    /// The LSN of the first, with which a segment begins.
+    pub(crate) from: u64,
+    /// All groups up to this LSN were on the disk when the snapshot was written.
+    pub(crate) forced: u64,
 }
 
 /// Which file a header is of.
@@ -81,8 +95,10 @@ impl Head {
         let mut bytes = [0; HEADER];
         let numbers = [self.owner.log, self.run, self.lsn, self.len].map(u64::to_le_bytes);
         let fields = kind.magic().iter().chain(&self.owner.identity).chain(numbers.as_flattened());
-        let (check, version) = (self.check.to_le_bytes(), VERSION.to_le_bytes());
-        let fields = fields.chain(&check).chain(&version);
+        let version = if self.kept.is_some() { KEEPING } else { VERSION };
+        let (check, version) = (self.check.to_le_bytes(), version.to_le_bytes());
+        let kept = self.kept.map_or([0; 2], |kept| [kept.from, kept.forced]).map(u64::to_le_bytes);
+        let fields = fields.chain(&check).chain(&version).chain(kept.as_flattened());
         bytes.iter_mut().zip(fields).for_each(|(to, from)| *to = *from);
         let sum = crc32c::crc32c(bytes.split_last_chunk::<4>().map_or(&[], |(covered, _)| covered));
         if let Some((_, to)) = bytes.split_last_chunk_mut::<4>() {
@@ -105,8 +121,9 @@ impl Head {
         let (owner, rest) = rest.split_first_chunk::<32>()?;
         let (numbers, rest) = rest.split_first_chunk::<32>()?;
         let (check, rest) = rest.split_first_chunk::<4>()?;
-        let (version, _) = rest.split_first_chunk::<4>()?;
-        if u32::from_le_bytes(*version) != VERSION {
+        let (version, rest) = rest.split_first_chunk::<4>()?;
+        let version = u32::from_le_bytes(*version);
+        if version != VERSION && (version != KEEPING || kind != Kind::Snapshot) {
             return Some(Err(BadHead::Version));
         }
         if owner != identity {
@@ -115,7 +132,10 @@ impl Head {
         let ([log, run, lsn, len], _) = numbers.as_chunks::<8>().0.split_first_chunk::<4>()?;
         let owner = Owner { identity: *owner, log: u64::from_le_bytes(*log) };
         let [run, lsn, len] = [run, lsn, len].map(|number| u64::from_le_bytes(*number));
-        Some(Ok(Self { owner, run, lsn, len, check: u32::from_le_bytes(*check) }))
+        let ([from, forced], _) = rest.as_chunks::<8>().0.split_first_chunk::<2>()?;
+        let [from, forced] = [from, forced].map(|number| u64::from_le_bytes(*number));
+        let kept = Some(Kept { from, forced }).filter(|_| version == KEEPING);
+        Some(Ok(Self { owner, run, lsn, len, check: u32::from_le_bytes(*check), kept }))
     }
 }
 
@@ -181,7 +201,7 @@ mod tests {
 
     fn head() -> Head {
         let owner = Owner { identity: [7; 32], log: 3 };
-        Head { owner, run: 4, lsn: 5, len: 6, check: 8 }
+        Head { owner, run: 4, lsn: 5, len: 6, check: 8, kept: None }
     }
 
     #[test]
@@ -189,6 +209,9 @@ mod tests {
         for kind in [Kind::Segment, Kind::Snapshot] {
             let bytes = head().encode(kind);
             assert_eq!(Head::decode(kind, &[7; 32], &bytes), Ok(head()));
+            let keeping = Head { kept: Some(Kept { from: 2, forced: 3 }), ..head() };
+            let read = Head::decode(kind, &[7; 32], &keeping.encode(kind));
+            assert_eq!(read, if kind == Kind::Snapshot { Ok(keeping) } else { Err(BadHead::Version) });
             for at in 0..HEADER {
                 let mut bytes = bytes;
                 bytes[at] ^= 1;
@@ -206,7 +229,7 @@ mod tests {
     }
 
     fn newer(mut bytes: [u8; HEADER]) -> [u8; HEADER] {
-        bytes[76] += 1;
+        bytes[76] += 2;
         let sum = crc32c::crc32c(&bytes[..124]);
         bytes[124..].copy_from_slice(&sum.to_le_bytes());
         bytes

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::disk::Disk;
 use crate::error::StoreError;
-use crate::format::{HEADER, Key, Owner, group_len};
+use crate::format::{GROUP, Group, HEADER, Key, Owner, group_len};
 use crate::scan::{Pieces, Scan};
 use crate::trust::Trust;
 
@@ -25,7 +25,18 @@ pub struct Found {
     pub groups: Groups,
 }
 
-/// The groups that were found, in order, the snapshot first if there is one. Reads them as it goes.
+/// A group that was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FoundGroup<'a> {
+    /// Its LSN; zero: it is the snapshot.
+    pub lsn: u64,
+    /// It lies before the snapshot, which counts on it: see [`crate::Storage::snapshot_keeping`].
+    pub kept: bool,
+    /// What was appended.
+    pub bytes: &'a [u8],
+}
+
+/// The groups that were found, in order, the snapshot first if there is one. As an iterator, those that are not kept. Reads them as it goes.
 pub struct Groups {
     /// With the bytes of its state.
     snapshot: Option<(PathBuf, Pieces, usize)>,
@@ -35,6 +46,8 @@ pub struct Groups {
     at: u64,
     key: Option<Key>,
     bytes: u64,
+    /// Groups up to this LSN stand before the snapshot, which counts on them.
+    base: u64,
     /// Keeps the segments from being used again.
     _reading: Arc<()>,
 }
@@ -42,8 +55,8 @@ pub struct Groups {
 impl Groups {
     /// No groups.
     pub(crate) fn none(reading: &Arc<()>) -> Self {
-        let (snapshot, snapshot_is_read, parts, at, key, bytes) = (None, false, VecDeque::new(), 0, None, 0);
-        Self { snapshot, snapshot_is_read, parts, at, key, bytes, _reading: Arc::clone(reading) }
+        let (snapshot, snapshot_is_read, parts, at, key) = (None, false, VecDeque::new(), 0, None);
+        Self { snapshot, snapshot_is_read, parts, at, key, bytes: 0, base: 0, _reading: Arc::clone(reading) }
     }
 
     pub(crate) fn new(
@@ -53,7 +66,7 @@ impl Groups {
         reading: &Arc<()>,
     ) -> Result<Self, StoreError> {
         let mut snapshot = None;
-        let mut bytes = scan.bytes;
+        let mut bytes = scan.bytes.saturating_add(scan.kept);
         if let Some(base) = scan.base.filter(|base| base.len > 0) {
             let len = usize::try_from(base.len).map_err(|_| StoreError::TooLong { len: base.len })?;
             snapshot = open(disk, &scan.snapshot)?.map(|(path, pieces)| (path, pieces, len));
@@ -64,7 +77,8 @@ impl Groups {
             parts.extend(open(disk, &live.name)?.map(|(path, pieces)| (path, pieces, live.end)));
         }
         let (at, key) = (HEADER as u64, Some(owner.key()));
-        Ok(Self { snapshot, snapshot_is_read: false, parts, at, key, bytes, _reading: Arc::clone(reading) })
+        let (base, _reading) = (scan.base.map_or(0, |base| base.lsn), Arc::clone(reading));
+        Ok(Self { snapshot, snapshot_is_read: false, parts, at, key, bytes, base, _reading })
     }
 
     /// At least as many bytes as all groups have: how much memory it takes to hold them.
@@ -72,18 +86,48 @@ impl Groups {
         self.bytes
     }
 
-    /// The next group; None at the end.
+    /// The next group that is not kept for the sake of a snapshot; None at the end.
+    ///
+    /// # Errors
+    /// As [`Groups::next_found`].
+    pub fn next_group(&mut self) -> Result<Option<&[u8]>, StoreError> {
+        if self.snapshot.is_none() || self.snapshot_is_read {
+            self.skip_kept()?;
+        }
+        Ok(self.next_found()?.map(|found| found.bytes))
+    }
+
+    fn skip_kept(&mut self) -> Result<(), StoreError> {
+        while let (Some((path, pieces, end)), Some(key)) = (self.parts.front_mut(), self.key) {
+            if self.at >= *end {
+                self.parts.pop_front();
+                self.at = HEADER as u64;
+                continue;
+            }
+            let head = pieces.get(self.at, GROUP).map_err(StoreError::io("read", path))?;
+            let head = head.and_then(|head| head.first_chunk()).ok_or_else(|| changed(path))?;
+            let group = Group::decode(key, head);
+            if group.lsn > self.base {
+                break;
+            }
+            self.at += group_len(u64::from(group.len));
+        }
+        Ok(())
+    }
+
+    /// The next group: the snapshot, then the groups that it counts on, then those behind it; None at the end.
     ///
     /// # Errors
     /// [`StoreError::Corrupt`] if the file has changed since the journal was opened, [`StoreError::Io`].
-    pub fn next_group(&mut self) -> Result<Option<&[u8]>, StoreError> {
+    pub fn next_found(&mut self) -> Result<Option<FoundGroup<'_>>, StoreError> {
         if self.snapshot_is_read {
             self.snapshot = None;
         }
         if let Some((path, pieces, len)) = &mut self.snapshot {
             self.snapshot_is_read = true;
             let state = pieces.get(HEADER as u64, *len).map_err(StoreError::io("read", path))?;
-            return state.map(Some).ok_or_else(|| changed(path));
+            let found = state.map(|bytes| FoundGroup { lsn: 0, kept: false, bytes });
+            return found.map(Some).ok_or_else(|| changed(path));
         }
         while self.parts.front().is_some_and(|(_, _, end)| self.at >= *end) {
             self.parts.pop_front();
@@ -95,7 +139,7 @@ impl Groups {
         let found = pieces.group(key, self.at).map_err(StoreError::io("read", path))?;
         let (group, body) = found.ok_or_else(|| changed(path))?;
         self.at += group_len(u64::from(group.len));
-        Ok(Some(body))
+        Ok(Some(FoundGroup { lsn: group.lsn, kept: group.lsn <= self.base, bytes: body }))
     }
 }
 

@@ -42,8 +42,10 @@
 //! | LSN | 8 | of a segment: of its first group, 0 in the pool; of a snapshot: of the last group that it stands for |
 //! | length | 8 | of a segment: of the file; of a snapshot: of what follows the header |
 //! | checksum | 4 | of a snapshot: of what follows the header |
-//! | version | 4 | 1 |
-//! | zeros | 44 | |
+//! | version | 4 | 1; 2 of a snapshot that counts on groups before it |
+//! | kept | 8 | of such a snapshot: the LSN of the first of these, with which a segment begins |
+//! | forced | 8 | of such a snapshot: all groups up to this LSN were on the disk when it was written |
+//! | zeros | 28 | |
 //! | checksum | 4 | CRC-32C of the bytes before |
 //!
 //! | Group, at a multiple of 8 | Bytes | |
@@ -54,6 +56,9 @@
 //! | run | 8 | the generation that appended it, exclusive-or the first eight bytes of the identity |
 //! | forced | 8 | all groups up to this LSN were on the disk when this one was appended |
 //! | bytes | length | |
+//!
+//! A snapshot may count on groups before it: their segments stay, and are read behind the snapshot. At the levels that force,
+//! they are on the disk before it is; at the level `Process` a log that lacks one of them is not trusted.
 //!
 //! A group lies in one segment. If it does not fit behind the others, it begins another; a group that is longer than a segment
 //! gets a longer one of its own, which is removed after the next snapshot. The log ends where no group follows whose checksum,
@@ -94,7 +99,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 pub use error::StoreError;
-pub use found::{Found, Groups};
+pub use found::{Found, FoundGroup, Groups};
 pub use trust::{Reason, Trust};
 
 /// The most bytes of one group, and of the state of one snapshot.
@@ -157,7 +162,24 @@ pub trait Storage: Send {
     /// # Errors
     /// [`StoreError::Full`]: there was no room, now or for the snapshot before; nothing was done, and the log goes on.
     /// [`StoreError::Reading`], [`StoreError::TooLong`]. Any other error is for good.
-    fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError>;
+    fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError> {
+        self.snapshot_keeping(u64::MAX, state)
+    }
+
+    /// As [`Storage::snapshot`], of a state that refers to groups from the LSN `from` on: these stay, and are found again behind
+    /// the snapshot, as [kept](FoundGroup::kept). Groups that a snapshot did not keep cannot be kept later.
+    ///
+    /// # Errors
+    /// As [`Storage::snapshot`].
+    fn snapshot_keeping(&mut self, from: u64, state: Vec<u8>) -> Result<(), StoreError>;
+
+    /// The first group that a snapshot should keep, if `needed` are LSNs, each with how many of its bytes are still needed:
+    /// what is kept has at most four times as many. What is needed of groups before it should be copied into the snapshot.
+    /// `u64::MAX`: none should be kept.
+    fn keep_from(&self, needed: &[(u64, u64)]) -> u64;
+
+    /// The LSN of the last group; each group has one more than that before it.
+    fn lsn(&self) -> u64;
 
     /// Bytes of groups that can be appended before the disk is asked for more room. Each group takes up to 39 more than it
     /// has, and leaves what it does not fit into.
@@ -206,11 +228,12 @@ pub struct Options {
     pub identity: [u8; 32],
     /// How much a crash may take.
     pub level: Level,
-    /// Bytes of a segment: 16 MiB. A multiple of 4,096.
+    /// Bytes of a segment: 4 MiB. A multiple of 4,096.
     pub segment: u64,
-    /// Bytes that the log grows by before a snapshot is wanted: 64 MiB.
+    /// Bytes that the log grows by before a snapshot is wanted: 16 MiB. What is written again and again stays in the caches of
+    /// the processor only if it is not much more.
     pub snapshot_after: u64,
-    /// The most segments that are kept to be used again: 4.
+    /// The most segments that are kept to be used again: 16.
     pub pool: usize,
     /// Where the witness lies.
     pub runtime: Runtime,
@@ -224,7 +247,7 @@ impl Options {
     /// The usual ones.
     #[must_use]
     pub fn new(identity: [u8; 32], level: Level) -> Self {
-        let (segment, snapshot_after, pool) = (16 << 20, 64 << 20, 4);
+        let (segment, snapshot_after, pool) = (4 << 20, 16 << 20, 16);
         Self { identity, level, segment, snapshot_after, pool, runtime: Runtime::Found, map: true }
     }
 

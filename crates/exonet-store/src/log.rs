@@ -11,6 +11,9 @@ use crate::segment::{Place, Segment};
 use crate::shared::{Mark, Shared, Unforced};
 use crate::{Force, MAX_GROUP, Storage};
 
+/// What is kept has at most this many times the bytes of what is needed of it.
+const SPARSE: u64 = 4;
+
 /// The end that appends.
 pub(crate) struct Log {
     shared: Arc<Shared>,
@@ -169,7 +172,33 @@ impl Storage for Log {
         state.failed.is_none() && !state.replacing && state.grown >= state.due
     }
 
-    fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError> {
+    fn lsn(&self) -> u64 {
+        self.last.lsn
+    }
+
+    fn keep_from(&self, needed: &[(u64, u64)]) -> u64 {
+        let state = self.shared.lock();
+        let current = self.current.iter().map(|current| (current.first, self.at));
+        let segments: Vec<_> = state.full.iter().map(|full| (full.first, full.size)).chain(current).collect();
+        drop(state);
+        let mut wanted = vec![0_u64; segments.len()];
+        for (lsn, bytes) in needed {
+            let behind = segments.partition_point(|(first, _)| first <= lsn);
+            if let Some(wanted) = behind.checked_sub(1).and_then(|place| wanted.get_mut(place)) {
+                *wanted += bytes;
+            }
+        }
+        let (mut from, mut kept, mut held) = (u64::MAX, 0_u64, 0_u64);
+        for ((first, size), wanted) in segments.iter().zip(wanted).rev() {
+            (kept, held) = (kept + size, held + wanted);
+            if wanted > 0 && held.saturating_mul(SPARSE) >= kept {
+                from = *first;
+            }
+        }
+        from
+    }
+
+    fn snapshot_keeping(&mut self, from: u64, state: Vec<u8>) -> Result<(), StoreError> {
         self.shared.check()?;
         let len = state.len() as u64;
         if len > MAX_GROUP {
@@ -187,7 +216,10 @@ impl Storage for Log {
         if self.at > HEADER as u64 || self.current.is_none() {
             self.roll(0)?;
         }
-        chores::replace(&self.shared, self.last, state, self.limit);
+        let before =
+            self.shared.lock().full.iter().map(|full| full.first).filter(|first| *first <= from).max();
+        let from = before.filter(|_| from <= self.last.lsn).unwrap_or(self.last.lsn + 1);
+        chores::replace(&self.shared, self.last, from, state, self.limit);
         Ok(())
     }
 

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use crate::disk::{self, Disk, DiskFile};
 use crate::error::StoreError;
-use crate::format::{ALIGN, BadHead, GROUP, Group, HEADER, Head, Key, Kind, Owner, group_len};
+use crate::format::{ALIGN, BadHead, GROUP, Group, HEADER, Head, Kept, Key, Kind, Owner, group_len};
 use crate::segment::{Part, Place};
 use crate::shared::Base;
 
@@ -111,8 +111,9 @@ pub(crate) struct Scan {
     /// The last group of the log, and its checksum, or that of the snapshot in its place.
     pub(crate) end: u64,
     pub(crate) check: u32,
-    /// Bytes of the groups.
+    /// Bytes of the groups behind the snapshot, and of those that it counts on.
     pub(crate) bytes: u64,
+    pub(crate) kept: u64,
     /// All groups up to this one were on the disk at some time.
     pub(crate) forced: u64,
     /// The checksum of the group that was asked for.
@@ -127,6 +128,8 @@ pub(crate) struct Scan {
     pub(crate) next_number: u64,
     /// The run of the last group.
     run: u64,
+    /// The run of the snapshot.
+    base_run: u64,
 }
 
 /// Which log is read, and what was noted of it.
@@ -167,6 +170,11 @@ pub(crate) fn scan(disk: &dyn Disk, wanted: Wanted, files: &[String]) -> Result<
 }
 
 impl Scan {
+    /// Groups are missing that the snapshot counts on.
+    pub(crate) fn lacks_kept(&self) -> bool {
+        self.base.is_some_and(|base| self.end < base.lsn)
+    }
+
     /// There is nothing in the log.
     pub(crate) fn is_empty(&self) -> bool {
         self.end == 0 && self.base.is_none()
@@ -189,9 +197,14 @@ impl Scan {
         };
         let check = pieces.check().map_err(StoreError::io("read", &path))?;
         if let Some(head) = head.filter(|head| head.check == check) {
-            self.base = Some(Base { lsn: head.lsn, len: head.len, check });
-            (self.end, self.check, self.forced) = (head.lsn, check, head.lsn);
-            (self.run, self.newest) = (head.run, head.run);
+            let (lsn, next) = (head.lsn, head.lsn.saturating_add(1));
+            let Kept { from, forced } = head.kept.unwrap_or(Kept { from: next, forced: lsn });
+            let from = from.clamp(1, next);
+            self.base = Some(Base { lsn, len: head.len, check, from });
+            (self.end, self.check, self.forced) = (from - 1, check, forced);
+            (self.base_run, self.newest) = (head.run, head.run);
+            // Groups that are kept are of this run or of earlier ones.
+            self.run = if from == next { head.run } else { 0 };
         } else {
             self.snapshot_damaged = true;
             self.damage = (path, "the snapshot is not whole");
@@ -219,7 +232,7 @@ impl Scan {
         match Head::decode(Kind::Segment, &owner.identity, &bytes) {
             Err(BadHead::Version) => return Err(StoreError::Version { path }),
             Err(BadHead::Identity) => return Err(StoreError::Identity { path }),
-            Ok(head) if head.owner == owner && head.lsn > self.base.map_or(0, |base| base.lsn) => {
+            Ok(head) if head.owner == owner && head.lsn >= self.base.map_or(1, |base| base.from) => {
                 live.push(Live { name, head, size, end: HEADER as u64, last: head.lsn - 1, pieces });
                 return Ok(());
             }
@@ -275,12 +288,18 @@ impl Scan {
                 break;
             }
             let len = group_len(u64::from(group.len));
-            (self.end, self.check, self.run) = (group.lsn, group.check, group.run);
+            (self.end, self.run) = (group.lsn, group.run);
             self.newest = self.newest.max(group.run);
             self.forced = self.forced.max(group.forced);
-            self.bytes += len;
-            if group.lsn == wanted.noted {
-                self.noted = Some(group.check);
+            let base = self.base.map_or(0, |base| base.lsn);
+            if group.lsn > base {
+                self.check = group.check;
+                self.bytes += len;
+                self.noted = if group.lsn == wanted.noted { Some(group.check) } else { self.noted };
+            } else {
+                // In the place of what was kept stands the snapshot.
+                self.kept += len;
+                self.run = if group.lsn == base { self.run.max(self.base_run) } else { self.run };
             }
             (live.end, live.last) = (live.end + len, group.lsn);
         }

@@ -102,7 +102,7 @@ impl Segment {
         run: u64,
         first: u64,
     ) -> Result<(), StoreError> {
-        let head = Head { owner, run, lsn: first, len: self.size, check: 0 };
+        let head = Head { owner, run, lsn: first, len: self.size, check: 0, kept: None };
         let written = self.file.write_at(0, &[&head.encode(Kind::Segment)]);
         written.map_err(StoreError::io("write", &disk.path(&self.name)))?;
         self.first = first;

@@ -28,6 +28,8 @@ pub(crate) struct Base {
     pub(crate) len: u64,
     /// The checksum of its state.
     pub(crate) check: u32,
+    /// The first group that is kept; the one behind `lsn` if it stands for all before.
+    pub(crate) from: u64,
 }
 
 /// Runs what would block: on threads, or in tests when they like.

@@ -95,7 +95,7 @@ pub(crate) fn judge(run: &Run, scan: &Scan, boot: Option<[u8; 16]>, witness: Opt
     if !is_whole {
         return Corrupt;
     }
-    if scan.hole {
+    if scan.hole || scan.lacks_kept() {
         return Untrusted(Reason::PagesLost);
     }
     if witness.is_some_and(|(generation, lsn)| generation > run.generation || lsn > scan.end) {

@@ -264,3 +264,29 @@ async fn every_receipt_is_told_though_outcomes_wait_for_the_disk() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn messages_that_wait_outlive_many_snapshots() {
+    for durability in [Durability::Process, Durability::Sync] {
+        let home = tempfile::tempdir().unwrap();
+        let away = PeerAddr::from((exonet::NodeId([9; 32]), "127.0.0.1:9".parse().unwrap()));
+        let body = |n: usize| vec![u8::try_from(n % 251).unwrap(); 100_000 + n];
+        let mut sent = Vec::new();
+        for life in 0..3 {
+            let node = stored(home.path(), durability).await;
+            // As much as makes snapshots, in each life.
+            for n in (life * 100..).take(100) {
+                drop(node.peer(away.clone()).send(body(n)).await.unwrap());
+                sent.push(n);
+            }
+            for n in 0..150 {
+                let receipt = node.peer(away.clone()).send(vec![7; 100_000 + n]).await.unwrap();
+                receipt.cancel().unwrap();
+            }
+            node.close(Duration::ZERO).await;
+            let outbox = exonet::state::StateDir::open(home.path()).unwrap().outbox().unwrap();
+            let found: Vec<_> = outbox.messages.iter().map(|kept| &kept.body[..]).collect();
+            assert!(found.iter().copied().eq(sent.iter().map(|n| body(*n))), "{} found", found.len());
+        }
+    }
+}

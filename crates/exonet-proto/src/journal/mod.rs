@@ -102,6 +102,8 @@ pub(crate) struct Journal {
     durability: Option<Durability>,
     /// Appended, and not given to the driver yet; or the last that was given, until there is more.
     pending: Vec<u8>,
+    /// Groups that were given to the driver in this and all lives before.
+    groups: u64,
     /// Bodies that lie before these places of them.
     shared: Vec<(usize, Bytes)>,
     appended: Position,
@@ -125,6 +127,7 @@ impl Journal {
             letters: found.letters,
             peers: found.peers,
             front: found.front,
+            groups: found.end,
             ..Self::default()
         };
         this.append(&Record::Life { life });
@@ -184,6 +187,11 @@ impl Journal {
         Record::Life { life: self.life }.encode(to);
     }
 
+    /// The group that the next record will be in, counted from 1 through all lives.
+    pub(crate) const fn group(&self) -> u64 {
+        self.groups + 1
+    }
+
     /// Whether a crash keeps everything before `at`.
     pub(crate) fn is_safe(&self, at: Position) -> bool {
         !self.is_forced() || at <= self.safe
@@ -200,6 +208,7 @@ impl Journal {
             return None;
         }
         self.given = self.appended;
+        self.groups += 1;
         Some(Append { through: self.appended, bytes: &self.pending, shared: &self.shared })
     }
 

@@ -58,6 +58,8 @@ pub(crate) enum Record<'a> {
     Named { letters: u64, peers: u32 },
     /// The life of the identity that writes from here on.
     Life { life: u64 },
+    /// In a snapshot: `n` messages from `letter` on are open. What the application gave is in records before the snapshot.
+    Kept { letter: LetterId, n: u32 },
 }
 
 const PEER: u8 = 1;
@@ -78,6 +80,7 @@ const PUT_SPAN: u8 = 15;
 const LIFE: u8 = 16;
 const MARK: u8 = 17;
 const GIVEN: u8 = 18;
+const KEPT: u8 = 19;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -142,6 +145,7 @@ impl<'a> Record<'a> {
             Self::Front { b, tb } => head(to, FRONT, [b.0, tb.0]),
             Self::Named { letters, peers } => head(to, NAMED, [*letters, u64::from(*peers)]),
             Self::Life { life } => head(to, LIFE, [*life]),
+            Self::Kept { letter, n } => head(to, KEPT, [letter.get(), u64::from(*n)]),
         }
         &[]
     }
@@ -169,6 +173,7 @@ impl<'a> Record<'a> {
             FRONT => Self::Front { b: incarnation(from)?, tb: Stamp(from.varint()?) },
             NAMED => Self::Named { letters: from.varint()?, peers: small(from)? },
             LIFE => Self::Life { life: from.varint()? },
+            KEPT => Self::Kept { letter: letter(from)?, n: count(from)? },
             _ => return Err(Malformed::Reserved),
         })
     }
@@ -356,6 +361,7 @@ mod tests {
             Record::Front { b: r, tb: Stamp(3) },
             Record::Named { letters: 1 << 40, peers: 7 },
             Record::Life { life: 300 },
+            Record::Kept { letter, n: 9 },
         ]
     }
 

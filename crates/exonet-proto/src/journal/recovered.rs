@@ -36,6 +36,11 @@ pub struct Recovered {
     pub(crate) known: BTreeMap<u32, Known>,
     /// In the order of sending.
     pub(crate) open: BTreeMap<LetterId, Posted>,
+    /// Those of them whose records lie before the snapshot, and were not read yet.
+    missing: BTreeSet<LetterId>,
+    /// The group that is read, and where the journal ends.
+    group: u64,
+    pub(crate) end: u64,
 }
 
 /// A message of a journal that is not settled.
@@ -96,6 +101,8 @@ pub(crate) struct Posted {
     pub(crate) tag: Bytes,
     pub(crate) body: Bytes,
     pub(crate) placed: Placed,
+    /// The group that has the record; zero: the snapshot.
+    pub(crate) group: u64,
 }
 
 impl Posted {
@@ -103,7 +110,7 @@ impl Posted {
     fn plain(peer: u32, priority: Priority, body: Bytes) -> Self {
         let (tag, placed) = (Bytes::new(), Placed::Nowhere);
         let confirm = Confirm::default();
-        Self { peer, priority, early: Early::AsNode, confirm, expires: None, tag, body, placed }
+        Self { peer, priority, early: Early::AsNode, confirm, expires: None, tag, body, placed, group: 0 }
     }
 }
 
@@ -140,6 +147,59 @@ impl Recovered {
                 .map_err(|why| BadJournal { at, why })?;
         }
         Ok(())
+    }
+
+    /// As [`Recovered::add`], of the group with this number, as the store counts them: a snapshot may refer to it later. Zero: the
+    /// snapshot.
+    ///
+    /// # Errors
+    /// As [`Recovered::add`].
+    pub fn add_group(&mut self, group: u64, records: &[u8]) -> Result<(), BadJournal> {
+        self.group = group;
+        self.add(records)
+    }
+
+    /// Reads a group that lies before the snapshot, which was read, and refers to it: [`Node::snapshot_keeping`].
+    ///
+    /// # Errors
+    /// As [`Recovered::add`].
+    ///
+    /// [`Node::snapshot_keeping`]: crate::node::Node::snapshot_keeping
+    pub fn add_kept(&mut self, group: u64, records: &[u8]) -> Result<(), BadJournal> {
+        let mut from = Take(records);
+        while !from.is_empty() {
+            let at = (records.len() - from.len()) as u64;
+            let record = Record::decode(&mut from).map_err(|why| BadJournal { at, why })?;
+            let (first, n) = match record {
+                Record::Put { letter, .. } => (letter, 1),
+                Record::PutSpan { letter, n, .. } => (letter, n),
+                _ => continue,
+            };
+            let wanted: Vec<_> = self.missing.range(first..first.nth(n)).copied().collect();
+            if wanted.is_empty() {
+                continue;
+            }
+            let mut found = Self { known: core::mem::take(&mut self.known), group, ..Self::default() };
+            let read = found.replay(record);
+            self.known = found.known;
+            read.map_err(|why| BadJournal { at, why })?;
+            for letter in wanted {
+                if let (Some(open), Some(found)) = (self.open.get_mut(&letter), found.open.remove(&letter)) {
+                    *open = Posted { placed: open.placed, ..found };
+                    self.missing.remove(&letter);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All is read. The next group that is written has the number behind `end`.
+    ///
+    /// # Errors
+    /// [`BadJournal`]: the snapshot refers to a message that is not there.
+    pub fn finish(mut self, end: u64) -> Result<Self, BadJournal> {
+        (self.group, self.end) = (0, end);
+        if self.missing.is_empty() { Ok(self) } else { Err(BadJournal { at: 0, why: Malformed::Reserved }) }
     }
 
     /// Whether nothing was read.
@@ -206,7 +266,8 @@ impl Recovered {
                 let (tag, body) = (Bytes::copy_from_slice(tag), Bytes::copy_from_slice(body));
                 let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
                 let placed = Placed::Nowhere;
-                let posted = Posted { peer, priority, early, confirm, expires, tag, body, placed };
+                let group = self.group;
+                let posted = Posted { peer, priority, early, confirm, expires, tag, body, placed, group };
                 self.open.insert(letter, posted);
                 self.letters = self.letters.max(letter.get());
             }
@@ -217,9 +278,16 @@ impl Recovered {
                 for at in 0..n {
                     let end = stride * (at as usize + 1);
                     let posted = Posted::plain(peer, priority, entries.slice(end - body..end));
-                    self.open.insert(letter.nth(at), posted);
+                    self.open.insert(letter.nth(at), Posted { group: self.group, ..posted });
                 }
                 self.letters = self.letters.max(letter.nth(n - 1).get());
+            }
+            Record::Kept { letter, n } => {
+                for letter in (0..n).map(|at| letter.nth(at)) {
+                    self.open.insert(letter, Posted::plain(u32::MAX, Priority::Normal, Bytes::new()));
+                    self.missing.insert(letter);
+                    self.letters = self.letters.max(letter.get());
+                }
             }
             Record::Bind { letter, n, s, r } => {
                 for at in 0..n {

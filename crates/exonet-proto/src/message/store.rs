@@ -40,6 +40,8 @@ pub(crate) struct Letter {
     pub(crate) bound_at: Mono,
     /// The journal's name of it, if it is journaled.
     pub(crate) journaled: Option<LetterId>,
+    /// The group of the journal that has it; zero: none, but the snapshot.
+    pub(crate) group: u64,
     /// It is bound, and waits until that is safe: see [`crate::journal`].
     pub(crate) unsafe_yet: bool,
     /// It is a call that was delivered: without its body it waits for the reply.
@@ -76,6 +78,7 @@ impl Letter {
             bound: None,
             bound_at: Mono(0),
             journaled: None,
+            group: 0,
             unsafe_yet: false,
             served: false,
             acked: false,

@@ -307,20 +307,42 @@ impl Node {
     /// All that the journal needs, without what is over. Once a store has it on the disk, it may delete what was appended up
     /// to [`Node::journal_end`] as it is now.
     pub fn snapshot(&self, now: Now) -> Vec<u8> {
+        self.snapshot_keeping(now, u64::MAX)
+    }
+
+    /// As [`Node::snapshot`], where the store keeps all groups of the journal from this one on: what the application gave is not
+    /// written again if one of them has it. [`Recovered::add_kept`] reads them.
+    pub fn snapshot_keeping(&self, now: Now, kept: u64) -> Vec<u8> {
         let letters = self.cx.store.iter().filter_map(|(_, letter)| Some((letter.journaled?, letter)));
         let letters: BTreeMap<_, _> = letters.collect();
         // A vector that grows would be copied several times, with everything that waits.
-        let room = |letter: &&Letter| letter.source.kept() + RECORDS * u64::from(letter.open());
+        let room = |letter: &&Letter| {
+            let said = if letter.group >= kept { 0 } else { letter.source.kept() };
+            said + RECORDS * u64::from(letter.open())
+        };
         let room = letters.values().map(room).sum::<u64>();
         let mut to = Vec::with_capacity(usize::try_from(room).unwrap_or(0));
         self.peers.iter().for_each(|(_, peer)| peer.snapshot(&mut to));
         for letter in letters.into_values() {
             if let Some(peer) = self.peers.get(letter.peer) {
-                peer.snapshot_letter(now, letter, &mut to);
+                peer.snapshot_letter(now, letter, kept, &mut to);
             }
         }
         self.cx.journal.snapshot(&self.cx.clock, &mut to);
         to
+    }
+
+    /// The number of the last group that [`Node::poll_journal`] gave, counted through all lives.
+    pub fn journal_group(&self) -> u64 {
+        self.cx.journal.group() - 1
+    }
+
+    /// The groups of the journal that have open messages, each with how many bytes these have: in no order, and some several
+    /// times.
+    pub fn needed_groups(&self) -> Vec<(u64, u64)> {
+        let letters =
+            self.cx.store.iter().filter(|(_, letter)| letter.journaled.is_some() && letter.group > 0);
+        letters.map(|(_, letter)| (letter.group, letter.source.kept() + u64::from(letter.open()))).collect()
     }
 
     /// Whether [`Node::poll_transmit`] may have something to say.

@@ -52,7 +52,7 @@ impl Peer {
         }
         self.journal_hint(&mut cx.journal);
         let (peer, id) = (self.number(&mut cx.journal), cx.journal.next_letters(1));
-        letter.journaled = id;
+        (letter.journaled, letter.group) = (id, cx.journal.group());
         if let Some(id) = id {
             let shared = letter.source.shared();
             cx.journal.append_sharing(&put(now, peer, id, letter), shared);
@@ -68,7 +68,7 @@ impl Peer {
         let peer = self.number(&mut cx.journal);
         let Some(letter) = cx.store.get_mut(key) else { return };
         let n = letter.bundle().map_or(0, Bundle::count);
-        letter.journaled = cx.journal.next_letters(n);
+        (letter.journaled, letter.group) = (cx.journal.next_letters(n), cx.journal.group());
         let priority = letter.priority;
         if let (Some(id), Some(bundle)) = (letter.journaled, letter.bundle_mut()) {
             let (body, entries) = (bundle.body_len(), bundle.share());
@@ -306,13 +306,16 @@ impl Peer {
         }
     }
 
-    /// The same of one of its messages, which may be said before or after others.
-    pub(crate) fn snapshot_letter(&self, now: Now, letter: &Letter, to: &mut Vec<u8>) {
+    /// The same of one of its messages, which may be said before or after others. What the application gave is not said again
+    /// where a group from `kept` on has it.
+    pub(crate) fn snapshot_letter(&self, now: Now, letter: &Letter, kept: u64, to: &mut Vec<u8>) {
+        let is_kept = letter.group >= kept;
         let (Some((peer, _)), Some(id)) = (self.journaled, letter.journaled) else { return };
         if let Some(bundle) = letter.bundle() {
-            return snapshot_span(peer, id, letter.priority, bundle, to);
+            return snapshot_span(peer, id, letter.priority, bundle, is_kept, to);
         }
-        put(now, peer, id, letter).encode(to);
+        let said = put(now, peer, id, letter);
+        if is_kept { Record::Kept { letter: id, n: 1 } } else { said }.encode(to);
         let stamp = self.outbound.sender.as_ref().map_or(Stamp::NONE, Sender::stamp);
         match letter.bound {
             None => {}
@@ -323,7 +326,14 @@ impl Peer {
 }
 
 /// Writes those of a bundle that are open.
-fn snapshot_span(peer: u32, first: LetterId, priority: Priority, bundle: &Bundle, to: &mut Vec<u8>) {
+fn snapshot_span(
+    peer: u32,
+    first: LetterId,
+    priority: Priority,
+    bundle: &Bundle,
+    is_kept: bool,
+    to: &mut Vec<u8>,
+) {
     let mut open = bundle.iter().peekable();
     while let Some(start) = open.next() {
         let mut end = start + 1;
@@ -331,7 +341,8 @@ fn snapshot_span(peer: u32, first: LetterId, priority: Priority, bundle: &Bundle
             end += 1;
         }
         let (letter, n, entries) = (first.nth(start), end - start, bundle.entries(start..end));
-        Record::PutSpan { letter, n, peer, priority, body: bundle.body_len(), entries }.encode(to);
+        let said = Record::PutSpan { letter, n, peer, priority, body: bundle.body_len(), entries };
+        if is_kept { Record::Kept { letter, n } } else { said }.encode(to);
         let mut at = start;
         while at < end {
             let (bound, run) = bundle.bound(at);
@@ -346,12 +357,12 @@ fn snapshot_span(peer: u32, first: LetterId, priority: Priority, bundle: &Bundle
 
 /// A message that the journal has, and where.
 fn letter(place: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
-    let Posted { priority, early, confirm, expires, tag, body, placed, .. } = posted;
+    let Posted { priority, early, confirm, expires, tag, body, placed, group, .. } = posted;
     let deadline = expires.map(|at| now.mono + Mono(at.0).since(Mono(now.wall.0)));
     let message = Outgoing { tag, priority, deadline, early, confirm, ..Outgoing::default() };
     let (source, _) = Source::whole(body);
     let mut letter = Letter::new(place, message, source, Role::Plain);
-    letter.journaled = Some(id);
+    (letter.journaled, letter.group) = (Some(id), group);
     (letter, placed)
 }
 

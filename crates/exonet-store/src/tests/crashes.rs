@@ -77,6 +77,24 @@ struct Course {
     lies: bool,
     /// Everything that was ever appended.
     ever: BTreeSet<Vec<u8>>,
+    /// The first group that a snapshot may still count on.
+    floor: usize,
+}
+
+/// Groups that a snapshot counts on, with their LSNs.
+type Kept = Vec<(u64, Vec<u8>)>;
+
+/// What is read: the groups that are not kept, and those that are.
+fn read_all(mut found: Found) -> (Vec<Vec<u8>>, Kept) {
+    let (mut read, mut kept) = (Vec::new(), Vec::new());
+    while let Some(group) = found.groups.next_found().unwrap() {
+        if group.kept {
+            kept.push((group.lsn, group.bytes.to_vec()));
+        } else {
+            read.push(group.bytes.to_vec());
+        }
+    }
+    (read, kept)
 }
 
 fn number(group: &[u8]) -> usize {
@@ -130,6 +148,7 @@ impl Course {
             script: None,
             lies,
             ever: BTreeSet::new(),
+            floor: 0,
         };
         this.open(None);
         this
@@ -187,7 +206,8 @@ impl Course {
 
     fn check(&mut self, end: Option<End>, found: Found, had_failed: bool) {
         let (trust, is_new) = (found.trust, found.is_new);
-        let read = read(found);
+        let (read, kept) = read_all(found);
+        self.check_kept(trust, &read, &kept);
         let context = format!(
             "{trust:?} {} after {end:?}, appended {}, forced {}, tried {}, clean {}, failed {had_failed}",
             read.len(),
@@ -249,6 +269,24 @@ impl Course {
         (self.appended, self.forced) = (self.groups.len(), self.groups.len());
     }
 
+    /// A snapshot that is trusted has all that it counts on.
+    fn check_kept(&mut self, trust: Trust, read: &[Vec<u8>], kept: &[(u64, Vec<u8>)]) {
+        assert!(kept.iter().all(|(_, group)| self.ever.contains(group)));
+        assert!(kept.is_sorted_by(|(one, _), (next, _)| one + 1 == *next));
+        let first = kept.first().map_or(0, |(lsn, _)| *lsn);
+        assert!(kept.iter().zip(first..).all(|((_, group), lsn)| number(group) as u64 + 1 == lsn));
+        let snapshot = read.first().filter(|first| first[0] == b'S');
+        let (from, to) = snapshot.map_or((0, 0), |state| (number(&state[4..9]), number(state)));
+        if trust == Trust::Trusted {
+            assert!(first.saturating_sub(1) <= from as u64 || from == to, "{first} {from} {to}");
+            let has = |at: usize| kept.iter().any(|(_, group)| self.groups.get(at) == Some(group));
+            assert!(self.lies || (from..to).all(has), "{from}..{to}, {}", kept.len());
+            let count = kept.iter().filter(|(lsn, _)| *lsn > from as u64).count();
+            assert_eq!(count, to - from);
+        }
+        self.floor = if trust == Trust::Trusted { from } else { 0 };
+    }
+
     fn crash(&mut self, end: End) {
         let end = if std::mem::take(&mut self.cut_after_kill) { End::Cut } else { end };
         self.sim.world().dead = true;
@@ -291,10 +329,16 @@ impl Course {
     }
 
     fn snapshot(&mut self) {
+        let keeps = self.dice.roll(2) == 0;
+        let from =
+            if keeps { self.floor + self.dice.roll(self.appended + 1 - self.floor) } else { self.appended };
+        self.floor = from;
         let mut state = vec![b'S'];
-        state.extend(u32::try_from(self.appended).unwrap().to_le_bytes());
+        for number in [self.appended, from] {
+            state.extend(u32::try_from(number).unwrap().to_le_bytes());
+        }
         state.resize(state.len() + self.dice.roll(600), 7);
-        match self.log.as_mut().unwrap().snapshot(state) {
+        match self.log.as_mut().unwrap().snapshot_keeping(from as u64 + 1, state) {
             Ok(()) | Err(StoreError::Full { .. }) => {}
             Err(error) => self.fails(&error),
         }

@@ -152,6 +152,52 @@ fn a_hole_in_memory_is_not_trusted_and_the_witness_sees_a_lost_end() {
 }
 
 #[test]
+fn a_log_that_lacks_what_its_snapshot_counts_on_is_not_trusted() {
+    for (level, lost) in [(Level::Process, false), (Level::Process, true), (Level::Sync, true)] {
+        let (sim, mut log) = five(level);
+        log.snapshot_keeping(2, b"S".to_vec()).unwrap();
+        drop(log);
+        sim.world().has_witness = false;
+        if lost {
+            sim.tamper(SEGMENT, |bytes| bytes[HEADER + 4 * (GROUP + 104) + 50] ^= 1);
+            // Nor does the segment behind it show that there was more.
+            sim.tamper("log-1.seg-1", |bytes| bytes[..HEADER].fill(0));
+        }
+        let sim = sim.killed();
+        let opened = try_open(&sim, options(level));
+        if lost && level == Level::Sync {
+            assert!(matches!(opened, Err(StoreError::Corrupt { .. })));
+            continue;
+        }
+        let (_, mut found) = opened.unwrap();
+        let lacking = Trust::Untrusted(Reason::PagesLost);
+        assert_eq!(found.trust, if lost { lacking } else { Trust::Trusted });
+        let mut read = Vec::new();
+        while let Some(FoundGroup { lsn, kept, bytes }) = found.groups.next_found().unwrap() {
+            read.push((lsn, kept, bytes[0]));
+        }
+        let all = [(0, false, b'S'), (1, true, 1), (2, true, 2), (3, true, 3), (4, true, 4), (5, true, 5)];
+        assert_eq!(read, all[..if lost { 5 } else { 6 }]);
+    }
+}
+
+#[test]
+fn what_is_kept_is_not_much_more_than_what_is_needed() {
+    let sim = Sim::new(1);
+    let (mut log, _) = open(&sim, Level::Sync);
+    for n in 1..=3 {
+        log.append(n, &[7; 3_000]).unwrap();
+    }
+    // The first segment, of 4 KiB, has one group; the others too.
+    assert_eq!(log.keep_from(&[]), u64::MAX);
+    assert_eq!(log.keep_from(&[(3, 1_000)]), 3);
+    assert_eq!(log.keep_from(&[(1, 10), (3, 1_000)]), 3, "the first is copied");
+    assert_eq!(log.keep_from(&[(1, 1_000), (3, 2_000)]), 1);
+    assert_eq!(log.keep_from(&[(1, 1_000), (1, 2_000), (0, 9_000)]), 1);
+    assert_eq!(log.keep_from(&[(1, 2_000)]), u64::MAX);
+}
+
+#[test]
 fn a_disk_that_was_rolled_back_under_a_running_system_is_noticed() {
     let (sim, mut log) = five(Level::Process);
     let put_back = sim.image();

@@ -63,7 +63,7 @@ impl Engine {
         }
         if appended
             && journal.wants_snapshot()
-            && let Err(error) = journal.snapshot(self.core.snapshot(now))
+            && let Err(error) = journal.snapshot(now, &self.core)
         {
             // What was appended is there all the same.
             self.journal_failed(now, error.to_string());
@@ -327,8 +327,16 @@ mod tests {
             true
         }
 
-        fn snapshot(&mut self, _: Vec<u8>) -> Result<(), StoreError> {
+        fn snapshot_keeping(&mut self, _: u64, _: Vec<u8>) -> Result<(), StoreError> {
             Err(full())
+        }
+
+        fn keep_from(&self, _: &[(u64, u64)]) -> u64 {
+            u64::MAX
+        }
+
+        fn lsn(&self) -> u64 {
+            0
         }
 
         fn room(&self) -> u64 {

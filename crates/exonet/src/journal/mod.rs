@@ -12,14 +12,15 @@ mod opened;
 use std::io;
 use std::sync::Arc;
 
-use exonet_proto::node::Append;
+use exonet_proto::Now;
+use exonet_proto::node::{Append, Node as Core};
 use exonet_store::{Storage, StoreError};
 
 use crate::shared::Shared;
 
 pub use durability::Durability;
 pub(crate) use held::{Held, Taker};
-pub(crate) use opened::open;
+pub(crate) use opened::{open, read};
 
 /// The journal, open for appending.
 pub(crate) struct Log {
@@ -85,9 +86,14 @@ impl Log {
         !self.failed && self.storage.wants_snapshot()
     }
 
-    /// Puts `state` in the place of all that was appended. Where there is no room for it, the journal goes on as it is.
-    pub(crate) fn snapshot(&mut self, state: Vec<u8>) -> Result<(), StoreError> {
-        match self.storage.snapshot(state) {
+    /// Puts the state of the core in the place of what was appended, but for what has enough of the messages that are open. Where
+    /// there is no room for it, the journal goes on as it is.
+    pub(crate) fn snapshot(&mut self, now: Now, core: &Core) -> Result<(), StoreError> {
+        // The core counts the groups that it gives; the store those that it has.
+        let agree = core.journal_group() == self.storage.lsn();
+        debug_assert!(agree, "each append is a group");
+        let kept = if agree { self.storage.keep_from(&core.needed_groups()) } else { u64::MAX };
+        match self.storage.snapshot_keeping(kept, core.snapshot_keeping(now, kept)) {
             Ok(()) | Err(StoreError::Full { .. }) => Ok(()),
             Err(error) => Err(error),
         }

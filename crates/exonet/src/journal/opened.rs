@@ -1,7 +1,7 @@
 //! What a node finds of its former lives.
 
 use exonet_proto::node::{Durability as Safety, Recovered};
-use exonet_store::{Groups, Level, Options, Trust};
+use exonet_store::{FoundGroup, Groups, Level, Options, Trust};
 
 use super::forcing::Teller;
 use super::{Durability, Log};
@@ -38,7 +38,7 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
     let (mut storage, mut left) = exonet_store::open(&path, options())?;
     let found = match left.trust {
         Trust::Trusted => {
-            let found = read(&mut left.groups)?;
+            let found = read(&mut left.groups)?.finish(storage.lsn())?;
             if found.is_empty() || found.is_of(dir.load().life) {
                 found
             } else {
@@ -69,10 +69,11 @@ pub(crate) fn open(dir: &StateDir, durability: Durability) -> Result<Option<Open
     }))
 }
 
-fn read(groups: &mut Groups) -> Result<Recovered, StateError> {
+/// What these groups say, as far as they are there.
+pub(crate) fn read(groups: &mut Groups) -> Result<Recovered, StateError> {
     let mut found = Recovered::default();
-    while let Some(group) = groups.next_group()? {
-        found.add(group)?;
+    while let Some(FoundGroup { lsn, kept, bytes }) = groups.next_found()? {
+        if kept { found.add_kept(lsn, bytes) } else { found.add_group(lsn, bytes) }?;
     }
     Ok(found)
 }

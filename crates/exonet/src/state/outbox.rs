@@ -94,11 +94,7 @@ impl StateDir {
         if let Trust::Untrusted(why) = trust {
             return Ok(Err(why.to_string()));
         }
-        let mut found = Recovered::default();
-        while let Some(group) = groups.next_group()? {
-            found.add(group)?;
-        }
-        Ok(Ok(found))
+        Ok(Ok(crate::journal::read(&mut groups)?.finish(0)?))
     }
 
     /// What the next life of this identity goes on with. Changes nothing. Empty where there is no journal.

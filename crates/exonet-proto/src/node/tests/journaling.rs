@@ -61,6 +61,51 @@ fn a_snapshot_says_what_the_journal_says() {
     assert_eq!(written, snapshot);
 }
 
+/// A journal of messages in a group each, of which some are over, as a snapshot that counts on groups from `kept` on, and those.
+fn kept(kept: u64) -> (Recovered, Recovered, Vec<(u64, Vec<u8>)>) {
+    let mut node = node(boot(100, &[]));
+    let (now, peer) = (Now::default(), SecretKey::from_bytes([8; 32]).node_id());
+    let (mut keys, mut groups) = (Vec::new(), Vec::new());
+    for n in 1..10 {
+        let message = Outgoing { body: vec![n; usize::from(n) * 100].into(), ..Outgoing::default() };
+        keys.push(node.send(now, peer, &["10.0.0.2:7".parse().unwrap()], message).unwrap());
+        groups.push((u64::from(n), node.poll_journal().unwrap().to_vec()));
+    }
+    for key in keys.iter().step_by(2) {
+        node.cancel(now, *key).unwrap();
+    }
+    groups.push((10, node.poll_journal().unwrap().to_vec()));
+    let needed: Vec<_> = node.needed_groups();
+    assert_eq!(needed.len(), 4);
+    assert!(needed.iter().all(|(group, bytes)| group % 2 == 0 && *bytes == group * 100 + 1), "{needed:?}");
+    let (mut whole, mut found) = (Recovered::default(), Recovered::default());
+    groups.iter().for_each(|(group, records)| whole.add_group(*group, records).unwrap());
+    found.add_group(0, &node.snapshot_keeping(now, kept)).unwrap();
+    groups.retain(|(group, _)| *group >= kept);
+    (whole.finish(10).unwrap(), found, groups)
+}
+
+#[test]
+fn a_snapshot_does_not_say_again_what_is_kept() {
+    for from in 1..12 {
+        let (mut whole, mut found, groups) = kept(from);
+        groups.iter().for_each(|(group, records)| found.add_kept(*group, records).unwrap());
+        for posted in whole.open.values_mut().filter(|posted| posted.group < from) {
+            posted.group = 0;
+        }
+        assert_eq!(found.finish(10).unwrap(), whole);
+    }
+}
+
+#[test]
+fn a_snapshot_that_counts_on_what_is_missing_is_no_journal() {
+    let (_, mut found, groups) = kept(4);
+    groups.iter().skip(1).for_each(|(group, records)| found.add_kept(*group, records).unwrap());
+    assert!(found.finish(10).is_err());
+    let (_, found, _) = kept(9);
+    assert!(found.finish(10).is_ok(), "nothing that is open is kept");
+}
+
 #[test]
 fn an_outcome_is_told_once_it_is_safe() {
     let mut node = forced();
