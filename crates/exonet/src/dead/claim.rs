@@ -185,6 +185,39 @@ mod tests {
         }
     }
 
+    #[test]
+    fn of_many_at_once_one_deals_with_a_letter() {
+        let (_home, places) = both();
+        for dead in places {
+            for s in 0..200 {
+                dead.put(letter(s, 10)).unwrap();
+            }
+            let start = std::sync::Barrier::new(4);
+            let deal = || {
+                let mut dealt = 0;
+                start.wait();
+                for s in 0..200 {
+                    loop {
+                        match dead.claim(&letter(s, 0).id).unwrap() {
+                            Claimed::Here(claim) => {
+                                claim.remove().unwrap();
+                                dealt += 1;
+                            }
+                            Claimed::Elsewhere => {}
+                            Claimed::Gone => break,
+                        }
+                    }
+                }
+                dealt
+            };
+            let dealt: u32 = std::thread::scope(|scope| {
+                let threads = [0; 4].map(|_| scope.spawn(deal));
+                threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+            });
+            assert_eq!((dealt, dead.list().unwrap().len()), (200, 0));
+        }
+    }
+
     #[cfg(unix)]
     #[test]
     fn a_lock_that_was_removed_meanwhile_is_no_lock() {
