@@ -31,8 +31,15 @@ pub(crate) fn fill(shared: &Arc<Shared>) {
     }));
 }
 
+/// Where what a snapshot keeps begins: an LSN, and the run that began the segment which begins with it.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    pub(crate) lsn: u64,
+    pub(crate) run: u64,
+}
+
 /// Puts `bytes` in the place of all groups up to `mark` that lie before `from`, with which a segment begins.
-pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: u64, bytes: Vec<u8>, limit: u64) {
+pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: Start, bytes: Vec<u8>, limit: u64) {
     let mut state = shared.lock();
     state.replacing = true;
     // What is appended from here on is behind it.
@@ -55,7 +62,8 @@ pub(crate) fn replace(shared: &Arc<Shared>, mark: Mark, from: u64, bytes: Vec<u8
     }));
 }
 
-fn write(shared: &Shared, mark: Mark, from: u64, bytes: &[u8]) -> Result<Base, StoreError> {
+fn write(shared: &Shared, mark: Mark, start: Start, bytes: &[u8]) -> Result<Base, StoreError> {
+    let from = start.lsn;
     let keeps = from <= mark.lsn;
     if keeps && shared.run.level != Level::Process {
         // What it counts on must not be lost before it.
@@ -63,7 +71,7 @@ fn write(shared: &Shared, mark: Mark, from: u64, bytes: &[u8]) -> Result<Base, S
     }
     let base = Base { lsn: mark.lsn, len: bytes.len() as u64, check: crc32c::crc32c(bytes), from };
     let (owner, run) = (shared.owner, shared.run.generation);
-    let kept = Some(Kept { from, forced: shared.forced().min(mark.lsn) }).filter(|_| keeps);
+    let kept = Some(Kept { from, forced: shared.forced().min(mark.lsn), run: start.run }).filter(|_| keeps);
     let head = Head { owner, run, lsn: base.lsn, len: base.len, check: base.check, kept };
     disk::replace(&*shared.disk, &Place::InUse.snapshot(owner.log), &[&head.encode(Kind::Snapshot), bytes])?;
     Ok(base)

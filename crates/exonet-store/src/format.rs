@@ -64,6 +64,8 @@ pub(crate) struct Kept {
     pub(crate) from: u64,
     /// All groups up to this LSN were on the disk when the snapshot was written.
     pub(crate) forced: u64,
+    /// The run that began that segment. Another that begins with this LSN was begun by an earlier run, whose groups were lost.
+    pub(crate) run: u64,
 }
 
 /// Which file a header is of.
@@ -97,7 +99,7 @@ impl Head {
         let fields = kind.magic().iter().chain(&self.owner.identity).chain(numbers.as_flattened());
         let version = if self.kept.is_some() { KEEPING } else { VERSION };
         let (check, version) = (self.check.to_le_bytes(), version.to_le_bytes());
-        let kept = self.kept.map_or([0; 2], |kept| [kept.from, kept.forced]).map(u64::to_le_bytes);
+        let kept = self.kept.map_or([0; 3], |kept| [kept.from, kept.forced, kept.run]).map(u64::to_le_bytes);
         let fields = fields.chain(&check).chain(&version).chain(kept.as_flattened());
         bytes.iter_mut().zip(fields).for_each(|(to, from)| *to = *from);
         let sum = crc32c::crc32c(bytes.split_last_chunk::<4>().map_or(&[], |(covered, _)| covered));
@@ -132,9 +134,9 @@ impl Head {
         let ([log, run, lsn, len], _) = numbers.as_chunks::<8>().0.split_first_chunk::<4>()?;
         let owner = Owner { identity: *owner, log: u64::from_le_bytes(*log) };
         let [run, lsn, len] = [run, lsn, len].map(|number| u64::from_le_bytes(*number));
-        let ([from, forced], _) = rest.as_chunks::<8>().0.split_first_chunk::<2>()?;
-        let [from, forced] = [from, forced].map(|number| u64::from_le_bytes(*number));
-        let kept = Some(Kept { from, forced }).filter(|_| version == KEEPING);
+        let ([from, forced, begun], _) = rest.as_chunks::<8>().0.split_first_chunk::<3>()?;
+        let [from, forced, begun] = [from, forced, begun].map(|number| u64::from_le_bytes(*number));
+        let kept = Some(Kept { from, forced, run: begun }).filter(|_| version == KEEPING);
         Some(Ok(Self { owner, run, lsn, len, check: u32::from_le_bytes(*check), kept }))
     }
 }
@@ -209,7 +211,7 @@ mod tests {
         for kind in [Kind::Segment, Kind::Snapshot] {
             let bytes = head().encode(kind);
             assert_eq!(Head::decode(kind, &[7; 32], &bytes), Ok(head()));
-            let keeping = Head { kept: Some(Kept { from: 2, forced: 3 }), ..head() };
+            let keeping = Head { kept: Some(Kept { from: 2, forced: 3, run: 9 }), ..head() };
             let read = Head::decode(kind, &[7; 32], &keeping.encode(kind));
             assert_eq!(read, if kind == Kind::Snapshot { Ok(keeping) } else { Err(BadHead::Version) });
             for at in 0..HEADER {

@@ -216,9 +216,12 @@ impl Storage for Log {
         if self.at > HEADER as u64 || self.current.is_none() {
             self.roll(0)?;
         }
-        let before =
-            self.shared.lock().full.iter().map(|full| full.first).filter(|first| *first <= from).max();
-        let from = before.filter(|_| from <= self.last.lsn).unwrap_or(self.last.lsn + 1);
+        // Of two that begin with one LSN, the later one counts.
+        let starts = |full: &Segment| Some((full.first, full.run)).filter(|(first, _)| *first <= from);
+        let before = self.shared.lock().full.iter().filter_map(starts).max();
+        let behind = (self.last.lsn + 1, self.shared.run.generation);
+        let (lsn, run) = before.filter(|_| from <= self.last.lsn).unwrap_or(behind);
+        let from = chores::Start { lsn, run };
         chores::replace(&self.shared, self.last, from, state, self.limit);
         Ok(())
     }

@@ -305,7 +305,7 @@ impl Opening {
             if !is_usual || free.len() >= self.options.pool {
                 let _ = self.disk.remove(&spare.name);
             } else if let Some(file) = self.open(&spare.name)? {
-                free.push(Segment { name: spare.name, size: spare.size, first: 0, file });
+                free.push(Segment { name: spare.name, size: spare.size, first: 0, run: 0, file });
             }
         }
         let mut tail = None;
@@ -313,8 +313,8 @@ impl Opening {
             if let Some(file) = self.open(&live.name)? {
                 // What was cut lacks blocks, so nothing more is written there.
                 let at = if live.size == live.head.len { live.end } else { live.size };
-                let (size, first) = (live.size, live.head.lsn);
-                let segment = Segment { name: live.name, size, first, file };
+                let (size, first, run) = (live.size, live.head.lsn, live.head.run);
+                let segment = Segment { name: live.name, size, first, run, file };
                 full.extend(tail.replace((segment, at)).map(|(before, _)| before));
             }
         }

@@ -198,13 +198,14 @@ impl Scan {
         let check = pieces.check().map_err(StoreError::io("read", &path))?;
         if let Some(head) = head.filter(|head| head.check == check) {
             let (lsn, next) = (head.lsn, head.lsn.saturating_add(1));
-            let Kept { from, forced } = head.kept.unwrap_or(Kept { from: next, forced: lsn });
+            let Kept { from, forced, run } =
+                head.kept.unwrap_or(Kept { from: next, forced: lsn, run: head.run });
             let from = from.clamp(1, next);
             self.base = Some(Base { lsn, len: head.len, check, from });
             (self.end, self.check, self.forced) = (from - 1, check, forced);
             (self.base_run, self.newest) = (head.run, head.run);
-            // Groups that are kept are of this run or of earlier ones.
-            self.run = if from == next { head.run } else { 0 };
+            // Groups that are kept are of the run that began their segment or of later ones.
+            self.run = run;
         } else {
             self.snapshot_damaged = true;
             self.damage = (path, "the snapshot is not whole");

@@ -13,6 +13,8 @@ pub(crate) struct Segment {
     pub(crate) size: u64,
     /// The LSN of its first group; of a segment in the pool, of no meaning.
     pub(crate) first: u64,
+    /// The run that began it there.
+    pub(crate) run: u64,
     pub(crate) file: Box<dyn DiskFile>,
 }
 
@@ -74,7 +76,7 @@ impl Segment {
             let _ = disk.remove(&name);
         })?;
         disk::sync_names(disk)?;
-        let mut segment = Self { name, size, first: 0, file };
+        let mut segment = Self { name, size, first: 0, run: 0, file };
         segment.begin(disk, owner, 0, 0)?;
         Ok(segment)
     }
@@ -105,7 +107,7 @@ impl Segment {
         let head = Head { owner, run, lsn: first, len: self.size, check: 0, kept: None };
         let written = self.file.write_at(0, &[&head.encode(Kind::Segment)]);
         written.map_err(StoreError::io("write", &disk.path(&self.name)))?;
-        self.first = first;
+        (self.first, self.run) = (first, run);
         Ok(())
     }
 

@@ -438,6 +438,38 @@ fn every_step_of_a_run_and_of_an_opening_may_be_the_last() {
     }
 }
 
+/// A segment that a run began, and whose groups were lost, begins with the same group as one that a snapshot counts on.
+#[test]
+fn what_a_snapshot_counts_on_is_not_what_was_lost_before() {
+    let acts = [
+        Act::Append(446),
+        Act::Append(102),
+        Act::Force,
+        Act::Append(425),
+        Act::Snapshot,
+        Act::Append(16),
+        Act::Append(288),
+        Act::Cut,
+        Act::Append(225),
+        Act::Append(4_082),
+        Act::Kill,
+        Act::Close(false),
+        Act::CutIn(0),
+        Act::Append(2_157),
+        Act::Append(102),
+        Act::Close(false),
+        Act::Close(false),
+        Act::Append(43),
+        Act::Kill,
+        Act::Append(424),
+        Act::Kill,
+        Act::Snapshot,
+        Act::Snapshot,
+        Act::Kill,
+    ];
+    run(Level::Sync, 12_903_917_627_226_923_724, &acts, false, false);
+}
+
 fn level() -> impl Strategy<Value = Level> {
     prop_oneof![Just(Level::Process), Just(Level::Sync)]
 }
