@@ -68,6 +68,9 @@ mod backoff;
 mod id {
     pub(crate) use exonet_proto::{Incarnation, MAX_NUMBER, Slot, Stamp};
 }
+mod wire {
+    pub(crate) use exonet_proto::wire::{StreamEnd, StreamMark};
+}
 mod time {
     pub(crate) use exonet_proto::Mono;
 }

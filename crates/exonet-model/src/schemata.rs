@@ -23,8 +23,17 @@ use std::path::{Path, PathBuf};
 use super::source::Source;
 
 /// The files of the half-connection, the one that declares the others first.
-pub const FILES: &[&str] =
-    &["mod.rs", "clock.rs", "early.rs", "interval.rs", "receiver.rs", "sender.rs", "stamps.rs", "tokens.rs"];
+pub const FILES: &[&str] = &[
+    "mod.rs",
+    "clock.rs",
+    "early.rs",
+    "interval.rs",
+    "order.rs",
+    "receiver.rs",
+    "sender.rs",
+    "stamps.rs",
+    "tokens.rs",
+];
 
 /// What a node holds of calls, relative to the core's `pattern`.
 pub const CALLS: &[&str] = &["call/caller.rs", "call/server.rs"];

@@ -60,7 +60,7 @@ impl Takes {
     /// Whether it takes this. Replies were asked for.
     pub(crate) const fn takes(self, role: Role) -> bool {
         match role {
-            Role::Plain => self.messages,
+            Role::Plain | Role::Stream(_) => self.messages,
             Role::Call => self.calls,
             Role::Reply { .. } => true,
         }

@@ -69,6 +69,14 @@ pub enum Event {
         /// The tag of the message that is the call.
         method: Bytes,
     },
+    /// A message of a stream waits for [`crate::node::Node::take_stream`], or for [`crate::node::Node::recv_stream`]; said once until
+    /// they find none.
+    Stream {
+        /// Its sender.
+        peer: NodeId,
+        /// The name of the stream.
+        name: Bytes,
+    },
     /// A peer's queue that refused a message has room again.
     Sendable {
         /// Whose queue.
@@ -211,6 +219,9 @@ pub enum SendError {
         /// The limit in force.
         limit: u64,
     },
+    /// The name of a stream is empty.
+    #[error("the name of a stream has at least one byte")]
+    NoName,
     /// The tag is longer than 255 bytes.
     #[error("a tag has at most 255 bytes, this has {0}")]
     TagTooLong(usize),

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use bytes::Bytes;
 use exonet_proto::node::{
-    Batch, BodyRead, BodyWrite, CallId, Config, DeliveryKey, Event, Incoming, IncomingBody, LetterId,
+    Batch, BodyRead, BodyWrite, CallId, Config, DeliveryKey, Event, Gap, Incoming, IncomingBody, LetterId,
     MessageKey, Node, Position,
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now};
@@ -16,6 +16,7 @@ use crate::judge::Guarded;
 use crate::ledger::Keeper;
 use crate::life::Life;
 use crate::serving::Desk;
+use crate::streams::Streams;
 use crate::{Breach, Dice, Disk, Ledger};
 
 /// A message that this host waits to hear of.
@@ -51,6 +52,10 @@ struct Given {
     id: MessageId,
     call: Option<CallId>,
     number: Option<u64>,
+    /// Of a message of a stream: what lies before it.
+    gap: Option<Gap>,
+    /// The application has rejected it.
+    rejected: bool,
 }
 
 /// What a large message that is read is.
@@ -98,6 +103,8 @@ pub(crate) struct Host {
     /// Impostors, whose messages are none of the ledger's: here they are taken once or never.
     pub(crate) foes: BTreeSet<NodeId>,
     pub(crate) from_foes: BTreeSet<MessageId>,
+    /// The streams that its application reads.
+    pub(crate) streams: Streams,
     /// The calls that its application has.
     pub(crate) desk: Desk,
     /// Calls whose large replies broke off.
@@ -173,6 +180,7 @@ impl Host {
             diet: Diet::default(),
             foes: BTreeSet::new(),
             from_foes: BTreeSet::new(),
+            streams: Streams::default(),
             desk: Desk::default(),
             broken_off: Vec::new(),
             events: Vec::new(),
@@ -198,6 +206,7 @@ impl Host {
     pub(crate) fn die(&mut self) -> impl Iterator<Item = u64> + use<> {
         self.writing.clear();
         self.break_off();
+        self.streams.clear();
         self.desk.clear();
         self.events.clear();
         self.persisting = None;
@@ -233,6 +242,7 @@ impl Host {
             self.judge_all(now, ledger);
         }
         if self.reads {
+            self.read_streams(now, ledger);
             while !self.judges
                 && self.life.is_hungry()
                 && let Some(incoming) = self.diet.next(&mut self.node, now)
@@ -256,8 +266,14 @@ impl Host {
     /// What was handed out reaches the application once the journal has it.
     pub(crate) fn take_given(&mut self, now: Now, ledger: &mut Ledger) {
         while self.given.front().is_some_and(|(at, _)| self.node.is_safe(*at))
-            && let Some((_, Given { id, call, number })) = self.given.pop_front()
+            && let Some((_, Given { id, call, number, gap, rejected })) = self.given.pop_front()
         {
+            if let Some(gap) = gap {
+                ledger.had(number, gap);
+            }
+            if rejected {
+                continue;
+            }
             self.taken(id, number, ledger);
             self.serve(now, call, number);
         }
@@ -271,7 +287,27 @@ impl Host {
         ledger: &mut Ledger,
     ) {
         ledger.handed(number);
-        self.given.push_back((self.node.journal_end(), Given { id, call, number }));
+        self.given
+            .push_back((self.node.journal_end(), Given { id, call, number, gap: None, rejected: false }));
+    }
+
+    /// As [`Host::give`], of a message of a stream.
+    pub(crate) fn give_in_stream(
+        &mut self,
+        id: MessageId,
+        number: Option<u64>,
+        gap: Gap,
+        ledger: &mut Ledger,
+    ) {
+        ledger.handed(number);
+        let given = Given { id, call: None, number, gap: Some(gap), rejected: false };
+        self.given.push_back((self.node.journal_end(), given));
+    }
+
+    /// A message of a stream was rejected, which its ledger hears in its turn.
+    pub(crate) fn note_rejected(&mut self, id: MessageId, number: Option<u64>, gap: Gap) {
+        let given = Given { id, call: None, number, gap: Some(gap), rejected: true };
+        self.given.push_back((self.node.journal_end(), given));
     }
 
     fn incoming(&mut self, incoming: Incoming, ledger: &mut Ledger) {

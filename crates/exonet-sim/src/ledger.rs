@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use exonet_proto::node::{FAILED, Outcome, Status};
+use bytes::Bytes;
+use exonet_proto::node::{FAILED, Gap, Outcome, Status};
 use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot};
 
 use crate::body;
 use crate::check::{Breach, Violation};
+use crate::streams::{Disorder, Orders};
 
 /// What is counted of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -58,6 +60,8 @@ struct Entry {
     outcome: Option<Outcome>,
     /// The application gave it up: Unknown is excused.
     excused: bool,
+    /// Its sender died, or its core did, and nobody was told of it.
+    orphaned: bool,
     call: bool,
     /// It is a call that its receiver's application will not answer.
     dropped: bool,
@@ -71,6 +75,8 @@ pub struct Ledger {
     entries: BTreeMap<u64, Entry>,
     /// By receiver and record: whether messages were taken under it, and calls.
     served: BTreeMap<(NodeId, Incarnation), Served>,
+    /// Streams.
+    orders: Orders,
     violations: Vec<Violation>,
     open: usize,
     now: Mono,
@@ -107,6 +113,7 @@ impl Ledger {
             keeper: None,
             outcome: None,
             excused: false,
+            orphaned: false,
             call,
             dropped: false,
             interrupted: false,
@@ -169,6 +176,31 @@ impl Ledger {
             self.report(Breach::FalseWithdrawn(message, outcome));
         }
         self.called(message, (id.r, id.s));
+    }
+
+    /// A message is one of a stream: its sender, its receiver, its name.
+    pub(crate) fn in_stream(&mut self, message: u64, stream: (NodeId, NodeId, Bytes)) {
+        self.orders.sent(message, stream);
+    }
+
+    /// The application has a message of a stream, and heard of this gap before it.
+    pub(crate) fn had(&mut self, message: Option<u64>, gap: Gap) {
+        let Some(message) = message else { return };
+        let entries = &self.entries;
+        let rejected = |message: u64| entries.get(&message).is_some_and(|entry| entry.rejected);
+        // What has certainly not left, what died with its sender, what the application has rejected itself, and what was handed
+        // to it at once just before it died.
+        let explains = |skipped: u64| {
+            entries.get(&skipped).is_none_or(|entry| {
+                let withdrawn = entry.outcome.is_some_and(|outcome| is_withdrawn(&outcome));
+                entry.rejected || entry.handed || entry.orphaned || withdrawn
+            })
+        };
+        match self.orders.had(message, gap, rejected, explains) {
+            Some(Disorder::Late) => self.report(Breach::OutOfOrder(message)),
+            Some(Disorder::Skipped(skipped)) => self.report(Breach::SilentGap(skipped)),
+            None => {}
+        }
     }
 
     /// The application has rejected a message.
@@ -276,6 +308,9 @@ impl Ledger {
     /// will; nobody knows of the others.
     pub(crate) fn last_words(&mut self, messages: impl Iterator<Item = (u64, Status)>) {
         for (message, status) in messages {
+            if let Some(entry) = self.entries.get_mut(&message) {
+                entry.orphaned = true;
+            }
             let queued = status == Status::Queued;
             self.outcome(message, if queued { Outcome::Cancelled } else { Outcome::Unknown }, None, true);
         }
@@ -307,6 +342,7 @@ impl Ledger {
             if let Some(entry) = self.entries.get_mut(&message) {
                 self.open -= usize::from(entry.outcome.is_none());
                 entry.outcome.get_or_insert(Outcome::Unknown);
+                entry.orphaned = true;
             }
         }
     }

@@ -28,6 +28,7 @@ mod outcomes;
 mod outsiders;
 pub mod scenario;
 mod serving;
+mod streams;
 mod trace;
 mod wiretap;
 mod world;

@@ -39,6 +39,7 @@ impl World {
                         ReplyBody::Stream { delivery, .. } => host.reply_comes(delivery, call, status),
                     }
                 }
+                Event::Stream { peer, name } => host.streams.ready(peer, name),
                 event => {
                     host.stopped |= event == Event::Stopped;
                     if let Event::IdentityConflict { peer, whose } = event {

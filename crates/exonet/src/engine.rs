@@ -2,6 +2,7 @@
 
 mod journaling;
 mod sending;
+mod streaming;
 
 use core::net::SocketAddr;
 use core::task::Waker;
@@ -29,6 +30,7 @@ use crate::send::outcomes::Outlets;
 use crate::send::reasons::Reasons;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 use crate::send::room::Room;
+use crate::stream::desk::Streams;
 use crate::timer::Timer;
 use crate::trace::Trace;
 
@@ -133,6 +135,7 @@ pub(crate) struct Engine {
     gathering: Gathering,
     pub(crate) calls: Calls,
     pub(crate) routes: Routes,
+    pub(crate) streams: Streams,
     /// Who answers for the application, where policy asks it.
     pub(crate) question: Option<Arc<Question>>,
     /// Peers that it has let in.
@@ -173,6 +176,7 @@ impl Engine {
             gathering: Gathering::default(),
             calls: Calls::default(),
             routes: Routes::default(),
+            streams: Streams::default(),
             question: None,
             welcomed: BTreeSet::new(),
             peer_waits: 0,
@@ -258,6 +262,9 @@ impl Engine {
                 self.after.wake(self.writers.remove(&key).flatten());
             }
             Event::Called { method } => todo.called |= self.called(now, &method),
+            Event::Stream { peer, name } => {
+                self.streams.come(&mut self.core, now, (peer, name), &mut self.after);
+            }
             Event::Readable if self.routes.are_none() => todo.readable = true,
             Event::Readable => todo.readable |= self.routes.sort(&mut self.core, now, &mut self.after),
             Event::Sendable { peer } => self.room.serve(&mut self.core, &peer, &mut self.after),
@@ -473,6 +480,7 @@ impl Engine {
     /// Lets the receivers see that the node is ending.
     pub(crate) fn wake_routes(&mut self) {
         self.routes.wake_all(&mut self.after);
+        self.streams.wake_all(&mut self.after);
     }
 
     /// The next datagrams to send.

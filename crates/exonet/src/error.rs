@@ -74,6 +74,9 @@ pub enum SendError {
         /// The limit in force.
         limit: u64,
     },
+    /// The name of a stream is empty.
+    #[error("the name of a stream has at least one byte")]
+    NoName,
     /// The tag is longer than 255 bytes.
     #[error("a tag has at most 255 bytes, this has {0}")]
     TagTooLong(usize),
@@ -132,6 +135,7 @@ impl From<CoreError> for SendError {
     fn from(error: CoreError) -> Self {
         match error {
             CoreError::TooLarge { size, limit } => Self::TooLarge { size, limit },
+            CoreError::NoName => Self::NoName,
             CoreError::TagTooLong(len) => Self::TagTooLong(len),
             CoreError::Full => Self::Full,
             CoreError::NoAddress(id) => Self::NoAddress(id),

@@ -109,6 +109,7 @@ mod skip;
 mod socket;
 pub mod state;
 pub mod stats;
+pub mod stream;
 mod timer;
 mod trace;
 mod turn;
@@ -123,6 +124,7 @@ pub use receive::body::Body;
 pub use receive::delivery::Delivery;
 pub use send::message::Message;
 pub use send::receipt::Receipt;
+pub use stream::Stream;
 
 pub use exonet_proto::node::{Confirm, Outcome, Priority};
 pub use exonet_proto::{MessageId, NodeId};

@@ -75,6 +75,7 @@ impl Trace {
             Event::Stopped => self.line(now, "write_failed", format_args!("{{}}")),
             Event::Reply { .. }
             | Event::Called { .. }
+            | Event::Stream { .. }
             | Event::Readable
             | Event::Sendable { .. }
             | Event::BodyWritable { .. }

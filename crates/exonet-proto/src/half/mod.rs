@@ -13,11 +13,13 @@
 //!   [`Receiver::name`] gives such a message the name of the incarnation that it has met, if it may be delivered.
 //! * [`Receiver::mark`] where the application says more of a message than that it has it; a VERDICT answers the tokens of
 //!   such a slot, and goes to [`Sender::on_verdict`].
+//! * Of streams: [`Writers`] says the place of a message when it is bound, [`may_follow`] and [`Readers`] whether it may be taken.
 //! * A STATE that finds no sender record is answered with [`Ask::farewell`] if it is live.
 
 mod clock;
 mod early;
 mod interval;
+mod order;
 mod receiver;
 mod sender;
 mod stamps;
@@ -27,6 +29,7 @@ mod tokens;
 
 pub use clock::{Clock, DEFAULT_BLOCK};
 pub use interval::IntervalSet;
+pub use order::{Gap, Reader, Readers, Writers, may_follow, opening};
 pub use receiver::{Answer, Receiver};
 pub use sender::{Progress, Sender};
 pub use stamps::{Bound, Stamps};

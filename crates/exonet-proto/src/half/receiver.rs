@@ -195,6 +195,11 @@ impl Receiver {
         self.consumes(r) && self.free.contains(s.0) && !self.marks.contains_key(&s)
     }
 
+    /// True while the message of `s` may still be delivered, whatever it is: one that names `s` as the one before it waits.
+    pub fn is_open(&self, s: Slot) -> bool {
+        !self.closed && self.free.contains(s.0) && !self.marks.contains_key(&s)
+    }
+
     /// *on TOKEN*: consumes the slot. True at most once for any `s`: then, and only then, the message is
     /// delivered.
     pub fn take(&mut self, s: Slot, r: Incarnation) -> bool {

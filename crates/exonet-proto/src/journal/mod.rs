@@ -7,11 +7,12 @@
 //! | Record | Waits until it is safe |
 //! |---|---|
 //! | `Put` | the application's message counts as accepted |
-//! | `Bind`, `Early`, `Convert` | every frame that bears the message under that name |
+//! | `Bind`, `Place`, `Writer`, `Early`, `Convert` | every frame that bears the message under that name |
 //! | `Back`, `End` | an ASK whose `l` passes the slot, the farewell; of `End` the outcome too |
 //! | `Live` | a STATE that claims the record, or slots that it grants |
 //! | `Drop`, `Front` | a STATE that claims no record |
 //! | `Take` | a STATE that claims the slot to be used, and the application's message or acknowledgement |
+//! | `Reader` | as the `Take` or the `Mark` before it |
 //! | `Answered` | nothing: if it is lost, the caller hears once more that the call has failed |
 //!
 //! Not written, since the boot from `D` stands for it: numbers asked for and granted, envelopes, `T`, fragments.
@@ -30,6 +31,7 @@ use bytes::Bytes;
 
 use crate::half::Clock;
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
+use crate::wire::StreamMark;
 
 /// A position in the journal of one process: how many bytes lie before it. Zero is always safe.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,19 +77,30 @@ impl<'a> Append<'a> {
 }
 
 /// `n` messages from `letter` on are bound to as many slots from `s` on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Binding {
     pub(crate) letter: LetterId,
     pub(crate) n: u32,
     pub(crate) s: Slot,
     pub(crate) r: Incarnation,
+    /// Of a message of a stream, which is bound by itself.
+    pub(crate) place: Option<Place>,
+}
+
+/// The place that a message has got in its stream, and how far the stream is with it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    pub(crate) mark: StreamMark,
+    pub(crate) name: Bytes,
+    /// The opening slot, and how many were bound. None: the stream has ended.
+    pub(crate) begun: Option<(Slot, u64)>,
 }
 
 impl Binding {
     /// Whether a message that is bound so goes on where this ends.
     pub(crate) fn is_followed_by(&self, letter: LetterId, s: Slot, r: Incarnation) -> bool {
         let next = self.s.0.checked_add(u64::from(self.n)).map(Slot);
-        self.r == r && next == Some(s) && self.letter.nth(self.n) == letter
+        self.place.is_none() && self.r == r && next == Some(s) && self.letter.nth(self.n) == letter
     }
 }
 
@@ -258,7 +271,7 @@ mod tests {
     #[test]
     fn bindings_are_joined_where_they_go_on() {
         let id = |id| LetterId::new(id).unwrap();
-        let bound = Binding { letter: id(7), n: 3, s: Slot(20), r: Incarnation(5) };
+        let bound = Binding { letter: id(7), n: 3, s: Slot(20), r: Incarnation(5), place: None };
         assert!(bound.is_followed_by(id(10), Slot(23), Incarnation(5)));
         assert!(!bound.is_followed_by(id(10), Slot(24), Incarnation(5)));
         assert!(!bound.is_followed_by(id(11), Slot(23), Incarnation(5)));

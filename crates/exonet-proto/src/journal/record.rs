@@ -6,7 +6,7 @@ use core::ops::Range;
 use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
 use crate::message::{Early, Priority, Verdict, Word};
 use crate::time::Wall;
-use crate::wire::{self, Malformed, Take, put_varint};
+use crate::wire::{self, Malformed, StreamEnd, Take, put_varint};
 
 /// A record of the journal. `peer` is the journal's own number of a peer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub(crate) enum Record<'a> {
         priority: Priority,
         early: Early,
         confirm: bool,
+        /// Of a message of the stream that has the tag for a name: whether the stream goes on, and whether the message does.
+        part: Option<(StreamEnd, bool)>,
         expires: Option<Wall>,
         tag: &'a [u8],
         body: &'a [u8],
@@ -31,6 +33,10 @@ pub(crate) enum Record<'a> {
     PutSpan { letter: LetterId, n: u32, peer: u32, priority: Priority, body: usize, entries: &'a [u8] },
     /// `n` messages from `letter` on are bound to as many slots from `s` on.
     Bind { letter: LetterId, n: u32, s: Slot, r: Incarnation },
+    /// The place that a bound message has in its stream.
+    Place { letter: LetterId, age: u64, n: u64, link: u64 },
+    /// So far the messages of a stream were bound. Without `begun`, the next opens another.
+    Writer { peer: u32, name: &'a [u8], begun: Option<(Slot, u64)> },
     /// It leaves early.
     Early { letter: LetterId, s: Slot, ts: Stamp },
     /// What left early has met a record.
@@ -46,6 +52,8 @@ pub(crate) enum Record<'a> {
     Drop { peer: u32 },
     /// These slots were used, all by messages or all by calls.
     Take { peer: u32, run: Range<u64>, call: bool },
+    /// So far the messages of a stream were taken or judged; it may have `ended` at a slot.
+    Reader { peer: u32, name: &'a [u8], o: Slot, next: u64, ended: Option<Slot> },
     /// The application has said what it says of a message.
     Mark { peer: u32, s: Slot, verdict: Verdict },
     /// A message is handed out for the `attempt`th time.
@@ -81,6 +89,9 @@ const LIFE: u8 = 16;
 const MARK: u8 = 17;
 const GIVEN: u8 = 18;
 const KEPT: u8 = 19;
+const PLACE: u8 = 20;
+const WRITER: u8 = 21;
+const READER: u8 = 22;
 
 impl<'a> Record<'a> {
     /// Puts the record behind what is in `to`.
@@ -103,9 +114,10 @@ impl<'a> Record<'a> {
                     IpAddr::V6(ip) => prefixed(to, &ip.octets()),
                 }
             }
-            Self::Put { letter, peer, priority, early, confirm, expires, tag, body } => {
+            Self::Put { letter, peer, priority, early, confirm, part, expires, tag, body } => {
                 let expires = expires.map_or(0, |at| at.0);
                 let kind = u64::from(*priority as u8) | early_bits(*early) << 2 | u64::from(*confirm) << 4;
+                let kind = kind | part_bits(*part) << 5;
                 head(to, PUT, [letter.get(), u64::from(*peer), kind, expires]);
                 prefixed(to, tag);
                 put_varint(to, body.len() as u64);
@@ -118,6 +130,17 @@ impl<'a> Record<'a> {
                 return entries;
             }
             Self::Bind { letter, n, s, r } => head(to, BIND, [letter.get(), u64::from(*n), s.0, r.0]),
+            Self::Place { letter, age, n, link } => head(to, PLACE, [letter.get(), *age, *n, *link]),
+            Self::Writer { peer, name, begun } => {
+                let (o, n) = begun.map_or((0, 0), |(o, n)| (o.0, n));
+                head(to, WRITER, [u64::from(*peer), u64::from(begun.is_some()), o, n]);
+                prefixed(to, name);
+            }
+            Self::Reader { peer, name, o, next, ended } => {
+                let (over, at) = (u64::from(ended.is_some()), ended.map_or(0, |s| s.0));
+                head(to, READER, [u64::from(*peer), o.0, *next, over, at]);
+                prefixed(to, name);
+            }
             Self::Early { letter, s, ts } => head(to, EARLY, [letter.get(), s.0, ts.0]),
             Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
             Self::Back { letter } => head(to, BACK, [letter.get()]),
@@ -160,6 +183,19 @@ impl<'a> Record<'a> {
             BIND => {
                 Self::Bind { letter: letter(from)?, n: count(from)?, s: slot(from)?, r: incarnation(from)? }
             }
+            PLACE => {
+                let letter = letter(from)?;
+                Self::Place { letter, age: from.varint()?, n: from.varint()?, link: from.varint()? }
+            }
+            WRITER => {
+                let (peer, is_begun, o, n) = (small(from)?, flag(from)?, slot(from)?, from.varint()?);
+                Self::Writer { peer, name: name(from)?, begun: is_begun.then_some((o, n)) }
+            }
+            READER => {
+                let (peer, o, next) = (small(from)?, slot(from)?, from.varint()?);
+                let (over, at) = (flag(from)?, slot(from)?);
+                Self::Reader { peer, name: name(from)?, o, next, ended: over.then_some(at) }
+            }
             EARLY => Self::Early { letter: letter(from)?, s: slot(from)?, ts: Stamp(from.varint()?) },
             CONVERT => Self::Convert { letter: letter(from)?, r: incarnation(from)? },
             BACK => Self::Back { letter: letter(from)? },
@@ -199,17 +235,13 @@ impl<'a> Record<'a> {
             2 => Early::No,
             _ => return Err(Malformed::Reserved),
         };
-        let confirm = match kind >> 4 {
-            0 => false,
-            1 => true,
-            _ => return Err(Malformed::Reserved),
-        };
+        let (confirm, part) = (kind >> 4 & 1 > 0, part(kind >> 5)?);
         let expires = Some(from.varint()?).filter(|at| *at > 0).map(Wall);
         let (tag, body) = (from.prefixed()?, from.prefixed()?);
         if tag.len() > wire::MAX_TAG {
             return Err(Malformed::Length);
         }
-        Ok(Self::Put { letter, peer, priority, early, confirm, expires, tag, body })
+        Ok(Self::Put { letter, peer, priority, early, confirm, part, expires, tag, body })
     }
 
     fn put_span(from: &mut Take<'a>) -> Result<Self, Malformed> {
@@ -252,6 +284,30 @@ const fn early_bits(early: Early) -> u64 {
         Early::Yes => 1,
         Early::No => 2,
     }
+}
+
+/// Zero: none; else one more than the end, and three more where the message goes on.
+const fn part_bits(part: Option<(StreamEnd, bool)>) -> u64 {
+    match part {
+        None => 0,
+        Some((end, more)) => 1 + end as u64 + if more { 3 } else { 0 },
+    }
+}
+
+const fn part(bits: u64) -> Result<Option<(StreamEnd, bool)>, Malformed> {
+    let end = match bits {
+        0 => return Ok(None),
+        1 | 4 => StreamEnd::Open,
+        2 | 5 => StreamEnd::Last,
+        3 | 6 => StreamEnd::Reset,
+        _ => return Err(Malformed::Reserved),
+    };
+    Ok(Some((end, bits > 3)))
+}
+
+fn name<'a>(from: &mut Take<'a>) -> Result<&'a [u8], Malformed> {
+    let name = from.prefixed()?;
+    if name.is_empty() || name.len() > wire::MAX_TAG { Err(Malformed::Length) } else { Ok(name) }
 }
 
 fn small(from: &mut Take<'_>) -> Result<u32, Malformed> {
@@ -321,6 +377,7 @@ mod tests {
             priority: Priority::Low,
             early,
             confirm: expires.is_some(),
+            part: expires.map(|_| (StreamEnd::Reset, true)),
             expires,
             tag: b"tag",
             body: b"body",
@@ -343,6 +400,11 @@ mod tests {
             put(Early::No, None),
             Record::PutSpan { letter, n: 2, peer: 3, priority: Priority::Bulk, body: 2, entries: b"-ab-cd" },
             Record::Bind { letter, n: 300, s, r },
+            Record::Place { letter, age: 1 << 33, n: 70, link: 0 },
+            Record::Writer { peer: 3, name: b"a", begun: Some((s, 9)) },
+            Record::Writer { peer: 3, name: b"a", begun: None },
+            Record::Reader { peer: 3, name: b"a", o: s, next: 9, ended: None },
+            Record::Reader { peer: 3, name: b"a", o: Slot(0), next: 0, ended: Some(s) },
             Record::Early { letter, s, ts: Stamp(5) },
             Record::Convert { letter, r },
             Record::Back { letter },

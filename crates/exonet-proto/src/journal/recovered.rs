@@ -7,11 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::Record;
-use crate::half::{IntervalSet, Receiver};
+use crate::half::{IntervalSet, Reader, Readers, Receiver};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
 use crate::message::{Confirm, Early, Priority, Verdict};
 use crate::time::Wall;
-use crate::wire::{Malformed, Take};
+use crate::wire::{Malformed, StreamEnd, Take};
 
 /// The records of a journal are not what this version writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -77,6 +77,10 @@ pub(crate) struct Known {
     pub(crate) verdicts: BTreeMap<Slot, Verdict>,
     /// How many times messages of the record were handed out, from the second time on.
     pub(crate) attempts: BTreeMap<Slot, u32>,
+    /// Streams to it that have begun: the opening slot, and how many messages were bound.
+    pub(crate) writers: BTreeMap<Bytes, (Slot, u64)>,
+    /// Streams from it.
+    pub(crate) readers: Readers,
 }
 
 /// A receiver record.
@@ -101,6 +105,10 @@ pub(crate) struct Posted {
     pub(crate) tag: Bytes,
     pub(crate) body: Bytes,
     pub(crate) placed: Placed,
+    /// Of a message of a stream.
+    pub(crate) part: Option<(StreamEnd, bool)>,
+    /// Where it stands there, once bound: age, number, link.
+    pub(crate) place: (u64, u64, u64),
     /// The group that has the record; zero: the snapshot.
     pub(crate) group: u64,
 }
@@ -109,8 +117,9 @@ impl Posted {
     /// A message of a body alone.
     fn plain(peer: u32, priority: Priority, body: Bytes) -> Self {
         let (tag, placed) = (Bytes::new(), Placed::Nowhere);
-        let confirm = Confirm::default();
-        Self { peer, priority, early: Early::AsNode, confirm, expires: None, tag, body, placed, group: 0 }
+        let (confirm, early) = (Confirm::default(), Early::AsNode);
+        let (part, place, expires) = (None, (0, 0, 0), None);
+        Self { peer, priority, early, confirm, expires, tag, body, placed, part, place, group: 0 }
     }
 }
 
@@ -185,7 +194,7 @@ impl Recovered {
             read.map_err(|why| BadJournal { at, why })?;
             for letter in wanted {
                 if let (Some(open), Some(found)) = (self.open.get_mut(&letter), found.open.remove(&letter)) {
-                    *open = Posted { placed: open.placed, ..found };
+                    *open = Posted { placed: open.placed, place: open.place, ..found };
                     self.missing.remove(&letter);
                 }
             }
@@ -261,13 +270,14 @@ impl Recovered {
                 hints.retain(|known| *known != address);
                 hints.push(address);
             }
-            Record::Put { letter, peer, priority, early, confirm, expires, tag, body } => {
+            Record::Put { letter, peer, priority, early, confirm, part, expires, tag, body } => {
                 self.peer(peer)?;
                 let (tag, body) = (Bytes::copy_from_slice(tag), Bytes::copy_from_slice(body));
                 let confirm = if confirm { Confirm::Processed } else { Confirm::Delivered };
                 let placed = Placed::Nowhere;
-                let group = self.group;
-                let posted = Posted { peer, priority, early, confirm, expires, tag, body, placed, group };
+                let (group, place) = (self.group, (0, 0, 0));
+                let posted =
+                    Posted { peer, priority, early, confirm, expires, tag, body, placed, part, place, group };
                 self.open.insert(letter, posted);
                 self.letters = self.letters.max(letter.get());
             }
@@ -293,6 +303,18 @@ impl Recovered {
                 for at in 0..n {
                     self.letter(letter.nth(at))?.placed = Placed::Bound(Slot(s.0 + u64::from(at)), r);
                 }
+            }
+            Record::Place { letter, age, n, link } => self.letter(letter)?.place = (age, n, link),
+            Record::Writer { peer, name, begun } => {
+                let writers = &mut self.peer(peer)?.writers;
+                match begun {
+                    Some(begun) => drop(writers.insert(Bytes::copy_from_slice(name), begun)),
+                    None => drop(writers.remove(name)),
+                }
+            }
+            Record::Reader { peer, name, o, next, ended } => {
+                let reader = Reader { o, next, ended };
+                self.peer(peer)?.readers.put(Bytes::copy_from_slice(name), reader);
             }
             Record::Early { letter, s, ts } => self.letter(letter)?.placed = Placed::Early(s, ts),
             Record::Convert { letter, r } => {
@@ -343,11 +365,13 @@ impl Recovered {
 impl Known {
     fn new(id: NodeId) -> Self {
         let (calls, verdicts, attempts) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
-        Self { id, hints: Vec::new(), record: None, calls, verdicts, attempts }
+        let (writers, readers) = (BTreeMap::new(), Readers::default());
+        Self { id, hints: Vec::new(), record: None, calls, verdicts, attempts, writers, readers }
     }
 
     fn drop_record(&mut self) {
         self.record = None;
+        self.readers.forget_ended();
         self.verdicts.clear();
         self.attempts.clear();
     }
@@ -357,6 +381,7 @@ impl Known {
         if before.is_none() {
             self.drop_record();
         }
+        self.readers.pass(live.l);
         self.verdicts = self.verdicts.split_off(&live.l);
         self.attempts = self.attempts.split_off(&live.l);
         let mut live = Live { free: before.map_or_else(IntervalSet::new, |before| before.free), ..live };
@@ -383,7 +408,8 @@ impl Known {
 
     /// Nothing is known of the peer that could be missed.
     pub(crate) fn is_over(&self) -> bool {
-        self.record.is_none() && self.calls.is_empty()
+        let in_streams = !self.writers.is_empty() || !self.readers.is_empty();
+        self.record.is_none() && self.calls.is_empty() && !in_streams
     }
 
     /// The receiver record.
@@ -408,7 +434,17 @@ mod tests {
     fn put(letter: u64) -> Record<'static> {
         let letter = LetterId::new(letter).unwrap();
         let (priority, early) = (Priority::Normal, Early::AsNode);
-        Record::Put { letter, peer: 1, priority, early, confirm: false, expires: None, tag: b"", body: b"x" }
+        Record::Put {
+            letter,
+            peer: 1,
+            priority,
+            early,
+            confirm: false,
+            part: None,
+            expires: None,
+            tag: b"",
+            body: b"x",
+        }
     }
 
     fn live(r: u64, hi: u64, l: u64, free: Range<u64>) -> Record<'static> {

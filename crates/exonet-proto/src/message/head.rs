@@ -6,5 +6,5 @@ use crate::wire::{self, Head, Role};
 #[inline]
 pub(crate) fn read_head(message: &[u8]) -> Result<(Head<'_>, Role, usize), wire::Malformed> {
     let (head, at) = Head::parse(message)?;
-    Ok((head, Role::of(head.extensions)?, at))
+    Ok((head, Role::of(&head)?, at))
 }

@@ -5,6 +5,8 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use bytes::Bytes;
 
 use super::arrived::{Arrived, ArrivedBody, Front};
+use super::rows::Rows;
+use crate::id::Slot;
 use crate::message::lane::Lane;
 use crate::message::run::{Run, View};
 use crate::message::{DeliveryKey, POOLED};
@@ -66,6 +68,9 @@ pub(crate) struct Inbox {
     len: usize,
     /// Calls that the application is to answer, by method, and then in the order in which they came.
     calls: BTreeMap<(Bytes, i64), Arrived>,
+    /// Messages of streams, and how many.
+    rows: Rows,
+    in_rows: usize,
     /// The least and the most of these places, both free.
     places: (i64, i64),
     /// Each with when it was handed out.
@@ -85,6 +90,10 @@ impl Inbox {
         if serves && arrived.role == Role::Call {
             self.places.1 += 1;
             return self.push_call(arrived, self.places.1);
+        }
+        if let Role::Stream(_) = arrived.role {
+            self.push_row(arrived);
+            return None;
         }
         self.enqueue(Waiting::One(arrived))
     }
@@ -120,6 +129,54 @@ impl Inbox {
         self.calls.insert((method.clone(), place), arrived);
         first.then_some(Notice::Called { method })
     }
+
+    // --- streams ---
+
+    /// Whether the first of a row may be taken is for its peer to say.
+    fn push_row(&mut self, arrived: Arrived) {
+        self.in_rows += 1;
+        self.rows.push(arrived);
+    }
+
+    /// The first message of a stream.
+    pub(crate) fn first_of(&self, peer: u32, name: &Bytes) -> Option<&Arrived> {
+        self.rows.first(peer, name)
+    }
+
+    /// The first message of a stream, if the application has not been told that there is one.
+    pub(crate) fn untold(&self, peer: u32, name: &Bytes) -> Option<&Arrived> {
+        self.rows.untold(peer, name)
+    }
+
+    /// Whether the application has been told of the first message of a stream.
+    pub(crate) fn say_of(&mut self, peer: u32, name: &Bytes, said: bool) {
+        self.rows.say(peer, name, said);
+    }
+
+    /// Takes out the first message of a stream.
+    pub(crate) fn pop_of(&mut self, peer: u32, name: &Bytes) -> Option<Arrived> {
+        let first = self.rows.pop(peer, name);
+        self.in_rows -= usize::from(first.is_some());
+        first
+    }
+
+    /// The last message of a stream, one that lies behind `s`, is taken out, to make room for one before it.
+    pub(crate) fn evict_behind(&mut self, peer: u32, name: &Bytes, s: Option<Slot>) -> Option<Arrived> {
+        let last = self.rows.pop_last(peer, name)?;
+        if s.is_some_and(|s| last.id.s <= s) {
+            self.rows.push(last);
+            return None;
+        }
+        self.in_rows -= 1;
+        Some(last)
+    }
+
+    /// The streams of a peer of which messages wait.
+    pub(crate) fn streams_of(&self, peer: u32) -> impl Iterator<Item = &Bytes> {
+        self.rows.names(peer)
+    }
+
+    // --- calls ---
 
     fn first_call(&self, method: &Bytes) -> Option<i64> {
         let its = self.calls.range((method.clone(), i64::MIN)..=(method.clone(), i64::MAX));
@@ -173,6 +230,9 @@ impl Inbox {
             if let Some(call) = last.map(|(at, _)| at.clone()).and_then(|at| self.calls.remove(&at)) {
                 return vec![call];
             }
+        }
+        if let Lane::Stream(name) = lane {
+            return self.evict_behind(peer, name, None).into_iter().collect();
         }
         let alike = |waiting: &Waiting| match waiting {
             Waiting::One(one) => pooled(one) && one.lane() == *lane,
@@ -250,6 +310,9 @@ impl Inbox {
             calls.partition(|(_, call)| waited_for(&call.front()));
         self.calls = kept;
         gone.extend(stale.into_values());
+        let rows = self.rows.sweep(|arrived| waited_for(&arrived.front()));
+        self.in_rows -= rows.len();
+        gone.extend(rows);
         gone
     }
 
@@ -275,11 +338,11 @@ impl Inbox {
     }
 
     fn apart(&self) -> impl Iterator<Item = &Arrived> {
-        self.calls.values().chain(self.handed.values().map(|(_, arrived)| arrived))
+        self.calls.values().chain(self.rows.iter()).chain(self.handed.values().map(|(_, arrived)| arrived))
     }
 
     pub(crate) fn len(&self) -> usize {
-        self.len + self.calls.len()
+        self.len + self.calls.len() + self.in_rows
     }
 
     /// Nothing waits, neither messages nor calls.
@@ -331,6 +394,10 @@ impl Inbox {
             self.places.0 -= 1;
             return self.push_call(arrived, self.places.0);
         }
+        if let Role::Stream(_) = arrived.role {
+            self.push_row(arrived);
+            return None;
+        }
         self.len += 1;
         self.ready.push_front(Waiting::One(arrived));
         self.say()
@@ -354,7 +421,8 @@ impl Inbox {
                 }
             }
         }
-        self.calls.values().for_each(|arrived| at(Seen::one(arrived, Place::Waits)));
+        let apart = self.calls.values().chain(self.rows.iter());
+        apart.for_each(|arrived| at(Seen::one(arrived, Place::Waits)));
     }
 }
 

@@ -3,7 +3,9 @@
 use bytes::Bytes;
 
 use super::{DeliveryKey, Priority};
+use crate::half::Gap;
 use crate::id::{CallId, MessageId};
+use crate::wire::StreamEnd;
 
 /// A message that is handed to the application.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,6 +26,21 @@ pub struct Incoming {
     pub attempt: u32,
     /// The content, or its length, if that is known, where it is read as it comes.
     pub body: IncomingBody,
+}
+
+/// A message of a stream that is handed to the application.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct InStream {
+    /// The message. Its tag is the name of the stream.
+    pub message: Incoming,
+    /// How many messages of the stream were sent before it.
+    pub n: u64,
+    /// What lies between it and the message that was taken before it.
+    pub gap: Gap,
+    /// Whether the stream goes on behind it.
+    pub end: StreamEnd,
+    /// The next message goes on with this one: they are parts of one.
+    pub more: bool,
 }
 
 /// The content of an [`Incoming`] message.

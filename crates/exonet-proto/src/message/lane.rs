@@ -17,6 +17,8 @@ pub(crate) enum Lane {
     Replies,
     /// The calls of this method.
     Method(Bytes),
+    /// The stream of this name.
+    Stream(Bytes),
 }
 
 impl Lane {
@@ -25,6 +27,7 @@ impl Lane {
             Role::Plain => Self::Plain,
             Role::Reply { .. } => Self::Replies,
             Role::Call => Self::Method(tag.clone()),
+            Role::Stream(_) => Self::Stream(tag.clone()),
         }
     }
 }

@@ -106,6 +106,24 @@ impl SendQueue {
         }
     }
 
+    /// Puts a message of a lane behind those that `precedes` says come before it. The lane is in that order.
+    pub(crate) fn push_behind(
+        &mut self,
+        flow: Flow,
+        lane: LaneKey,
+        key: MessageKey,
+        precedes: impl Fn(MessageKey) -> bool,
+    ) {
+        self.sweep();
+        self.push(flow, lane, key);
+        if let Some(line) = self.line(flow, lane, 0)
+            && let Some(key) = line.pop_back()
+        {
+            let at = line.partition_point(|other| precedes(*other));
+            line.insert(at, key);
+        }
+    }
+
     /// Where messages of a flow and lane stand; `change` more of them from now on.
     fn line(&mut self, flow: Flow, lane: LaneKey, change: isize) -> Option<&mut VecDeque<MessageKey>> {
         let front = self.flows.get_mut(flow.0)?;

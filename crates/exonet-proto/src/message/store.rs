@@ -38,6 +38,8 @@ pub(crate) struct Letter {
     pub(crate) bound: Option<(Slot, Incarnation)>,
     /// When it was bound.
     pub(crate) bound_at: Mono,
+    /// Which of the messages to its peer it was, in the order in which they were accepted.
+    pub(crate) order: u64,
     /// The journal's name of it, if it is journaled.
     pub(crate) journaled: Option<LetterId>,
     /// The group of the journal that has it; zero: none, but the snapshot.
@@ -77,6 +79,7 @@ impl Letter {
             confirm: message.confirm == Confirm::Processed,
             bound: None,
             bound_at: Mono(0),
+            order: 0,
             journaled: None,
             group: 0,
             unsafe_yet: false,
@@ -265,7 +268,12 @@ impl Letter {
         let written = usize::try_from(self.head_len()).unwrap_or(usize::MAX);
         let tag = self.tag.len();
         let [flags, rest @ ..] = room;
-        *flags = self.priority as u8 | u8::from(tag > 0) << 2 | u8::from(self.role != Role::Plain) << 3;
+        let role = match self.role {
+            Role::Plain => 0,
+            Role::Call | Role::Reply { .. } => 1 << 3,
+            Role::Stream(_) => 1 << 4,
+        };
+        *flags = self.priority as u8 | u8::from(tag > 0) << 2 | role;
         *flags |= u8::from(self.confirm) << 5;
         let (front, role) = rest.split_at_mut(if tag > 0 { (1 + tag).min(256) } else { 0 });
         if let [len, room @ ..] = front {

@@ -143,7 +143,7 @@ impl Node {
         sent
     }
 
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         now: Now,
         peer: NodeId,

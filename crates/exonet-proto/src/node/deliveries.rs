@@ -155,6 +155,7 @@ impl Node {
             peer.start_over(s);
         }
         let taken = whole && take(peer, cx, now, &arrived);
+        self.stream_moved(place, arrived.role, &arrived.tag);
         self.after(now, place);
         taken
     }
@@ -183,6 +184,7 @@ impl Node {
             return false;
         };
         let judged = peer.judge(cx, now, &arrived, verdict);
+        self.stream_moved(arrived.peer, arrived.role, &arrived.tag);
         self.after(now, arrived.peer);
         judged
     }
@@ -209,7 +211,9 @@ impl Node {
         }
         if !matches!(arrived.body, ArrivedBody::Stream { .. }) {
             let cx = &mut self.cx;
+            let (place, role, name) = (arrived.peer, arrived.role, arrived.tag.clone());
             cx.events.extend(cx.inbox.give_back(arrived, cx.config.serves).map(Event::from));
+            self.stream_moved(place, role, &name);
         } else if let Some((peer, _)) = self.sender_of(arrived.peer, arrived.id.sender) {
             peer.start_over(arrived.id.s);
             self.after(now, arrived.peer);

@@ -18,6 +18,7 @@ mod peers;
 mod receive;
 mod refusals;
 mod seat;
+mod streaming;
 #[cfg(test)]
 mod tests;
 mod timers;
@@ -30,17 +31,20 @@ pub use crate::event::{
     Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Lsn, OpenMessage, ReplyBody,
     SendError, Status, Transmit,
 };
+pub use crate::half::Gap;
 pub use crate::id::{CallId, LetterId};
 pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
 pub use crate::message::run::{IncomingRun, View};
 pub use crate::message::{
-    Confirm, DeliveryKey, Early, Incoming, IncomingBody, MAX_REASON, MessageKey, Outcome, Outgoing, Priority,
-    Refusal, Verdict, Word,
+    Confirm, DeliveryKey, Early, InStream, Incoming, IncomingBody, MAX_REASON, MessageKey, Outcome, Outgoing,
+    Priority, Refusal, Verdict, Word,
 };
 pub use crate::opening::prefix::Prefix;
 pub use crate::pattern::call::{FAILED, NO_SUCH_METHOD, TOO_LARGE};
 pub use crate::stats::{Figure, PeerStats, Stats, Work};
+pub use crate::wire::StreamEnd;
 pub use audit::{Holding, Records};
 pub use node::{Boot, Node};
 pub use seat::Seat;
+pub use streaming::MAX_STREAM_BODY;
 pub use unacked::{Stand, Unacked};

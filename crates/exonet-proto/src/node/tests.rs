@@ -20,6 +20,7 @@ mod restart;
 mod sending;
 mod silence;
 mod stamping;
+mod streams;
 mod twins;
 mod unmeasured;
 

@@ -30,6 +30,7 @@ impl Peer {
             cx.stats.stamps_astray += u64::from(astray);
             cx.stats.stamps_stale += u64::from(!met && !astray);
         }
+        let frees = self.passes_free(ask.l);
         let answer = self.inbound.on_ask(now.mono, &mut cx.clock, &cx.config.limits, ask.into());
         let forgotten = cx.clock.stamps().amnesia(self.inbound.bound);
         self.inbound.forgotten_ahead = forgotten.0 >= now.wall.0;
@@ -39,6 +40,9 @@ impl Peer {
             self.inbound.rejected = ask.ts;
         }
         cx.inbox.note_stale(self.inbound.take_stale());
+        if frees {
+            self.tell_streams(cx);
+        }
     }
 
     /// Messages that came before anything was granted: those whose stamp names the record that there is now are like
@@ -228,7 +232,7 @@ impl Peer {
                 return taken;
             }
             self.hold(cx, held(entry, len));
-            cx.events.extend(cx.inbox.push(arrived, cx.config.serves).map(Event::from));
+            self.wait_in_inbox(cx, arrived);
         }
         taken
     }
@@ -249,8 +253,8 @@ impl Peer {
         let lone = cx.received == 0 && entries.len() == 1;
         if !lone && held(entries, len) > left {
             let (slots, load) = (entries.slots(), Load { messages: entries.len() as u64, bytes: len });
-            let wanted = self.inbound.would_take(slots, r, lane, len, limits);
-            if !wanted || !self.make_room(cx, lane, load) {
+            let wanted = self.inbound.would_take(slots.clone(), r, lane, len, limits);
+            if !wanted || !self.make_room(cx, lane, Slot(slots.start), load) {
                 return Taken::NoMemory;
             }
         }
@@ -259,9 +263,15 @@ impl Peer {
     }
 
     /// Memory for messages of a lane: where it is short, the lane of this peer that holds most gives back what came last. It comes
-    /// again.
-    fn make_room(&mut self, cx: &mut Context, lane: &Lane, load: Load) -> bool {
+    /// again. What follows in the stream of the message at `s` gives way to it, since it waits for it.
+    fn make_room(&mut self, cx: &mut Context, lane: &Lane, s: Slot, load: Load) -> bool {
         while load.open() > self.room(cx) {
+            if let Lane::Stream(name) = lane
+                && let Some(last) = cx.inbox.evict_behind(self.place, name, Some(s))
+            {
+                self.evict_waiting(cx, &last, lane);
+                continue;
+            }
             let Some(fullest) = self.inbound.held.fuller(lane, load) else { return false };
             let gone = cx.inbox.evict(self.place, &fullest);
             if gone.is_empty() {
@@ -270,6 +280,16 @@ impl Peer {
             gone.iter().for_each(|arrived| self.evict_waiting(cx, arrived, &fullest));
         }
         true
+    }
+
+    /// There is no memory for parts of the message at `s`: messages of streams that lie behind it give way, since some may wait for it.
+    fn give_way(&mut self, cx: &mut Context, s: Slot) {
+        let names: Vec<_> = cx.inbox.streams_of(self.place).cloned().collect();
+        for name in names {
+            if let Some(last) = cx.inbox.evict_behind(self.place, &name, Some(s)) {
+                self.evict_waiting(cx, &last, &Lane::Stream(name));
+            }
+        }
     }
 
     fn evict_waiting(&mut self, cx: &mut Context, arrived: &Arrived, lane: &Lane) {
@@ -309,6 +329,7 @@ impl Peer {
             Taken::NoMemory => {
                 cx.stats.dropped_for_room += 1;
                 cx.short_of_memory = true;
+                self.give_way(cx, s);
             }
             Taken::Violation => cx.stats.violations += 1,
         }
@@ -345,7 +366,17 @@ impl Peer {
             return self.on_reply_message(cx, now, arrived, s, status);
         }
         self.hold(cx, len + ARRIVED);
+        self.wait_in_inbox(cx, arrived);
+    }
+
+    /// A message waits for the application, which is told if it has to be.
+    fn wait_in_inbox(&mut self, cx: &mut Context, arrived: Arrived) {
+        let stream = matches!(arrived.role, Role::Stream(_)).then(|| arrived.tag.clone());
         cx.events.extend(cx.inbox.push(arrived, cx.config.serves).map(Event::from));
+        if let Some(name) = stream {
+            self.keep_record(cx);
+            self.tell_stream(cx, &name);
+        }
     }
 
     /// A message that is read as it comes: its head is there.
@@ -360,6 +391,11 @@ impl Peer {
         };
         if !cx.config.takes.takes(role) {
             return self.decline(cx, now, id.r);
+        }
+        if let Role::Stream(_) = role {
+            // It would be read while what follows it waits in a pool.
+            cx.stats.violations += 1;
+            return;
         }
         let len = total.map(|total| total - at as u64);
         // It is large, however short it turns out to be.

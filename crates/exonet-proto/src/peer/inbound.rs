@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::backoff::Backoff;
 use crate::config::{Config, Limits};
-use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Receiver};
+use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Readers, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::lane::{Held as InLanes, Lane, Load};
 use crate::message::{DeliveryKey, POOLED};
@@ -143,6 +143,8 @@ pub(crate) struct Inbound {
     pub(crate) verdicts: Verdicts,
     /// Its calls.
     pub(crate) server: Server,
+    /// Its streams.
+    pub(crate) readers: Readers,
 }
 
 impl Inbound {
@@ -180,6 +182,7 @@ impl Inbound {
             unsaid: Unsaid::default(),
             verdicts: Verdicts::default(),
             server: Server::default(),
+            readers: Readers::default(),
         }
     }
 
@@ -241,6 +244,7 @@ impl Inbound {
             self.owe_state(if ask.n > free / 2 { now } else { now + STATE_EVERY });
         }
         self.forget_below(ask.l);
+        self.readers.pass(ask.l);
         self.verdicts.pass(ask.l);
         answer
     }
@@ -306,6 +310,7 @@ impl Inbound {
     /// Everything soft belongs to one incarnation.
     fn note_record(&mut self, before: Option<Incarnation>) {
         if before != self.receiver.as_ref().map(Receiver::incarnation) {
+            self.readers.forget_ended();
             self.clear();
         }
     }
@@ -432,6 +437,7 @@ impl Inbound {
         self.release_content(run, len, lane);
         self.delivered = match (lane, self.delivered) {
             (Lane::Plain, _) if taken => Delivered::Messages,
+            (Lane::Stream(_), _) if taken => Delivered::Messages,
             (Lane::Method(_), Delivered::Nothing) if taken => Delivered::Calls,
             (_, before) => before,
         };

@@ -6,12 +6,13 @@ use core::ops::Range;
 use super::inbound::Said;
 use super::{Context, Peer};
 use crate::event::Event;
-use crate::half::Sender;
+use crate::half::{Reader, Sender};
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
-use crate::journal::{Binding, Journal, Known, Placed, Position, Posted, Record};
+use crate::journal::{Binding, Journal, Known, Place, Placed, Position, Posted, Record};
 use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Priority, Source, Verdict};
 use crate::time::{Mono, Now, Wall};
-use crate::wire::Role;
+use crate::wire::{Role, StreamMark};
+use bytes::Bytes;
 
 impl Peer {
     /// The journal's number of this peer, which the journal knows from then on.
@@ -46,7 +47,7 @@ impl Peer {
         if !cx.journal.is_on() {
             return;
         }
-        let Some(letter) = cx.store.get_mut(key).filter(|letter| letter.role == Role::Plain) else { return };
+        let Some(letter) = cx.store.get_mut(key).filter(|letter| is_kept(letter)) else { return };
         if matches!(letter.source, Source::Stream(_) | Source::Bundle(_)) {
             return;
         }
@@ -79,8 +80,9 @@ impl Peer {
 
     /// What was bound is journaled: nothing of it has left yet.
     pub(super) fn journal_bound(&mut self, cx: &mut Context) {
+        let peer = self.journaled.map_or(0, |(number, _)| number);
         for bound in self.outbound.take_bound() {
-            cx.journal.append(&bind(bound));
+            append_binding(&mut cx.journal, peer, &bound);
         }
     }
 
@@ -93,7 +95,8 @@ impl Peer {
         let size = u64::from(recovery.datagram_size());
         let room = recovery.congestion().window().saturating_sub(recovery.in_flight()).max(size);
         let (store, journal) = (&mut cx.store, &mut cx.journal);
-        self.outbound.bind_ahead(now.mono, store, room, |bound| journal.append(&bind(bound)));
+        let peer = self.journaled.map_or(0, |(number, _)| number);
+        self.outbound.bind_ahead(now.mono, store, room, |bound| append_binding(journal, peer, &bound));
         self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
         self.wait_for_journal(cx);
     }
@@ -126,6 +129,14 @@ impl Peer {
         if let Some(first) = first {
             let at = cx.journal.append(&Record::Back { letter: first.nth(key.at) });
             self.ends_at(cx, at, Some(s));
+        }
+    }
+
+    /// A message of a stream went back into its queue: the stream is no further than before it.
+    pub(super) fn journal_writer(&mut self, cx: &mut Context, name: &Bytes) {
+        if cx.journal.is_on() {
+            let (peer, begun) = (self.number(&mut cx.journal), self.outbound.writers.begun_of(name));
+            cx.journal.append(&Record::Writer { peer, name, begun });
         }
     }
 
@@ -204,6 +215,15 @@ impl Peer {
         cx.journal.append(&Record::Mark { peer, s, verdict: verdict.clone() })
     }
 
+    /// A stream was taken so far.
+    pub(super) fn journal_reader(&mut self, cx: &mut Context, name: &Bytes, reader: Reader) {
+        if cx.journal.is_on() {
+            let peer = self.number(&mut cx.journal);
+            let Reader { o, next, ended } = reader;
+            cx.journal.append(&Record::Reader { peer, name, o, next, ended });
+        }
+    }
+
     /// A message is handed out again.
     pub(super) fn journal_attempt(&mut self, cx: &mut Context, s: Slot, attempt: u32) {
         if cx.journal.is_on() {
@@ -235,6 +255,7 @@ impl Peer {
         self.outbound.on_safe(&mut cx.store, |at| cx.journal.is_safe(at));
         if self.inbound.unsaid.on_safe(|at| cx.journal.is_safe(at)) {
             self.inbound.owe_state(now.mono);
+            self.tell_streams(cx);
             if cx.inbox.has_messages() {
                 cx.events.push_back(Event::Readable);
             }
@@ -261,6 +282,10 @@ impl Peer {
             let verdicts = verdicts.map(|(s, verdict)| (*s, verdict.clone()));
             self.inbound.verdicts.recover(record.parts().0, verdicts, &known.attempts);
             self.inbound.receiver = Some(record);
+        }
+        self.inbound.readers = known.readers.clone();
+        for (name, (o, n)) in &known.writers {
+            self.outbound.writers.recover(name.clone(), *o, *n);
         }
         self.inbound.engaged(now.mono, self.link.pto() * 3);
         let letters = posted.into_iter().map(|(id, posted)| letter(self.place, now, id, posted));
@@ -295,6 +320,12 @@ impl Peer {
             let (_, l, free) = record.parts();
             Record::Live { peer, r, hi, l, ets, closed, free: free.iter().collect() }.encode(to);
         }
+        for (name, Reader { o, next, ended }) in self.inbound.readers.iter() {
+            Record::Reader { peer, name, o, next, ended }.encode(to);
+        }
+        for (name, o, n) in self.outbound.writers.begun() {
+            Record::Writer { peer, name, begun: Some((o, n)) }.encode(to);
+        }
         for (s, verdict) in self.inbound.verdicts.said() {
             Record::Mark { peer, s, verdict: verdict.clone() }.encode(to);
         }
@@ -321,6 +352,10 @@ impl Peer {
             None => {}
             Some((s, Incarnation::UNNAMED)) => Record::Early { letter: id, s, ts: stamp }.encode(to),
             Some((s, r)) => Record::Bind { letter: id, n: 1, s, r }.encode(to),
+        }
+        if let (Role::Stream(mark), Some(_)) = (letter.role, letter.bound) {
+            let StreamMark { age, n, link, .. } = mark;
+            Record::Place { letter: id, age, n, link }.encode(to);
         }
     }
 }
@@ -356,14 +391,21 @@ fn snapshot_span(
 }
 
 /// A message that the journal has, and where.
-fn letter(place: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
-    let Posted { priority, early, confirm, expires, tag, body, placed, group, .. } = posted;
+fn letter(at: u32, now: Now, id: LetterId, posted: Posted) -> (Letter, Placed) {
+    let Posted { priority, early, confirm, expires, tag, body, placed, group, part, place, .. } = posted;
+    let (age, n, link) = place;
+    let role = part.map_or(Role::Plain, |(end, more)| Role::Stream(StreamMark { age, n, link, end, more }));
     let deadline = expires.map(|at| now.mono + Mono(at.0).since(Mono(now.wall.0)));
     let message = Outgoing { tag, priority, deadline, early, confirm, ..Outgoing::default() };
     let (source, _) = Source::whole(body);
-    let mut letter = Letter::new(place, message, source, Role::Plain);
+    let mut letter = Letter::new(at, message, source, role);
     (letter.journaled, letter.group) = (Some(id), group);
     (letter, placed)
+}
+
+/// Whether the journal keeps such messages.
+fn is_kept(letter: &Letter) -> bool {
+    matches!(letter.role, Role::Plain | Role::Stream(_))
 }
 
 fn put(now: Now, peer: u32, id: LetterId, letter: &Letter) -> Record<'_> {
@@ -371,10 +413,16 @@ fn put(now: Now, peer: u32, id: LetterId, letter: &Letter) -> Record<'_> {
     let expires = deadline.map(|at| Wall(now.wall.0.saturating_add(at.0.saturating_sub(now.mono.0))));
     let body = letter.source.part(0..u64::MAX);
     let (priority, early, confirm) = (*priority, *early, *confirm);
-    Record::Put { letter: id, peer, priority, early, confirm, expires, tag, body }
+    let part = if let Role::Stream(mark) = letter.role { Some((mark.end, mark.more)) } else { None };
+    Record::Put { letter: id, peer, priority, early, confirm, part, expires, tag, body }
 }
 
-fn bind(bound: Binding) -> Record<'static> {
-    let Binding { letter, n, s, r } = bound;
-    Record::Bind { letter, n, s, r }
+/// What a message of the peer with this number is bound to, and its place in its stream. The journal has the peer of all that it
+/// has.
+fn append_binding(journal: &mut Journal, peer: u32, bound: &Binding) -> Position {
+    let Binding { letter, n, s, r, ref place } = *bound;
+    let at = journal.append(&Record::Bind { letter, n, s, r });
+    let Some(Place { mark, name, begun }) = place else { return at };
+    journal.append(&Record::Place { letter, age: mark.age, n: mark.n, link: mark.link });
+    journal.append(&Record::Writer { peer, name, begun: *begun })
 }

@@ -26,6 +26,7 @@ impl Peer {
             cx.stats.rejected += u64::from(verdict.word == Word::Rejected);
             let at = self.journal_verdict(cx, s, &verdict);
             self.inbound.verdicts.say(s, at, verdict);
+            self.stream_goes_on(cx, arrived);
             self.wait_for_journal(cx);
             self.inbound.owe_state(now.mono + cx.config.max_ack_delay);
             self.inbound.retry(now.mono, &mut cx.clock, &cx.config.limits);

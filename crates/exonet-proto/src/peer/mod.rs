@@ -33,6 +33,7 @@ mod receive;
 mod rest;
 mod serving;
 mod settle;
+mod streaming;
 mod submit;
 mod taking;
 mod timeout;
@@ -57,6 +58,7 @@ use inbound::Inbound;
 use link::Link;
 use outbound::Outbound;
 pub(crate) use settle::Fates;
+pub(crate) use streaming::Turn;
 pub(crate) use transmit::MAX_REMEMBERED;
 
 /// Address hints kept of one peer.
@@ -174,12 +176,14 @@ impl Peer {
         let connected = self.link.is_connected();
         let inbound = self.inbound.deadline(config, connected, self.link.ride_until);
         let halves = self.outbound.deadline(linger, connected).min(inbound);
-        halves.min(self.link.deadline(config))
+        halves.min(self.streams_until(config)).min(self.link.deadline(config))
     }
 
     /// Nothing is known of it that anybody could miss.
     pub(crate) fn is_forgettable(&self) -> bool {
-        self.outbound.is_empty() && self.inbound.is_empty(self.link.is_connected()) && self.link.is_gone()
+        let in_streams = !self.outbound.writers.is_empty() || !self.inbound.readers.is_empty();
+        let idle = self.outbound.is_empty() && self.inbound.is_empty(self.link.is_connected());
+        idle && !in_streams && self.link.is_gone()
     }
 
     // --- time, and what comes to its end ---
@@ -196,6 +200,7 @@ impl Peer {
             cx.stats.callers_evicted += u64::from(caller);
         }
         self.replies_timeout(cx, now);
+        self.forget_streams(cx, now.mono);
     }
 
     /// What has come to its end at the peer ends.

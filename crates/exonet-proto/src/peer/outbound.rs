@@ -9,6 +9,7 @@ mod given_up;
 mod lanes;
 mod pieces;
 mod returned;
+mod streams;
 
 use core::ops::Range;
 use core::time::Duration;
@@ -22,7 +23,7 @@ use lanes::Lanes;
 use crate::account::Account;
 use crate::backoff::Backoff;
 use crate::config::Takes;
-use crate::half::{Clock, IntervalSet, Sender};
+use crate::half::{Clock, IntervalSet, Sender, Writers};
 use crate::id::{Incarnation, Slot};
 use crate::journal::{Binding, Position};
 use crate::message::arrived::ARRIVED;
@@ -99,6 +100,10 @@ pub(crate) struct Outbound {
     left: u64,
     /// Those of other lanes.
     pub(crate) lanes: Lanes,
+    /// The streams to it.
+    pub(crate) writers: Writers,
+    /// Messages accepted in all.
+    accepted: u64,
     /// Early messages are open, and are to be sent (again) under the channel.
     pub(crate) early_due: bool,
     /// Messages are bound before they leave, by [`Outbound::bind_ahead`], since what names them has to be forced to the disk first.
@@ -160,6 +165,8 @@ impl Outbound {
             open: Load::default(),
             left: POOLED,
             lanes: Lanes::default(),
+            writers: Writers::default(),
+            accepted: 0,
             early_due: false,
             holds: false,
             ask_due: false,
@@ -185,6 +192,7 @@ impl Outbound {
             return debug_assert!(false, "it was put there just now");
         };
         let none = self.letters == 0;
+        self.number(letter);
         self.join_lane(letter);
         self.unbound += u64::from(letter.open());
         self.letters += letter.open() as usize;
@@ -300,6 +308,12 @@ impl Outbound {
 
     fn has_bound_front(&self) -> bool {
         self.sender.as_ref().is_some_and(|s| !s.is_idle()) && !self.queue.is_empty()
+    }
+
+    /// A message gets its place in the order of what was accepted.
+    fn number(&mut self, letter: &mut Letter) {
+        self.accepted += 1;
+        letter.order = self.accepted;
     }
 
     /// A message joins its lane before it is queued.
@@ -436,7 +450,8 @@ impl Outbound {
         };
         letter.bound = Some((s, r));
         letter.bound_at = now;
-        self.note_bound(letter.journaled, 1, s, r);
+        self.enter_stream(letter, s);
+        self.note_bound(letter, 1, s, r);
         if letter.role == Role::Call {
             self.caller.bound(s, key);
         }
@@ -463,6 +478,7 @@ impl Outbound {
             None => self.unbound.give_back(1),
             Some((s, _)) => {
                 self.caller.ended(s);
+                self.leave_stream(letter, s);
                 self.close_open(letter.lane, if letter.served { Load::default() } else { letter.pooled() });
             }
         }
@@ -589,6 +605,11 @@ impl Outbound {
     /// Nothing is held for the peer.
     pub(crate) fn is_empty(&self) -> bool {
         self.letters == 0 && self.sender.is_none()
+    }
+
+    /// Since when there is nothing to send.
+    pub(crate) const fn idle_since(&self) -> Mono {
+        self.idle_since
     }
 
     pub(crate) fn note_idle(&mut self, now: Mono) {

@@ -111,7 +111,7 @@ impl Room {
         let cuts = match self.cuts {
             _ if letter.bundle().is_some() => false,
             Cuts::None => false,
-            Cuts::Plain => letter.role == Role::Plain,
+            Cuts::Plain => matches!(letter.role, Role::Plain | Role::Stream(_)),
             Cuts::All => true,
         };
         let room = self.part(letter.wire_len(), 0, s, r);

@@ -1,5 +1,7 @@
 //! How messages end: settled by a STATE, withdrawn, expired, or given back.
 
+use bytes::Bytes;
+
 use super::context::Settled;
 use super::{Context, Peer};
 use crate::event::Event;
@@ -58,6 +60,14 @@ impl Peer {
     /// Withdraws a message that has not left.
     pub(crate) fn cancel(&mut self, cx: &mut Context, now: Now, key: MessageKey) {
         self.withdraw(cx, now, key, Outcome::Cancelled);
+    }
+
+    /// Withdraws what has not left of a stream.
+    pub(crate) fn cancel_stream(&mut self, cx: &mut Context, now: Now, name: &Bytes) {
+        let in_it = |letter: &Letter| matches!(letter.role, Role::Stream(_)) && letter.tag == *name;
+        for key in self.own(cx, |key, letter| letter.slot_of(key).is_none() && in_it(letter)) {
+            self.cancel(cx, now, key);
+        }
     }
 
     /// The peer has said how much it takes: what is longer never leaves.
@@ -166,6 +176,7 @@ impl Peer {
         for (s, key) in returned.into_iter().rev() {
             self.journal_back(cx, s, key);
             self.outbound.take_back_letter(&mut cx.store, s, key);
+            self.journal_stream_back(cx, key);
             let takes = self.outbound.limits.takes;
             let letter = cx.store.get(key);
             if letter.is_some_and(|letter| !takes.takes(letter.role)) {

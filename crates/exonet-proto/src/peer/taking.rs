@@ -89,6 +89,9 @@ impl Peer {
         if taken && arrived.role == Role::Call {
             self.serve(cx, now, s);
         }
+        if taken {
+            self.stream_goes_on(cx, arrived);
+        }
         taken
     }
 

@@ -5,7 +5,7 @@
 use super::base::{self, relative};
 use super::cursor::{Put, Take};
 use super::kind;
-use super::{Bases, Malformed, Tlvs, varint_len};
+use super::{Bases, Head, Malformed, StreamMark, Tlvs, varint_len};
 use crate::Slot;
 
 /// Extension of a message's head: the message is a call. No value.
@@ -56,6 +56,8 @@ pub enum Role {
     /// Nothing.
     #[default]
     Plain,
+    /// A message of the stream that has its tag for a name.
+    Stream(StreamMark),
     /// A call: its receiver owes a reply.
     Call,
     /// The reply to a call that its receiver has made. Absolute: a message has no bases.
@@ -69,16 +71,25 @@ pub enum Role {
 
 impl Role {
     /// Most bytes that [`Role::encode`] writes.
-    pub const MAX: usize = 19;
+    pub const MAX: usize = StreamMark::MAX;
 
-    /// What the extensions of a head say.
+    /// What a head says.
     ///
     /// # Errors
-    /// [`Malformed::Length`] for a value that is too long, or both roles at once; [`Malformed::Truncated`] and
+    /// [`Malformed::Length`] for a value that is too long, or two roles at once; [`Malformed::Truncated`] and
     /// [`Malformed::Number`] for a value that says no call or no status.
     #[inline]
-    pub fn of(extensions: Tlvs<'_>) -> Result<Self, Malformed> {
-        if extensions.as_bytes().is_empty() { Ok(Self::Plain) } else { Self::of_any(extensions) }
+    pub fn of(head: &Head<'_>) -> Result<Self, Malformed> {
+        let alone = head.extensions.as_bytes().is_empty();
+        if alone && head.stream.is_none() { Ok(Self::Plain) } else { Self::of_marked(head) }
+    }
+
+    fn of_marked(head: &Head<'_>) -> Result<Self, Malformed> {
+        match (head.stream, Self::of_any(head.extensions)?) {
+            (None, role) => Ok(role),
+            (Some(mark), Self::Plain) => Ok(Self::Stream(mark)),
+            _ => Err(Malformed::Length),
+        }
     }
 
     fn of_any(extensions: Tlvs<'_>) -> Result<Self, Malformed> {
@@ -94,16 +105,17 @@ impl Role {
         }
     }
 
-    /// Bytes that it takes in a head, the length of the extensions included.
+    /// Bytes that it takes in a head behind the tag, the length of the extensions included.
     pub const fn encoded_len(&self) -> usize {
         match self {
             Self::Plain => 0,
+            Self::Stream(mark) => mark.encoded_len(),
             Self::Call => 3,
             Self::Reply { s, status } => 3 + varint_len(s.0) + varint_len(*status as u64),
         }
     }
 
-    /// Puts it to the front of `room`, as the extensions of a head with their length. False: there is no room.
+    /// Puts it to the front of `room`, as a head has it behind the tag. False: there is no room.
     pub fn encode(&self, room: &mut [u8]) -> bool {
         self.put(&mut Put::new(room)).is_some()
     }
@@ -111,6 +123,7 @@ impl Role {
     fn put(&self, out: &mut Put<'_>) -> Option<()> {
         match *self {
             Self::Plain => Some(()),
+            Self::Stream(mark) => mark.put(out),
             Self::Call => {
                 out.length(2)?;
                 out.varint(CALL)?;

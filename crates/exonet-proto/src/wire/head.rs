@@ -4,7 +4,7 @@ use bytes::BufMut;
 
 use super::cursor::Take;
 use super::tlv::put_varint;
-use super::{Malformed, Tlvs, varint_len};
+use super::{Malformed, StreamMark, Tlvs, varint_len};
 
 /// Longest tag, in bytes.
 pub const MAX_TAG: usize = 255;
@@ -12,8 +12,9 @@ pub const MAX_TAG: usize = 255;
 const PRIORITY: u8 = 0b0011;
 const HAS_TAG: u8 = 0b0100;
 const HAS_EXTENSIONS: u8 = 0b1000;
+const IN_STREAM: u8 = 0b0001_0000;
 const CONFIRM: u8 = 0b0010_0000;
-const RESERVED: u8 = 0b1101_0000;
+const RESERVED: u8 = 0b1100_0000;
 
 /// The class of a message: 0 goes first, 3 last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,7 +56,9 @@ pub struct Head<'a> {
     pub confirm: bool,
     /// What the message is to the application; at most [`MAX_TAG`] bytes. Empty means that it has none.
     pub tag: &'a [u8],
-    /// Everything else: stream, call, confirmation, tracing, and what later versions add.
+    /// Its place in the stream that has its tag for a name.
+    pub stream: Option<StreamMark>,
+    /// Everything else: call, tracing, and what later versions add.
     pub extensions: Tlvs<'a>,
 }
 
@@ -64,7 +67,8 @@ impl<'a> Head<'a> {
     ///
     /// # Errors
     /// [`Malformed::Truncated`] if `message` ends within the head, [`Malformed::Reserved`] for reserved bits,
-    /// [`Malformed::Length`] for a tag or extensions said to be present and of no bytes.
+    /// [`Malformed::Length`] for a tag or extensions said to be present and of no bytes, or a stream without a name;
+    /// [`Malformed::Range`] for a place that no message of a stream has.
     #[inline]
     pub fn parse(message: &'a [u8]) -> Result<(Self, usize), Malformed> {
         match message.first() {
@@ -88,6 +92,10 @@ impl<'a> Head<'a> {
             let len = usize::from(rest.byte()?);
             head.tag = some(rest.bytes(len)?)?;
         }
+        if flags & IN_STREAM != 0 {
+            some(head.tag)?;
+            head.stream = Some(StreamMark::take(&mut rest)?);
+        }
         if flags & HAS_EXTENSIONS != 0 {
             head.extensions = Tlvs::parse(some(rest.prefixed()?)?)?;
         }
@@ -101,6 +109,9 @@ impl<'a> Head<'a> {
         let mut len = 1;
         if tag > 0 {
             len += 1 + tag;
+        }
+        if let Some(mark) = &self.stream {
+            len += mark.encoded_len();
         }
         if extensions > 0 {
             len += varint_len(extensions as u64) + extensions;
@@ -118,11 +129,17 @@ impl<'a> Head<'a> {
         }
         let extensions = self.extensions.as_bytes();
         let flag = |set: bool, bit: u8| if set { bit } else { 0 };
-        let more = flag(!extensions.is_empty(), HAS_EXTENSIONS) | flag(self.confirm, CONFIRM);
+        let mut more = flag(!extensions.is_empty(), HAS_EXTENSIONS) | flag(self.confirm, CONFIRM);
+        more |= flag(self.stream.is_some(), IN_STREAM);
         out.put_u8(self.priority.0 | flag(tag > 0, HAS_TAG) | more);
         if tag > 0 {
             out.put_u8(tag);
             out.put_slice(self.tag);
+        }
+        if let Some(mark) = &self.stream {
+            let mut room = [0; StreamMark::MAX];
+            mark.encode(&mut room);
+            out.put_slice(room.get(..mark.encoded_len()).unwrap_or_default());
         }
         if !extensions.is_empty() {
             put_varint(out, extensions.len() as u64);

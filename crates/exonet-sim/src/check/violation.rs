@@ -21,6 +21,10 @@ pub struct Violation {
 pub enum Breach {
     /// Delivered more than once.
     Duplicate(u64),
+    /// Taken after one that was sent later in its stream.
+    OutOfOrder(u64),
+    /// Not taken, and the application took one behind it in its stream without a word of that.
+    SilentGap(u64),
     /// Reported Delivered and not delivered before.
     FalseDelivered(u64),
     /// Delivered, or bound to a slot, though reported Expired or Cancelled.
@@ -116,6 +120,8 @@ impl Breach {
     pub const fn kind(&self) -> &'static str {
         match self {
             Self::Duplicate(_) => "duplicate",
+            Self::OutOfOrder(_) => "out of order",
+            Self::SilentGap(_) => "silent gap",
             Self::FalseDelivered(_) => "false-delivered",
             Self::FalseWithdrawn(..) => "false-withdrawn",
             Self::FalseReply(_) => "false-reply",
@@ -149,6 +155,12 @@ impl fmt::Display for Breach {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Duplicate(m) => write!(f, "message {m} is delivered again"),
+            Self::OutOfOrder(m) => {
+                write!(f, "message {m} is taken after one that was sent later in its stream")
+            }
+            Self::SilentGap(m) => {
+                write!(f, "message {m} is not taken, and its stream goes on without a word")
+            }
             Self::FalseDelivered(m) => write!(f, "message {m} is reported Delivered and nobody has taken it"),
             Self::FalseWithdrawn(m, outcome) => write!(f, "message {m} is {outcome:?} though it had left"),
             Self::FalseReply(m) => write!(f, "call {m} has a reply that nobody gave to it"),

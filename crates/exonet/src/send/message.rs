@@ -91,6 +91,10 @@ impl Message {
         self
     }
 
+    pub(crate) fn has_tag(&self) -> bool {
+        !self.tag.is_empty()
+    }
+
     pub(crate) const fn has_deadline(&self) -> bool {
         self.deadline.is_some()
     }

@@ -6,9 +6,10 @@ use super::Outbound;
 use crate::account::Account;
 use crate::half::{Clock, Sender};
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
-use crate::journal::{Binding, Placed, Position};
+use crate::journal::{Binding, Place, Placed, Position};
 use crate::message::{Letter, MessageKey, Store};
 use crate::time::Mono;
+use crate::wire::Role;
 
 /// What a large message counts for before it leaves: about a packet.
 const PACKET: u64 = 1_200;
@@ -49,11 +50,25 @@ impl Outbound {
 
     /// Messages of a journal, `letter` and those behind it, are bound.
     #[inline]
-    pub(super) fn note_bound(&mut self, letter: Option<LetterId>, n: u32, s: Slot, r: Incarnation) {
-        let Some(letter) = letter else { return };
-        match self.bound.last_mut().filter(|last| last.is_followed_by(letter, s, r)) {
+    pub(super) fn note_bound(&mut self, letter: &Letter, n: u32, s: Slot, r: Incarnation) {
+        let Some(first) = letter.journaled else { return };
+        self.note_binding(first, self.place_of(letter), n, s, r);
+    }
+
+    /// As [`Outbound::note_bound`], of messages that the journal has from `letter` on.
+    #[inline]
+    pub(super) fn note_binding(
+        &mut self,
+        letter: LetterId,
+        place: Option<Place>,
+        n: u32,
+        s: Slot,
+        r: Incarnation,
+    ) {
+        let follows = |last: &&mut Binding| place.is_none() && last.is_followed_by(letter, s, r);
+        match self.bound.last_mut().filter(follows) {
             Some(last) => last.n += n,
-            None => self.bound.push(Binding { letter, n, s, r }),
+            None => self.bound.push(Binding { letter, n, s, r, place }),
         }
     }
 
@@ -139,6 +154,11 @@ impl Outbound {
             }
         }
         self.early_due = !early.is_empty();
+        for (s, (_, key)) in &tokens {
+            if let Some(letter) = store.get(*key).filter(|letter| matches!(letter.role, Role::Stream(_))) {
+                self.writers.reopen(&letter.tag, *s);
+            }
+        }
         let tokens = tokens.into_iter().map(|(s, (r, key))| (s, r, key));
         self.sender = Some(Sender::recover(clock, tokens, stamp, early));
         placed.iter().for_each(|(key, place)| self.enter(now, store, *key, *place));
@@ -148,6 +168,7 @@ impl Outbound {
     /// A message of the journal counts, and leaves (again).
     fn enter(&mut self, now: Mono, store: &mut Store, key: MessageKey, place: Placed) {
         let Some(letter) = store.get_mut(key) else { return };
+        self.number(letter);
         self.join_lane(letter);
         self.letters += 1;
         self.bytes = self.bytes.saturating_add(letter.source.kept());

@@ -37,7 +37,9 @@ impl Outbound {
             self.queue.pop(flow);
             letter.queued = false;
         }
-        self.note_bound(journaled.map(|first| first.nth(key.at)), n, s, r);
+        if let Some(first) = journaled {
+            self.note_binding(first.nth(key.at), None, n, s, r);
+        }
         self.unbound.give_back(u64::from(n));
         self.note_open(LaneKey::PLAIN, Load { messages: u64::from(n), bytes: len });
         self.queue.charge(flow, usize::try_from(len).unwrap_or(usize::MAX));

@@ -68,6 +68,7 @@ impl Outbound {
                 };
                 let len = letter.wire_len().saturating_add(2);
                 if !may
+                    || matches!(letter.role, Role::Stream(_))
                     || letter.is_large()
                     || letter.bound.is_some()
                     || letter.bundle().is_some()

@@ -5,6 +5,7 @@ use crate::account::Account;
 use crate::id::Slot;
 use crate::message::lane::Load;
 use crate::message::{Letter, MessageKey, Store};
+use crate::wire::Role;
 
 impl Outbound {
     /// The peer has closed its record: it waits until the frontier has passed it.
@@ -38,6 +39,9 @@ impl Outbound {
             (letter.acked, letter.queued, letter.counted) = (false, false, false);
         }
         self.unbound += 1;
+        if let Role::Stream(_) = letter.role {
+            return self.come_back(store, s, key);
+        }
         self.enqueue_first(key.first(), letter);
     }
 

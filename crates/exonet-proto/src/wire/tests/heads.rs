@@ -8,6 +8,16 @@ fn extensions() -> impl Strategy<Value = Vec<(u64, Vec<u8>)>> {
     vec((number(), vec(any::<u8>(), 0..40)), 0..5)
 }
 
+/// The place of any message in any stream.
+fn mark() -> impl Strategy<Value = StreamMark> {
+    let end = prop_oneof![Just(StreamEnd::Open), Just(StreamEnd::Last), Just(StreamEnd::Reset)];
+    let place = (number(), number(), number(), end, any::<bool>());
+    place.prop_map(|(age, n, link, end, more)| {
+        let n = if age == 0 { 0 } else { n % age + 1 };
+        StreamMark { age, n, link, end, more }
+    })
+}
+
 fn encode(tlvs: &[(u64, Vec<u8>)]) -> Vec<u8> {
     let mut bytes = Vec::new();
     for (id, value) in tlvs {
@@ -21,12 +31,14 @@ fn encode(tlvs: &[(u64, Vec<u8>)]) -> Vec<u8> {
 
 proptest! {
     #[test]
-    fn any_head_comes_back(class in 0_u8..4, confirm in any::<bool>(), tag in vec(any::<u8>(), 0..=MAX_TAG), tlvs in extensions(), body in vec(any::<u8>(), 0..9)) {
+    fn any_head_comes_back(class in 0_u8..4, confirm in any::<bool>(), tag in vec(any::<u8>(), 0..=MAX_TAG), mark in option::of(mark()), tlvs in extensions(), body in vec(any::<u8>(), 0..9)) {
         let bytes = encode(&tlvs);
+        let stream = mark.filter(|_| !tag.is_empty());
         let head = Head {
             priority: Priority::new(class).unwrap(),
             confirm,
             tag: &tag,
+            stream,
             extensions: Tlvs::parse(&bytes).unwrap(),
         };
         let mut message = Vec::new();
@@ -75,7 +87,7 @@ fn the_head_of_a_plain_message_is_one_byte() {
 
 #[test]
 fn reserved_bits_are_refused() {
-    for bit in [4, 6, 7] {
+    for bit in [6, 7] {
         assert_eq!(Head::parse(&[1 << bit]), Err(Malformed::Reserved));
     }
 }
@@ -96,7 +108,20 @@ fn a_tag_has_at_most_255_bytes_and_a_class_is_at_most_3() {
 }
 
 fn role_of(extensions: &[u8]) -> Result<Role, Malformed> {
-    Role::of(Tlvs::parse(extensions).unwrap())
+    Role::of(&Head { extensions: Tlvs::parse(extensions).unwrap(), ..Head::default() })
+}
+
+#[test]
+fn a_message_of_a_stream_is_nothing_else_and_its_stream_has_a_name() {
+    let mark = StreamMark { age: 3, n: 2, link: 1, ..StreamMark::default() };
+    let mut message = Vec::new();
+    assert!(Head { tag: b"a", stream: Some(mark), ..Head::default() }.encode(&mut message));
+    assert_eq!(message, [0b01_0101, 1, b'a', 0, 3, 2, 1]);
+    let (head, _) = Head::parse(&message).unwrap();
+    assert_eq!(Role::of(&head), Ok(Role::Stream(mark)));
+    let call = Head { extensions: Tlvs::parse(&[1, 0]).unwrap(), ..head };
+    assert_eq!(Role::of(&call), Err(Malformed::Length), "a call in a stream");
+    assert_eq!(Head::parse(&[0b01_0001, 0, 3, 2, 1]), Err(Malformed::Length), "no name");
 }
 
 proptest! {
@@ -111,7 +136,7 @@ proptest! {
                 prop_assert_eq!(len, 0);
             } else {
                 let (head, at) = Head::parse(&message).unwrap();
-                prop_assert_eq!((Role::of(head.extensions), at), (Ok(role), 1 + len));
+                prop_assert_eq!((Role::of(&head), at), (Ok(role), 1 + len));
             }
             prop_assert!(!(0..len).any(|room| role.encode(&mut vec![0; room])));
         }

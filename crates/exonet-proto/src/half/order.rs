@@ -1,0 +1,240 @@
+//! Streams: which message of a stream may be taken next (PROTOCOL.md "Streams").
+//!
+//! A message gets its place in the stream when it is bound, so one that is withdrawn before leaves no gap. It names the slot of
+//! the message before it while that may be free. The receiver takes it once that slot is free no more.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use bytes::Bytes;
+
+use super::Receiver;
+use crate::id::Slot;
+use crate::wire::{StreamEnd, StreamMark};
+
+/// The streams to one peer that have begun and not ended, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Writers(BTreeMap<Bytes, Writer>);
+
+/// A stream to a peer, and those of the same name before it of which messages are open.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Writer {
+    /// The slot of the opening message. None: the next message opens a stream.
+    o: Option<Slot>,
+    /// How many of its messages were bound.
+    n: u64,
+    /// The slots of messages of this name that are bound and not settled, in rising order.
+    open: VecDeque<Slot>,
+    /// The least slot whose message was given back since the last was bound.
+    back: Option<Slot>,
+}
+
+impl Writers {
+    /// What a message that is bound to `s` now says of its place.
+    pub fn mark(&self, name: &Bytes, s: Slot, end: StreamEnd, more: bool) -> StreamMark {
+        let none = Writer::default();
+        let writer = self.0.get(name).unwrap_or(&none);
+        let distance = |from: Slot| s.0.saturating_sub(from.0);
+        let link = writer.open.back().copied().map_or(0, distance);
+        let (age, n) = writer.o.map_or((0, 0), |o| (distance(o), writer.n));
+        StreamMark { age, n, link, end, more }
+    }
+
+    /// The message that says `mark` is bound to `s`.
+    pub fn bind(&mut self, name: &Bytes, s: Slot, mark: StreamMark) {
+        let writer = self.0.entry(name.clone()).or_default();
+        writer.back = None;
+        writer.open.push_back(s);
+        writer.place_behind(s, mark);
+    }
+
+    /// A message of this name, bound to `s`, is open no more.
+    pub fn settle(&mut self, name: &Bytes, s: Slot) {
+        let Some(writer) = self.0.get_mut(name) else { return };
+        if let Ok(at) = writer.open.binary_search(&s) {
+            writer.open.remove(at);
+        }
+        self.drop_if_over(name);
+    }
+
+    /// The message that says `mark` was certainly not taken from `s`: it is bound again, before all that follow it in its stream.
+    /// Those come back too, before anything is bound.
+    pub fn give_back(&mut self, name: &Bytes, s: Slot, mark: StreamMark) {
+        let writer = self.0.entry(name.clone()).or_default();
+        if let Ok(at) = writer.open.binary_search(&s) {
+            writer.open.remove(at);
+        }
+        if writer.back.is_none_or(|least| s < least) {
+            writer.back = Some(s);
+            (writer.o, writer.n) = (opening(s, mark).filter(|_| mark.n > 0), mark.n);
+        }
+        self.drop_if_over(name);
+    }
+
+    /// The stream goes on as it was left by the process before.
+    pub fn recover(&mut self, name: Bytes, o: Slot, n: u64) {
+        let writer = self.0.entry(name).or_default();
+        (writer.o, writer.n) = (Some(o), n);
+    }
+
+    /// The streams that have begun and not ended: name, opening slot, messages bound.
+    pub fn begun(&self) -> impl Iterator<Item = (&Bytes, Slot, u64)> {
+        self.0.iter().filter_map(|(name, writer)| Some((name, writer.o?, writer.n)))
+    }
+
+    /// The opening slot of a stream, and how many of its messages were bound. None: the next opens it.
+    pub fn begun_of(&self, name: &Bytes) -> Option<(Slot, u64)> {
+        let writer = self.0.get(name)?;
+        writer.o.map(|o| (o, writer.n))
+    }
+
+    /// A message of this name is bound to `s`, above all others, since the process before.
+    pub fn reopen(&mut self, name: &Bytes, s: Slot) {
+        self.0.entry(name.clone()).or_default().open.push_back(s);
+    }
+
+    /// Whether no stream has begun, and none has anything open.
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// How many names are known.
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    fn drop_if_over(&mut self, name: &Bytes) {
+        if self.0.get(name).is_some_and(|writer| writer.o.is_none() && writer.open.is_empty()) {
+            self.0.remove(name);
+        }
+    }
+}
+
+impl Writer {
+    fn place_behind(&mut self, s: Slot, mark: StreamMark) {
+        let goes_on = mark.end == StreamEnd::Open;
+        (self.o, self.n) = if goes_on { (opening(s, mark), mark.n + 1) } else { (None, 0) };
+    }
+}
+
+/// The slot of the message that opened the stream of one that is bound to `s`. None: no honest sender says so.
+pub fn opening(s: Slot, mark: StreamMark) -> Option<Slot> {
+    s.0.checked_sub(mark.age).map(Slot)
+}
+
+/// The streams from one peer of which something was taken, by name.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Readers {
+    readers: BTreeMap<Bytes, Reader>,
+    /// Streams that have ended, by the slot of their last message: they are forgotten once the sender has passed it.
+    ended: BTreeMap<Slot, Bytes>,
+}
+
+/// Whether the message at `s` that says `mark` waits for no other: the one before it cannot come any more, or has been taken.
+pub fn may_follow(record: Option<&Receiver>, s: Slot, mark: StreamMark) -> bool {
+    let before = s.0.checked_sub(mark.link).filter(|_| mark.link > 0).map(Slot);
+    !before.is_some_and(|before| record.is_some_and(|record| record.is_open(before)))
+}
+
+/// How far a stream was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reader {
+    /// The slot of its opening message.
+    pub o: Slot,
+    /// The least place that a message may have that is taken next.
+    pub next: u64,
+    /// Its last message was taken, from this slot.
+    pub ended: Option<Slot>,
+}
+
+/// What lies between the message of a stream that was taken last and this one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Gap {
+    /// Nothing: it is the next.
+    None,
+    /// Nothing: it opens the stream.
+    Opens,
+    /// It opens the stream, and one of the same name has not been ended by its sender.
+    Breaks,
+    /// This many messages, which this node has not taken: their sender was told that their outcome is unknown.
+    Missing(u64),
+    /// This many messages came before it, which this process knows nothing of: another has taken them, or nobody has.
+    Continues(u64),
+}
+
+impl Readers {
+    /// What comes before the message at `s` that says `mark`. None: it may not be taken any more.
+    pub fn gap(&self, name: &Bytes, s: Slot, mark: StreamMark) -> Option<Gap> {
+        let o = opening(s, mark)?;
+        let Some(reader) = self.readers.get(name) else {
+            return Some(if mark.n == 0 { Gap::Opens } else { Gap::Continues(mark.n) });
+        };
+        if o > reader.o {
+            return Some(match (reader.ended, mark.n) {
+                (Some(_), 0) => Gap::Opens,
+                (Some(_), n) => Gap::Continues(n),
+                (None, _) => Gap::Breaks,
+            });
+        }
+        if o < reader.o || reader.ended.is_some() || mark.n < reader.next {
+            return None;
+        }
+        let missing = mark.n - reader.next;
+        Some(if missing == 0 { Gap::None } else { Gap::Missing(missing) })
+    }
+
+    /// The message at `s` that says `mark` is taken, or judged. Gives how far the stream is now.
+    pub fn take(&mut self, name: &Bytes, s: Slot, mark: StreamMark) -> Option<Reader> {
+        let o = opening(s, mark)?;
+        let ended = (mark.end != StreamEnd::Open).then_some(s);
+        let reader = Reader { o, next: mark.n.saturating_add(1), ended };
+        self.put(name.clone(), reader);
+        Some(reader)
+    }
+
+    /// The stream stands so.
+    pub fn put(&mut self, name: Bytes, reader: Reader) {
+        if let Some(before) = self.readers.insert(name.clone(), reader)
+            && let Some(s) = before.ended
+        {
+            self.ended.remove(&s);
+        }
+        if let Some(s) = reader.ended {
+            self.ended.insert(s, name);
+        }
+    }
+
+    /// The sender has nothing open below `l`: nothing of streams that ended below can come.
+    pub fn pass(&mut self, l: Slot) {
+        while let Some(first) = self.ended.first_entry()
+            && *first.key() < l
+        {
+            let name = first.remove();
+            self.readers.remove(&name);
+        }
+    }
+
+    /// Nothing that was sent under an earlier record can come.
+    pub fn forget_ended(&mut self) {
+        self.pass(Slot(u64::MAX));
+    }
+
+    /// The streams, by name.
+    pub fn iter(&self) -> impl Iterator<Item = (&Bytes, Reader)> {
+        self.readers.iter().map(|(name, reader)| (name, *reader))
+    }
+
+    /// Whether the stream is known, or another may be.
+    pub fn has_room(&self, name: &Bytes, most: usize) -> bool {
+        self.readers.len() < most || self.readers.contains_key(name)
+    }
+
+    /// Whether nothing is remembered of any stream.
+    pub fn is_empty(&self) -> bool {
+        self.readers.is_empty()
+    }
+
+    /// How many.
+    pub fn len(&self) -> usize {
+        self.readers.len()
+    }
+}

@@ -1,0 +1,125 @@
+//! What the application asks for: streams.
+
+use core::net::SocketAddr;
+
+use bytes::Bytes;
+
+use super::Node;
+use crate::event::SendError;
+use crate::id::NodeId;
+use crate::message::arrived::Arrived;
+use crate::message::{Early, HEAD_ROOM, InStream, Incoming, MessageKey, Outgoing, POOLED};
+use crate::peer::{Context, Peer, Turn};
+use crate::time::Now;
+use crate::wire::{Role, StreamEnd, StreamMark};
+
+/// The longest body of a message of a stream, in bytes: what is longer goes in several that say so.
+pub const MAX_STREAM_BODY: usize = (64 << 10) - HEAD_ROOM;
+const _: () = assert!(MAX_STREAM_BODY as u64 + HEAD_ROOM as u64 <= POOLED);
+
+/// What a peer does to hand a message over: [`Peer::hand_out`], or [`Peer::hand_over`].
+type Give = fn(&mut Peer, &mut Context, Now, Arrived) -> Option<Incoming>;
+
+impl Node {
+    /// Queues a message of the stream `message.tag` to `peer`: it is taken there after all that were queued before it in this stream,
+    /// and waits for no others. A stream begins with its first message, and goes on until one of them is its `end`; the next
+    /// begins another. All of them should have one priority. None of them leaves beside the opening of a channel.
+    ///
+    /// `more`: the next message of the stream goes on with this one.
+    ///
+    /// # Errors
+    /// As [`Node::send`]; [`SendError::TooLarge`] above [`MAX_STREAM_BODY`]; [`SendError::NoName`] for an empty tag.
+    pub fn send_in_stream(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: Outgoing,
+        end: StreamEnd,
+        more: bool,
+    ) -> Result<MessageKey, SendError> {
+        let mut message = message;
+        message.early = Early::No;
+        let (size, limit) = (message.body.len(), MAX_STREAM_BODY);
+        let source = self.cx.store.body(core::mem::take(&mut message.body));
+        let wrong = if message.tag.is_empty() {
+            Some(SendError::NoName)
+        } else {
+            (size > limit).then_some(SendError::TooLarge { size: size as u64, limit: limit as u64 })
+        };
+        if let Some(error) = wrong {
+            self.cx.refuse(message, source);
+            return Err(error);
+        }
+        let mark = StreamMark { end, more, ..StreamMark::default() };
+        self.submit(now, peer, hints, message, source, Role::Stream(mark))
+    }
+
+    /// Withdraws what has not left of the stream `name` to `peer`: it ends Cancelled.
+    pub fn cancel_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) {
+        let Some(place) = self.peers.find(peer) else { return };
+        if let Some((peer, cx)) = self.at(place) {
+            peer.cancel_stream(cx, now, name);
+            self.after(now, place);
+        }
+    }
+
+    /// The next message of the stream `name` from `peer`, handed out and not yet taken: [`Node::done`] takes it, [`Node::judge`] says
+    /// what becomes of it, [`Node::release`] gives it back. Until one of them is called no other of the stream is handed out.
+    ///
+    /// None: none can be taken now; [`crate::event::Event::Stream`] says when one can.
+    pub fn take_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Option<InStream> {
+        self.next_of(now, peer, name, |peer, cx, now, arrived| Some(peer.hand_out(cx, now.mono, arrived)))
+    }
+
+    /// As [`Node::take_stream`], of a message that is taken at once.
+    pub fn recv_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Option<InStream> {
+        self.next_of(now, peer, name, Peer::hand_over)
+    }
+
+    fn next_of(&mut self, now: Now, peer: &NodeId, name: &Bytes, give: Give) -> Option<InStream> {
+        loop {
+            let place = self.peers.find(peer)?;
+            let (peer, cx) = self.at(place)?;
+            peer.keep_record(cx);
+            let turn = peer.turn_of(cx, cx.inbox.first_of(place, name)?);
+            if turn == Turn::Later {
+                cx.inbox.say_of(place, name, false);
+                return None;
+            }
+            let arrived = cx.inbox.pop_of(place, name)?;
+            let Role::Stream(mark) = arrived.role else { return None };
+            let found = match turn {
+                Turn::Now(gap) => give(peer, cx, now, arrived).map(|message| (gap, message)),
+                Turn::Never => {
+                    peer.drop_passed(cx, &arrived);
+                    None
+                }
+                _ => {
+                    peer.drop_stale(cx, &arrived);
+                    None
+                }
+            };
+            self.after(now, place);
+            if let Some((gap, message)) = found {
+                let StreamMark { n, end, more, .. } = mark;
+                return Some(InStream { message, n, gap, end, more });
+            }
+        }
+    }
+
+    /// A message of a stream is not at the application any more: the next, or the same again, may be taken.
+    pub(super) fn stream_moved(&mut self, place: u32, role: Role, name: &Bytes) {
+        if let Role::Stream(_) = role
+            && let Some((peer, cx)) = self.at(place)
+        {
+            peer.tell_stream(cx, name);
+        }
+    }
+
+    /// The streams from a peer of which messages wait here, whether they can be taken now or not.
+    pub fn waiting_streams(&self, peer: &NodeId) -> Vec<Bytes> {
+        let place = self.peers.find(peer);
+        place.map(|place| self.cx.inbox.streams_of(place).cloned().collect()).unwrap_or_default()
+    }
+}

@@ -1,0 +1,53 @@
+//! The place of a message in its stream, which it gets with its slot.
+
+use super::Outbound;
+use crate::half::Sender;
+use crate::id::Slot;
+use crate::journal::Place;
+use crate::message::{Letter, MessageKey, Store};
+use crate::wire::Role;
+
+impl Outbound {
+    /// What a message that is not bound says of its place in its stream: as if it were bound next, so that its length is right.
+    pub(super) fn foresee_place(&self, letter: &mut Letter) {
+        if let Role::Stream(mark) = &mut letter.role
+            && letter.bound.is_none()
+            && let Some((s, _)) = self.sender.as_ref().and_then(Sender::next_envelope)
+        {
+            *mark = self.writers.mark(&letter.tag, s, mark.end, mark.more);
+        }
+    }
+
+    /// A message has just been bound to `s`.
+    pub(super) fn enter_stream(&mut self, letter: &mut Letter, s: Slot) {
+        if let Role::Stream(mark) = &mut letter.role {
+            *mark = self.writers.mark(&letter.tag, s, mark.end, mark.more);
+            self.writers.bind(&letter.tag, s, *mark);
+        }
+    }
+
+    /// Where a message that has just been bound stands in its stream, for the journal.
+    pub(super) fn place_of(&self, letter: &Letter) -> Option<Place> {
+        let Role::Stream(mark) = letter.role else { return None };
+        let name = letter.tag.clone();
+        Some(Place { mark, begun: self.writers.begun_of(&name), name })
+    }
+
+    /// A message that was bound to `s` is open no more.
+    pub(super) fn leave_stream(&mut self, letter: &Letter, s: Slot) {
+        if let Role::Stream(_) = letter.role {
+            self.writers.settle(&letter.tag, s);
+        }
+    }
+
+    /// A message that was bound to `s` goes back into its queue, before all that follow it in its stream.
+    pub(super) fn come_back(&mut self, store: &mut Store, s: Slot, key: MessageKey) {
+        let Some(letter) = store.get_mut(key) else { return };
+        let Role::Stream(mark) = letter.role else { return };
+        self.writers.give_back(&letter.tag, s, mark);
+        letter.queued = true;
+        let (flow, lane, order) = (letter.flow(), letter.lane, letter.order);
+        let precedes = |other| store.get(other).is_some_and(|other| other.order < order);
+        self.queue.push_behind(flow, lane, key, precedes);
+    }
+}

@@ -1,0 +1,112 @@
+//! Messages of streams: when the application may have them (PROTOCOL.md "Streams").
+
+use bytes::Bytes;
+
+use super::{Context, Peer};
+use crate::config::Config;
+use crate::event::Event;
+use crate::half::{Gap, Readers, Receiver, Writers, may_follow};
+use crate::id::{MessageId, Slot};
+use crate::message::MessageKey;
+use crate::message::arrived::Arrived;
+use crate::time::Mono;
+use crate::wire::Role;
+
+/// Whether it is the turn of a message of a stream that waits here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// The application may have it, and hears what comes before it.
+    Now(Gap),
+    /// One before it may still come, or is at the application.
+    Later,
+    /// One that follows it in its stream was taken: it never is.
+    Never,
+    /// Its record is gone, or its slot.
+    Stale,
+}
+
+impl Peer {
+    /// Whether it is the turn of a message of a stream.
+    pub(crate) fn turn_of(&self, cx: &Context, arrived: &Arrived) -> Turn {
+        let (front, s) = (arrived.front(), arrived.id.s);
+        let (true, Role::Stream(mark)) = (self.waits_for(&front), arrived.role) else {
+            return Turn::Stale;
+        };
+        let readers = &self.inbound.readers;
+        let Some(gap) = readers.gap(&arrived.tag, s, mark) else { return Turn::Never };
+        let known = gap == Gap::None || readers.has_room(&arrived.tag, cx.config.limits.lanes);
+        let first = may_follow(self.inbound.receiver.as_ref(), s, mark);
+        if first && known && self.keeps(&front) { Turn::Now(gap) } else { Turn::Later }
+    }
+
+    /// When streams with nothing under way are forgotten: their other end has not been heard, or nothing was sent to it, for so long
+    /// that nobody is expected to go on with them.
+    pub(super) fn streams_until(&self, config: &Config) -> Mono {
+        let (inbound, outbound) = (&self.inbound, &self.outbound);
+        let lasts = |some: bool, since: Mono| if some { since + config.dead_after } else { Mono::NEVER };
+        let read = lasts(!inbound.readers.is_empty() && inbound.receiver.is_none(), inbound.heard_at());
+        let written = lasts(!outbound.writers.is_empty() && outbound.is_empty(), outbound.idle_since());
+        read.min(written)
+    }
+
+    /// See [`Peer::streams_until`].
+    pub(super) fn forget_streams(&mut self, cx: &Context, now: Mono) {
+        if self.streams_until(&cx.config) <= now {
+            let none =
+                self.inbound.receiver.is_none() && self.inbound.heard_at() + cx.config.dead_after <= now;
+            if none {
+                self.inbound.readers = Readers::default();
+            }
+            if self.outbound.is_empty() && self.outbound.idle_since() + cx.config.dead_after <= now {
+                self.outbound.writers = Writers::default();
+            }
+        }
+    }
+
+    /// Tells the application of a stream if its first message may be taken.
+    pub(crate) fn tell_stream(&self, cx: &mut Context, name: &Bytes) {
+        let ready = |first: &Arrived| matches!(self.turn_of(cx, first), Turn::Now(_));
+        if cx.inbox.untold(self.place, name).is_some_and(ready) {
+            cx.inbox.say_of(self.place, name, true);
+            cx.events.push_back(Event::Stream { peer: self.id, name: name.clone() });
+        }
+    }
+
+    /// As [`Peer::tell_stream`], of all streams of the peer: something has changed for several.
+    pub(crate) fn tell_streams(&self, cx: &mut Context) {
+        let names: Vec<_> = cx.inbox.streams_of(self.place).cloned().collect();
+        names.iter().for_each(|name| self.tell_stream(cx, name));
+    }
+
+    /// The application has taken a message of a stream, or has judged it: what follows may be taken, and nothing before it.
+    pub(super) fn stream_goes_on(&mut self, cx: &mut Context, arrived: &Arrived) {
+        let Role::Stream(mark) = arrived.role else { return };
+        if let Some(reader) = self.inbound.readers.take(&arrived.tag, arrived.id.s, mark) {
+            self.journal_reader(cx, &arrived.tag, reader);
+        }
+    }
+
+    /// A message that was bound has gone back into its queue.
+    pub(super) fn journal_stream_back(&mut self, cx: &mut Context, key: MessageKey) {
+        let letter = cx.store.get(key).filter(|letter| matches!(letter.role, Role::Stream(_)));
+        if let Some(name) = letter.map(|letter| letter.tag.clone()) {
+            self.journal_writer(cx, &name);
+        }
+    }
+
+    /// A message that may not be taken any more leaves its row. Its slot stays as it is.
+    pub(crate) fn drop_passed(&mut self, cx: &mut Context, arrived: &Arrived) {
+        let MessageId { s, r, .. } = arrived.id;
+        self.discard(cx, arrived.held());
+        self.inbound.evict_pending(s, r, Some(&arrived.lane()), arrived.wire_len);
+    }
+
+    /// Whether the frontier `l` passes slots that are free: messages that were to follow them may be taken.
+    pub(super) fn passes_free(&self, l: Slot) -> bool {
+        let free = |record: &Receiver| {
+            let (_, _, free) = record.parts();
+            free.first().is_some_and(|first| first < l.0)
+        };
+        self.inbound.receiver.as_ref().is_some_and(free)
+    }
+}

@@ -1,0 +1,138 @@
+//! Streams: what the head of a message says of its place in one.
+
+use super::cursor::{Put, Take};
+use super::{Malformed, varint_len};
+
+/// The message is the last of its stream.
+const LAST: u8 = 0b001;
+/// The stream ends before what its sender had for it: only with [`LAST`].
+const RESET: u8 = 0b010;
+/// The next message of the stream goes on with this one.
+const MORE: u8 = 0b100;
+
+/// The place of a message in a stream, whose name is the tag of the message (PROTOCOL.md "Streams").
+///
+/// Slots are said as distances from the slot of the message, so that they stay short.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct StreamMark {
+    /// How many slots the opening message of the stream lies before this one; zero: this is the opening message.
+    pub age: u64,
+    /// How many messages of the stream were bound before this one.
+    pub n: u64,
+    /// How many slots before this one the message lies that has to be taken first; zero: none has to be.
+    pub link: u64,
+    /// Whether the stream goes on behind it.
+    pub end: StreamEnd,
+    /// The next message of the stream goes on with this one: they are parts of one.
+    pub more: bool,
+}
+
+/// Whether a stream goes on behind a message.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamEnd {
+    /// It does.
+    #[default]
+    Open,
+    /// This is its last message.
+    Last,
+    /// This is its last message, and its sender has given up what was to come before.
+    Reset,
+}
+
+impl StreamMark {
+    /// Most bytes that it takes.
+    pub const MAX: usize = 25;
+
+    /// Bytes that it takes in a head.
+    pub const fn encoded_len(&self) -> usize {
+        1 + varint_len(self.age) + varint_len(self.n) + varint_len(self.link)
+    }
+
+    pub(crate) fn take(input: &mut Take<'_>) -> Result<Self, Malformed> {
+        let flags = input.byte()?;
+        let end = match flags & (LAST | RESET) {
+            0 => StreamEnd::Open,
+            LAST => StreamEnd::Last,
+            RESET => return Err(Malformed::Reserved),
+            _ => StreamEnd::Reset,
+        };
+        if flags & !(LAST | RESET | MORE) != 0 {
+            return Err(Malformed::Reserved);
+        }
+        let (age, n, link) = (input.varint()?, input.varint()?, input.varint()?);
+        // The opening message is the first, and nothing of a stream lies before it but another stream of its name.
+        if (age == 0) != (n == 0) || n > age {
+            return Err(Malformed::Range);
+        }
+        Ok(Self { age, n, link, end, more: flags & MORE != 0 })
+    }
+
+    pub(super) fn put(&self, out: &mut Put<'_>) -> Option<()> {
+        out.byte(self.flags())?;
+        out.varint(self.age)?;
+        out.varint(self.n)?;
+        out.varint(self.link)
+    }
+
+    fn flags(&self) -> u8 {
+        let end = match self.end {
+            StreamEnd::Open => 0,
+            StreamEnd::Last => LAST,
+            StreamEnd::Reset => LAST | RESET,
+        };
+        end | if self.more { MORE } else { 0 }
+    }
+
+    /// Puts it to the front of `room`. False: there is no room.
+    pub(crate) fn encode(&self, room: &mut [u8]) -> bool {
+        self.put(&mut Put::new(room)).is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MARKS: [StreamMark; 4] = [
+        StreamMark { age: 0, n: 0, link: 0, end: StreamEnd::Open, more: false },
+        StreamMark { age: 0, n: 0, link: 5, end: StreamEnd::Last, more: false },
+        StreamMark { age: 1 << 40, n: 70, link: 1 << 20, end: StreamEnd::Reset, more: false },
+        StreamMark {
+            age: crate::MAX_NUMBER,
+            n: crate::MAX_NUMBER,
+            link: crate::MAX_NUMBER,
+            end: StreamEnd::Open,
+            more: true,
+        },
+    ];
+
+    #[test]
+    fn what_is_written_is_read_again_and_nothing_shorter_is() {
+        for mark in MARKS {
+            let mut room = [0; StreamMark::MAX];
+            assert!(mark.encode(&mut room));
+            let bytes = &room[..mark.encoded_len()];
+            let mut rest = Take(bytes);
+            assert_eq!(StreamMark::take(&mut rest), Ok(mark));
+            assert!(rest.is_empty());
+            for len in 0..bytes.len() {
+                assert_eq!(StreamMark::take(&mut Take(&bytes[..len])), Err(Malformed::Truncated));
+            }
+            assert!(!mark.encode(&mut [0; StreamMark::MAX][..mark.encoded_len() - 1]));
+        }
+    }
+
+    #[test]
+    fn what_no_sender_writes_is_malformed() {
+        let read = |bytes: &[u8]| StreamMark::take(&mut Take(bytes));
+        assert_eq!(read(&[RESET, 0, 0, 0]), Err(Malformed::Reserved));
+        assert_eq!(read(&[8, 0, 0, 0]), Err(Malformed::Reserved));
+        assert_eq!(
+            read(&[0, 0, 1, 0]),
+            Err(Malformed::Range),
+            "not the first, and no opening message before it"
+        );
+        assert_eq!(read(&[0, 1, 0, 0]), Err(Malformed::Range), "the first, behind an opening message");
+        assert_eq!(read(&[0, 2, 3, 0]), Err(Malformed::Range), "more before it than there are slots");
+    }
+}

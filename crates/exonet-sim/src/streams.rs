@@ -1,0 +1,172 @@
+//! Messages in streams: sent in order, and taken in order, or with a word of what is missing.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use bytes::Bytes;
+use exonet_proto::node::{
+    Gap, InStream, IncomingBody, MessageKey, Outgoing, SendError, StreamEnd, Verdict, Word,
+};
+use exonet_proto::{NodeId, Now};
+
+use crate::host::Host;
+use crate::ledger::Ledger;
+use crate::{NodeIndex, World, body};
+
+/// The streams that an application reads.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    /// Those of which its node has said that something can be taken.
+    ready: BTreeSet<(NodeId, Bytes)>,
+    /// Those that it does not read.
+    unread: BTreeSet<Bytes>,
+}
+
+impl Streams {
+    pub(crate) fn ready(&mut self, peer: NodeId, name: Bytes) {
+        self.ready.insert((peer, name));
+    }
+
+    /// The process dies.
+    pub(crate) fn clear(&mut self) {
+        self.ready.clear();
+    }
+}
+
+/// What the ledger knows of streams.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Orders {
+    /// The stream of each message that is in one: its sender, its receiver, its name.
+    of: BTreeMap<u64, (NodeId, NodeId, Bytes)>,
+    /// The messages of each, in the order in which they were sent.
+    sent: BTreeMap<(NodeId, NodeId, Bytes), BTreeSet<u64>>,
+    /// The last that was taken, or rejected, of each.
+    last: BTreeMap<(NodeId, NodeId, Bytes), u64>,
+}
+
+/// What is wrong with a message that was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Disorder {
+    /// One sent later was taken before it.
+    Late,
+    /// These lie before it, and were not taken.
+    Skipped(u64),
+}
+
+impl Orders {
+    pub(crate) fn sent(&mut self, message: u64, stream: (NodeId, NodeId, Bytes)) {
+        self.sent.entry(stream.clone()).or_default().insert(message);
+        self.of.insert(message, stream);
+    }
+
+    /// A message was taken or rejected. One that was `rejected` may come once more: its verdict may be lost with a record that is
+    /// closed. `explains`: whether a message that lies before it need not be told of.
+    pub(crate) fn had(
+        &mut self,
+        message: u64,
+        gap: Gap,
+        rejected: impl Fn(u64) -> bool,
+        explains: impl Fn(u64) -> bool,
+    ) -> Option<Disorder> {
+        let stream = self.of.get(&message)?;
+        let last = self.last.insert(stream.clone(), message);
+        if last.is_some_and(|last| last > message || (last == message && !rejected(message))) {
+            return Some(Disorder::Late);
+        }
+        let from = last.map_or(0, |last| last + 1);
+        let between = self.sent.get(stream)?.range(from.min(message)..message);
+        let skipped = between.copied().find(|skipped| !explains(*skipped));
+        skipped.filter(|_| gap == Gap::None).map(Disorder::Skipped)
+    }
+}
+
+impl World {
+    /// Sends a message of a stream, with a body of at least eight bytes. Every message of a name has one priority.
+    ///
+    /// # Errors
+    /// As the core's `send_in_stream`.
+    pub fn say(
+        &mut self,
+        from: NodeIndex,
+        to: NodeIndex,
+        name: &str,
+        size: usize,
+        end: StreamEnd,
+    ) -> Result<(u64, MessageKey), SendError> {
+        let body = body::part(self.next_message, 0, size.max(8));
+        let message = Outgoing { tag: Bytes::copy_from_slice(name.as_bytes()), body, ..Outgoing::default() };
+        let sent = self.submit(from, to, false, |node, now, id, address| {
+            node.send_in_stream(now, id, &[address], message, end, false)
+        })?;
+        if let Some((from, to)) = self.id(from).zip(self.id(to)) {
+            self.ledger.in_stream(sent.0, (from, to, Bytes::copy_from_slice(name.as_bytes())));
+        }
+        Ok(sent)
+    }
+
+    /// The application of `node` does not read streams of this name; or does again.
+    pub fn set_unread(&mut self, node: NodeIndex, name: &str, unread: bool) {
+        let name = Bytes::copy_from_slice(name.as_bytes());
+        if let Some(host) = self.hosts.get_mut(&node.0) {
+            if unread {
+                host.streams.unread.insert(name);
+            } else {
+                host.streams.unread.remove(&name);
+            }
+        }
+        self.pump(node);
+    }
+}
+
+impl Host {
+    /// Takes what it can of the streams that it reads.
+    pub(crate) fn read_streams(&mut self, now: Now, ledger: &mut Ledger) {
+        let unread = &self.streams.unread;
+        let ready: Vec<_> =
+            self.streams.ready.iter().filter(|(_, name)| !unread.contains(name)).cloned().collect();
+        for (peer, name) in ready {
+            while self.life.is_hungry() {
+                let guarded = self.dice.chance(0.3);
+                let next = if guarded {
+                    self.node.take_stream(now, &peer, &name)
+                } else {
+                    self.node.recv_stream(now, &peer, &name)
+                };
+                let Some(said) = next else {
+                    self.streams.ready.remove(&(peer, name));
+                    break;
+                };
+                self.life.bite();
+                if self.has(now, &said, guarded, ledger) {
+                    let number = number_of(&said);
+                    self.give_in_stream(said.message.id, number, said.gap, ledger);
+                    self.take_given(now, ledger);
+                }
+            }
+        }
+    }
+
+    /// Whether the application keeps a message that it has.
+    fn has(&mut self, now: Now, said: &InStream, guarded: bool, ledger: &mut Ledger) -> bool {
+        let key = said.message.key;
+        match self.dice.below(6) {
+            _ if !guarded => true,
+            0 => {
+                self.node.release(now, key);
+                false
+            }
+            1 => {
+                if self.node.judge(now, key, Verdict::new(Word::Rejected, 4, "it would not do")) {
+                    ledger.rejected(number_of(said));
+                    self.note_rejected(said.message.id, number_of(said), said.gap);
+                }
+                false
+            }
+            _ => self.node.done(now, key),
+        }
+    }
+}
+
+fn number_of(said: &InStream) -> Option<u64> {
+    let IncomingBody::Whole(content) = &said.message.body else { return None };
+    body::number_of(&said.message.tag, content)
+}

@@ -1,0 +1,83 @@
+//! What the engine does with streams.
+
+use core::net::SocketAddr;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::node::{SendError as CoreError, StreamEnd};
+use exonet_proto::{NodeId, Now};
+use tokio::sync::Notify;
+
+use super::{Engine, Phase};
+use crate::after::Chore;
+use crate::error::Closed;
+use crate::send::message::Message;
+use crate::send::receipts::SlotIndex;
+use crate::stream::desk::{StreamId, Taken};
+
+impl Engine {
+    /// Queues a message of the stream that its tag names, or says Full without touching it.
+    pub(crate) fn send_in_stream(
+        &mut self,
+        now: Now,
+        peer: NodeId,
+        hints: &[SocketAddr],
+        message: &mut Option<Message>,
+        end: StreamEnd,
+    ) -> Result<SlotIndex, CoreError> {
+        if self.phase != Phase::Open {
+            return Err(CoreError::Closed);
+        }
+        if !self.room.has(&mut self.core, &peer) {
+            return Err(CoreError::Full);
+        }
+        self.reserve_for(|| message.as_ref().map_or(0, Message::len))?;
+        let outgoing = message.take().ok_or(CoreError::Closed)?.into_outgoing(now.mono);
+        let key = self.core.send_in_stream(now, peer, hints, outgoing, end, false)?;
+        if !self.write_journal(now) {
+            return Err(CoreError::Closed);
+        }
+        Ok(self.queued(now, key, &peer, false))
+    }
+
+    /// Withdraws what has not left of a stream.
+    pub(crate) fn cancel_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) {
+        if self.phase < Phase::Stopped {
+            self.core.cancel_stream(now, peer, name);
+        }
+    }
+
+    /// The next message of a stream, handed out.
+    pub(crate) fn take_in_stream(&mut self, now: Now, peer: &NodeId, name: &Bytes) -> Taken {
+        if self.phase >= Phase::Stopped {
+            return Taken::Closed;
+        }
+        match self.core.take_stream(now, peer, name) {
+            Some(_) if !self.write_journal(now) => Taken::Closed,
+            Some(said) => Taken::Message(Box::new(said)),
+            None if self.phase >= Phase::Closing => Taken::Closed,
+            None => Taken::Nothing,
+        }
+    }
+
+    /// The next stream that waits for a handle.
+    pub(crate) fn accept_stream(&mut self) -> Result<Option<(StreamId, Arc<Notify>)>, Closed> {
+        let next = self.streams.next();
+        if self.streams.has_waiting() {
+            self.after.chores.push(Chore::Next(Arc::clone(&self.streams.accepted)));
+        }
+        if next.is_none() && self.phase >= Phase::Closing { Err(Closed) } else { Ok(next) }
+    }
+
+    /// A handle on a stream is gone.
+    pub(crate) fn leave_stream(&mut self, id: StreamId) {
+        self.streams.leave(&self.core, id, &mut self.after);
+    }
+
+    /// A reader wants nothing more of a stream.
+    pub(crate) fn stop_stream(&mut self, now: Now, id: StreamId, reason: &str) {
+        if self.phase < Phase::Stopped {
+            self.streams.stop(&mut self.core, now, id, reason, &mut self.after);
+        }
+    }
+}

@@ -1,0 +1,170 @@
+//! Streams: messages in order, each stream independent of all others.
+//!
+//! [`Peer::stream`] gives a [`Stream`]: two directions under one name, each a sequence of messages. [`Node::accept_stream`] gives
+//! those that peers begin. A stream is opened by its first message and ended by [`StreamSender::close`]. It outlives channels, changes
+//! of address and long silence, and crashes of either process where its node is durable. Nothing is sent to open one, and an idle
+//! stream costs an entry at each end, and nothing on the wire.
+//!
+//! What is missing is told, never passed over: see [`StreamError`]. `docs/streams.md` has the rules.
+//!
+//! ```
+//! use exonet::{Allow, Node};
+//!
+//! # #[tokio::main(flavor = "current_thread")]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+//! let bob = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+//!
+//! let (mut log, _) = alice.peer(bob.peer_addr()).stream("log")?.split();
+//! log.send("first").await?;
+//! log.send("second").await?;
+//! log.close().await?;
+//!
+//! let (_, mut lines) = bob.accept_stream().await?.split();
+//! assert_eq!(lines.name(), "log");
+//! while let Some(line) = lines.recv().await? {
+//!     println!("{:?}", line.body());
+//!     line.ack()?;
+//! }
+//! # Ok(())
+//! # }
+//! ```
+
+mod bytes;
+pub(crate) mod desk;
+mod receiver;
+mod sender;
+
+use std::sync::Arc;
+
+use ::bytes::Bytes;
+use tokio::sync::Notify;
+
+pub use self::bytes::ByteStream;
+pub use receiver::{StreamError, StreamReceiver};
+pub use sender::{StreamSendError, StreamSender};
+
+pub use exonet_proto::node::MAX_STREAM_BODY;
+
+use crate::error::Closed;
+use crate::node::Node;
+use crate::peer::Peer;
+use desk::StreamId;
+
+/// Longest name of a stream, in bytes.
+pub const MAX_NAME: usize = 255;
+
+/// Why there is no handle on a stream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The name is empty, or has more than 255 bytes.
+    #[error("the name of a stream has 1 to 255 bytes, this has {0}")]
+    Name(usize),
+    /// This process has a handle on it. There is one at a time: two could not agree on an order.
+    #[error("a handle on this stream is in use: drop it first, or choose another name")]
+    InUse,
+}
+
+/// Both directions of a stream: what this node sends to the peer under a name, and what the peer sends to this node under it.
+///
+/// Each direction begins with its first message and ends by itself. Dropping the handle ends neither: another handle, of this
+/// process or of the next of a durable node, goes on where this one was.
+#[derive(Debug)]
+pub struct Stream {
+    sender: StreamSender,
+    receiver: StreamReceiver,
+}
+
+/// What the halves of a stream share: the hold on its name.
+struct Handle {
+    peer: Peer,
+    id: StreamId,
+    readable: Arc<Notify>,
+}
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        let id = self.id.clone();
+        self.peer.shared().step_calmly(|engine, _| engine.leave_stream(id));
+    }
+}
+
+impl core::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Stream").field("peer", &self.id.0).field("name", &self.id.1).finish()
+    }
+}
+
+impl Peer {
+    /// A handle on the stream of this name with the peer, of 1 to 255 bytes. Nothing is sent before there is something to say.
+    ///
+    /// A short name is a good one: each message bears it.
+    ///
+    /// # Errors
+    /// [`OpenError`].
+    pub fn stream(&self, name: impl Into<Bytes>) -> Result<Stream, OpenError> {
+        let name = name.into();
+        if name.is_empty() || name.len() > MAX_NAME {
+            return Err(OpenError::Name(name.len()));
+        }
+        // Its owner's destructor does not run under the lock.
+        let id = (self.id(), Bytes::copy_from_slice(&name));
+        let readable = self.shared().amend(|engine| engine.streams.hold(id.clone()));
+        readable.map(|readable| Stream::new(self.clone(), id, readable)).ok_or(OpenError::InUse)
+    }
+}
+
+impl Node {
+    /// The next stream that a peer has begun, or goes on with, and that no handle of this process is on.
+    ///
+    /// Until they are accepted, streams wait: their messages hold back their own senders only. Cancel-safe, and may be called by
+    /// many tasks: each stream goes to one.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed.
+    pub async fn accept_stream(&self) -> Result<Stream, Closed> {
+        let shared = self.shared();
+        let accepted = shared.amend(|engine| Arc::clone(&engine.streams.accepted));
+        loop {
+            // Made before the look, so that no wake-up is missed between the look and the wait.
+            let waiting = accepted.notified();
+            if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream())? {
+                return Ok(Stream::new(self.peer(id.0), id, readable));
+            }
+            waiting.await;
+        }
+    }
+}
+
+impl Stream {
+    fn new(peer: Peer, id: StreamId, readable: Arc<Notify>) -> Self {
+        let handle = Arc::new(Handle { peer, id, readable });
+        Self { sender: StreamSender::new(Arc::clone(&handle)), receiver: StreamReceiver::new(handle) }
+    }
+
+    /// The peer at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.sender.handle().peer
+    }
+
+    /// The name.
+    pub fn name(&self) -> &Bytes {
+        self.receiver.name()
+    }
+
+    /// What is sent, and what is received.
+    pub const fn both(&mut self) -> (&mut StreamSender, &mut StreamReceiver) {
+        (&mut self.sender, &mut self.receiver)
+    }
+
+    /// The two directions by themselves. The name is free again when both are dropped.
+    pub fn split(self) -> (StreamSender, StreamReceiver) {
+        (self.sender, self.receiver)
+    }
+
+    /// The stream as bytes, read and written as a TCP connection is.
+    pub fn into_bytes(self) -> ByteStream {
+        ByteStream::new(self)
+    }
+}

@@ -1,0 +1,206 @@
+//! What is received in a stream.
+
+use core::task::{Context, Poll};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::MessageId;
+use exonet_proto::node::{Gap, InStream, Incoming, StreamEnd};
+
+use super::Handle;
+use super::desk::Taken;
+use crate::peer::Peer;
+use crate::receive::Received;
+use crate::receive::delivery::Delivery;
+
+/// What a reader of a stream hears in place of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamError {
+    /// So many messages are missing here: their sender gave them up, or was told that what became of them is unknown. The stream
+    /// goes on behind them.
+    #[error("{0} messages are missing before the next one of this stream")]
+    Missing(u64),
+    /// So many messages came before the next one, and this process knows nothing of them: they were for a process before it that
+    /// kept no journal. The stream goes on.
+    #[error("{0} messages of this stream came before this process")]
+    Continues(u64),
+    /// The sender has given the rest of the stream up: there is no more.
+    #[error("the stream was reset by its sender")]
+    Reset,
+    /// The sender has forgotten the stream, as a process does that ends and keeps no journal, and has begun another of this name:
+    /// there is no more of this one. The other waits for a new handle.
+    #[error("the sender has forgotten this stream, and begun another of this name")]
+    Broken,
+    /// The node is closed.
+    #[error("the node is closed")]
+    Closed,
+}
+
+/// Receives what the peer sends in a stream, in order.
+///
+/// A message is handed out when the one before it has been dealt with: one that is dropped without [`Delivery::ack`] is handed out
+/// again before any other of the stream.
+#[derive(Debug)]
+pub struct StreamReceiver {
+    handle: Arc<Handle>,
+    /// A message that is handed out when what lies before it has been told.
+    next: Option<Delivery>,
+    /// How it ended.
+    end: Option<Result<(), StreamError>>,
+    /// The message that this handle has had last.
+    last: Option<MessageId>,
+}
+
+impl StreamReceiver {
+    pub(super) const fn new(handle: Arc<Handle>) -> Self {
+        Self { handle, next: None, end: None, last: None }
+    }
+
+    /// The peer at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.handle.peer
+    }
+
+    /// The name of the stream.
+    pub fn name(&self) -> &Bytes {
+        &self.handle.id.1
+    }
+
+    /// The next message, under a guard. None: the stream has ended, and all of it was received.
+    ///
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`StreamError`]: `Missing` and `Continues` are told once, and the next call goes on. The others are told from then on.
+    pub async fn recv(&mut self) -> Result<Option<Delivery>, StreamError> {
+        tokio::task::coop::consume_budget().await;
+        loop {
+            if let Some(found) = self.look() {
+                return found;
+            }
+            self.handle.readable.notified().await;
+        }
+    }
+
+    /// The next message without a guard: it is delivered as it is returned, and lost if the process dies before it has acted on it.
+    /// This is the faster way.
+    ///
+    /// Cancel-safe, but on a node that forces its journal to the disk: there a message may be lost with the call.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub async fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
+        loop {
+            let Some(delivery) = self.recv().await? else { return Ok(None) };
+            // One whose record has died meanwhile was not delivered: it comes again, or its sender is told.
+            if let Ok(received) = delivery.take() {
+                let shared = self.handle.peer.shared();
+                let at = shared.look(|engine| engine.accepted_at());
+                shared.until_safe(at).await.map_err(|_| StreamError::Closed)?;
+                return Ok(Some(received));
+            }
+        }
+    }
+
+    /// As [`Self::recv`], in a poll: the task is woken when there is something.
+    pub(super) fn poll_recv(
+        &mut self,
+        cx: &mut Context<'_>,
+        waiting: &mut Option<super::bytes::Waiting>,
+    ) -> Poll<Result<Option<Delivery>, StreamError>> {
+        loop {
+            if let Some(waits) = waiting {
+                core::task::ready!(waits.as_mut().poll(cx));
+                *waiting = None;
+            }
+            if let Some(found) = self.look() {
+                return Poll::Ready(found);
+            }
+            let handle = Arc::clone(&self.handle);
+            *waiting = Some(Box::pin(async move { handle.readable.notified().await }));
+        }
+    }
+
+    /// Wants nothing more: what comes until the stream ends is rejected, with this reason, of which the first 200 bytes count. Its
+    /// sender is told of each message that it was rejected.
+    pub fn stop(mut self, reason: impl AsRef<str>) {
+        self.next = None;
+        if self.end.is_none() {
+            let (id, reason) = (self.handle.id.clone(), reason.as_ref());
+            self.handle.peer.shared().step_calmly(|engine, now| engine.stop_stream(now, id, reason));
+        }
+    }
+
+    /// What there is now; None: nothing yet.
+    fn look(&mut self) -> Option<Result<Option<Delivery>, StreamError>> {
+        if let Some(next) = self.next.take() {
+            return Some(Ok(Some(next)));
+        }
+        if let Some(end) = self.end {
+            return Some(end.map(|()| None));
+        }
+        let shared = self.handle.peer.shared();
+        let (peer, name) = &self.handle.id;
+        let taken = shared.step_calmly(|engine, now| engine.take_in_stream(now, peer, name));
+        let said = match taken {
+            Taken::Message(said) => *said,
+            Taken::Nothing => return None,
+            Taken::Closed => return Some(Err(StreamError::Closed)),
+        };
+        Some(self.heed(said))
+    }
+
+    /// A message has come: what of it is told first.
+    fn heed(&mut self, said: InStream) -> Result<Option<Delivery>, StreamError> {
+        let InStream { message, gap, end, .. } = said;
+        // One that is handed out again comes with the gap that was told.
+        let again = self.last == Some(message.id);
+        let gap = if again { Gap::None } else { gap };
+        let other = match gap {
+            Gap::Breaks => true,
+            Gap::Opens => self.last.is_some(),
+            _ => false,
+        };
+        if other {
+            // It is the first of another stream, and waits for another handle.
+            drop(Delivery::new(self.handle.peer.shared(), message));
+            return self.ends(Err(StreamError::Broken));
+        }
+        self.last = Some(message.id);
+        let found = match end {
+            StreamEnd::Open => None,
+            StreamEnd::Last => Some(Ok(())),
+            StreamEnd::Reset => Some(Err(StreamError::Reset)),
+        };
+        match (found, is_empty(&message)) {
+            (Some(end), true) => {
+                // It says only that.
+                let _ = Delivery::new(self.handle.peer.shared(), message).ack();
+                self.end = Some(end);
+            }
+            (end, _) => {
+                self.end = end;
+                self.next = Some(Delivery::new(self.handle.peer.shared(), message));
+            }
+        }
+        match gap {
+            Gap::Missing(n) => Err(StreamError::Missing(n)),
+            Gap::Continues(n) => Err(StreamError::Continues(n)),
+            _ => match (self.next.take(), self.end) {
+                (Some(next), _) => Ok(Some(next)),
+                (None, Some(Err(error))) => Err(error),
+                (None, _) => Ok(None),
+            },
+        }
+    }
+
+    fn ends(&mut self, how: Result<(), StreamError>) -> Result<Option<Delivery>, StreamError> {
+        self.end = Some(how);
+        how.map(|()| None)
+    }
+}
+
+fn is_empty(message: &Incoming) -> bool {
+    matches!(&message.body, exonet_proto::node::IncomingBody::Whole(body) if body.is_empty())
+}

@@ -1,0 +1,179 @@
+//! What is sent in a stream.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use exonet_proto::node::{Priority, StreamEnd};
+
+use super::Handle;
+use crate::error::{Closed, SendError};
+use crate::peer::Peer;
+use crate::send::line::wait_for_room;
+use crate::send::message::{Message, take_turns};
+use crate::send::receipt::Receipt;
+
+/// Why a message of a stream is not accepted. Nothing has been queued.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum StreamSendError {
+    /// As of any other message. A message of a stream has at most [`MAX_STREAM_BODY`](super::MAX_STREAM_BODY) bytes.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// It has been closed or reset by this handle.
+    #[error("the stream has been closed at this end")]
+    Ended,
+    /// The tag of a message of a stream is the name of the stream.
+    #[error("a message of a stream has no tag of its own")]
+    Tagged,
+}
+
+/// Sends in a stream.
+///
+/// The peer's application takes the messages in the order in which they were sent here. One that is cancelled, or expires, before
+/// it has left leaves no gap. One that is given up in doubt leaves one, of which the reader hears.
+///
+/// Dropping it ends nothing: [`Self::close`] does.
+#[derive(Debug)]
+pub struct StreamSender {
+    handle: Arc<Handle>,
+    /// One for all messages: they leave in the order of their priorities.
+    priority: Priority,
+    ended: bool,
+}
+
+impl StreamSender {
+    pub(super) const fn new(handle: Arc<Handle>) -> Self {
+        Self { handle, priority: Priority::Normal, ended: false }
+    }
+
+    pub(super) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// The peer at the other end.
+    pub fn peer(&self) -> &Peer {
+        &self.handle.peer
+    }
+
+    /// The name of the stream.
+    pub fn name(&self) -> &Bytes {
+        &self.handle.id.1
+    }
+
+    /// The class of the messages of this stream, in place of their own: all of one stream have one. To be set before the first is
+    /// sent.
+    #[must_use]
+    pub const fn priority(mut self, priority: Priority) -> Self {
+        self.priority = priority;
+        self
+    }
+
+    /// Sends a message behind all that were sent before it in this stream: waits for room in the peer's queue, then queues it.
+    ///
+    /// A [deadline](Message::deadline) and [`Message::confirm`] mean what they do elsewhere. Cancel-safe as
+    /// [`Peer::send`] is.
+    ///
+    /// # Errors
+    /// [`StreamSendError`]; nothing has been queued.
+    pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
+        let message = message.into();
+        if self.ended {
+            return Err(StreamSendError::Ended);
+        }
+        self.queue(message, StreamEnd::Open).await
+    }
+
+    /// Sends a message if there is room.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] instead of waiting, and the others of [`StreamSendError`].
+    pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
+        let message = message.into();
+        if self.ended {
+            return Err(StreamSendError::Ended);
+        }
+        let mut message = Some(self.named(message)?);
+        let hints = self.handle.peer.hints();
+        let (shared, id) = (self.handle.peer.shared(), self.handle.id.0);
+        let queued =
+            shared.step(|engine, now| engine.send_in_stream(now, id, &hints, &mut message, StreamEnd::Open));
+        Ok(Receipt::new(Arc::clone(shared), queued.map_err(SendError::from)?))
+    }
+
+    /// Ends this direction of the stream behind all that was sent in it. The receipt says when the peer's application has had
+    /// the end.
+    ///
+    /// # Errors
+    /// [`StreamSendError`]; a stream that was ended before has been [`Ended`](StreamSendError::Ended).
+    pub async fn close(&mut self) -> Result<Receipt, StreamSendError> {
+        self.end(StreamEnd::Last).await
+    }
+
+    /// Gives up what has not left of this direction, and ends it: that is Cancelled, and the peer's application hears of the reset
+    /// behind what has left.
+    ///
+    /// # Errors
+    /// As [`Self::close`].
+    pub async fn reset(&mut self) -> Result<Receipt, StreamSendError> {
+        if !self.ended {
+            let (peer, name) = self.handle.id.clone();
+            self.handle.peer.shared().step(|engine, now| engine.cancel_stream(now, &peer, &name));
+        }
+        self.end(StreamEnd::Reset).await
+    }
+
+    async fn end(&mut self, end: StreamEnd) -> Result<Receipt, StreamSendError> {
+        if self.ended {
+            return Err(StreamSendError::Ended);
+        }
+        let receipt = self.queue(Message::default(), end).await?;
+        self.ended = true;
+        Ok(receipt)
+    }
+
+    /// As [`Self::reset`], if there is room for the word; nothing is said where there is none.
+    pub(super) fn reset_at_once(&mut self) {
+        let (peer, name) = self.handle.id.clone();
+        let mut message = self.named(Message::default()).ok();
+        let hints = self.handle.peer.hints();
+        let shared = self.handle.peer.shared();
+        let queued = shared.step(|engine, now| {
+            engine.cancel_stream(now, &peer, &name);
+            engine.send_in_stream(now, peer, &hints, &mut message, StreamEnd::Reset)
+        });
+        // Nobody waits to hear of it.
+        drop(queued.map(|slot| Receipt::new(Arc::clone(shared), slot)));
+        self.ended = true;
+    }
+
+    /// Whether [`Self::close`] or [`Self::reset`] has ended it.
+    pub const fn is_ended(&self) -> bool {
+        self.ended
+    }
+
+    fn named(&self, message: Message) -> Result<Message, StreamSendError> {
+        if message.has_tag() {
+            return Err(StreamSendError::Tagged);
+        }
+        Ok(message.tag(self.name().clone()).priority(self.priority))
+    }
+
+    async fn queue(&self, message: Message, end: StreamEnd) -> Result<Receipt, StreamSendError> {
+        let message = self.named(message)?;
+        let (peer, id) = (&self.handle.peer, self.handle.id.0);
+        take_turns(message.weight()).await;
+        peer.resolve().await?;
+        let (shared, mut message) = (peer.shared(), Some(message));
+        let queue = || {
+            let hints = peer.hints();
+            shared.step(|engine, now| {
+                let slot = engine.send_in_stream(now, id, &hints, &mut message, end)?;
+                Ok((slot, engine.accepted_at()))
+            })
+        };
+        let (slot, at) = wait_for_room(shared, id, queue).await?;
+        let receipt = Receipt::new(Arc::clone(shared), slot);
+        shared.until_safe(at).await.map_err(|Closed| SendError::Closed)?;
+        Ok(receipt)
+    }
+}

@@ -1,0 +1,273 @@
+//! Streams: order, ends, breaks, bytes.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure here is the failure of a test
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{builder, node, within};
+use exonet::stream::{MAX_STREAM_BODY, OpenError, StreamError, StreamReceiver, StreamSendError};
+use exonet::{Confirm, Delivery, Durability, Message, Node, Outcome};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+const LATE: Duration = Duration::from_secs(5);
+
+fn text(delivery: &Delivery) -> String {
+    String::from_utf8_lossy(delivery.body().as_whole().unwrap()).into_owned()
+}
+
+async fn next(receiver: &mut StreamReceiver) -> Option<String> {
+    let delivery = receiver.recv().await.unwrap()?;
+    let text = text(&delivery);
+    delivery.ack().unwrap();
+    Some(text)
+}
+
+async fn stored(state: &Path, durability: Durability) -> Node {
+    builder().state_dir(state).durability(durability).build().await.unwrap()
+}
+
+#[tokio::test]
+async fn messages_come_in_order_both_ways_under_one_name() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut out, mut back) = alice.peer(bob.peer_addr()).stream("talk").unwrap().split();
+        let mut receipts = Vec::new();
+        for n in 0..500 {
+            receipts.push(out.send(n.to_string()).await.unwrap());
+        }
+        let end = out.close().await.unwrap();
+        assert_eq!(out.send("late").await.unwrap_err(), StreamSendError::Ended);
+        let stream = bob.accept_stream().await.unwrap();
+        assert_eq!((stream.name().as_ref(), stream.peer().id()), (&b"talk"[..], alice.id()));
+        let (mut answers, mut lines) = stream.split();
+        for n in 0..500 {
+            assert_eq!(next(&mut lines).await, Some(n.to_string()));
+        }
+        assert_eq!(next(&mut lines).await, None);
+        assert_eq!(next(&mut lines).await, None, "and so it stays");
+        for receipt in receipts.into_iter().chain([end]) {
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        }
+        drop(answers.send(Message::new("done").confirm(Confirm::Processed)).await.unwrap());
+        assert_eq!(next(&mut back).await.unwrap(), "done");
+        assert!(bob.try_recv().is_none(), "none of it is a message beside");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_is_not_acknowledged_comes_again_before_all_else() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
+        let rejected = out.send("1").await.unwrap();
+        drop(out.send("2").await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        drop(lines.recv().await.unwrap());
+        let again = lines.recv().await.unwrap().unwrap();
+        assert_eq!((text(&again).as_str(), again.attempt()), ("1", 2));
+        again.reject("no");
+        assert_eq!(next(&mut lines).await.unwrap(), "2");
+        assert!(matches!(rejected.await.outcome, Outcome::Rejected { attempts: 2, .. }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_stream_has_one_handle_and_its_name_is_free_again() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let to = alice.peer(bob.peer_addr());
+        assert_eq!(to.stream("").unwrap_err(), OpenError::Name(0));
+        assert_eq!(to.stream(vec![1; 256]).unwrap_err(), OpenError::Name(256));
+        let first = to.stream("a").unwrap();
+        assert_eq!(to.stream("a").unwrap_err(), OpenError::InUse);
+        let (mut out, back) = first.split();
+        drop(back);
+        assert_eq!(to.stream("a").unwrap_err(), OpenError::InUse, "one half is there");
+        drop(out.send("1").await.unwrap());
+        drop(out);
+        let (mut out, _) = to.stream("a").unwrap().split();
+        drop(out.send("2").await.unwrap());
+        let tagged = out.send(Message::new("x").tag("t")).await.unwrap_err();
+        assert_eq!(tagged, StreamSendError::Tagged);
+        let long = out.send(vec![0; MAX_STREAM_BODY + 1]).await.unwrap_err();
+        assert!(long.to_string().contains(&MAX_STREAM_BODY.to_string()), "{long}");
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "1");
+        drop(lines);
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "2", "another handle goes on");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_unread_stream_holds_up_no_other_and_a_reset_gives_up_what_has_not_left() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let to = alice.peer(bob.peer_addr());
+        let (mut unread, _) = to.stream("unread").unwrap().split();
+        let mut receipts = Vec::new();
+        for _ in 0..300 {
+            receipts.push(unread.send(vec![7; 60_000]).await.unwrap());
+        }
+        let (mut read, _) = to.stream("read").unwrap().split();
+        let idle = bob.accept_stream().await.unwrap();
+        drop(read.send("1").await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "1");
+        drop(unread.reset().await.unwrap());
+        let (_, mut slow) = idle.split();
+        let mut taken = 0;
+        let end = loop {
+            match slow.recv_at_most_once().await {
+                Ok(Some(_)) => taken += 1,
+                end => break end,
+            }
+        };
+        assert_eq!(end.unwrap_err(), StreamError::Reset);
+        let mut outcomes = Vec::new();
+        for receipt in receipts {
+            outcomes.push(receipt.await.outcome);
+        }
+        let cancelled = outcomes.iter().position(|outcome| *outcome == Outcome::Cancelled).unwrap();
+        assert_eq!(cancelled, taken, "what was taken came first");
+        assert!(outcomes[..cancelled].iter().all(|outcome| *outcome == Outcome::Delivered));
+        assert!(outcomes[cancelled..].iter().all(|outcome| *outcome == Outcome::Cancelled));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_reader_that_stops_lets_the_sender_know() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
+        drop(out.send("1").await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "1");
+        let before = out.send("2").await.unwrap();
+        lines.stop("enough");
+        let after = out.send("3").await.unwrap();
+        let (before, after) = (before.await, after.await);
+        assert!(matches!(before.outcome, Outcome::Rejected { .. }), "{before:?}");
+        assert!(matches!(after.outcome, Outcome::Rejected { .. }), "{after:?}");
+        let end = out.close().await.unwrap();
+        assert!(matches!(end.await.outcome, Outcome::Rejected { .. }));
+        let (mut anew, _) = {
+            drop(out);
+            alice.peer(bob.peer_addr()).stream("a").unwrap().split()
+        };
+        drop(anew.send("4").await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "4", "it is another stream");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bytes_go_both_ways_and_each_way_ends_by_itself() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let sent: Vec<u8> = (0..3_000_000_u32).map(|n| (n % 251) as u8).collect();
+        let mut here = alice.peer(bob.peer_addr()).stream("pipe").unwrap().into_bytes();
+        let echo = tokio::spawn(async move {
+            let there = bob.accept_stream().await.unwrap().into_bytes();
+            let (mut read, mut write) = tokio::io::split(there);
+            let copied = tokio::io::copy(&mut read, &mut write).await.unwrap();
+            write.write_all(b"and the end").await.unwrap();
+            write.shutdown().await.unwrap();
+            // What was sent leaves as long as the node is there.
+            (copied, read, write, bob)
+        });
+        let whole = sent.clone();
+        let (mut read, mut write) = tokio::io::split(&mut here);
+        let writes = async {
+            write.write_all(&whole).await.unwrap();
+            write.shutdown().await.unwrap();
+        };
+        let reads = async {
+            let mut all = Vec::new();
+            read.read_to_end(&mut all).await.unwrap();
+            all
+        };
+        let ((), all) = tokio::join!(writes, reads);
+        assert_eq!(all.len(), sent.len() + 11);
+        assert!(all.starts_with(&sent) && all.ends_with(b"and the end"));
+        assert_eq!(here.settled().await.unwrap().outcome, Outcome::Delivered);
+        assert_eq!(echo.await.unwrap().0, sent.len() as u64);
+        let more = here.write_all(b"x").await.unwrap_err();
+        assert_eq!(more.kind(), std::io::ErrorKind::BrokenPipe);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn bytes_without_an_end_are_an_error() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let mut here = alice.peer(bob.peer_addr()).stream("pipe").unwrap().into_bytes();
+        here.write_all(b"half").await.unwrap();
+        let mut there = bob.accept_stream().await.unwrap().into_bytes();
+        let mut four = [0; 4];
+        there.read_exact(&mut four).await.unwrap();
+        drop(here);
+        let error = there.read(&mut four).await.unwrap_err();
+        assert_eq!(error.kind(), std::io::ErrorKind::ConnectionReset);
+    })
+    .await;
+}
+
+/// A stream outlives both processes where they keep journals, and what lies between is told where the reader's keeps none.
+#[tokio::test]
+async fn a_stream_goes_on_after_either_process() {
+    for durability in [Durability::Process, Durability::Sync] {
+        let home = tempfile::tempdir().unwrap();
+        let (here, there) = (home.path().join("here"), home.path().join("there"));
+        within(async {
+            let mut bob = stored(&there, durability).await;
+            let address = bob.peer_addr();
+            for round in 0..3 {
+                let alice = stored(&here, durability).await;
+                let (mut out, _) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
+                for n in 0..3 {
+                    drop(out.send(format!("{round}.{n}")).await.unwrap());
+                }
+                let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+                for n in 0..3 {
+                    assert_eq!(next(&mut lines).await.unwrap(), format!("{round}.{n}"), "{durability:?}");
+                }
+                drop((out, lines));
+                if round == 1 {
+                    bob.close(LATE).await;
+                    drop(bob);
+                    let bind = address.hints().next().unwrap();
+                    bob =
+                        builder().state_dir(&there).durability(durability).bind(bind).build().await.unwrap();
+                }
+                alice.close(LATE).await;
+            }
+            bob.close(LATE).await;
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn what_waits_sees_that_the_node_closes() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (_, mut lines) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
+        let other = alice.clone();
+        let accepts = tokio::spawn(async move { other.accept_stream().await.map(drop) });
+        let reads = tokio::spawn(async move { lines.recv().await.map(drop) });
+        tokio::task::yield_now().await;
+        alice.close(LATE).await;
+        assert!(accepts.await.unwrap().is_err());
+        assert_eq!(reads.await.unwrap(), Err(StreamError::Closed));
+    })
+    .await;
+}
