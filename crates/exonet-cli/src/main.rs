@@ -18,6 +18,7 @@ mod numbered;
 mod output;
 mod peers;
 mod settings;
+mod share;
 mod sim;
 mod store;
 mod text;

@@ -11,6 +11,7 @@ use exonet::state::StateError;
 use exonet::{Allow, Node, NodeId, PeerAddr, Receipt};
 
 use crate::failure::Failure;
+use crate::peers::Named;
 use crate::settings::Settings;
 use crate::units::counted;
 
@@ -34,6 +35,19 @@ pub(crate) async fn toward_with(
 ) -> Result<Node, Failure> {
     needs_hint(peer)?;
     let builder = settings.apply(Node::builder(Allow::only([peer.id])))?;
+    let node = builder.config(change).build().await.map_err(|error| failed(settings, &error))?;
+    recovered(settings, &node);
+    Ok(node)
+}
+
+/// A node for a command that reaches out to several peers: nobody else may talk to it.
+pub(crate) async fn toward_all(
+    settings: &Settings,
+    peers: &[Named],
+    change: impl FnOnce(&mut Config),
+) -> Result<Node, Failure> {
+    peers.iter().try_for_each(|named| needs_hint(&named.peer))?;
+    let builder = settings.apply(Node::builder(Allow::only(peers.iter().map(|named| named.peer.id))))?;
     let node = builder.config(change).build().await.map_err(|error| failed(settings, &error))?;
     recovered(settings, &node);
     Ok(node)

@@ -6,6 +6,8 @@ mod cp;
 mod dead;
 mod demo;
 mod exec;
+mod get;
+mod group;
 mod id;
 mod inbox;
 mod listen;
@@ -14,6 +16,7 @@ mod peer;
 mod ping;
 mod send;
 mod serve;
+mod share;
 mod shell;
 mod sim;
 mod up;
@@ -31,6 +34,8 @@ pub(crate) use call::CallArgs;
 pub(crate) use cp::CpArgs;
 pub(crate) use dead::{DeadArgs, DeadCommand, RetryArgs};
 pub(crate) use demo::{DemoArgs, DemoReceiverArgs, DemoSenderArgs};
+pub(crate) use get::GetArgs;
+pub(crate) use group::{GroupArgs, GroupCommand, GroupSendArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use inbox::{InboxArgs, InboxCommand};
 pub(crate) use listen::ListenArgs;
@@ -39,6 +44,7 @@ pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
 pub(crate) use send::{Confirmed, SendArgs, Urgency};
 pub(crate) use serve::ServeArgs;
+pub(crate) use share::ShareArgs;
 pub(crate) use shell::{CompletionsArgs, ManArgs, ServiceArgs};
 pub(crate) use sim::{Profiles, SimArgs};
 pub(crate) use up::{DownArgs, UpArgs};
@@ -61,6 +67,10 @@ EXAMPLES
   A program that answers calls, each once, and one of them:
       exon serve --method sort --exec sort
       exon call ID@HOST:PORT sort - < names
+
+  A file that several nodes share, from all of them at once:
+      exon share films --anyone
+      exon get --from ID@HOST:PORT --from ID@HOST:PORT film.mkv
 
 EXIT CODES
     0  done; every message was delivered, the call has its reply
@@ -174,12 +184,15 @@ pub(crate) enum Command {
     Peer(PeerArgs),
     Listen(ListenArgs),
     Send(SendArgs),
+    Group(GroupArgs),
     Up(UpArgs),
     Down(DownArgs),
     Outbox(OutboxArgs),
     Inbox(InboxArgs),
     Dead(DeadArgs),
     Cp(CpArgs),
+    Share(ShareArgs),
+    Get(GetArgs),
     Call(CallArgs),
     Serve(ServeArgs),
     Ping(PingArgs),

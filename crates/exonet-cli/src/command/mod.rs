@@ -8,6 +8,8 @@ mod dead;
 mod demo;
 mod down;
 pub(crate) mod exec;
+mod get;
+mod group;
 mod id;
 mod inbox;
 mod listen;
@@ -19,11 +21,13 @@ mod running;
 mod send;
 mod serve;
 mod service;
+mod share;
 mod shell;
 mod show;
 mod sim;
 pub(crate) mod stop;
 mod up;
+mod view;
 
 use crate::args::{Cli, Command};
 use crate::exit::Exit;
@@ -48,12 +52,15 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
             let stored = args.is_stored().then_some(DEFAULT_IDENTITY);
             send::run(&Settings::new(common, stored)?, &args).await
         }
+        Command::Group(args) => group::run(&Settings::new(common, None)?, &args).await,
         Command::Up(args) => up::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Down(args) => down::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Outbox(args) => outbox::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Inbox(args) => inbox::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Dead(args) => dead::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Cp(args) => cp::run(&Settings::new(common, None)?, &args).await,
+        Command::Share(args) => share::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, args).await,
+        Command::Get(args) => get::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,

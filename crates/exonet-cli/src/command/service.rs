@@ -21,9 +21,12 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
         Command::Listen(_) => "listen",
         Command::Serve(_) => "serve",
         Command::Up(_) => "up",
+        Command::Share(_) => "share",
         _ => {
-            return Err(Failure::new("a service runs `exon listen`, `exon serve` or `exon up`")
-                .hint("exon service listen --out DIR"));
+            return Err(Failure::new(
+                "a service runs `exon listen`, `exon serve`, `exon share` or `exon up`",
+            )
+            .hint("exon service listen --out DIR"));
         }
     };
     let binary =
@@ -35,6 +38,10 @@ pub(super) fn run(settings: &Settings, args: &ServiceArgs) -> Result<Exit, Failu
     {
         let path = absolute(out).map_err(|e| Failure::path("find", out, &e))?;
         make_absolute(&mut words, out, &path);
+    }
+    if let Command::Share(share) = &cli.command {
+        let path = absolute(&share.directory).map_err(|e| Failure::path("find", &share.directory, &e))?;
+        make_absolute(&mut words, &share.directory, &path);
     }
     let start: Vec<String> = words.iter().map(|word| quoted(word)).collect();
     settings.output.bytes(unit(what, &start.join(" "), args.system).as_bytes())?;

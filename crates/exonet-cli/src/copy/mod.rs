@@ -7,6 +7,8 @@
 mod digest;
 mod piece;
 
+use std::fmt;
+
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 pub(crate) use digest::{ChainingValue, chaining_value, root};
@@ -39,6 +41,12 @@ pub(crate) fn piece_size(size: Option<u64>) -> u32 {
 /// 32 bytes, in hexadecimal where they are text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) struct Hex32(pub(crate) [u8; 32]);
+
+impl fmt::Display for Hex32 {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&blake3::Hash::from_bytes(self.0).to_hex())
+    }
+}
 
 impl Serialize for Hex32 {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {

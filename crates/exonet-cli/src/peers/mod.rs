@@ -53,6 +53,20 @@ pub(crate) fn parse_peer(text: &str) -> Result<PeerAddr, PeerError> {
     }
 }
 
+/// One of several peers, and what to call it where they are told apart: the name that was given, or the beginning of its id.
+#[derive(Clone, Debug)]
+pub(crate) struct Named {
+    pub(crate) name: String,
+    pub(crate) peer: PeerAddr,
+}
+
+/// As [`parse_peer`], for one of several.
+pub(crate) fn parse_named(text: &str) -> Result<Named, PeerError> {
+    let peer = parse_peer(text)?;
+    let name = if is_name(text) { text.to_owned() } else { peer.id.short() };
+    Ok(Named { name, peer })
+}
+
 /// A node as an argument: a name, an id, or `ID@HOST:PORT`, of which the id counts.
 pub(crate) fn parse_id(text: &str) -> Result<NodeId, PeerError> {
     parse_peer(text).map(|peer| peer.id)

@@ -25,11 +25,11 @@ pub(crate) use copies::Event;
 pub(crate) use landing::Landing;
 use name::NameError;
 pub(crate) use name::{Names, SafePath};
-pub(crate) use part::read_at;
+pub(crate) use part::{read_at, write_at};
 pub(crate) use room::Full;
 use room::{BLOCK, Room};
 use tree::Tree;
-pub(crate) use tree::mtime;
+pub(crate) use tree::{mtime, sync_directory};
 
 use crate::failure::Failure;
 use crate::transfer::PourError;

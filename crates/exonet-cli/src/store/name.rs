@@ -91,6 +91,11 @@ impl SafePath {
         &self.0
     }
 
+    /// Its components, outermost first.
+    pub(crate) fn components(&self) -> impl Iterator<Item = &str> {
+        self.0.split('/')
+    }
+
     /// Where it is below `directory`.
     pub(super) fn below(&self, directory: &Path) -> PathBuf {
         self.0.split('/').fold(directory.to_owned(), |path, name| path.join(name))

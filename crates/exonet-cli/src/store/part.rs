@@ -265,7 +265,7 @@ fn read_some_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 
 /// Writes all of `data`.
 #[cfg(unix)]
-pub(super) fn write_at(file: &File, data: &[u8], at: u64) -> io::Result<()> {
+pub(crate) fn write_at(file: &File, data: &[u8], at: u64) -> io::Result<()> {
     file.write_all_at(data, at)
 }
 
@@ -277,7 +277,7 @@ fn read_some_at(file: &File, buffer: &mut [u8], at: u64) -> io::Result<usize> {
 
 /// Writes all of `data`.
 #[cfg(windows)]
-pub(super) fn write_at(file: &File, mut data: &[u8], mut at: u64) -> io::Result<()> {
+pub(crate) fn write_at(file: &File, mut data: &[u8], mut at: u64) -> io::Result<()> {
     use std::os::windows::fs::FileExt;
     while !data.is_empty() {
         let written = file.seek_write(data, at)?;

@@ -155,7 +155,7 @@ fn make_link(_: &str, _: &Path) -> io::Result<()> {
 }
 
 /// A new name is on the disk only with its directory.
-pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
+pub(crate) fn sync_directory(directory: &Path) -> io::Result<()> {
     if cfg!(unix) { File::open(directory)?.sync_all() } else { Ok(()) }
 }
 

@@ -21,6 +21,8 @@ mod ends;
 mod exec;
 mod files;
 #[cfg(unix)]
+mod groups;
+#[cfg(unix)]
 mod inbox;
 #[cfg(unix)]
 mod kept;
@@ -29,6 +31,8 @@ mod names;
 #[cfg(unix)]
 mod readme;
 mod relay;
+#[cfg(unix)]
+mod shares;
 mod shell;
 mod sim;
 #[cfg(unix)]

@@ -10,6 +10,8 @@ use crate::support::{Listener, Running, World};
 
 const README: &str = include_str!("../../../../README.md");
 const MODEL: &str = include_str!("../../../exonet-model/src/main.rs");
+/// What runs until it is stopped, and says where it is.
+const LISTENERS: [&str; 3] = ["exon listen", "exon serve", "exon share"];
 const GATE: &str = include_str!("../../../../.ci/run");
 
 /// The commands of all blocks of shell, without their comments.
@@ -40,6 +42,8 @@ fn the_lines_of_the_readme_do_what_it_says() {
     }
     std::fs::create_dir(world.path("project")).unwrap();
     world.file("project/plan", b"one\ntwo\n");
+    std::fs::create_dir_all(world.path("films/new")).unwrap();
+    world.file("films/new/film.mkv", b"one\ntwo\n");
     let mut here: Option<Listener> = None;
     let (mut ran, mut left) = (0, Vec::new());
     for line in commands() {
@@ -52,14 +56,14 @@ fn the_lines_of_the_readme_do_what_it_says() {
         } else if line.starts_with("cargo ") {
             left.push(line);
             continue;
-        } else if line.contains("exon listen") || line.contains("exon serve") {
-            // `serve` begins while `listen` is there; two of `listen` would be one identity in two processes.
-            if line.contains("exon listen") {
+        } else if LISTENERS.iter().any(|command| line.contains(command)) {
+            // `serve` begins while `listen` is there; two of the others would be one identity in two processes.
+            if !line.contains("exon serve") {
                 drop(here.take());
             }
             let line = line.replace(" --bind 0.0.0.0:0", "");
             let at_a_free_port = |command: &str| format!("{command} --bind 127.0.0.1:0 --json");
-            let line = ["exon listen", "exon serve"].iter().fold(format!("exec {line}"), |line, command| {
+            let line = LISTENERS.iter().fold(format!("exec {line}"), |line, command| {
                 line.replace(command, &at_a_free_port(command))
             });
             let command = shell(&world, &line);

@@ -78,6 +78,19 @@ impl World {
         self.listener("listening", &[&["serve", "--json", "--bind", bind], args].concat())
     }
 
+    /// A node of its own identity that shares a directory.
+    #[cfg(unix)]
+    pub(crate) fn share(&self, identity: &str, directory: &Path, args: &[&str]) -> Listener {
+        self.share_at("127.0.0.1:0", identity, directory, args)
+    }
+
+    #[cfg(unix)]
+    pub(crate) fn share_at(&self, bind: &str, identity: &str, directory: &Path, args: &[&str]) -> Listener {
+        let home = self.path(identity);
+        let share = ["share", arg(directory), "--state", arg(&home), "--json", "--bind", bind];
+        self.listener("listening", &[&share, args].concat())
+    }
+
     /// A background node of the identity `sender`.
     #[cfg(unix)]
     pub(crate) fn up(&self, args: &[&str]) -> Listener {

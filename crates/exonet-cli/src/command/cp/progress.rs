@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use console::Term;
 use serde::Serialize;
 
+use super::super::view::{SILENCE, View};
 use super::meter::Meter;
 use crate::failure::Failure;
 use crate::settings::Settings;
-use crate::units::{self, Size, count};
+use crate::units;
 
 /// How often the line is drawn, and lines are printed for people who are not there and for programs.
 pub(super) const TICK: Duration = Duration::from_millis(200);
@@ -17,11 +18,6 @@ const PLAIN: Duration = Duration::from_secs(10);
 const JSON: Duration = Duration::from_secs(1);
 /// What the rate is taken over.
 const LATELY: Duration = Duration::from_secs(5);
-/// So much silence is told.
-const SILENCE: Duration = Duration::from_secs(3);
-/// Columns of the bar, and the least that leave room for it.
-const BAR: usize = 24;
-const WIDE: usize = 90;
 
 #[derive(Serialize)]
 struct Line {
@@ -34,16 +30,6 @@ struct Line {
     bytes_per_second: u64,
     seconds_left: Option<u64>,
     silent_seconds: u64,
-}
-
-/// What is shown.
-struct View {
-    done: u64,
-    total: Option<u64>,
-    files: (u64, u64),
-    rate: u64,
-    left: Option<Duration>,
-    silent: Duration,
 }
 
 pub(super) struct Progress<'a> {
@@ -118,7 +104,7 @@ impl<'a> Progress<'a> {
             return Ok(());
         }
         if self.settings.output.is_json() {
-            return if self.due(now, JSON) { self.settings.output.line(&view.line()) } else { Ok(()) };
+            return if self.due(now, JSON) { self.settings.output.line(&line(&view)) } else { Ok(()) };
         }
         if view.silent >= SILENCE && !self.told_silence {
             self.told_silence = true;
@@ -171,116 +157,15 @@ impl<'a> Progress<'a> {
     }
 }
 
-impl View {
-    /// In this many columns; a narrow line leaves out what matters least.
-    fn text(&self, width: usize, name: Option<&str>) -> String {
-        let bytes = match self.total {
-            Some(total) => {
-                let share = self.done.saturating_mul(100).checked_div(total).unwrap_or(100);
-                format!("{:>3} %  {} of {}", share.min(100), Size(self.done), Size(total))
-            }
-            None => Size(self.done).to_string(),
-        };
-        let pace = if self.silent >= SILENCE {
-            format!("no answer for {} s", self.silent.as_secs())
-        } else {
-            let left = self.left.map(|left| format!("  {} left", clock(left))).unwrap_or_default();
-            format!("{}/s{left}", Size(self.rate))
-        };
-        let mut text = format!("{bytes}  {pace}");
-        if console::measure_text_width(&text) > width {
-            text = text.trim_end_matches(" left").to_owned();
-        }
-        let room = |text: &str, more: usize| console::measure_text_width(text) + more < width;
-        let (done, files) = self.files;
-        if files > 1 && room(&text, 24) {
-            text = format!("{text}  {} of {} files", count(done), count(files));
-        }
-        if (WIDE..usize::MAX).contains(&width)
-            && room(&text, BAR + 2)
-            && let Some(total) = self.total
-        {
-            text = format!("{}  {text}", bar(self.done, total));
-        }
-        if let Some(name) = name
-            && room(&text, 10)
-        {
-            let most = width.saturating_sub(console::measure_text_width(&text) + 2).min(32);
-            text = format!("{}  {text}", console::truncate_str(name, most, "…"));
-        }
-        console::truncate_str(&text, width, "").into_owned()
-    }
-
-    fn line(&self) -> Line {
-        Line {
-            r#type: "progress",
-            bytes: self.done,
-            total: self.total,
-            files: self.files.0,
-            of_files: self.files.1,
-            bytes_per_second: self.rate,
-            seconds_left: self.left.map(|left| left.as_secs()),
-            silent_seconds: if self.silent >= SILENCE { self.silent.as_secs() } else { 0 },
-        }
-    }
-}
-
-fn bar(done: u64, total: u64) -> String {
-    let columns = BAR as u64;
-    let full = done.saturating_mul(columns).checked_div(total).unwrap_or(columns).min(columns);
-    let full = usize::try_from(full).unwrap_or(BAR);
-    let (full, rest) = ("━".repeat(full), "─".repeat(BAR - full));
-    format!("{}{}", console::style(full).cyan().for_stderr(), console::style(rest).dim().for_stderr())
-}
-
-/// `8 s`, `1:05 min`, `2:03 h`.
-fn clock(span: Duration) -> String {
-    match span.as_secs() {
-        seconds @ ..60 => format!("{seconds} s"),
-        seconds @ ..3_600 => format!("{}:{:02} min", seconds / 60, seconds % 60),
-        seconds => format!("{}:{:02} h", seconds / 3_600, seconds / 60 % 60),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn view(silent: u64) -> View {
-        View {
-            done: 1_300_000_000,
-            total: Some(3_000_000_000),
-            files: (1_234, 20_000),
-            rate: 98_000_000,
-            left: Some(Duration::from_secs(18)),
-            silent: Duration::from_secs(silent),
-        }
-    }
-
-    #[test]
-    fn no_line_is_wider_than_the_terminal() {
-        for width in 45..200 {
-            for silent in [0, 12] {
-                let text =
-                    view(silent).text(width, Some("a rather long name of a file that fits nowhere.tar"));
-                assert!(console::measure_text_width(&text) <= width, "{width}: {text}");
-            }
-        }
-    }
-
-    #[test]
-    fn what_matters_is_there_in_few_columns() {
-        let text = view(0).text(49, Some("name"));
-        assert_eq!(text, " 43 %  1.2 GiB of 2.8 GiB  93.5 MiB/s  18 s left");
-        assert_eq!(view(0).text(47, None), " 43 %  1.2 GiB of 2.8 GiB  93.5 MiB/s  18 s");
-        assert!(view(12).text(49, None).ends_with("no answer for 12 s"));
-        assert!(view(0).text(120, Some("name")).contains("1,234 of 20,000 files"));
-    }
-
-    #[test]
-    fn spans_that_are_left_are_short() {
-        for (seconds, text) in [(0, "0 s"), (59, "59 s"), (65, "1:05 min"), (7_380, "2:03 h")] {
-            assert_eq!(clock(Duration::from_secs(seconds)), text);
-        }
+fn line(view: &View) -> Line {
+    Line {
+        r#type: "progress",
+        bytes: view.done,
+        total: view.total,
+        files: view.files.0,
+        of_files: view.files.1,
+        bytes_per_second: view.rate,
+        seconds_left: view.left.map(|left| left.as_secs()),
+        silent_seconds: if view.silent >= SILENCE { view.silent.as_secs() } else { 0 },
     }
 }

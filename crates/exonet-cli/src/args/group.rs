@@ -1,0 +1,131 @@
+//! `exon group`.
+
+use std::time::Duration;
+
+use clap::{Args, Subcommand};
+use exonet::group::Mode;
+
+use super::send::{Confirmed, Urgency};
+use crate::peers::{Named, parse_named};
+use crate::units::parse_span;
+
+const AFTER_HELP: &str = "\
+EXAMPLES
+  To three nodes, all of which must have it:
+      exon group send --to A@HOST:PORT --to B@HOST:PORT --to C@HOST:PORT 'the build is green'
+
+  A node that is to get such messages:
+      exon listen";
+
+const SEND_HELP: &str = "\
+EXAMPLES
+  All must have it (A, B and C are names, see `exon peer`, or ID@HOST:PORT):
+      exon group send --to A --to B --to C 'the build is green'
+
+  Three get it, and it is enough if two have it:
+      exon group send --mode quorum=2/3 --to A --to B --to C --to D 'block 17' --deadline 10s
+
+  A job for one of them, and for another only if it certainly does not get it:
+      exon group send --mode balanced --to A --to B --confirm processed - < job.json
+
+MODES
+  all         every member gets it, and must have it
+  any         every member gets it, and one must have it
+  quorum=P/K  K members get it, and P of them must have it; one that certainly does not get it is
+              replaced by another
+  balanced=K  the same with P = K; without a number, 1
+
+EXIT CODES
+    0  reached: as many members as asked for have it
+    1  an error, told on standard error
+    3  failed, and of some member it is unknown whether it has it: once, or not at all
+    4  failed, and of each member it is known whether it has it
+    6  failed, and the journal of the stored identity goes on with some copy
+  130  interrupted
+
+Failed does not mean that no member has it: the table says what is known of each. It is printed when
+the message has ended at every member, or when --wait is over.";
+
+/// Send one message to several nodes
+#[derive(Args, Debug)]
+#[command(after_help = AFTER_HELP)]
+pub(crate) struct GroupArgs {
+    #[command(subcommand)]
+    pub(crate) command: GroupCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum GroupCommand {
+    Send(GroupSendArgs),
+}
+
+/// Send a message to all of them, to any, to some, or to one, and say who has it
+#[derive(Args, Debug)]
+#[command(after_help = SEND_HELP)]
+pub(crate) struct GroupSendArgs {
+    /// A member: a name (see `exon peer`), or ID@HOST:PORT; given once for each
+    #[arg(long = "to", value_name = "PEER", value_parser = parse_named, required = true)]
+    pub(crate) members: Vec<Named>,
+    /// Who gets it, and who must have it: all, any, quorum=P/K, balanced or balanced=K
+    #[arg(long, value_name = "MODE", value_parser = parse_mode, default_value = "all")]
+    pub(crate) mode: Mode,
+    /// The message; without it, or for -, standard input to its end
+    #[arg(value_name = "TEXT")]
+    pub(crate) text: Option<String>,
+    /// A tag for dispatch at the receivers, at most 255 bytes
+    #[arg(long, value_name = "TAG", default_value = "", hide_default_value = true)]
+    pub(crate) tag: String,
+    /// The priority: messages of a higher one go first
+    #[arg(long, value_enum, value_name = "PRIORITY", default_value_t)]
+    pub(crate) priority: Urgency,
+    /// Fail if it is not decided by then. A copy that has not left by then is not sent
+    #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "30s")]
+    pub(crate) deadline: Duration,
+    /// When a member has it: when it was delivered, or when the application there has processed it
+    #[arg(long, value_enum, value_name = "WHEN", default_value_t)]
+    pub(crate) confirm: Confirmed,
+    /// Once it is decided, wait so long for what becomes of it at the other members
+    #[arg(long, value_name = "TIME", value_parser = parse_span, default_value = "1s")]
+    pub(crate) wait: Duration,
+}
+
+/// `all`, `any`, `quorum=P/K`, `balanced` or `balanced=K`.
+fn parse_mode(text: &str) -> Result<Mode, String> {
+    let number = |text: &str| text.parse::<usize>().ok().filter(|n| *n > 0);
+    let quorum = |text: &str| {
+        let (acks, send) = text.split_once('/')?;
+        let (acks, send) = (number(acks)?, number(send)?);
+        (acks <= send).then_some(Mode::Quorum { send, acks })
+    };
+    match text {
+        "all" => Some(Mode::All),
+        "any" => Some(Mode::Any),
+        "balanced" => Some(Mode::Balanced { k: 1 }),
+        _ => match text.split_once('=') {
+            Some(("quorum", of)) => quorum(of),
+            Some(("balanced", k)) => number(k).map(|k| Mode::Balanced { k }),
+            _ => None,
+        },
+    }
+    .ok_or_else(|| {
+        "write all, any, quorum=P/K with P of K members that must have it, or balanced=K; all numbers from 1"
+            .to_owned()
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn modes_are_read() {
+        assert_eq!(parse_mode("all"), Ok(Mode::All));
+        assert_eq!(parse_mode("any"), Ok(Mode::Any));
+        assert_eq!(parse_mode("quorum=2/3"), Ok(Mode::Quorum { send: 3, acks: 2 }));
+        assert_eq!(parse_mode("balanced"), Ok(Mode::Balanced { k: 1 }));
+        assert_eq!(parse_mode("balanced=4"), Ok(Mode::Balanced { k: 4 }));
+        for wrong in ["", "some", "quorum", "quorum=2", "quorum=3/2", "quorum=0/2", "balanced=0", "all=2"] {
+            assert!(parse_mode(wrong).is_err(), "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,379 @@
+//! One server: asked for what its path has room for, for as long as it answers, and tried again when it does not.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use exonet::call::ReplyStatus;
+use exonet::error::CallError;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use tokio::sync::{mpsc, watch};
+use tokio::task::{AbortHandle, JoinSet};
+
+use super::course::Course;
+use crate::exit::remedy;
+use crate::failure::Failure;
+use crate::share::{
+    INFO, Info, InfoQuestion, LONGEST_ANSWER, LONGEST_PIECE, PIECE, PieceQuestion, Shape, VERSION, proven,
+    status,
+};
+use crate::text::escape;
+
+/// How long to wait before a server is tried again: doubled from the first to the last.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(100), Duration::from_secs(1));
+/// A server that has let so many calls fail, and has brought nothing between them, will not bring anything.
+const MOST_FAILURES: u32 = 10;
+/// How often it is looked whether a piece is late elsewhere.
+const LOOK: Duration = Duration::from_millis(100);
+/// Silence of so long means that it is away: this, or so many round trips.
+const QUIET: (Duration, u32) = (Duration::from_secs(2), 8);
+
+/// Why a server is asked no more.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Out {
+    /// For programs: `banned`, `differs`, `changed`, `refused`.
+    pub(super) state: &'static str,
+    /// For people, safe to be printed.
+    pub(super) reason: String,
+}
+
+impl Out {
+    fn refused(reason: impl Into<String>) -> Self {
+        Self { state: "refused", reason: reason.into() }
+    }
+
+    /// What it has is not what is fetched.
+    pub(super) fn differs(info: &Info) -> Self {
+        let reason = format!("what it has under this name is another file: {}", info.root);
+        Self { state: "differs", reason }
+    }
+
+    fn banned(reason: &str) -> Self {
+        Self { state: "banned", reason: reason.to_owned() }
+    }
+}
+
+/// What happens at a server.
+#[derive(Debug)]
+pub(super) enum Event {
+    /// It has answered, and says this of the file.
+    Met(Info),
+    /// It does not answer now.
+    Silent,
+    /// It is asked no more.
+    Out(Out),
+    /// Nothing can be written here.
+    Failed(Failure),
+}
+
+/// Why there is no answer.
+enum Fault {
+    /// None came, and there is no sign of life.
+    Silent,
+    /// The call has failed: another may go well.
+    Lost,
+    Out(Out),
+    Failed(Failure),
+}
+
+#[derive(Clone)]
+pub(super) struct Server {
+    pub(super) at: usize,
+    pub(super) peer: exonet::Peer,
+    pub(super) tell: mpsc::UnboundedSender<(usize, Event)>,
+    /// It has answered: it shares files, whatever it says for a moment while it stops or starts.
+    met: Arc<AtomicBool>,
+}
+
+impl Server {
+    pub(super) fn new(at: usize, peer: exonet::Peer, tell: mpsc::UnboundedSender<(usize, Event)>) -> Self {
+        Self { at, peer, tell, met: Arc::default() }
+    }
+
+    /// Until the file is there, or the server is out. What is to be fetched is told by `decided`, once it is known.
+    pub(super) async fn run(self, name: String, mut decided: watch::Receiver<Option<Arc<Course>>>) {
+        let mut failures = 0;
+        loop {
+            let info = match self.meet(&name).await {
+                Ok(info) => info,
+                Err(out) => return self.tell(Event::Out(out)),
+            };
+            self.tell(Event::Met(info));
+            let course = match decided.wait_for(Option::is_some).await {
+                Ok(course) => course.clone(),
+                Err(_) => return,
+            };
+            let Some(course) = course else { return };
+            if let Err(out) = fits(&info, &course) {
+                return self.tell(Event::Out(out));
+            }
+            course.join(self.at);
+            let before = course.plan().tally(self.at).pieces;
+            let fault = self.bring(&course).await;
+            let brought = course.plan().tally(self.at).pieces > before;
+            course.leave(self.at);
+            failures = if brought { 0 } else { failures + 1 };
+            match fault {
+                Ok(()) => return,
+                Err(Fault::Out(out)) => return self.tell(Event::Out(out)),
+                Err(Fault::Failed(failure)) => return self.tell(Event::Failed(failure)),
+                Err(Fault::Lost) if failures >= MOST_FAILURES => {
+                    return self.tell(Event::Out(Out::refused("it answers, and brings no piece")));
+                }
+                Err(Fault::Lost) => tokio::time::sleep(AGAIN.0).await,
+                Err(Fault::Silent) => self.tell(Event::Silent),
+            }
+        }
+    }
+
+    fn tell(&self, event: Event) {
+        // Nobody hears it once the command has ended.
+        let _ = self.tell.send((self.at, event));
+    }
+
+    /// Until it says what the file is.
+    async fn meet(&self, name: &str) -> Result<Info, Out> {
+        let (mut pause, mut told) = (AGAIN.0, false);
+        loop {
+            let question = InfoQuestion { v: VERSION, name: name.to_owned() };
+            match self.ask::<Info>(INFO, &question).await {
+                Ok(info) if info.shape().is_some() => {
+                    self.met.store(true, Ordering::Relaxed);
+                    return Ok(info);
+                }
+                Ok(_) => {
+                    return Err(Out::banned("it cuts the file in a way that the protocol does not have"));
+                }
+                Err(Fault::Out(out)) => return Err(out),
+                Err(Fault::Failed(failure)) => return Err(Out::refused(failure.to_string())),
+                Err(Fault::Silent | Fault::Lost) if !told => {
+                    told = true;
+                    self.tell(Event::Silent);
+                }
+                Err(Fault::Silent | Fault::Lost) => {}
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(AGAIN.1);
+        }
+    }
+
+    /// Asks in JSON, and gives what is answered, however long that takes, while there are signs of life.
+    async fn ask<T: DeserializeOwned>(
+        &self,
+        method: &'static str,
+        question: &impl Serialize,
+    ) -> Result<T, Fault> {
+        let mut reply = pin!(self.call(method, question, LONGEST_ANSWER));
+        let reply = loop {
+            tokio::select! {
+                reply = &mut reply => break reply?,
+                silent = self.is_silent() => if silent { return Err(Fault::Silent) },
+            }
+        };
+        serde_json::from_slice(&reply).map_err(|error| Fault::Out(nonsense(&error)))
+    }
+
+    /// Waits for as long as a server may be silent, and says whether it was: half of it without a word, half of it for the
+    /// answer to a ping.
+    async fn is_silent(&self) -> bool {
+        let half = QUIET.0.max(self.srt() * QUIET.1) / 2;
+        tokio::time::sleep(half).await;
+        // That it does not let this node in is an answer, and the call ends by it.
+        matches!(self.peer.ping(half).await, Ok(None))
+    }
+
+    fn srt(&self) -> Duration {
+        self.peer.stats().map_or(Duration::ZERO, |stats| stats.rtt)
+    }
+
+    /// Fetches pieces until the file is there.
+    async fn bring(&self, course: &Arc<Course>) -> Result<(), Fault> {
+        let (mut flights, mut handles) = (JoinSet::new(), BTreeMap::<u32, AbortHandle>::new());
+        let mut silent = pin!(self.is_silent());
+        loop {
+            let mut changed = pin!(course.changed());
+            // From here on, not only from the first poll.
+            changed.as_mut().enable();
+            {
+                let (mut plan, srt) = (course.plan(), self.srt());
+                if plan.is_done() {
+                    return Ok(());
+                }
+                handles.retain(|index, handle| {
+                    let wanted = plan.wants(self.at, *index);
+                    if !wanted {
+                        handle.abort();
+                    }
+                    wanted
+                });
+                while let Some(index) = plan.take(Instant::now(), self.at, srt) {
+                    let (server, course) = (self.clone(), Arc::clone(course));
+                    let flight = async move { (index, server.fetch(&course, index).await) };
+                    handles.insert(index, flights.spawn(flight));
+                }
+            }
+            tokio::select! {
+                Some(ended) = flights.join_next() => match ended {
+                    Ok((index, Ok(()))) => {
+                        handles.remove(&index);
+                        silent.set(self.is_silent());
+                    }
+                    Ok((_, Err(fault))) => return Err(fault),
+                    // Another server was faster.
+                    Err(error) if error.is_cancelled() => {}
+                    Err(error) => {
+                        return Err(Fault::Failed(Failure::new("cannot fetch a piece").because(&error)));
+                    }
+                },
+                is_silent = &mut silent, if !handles.is_empty() => {
+                    if is_silent {
+                        return Err(Fault::Silent);
+                    }
+                    silent.set(self.is_silent());
+                }
+                () = changed => {}
+                () = tokio::time::sleep(LOOK) => {}
+            }
+        }
+    }
+
+    /// Fetches a piece, proves it and writes it.
+    async fn fetch(&self, course: &Arc<Course>, index: u32) -> Result<(), Fault> {
+        let reply = self.piece(&course.name, course, index).await?;
+        let (this, at) = (Arc::clone(course), self.at);
+        let work = tokio::task::spawn_blocking(move || {
+            let Some((data, value)) = proven(&this.root, this.shape, index, &reply) else {
+                return Err(Fault::Out(Out::banned("what it brings is not of this file")));
+            };
+            let written = this.part.write(index, data, value);
+            written.map_err(|error| Fault::Failed(Failure::path("write", this.part.path(), &error)))
+        });
+        match work.await {
+            Ok(written) => written?,
+            Err(error) => {
+                return Err(Fault::Failed(Failure::new("cannot write a piece").because(&error)));
+            }
+        }
+        course.came(at, index);
+        Ok(())
+    }
+
+    async fn piece(&self, name: &str, course: &Course, index: u32) -> Result<Bytes, Fault> {
+        let question = PieceQuestion { v: VERSION, name: name.to_owned(), root: course.root, index };
+        self.call(PIECE, &question, LONGEST_PIECE).await
+    }
+
+    /// Whether it proves that the file has the size that it says, by the last piece.
+    pub(super) async fn proves(&self, name: &str, info: &Info) -> bool {
+        let Some(shape) = info.shape() else { return false };
+        let Some(index) = shape.pieces().checked_sub(1) else {
+            return info.root.0 == *blake3::hash(b"").as_bytes();
+        };
+        let question = PieceQuestion { v: VERSION, name: name.to_owned(), root: info.root, index };
+        let mut reply = pin!(self.call(PIECE, &question, LONGEST_PIECE));
+        loop {
+            tokio::select! {
+                reply = &mut reply => {
+                    return reply.is_ok_and(|reply| proven(&info.root, shape, index, &reply).is_some());
+                }
+                silent = self.is_silent() => if silent { return false },
+            }
+        }
+    }
+
+    async fn call(&self, method: &'static str, question: &impl Serialize, most: u64) -> Result<Bytes, Fault> {
+        let body = serde_json::to_vec(question)
+            .map_err(|error| Fault::Failed(Failure::new("cannot make a call").because(&error)))?;
+        match self.peer.call(method, body).await {
+            Ok(mut reply) => match reply.body.bytes(most).await {
+                Ok(body) => Ok(body),
+                Err(exonet::error::BodyError::TooLarge { .. }) => {
+                    Err(Fault::Out(Out::banned("its answer is longer than it may be")))
+                }
+                Err(_) => Err(Fault::Lost),
+            },
+            Err(error) => Err(self.judge(error).await),
+        }
+    }
+
+    async fn judge(&self, error: CallError) -> Fault {
+        if let Some(whose) = self.peer.conflict() {
+            // It would be so for ever.
+            let failure = super::super::show::conflict(whose, &self.peer.id());
+            return Fault::Out(Out::refused(failure.to_string()));
+        }
+        match error {
+            CallError::Failed { status: ReplyStatus::NO_SUCH_METHOD, .. }
+                if !self.met.load(Ordering::Relaxed) =>
+            {
+                Fault::Out(Out::refused("it shares no files: it has to run `exon share DIR`"))
+            }
+            CallError::Failed { status, mut body, .. } => {
+                let why = body.bytes(LONGEST_ANSWER).await.unwrap_or_default();
+                let reason = escape(&why);
+                match status.0 {
+                    status::CHANGED => Fault::Out(Out { state: "changed", reason }),
+                    status::NOT_SHARED | status::UNREADABLE => Fault::Out(Out::refused(reason)),
+                    _ if status == ReplyStatus::BAD_REQUEST => {
+                        Fault::Out(Out::refused(format!("it does not understand: {reason}")))
+                    }
+                    _ => Fault::Lost,
+                }
+            }
+            CallError::NotTaken(why) => {
+                Fault::Out(Out::refused(format!("{why}; {}", remedy(why, self.peer.node().id()))))
+            }
+            // A restart: pieces may be asked for any number of times.
+            CallError::Unknown { .. } | CallError::Expired | CallError::Cancelled => Fault::Lost,
+            error => Fault::Out(Out::refused(format!("it cannot be reached: {error}"))),
+        }
+    }
+
+    /// A page of what it shares.
+    pub(super) async fn list(&self, after: &str) -> Result<crate::share::Listing, String> {
+        let question = crate::share::ListQuestion { v: VERSION, after: after.to_owned() };
+        loop {
+            match self.ask(crate::share::LIST, &question).await {
+                Ok(listing) => return Ok(listing),
+                Err(Fault::Lost) => tokio::time::sleep(AGAIN.0).await,
+                Err(Fault::Silent) => return Err("it does not answer".to_owned()),
+                Err(Fault::Out(out)) => return Err(out.reason),
+                Err(Fault::Failed(failure)) => return Err(failure.to_string()),
+            }
+        }
+    }
+}
+
+/// Whether what a server has is what is fetched.
+fn fits(info: &Info, course: &Course) -> Result<(), Out> {
+    if info.root != course.root {
+        return Err(Out::differs(info));
+    }
+    if info.shape() != Some(course.shape) {
+        return Err(Out::banned("it says that the file has another size, and the hash says otherwise"));
+    }
+    Ok(())
+}
+
+fn nonsense(error: &serde_json::Error) -> Out {
+    Out::banned(&format!("its answer makes no sense: {error}"))
+}
+
+/// How a file is cut of which these servers say the same.
+pub(super) async fn settle(name: &str, met: &[(Server, Info)]) -> Option<Shape> {
+    let shape = met.first()?.1.shape()?;
+    if met.iter().all(|(_, info)| info.shape() == Some(shape)) {
+        return Some(shape);
+    }
+    // Who is right, the last piece tells.
+    for (server, info) in met {
+        if server.proves(name, info).await {
+            return info.shape();
+        }
+    }
+    None
+}

@@ -1,0 +1,95 @@
+//! What is known of each server.
+
+use std::time::Instant;
+
+use super::server::Out;
+use crate::peers::Named;
+use crate::share::Info;
+
+#[derive(Clone, Debug)]
+pub(super) enum State {
+    /// It has not answered yet.
+    Asked,
+    /// It answers.
+    Active,
+    /// It does not answer now, and is tried again.
+    Silent,
+    /// It is asked no more.
+    Out(Out),
+}
+
+impl State {
+    /// The same in text and JSON, and why.
+    pub(super) fn words(&self) -> (&'static str, Option<&str>) {
+        match self {
+            Self::Asked => ("asked", None),
+            Self::Active => ("active", None),
+            Self::Silent => ("silent", None),
+            Self::Out(out) => (out.state, Some(&out.reason)),
+        }
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Standing {
+    pub(super) named: Named,
+    pub(super) state: State,
+    /// What it says of the file.
+    pub(super) info: Option<Info>,
+}
+
+/// All servers, in the order in which they were named.
+pub(super) struct Standings {
+    all: Vec<Standing>,
+    /// Since when none answers; None: some do.
+    pub(super) nobody: Option<Instant>,
+}
+
+impl Standings {
+    pub(super) fn new(servers: &[Named]) -> Self {
+        let standing = |named: &Named| Standing { named: named.clone(), state: State::Asked, info: None };
+        Self { all: servers.iter().map(standing).collect(), nobody: Some(Instant::now()) }
+    }
+
+    pub(super) fn all(&self) -> &[Standing] {
+        &self.all
+    }
+
+    pub(super) fn set(&mut self, server: usize, state: State) {
+        if let Some(standing) = self.all.get_mut(server) {
+            standing.state = state;
+        }
+        let answers = self.all.iter().any(|standing| matches!(standing.state, State::Active));
+        self.nobody = if answers { None } else { self.nobody.or_else(|| Some(Instant::now())) };
+    }
+
+    pub(super) fn met(&mut self, server: usize, info: Info) {
+        if let Some(standing) = self.all.get_mut(server) {
+            standing.info = Some(info);
+        }
+        self.set(server, State::Active);
+    }
+
+    pub(super) fn name(&self, server: usize) -> &str {
+        self.all.get(server).map_or("", |standing| &standing.named.name)
+    }
+
+    /// Whether something is known of each: it has answered, or does not.
+    pub(super) fn are_known(&self) -> bool {
+        self.all.iter().all(|standing| !matches!(standing.state, State::Asked))
+    }
+
+    pub(super) fn are_out(&self) -> bool {
+        self.all.iter().all(|standing| matches!(standing.state, State::Out(_)))
+    }
+
+    /// A line for each, of what keeps it from bringing anything.
+    pub(super) fn reasons(&self) -> String {
+        let reason = |standing: &Standing| match standing.state.words() {
+            (_, Some(reason)) => format!("\n      {}: {reason}", standing.named.name),
+            ("active", None) => String::new(),
+            (_, None) => format!("\n      {}: it does not answer", standing.named.name),
+        };
+        self.all.iter().map(reason).collect()
+    }
+}

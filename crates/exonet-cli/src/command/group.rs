@@ -1,0 +1,223 @@
+//! `exon group send`: one message to several nodes, and who has it.
+
+use std::io::{IsTerminal as _, Read as _};
+use std::pin::pin;
+
+use exonet::error::GroupError;
+use exonet::group::{MemberLine, MemberState, Mode, Verdict, Why};
+use exonet::{Message, NodeId, Outcome};
+use serde::Serialize;
+
+use super::stop::stop;
+use crate::args::{GroupArgs, GroupCommand, GroupSendArgs};
+use crate::exit::{Exit, outcome_name, remedy};
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::peers::Named;
+use crate::settings::Settings;
+use crate::text::escape;
+
+/// What is read as one message.
+const LONGEST: u64 = 16 << 20;
+
+#[derive(Serialize)]
+struct Member<'a> {
+    r#type: &'static str,
+    peer: String,
+    /// As it was named, or the beginning of its id.
+    name: &'a str,
+    state: &'static str,
+    /// It has the message.
+    has_it: bool,
+    /// It certainly has not acted on the message, and never will.
+    certainly_not: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    id: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+}
+
+#[derive(Serialize)]
+struct Summary {
+    r#type: &'static str,
+    end: &'static str,
+    verdict: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    why: Option<&'static str>,
+    mode: String,
+    members: usize,
+    /// How many had to have it, and had when that was decided.
+    need: usize,
+    good: usize,
+    /// How many have it, as far as is known at the end.
+    have_it: usize,
+}
+
+pub(super) async fn run(settings: &Settings, args: &GroupArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        GroupCommand::Send(args) => send(settings, args).await,
+    }
+}
+
+async fn send(settings: &Settings, args: &GroupSendArgs) -> Result<Exit, Failure> {
+    // Before anything is begun: an interrupt ends the command.
+    let body = body(settings, args)?;
+    let node = node::toward_all(settings, &args.members, |_| ()).await?;
+    let stop = stop(None)?;
+    let mut stop = pin!(stop);
+    let wrong = |error: GroupError| Failure::new("cannot send to the group").because(&error);
+    let group = node.group(args.members.iter().map(|named| named.peer.clone())).build().map_err(wrong)?;
+    let message = Message::new(body)
+        .tag(args.tag.clone())
+        .priority(args.priority.into())
+        .confirm(args.confirm.into())
+        .deadline(args.deadline);
+    let mut receipt = group.send(args.mode, message).await.map_err(wrong)?;
+    let interrupted = {
+        let decided = async {
+            receipt.decided().await;
+            // The others may take longer, and need not be waited for.
+            drop(tokio::time::timeout(args.wait, receipt.ended()).await);
+        };
+        tokio::select! {
+            () = pin!(decided) => false,
+            _ = &mut stop => true,
+        }
+    };
+    let before = receipt.verdict();
+    if interrupted {
+        receipt.cancel();
+    }
+    node.close(GOODBYE).await;
+    // Nothing is open any more, so this is the end of each.
+    let lines = receipt.ended().await;
+    let verdict = receipt.decided().await;
+    let cut = interrupted && before.is_none();
+    tell(settings, args, &lines, verdict, cut, node.id())?;
+    Ok(exit(&lines, verdict, cut))
+}
+
+fn exit(lines: &[MemberLine], verdict: Verdict, interrupted: bool) -> Exit {
+    let ended = |outcome: Outcome| {
+        lines.iter().any(|line| matches!(line.state, MemberState::Settled(s) if s.outcome == outcome))
+    };
+    match () {
+        () if interrupted => Exit::Interrupted,
+        () if verdict.is_reached() => Exit::Success,
+        () if ended(Outcome::Unknown) => Exit::Unknown,
+        () if ended(Outcome::Kept) => Exit::Kept,
+        () => Exit::Undelivered,
+    }
+}
+
+/// The message: the argument, or standard input.
+fn body(settings: &Settings, args: &GroupSendArgs) -> Result<Vec<u8>, Failure> {
+    if let Some(text) = args.text.as_ref().filter(|text| *text != "-") {
+        return Ok(text.clone().into_bytes());
+    }
+    if std::io::stdin().is_terminal() {
+        settings.note("the message is what is typed here, to Ctrl-D");
+    }
+    let mut body = Vec::new();
+    let read = std::io::stdin().lock().take(LONGEST + 1).read_to_end(&mut body);
+    read.map_err(|error| Failure::new("cannot read standard input").because(&error))?;
+    if body.len() as u64 > LONGEST {
+        return Err(Failure::new("standard input is longer than 16 MiB, the most that goes to a group")
+            .hint("send a file to each member: exon cp FILE PEER"));
+    }
+    Ok(body)
+}
+
+/// The table, and what it comes to.
+fn tell(
+    settings: &Settings,
+    args: &GroupSendArgs,
+    lines: &[MemberLine],
+    verdict: Verdict,
+    interrupted: bool,
+    own: NodeId,
+) -> Result<(), Failure> {
+    let width = args.members.iter().map(|named| named.name.len()).max().unwrap_or_default();
+    // In the order in which they were given.
+    for Named { name, peer } in &args.members {
+        let Some(line) = lines.iter().find(|line| line.id == peer.id) else { continue };
+        let (state, id, more) = describe(&line.state, own);
+        let reason = line.reason.as_deref().filter(|reason| !reason.is_empty());
+        let more = more.or_else(|| reason.map(|reason| escape(reason.as_bytes())));
+        let more = more.map(|more| format!("  {more}")).unwrap_or_default();
+        settings.output.text(format!("{name:<width$}  {state:<9}{more}").trim_end())?;
+        settings.output.line(&Member {
+            r#type: "member",
+            peer: line.id.to_string(),
+            name,
+            state,
+            has_it: line.state.has_it(),
+            certainly_not: line.state.is_certainly_not(),
+            id,
+            reason,
+        })?;
+    }
+    let have_it = lines.iter().filter(|line| line.state.has_it()).count();
+    let (word, why, good, need) = match verdict {
+        Verdict::Failed { good, need, why: Why::Deadline } => ("failed", Some("deadline"), good, need),
+        Verdict::Failed { good, need, .. } => ("failed", Some("too_few"), good, need),
+        Verdict::Reached { good } => ("reached", None, good, needed(args.mode, lines.len())),
+        _ => ("failed", None, 0, 0),
+    };
+    let because = match why {
+        Some("deadline") => ", when the deadline passed",
+        Some(_) if !interrupted => ", and no more can",
+        _ => "",
+    };
+    let later = if have_it > good { format!("; {have_it} have it in the end") } else { String::new() };
+    settings.output.text(&format!("\n{word}: {good} of {need} needed{because}{later}"))?;
+    settings.output.line(&Summary {
+        r#type: "summary",
+        end: if interrupted { "interrupted" } else { "done" },
+        verdict: word,
+        why,
+        mode: mode_name(args.mode),
+        members: lines.len(),
+        need,
+        good,
+        have_it,
+    })
+}
+
+/// A word, the message's id, and what more is known.
+fn describe(state: &MemberState, own: NodeId) -> (&'static str, Option<String>, Option<String>) {
+    match state {
+        MemberState::Spare => ("spare", None, Some("was not sent it".to_owned())),
+        MemberState::Skipped(error) => ("skipped", None, Some(error.to_string())),
+        MemberState::Settled(settled) => {
+            let more = match settled.outcome {
+                Outcome::Refused(why) => Some(format!("{why}: {}", remedy(why, own))),
+                Outcome::Unknown => Some("has it once, or not at all".to_owned()),
+                _ => None,
+            };
+            (outcome_name(settled.outcome), settled.id.map(|id| id.to_string()), more)
+        }
+        // Not at the end.
+        _ => ("unknown", None, None),
+    }
+}
+
+/// How many must have it.
+fn needed(mode: Mode, members: usize) -> usize {
+    match mode {
+        Mode::Any => 1,
+        Mode::Quorum { acks, .. } => acks,
+        Mode::Balanced { k } => k,
+        _ => members,
+    }
+}
+
+/// As it is written on the command line.
+fn mode_name(mode: Mode) -> String {
+    match mode {
+        Mode::Any => "any".to_owned(),
+        Mode::Quorum { send, acks } => format!("quorum={acks}/{send}"),
+        Mode::Balanced { k } => format!("balanced={k}"),
+        _ => "all".to_owned(),
+    }
+}

@@ -1,0 +1,155 @@
+//! One message to several nodes.
+
+use serde_json::Value;
+
+use crate::support::{Ended, Listener, World, arg};
+
+/// A member of its own identity.
+fn member(world: &World, name: &str, args: &[&str]) -> Listener {
+    let home = world.path(name);
+    world.listen(&[&["--state", arg(&home)], args].concat())
+}
+
+fn id(peer: &str) -> &str {
+    peer.split_once('@').map_or(peer, |(id, _)| id)
+}
+
+fn line(ended: &Ended, peer: &str) -> Value {
+    ended.of_type("member").into_iter().find(|line| line["peer"] == id(peer)).expect("each member has a line")
+}
+
+/// A peer at an address where nobody is.
+fn nobody(world: &World) -> String {
+    let gone = member(world, "gone", &[]);
+    let mut running = gone.running;
+    running.kill();
+    gone.peer
+}
+
+#[test]
+fn all_members_have_it() {
+    let world = World::new();
+    let a = member(&world, "a", &["--exit-after", "1"]);
+    let b = member(&world, "b", &["--exit-after", "1"]);
+    let sent = world.run(&["group", "send", "--to", &a.peer, "--to", &b.peer, "news", "--json"]).expect(0);
+    let summary = sent.summary();
+    assert_eq!((&summary["verdict"], &summary["mode"]), (&"reached".into(), &"all".into()));
+    assert_eq!((&summary["need"], &summary["have_it"]), (&2.into(), &2.into()));
+    for listener in [a, b] {
+        let told = line(&sent, &listener.peer);
+        let heard = listener.running.end().expect(0).of_type("message");
+        assert_eq!((heard.len(), &heard[0]["text"]), (1, &"news".into()));
+        // One name at both ends.
+        assert_eq!((&told["state"], &told["id"]), (&"delivered".into(), &heard[0]["id"]));
+    }
+}
+
+#[test]
+fn a_dead_member_fails_all_and_not_a_quorum() {
+    let world = World::new();
+    let (a, dead) = (member(&world, "a", &[]), nobody(&world));
+    let to = ["group", "send", "--to", &a.peer, "--to", &dead, "--json", "--deadline", "1s"];
+    let failed = world.run(&[&to[..], &["news"]].concat()).expect(4);
+    let summary = failed.summary();
+    assert_eq!((&summary["verdict"], &summary["why"]), (&"failed".into(), &"deadline".into()));
+    assert_eq!((&summary["good"], &summary["have_it"]), (&1.into(), &1.into()));
+    let told = line(&failed, &dead);
+    assert_eq!((&told["state"], &told["certainly_not"]), (&"expired".into(), &true.into()));
+
+    let reached = world.run(&[&to[..], &["--mode", "quorum=1/2", "news"]].concat()).expect(0);
+    assert_eq!(reached.summary()["verdict"], "reached");
+    assert_eq!(line(&reached, &dead)["state"], "cancelled");
+    assert_eq!(line(&reached, &a.peer)["state"], "delivered");
+}
+
+#[test]
+fn a_job_that_one_rejects_goes_to_another() {
+    let world = World::new();
+    let a = member(&world, "a", &["--attempts", "1", "--exec", "false"]);
+    let b = member(&world, "b", &["--exec", "true"]);
+    let to =
+        ["group", "send", "--mode", "balanced", "--confirm", "processed", "--to", &a.peer, "--to", &b.peer];
+    // Chance says who is asked first: now and then it is the one that rejects.
+    let mut rejected = false;
+    for n in 0..40 {
+        let done = world.feed(&[&to[..], &["-", "--json"]].concat(), format!("job {n}").as_bytes()).expect(0);
+        assert_eq!(line(&done, &b.peer)["state"], "processed");
+        rejected |= line(&done, &a.peer)["state"] == "rejected";
+        if rejected {
+            break;
+        }
+    }
+    assert!(rejected, "of 40 draws of two");
+    let failed = world.run(&["group", "send", "--to", &a.peer, "job", "--json"]).expect(4);
+    assert_eq!(
+        (&failed.summary()["why"], &line(&failed, &a.peer)["state"]),
+        (&"too_few".into(), &"rejected".into())
+    );
+}
+
+#[test]
+fn one_of_any_is_enough_though_another_was_killed() {
+    let world = World::new();
+    let (a, dead) = (member(&world, "a", &[]), nobody(&world));
+    let to = ["group", "send", "--mode", "any", "--to", &dead, "--to", &a.peer, "--deadline", "1m"];
+    let reached = world.run(&[&to[..], &["--json", "news"]].concat()).expect(0);
+    assert_eq!(reached.summary()["good"], 1);
+    assert_eq!(line(&reached, &a.peer)["state"], "delivered");
+    // Withdrawn, and not waited for until the deadline.
+    let told = line(&reached, &dead);
+    assert_eq!((&told["state"], &told["certainly_not"]), (&"cancelled".into(), &true.into()));
+}
+
+#[test]
+fn what_is_not_known_of_a_member_is_said() {
+    let world = World::new();
+    // Its command gets the message, and waits for something that never comes.
+    let gate = world.gate("gate");
+    let a = member(&world, "a", &["--exec", "sh", "-c", "read go", "--", arg(&world.path("gate"))]);
+    let to = ["group", "send", "--confirm", "processed", "--to", &a.peer, "--deadline", "1s", "--wait", "0s"];
+    let doubt = world.run(&[&to[..], &["--json", "pay 10"]].concat()).expect(3);
+    let told = line(&doubt, &a.peer);
+    assert_eq!((&told["state"], &told["certainly_not"]), (&"unknown".into(), &false.into()));
+    assert_eq!(doubt.summary()["why"], "deadline");
+    drop(gate);
+}
+
+#[test]
+fn people_read_a_table() {
+    let world = World::new();
+    let (a, b) = (member(&world, "a", &[]), member(&world, "b", &[]));
+    world.run(&["peer", "add", "warehouse", &a.peer]).expect(0);
+    let told = world.run(&["group", "send", "--to", "warehouse", "--to", &b.peer, "news"]).expect(0).stdout;
+    // Names as they were given, ids where there are none.
+    let other = format!("{:<9}  delivered", &id(&b.peer)[..8]);
+    assert_eq!(told, format!("warehouse  delivered\n{other}\n\nreached: 2 of 2 needed\n"));
+}
+
+#[test]
+fn what_cannot_be_is_said() {
+    let world = World::new();
+    let a = member(&world, "a", &[]);
+    let twice = world.run(&["group", "send", "--to", &a.peer, "--to", &a.peer, "x"]).expect(1);
+    assert!(twice.stderr.contains("name each once"), "{}", twice.stderr);
+    let few = world.run(&["group", "send", "--mode", "balanced=2", "--to", &a.peer, "x"]).expect(1);
+    assert!(few.stderr.contains("the group has 1"), "{}", few.stderr);
+    let few = world.run(&["group", "send", "--mode", "quorum=1/3", "--to", &a.peer, "x"]).expect(1);
+    assert!(few.stderr.contains("the group has 1"), "{}", few.stderr);
+    // No address is known, and nothing is sent to the others.
+    let nowhere = exonet_proto::NodeId([7; 32]).to_string();
+    let lost = world.run(&["group", "send", "--to", &a.peer, "--to", &nowhere, "x"]).expect(1);
+    assert!(lost.stderr.contains("ID@HOST:PORT"), "{}", lost.stderr);
+    for (wrong, named) in [
+        (&["--mode", "quorum=3/2", "--to", &a.peer][..], "quorum=P/K"),
+        (&["--mode", "most", "--to", &a.peer], "most"),
+        (&["--mode", "balanced=0", "--to", &a.peer], "from 1"),
+        (&["--to", "stranger"], "exon peer add"),
+        (&[], "--to"),
+    ] {
+        let ended = world.run(&[&["group", "send"], wrong, &["x"]].concat()).expect(2);
+        assert!(ended.stderr.contains(named), "{}", ended.stderr);
+    }
+    let running = a.running;
+    running.signal(rustix::process::Signal::INT);
+    assert_eq!(running.end().expect(130).of_type("message").len(), 0);
+}
