@@ -138,3 +138,8 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/groups.md")]
 struct Groups;
+
+/// Compiles and runs the example of the page on streams.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/streams.md")]
+struct Streams;
