@@ -214,10 +214,14 @@ impl<T> Sender<T> {
     }
 
     /// *on VERDICT*: the application of the receiver has judged the message that is bound to `s` under `r`, which ends. The
-    /// frontier passes it, and with it goes what the receiver keeps of it.
+    /// frontier passes it, and with it goes what the receiver keeps of it. An early message has met no incarnation yet;
+    /// no other message ever had its number.
     pub fn on_verdict(&mut self, s: Slot, r: Incarnation) -> Option<T> {
-        self.tokens.get(s).filter(|(under, _)| *under == r)?;
-        self.tokens.take(s).map(|(_, message)| message)
+        match self.tokens.get(s) {
+            None => self.early.take(s),
+            Some((under, _)) if under != r => None,
+            Some(_) => self.tokens.take(s).map(|(_, message)| message),
+        }
     }
 
     /// *on STATE*: settles what it proves, takes what it grants. `settle` gets None for the incarnation of a message

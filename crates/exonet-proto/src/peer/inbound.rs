@@ -249,6 +249,12 @@ impl Inbound {
         answer
     }
 
+    /// Whether the journal has the record, and the grant of these slots.
+    pub(crate) fn is_journaled(&self, run: &Range<u64>) -> bool {
+        let r = self.receiver.as_ref().map(Receiver::incarnation);
+        self.unsaid.journaled.is_some_and(|said| Some(said.r) == r && run.end <= said.hi.0)
+    }
+
     /// What a STATE says of forgotten stamps.
     pub(crate) fn amnesia(&self, clock: &Clock) -> Option<Stamp> {
         (self.stamped || self.forgotten_ahead).then(|| clock.stamps().amnesia(self.bound))

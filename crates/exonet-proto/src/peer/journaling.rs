@@ -198,6 +198,7 @@ impl Peer {
         if !cx.journal.is_on() {
             return;
         }
+        debug_assert!(self.inbound.is_journaled(&run), "its record is written before a slot is used");
         let peer = self.number(&mut cx.journal);
         let at = cx.journal.append(&Record::Take { peer, run: run.clone(), call });
         if !cx.journal.is_safe(at) {

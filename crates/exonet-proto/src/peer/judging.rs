@@ -54,7 +54,7 @@ impl Peer {
     }
 
     /// VERDICT: a message has its outcome.
-    pub(super) fn on_verdict(&mut self, cx: &mut Context, now: Now, frame: &wire::Verdict<'_>) {
+    pub(crate) fn on_verdict(&mut self, cx: &mut Context, now: Now, frame: &wire::Verdict<'_>) {
         let Some(sender) = self.outbound.sender.as_mut() else {
             // Nothing is open here: the peer keeps its record, and the verdict, for nothing.
             self.outbound.farewell_due = true;
@@ -65,6 +65,15 @@ impl Peer {
             self.outbound.says_frontier();
             return;
         };
+        let bound = Some((frame.s, frame.r));
+        if let Some(letter) = cx.store.get_mut(key)
+            && letter.bundle().is_none()
+            && letter.bound != bound
+        {
+            // Early, and it has met this record.
+            letter.bound = bound;
+            cx.clock_doubted = false;
+        }
         let outcome = match Word::of(frame.word) {
             Some(Word::Rejected) => Outcome::Rejected { status: frame.status, attempts: frame.attempts },
             Some(Word::Processed) => Outcome::Processed { status: frame.status },

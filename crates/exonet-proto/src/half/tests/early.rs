@@ -208,3 +208,15 @@ fn a_recovered_record_asks_from_its_first_early_number() {
     let ask = sender.ask(&mut clock, 0, 1).unwrap();
     assert_eq!((ask.s, ask.n, ask.l), (Slot(20), 1, Slot(20)), "no number between is of use");
 }
+
+#[test]
+fn a_verdict_ends_an_early_message_before_a_state_names_its_record() {
+    let (mut sender, mut clock) = early_sender();
+    assert_eq!(sender.on_verdict(Slot(7), Incarnation(9)), None, "nothing was bound to it");
+    assert_eq!(sender.on_verdict(Slot(5), Incarnation(9)), Some(100));
+    assert_eq!(sender.on_verdict(Slot(5), Incarnation(9)), None);
+    assert_eq!((sender.stamp(), sender.in_doubt()), (Stamp(7), 1), "the other is open");
+    assert_eq!(sender.on_verdict(Slot(6), Incarnation(9)), Some(101));
+    assert_eq!((sender.stamp(), sender.is_idle()), (Stamp::NONE, true));
+    assert_eq!(sender.ask(&mut clock, 1, 0), Some(stamped(7, 1, 7, 0)), "the frontier has passed them");
+}

@@ -422,6 +422,26 @@ fn persist(lives: &mut Lives) {
 }
 
 #[test]
+fn a_verdict_that_comes_before_the_state_ends_an_early_message() {
+    let mut lives = early(Durability::Written);
+    lives.pair.cut(1);
+    lives.pair.pass(Duration::ZERO);
+    persist(&mut lives);
+    let incoming = accept(&mut lives.pair);
+    let crate::id::MessageId { r, s, .. } = incoming.id;
+    let (word, status, attempts, reason) = (Word::Rejected as u8, 7, 1, "no such account");
+    let verdict = crate::wire::Verdict { r, s, word, status, attempts, reason };
+    lives.pair.with(0, |peer, cx, now| peer.on_verdict(cx, now, &verdict));
+    lives.pair.pump();
+    let told = lives.pair.events.iter().find_map(|event| match event {
+        Event::Outcome { outcome, id, .. } => Some((*outcome, *id)),
+        _ => None,
+    });
+    let rejected = Outcome::Rejected { status: 7, attempts: 1 };
+    assert_eq!(told, Some((rejected, Some(incoming.id))), "the reason is found by this id");
+}
+
+#[test]
 fn an_early_message_is_handed_out_once_the_disk_has_its_record() {
     let mut lives = early(Durability::Forced);
     lives.pair.pass(Duration::ZERO);
