@@ -131,3 +131,48 @@ fn types_go_and_come() {
     let wrong = to_bob.call_typed::<_, u32, String>("half", "x", Some(LONG)).unwrap_err();
     assert!(wrong.has_not_run() && format!("{wrong:?}").contains("ReplyStatus(bad request)"), "{wrong:?}");
 }
+
+#[test]
+fn streams_are_in_order_and_are_bytes() {
+    let (alice, bob) = (node(), node());
+    let to_bob = alice.peer(bob.get_ref().peer_addr());
+    let listener = bob.stream_listener("log").unwrap();
+    let (mut out, mut answers) = to_bob.stream("log").unwrap().split();
+    for n in 0..50 {
+        drop(out.send(n.to_string()).unwrap());
+    }
+    let end = out.close().unwrap();
+    let (mut reply, mut lines) = listener.accept().unwrap().split();
+    let mut count = 0;
+    while let Some(mut line) = lines.recv().unwrap() {
+        assert_eq!(line.bytes(10).unwrap(), count.to_string());
+        line.ack().unwrap();
+        count += 1;
+    }
+    assert_eq!((count, end.wait().outcome), (50, Outcome::Delivered));
+    assert!(answers.recv_timeout(Duration::ZERO).unwrap().is_none());
+    drop(reply.send("50").unwrap());
+    drop(reply.close().unwrap());
+    assert_eq!(answers.recv_at_most_once().unwrap().unwrap().bytes(9).unwrap(), "50");
+    assert!(answers.recv_timeout(LONG).unwrap().unwrap().is_none(), "it has ended");
+
+    let echo = std::thread::spawn(move || {
+        let (mut reader, mut writer) = bob.accept_stream().unwrap().into_bytes();
+        std::io::copy(&mut reader, &mut writer).unwrap();
+        writer.shutdown().unwrap();
+        // The node stays until its peer has all.
+        bob.close(LONG);
+    });
+    let (mut reader, mut writer) = to_bob.stream("bytes").unwrap().into_bytes();
+    let data = vec![7; 300_000];
+    let writing = std::thread::spawn(move || {
+        std::io::Write::write_all(&mut writer, &vec![7; 300_000]).unwrap();
+        writer.shutdown().unwrap();
+        writer
+    });
+    let mut back = Vec::new();
+    std::io::Read::read_to_end(&mut reader, &mut back).unwrap();
+    assert_eq!(back, data);
+    drop(writing.join().unwrap());
+    echo.join().unwrap();
+}

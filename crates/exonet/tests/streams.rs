@@ -271,3 +271,45 @@ async fn what_waits_sees_that_the_node_closes() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_listener_has_the_streams_of_its_name_and_no_other() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        assert_eq!(bob.stream_listener("").unwrap_err(), OpenError::Name(0));
+        let to = alice.peer(bob.peer_addr());
+        let mut senders = Vec::new();
+        for name in ["a", "b"] {
+            let (mut out, _) = to.stream(name).unwrap().split();
+            drop(out.send(name).await.unwrap());
+            senders.push(out);
+        }
+        // Both wait when the listener comes, or come later: it has its own.
+        let named = bob.stream_listener("b").unwrap();
+        assert_eq!(bob.stream_listener("b").unwrap_err(), OpenError::Listened);
+        let (_, mut b) = named.accept().await.unwrap().split();
+        let (_, mut a) = bob.accept_stream().await.unwrap().split();
+        assert_eq!((next(&mut a).await.unwrap(), next(&mut b).await.unwrap()), ("a".into(), "b".into()));
+        // A listener that is dropped leaves what waits to those that accept anything.
+        drop((a, b));
+        for out in &mut senders {
+            drop(out.send("more").await.unwrap());
+        }
+        let stream = named.accept().await.unwrap();
+        assert_eq!(stream.name(), "b");
+        drop((stream, named));
+        let mut names = Vec::new();
+        let mut held = Vec::new();
+        for _ in 0..2 {
+            let stream = bob.accept_stream().await.unwrap();
+            names.push(stream.name().clone());
+            held.push(stream);
+        }
+        names.sort();
+        assert_eq!(names, ["a", "b"]);
+        let late = bob.stream_listener("c").unwrap();
+        bob.close(LATE).await;
+        assert!(late.accept().await.is_err());
+    })
+    .await;
+}

@@ -39,6 +39,7 @@ mod peer;
 mod receive;
 mod runtime;
 mod send;
+mod stream;
 
 pub use call::{Reply, Request};
 pub use node::Node;
@@ -46,3 +47,4 @@ pub use outcomes::Outcomes;
 pub use peer::Peer;
 pub use receive::{AtMostOnce, Delivery, Received, Receiver};
 pub use send::{BatchReceipt, MessageSink, Permit, Receipt};
+pub use stream::{ByteReader, ByteWriter, Stream, StreamListener, StreamReceiver, StreamSender};

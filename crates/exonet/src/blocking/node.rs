@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::runtime::Runtime;
-use super::{AtMostOnce, Delivery, Outcomes, Peer, Receiver, Request};
+use super::{AtMostOnce, Delivery, Outcomes, Peer, Receiver, Request, Stream, StreamListener};
 use crate::Builder;
 #[cfg(feature = "serde")]
 use crate::call::typed;
@@ -15,6 +15,7 @@ use crate::error::{BuildError, Closed, ServeError};
 use crate::peer_addr::PeerAddr;
 use crate::receive::Filter;
 use crate::send::OpenMessage;
+use crate::stream::OpenError;
 
 /// A node whose calls block: see [`crate::Node`]. Cheap to clone.
 #[derive(Clone)]
@@ -64,6 +65,22 @@ impl Node {
     /// Receives the messages that `filter` takes, from now on: see [`crate::Node::receiver`].
     pub fn receiver(&self, filter: Filter) -> Receiver {
         Receiver::new(self.node.receiver(filter), &self.runtime)
+    }
+
+    /// Waits for the next stream that a peer has begun: see [`crate::Node::accept_stream`].
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed.
+    pub fn accept_stream(&self) -> Result<Stream, Closed> {
+        self.runtime.wait(self.node.accept_stream()).map(|stream| Stream::new(stream, &self.runtime))
+    }
+
+    /// Accepts the streams of one name: see [`crate::Node::stream_listener`].
+    ///
+    /// # Errors
+    /// As [`crate::Node::stream_listener`].
+    pub fn stream_listener(&self, name: impl Into<Bytes>) -> Result<StreamListener, OpenError> {
+        self.node.stream_listener(name).map(|listener| StreamListener::new(listener, &self.runtime))
     }
 
     /// What becomes of all messages that this node sends: see [`crate::Node::outcomes`].

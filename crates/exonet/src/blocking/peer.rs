@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::runtime::Runtime;
-use super::{BatchReceipt, MessageSink, Permit, Receipt, Receiver, Reply};
+use super::{BatchReceipt, MessageSink, Permit, Receipt, Receiver, Reply, Stream};
 use crate::error::{BatchError, CallError, PingError, SendError, SendFromError};
 use crate::send::OpenMessage;
 use crate::send::message::Message;
+use crate::stream::OpenError;
 
 /// A peer of a [`crate::blocking::Node`]: see [`crate::Peer`].
 #[derive(Clone)]
@@ -82,6 +83,14 @@ impl Peer {
     /// [`SendError`].
     pub fn reserve(&self) -> Result<Permit, SendError> {
         self.runtime.wait(self.peer.reserve()).map(|permit| Permit::new(permit, &self.runtime))
+    }
+
+    /// A handle on the stream of this name with the peer: see [`crate::Peer::stream`].
+    ///
+    /// # Errors
+    /// As [`crate::Peer::stream`].
+    pub fn stream(&self, name: impl Into<Bytes>) -> Result<Stream, OpenError> {
+        self.peer.stream(name).map(|stream| Stream::new(stream, &self.runtime))
     }
 
     /// Sends a message whose body of `len` bytes, or None for all of them, is read from `reader`: see

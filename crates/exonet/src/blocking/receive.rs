@@ -148,6 +148,10 @@ pub struct Received {
 }
 
 impl Received {
+    pub(super) fn new(received: crate::receive::Received, runtime: &Arc<Runtime>) -> Self {
+        Self { received, runtime: Arc::clone(runtime) }
+    }
+
     /// The message, for what does not wait.
     pub const fn get_ref(&self) -> &crate::receive::Received {
         &self.received
@@ -197,7 +201,7 @@ impl AtMostOnce {
     }
 
     fn taken(&self, received: crate::receive::Received) -> Received {
-        Received { received, runtime: Arc::clone(&self.runtime) }
+        Received::new(received, &self.runtime)
     }
 
     /// Waits for the next message; returning it delivers it.

@@ -9,7 +9,6 @@ use exonet_proto::{NodeId, Now};
 use tokio::sync::Notify;
 
 use super::{Engine, Phase};
-use crate::after::Chore;
 use crate::error::Closed;
 use crate::send::message::Message;
 use crate::send::receipts::SlotIndex;
@@ -60,18 +59,23 @@ impl Engine {
         }
     }
 
-    /// The next stream that waits for a handle.
-    pub(crate) fn accept_stream(&mut self) -> Result<Option<(StreamId, Arc<Notify>)>, Closed> {
-        let next = self.streams.next();
-        if self.streams.has_waiting() {
-            self.after.chores.push(Chore::Next(Arc::clone(&self.streams.accepted)));
-        }
+    /// The next stream that waits for a handle: of the name of a listener, or of those that have none.
+    pub(crate) fn accept_stream(
+        &mut self,
+        listener: Option<&Bytes>,
+    ) -> Result<Option<(StreamId, Arc<Notify>)>, Closed> {
+        let next = self.streams.next(listener, &mut self.after);
         if next.is_none() && self.phase >= Phase::Closing { Err(Closed) } else { Ok(next) }
     }
 
     /// A handle on a stream is gone.
     pub(crate) fn leave_stream(&mut self, id: StreamId) {
         self.streams.leave(&self.core, id, &mut self.after);
+    }
+
+    /// A listener is gone.
+    pub(crate) fn unlisten(&mut self, name: &Bytes) {
+        self.streams.unlisten(name, &mut self.after);
     }
 
     /// A reader wants nothing more of a stream.

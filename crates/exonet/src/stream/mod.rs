@@ -32,6 +32,7 @@
 
 mod bytes;
 pub(crate) mod desk;
+mod listener;
 mod receiver;
 mod sender;
 
@@ -41,6 +42,7 @@ use ::bytes::Bytes;
 use tokio::sync::Notify;
 
 pub use self::bytes::ByteStream;
+pub use listener::StreamListener;
 pub use receiver::{StreamError, StreamReceiver};
 pub use sender::{StreamSendError, StreamSender};
 
@@ -64,6 +66,9 @@ pub enum OpenError {
     /// This process has a handle on it. There is one at a time: two could not agree on an order.
     #[error("a handle on this stream is in use: drop it first, or choose another name")]
     InUse,
+    /// This process has a listener of the name.
+    #[error("a listener of this name is in use: share it, or drop it first")]
+    Listened,
 }
 
 /// Both directions of a stream: what this node sends to the peer under a name, and what the peer sends to this node under it.
@@ -104,19 +109,15 @@ impl Peer {
     /// # Errors
     /// [`OpenError`].
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<Stream, OpenError> {
-        let name = name.into();
-        if name.is_empty() || name.len() > MAX_NAME {
-            return Err(OpenError::Name(name.len()));
-        }
-        // Its owner's destructor does not run under the lock.
-        let id = (self.id(), Bytes::copy_from_slice(&name));
+        let id = (self.id(), checked(name.into())?);
         let readable = self.shared().amend(|engine| engine.streams.hold(id.clone()));
         readable.map(|readable| Stream::new(self.clone(), id, readable)).ok_or(OpenError::InUse)
     }
 }
 
 impl Node {
-    /// The next stream that a peer has begun, or goes on with, and that no handle of this process is on.
+    /// The next stream that a peer has begun, or goes on with, and that no handle of this process is on; not of a name that has a
+    /// [listener](Self::stream_listener).
     ///
     /// Until they are accepted, streams wait: their messages hold back their own senders only. Cancel-safe, and may be called by
     /// many tasks: each stream goes to one.
@@ -124,16 +125,38 @@ impl Node {
     /// # Errors
     /// [`Closed`], when the node is closed.
     pub async fn accept_stream(&self) -> Result<Stream, Closed> {
-        let shared = self.shared();
-        let accepted = shared.amend(|engine| Arc::clone(&engine.streams.accepted));
-        loop {
-            // Made before the look, so that no wake-up is missed between the look and the wait.
-            let waiting = accepted.notified();
-            if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream())? {
-                return Ok(Stream::new(self.peer(id.0), id, readable));
-            }
-            waiting.await;
+        accept(self, None).await
+    }
+
+    /// Accepts the streams of one name, of 1 to 255 bytes, from all peers: from now on they wait for this listener, and
+    /// [`Self::accept_stream`] does not give them. When the listener is dropped, it does again.
+    ///
+    /// # Errors
+    /// [`OpenError::Name`] and [`OpenError::Listened`].
+    pub fn stream_listener(&self, name: impl Into<Bytes>) -> Result<StreamListener, OpenError> {
+        StreamListener::open(self.clone(), checked(name.into())?)
+    }
+}
+
+/// A name that a stream may have. It is a copy: its owner's destructor does not run under the lock.
+fn checked(name: Bytes) -> Result<Bytes, OpenError> {
+    match name.len() {
+        1..=MAX_NAME => Ok(Bytes::copy_from_slice(&name)),
+        len => Err(OpenError::Name(len)),
+    }
+}
+
+/// The next stream of the name of a listener, or of those that have none.
+async fn accept(node: &Node, listener: Option<&Bytes>) -> Result<Stream, Closed> {
+    let shared = node.shared();
+    let accepted = shared.amend(|engine| engine.streams.accepted(listener));
+    loop {
+        // Made before the look, so that no wake-up is missed between the look and the wait.
+        let waiting = accepted.notified();
+        if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream(listener))? {
+            return Ok(Stream::new(node.peer(id.0), id, readable));
         }
+        waiting.await;
     }
 }
 

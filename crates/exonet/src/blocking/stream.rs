@@ -1,0 +1,237 @@
+//! Streams of threads that block.
+
+use core::time::Duration;
+use std::io::{self, Read, Write};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, ReadHalf, WriteHalf};
+
+use super::runtime::Runtime;
+use super::{Delivery, Peer, Receipt, Received};
+use crate::Priority;
+use crate::error::Closed;
+use crate::send::message::Message;
+use crate::stream::{self, StreamError, StreamSendError};
+
+/// Both directions of a stream: see [`crate::Stream`].
+pub struct Stream {
+    stream: crate::Stream,
+    runtime: Arc<Runtime>,
+}
+
+impl Stream {
+    pub(super) fn new(stream: crate::Stream, runtime: &Arc<Runtime>) -> Self {
+        Self { stream, runtime: Arc::clone(runtime) }
+    }
+
+    /// The stream, for what does not wait.
+    pub const fn get_ref(&self) -> &crate::Stream {
+        &self.stream
+    }
+
+    /// The peer at the other end.
+    pub fn peer(&self) -> Peer {
+        Peer::new(self.stream.peer().clone(), &self.runtime)
+    }
+
+    /// The name.
+    pub fn name(&self) -> &Bytes {
+        self.stream.name()
+    }
+
+    /// The two directions by themselves. The name is free again when both are dropped.
+    pub fn split(self) -> (StreamSender, StreamReceiver) {
+        let (sender, receiver) = self.stream.split();
+        let runtime = Arc::clone(&self.runtime);
+        (StreamSender { sender, runtime: self.runtime }, StreamReceiver { receiver, runtime })
+    }
+
+    /// The stream as bytes: see [`crate::Stream::into_bytes`].
+    pub fn into_bytes(self) -> (ByteReader, ByteWriter) {
+        let (reader, writer) = tokio::io::split(self.stream.into_bytes());
+        let runtime = Arc::clone(&self.runtime);
+        (ByteReader { reader, runtime: self.runtime }, ByteWriter { writer, runtime })
+    }
+}
+
+/// Sends in a stream: see [`stream::StreamSender`].
+pub struct StreamSender {
+    sender: stream::StreamSender,
+    runtime: Arc<Runtime>,
+}
+
+impl StreamSender {
+    /// The sender, for what does not wait.
+    pub const fn get_ref(&self) -> &stream::StreamSender {
+        &self.sender
+    }
+
+    /// The class of the messages of this stream: see [`stream::StreamSender::priority`].
+    #[must_use]
+    pub fn priority(self, priority: Priority) -> Self {
+        Self { sender: self.sender.priority(priority), runtime: self.runtime }
+    }
+
+    /// Sends a message behind all that were sent before it in this stream, waiting for room in the peer's queue.
+    ///
+    /// # Errors
+    /// [`StreamSendError`]; nothing has been queued.
+    pub fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
+        let receipt = self.runtime.wait(self.sender.send(message))?;
+        Ok(Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Sends a message if there is room, without waiting.
+    ///
+    /// # Errors
+    /// As [`stream::StreamSender::try_send`].
+    pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, StreamSendError> {
+        self.sender.try_send(message).map(|receipt| Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Ends this direction behind all that was sent in it: see [`stream::StreamSender::close`].
+    ///
+    /// # Errors
+    /// [`StreamSendError`].
+    pub fn close(&mut self) -> Result<Receipt, StreamSendError> {
+        let receipt = self.runtime.wait(self.sender.close())?;
+        Ok(Receipt::new(receipt, &self.runtime))
+    }
+
+    /// Gives up what has not left, and ends this direction: see [`stream::StreamSender::reset`].
+    ///
+    /// # Errors
+    /// [`StreamSendError`].
+    pub fn reset(&mut self) -> Result<Receipt, StreamSendError> {
+        let receipt = self.runtime.wait(self.sender.reset())?;
+        Ok(Receipt::new(receipt, &self.runtime))
+    }
+}
+
+/// Receives what the peer sends in a stream, in order: see [`stream::StreamReceiver`].
+pub struct StreamReceiver {
+    receiver: stream::StreamReceiver,
+    runtime: Arc<Runtime>,
+}
+
+impl StreamReceiver {
+    /// The receiver, for what does not wait.
+    pub const fn get_ref(&self) -> &stream::StreamReceiver {
+        &self.receiver
+    }
+
+    /// Waits for the next message, under a guard. None: the stream has ended, and all of it was received.
+    ///
+    /// # Errors
+    /// As [`stream::StreamReceiver::recv`].
+    pub fn recv(&mut self) -> Result<Option<Delivery>, StreamError> {
+        let next = self.runtime.wait(self.receiver.recv())?;
+        Ok(next.map(|delivery| Delivery::new(delivery, &self.runtime)))
+    }
+
+    /// Waits for the next message for `timeout` at most. None: none came; `Some(None)`: the stream has ended.
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_timeout(&mut self, timeout: Duration) -> Result<Option<Option<Delivery>>, StreamError> {
+        let next = self.runtime.wait_for(timeout, self.receiver.recv()).transpose()?;
+        Ok(next.map(|next| next.map(|delivery| Delivery::new(delivery, &self.runtime))))
+    }
+
+    /// Waits for the next message without a guard: see [`stream::StreamReceiver::recv_at_most_once`].
+    ///
+    /// # Errors
+    /// As [`Self::recv`].
+    pub fn recv_at_most_once(&mut self) -> Result<Option<Received>, StreamError> {
+        let next = self.runtime.wait(self.receiver.recv_at_most_once())?;
+        Ok(next.map(|received| Received::new(received, &self.runtime)))
+    }
+
+    /// Wants nothing more of the stream: see [`stream::StreamReceiver::stop`].
+    pub fn stop(self, reason: impl AsRef<str>) {
+        self.receiver.stop(reason);
+    }
+}
+
+/// Accepts the streams of one name: see [`stream::StreamListener`]. An iterator, which waits for each stream and ends when the node
+/// is closed.
+pub struct StreamListener {
+    listener: stream::StreamListener,
+    runtime: Arc<Runtime>,
+}
+
+impl StreamListener {
+    pub(super) fn new(listener: stream::StreamListener, runtime: &Arc<Runtime>) -> Self {
+        Self { listener, runtime: Arc::clone(runtime) }
+    }
+
+    /// The listener, for what does not wait.
+    pub const fn get_ref(&self) -> &stream::StreamListener {
+        &self.listener
+    }
+
+    /// Waits for the next stream of the name.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed.
+    pub fn accept(&self) -> Result<Stream, Closed> {
+        self.runtime.wait(self.listener.accept()).map(|stream| Stream::new(stream, &self.runtime))
+    }
+}
+
+impl Iterator for StreamListener {
+    type Item = Stream;
+
+    fn next(&mut self) -> Option<Stream> {
+        self.accept().ok()
+    }
+}
+
+/// Reads the bytes of a stream. It may be used by another thread than its [`ByteWriter`].
+pub struct ByteReader {
+    reader: ReadHalf<stream::ByteStream>,
+    runtime: Arc<Runtime>,
+}
+
+impl Read for ByteReader {
+    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
+        self.runtime.wait(self.reader.read(buf))
+    }
+}
+
+/// Writes the bytes of a stream. Dropped together with its [`ByteReader`] before [`Self::shutdown`], it resets its direction.
+pub struct ByteWriter {
+    writer: WriteHalf<stream::ByteStream>,
+    runtime: Arc<Runtime>,
+}
+
+impl ByteWriter {
+    /// Ends this direction behind all that was written: the reader gets the end of file.
+    ///
+    /// # Errors
+    /// Those of a write.
+    pub fn shutdown(&mut self) -> io::Result<()> {
+        self.runtime.wait(self.writer.shutdown())
+    }
+}
+
+impl Write for ByteWriter {
+    fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
+        self.runtime.wait(self.writer.write(buf))
+    }
+
+    /// Waits until all that was written is in the peer's queue.
+    fn flush(&mut self) -> io::Result<()> {
+        self.runtime.wait(self.writer.flush())
+    }
+}
+
+debugs!(
+    Stream.stream,
+    StreamSender.sender,
+    StreamReceiver.receiver,
+    StreamListener.listener,
+    ByteReader.reader,
+    ByteWriter.writer
+);
