@@ -155,7 +155,8 @@ impl Host {
                 false
             }
             1 => {
-                if self.node.judge(now, key, Verdict::new(Word::Rejected, 4, "it would not do")) {
+                let judged = self.node.judge(now, key, Verdict::new(Word::Rejected, 4, "it would not do"));
+                if judged && !self.foes.contains(&said.message.id.sender) {
                     ledger.rejected(number_of(said));
                     self.note_rejected(said.message.id, number_of(said), said.gap);
                 }
