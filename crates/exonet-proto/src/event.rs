@@ -7,6 +7,7 @@ use bytes::Bytes;
 
 use crate::id::{MessageId, NodeId, Stamp};
 use crate::message::{DeliveryKey, MessageKey, Notice, Outcome, Refusal};
+use crate::time::Mono;
 
 /// Where a message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -114,6 +115,18 @@ pub enum Event {
         remote: SocketAddr,
         /// It is another process than before.
         restarted: bool,
+    },
+    /// A peer answers nothing of what is under way to it, for longer than its answers take. Said once, until it is back.
+    Away {
+        /// The peer.
+        peer: NodeId,
+        /// When it was heard last.
+        since: Mono,
+    },
+    /// A peer that was away has been heard.
+    Back {
+        /// The peer.
+        peer: NodeId,
     },
     /// A peer's channel ended and nothing is left to tell it.
     Forgotten {

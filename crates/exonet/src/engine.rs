@@ -22,6 +22,7 @@ use crate::allow::{Allow, Question};
 use crate::call::desk::Calls;
 use crate::comings::Comings;
 use crate::journal;
+use crate::presence::Presences;
 use crate::receive::batch::Taken;
 use crate::receive::routes::{Route, Routes};
 use crate::send::intake::{Bodies, Kind};
@@ -136,6 +137,7 @@ pub(crate) struct Engine {
     pub(crate) calls: Calls,
     pub(crate) routes: Routes,
     pub(crate) streams: Streams,
+    pub(crate) presences: Presences,
     /// Who answers for the application, where policy asks it.
     pub(crate) question: Option<Arc<Question>>,
     /// Peers that it has let in.
@@ -177,6 +179,7 @@ impl Engine {
             calls: Calls::default(),
             routes: Routes::default(),
             streams: Streams::default(),
+            presences: Presences::default(),
             question: None,
             welcomed: BTreeSet::new(),
             peer_waits: 0,
@@ -277,6 +280,14 @@ impl Engine {
             Event::Connected { peer, remote, restarted } => {
                 let coming = self.comings.connected(now.mono, peer, remote, restarted);
                 self.log(Log::Connected(peer, remote, coming));
+                let news = self.presences.connected(&peer, remote, restarted);
+                self.after.chores.extend(news.map(Chore::All));
+            }
+            Event::Away { peer, since } => {
+                self.after.chores.extend(self.presences.away(&peer, since).map(Chore::All));
+            }
+            Event::Back { peer } => {
+                self.after.chores.extend(self.presences.back(now.mono, &peer).map(Chore::All));
             }
             Event::Forgotten { peer } => {
                 self.welcomed.remove(&peer);
@@ -477,10 +488,16 @@ impl Engine {
         self.after.todo.readable |= !self.held.is_empty();
     }
 
+    /// The node takes nothing new.
+    pub(crate) fn is_ending(&self) -> bool {
+        self.phase >= Phase::Closing
+    }
+
     /// Lets the receivers see that the node is ending.
     pub(crate) fn wake_routes(&mut self) {
         self.routes.wake_all(&mut self.after);
         self.streams.wake_all(&mut self.after);
+        self.after.chores.extend(self.presences.all().map(Chore::All));
     }
 
     /// The next datagrams to send.

@@ -33,9 +33,11 @@
 //!
 //! A [call](Peer::call) is a message that is answered: it runs at most once, at a node that [serves](Node::serve) its method.
 //!
+//! A [stream](Peer::stream) keeps messages in order; a [session](Peer::session) is a conversation that outlives connections.
+//!
 //! A [group](Node::group) sends one message to many, and says what became of it.
 //!
-//! What every application needs is here; the rest is in modules: [`call`], [`group`], [`receive`] and [`send`] for the things that
+//! What every application needs is here; the rest is in modules: [`call`], [`group`], [`receive`], [`send`], [`session`] and [`stream`] for the things that
 //! are done with messages, [`config`] and [`state`] for the making of a node, [`stats`] for figures, [`mod@error`] for what can go
 //! wrong, and [`blocking`] for programs without an async runtime.
 //!
@@ -96,10 +98,12 @@ mod node;
 mod openings;
 mod peer;
 mod peer_addr;
+mod presence;
 pub mod receive;
 mod report;
 mod resolve;
 pub mod send;
+pub mod session;
 mod shared;
 mod shares;
 mod sieve;
@@ -120,10 +124,12 @@ pub use journal::Durability;
 pub use node::Node;
 pub use peer::Peer;
 pub use peer_addr::PeerAddr;
+pub use presence::{PeerEvent, Watch};
 pub use receive::body::Body;
 pub use receive::delivery::Delivery;
 pub use send::message::Message;
 pub use send::receipt::Receipt;
+pub use session::Session;
 pub use stream::Stream;
 
 pub use exonet_proto::node::{Confirm, Outcome, Priority};
@@ -143,3 +149,8 @@ struct Groups;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/streams.md")]
 struct Streams;
+
+/// Compiles and runs the example of the page on sessions.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/sessions.md")]
+struct Sessions;

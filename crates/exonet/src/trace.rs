@@ -60,6 +60,8 @@ impl Trace {
             }
             Event::Authorize { id, remote } => self.peer_at(now, "asked", id, remote),
             Event::Refused { peer, remote } => self.peer_at(now, "refused", peer, remote),
+            Event::Away { peer, .. } => self.peer(now, "away", peer),
+            Event::Back { peer } => self.peer(now, "back", peer),
             Event::Connected { peer, remote, .. } => self.peer_at(now, "connected", peer, remote),
             Event::Forgotten { peer } => self.peer(now, "forgotten", peer),
             Event::IdentityConflict { peer, whose: Conflict::Theirs } => {

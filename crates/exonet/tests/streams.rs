@@ -257,6 +257,27 @@ async fn a_stream_goes_on_after_either_process() {
 }
 
 #[tokio::test]
+async fn a_reader_may_stop_before_it_has_read_anything() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("a").unwrap().split();
+        let sent = [out.send("1").await.unwrap(), out.send("2").await.unwrap()];
+        let end = out.close().await.unwrap();
+        bob.accept_stream().await.unwrap().split().1.stop("not today");
+        for receipt in sent.into_iter().chain([end]) {
+            let reason = receipt.await.outcome;
+            assert!(matches!(reason, Outcome::Rejected { .. }), "{reason:?}");
+        }
+        // The name is free for another stream.
+        let (mut out, _) = alice.peer(bob.peer_addr()).stream("b").unwrap().split();
+        drop(out.send("3").await.unwrap());
+        let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+        assert_eq!(next(&mut lines).await.unwrap(), "3");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn what_waits_sees_that_the_node_closes() {
     within(async {
         let (alice, bob) = (node().await, node().await);

@@ -117,6 +117,19 @@ impl Node {
         }
     }
 
+    /// The streams to a peer that have begun and not ended.
+    pub fn begun_streams(&self, peer: &NodeId) -> Vec<Bytes> {
+        let peer = self.peers.find(peer).and_then(|place| self.peers.get(place));
+        let writers = peer.map(|peer| &peer.outbound.writers);
+        writers.map(|writers| writers.begun().map(|(name, ..)| name.clone()).collect()).unwrap_or_default()
+    }
+
+    /// Whether the stream `name` to a peer has begun, and not ended.
+    pub fn has_begun_stream(&self, peer: &NodeId, name: &Bytes) -> bool {
+        let peer = self.peers.find(peer).and_then(|place| self.peers.get(place));
+        peer.is_some_and(|peer| peer.outbound.writers.begun_of(name).is_some())
+    }
+
     /// The streams from a peer of which messages wait here, whether they can be taken now or not.
     pub fn waiting_streams(&self, peer: &NodeId) -> Vec<Bytes> {
         let place = self.peers.find(peer);

@@ -96,6 +96,8 @@ pub(crate) struct Link {
     asked_at: Mono,
     /// When the peer was last found silent for too long.
     doubted_at: Mono,
+    /// The application was told that the peer is away, and not yet that it is back.
+    away: bool,
     /// When the channel last served the halves, the application or a keepalive, at either end.
     pub(crate) used_at: Mono,
     pub(crate) packets_sent: u64,
@@ -137,6 +139,7 @@ impl Link {
             heard_at: now,
             spoke_at: now,
             doubted_at: Mono(0),
+            away: false,
             asked_at: now,
             used_at: now,
             packets_sent: 0,
@@ -311,6 +314,23 @@ impl Link {
             self.doubted_at = now;
         }
         doubts
+    }
+
+    /// Whether openings go unanswered for too long.
+    pub(crate) fn is_out_of_reach(&self, now: Mono) -> bool {
+        self.asked_at > self.heard_at && now.since(self.asked_at) >= REOPEN_SILENCE
+    }
+
+    /// The peer is silent for too long. When it was heard last, if the application has not been told yet.
+    pub(crate) fn goes_away(&mut self) -> Option<Mono> {
+        let told = core::mem::replace(&mut self.away, true);
+        (!told).then_some(self.heard_at)
+    }
+
+    /// The peer is heard. True: the application was told that it is away.
+    pub(crate) fn hear(&mut self, now: Mono) -> bool {
+        self.heard_at = now;
+        core::mem::take(&mut self.away)
     }
 
     /// When the keys are to be renewed: the side that began them goes first. Keys that served nothing need no

@@ -84,11 +84,18 @@ impl Peer {
         }
     }
 
+    /// The peer lives.
+    pub(super) fn on_heard(&mut self, cx: &mut Context, now: Mono) {
+        self.inbound.heard(now);
+        if self.link.hear(now) {
+            cx.events.push_back(Event::Back { peer: self.id });
+        }
+    }
+
     /// An authentic packet: the peer lives, and may have moved.
     pub(super) fn note_path(&mut self, cx: &mut Context, now: Now, from: PathAddr, len: usize, newest: bool) {
+        self.on_heard(cx, now.mono);
         let (config, rng) = (&cx.config, &mut cx.rng);
-        self.link.heard_at = now.mono;
-        self.inbound.heard(now.mono);
         let timing = self.link.recovery.timing();
         let Some(roaming) = self.link.roaming.as_mut() else {
             return;

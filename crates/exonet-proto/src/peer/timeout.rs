@@ -6,6 +6,7 @@ use super::epoch::{Carried, Pending};
 use super::link::Link;
 use super::outbound::Outbound;
 use super::{Context, Peer};
+use crate::event::Event;
 use crate::message::Store;
 use crate::time::{Mono, Now};
 
@@ -34,6 +35,8 @@ impl Peer {
             }
         }
         if self.link.take_doubt(now.mono) {
+            let since = self.link.goes_away();
+            cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
             self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(config);
         }
         let link = &mut self.link;

@@ -39,6 +39,7 @@ mod peer;
 mod receive;
 mod runtime;
 mod send;
+mod session;
 mod stream;
 
 pub use call::{Reply, Request};
@@ -47,4 +48,5 @@ pub use outcomes::Outcomes;
 pub use peer::Peer;
 pub use receive::{AtMostOnce, Delivery, Received, Receiver};
 pub use send::{BatchReceipt, MessageSink, Permit, Receipt};
+pub use session::{Session, SessionListener, SessionReceiver, SessionSender};
 pub use stream::{ByteReader, ByteWriter, Stream, StreamListener, StreamReceiver, StreamSender};

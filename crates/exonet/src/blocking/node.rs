@@ -6,7 +6,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::runtime::Runtime;
-use super::{AtMostOnce, Delivery, Outcomes, Peer, Receiver, Request, Stream, StreamListener};
+use super::{
+    AtMostOnce, Delivery, Outcomes, Peer, Receiver, Request, Session, SessionListener, Stream, StreamListener,
+};
 use crate::Builder;
 #[cfg(feature = "serde")]
 use crate::call::typed;
@@ -15,6 +17,7 @@ use crate::error::{BuildError, Closed, ServeError};
 use crate::peer_addr::PeerAddr;
 use crate::receive::Filter;
 use crate::send::OpenMessage;
+use crate::session::SessionOpenError;
 use crate::stream::OpenError;
 
 /// A node whose calls block: see [`crate::Node`]. Cheap to clone.
@@ -81,6 +84,22 @@ impl Node {
     /// As [`crate::Node::stream_listener`].
     pub fn stream_listener(&self, name: impl Into<Bytes>) -> Result<StreamListener, OpenError> {
         self.node.stream_listener(name).map(|listener| StreamListener::new(listener, &self.runtime))
+    }
+
+    /// Waits for the next session that a peer opens: see [`crate::Node::accept_session`].
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed.
+    pub fn accept_session(&self) -> Result<Session, Closed> {
+        self.runtime.wait(self.node.accept_session()).map(|session| Session::new(session, &self.runtime))
+    }
+
+    /// Accepts the sessions of one name: see [`crate::Node::session_listener`].
+    ///
+    /// # Errors
+    /// As [`crate::Node::session_listener`].
+    pub fn session_listener(&self, name: impl Into<Bytes>) -> Result<SessionListener, SessionOpenError> {
+        self.node.session_listener(name).map(|listener| SessionListener::new(listener, &self.runtime))
     }
 
     /// What becomes of all messages that this node sends: see [`crate::Node::outcomes`].

@@ -7,10 +7,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use super::runtime::Runtime;
-use super::{BatchReceipt, MessageSink, Permit, Receipt, Receiver, Reply, Stream};
+use super::{BatchReceipt, MessageSink, Permit, Receipt, Receiver, Reply, Session, Stream};
 use crate::error::{BatchError, CallError, PingError, SendError, SendFromError};
 use crate::send::OpenMessage;
 use crate::send::message::Message;
+use crate::session::{SessionBuilder, SessionId, SessionOpenError};
 use crate::stream::OpenError;
 
 /// A peer of a [`crate::blocking::Node`]: see [`crate::Peer`].
@@ -91,6 +92,29 @@ impl Peer {
     /// As [`crate::Peer::stream`].
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<Stream, OpenError> {
         self.peer.stream(name).map(|stream| Stream::new(stream, &self.runtime))
+    }
+
+    /// Opens a session with the peer: see [`crate::Peer::session`]. `build` sets what it is to be like, as in
+    /// `|session| session.idle(HOUR)`.
+    ///
+    /// # Errors
+    /// [`SessionOpenError`].
+    pub fn session(
+        &self,
+        name: impl Into<Bytes>,
+        build: impl FnOnce(SessionBuilder) -> SessionBuilder,
+    ) -> Result<Session, SessionOpenError> {
+        let session = self.runtime.wait(build(self.peer.session(name)?).open())?;
+        Ok(Session::new(session, &self.runtime))
+    }
+
+    /// Goes on with a session: see [`SessionBuilder::attach`].
+    ///
+    /// # Errors
+    /// [`SessionOpenError`].
+    pub fn attach(&self, name: impl Into<Bytes>, id: SessionId) -> Result<Session, SessionOpenError> {
+        let session = self.runtime.wait(async { self.peer.session(name)?.attach(id) })?;
+        Ok(Session::new(session, &self.runtime))
     }
 
     /// Sends a message whose body of `len` bytes, or None for all of them, is read from `reader`: see

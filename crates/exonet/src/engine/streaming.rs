@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{SendError as CoreError, StreamEnd};
-use exonet_proto::{NodeId, Now};
+use exonet_proto::{MessageId, NodeId, Now};
 use tokio::sync::Notify;
 
 use super::{Engine, Phase};
 use crate::error::Closed;
 use crate::send::message::Message;
 use crate::send::receipts::SlotIndex;
-use crate::stream::desk::{StreamId, Taken};
+use crate::stream::desk::{Entrance, StreamId, Taken};
 
 impl Engine {
     /// Queues a message of the stream that its tag names, or says Full without touching it.
@@ -59,12 +59,12 @@ impl Engine {
         }
     }
 
-    /// The next stream that waits for a handle: of the name of a listener, or of those that have none.
+    /// The next stream that waits for a handle at an entrance.
     pub(crate) fn accept_stream(
         &mut self,
-        listener: Option<&Bytes>,
+        entrance: &Entrance,
     ) -> Result<Option<(StreamId, Arc<Notify>)>, Closed> {
-        let next = self.streams.next(listener, &mut self.after);
+        let next = self.streams.next(entrance, &mut self.after);
         if next.is_none() && self.phase >= Phase::Closing { Err(Closed) } else { Ok(next) }
     }
 
@@ -74,14 +74,14 @@ impl Engine {
     }
 
     /// A listener is gone.
-    pub(crate) fn unlisten(&mut self, name: &Bytes) {
-        self.streams.unlisten(name, &mut self.after);
+    pub(crate) fn unlisten(&mut self, entrance: &Entrance) {
+        self.streams.unlisten(entrance, &mut self.after);
     }
 
-    /// A reader wants nothing more of a stream.
-    pub(crate) fn stop_stream(&mut self, now: Now, id: StreamId, reason: &str) {
+    /// A reader wants nothing more of a stream, and why; with what it has had last.
+    pub(crate) fn stop_stream(&mut self, now: Now, id: StreamId, reason: &str, last: Option<MessageId>) {
         if self.phase < Phase::Stopped {
-            self.streams.stop(&mut self.core, now, id, reason, &mut self.after);
+            self.streams.stop(&mut self.core, now, id, (reason, last), &mut self.after);
         }
     }
 }

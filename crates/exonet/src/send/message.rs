@@ -117,6 +117,15 @@ impl Message {
         self
     }
 
+    /// Its body, and the rest of it.
+    pub(crate) fn split(mut self) -> (Bytes, Self) {
+        (core::mem::take(&mut self.body), self)
+    }
+
+    pub(crate) fn with_body(self, body: Bytes) -> Self {
+        Self { body, ..self }
+    }
+
     /// The body of a message that has nothing else.
     pub(crate) fn plain(&self) -> Option<&[u8]> {
         let alone = self.tag.is_empty() && self.deadline.is_none();

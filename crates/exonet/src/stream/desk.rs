@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use exonet_proto::node::{Gap, InStream, Node as Core, StreamEnd, Verdict, Word};
-use exonet_proto::{NodeId, Now};
+use exonet_proto::{MessageId, NodeId, Now};
 use tokio::sync::Notify;
 
 use crate::after::{After, Chore};
@@ -13,17 +13,57 @@ use crate::after::{After, Chore};
 /// A stream: the peer at its other end, and its name.
 pub(crate) type StreamId = (NodeId, Bytes);
 
+/// What the names of streams begin with that carry sessions: an application's own do not.
+pub(crate) const SESSION: u8 = 0;
+
+/// Bytes between that and the name of the session: its number.
+const NUMBER: usize = 8;
+
+/// Whom a stream is for: what a task waits at that accepts streams.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Entrance {
+    /// Streams of names that have no listener.
+    Streams,
+    /// Streams of one name.
+    Stream(Bytes),
+    /// Sessions of names that have no listener.
+    Sessions,
+    /// Sessions of one name.
+    Session(Bytes),
+}
+
+impl Entrance {
+    /// The one of this stream, if its name has a listener, and the one if it has none.
+    fn of(name: &Bytes) -> (Self, Self) {
+        match name.split_first() {
+            Some((&SESSION, _)) => {
+                let session = if name.len() > NUMBER { name.slice(1 + NUMBER..) } else { Bytes::new() };
+                (Self::Session(session), Self::Sessions)
+            }
+            _ => (Self::Stream(name.clone()), Self::Streams),
+        }
+    }
+}
+
 /// The streams of a node.
 #[derive(Default)]
 pub(crate) struct Streams {
     /// Those that the application has a handle on, and what its reader waits for.
     held: BTreeMap<StreamId, Arc<Notify>>,
-    /// Of the names that have no listener.
-    door: Door,
-    /// Of each name that has a listener.
-    doors: BTreeMap<Bytes, Door>,
-    /// Those whose reader wants nothing more, and why: what comes is rejected until they end.
-    stopped: BTreeMap<StreamId, Box<str>>,
+    /// How many of these carry sessions.
+    sessions: usize,
+    /// Those that nobody has a handle on. The entrances for what has no listener are made when they are needed.
+    doors: BTreeMap<Entrance, Door>,
+    /// Those whose reader wants nothing more: what comes is rejected until they end.
+    stopped: BTreeMap<StreamId, Stopped>,
+}
+
+/// A stream whose reader wants nothing more.
+struct Stopped {
+    /// Why.
+    reason: Box<str>,
+    /// What was handed out last of it: a message behind that which opens a stream of this name is of another one.
+    last: Option<MessageId>,
 }
 
 /// Streams of which a message can be taken, and that nobody has a handle on.
@@ -65,46 +105,54 @@ impl Streams {
     }
 
     fn door_of(&mut self, name: &Bytes) -> &mut Door {
-        self.doors.get_mut(name).unwrap_or(&mut self.door)
+        let (listened, open) = Entrance::of(name);
+        let entrance = if self.doors.contains_key(&listened) { listened } else { open };
+        self.doors.entry(entrance).or_default()
     }
 
-    /// The streams of this name wait for its listener from now on. False: the name has one.
-    pub(crate) fn listen(&mut self, name: &Bytes) -> bool {
-        if self.doors.contains_key(name) {
+    /// What is for this entrance waits for its listener from now on. False: it has one.
+    pub(crate) fn listen(&mut self, entrance: &Entrance) -> bool {
+        if self.doors.contains_key(entrance) {
             return false;
         }
-        let (named, others) = self.door.waiting.drain(..).partition(|id| id.1 == *name);
-        self.door.waiting = others;
-        self.doors.insert(name.clone(), Door { waiting: named, ..Door::default() });
+        let mut listened = Door::default();
+        for door in self.doors.values_mut() {
+            let (own, others) =
+                door.waiting.drain(..).partition(|id: &StreamId| Entrance::of(&id.1).0 == *entrance);
+            door.waiting = others;
+            let mut own: VecDeque<_> = own;
+            listened.waiting.append(&mut own);
+        }
+        self.doors.insert(entrance.clone(), listened);
         true
     }
 
     /// A listener is gone. What waits for it waits with all other names.
-    pub(crate) fn unlisten(&mut self, name: &Bytes, after: &mut After) {
-        let left = self.doors.remove(name);
-        left.into_iter().flat_map(|door| door.waiting).for_each(|id| self.door.wait(id, after));
+    pub(crate) fn unlisten(&mut self, entrance: &Entrance, after: &mut After) {
+        let left = self.doors.remove(entrance);
+        left.into_iter().flat_map(|door| door.waiting).for_each(|id| self.wait(id, after));
     }
 
-    /// Where a task waits that accepts streams of the name of a listener, or those that have none.
-    fn listened(&mut self, listener: Option<&Bytes>) -> Option<&mut Door> {
-        match listener {
-            None => Some(&mut self.door),
-            Some(name) => self.doors.get_mut(name),
-        }
+    /// What is told when a stream waits at this entrance.
+    pub(crate) fn accepted(&mut self, entrance: &Entrance) -> Arc<Notify> {
+        Arc::clone(&self.doors.entry(entrance.clone()).or_default().accepted)
     }
 
-    /// What is told when a stream waits.
-    pub(crate) fn accepted(&mut self, listener: Option<&Bytes>) -> Arc<Notify> {
-        self.listened(listener).map(|door| Arc::clone(&door.accepted)).unwrap_or_default()
+    /// How many sessions the application has a handle on: with this peer, and with all.
+    pub(crate) fn sessions(&self, peer: &NodeId) -> (usize, usize) {
+        let from = (*peer, Bytes::from_static(&[SESSION]));
+        let to = (*peer, Bytes::from_static(&[SESSION + 1]));
+        (self.held.range(from..to).count(), self.sessions)
     }
 
     /// Rejects what comes of a stream whose reader has stopped, until it ends.
     fn reject(&mut self, core: &mut Core, now: Now, id: StreamId, after: &mut After) {
-        while let Some(reason) = self.stopped.get(&id)
+        while let Some(stopped) = self.stopped.get_mut(&id)
             && let Some(said) = core.take_stream(now, &id.0, &id.1)
         {
-            let verdict = Verdict::new(Word::Rejected, 0, reason);
-            if matches!(said.gap, Gap::Opens | Gap::Breaks) {
+            let verdict = Verdict::new(Word::Rejected, 0, &stopped.reason);
+            let last = stopped.last.replace(said.message.id).filter(|last| *last != said.message.id);
+            if last.is_some() && matches!(said.gap, Gap::Opens | Gap::Breaks) {
                 // It is another stream.
                 core.release(now, said.message.key);
                 self.stopped.remove(&id);
@@ -124,17 +172,14 @@ impl Streams {
         }
         self.door_of(&id.1).waiting.retain(|waiting| *waiting != id);
         let readable = Arc::new(Notify::new());
+        self.sessions += usize::from(carries_session(&id));
         self.held.insert(id, Arc::clone(&readable));
         Some(readable)
     }
 
-    /// The next stream that nobody has a handle on, of the name of a listener or of those that have none.
-    pub(crate) fn next(
-        &mut self,
-        listener: Option<&Bytes>,
-        after: &mut After,
-    ) -> Option<(StreamId, Arc<Notify>)> {
-        let door = self.listened(listener)?;
+    /// The next stream at an entrance.
+    pub(crate) fn next(&mut self, entrance: &Entrance, after: &mut After) -> Option<(StreamId, Arc<Notify>)> {
+        let door = self.doors.get_mut(entrance)?;
         let id = door.waiting.pop_front()?;
         if !door.waiting.is_empty() {
             door.wake_one(after);
@@ -145,26 +190,39 @@ impl Streams {
 
     /// A handle is gone. What waits of the stream waits for another.
     pub(crate) fn leave(&mut self, core: &Core, id: StreamId, after: &mut After) {
-        self.held.remove(&id);
+        if self.held.remove(&id).is_some() {
+            self.sessions -= usize::from(carries_session(&id));
+        }
         if core.waiting_streams(&id.0).contains(&id.1) {
             self.wait(id, after);
         }
     }
 
-    /// The reader of a stream wants nothing more of it.
-    pub(crate) fn stop(&mut self, core: &mut Core, now: Now, id: StreamId, reason: &str, after: &mut After) {
-        self.stopped.insert(id.clone(), reason.into());
+    /// The reader of a stream wants nothing more of it, for a reason; with what it has had last.
+    pub(crate) fn stop(
+        &mut self,
+        core: &mut Core,
+        now: Now,
+        id: StreamId,
+        (reason, last): (&str, Option<MessageId>),
+        after: &mut After,
+    ) {
+        self.stopped.insert(id.clone(), Stopped { reason: reason.into(), last });
         self.reject(core, now, id, after);
     }
 
     /// Lets all that wait see that the node is ending.
     pub(crate) fn wake_all(&self, after: &mut After) {
-        let doors = self.doors.values().chain([&self.door]).map(|door| &door.accepted);
+        let doors = self.doors.values().map(|door| &door.accepted);
         let readers = self.held.values().chain(doors);
         after.chores.extend(readers.map(|notify| Chore::All(Arc::clone(notify))));
         // One that is about to wait finds this.
         after.chores.extend(self.held.values().map(|notify| Chore::Next(Arc::clone(notify))));
     }
+}
+
+fn carries_session(id: &StreamId) -> bool {
+    id.1.first() == Some(&SESSION)
 }
 
 /// The next message of a stream, as far as it is known whether more follow.

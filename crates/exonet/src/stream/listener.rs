@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use super::desk::Entrance;
 use super::{OpenError, Stream, accept};
 use crate::error::Closed;
 use crate::node::Node;
@@ -29,12 +30,14 @@ use crate::node::Node;
 pub struct StreamListener {
     node: Node,
     name: Bytes,
+    entrance: Entrance,
 }
 
 impl StreamListener {
     pub(super) fn open(node: Node, name: Bytes) -> Result<Self, OpenError> {
-        if node.shared().amend(|engine| engine.streams.listen(&name)) {
-            Ok(Self { node, name })
+        let entrance = Entrance::Stream(name.clone());
+        if node.shared().amend(|engine| engine.streams.listen(&entrance)) {
+            Ok(Self { node, name, entrance })
         } else {
             Err(OpenError::Listened)
         }
@@ -52,12 +55,12 @@ impl StreamListener {
     /// # Errors
     /// [`Closed`], when the node is closed.
     pub async fn accept(&self) -> Result<Stream, Closed> {
-        accept(&self.node, Some(&self.name)).await
+        accept(&self.node, &self.entrance).await
     }
 }
 
 impl Drop for StreamListener {
     fn drop(&mut self) {
-        self.node.shared().step_calmly(|engine, _| engine.unlisten(&self.name));
+        self.node.shared().step_calmly(|engine, _| engine.unlisten(&self.entrance));
     }
 }

@@ -51,7 +51,7 @@ pub use exonet_proto::node::MAX_STREAM_BODY;
 use crate::error::Closed;
 use crate::node::Node;
 use crate::peer::Peer;
-use desk::StreamId;
+use desk::{Entrance, SESSION, StreamId};
 
 /// Longest name of a stream, in bytes.
 pub const MAX_NAME: usize = 255;
@@ -63,6 +63,9 @@ pub enum OpenError {
     /// The name is empty, or has more than 255 bytes.
     #[error("the name of a stream has 1 to 255 bytes, this has {0}")]
     Name(usize),
+    /// The name begins with a zero byte: such names carry [sessions](crate::session).
+    #[error("a name that begins with a zero byte is for sessions")]
+    Reserved,
     /// This process has a handle on it. There is one at a time: two could not agree on an order.
     #[error("a handle on this stream is in use: drop it first, or choose another name")]
     InUse,
@@ -109,7 +112,12 @@ impl Peer {
     /// # Errors
     /// [`OpenError`].
     pub fn stream(&self, name: impl Into<Bytes>) -> Result<Stream, OpenError> {
-        let id = (self.id(), checked(name.into())?);
+        self.stream_named(checked(name.into())?)
+    }
+
+    /// A handle on the stream of a name that has been checked.
+    pub(crate) fn stream_named(&self, name: Bytes) -> Result<Stream, OpenError> {
+        let id = (self.id(), name);
         let readable = self.shared().amend(|engine| engine.streams.hold(id.clone()));
         readable.map(|readable| Stream::new(self.clone(), id, readable)).ok_or(OpenError::InUse)
     }
@@ -125,7 +133,7 @@ impl Node {
     /// # Errors
     /// [`Closed`], when the node is closed.
     pub async fn accept_stream(&self) -> Result<Stream, Closed> {
-        accept(self, None).await
+        accept(self, &Entrance::Streams).await
     }
 
     /// Accepts the streams of one name, of 1 to 255 bytes, from all peers: from now on they wait for this listener, and
@@ -141,19 +149,20 @@ impl Node {
 /// A name that a stream may have. It is a copy: its owner's destructor does not run under the lock.
 fn checked(name: Bytes) -> Result<Bytes, OpenError> {
     match name.len() {
+        1..=MAX_NAME if name.first() == Some(&SESSION) => Err(OpenError::Reserved),
         1..=MAX_NAME => Ok(Bytes::copy_from_slice(&name)),
         len => Err(OpenError::Name(len)),
     }
 }
 
-/// The next stream of the name of a listener, or of those that have none.
-async fn accept(node: &Node, listener: Option<&Bytes>) -> Result<Stream, Closed> {
+/// The next stream at an entrance.
+pub(crate) async fn accept(node: &Node, entrance: &Entrance) -> Result<Stream, Closed> {
     let shared = node.shared();
-    let accepted = shared.amend(|engine| engine.streams.accepted(listener));
+    let accepted = shared.amend(|engine| engine.streams.accepted(entrance));
     loop {
         // Made before the look, so that no wake-up is missed between the look and the wait.
         let waiting = accepted.notified();
-        if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream(listener))? {
+        if let Some((id, readable)) = shared.amend(|engine| engine.accept_stream(entrance))? {
             return Ok(Stream::new(node.peer(id.0), id, readable));
         }
         waiting.await;

@@ -50,11 +50,13 @@ pub struct StreamReceiver {
     end: Option<Result<(), StreamError>>,
     /// The message that this handle has had last.
     last: Option<MessageId>,
+    /// This handle has had the first message of the stream.
+    opened: bool,
 }
 
 impl StreamReceiver {
     pub(super) const fn new(handle: Arc<Handle>) -> Self {
-        Self { handle, next: None, end: None, last: None }
+        Self { handle, next: None, end: None, last: None, opened: false }
     }
 
     /// The peer at the other end.
@@ -122,13 +124,18 @@ impl StreamReceiver {
         }
     }
 
+    /// Whether this handle has had the first message of the stream.
+    pub(crate) const fn has_opened(&self) -> bool {
+        self.opened
+    }
+
     /// Wants nothing more: what comes until the stream ends is rejected, with this reason, of which the first 200 bytes count. Its
     /// sender is told of each message that it was rejected.
     pub fn stop(mut self, reason: impl AsRef<str>) {
         self.next = None;
         if self.end.is_none() {
-            let (id, reason) = (self.handle.id.clone(), reason.as_ref());
-            self.handle.peer.shared().step_calmly(|engine, now| engine.stop_stream(now, id, reason));
+            let (id, reason, last) = (self.handle.id.clone(), reason.as_ref(), self.last);
+            self.handle.peer.shared().step_calmly(|engine, now| engine.stop_stream(now, id, reason, last));
         }
     }
 
@@ -168,6 +175,7 @@ impl StreamReceiver {
             return self.ends(Err(StreamError::Broken));
         }
         self.last = Some(message.id);
+        self.opened |= gap == Gap::Opens;
         let found = match end {
             StreamEnd::Open => None,
             StreamEnd::Last => Some(Ok(())),

@@ -106,7 +106,7 @@ impl StreamSender {
     /// # Errors
     /// [`StreamSendError`]; a stream that was ended before has been [`Ended`](StreamSendError::Ended).
     pub async fn close(&mut self) -> Result<Receipt, StreamSendError> {
-        self.end(StreamEnd::Last).await
+        self.end(Message::default(), StreamEnd::Last).await
     }
 
     /// Gives up what has not left of this direction, and ends it: that is Cancelled, and the peer's application hears of the reset
@@ -119,31 +119,41 @@ impl StreamSender {
             let (peer, name) = self.handle.id.clone();
             self.handle.peer.shared().step(|engine, now| engine.cancel_stream(now, &peer, &name));
         }
-        self.end(StreamEnd::Reset).await
+        self.end(Message::default(), StreamEnd::Reset).await
     }
 
-    async fn end(&mut self, end: StreamEnd) -> Result<Receipt, StreamSendError> {
+    /// As [`Self::close`], with a last message.
+    pub(crate) async fn close_with(&mut self, last: Message) -> Result<Receipt, StreamSendError> {
+        self.end(last, StreamEnd::Last).await
+    }
+
+    async fn end(&mut self, message: Message, end: StreamEnd) -> Result<Receipt, StreamSendError> {
         if self.ended {
             return Err(StreamSendError::Ended);
         }
-        let receipt = self.queue(Message::default(), end).await?;
+        let receipt = self.queue(message, end).await?;
         self.ended = true;
         Ok(receipt)
     }
 
     /// As [`Self::reset`], if there is room for the word; nothing is said where there is none.
-    pub(super) fn reset_at_once(&mut self) {
+    pub(crate) fn reset_at_once(&mut self) {
         let (peer, name) = self.handle.id.clone();
-        let mut message = self.named(Message::default()).ok();
-        let hints = self.handle.peer.hints();
-        let shared = self.handle.peer.shared();
-        let queued = shared.step(|engine, now| {
-            engine.cancel_stream(now, &peer, &name);
-            engine.send_in_stream(now, peer, &hints, &mut message, StreamEnd::Reset)
-        });
-        // Nobody waits to hear of it.
-        drop(queued.map(|slot| Receipt::new(Arc::clone(shared), slot)));
-        self.ended = true;
+        self.handle.peer.shared().step(|engine, now| engine.cancel_stream(now, &peer, &name));
+        self.end_at_once(Message::default(), StreamEnd::Reset);
+    }
+
+    /// Ends this direction with a last message if there is room for it; nothing is said where there is none. Nobody waits to hear
+    /// what becomes of it.
+    pub(crate) fn end_at_once(&mut self, last: Message, end: StreamEnd) {
+        if !self.ended {
+            let (peer, mut message) = (self.handle.id.0, self.named(last).ok());
+            let (hints, shared) = (self.handle.peer.hints(), self.handle.peer.shared());
+            let queued =
+                shared.step(|engine, now| engine.send_in_stream(now, peer, &hints, &mut message, end));
+            drop(queued.map(|slot| Receipt::new(Arc::clone(shared), slot)));
+            self.ended = true;
+        }
     }
 
     /// Whether [`Self::close`] or [`Self::reset`] has ended it.

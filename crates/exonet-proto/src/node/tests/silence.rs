@@ -38,6 +38,44 @@ fn after_a_suspend_every_channel_is_opened_anew() {
     }
 }
 
+/// What is told of the presence of the peer of the first end.
+fn told(pair: &mut Pair) -> Vec<bool> {
+    let told = pair.events.drain(..).filter_map(|event| match event {
+        Event::Away { .. } => Some(false),
+        Event::Back { .. } => Some(true),
+        _ => None,
+    });
+    told.collect()
+}
+
+#[test]
+fn a_peer_that_answers_nothing_is_away_once_and_then_back() {
+    let mut pair = Pair::open();
+    pair.talk(0);
+    pair.pass(60 * SECOND);
+    assert_eq!(told(&mut pair), [], "silence with nothing under way is no absence");
+    pair.talk(0);
+    pair.cut(0);
+    pair.cut(1);
+    pair.send(0, 100);
+    pair.pass(20 * SECOND);
+    assert_eq!(told(&mut pair), [false]);
+    drop((pair.mend(0), pair.mend(1)));
+    pair.pass(20 * SECOND);
+    assert_eq!(told(&mut pair), [true]);
+}
+
+#[test]
+fn a_peer_that_answers_no_opening_is_away_after_a_second() {
+    let mut pair = Pair::open();
+    pair.cut(0);
+    pair.send(0, 100);
+    pair.pass(SECOND / 2);
+    assert_eq!(told(&mut pair), []);
+    pair.pass(10 * SECOND);
+    assert_eq!(told(&mut pair), [false]);
+}
+
 #[test]
 fn an_opening_for_no_messages_sake_is_given_up() {
     let mut pair = Pair::open();

@@ -7,7 +7,7 @@ use rand_core::RngCore;
 use super::{ANSWER_ROOM, EARLY_OVERHEAD, FAREWELLS, REMINDERS, close_of, params_of};
 use crate::channel::path::PathAddr;
 use crate::crypto::{self, Initiator, OpeningMac};
-use crate::event::{Arrival, Transmit};
+use crate::event::{Arrival, Event, Transmit};
 use crate::id::Stamp;
 use crate::opening::initiate::Opening;
 use crate::peer::epoch::{Agreed, Epoch};
@@ -141,6 +141,10 @@ impl Peer {
         let (remote, data) = self.link.opening.as_mut()?.emit(now.mono, &targets, eager, jitter)?;
         buf.extend_from_slice(data);
         self.link.spoke(now.mono);
+        if self.link.is_out_of_reach(now.mono) {
+            let since = self.link.goes_away();
+            cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
+        }
         Some(Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
     }
 

@@ -96,7 +96,9 @@ impl Peer {
         let limits = PeerLimits::of(&params, own.is_some());
         self.inbound.held.set_limits(own.filter(|_| limits.lanes.is_some()));
         self.outbound.set_limits(limits);
-        self.link.heard_at = now.mono;
+        if self.link.hear(now.mono) {
+            cx.events.push_back(Event::Back { peer: self.id });
+        }
         let replaced = self.use_keys(cx, now, epoch, restarted);
         self.use_path(cx, now, &params, arrival, proven);
         if self.outbound.largest > self.outbound.limits.message {

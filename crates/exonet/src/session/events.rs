@@ -1,0 +1,102 @@
+//! What happens to a session besides messages.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use super::state::{SessionEnd, State};
+use crate::error::Closed;
+use crate::presence::{PeerEvent, Watch};
+
+/// What has happened to a session.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum SessionEvent {
+    /// The server has said that it takes the session.
+    Accepted,
+    /// There is a connection to the peer, the first since the events are watched.
+    Connected(SocketAddr),
+    /// The peer answers nothing of what is under way to it. It was heard last so long ago. The session goes on when it is back.
+    Away(Duration),
+    /// The peer is heard again, after so long.
+    Back(Duration),
+    /// The peer is at another address.
+    Moved(SocketAddr),
+    /// Another process has the identity of the peer. If it keeps no journal, the session will end `Forgotten`.
+    Restarted,
+    /// The peer sends nothing more: what it has sent can still be received.
+    Closing,
+    /// The session has ended, and how.
+    Ended(SessionEnd),
+}
+
+/// Tells what happens to a session: see [`Session::events`](super::Session::events).
+///
+/// What the peer says is heard while somebody receives in the session.
+#[derive(Debug)]
+pub struct SessionEvents {
+    state: State,
+    watch: Watch,
+    accepted: bool,
+    closing: bool,
+    ended: bool,
+}
+
+impl SessionEvents {
+    pub(super) fn new(state: State) -> Self {
+        let watch = state.peer().watch();
+        Self { accepted: state.is_accepted(), closing: state.is_closing(), ended: false, state, watch }
+    }
+
+    /// For how long the peer has not been heard, if it is away.
+    pub fn away(&self) -> Option<Duration> {
+        self.watch.away()
+    }
+
+    /// What has happened, if something has.
+    pub fn try_next(&mut self) -> Option<SessionEvent> {
+        if !self.accepted && self.state.is_accepted() {
+            self.accepted = true;
+            return Some(SessionEvent::Accepted);
+        }
+        if let Some(event) = self.watch.try_next() {
+            return Some(match event {
+                PeerEvent::Connected(at) => SessionEvent::Connected(at),
+                PeerEvent::Away(since) => SessionEvent::Away(since),
+                PeerEvent::Back(after) => SessionEvent::Back(after),
+                PeerEvent::Moved(to) => SessionEvent::Moved(to),
+                PeerEvent::Restarted => SessionEvent::Restarted,
+            });
+        }
+        if !self.closing && self.state.is_closing() {
+            self.closing = true;
+            return Some(SessionEvent::Closing);
+        }
+        let end = self.state.ended().filter(|_| !self.ended)?;
+        self.ended = true;
+        Some(SessionEvent::Ended(end))
+    }
+
+    /// What happens next. What happens while nobody asks is told in short, as [`Watch::next`] does. Behind `Ended` nothing happens.
+    ///
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed.
+    pub async fn next(&mut self) -> Result<SessionEvent, Closed> {
+        let (news, peer) = (self.state.news(), self.watch.news());
+        loop {
+            // Made before the look, so that nothing is missed between the look and the wait.
+            let (told, of_peer) = (news.notified(), peer.notified());
+            if let Some(event) = self.try_next() {
+                return Ok(event);
+            }
+            if self.state.peer().shared().look(|engine| engine.is_ending()) {
+                return Err(Closed);
+            }
+            tokio::select! {
+                () = told => {}
+                () = of_peer => {}
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! Sessions that peers open.
+
+use bytes::Bytes;
+
+use super::wire::{Code, Said};
+use super::{IDLE, Session, SessionId, SessionOpenError, limit};
+use crate::error::Closed;
+use crate::node::Node;
+use crate::stream::desk::Entrance;
+use crate::stream::{Stream, StreamError};
+
+/// What a client is told of a session that this node does not know.
+const NOT_KNOWN: &str = "the node knows nothing of this session";
+
+/// Accepts the sessions of one name. Made by [`Node::session_listener`].
+#[derive(Debug)]
+pub struct SessionListener {
+    node: Node,
+    name: Bytes,
+    entrance: Entrance,
+}
+
+impl SessionListener {
+    pub(super) fn open(node: Node, name: Bytes) -> Result<Self, SessionOpenError> {
+        let entrance = Entrance::Session(name.clone());
+        if node.shared().amend(|engine| engine.streams.listen(&entrance)) {
+            Ok(Self { node, name, entrance })
+        } else {
+            Err(SessionOpenError::Listened)
+        }
+    }
+
+    /// The name of the sessions.
+    pub const fn name(&self) -> &Bytes {
+        &self.name
+    }
+
+    /// The next session of the name, as [`Node::accept_session`] gives those of other names.
+    ///
+    /// Cancel-safe, and may be called by many tasks: each session goes to one.
+    ///
+    /// # Errors
+    /// [`Closed`], when the node is closed.
+    pub async fn accept(&self) -> Result<Session, Closed> {
+        accept(&self.node, &self.entrance).await
+    }
+}
+
+impl Drop for SessionListener {
+    fn drop(&mut self) {
+        self.node.shared().step_calmly(|engine, _| engine.unlisten(&self.entrance));
+    }
+}
+
+/// The next session at an entrance.
+pub(super) async fn accept(node: &Node, entrance: &Entrance) -> Result<Session, Closed> {
+    loop {
+        let stream = crate::stream::accept(node, entrance).await?;
+        if let Some(session) = enter(node, stream).await? {
+            return Ok(session);
+        }
+    }
+}
+
+/// The session that a stream carries. None: there is none, and its peer was told so.
+async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
+    let Some((id, name)) = SessionId::of_stream(stream.name()) else {
+        stream.split().1.stop("it is no session");
+        return Ok(None);
+    };
+    let peer = stream.peer().id();
+    let crowded = node.shared().look(|engine| {
+        let (with_peer, with_all) = engine.streams.sessions(&peer);
+        // This one is among them.
+        limit((with_peer - 1, with_all - 1)).is_err()
+    });
+    let mut session = Session::new(stream, id, name, IDLE);
+    if crowded {
+        session.turn_away(Code::TooMany, "the node has as many sessions as it takes");
+        return Ok(None);
+    }
+    let (first, opens) = match session.receiver.first().await {
+        Ok(Some(first)) => first,
+        // It ended, or was reset, before it began.
+        Ok(None) | Err(StreamError::Reset | StreamError::Broken) => {
+            session.turn_away(Code::Closed, "");
+            return Ok(None);
+        }
+        Err(StreamError::Closed) => return Err(Closed),
+        Err(StreamError::Continues(_) | StreamError::Missing(_)) => {
+            session.turn_away(Code::Forgotten, NOT_KNOWN);
+            return Ok(None);
+        }
+    };
+    match Said::read(first.body().as_whole().cloned().unwrap_or_default()) {
+        Some(Said::Open { idle }) if !session.is_client() => {
+            // One that is not delivered after all comes again.
+            if first.ack().is_err() {
+                session.sender.state().let_go();
+                return Ok(None);
+            }
+            session.sender.state().set_idle(idle);
+            session.sender.owe_acceptance();
+        }
+        // Its client goes on with a session that this node does not know, or guesses one.
+        _ if opens && !session.has_begun() => {
+            drop(first);
+            session.turn_away(Code::Forgotten, NOT_KNOWN);
+            return Ok(None);
+        }
+        // A handle, or a process, before this one has accepted it, or opened it.
+        _ => session.receiver.begin_with(first),
+    }
+    session.sender.state().accept();
+    Ok(Some(session))
+}

@@ -1,0 +1,101 @@
+//! A message of a session, under its guard.
+
+use core::fmt;
+use core::time::Duration;
+
+use bytes::Bytes;
+use exonet_proto::MessageId;
+
+use crate::error::NotDelivered;
+use crate::receive::delivery::Delivery;
+
+/// A message of a session that is delivered only when [`Self::ack`] says so. Dropped before, it is handed out again, before any
+/// other of the session.
+///
+/// It says of the message what [`Delivery`] says of any other.
+#[must_use = "a message that is dropped without `ack` is handed out again"]
+pub struct SessionMessage {
+    delivery: Delivery,
+    body: Bytes,
+}
+
+impl SessionMessage {
+    pub(super) const fn new(delivery: Delivery, body: Bytes) -> Self {
+        Self { delivery, body }
+    }
+
+    /// The content.
+    pub const fn body(&self) -> &Bytes {
+        &self.body
+    }
+
+    /// The content, as an object that was sent by [`SessionSender::send_object`](super::SessionSender::send_object).
+    ///
+    /// # Errors
+    /// It is not what was expected: the message can be [rejected](Self::reject).
+    #[cfg(feature = "serde")]
+    pub fn object<T: serde::de::DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_slice(&self.body)
+    }
+
+    /// Its name at both ends, for ever: the key under which an effect outside is made only once. Of a message in parts, that of the
+    /// last.
+    pub const fn id(&self) -> MessageId {
+        self.delivery.id()
+    }
+
+    /// See [`Delivery::attempt`].
+    pub const fn attempt(&self) -> u32 {
+        self.delivery.attempt()
+    }
+
+    /// See [`Delivery::is_redelivered`].
+    pub const fn is_redelivered(&self) -> bool {
+        self.delivery.is_redelivered()
+    }
+
+    /// See [`Delivery::ack`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ack(self) -> Result<(), NotDelivered> {
+        self.delivery.ack()
+    }
+
+    /// See [`Delivery::ack_with`].
+    ///
+    /// # Errors
+    /// As there.
+    pub fn ack_with(self, status: u32) -> Result<(), NotDelivered> {
+        self.delivery.ack_with(status)
+    }
+
+    /// Acknowledges the message as [`Self::ack`] does, and gives the content.
+    ///
+    /// # Errors
+    /// As of [`Self::ack`].
+    pub fn take(self) -> Result<Bytes, NotDelivered> {
+        self.delivery.ack().map(|()| self.body)
+    }
+
+    /// See [`Delivery::reject`].
+    pub fn reject(self, reason: impl AsRef<str>) {
+        self.delivery.reject(reason);
+    }
+
+    /// See [`Delivery::reject_with`].
+    pub fn reject_with(self, status: u32, reason: impl AsRef<str>) {
+        self.delivery.reject_with(status, reason);
+    }
+
+    /// See [`Delivery::retry_after`]. The whole session waits: no message overtakes another.
+    pub fn retry_after(self, wait: Duration) {
+        self.delivery.retry_after(wait);
+    }
+}
+
+impl fmt::Debug for SessionMessage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SessionMessage").field("id", &self.id()).field("len", &self.body.len()).finish()
+    }
+}

@@ -1,0 +1,220 @@
+//! What is received in a session.
+
+use bytes::{Bytes, BytesMut};
+use exonet_proto::MessageId;
+
+use super::LONGEST;
+use super::message::SessionMessage;
+use super::state::{SessionEnd, State};
+use super::wire::Said;
+use crate::receive::delivery::Delivery;
+use crate::stream::{StreamError, StreamReceiver};
+
+/// What a reader of a session hears in place of a message.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// So many messages, or parts of messages, are missing here: the peer gave them up, or was told that what became of them is
+    /// unknown. The session goes on behind them.
+    #[error("{0} messages are missing before the next one of this session")]
+    Missing(u64),
+    /// The session has ended, and not by both ends having said all.
+    #[error("the session has ended: {0:?}")]
+    Ended(SessionEnd),
+    /// The peer did not answer in time.
+    #[error("the peer is away: not all was settled in time")]
+    Away,
+    /// The node is closed.
+    #[error("the node is closed")]
+    Closed,
+}
+
+/// Receives what the peer sends in a session, in order.
+#[derive(Debug)]
+pub struct SessionReceiver {
+    /// None: nothing more is wanted.
+    stream: Option<StreamReceiver>,
+    state: State,
+    /// The longest message that is put together, in bytes.
+    pub(super) longest: usize,
+    parts: Parts,
+    /// What came first of a session that was begun in a former process.
+    next: Option<Delivery>,
+}
+
+/// The parts of the message that is being put together.
+#[derive(Debug, Default)]
+struct Parts {
+    data: BytesMut,
+    /// Bytes in all, those that were too many included; None: the first has not been seen.
+    len: Option<u64>,
+    /// The whole message whose last part this is, should that be handed out again.
+    whole: Option<(MessageId, Bytes)>,
+}
+
+impl Parts {
+    fn add(&mut self, first: bool, data: &[u8], longest: usize) {
+        if first {
+            *self = Self { len: Some(0), ..Self::default() };
+        }
+        if let Some(len) = &mut self.len {
+            *len = len.saturating_add(data.len() as u64);
+            if *len <= longest as u64 {
+                self.data.extend_from_slice(data);
+            }
+        }
+    }
+
+    /// The message that ends with this part; else what is wrong with it.
+    fn end(&mut self, id: MessageId, total: u64, data: &[u8], longest: usize) -> Result<Bytes, String> {
+        if let Some((_, whole)) = self.whole.as_ref().filter(|(of, _)| *of == id) {
+            return Ok(whole.clone());
+        }
+        self.add(false, data, longest);
+        let (len, data) = (self.len.take(), self.data.split().freeze());
+        if len != Some(total) {
+            return Err("its first parts were given up, or went to a process that has ended".to_owned());
+        }
+        if total > longest as u64 {
+            return Err(format!(
+                "it has {total} bytes, and this session takes messages of at most {longest}"
+            ));
+        }
+        self.whole = Some((id, data.clone()));
+        Ok(data)
+    }
+}
+
+impl SessionReceiver {
+    pub(super) fn new(stream: StreamReceiver, state: State) -> Self {
+        Self { stream: Some(stream), state, longest: LONGEST, parts: Parts::default(), next: None }
+    }
+
+    /// The first message that there is of the stream, as it is, and whether it opens the stream.
+    pub(super) async fn first(&mut self) -> Result<Option<(Delivery, bool)>, StreamError> {
+        let Some(stream) = self.stream.as_mut() else { return Ok(None) };
+        let first = stream.recv().await?;
+        Ok(first.map(|first| (first, stream.has_opened())))
+    }
+
+    /// The message that came first.
+    pub(super) fn begin_with(&mut self, first: Delivery) {
+        self.next = Some(first);
+    }
+
+    /// The next message, under a guard. None: the peer has closed the session, and all of it was received.
+    ///
+    /// Cancel-safe.
+    ///
+    /// # Errors
+    /// [`SessionError`]: `Missing` is told once, and the next call goes on. The others are told from then on.
+    pub async fn recv(&mut self) -> Result<Option<SessionMessage>, SessionError> {
+        loop {
+            let delivery = match self.next.take() {
+                Some(first) => first,
+                None => match self.wait().await? {
+                    Some(delivery) => delivery,
+                    None => return Ok(None),
+                },
+            };
+            if let Some(found) = self.heed(delivery) {
+                return found.map(Some);
+            }
+        }
+    }
+
+    /// The next message of the stream. None: there is none any more.
+    async fn wait(&mut self) -> Result<Option<Delivery>, SessionError> {
+        if let Some(end) = self.state.ended().filter(|end| *end != SessionEnd::Closed) {
+            return Err(SessionError::Ended(end));
+        }
+        let Some(stream) = self.stream.as_mut() else { return Ok(None) };
+        let next = match self.state.expires() {
+            None => stream.recv().await,
+            Some(at) => match tokio::time::timeout_at(at, stream.recv()).await {
+                Ok(next) => next,
+                // Something was sent meanwhile.
+                Err(_) if self.state.expires().is_some_and(|later| later > at) => {
+                    return Box::pin(self.wait()).await;
+                }
+                Err(_) => return self.ends(SessionEnd::Expired),
+            },
+        };
+        match next {
+            Ok(Some(delivery)) => {
+                self.state.touch();
+                Ok(Some(delivery))
+            }
+            // The peer's last word came before: this is the end of its stream.
+            Ok(None) if self.state.is_closing() => Ok(None),
+            Ok(None) | Err(StreamError::Reset) => self.ends(SessionEnd::Aborted),
+            Err(StreamError::Missing(n)) => Err(SessionError::Missing(n)),
+            Err(StreamError::Continues(_) | StreamError::Broken) => self.ends(SessionEnd::Forgotten),
+            Err(StreamError::Closed) => Err(SessionError::Closed),
+        }
+    }
+
+    /// What a message of the stream says. None: nothing for the application.
+    fn heed(&mut self, delivery: Delivery) -> Option<Result<SessionMessage, SessionError>> {
+        let body = delivery.body().as_whole().cloned().unwrap_or_default();
+        let Some(said) = Said::read(body) else {
+            delivery.reject("it is nothing that a session knows");
+            return None;
+        };
+        // A word that is not delivered after all comes again.
+        match said {
+            Said::Part { first: true, last: true, data, .. } => {
+                return Some(Ok(SessionMessage::new(delivery, data)));
+            }
+            Said::Part { last: true, total, data, .. } => {
+                let total = total.unwrap_or_default();
+                match self.parts.end(delivery.id(), total, &data, self.longest) {
+                    Ok(whole) => return Some(Ok(SessionMessage::new(delivery, whole))),
+                    Err(why) => delivery.reject(why),
+                }
+            }
+            Said::Part { first, data, .. } => {
+                if delivery.ack().is_ok() {
+                    self.parts.add(first, &data, self.longest);
+                }
+            }
+            Said::Accept => {
+                if delivery.ack().is_ok() {
+                    self.state.accept();
+                }
+            }
+            Said::Open { .. } => drop(delivery.ack()),
+            Said::Bye(code, reason) => {
+                if delivery.ack().is_ok() {
+                    self.state.bye(code, &reason);
+                }
+            }
+        }
+        None
+    }
+
+    fn ends(&mut self, end: SessionEnd) -> Result<Option<Delivery>, SessionError> {
+        self.state.end(end.clone());
+        self.end_reading(match end {
+            SessionEnd::Expired => "the session has expired",
+            _ => "the session has ended",
+        });
+        Err(SessionError::Ended(end))
+    }
+
+    /// Wants nothing more: what comes is rejected, with this reason.
+    pub(super) fn end_reading(&mut self, reason: &str) {
+        self.next = None;
+        if let Some(stream) = self.stream.take().filter(|_| !self.state.is_closing()) {
+            stream.stop(reason);
+        }
+    }
+}
+
+impl Drop for SessionReceiver {
+    fn drop(&mut self) {
+        if !self.state.is_left() {
+            self.end_reading("the session was given up");
+        }
+    }
+}

@@ -1,0 +1,274 @@
+//! What is sent in a session.
+
+use bytes::{Bytes, BytesMut};
+use exonet_proto::node::StreamEnd;
+
+use super::SessionError;
+use super::state::{SessionEnd, State};
+use super::wire::{Code, HEAD, Said, TAIL_HEAD};
+use crate::error::SendError;
+use crate::send::message::Message;
+use crate::send::receipt::Receipt;
+use crate::stream::{MAX_STREAM_BODY, StreamSendError, StreamSender};
+
+/// Bytes of a part of a message: what a message of a stream takes beside the longest head.
+const PART: usize = MAX_STREAM_BODY - TAIL_HEAD;
+
+/// Why a message of a session is not accepted.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionSendError {
+    /// As of any other message.
+    #[error(transparent)]
+    Send(#[from] SendError),
+    /// This end has closed the session.
+    #[error("the session has been closed at this end")]
+    Closing,
+    /// It has ended.
+    #[error("the session has ended: {0:?}")]
+    Ended(SessionEnd),
+    /// A message of a session has no tag of its own.
+    #[error("a message of a session has no tag of its own")]
+    Tagged,
+    /// The object cannot be written as JSON: why.
+    #[error("the object cannot be written as JSON: {0}")]
+    Object(String),
+}
+
+impl From<StreamSendError> for SessionSendError {
+    fn from(error: StreamSendError) -> Self {
+        match error {
+            StreamSendError::Send(error) => Self::Send(error),
+            StreamSendError::Ended => Self::Closing,
+            StreamSendError::Tagged => Self::Tagged,
+        }
+    }
+}
+
+impl From<SessionSendError> for SessionError {
+    fn from(error: SessionSendError) -> Self {
+        match error {
+            SessionSendError::Send(SendError::Closed) => Self::Closed,
+            SessionSendError::Ended(end) => Self::Ended(end),
+            _ => Self::Away,
+        }
+    }
+}
+
+/// Sends in a session.
+#[derive(Debug)]
+pub struct SessionSender {
+    stream: StreamSender,
+    state: State,
+    /// The server has accepted the session, and has had no room yet to say so.
+    owes: bool,
+}
+
+impl SessionSender {
+    pub(super) const fn new(stream: StreamSender, state: State) -> Self {
+        Self { stream, state, owes: false }
+    }
+
+    pub(super) const fn state(&self) -> &State {
+        &self.state
+    }
+
+    /// Sends a message behind all that were sent before it in this session: waits for room in the peer's queue, then queues it. One
+    /// that is longer than a message of a stream goes in parts, and its receipt is that of the last: the peer's application has
+    /// the whole or nothing of it.
+    ///
+    /// A [deadline](Message::deadline) is for a message in one part, and [`Message::confirm`] means what it does elsewhere.
+    /// Dropped early, nothing that the peer's application sees has been queued.
+    ///
+    /// # Errors
+    /// [`SessionSendError`]; the peer's application sees nothing of the message.
+    pub async fn send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
+        self.settle_debt().await?;
+        let (mut rest, message) = message.into().split();
+        let total = rest.len();
+        let mut first = true;
+        while rest.len() > PART {
+            let part = Said::Part { first, last: false, total: None, data: rest.split_to(PART) };
+            drop(self.stream.send(Message::new(part.write())).await?);
+            first = false;
+        }
+        let total = Some(total as u64);
+        let last = Said::Part { first, last: true, total, data: rest };
+        let receipt = self.stream.send(message.with_body(last.write())).await?;
+        self.state.touch();
+        Ok(receipt)
+    }
+
+    /// Sends a message of one part if there is room.
+    ///
+    /// # Errors
+    /// [`SendError::Full`] instead of waiting, [`SendError::TooLarge`] for one that would go in parts, and the others of
+    /// [`SessionSendError`].
+    pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
+        self.check()?;
+        let (body, message) = message.into().split();
+        let (size, limit) = (body.len(), MAX_STREAM_BODY - HEAD);
+        if size > limit {
+            return Err(SendError::TooLarge { size: size as u64, limit: limit as u64 }.into());
+        }
+        self.pay()?;
+        let whole = Said::Part { first: true, last: true, total: None, data: body };
+        let receipt = self.stream.try_send(message.with_body(whole.write()))?;
+        self.state.touch();
+        Ok(receipt)
+    }
+
+    /// Sends an object, as JSON.
+    ///
+    /// # Errors
+    /// As of [`Self::send`], and [`SessionSendError::Object`].
+    #[cfg(feature = "serde")]
+    pub async fn send_object<T: serde::Serialize + ?Sized + Sync>(
+        &mut self,
+        object: &T,
+    ) -> Result<Receipt, SessionSendError> {
+        let json = serde_json::to_vec(object).map_err(|error| SessionSendError::Object(error.to_string()))?;
+        self.send(json).await
+    }
+
+    /// Begins a message that is sent in chunks, as they come, and that [`SessionWriter::finish`] ends. The body of `head` is
+    /// ignored.
+    ///
+    /// # Errors
+    /// As of [`Self::send`]; nothing has been queued.
+    pub fn begin(&mut self, head: impl Into<Message>) -> Result<SessionWriter<'_>, SessionSendError> {
+        self.check()?;
+        let (_, head) = head.into().split();
+        Ok(SessionWriter { sender: self, head, chunk: BytesMut::new(), total: 0, first: true })
+    }
+
+    /// Sends nothing more: the peer's application hears of it behind all that was sent. The receipt says when it has.
+    ///
+    /// # Errors
+    /// As of [`Self::send`].
+    pub async fn close(&mut self) -> Result<Receipt, SessionSendError> {
+        self.settle_debt().await?;
+        let bye = Said::bye(Code::Closed, "");
+        let receipt = self.stream.close_with(Message::new(bye.write())).await?;
+        self.state.touch();
+        Ok(receipt)
+    }
+
+    /// Says something that is not a message.
+    pub(super) async fn say(&mut self, said: &Said) -> Result<(), SessionSendError> {
+        drop(self.stream.send(Message::new(said.write())).await?);
+        Ok(())
+    }
+
+    /// Says that the session is taken, as soon as there is room.
+    pub(super) fn owe_acceptance(&mut self) {
+        self.owes = true;
+        // It is said with the first message otherwise.
+        let _ = self.pay();
+    }
+
+    fn pay(&mut self) -> Result<(), SessionSendError> {
+        if self.owes {
+            drop(self.stream.try_send(Message::new(Said::Accept.write()))?);
+            self.owes = false;
+        }
+        Ok(())
+    }
+
+    async fn settle_debt(&mut self) -> Result<(), SessionSendError> {
+        self.check()?;
+        if self.owes {
+            self.say(&Said::Accept).await?;
+            self.owes = false;
+        }
+        Ok(())
+    }
+
+    /// Whether something may be sent.
+    fn check(&self) -> Result<(), SessionSendError> {
+        self.state.ended().map_or(Ok(()), |end| Err(SessionSendError::Ended(end)))
+    }
+
+    /// Says why this end says nothing more, if there is room for it.
+    pub(super) fn bye_at_once(&mut self, code: Code, reason: &str) {
+        let bye = Said::bye(code, reason);
+        self.stream.end_at_once(Message::new(bye.write()), StreamEnd::Last);
+    }
+}
+
+impl Drop for SessionSender {
+    fn drop(&mut self) {
+        if self.stream.is_ended() || self.state.is_left() {
+            return;
+        }
+        match self.state.ended() {
+            None if self.state.is_closing() => self.bye_at_once(Code::Closed, ""),
+            Some(SessionEnd::Expired) => {
+                self.bye_at_once(Code::Expired, "it was silent for as long as it may be");
+            }
+            Some(SessionEnd::Forgotten) => self.bye_at_once(Code::Forgotten, "it is not known here"),
+            _ => self.stream.reset_at_once(),
+        }
+    }
+}
+
+/// A message of a session that is sent in chunks: see [`SessionSender::begin`]. Dropped before [`Self::finish`], the peer's
+/// application sees nothing of it.
+#[derive(Debug)]
+#[must_use = "a message is sent by `finish`"]
+pub struct SessionWriter<'a> {
+    sender: &'a mut SessionSender,
+    head: Message,
+    chunk: BytesMut,
+    total: u64,
+    first: bool,
+}
+
+impl SessionWriter<'_> {
+    /// Adds to the message, and sends what fills a part.
+    ///
+    /// # Errors
+    /// As of [`SessionSender::send`].
+    pub async fn write(&mut self, mut data: &[u8]) -> Result<(), SessionSendError> {
+        while !data.is_empty() {
+            if self.chunk.len() == PART {
+                self.flush().await?;
+            }
+            let (now, later) = data.split_at(data.len().min(PART - self.chunk.len()));
+            self.chunk.extend_from_slice(now);
+            data = later;
+        }
+        Ok(())
+    }
+
+    /// Sends what was written so far.
+    ///
+    /// # Errors
+    /// As of [`SessionSender::send`].
+    pub async fn flush(&mut self) -> Result<(), SessionSendError> {
+        if !self.chunk.is_empty() {
+            let data = self.chunk.split().freeze();
+            let len = data.len() as u64;
+            self.sender.settle_debt().await?;
+            let part = Said::Part { first: self.first, last: false, total: None, data };
+            drop(self.sender.stream.send(Message::new(part.write())).await?);
+            (self.first, self.total) = (false, self.total + len);
+        }
+        Ok(())
+    }
+
+    /// Ends the message, and gives its receipt.
+    ///
+    /// # Errors
+    /// As of [`SessionSender::send`].
+    pub async fn finish(mut self) -> Result<Receipt, SessionSendError> {
+        self.sender.settle_debt().await?;
+        let data: Bytes = self.chunk.split().freeze();
+        let total = Some(self.total + data.len() as u64);
+        let last = Said::Part { first: self.first, last: true, total, data };
+        let message = core::mem::take(&mut self.head).with_body(last.write());
+        let receipt = self.sender.stream.send(message).await?;
+        self.sender.state.touch();
+        Ok(receipt)
+    }
+}

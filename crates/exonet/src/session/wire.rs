@@ -1,0 +1,173 @@
+//! What the two ends of a session say to each other: the bodies of the messages of its streams. `docs/sessions.md`, "On the wire".
+
+use core::time::Duration;
+
+use bytes::{Buf, BufMut, Bytes, BytesMut};
+
+/// The version of what is said.
+const VERSION: u8 = 1;
+
+/// Bits of a message that is a part of one of the application's.
+const DATA: u8 = 0x10;
+const FIRST: u8 = 0x01;
+const LAST: u8 = 0x02;
+
+const OPEN: u8 = 0x01;
+const ACCEPT: u8 = 0x02;
+const BYE: u8 = 0x03;
+
+/// Bytes in front of a part.
+pub(super) const HEAD: usize = 1;
+
+/// Bytes in front of the last part of several.
+pub(super) const TAIL_HEAD: usize = HEAD + 8;
+
+/// Longest reason, in bytes.
+const LONGEST_REASON: usize = 200;
+
+/// Why one end says nothing more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Code {
+    /// All is said.
+    Closed,
+    /// The application does not want the session.
+    Refused,
+    /// It has been idle, or has lasted, for as long as it may.
+    Expired,
+    /// This end knows nothing of the session.
+    Forgotten,
+    /// The node has as many sessions, with this peer or with all, as it takes.
+    TooMany,
+}
+
+impl Code {
+    const ALL: [Self; 5] = [Self::Closed, Self::Refused, Self::Expired, Self::Forgotten, Self::TooMany];
+
+    const fn number(self) -> u8 {
+        self as u8
+    }
+}
+
+/// What one end says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    /// The client begins the session, and says after how much silence it ends; zero: never.
+    Open { idle: Duration },
+    /// The server takes it.
+    Accept,
+    /// A part of a message: whether it is the first and the last, and how long the message is, if the last says so.
+    Part { first: bool, last: bool, total: Option<u64>, data: Bytes },
+    /// It says nothing more, and why.
+    Bye(Code, Box<str>),
+}
+
+impl Said {
+    pub(super) fn bye(code: Code, reason: &str) -> Self {
+        Self::Bye(code, clip(reason).into())
+    }
+
+    pub(super) fn write(&self) -> Bytes {
+        let mut out = BytesMut::new();
+        match self {
+            Self::Open { idle } => {
+                out.put_u8(OPEN);
+                out.put_u8(VERSION);
+                out.put_u64(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+            }
+            Self::Accept => out.put_u8(ACCEPT),
+            Self::Part { first, last, total, data } => {
+                out.reserve(TAIL_HEAD + data.len());
+                let bits = if *first { FIRST } else { 0 } | if *last { LAST } else { 0 };
+                out.put_u8(DATA | bits);
+                if let Some(total) = total.filter(|_| *last && !*first) {
+                    out.put_u64(total);
+                }
+                out.put_slice(data);
+            }
+            Self::Bye(code, reason) => {
+                out.put_u8(BYE);
+                out.put_u8(code.number());
+                out.put_slice(reason.as_bytes());
+            }
+        }
+        out.freeze()
+    }
+
+    /// None: it is nothing that this version knows.
+    pub(super) fn read(mut from: Bytes) -> Option<Self> {
+        let kind = from.try_get_u8().ok()?;
+        match kind {
+            OPEN => {
+                let (VERSION, idle) = (from.try_get_u8().ok()?, from.try_get_u64().ok()?) else {
+                    return None;
+                };
+                Some(Self::Open { idle: Duration::from_millis(idle) })
+            }
+            ACCEPT => Some(Self::Accept),
+            BYE => {
+                let code = from.try_get_u8().ok()?;
+                let code = Code::ALL.into_iter().find(|known| known.number() == code);
+                let reason = String::from_utf8_lossy(&from);
+                // A code of a later version ends the session all the same.
+                Some(Self::bye(code.unwrap_or(Code::Refused), &reason))
+            }
+            _ if kind & !(FIRST | LAST) == DATA => {
+                let (first, last) = (kind & FIRST != 0, kind & LAST != 0);
+                let total = if last && !first { Some(from.try_get_u64().ok()?) } else { None };
+                Some(Self::Part { first, last, total, data: from })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The beginning of a text, cut between two characters.
+fn clip(text: &str) -> &str {
+    let mut end = text.len().min(LONGEST_REASON);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    text.get(..end).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_written_is_read() {
+        let part = |first, last, total| Said::Part { first, last, total, data: Bytes::from_static(b"data") };
+        for said in [
+            Said::Open { idle: Duration::from_millis(86_400_000) },
+            Said::Accept,
+            part(true, true, None),
+            part(true, false, None),
+            part(false, false, None),
+            part(false, true, Some(12)),
+            Said::bye(Code::Closed, ""),
+            Said::bye(Code::TooMany, "64 are open"),
+        ] {
+            assert_eq!(Said::read(said.write()), Some(said));
+        }
+    }
+
+    #[test]
+    fn what_is_not_known_is_nothing() {
+        for bytes in
+            [&[][..], &[0], &[OPEN], &[OPEN, 2, 0, 0, 0, 0, 0, 0, 0, 0], &[DATA | LAST, 1, 2], &[0x14]]
+        {
+            assert_eq!(Said::read(Bytes::copy_from_slice(bytes)), None);
+        }
+        assert_eq!(Said::read(Bytes::from_static(&[BYE, 99])), Some(Said::bye(Code::Refused, "")));
+    }
+
+    #[test]
+    fn a_long_reason_is_cut_between_characters() {
+        let Said::Bye(_, reason) = Said::bye(Code::Refused, &"ä".repeat(150)) else { panic!() };
+        assert_eq!(reason.len(), 200);
+        let Said::Bye(_, reason) = Said::bye(Code::Refused, &format!("x{}", "ä".repeat(150))) else {
+            panic!()
+        };
+        assert_eq!(reason.len(), 199);
+    }
+}

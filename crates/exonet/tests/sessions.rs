@@ -1,0 +1,405 @@
+//! Sessions: both ways in order, messages of any size, ends, events, caps, processes that end.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic)] // a failure here is the failure of a test
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::{builder, bytes, node, within};
+use exonet::session::{
+    PER_PEER, SessionEnd, SessionError, SessionEvent, SessionId, SessionOpenError, SessionReceiver,
+    SessionSendError,
+};
+use exonet::stream::OpenError;
+use exonet::{Confirm, Durability, Message, Node, Outcome, PeerEvent, Session};
+
+const LATE: Duration = Duration::from_secs(5);
+
+async fn stored(state: &Path, bind: &str) -> Node {
+    builder().state_dir(state).durability(Durability::Process).bind(bind).build().await.unwrap()
+}
+
+/// Both ends of a new session.
+async fn session(alice: &Node, bob: &Node) -> (Session, Session) {
+    let here = alice.peer(bob.peer_addr()).session("chat").unwrap().open().await.unwrap();
+    let there = bob.accept_session().await.unwrap();
+    (here, there)
+}
+
+async fn next(session: &mut Session) -> Option<String> {
+    let message = session.recv().await.unwrap()?;
+    Some(String::from_utf8_lossy(&message.take().unwrap()).into_owned())
+}
+
+/// What is received until the session has ended.
+async fn rest(receiver: &mut SessionReceiver) -> SessionError {
+    loop {
+        match receiver.recv().await {
+            Ok(Some(message)) => drop(message.take()),
+            Ok(None) => panic!("it was closed"),
+            Err(error) => return error,
+        }
+    }
+}
+
+#[tokio::test]
+async fn both_ends_talk_in_order_and_close() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut here, mut there) = session(&alice, &bob).await;
+        assert_eq!((here.id(), here.name()), (there.id(), there.name()));
+        assert!(here.is_client() && !there.is_client());
+        assert_eq!(there.peer().id(), alice.id());
+        let mut receipts = Vec::new();
+        for n in 0..200 {
+            receipts.push(here.send(n.to_string()).await.unwrap());
+            receipts.push(there.try_send(format!("-{n}")).unwrap());
+        }
+        for n in 0..200 {
+            assert_eq!(next(&mut there).await.unwrap(), n.to_string());
+            assert_eq!(next(&mut here).await.unwrap(), format!("-{n}"));
+        }
+        for receipt in receipts {
+            assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        }
+        let (mut sender, mut receiver) = here.split();
+        let end = sender.close().await.unwrap();
+        assert_eq!(sender.send("late").await.unwrap_err(), SessionSendError::Closing);
+        assert_eq!(next(&mut there).await, None);
+        assert_eq!(end.await.outcome, Outcome::Delivered);
+        drop(there.send("the last word").await.unwrap());
+        let (closed, last) = tokio::join!(there.close(LATE), async {
+            let last = receiver.recv().await.unwrap().unwrap().take().unwrap();
+            (last, receiver.recv().await.unwrap().is_none())
+        });
+        assert_eq!((closed, &last.0[..], last.1), (Ok(()), &b"the last word"[..], true));
+        assert!(alice.try_recv().is_none() && bob.try_recv().is_none(), "none of it is a message beside");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_message_of_any_size_keeps_its_boundaries() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut here, there) = session(&alice, &bob).await;
+        let mut there = there.longest(400_000);
+        let (large, larger) = (bytes(300_000), bytes(400_001));
+        let writes = async {
+            let large = here.send(Message::new(large.clone()).confirm(Confirm::Processed)).await.unwrap();
+            let larger = here.send(larger.clone()).await.unwrap();
+            let (sender, _) = here.both();
+            let mut chunks = sender.begin("").unwrap();
+            for chunk in ["in ", "", "three ", "chunks"] {
+                chunks.write(chunk.as_bytes()).await.unwrap();
+                chunks.flush().await.unwrap();
+            }
+            let chunks = chunks.finish().await.unwrap();
+            // One that is not finished leaves no trace.
+            let mut left = sender.begin("").unwrap();
+            left.write(b"never").await.unwrap();
+            left.flush().await.unwrap();
+            drop(left);
+            let empty = sender.send("").await.unwrap();
+            (large.await.outcome, larger.await.outcome, chunks.await.outcome, empty.await.outcome)
+        };
+        let reads = async {
+            let first = there.recv().await.unwrap().unwrap();
+            assert!(first.body() == &large && first.attempt() == 1);
+            drop(first);
+            let again = there.recv().await.unwrap().unwrap();
+            assert!(again.body() == &large && again.is_redelivered(), "the whole comes again");
+            again.ack_with(9).unwrap();
+            assert_eq!(next(&mut there).await.unwrap(), "in three chunks");
+            assert_eq!(next(&mut there).await.unwrap(), "");
+        };
+        let (outcomes, ()) = tokio::join!(writes, reads);
+        assert!(matches!(outcomes.0, Outcome::Processed { status: 9, .. }), "{outcomes:?}");
+        assert!(matches!(outcomes.1, Outcome::Rejected { .. }), "it is longer than the reader takes");
+        assert_eq!((outcomes.2, outcomes.3), (Outcome::Delivered, Outcome::Delivered));
+        let long = here.try_send(vec![0; 70_000]).unwrap_err();
+        assert!(long.to_string().contains("70000"), "{long}");
+        assert_eq!(here.try_send(Message::new("x").tag("t")).unwrap_err(), SessionSendError::Tagged);
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn names_ids_and_handles_are_checked() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let to = alice.peer(bob.peer_addr());
+        assert_eq!(to.session("").unwrap_err(), SessionOpenError::Name(0));
+        assert_eq!(to.session(vec![b'x'; 201]).unwrap_err(), SessionOpenError::Name(201));
+        assert_eq!(to.stream(&[0_u8, 1][..]).unwrap_err(), OpenError::Reserved);
+        assert!("12".parse::<SessionId>().is_err() && "+123456789abcdef".parse::<SessionId>().is_err());
+        let (here, _there) = session(&alice, &bob).await;
+        let id = here.id();
+        assert_eq!(id.to_string().parse(), Ok(id));
+        let again = to.session("chat").unwrap().attach(id);
+        assert_eq!(again.unwrap_err(), SessionOpenError::InUse);
+        let listener = bob.session_listener("jobs").unwrap();
+        assert_eq!(bob.session_listener("jobs").unwrap_err(), SessionOpenError::Listened);
+        let job = to.session("jobs").unwrap().open().await.unwrap();
+        assert_eq!(listener.accept().await.unwrap().id(), job.id());
+    })
+    .await;
+}
+
+/// The id of a session means nothing under another key.
+#[tokio::test]
+async fn a_guessed_id_names_no_session() {
+    within(async {
+        let (alice, bob, eve) = (node().await, node().await, node().await);
+        let (here, mut there) = session(&alice, &bob).await;
+        let mut guess = eve.peer(bob.peer_addr()).session("chat").unwrap().attach(here.id()).unwrap();
+        let told = guess.send("let me in").await.unwrap();
+        let accepts = tokio::spawn({
+            let bob = bob.clone();
+            async move { bob.accept_session().await.map(|session| session.peer().id()) }
+        });
+        let (_sender, mut receiver) = guess.split();
+        assert_eq!(rest(&mut receiver).await, SessionError::Ended(SessionEnd::Forgotten));
+        assert_ne!(told.await.outcome, Outcome::Delivered, "nobody has it");
+        accepts.abort();
+        let mut here = here;
+        drop(here.send("as ever").await.unwrap());
+        assert_eq!(next(&mut there).await.unwrap(), "as ever");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_refused_session_says_why_and_delivers_nothing() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let mut here = alice.peer(bob.peer_addr()).session("chat").unwrap().open().await.unwrap();
+        let sent = here.send("hello").await.unwrap();
+        bob.accept_session().await.unwrap().refuse("not today");
+        let end = SessionEnd::Refused("not today".into());
+        assert_eq!(here.recv().await.unwrap_err(), SessionError::Ended(end.clone()));
+        assert_eq!(here.ended(), Some(end.clone()));
+        assert_eq!(here.send("again").await.unwrap_err(), SessionSendError::Ended(end));
+        assert!(matches!(sent.await.outcome, Outcome::Rejected { .. }));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_abort_is_told_and_a_detached_session_goes_on() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (here, mut there) = session(&alice, &bob).await;
+        here.abort();
+        assert_eq!(there.recv().await.unwrap_err(), SessionError::Ended(SessionEnd::Aborted));
+        drop(there);
+
+        let (here, mut there) = session(&alice, &bob).await;
+        let id = here.detach();
+        drop(there.send("are you there?").await.unwrap());
+        let mut again = alice.accept_session().await.unwrap();
+        assert_eq!((again.id(), again.name().as_ref()), (id, &b"chat"[..]));
+        assert!(again.is_client());
+        assert_eq!(next(&mut again).await.unwrap(), "are you there?");
+        assert_eq!(again.detach(), id);
+        let to = alice.peer(bob.peer_addr());
+        let mut attached = to.session("chat").unwrap().attach(id).unwrap();
+        drop(attached.send("yes").await.unwrap());
+        assert_eq!(next(&mut there).await.unwrap(), "yes");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_silent_session_expires_at_both_ends() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let to = alice.peer(bob.peer_addr());
+        let mut here = to.session("chat").unwrap().idle(Duration::from_millis(30)).open().await.unwrap();
+        let mut there = bob.accept_session().await.unwrap();
+        let expired = SessionError::Ended(SessionEnd::Expired);
+        assert_eq!(there.recv().await.unwrap_err(), expired);
+        assert_eq!(here.recv().await.unwrap_err(), expired);
+        assert_eq!(here.ended(), Some(SessionEnd::Expired));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_peer_has_so_many_sessions_and_no_more() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let to = alice.peer(bob.peer_addr());
+        let (mut here, mut there) = (Vec::new(), Vec::new());
+        for _ in 0..PER_PEER {
+            here.push(to.session("chat").unwrap().open().await.unwrap());
+            there.push(bob.accept_session().await.unwrap());
+        }
+        let more = to.session("chat").unwrap().open().await;
+        assert_eq!(more.unwrap_err(), SessionOpenError::TooMany(PER_PEER));
+        // A client that does not count is told by the server.
+        let left = here.pop().unwrap().detach();
+        let mut one_more = to.session("chat").unwrap().open().await.unwrap();
+        let bobs = bob.clone();
+        let accepts = tokio::spawn(async move { bobs.accept_session().await.map(drop) });
+        let end = one_more.recv().await.unwrap_err();
+        assert!(matches!(end, SessionError::Ended(SessionEnd::Refused(_))), "{end:?}");
+        // One that ends makes room.
+        drop((one_more, there.pop()));
+        drop(to.session("chat").unwrap().attach(left).unwrap());
+        let _next = to.session("chat").unwrap().open().await.unwrap();
+        accepts.await.unwrap().unwrap();
+    })
+    .await;
+}
+
+/// A session outlives both processes where they keep journals.
+#[tokio::test]
+async fn a_session_goes_on_after_either_process() {
+    let home = tempfile::tempdir().unwrap();
+    let (here, there) = (home.path().join("here"), home.path().join("there"));
+    within(async {
+        let (mut alice, mut bob) = (stored(&here, "127.0.0.1:0").await, stored(&there, "127.0.0.1:0").await);
+        let address = bob.peer_addr();
+        let bind = address.hints().next().unwrap();
+        let (mut client, mut server) = session(&alice, &bob).await;
+        let id = client.id();
+        for round in 0..3 {
+            drop(client.send(format!("{round} to bob")).await.unwrap());
+            assert_eq!(next(&mut server).await.unwrap(), format!("{round} to bob"));
+            drop(server.send(format!("{round} to alice")).await.unwrap());
+            assert_eq!(next(&mut client).await.unwrap(), format!("{round} to alice"));
+            if round == 0 {
+                // The server ends, and what it had sent and not settled goes on.
+                drop(server.send("before the end").await.unwrap());
+                bob.close(Duration::ZERO).await;
+                drop((server, bob));
+                bob = stored(&there, &bind).await;
+                assert_eq!(next(&mut client).await.unwrap(), "before the end");
+                drop(client.send("anybody?").await.unwrap());
+                server = bob.accept_session().await.unwrap();
+                assert_eq!((server.id(), server.name().as_ref()), (id, &b"chat"[..]));
+                assert_eq!(next(&mut server).await.unwrap(), "anybody?");
+            } else {
+                // The client ends; it has kept the id.
+                alice.close(LATE).await;
+                drop((client, alice));
+                alice = stored(&here, "127.0.0.1:0").await;
+                assert_eq!(alice.sessions(), [(bob.id(), id, "chat".into())]);
+                client = alice.peer(&address).session("chat").unwrap().attach(id).unwrap();
+            }
+        }
+    })
+    .await;
+}
+
+/// A side that has forgotten says so: there is no silent beginning anew.
+#[tokio::test]
+async fn a_server_that_has_forgotten_says_so() {
+    let home = tempfile::tempdir().unwrap();
+    within(async {
+        let memory = |bind: String| {
+            let state = home.path().join("bob");
+            async move {
+                builder().state_dir(&state).durability(Durability::Memory).bind(&bind).build().await.unwrap()
+            }
+        };
+        let (alice, bob) = (node().await, memory("127.0.0.1:0".to_owned()).await);
+        let bind = bob.peer_addr().hints().next().unwrap();
+        let (mut here, mut there) = session(&alice, &bob).await;
+        drop(here.send("1").await.unwrap());
+        assert_eq!(next(&mut there).await.unwrap(), "1");
+        drop((there, bob.close(LATE).await, bob));
+        let bob = memory(bind).await;
+        let accepts = tokio::spawn(async move { bob.accept_session().await.map(drop) });
+        drop(here.send("2").await.unwrap());
+        let (_sender, mut receiver) = here.split();
+        assert_eq!(rest(&mut receiver).await, SessionError::Ended(SessionEnd::Forgotten));
+        accepts.abort();
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn events_tell_what_happens_beside_messages() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let to = alice.peer(bob.peer_addr());
+        let here = to.session("chat").unwrap().open().await.unwrap();
+        let mut events = here.events();
+        let mut watch = to.watch();
+        let (mut sender, mut receiver) = here.split();
+        let mut there = bob.accept_session().await.unwrap();
+        let reads = tokio::spawn(async move {
+            let got = receiver.recv().await.unwrap().unwrap().take().unwrap();
+            let end = receiver.recv().await.unwrap().is_none();
+            (got, end, receiver)
+        });
+        drop(there.send("hello").await.unwrap());
+        let first = [events.next().await.unwrap(), events.next().await.unwrap()];
+        assert!(first.contains(&SessionEvent::Accepted), "{first:?}");
+        assert!(first.contains(&SessionEvent::Connected(bob.local_addr())), "{first:?}");
+        assert_eq!(watch.next().await, Ok(PeerEvent::Connected(bob.local_addr())));
+        let (closed, (got, end, receiver)) = tokio::join!(there.close(LATE), async { reads.await.unwrap() });
+        assert_eq!((closed, &got[..], end), (Ok(()), &b"hello"[..], true));
+        assert_eq!(events.next().await, Ok(SessionEvent::Closing));
+        drop(sender.close().await.unwrap());
+        drop((sender, receiver));
+        alice.close(LATE).await;
+        assert!(events.next().await.is_err() && watch.next().await.is_err());
+    })
+    .await;
+}
+
+/// A peer that answers nothing is away, and back when it does.
+#[tokio::test]
+async fn a_peer_that_does_not_answer_is_away_until_it_does() {
+    let home = tempfile::tempdir().unwrap();
+    within(async {
+        let (alice, bob) = (node().await, stored(home.path(), "127.0.0.1:0").await);
+        let bind = bob.peer_addr().hints().next().unwrap();
+        let (mut here, mut there) = session(&alice, &bob).await;
+        let mut events = here.events();
+        drop(here.send("1").await.unwrap());
+        assert_eq!(next(&mut there).await.unwrap(), "1");
+        // The process ends without a word.
+        there.detach();
+        bob.close(Duration::ZERO).await;
+        drop(bob);
+        let quiet = std::net::UdpSocket::bind(&bind).unwrap();
+        drop(here.send("2").await.unwrap());
+        let away = loop {
+            match events.next().await.unwrap() {
+                SessionEvent::Away(away) => break away,
+                SessionEvent::Accepted | SessionEvent::Restarted => {}
+                other => panic!("{other:?}"),
+            }
+        };
+        assert!(events.away() >= Some(away));
+        drop(quiet);
+        let bob = stored(home.path(), &bind).await;
+        let mut there = bob.accept_session().await.unwrap();
+        let mut told = Vec::new();
+        while !told.iter().any(|event| matches!(event, SessionEvent::Back(after) if *after >= away)) {
+            told.push(events.next().await.unwrap());
+        }
+        assert_eq!(events.away(), None);
+        assert_eq!(next(&mut there).await.unwrap(), "2");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn objects_are_sent_and_received() {
+    within(async {
+        let (alice, bob) = (node().await, node().await);
+        let (mut here, mut there) = session(&alice, &bob).await;
+        drop(here.both().0.send_object(&("tea", 3_u32)).await.unwrap());
+        let message = there.recv().await.unwrap().unwrap();
+        assert_eq!(message.object::<(String, u32)>().unwrap(), ("tea".to_owned(), 3));
+        assert!(message.object::<u32>().is_err());
+        message.ack().unwrap();
+    })
+    .await;
+}
