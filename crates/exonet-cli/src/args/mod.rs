@@ -16,6 +16,7 @@ mod peer;
 mod ping;
 mod send;
 mod serve;
+mod session;
 mod share;
 mod shell;
 mod sim;
@@ -44,6 +45,7 @@ pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
 pub(crate) use send::{Confirmed, SendArgs, Urgency};
 pub(crate) use serve::ServeArgs;
+pub(crate) use session::{SessionArgs, SessionCommand, SessionOpenArgs};
 pub(crate) use share::ShareArgs;
 pub(crate) use shell::{CompletionsArgs, ManArgs, ServiceArgs};
 pub(crate) use sim::{Profiles, SimArgs};
@@ -195,6 +197,7 @@ pub(crate) enum Command {
     Get(GetArgs),
     Call(CallArgs),
     Serve(ServeArgs),
+    Session(SessionArgs),
     Ping(PingArgs),
     Demo(DemoArgs),
     Bench(BenchArgs),

@@ -20,6 +20,9 @@ EXAMPLES
   No more than four at a time, and none for longer than a minute:
       exon serve --method convert --concurrency 4 --timeout 1m --exec convert - png:-
 
+  A conversation with a process of its own for each client (see `exon session open`):
+      exon serve --sessions calc --exec bc
+
   A server to try calls with, which answers each with its own body:
       exon serve --echo --bind 127.0.0.1:0
 
@@ -37,7 +40,7 @@ ended: by --timeout, --end-orphans or the end of this command, kill -9 included.
 the process itself wrote before it ended. Interrupted, this takes no further call, and lets those
 that run finish, for --drain at most; interrupted again, it ends them at once.";
 
-/// Answer calls, as the stored identity `default` unless told otherwise
+/// Answer calls and serve sessions, as the stored identity `default` unless told otherwise
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct ServeArgs {
@@ -45,8 +48,12 @@ pub(crate) struct ServeArgs {
     #[arg(long, value_name = "ADDR")]
     pub(crate) bind: Option<String>,
     /// The method to serve; may be given several times
-    #[arg(long = "method", value_name = "NAME", required_unless_present = "echo")]
+    #[arg(long = "method", value_name = "NAME", required_unless_present_any = ["echo", "sessions"])]
     pub(crate) methods: Vec<String>,
+    /// Serve the sessions of this name; may be given several times. Each has a process of its own,
+    /// which gets the messages as lines and whose lines are the answers
+    #[arg(long, value_name = "NAME")]
+    pub(crate) sessions: Vec<String>,
     /// Run this command for each call; it takes the rest of the line, so that other options go before it
     #[arg(long, value_name = "CMD", num_args = 1.., allow_hyphen_values = true, required_unless_present = "echo")]
     pub(crate) exec: Vec<OsString>,

@@ -21,6 +21,7 @@ mod running;
 mod send;
 mod serve;
 mod service;
+mod session;
 mod share;
 mod shell;
 mod show;
@@ -63,6 +64,7 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Get(args) => get::run(&Settings::new(common, None)?, &args).await,
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
+        Command::Session(args) => session::run(&Settings::new(common, None)?, &args).await,
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,
         Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
         Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,

@@ -32,6 +32,8 @@ mod names;
 mod readme;
 mod relay;
 #[cfg(unix)]
+mod sessions;
+#[cfg(unix)]
 mod shares;
 mod shell;
 mod sim;

@@ -151,6 +151,24 @@ impl Program {
         Ok(Ended { status, output: outputs.output, last_words })
     }
 
+    /// Starts a process that is talked with while it runs: its standard output has to be `Read`.
+    ///
+    /// # Errors
+    /// What shells say of a command that cannot be started.
+    pub(in crate::command) fn converse(&self, run: &Run<'_>) -> Result<Conversation, u32> {
+        let mut process = self.start(run).map_err(|broken| match broken {
+            Broken::NotStarted { status, .. } => status,
+            _ => NO_STATUS,
+        })?;
+        let mut logging = JoinSet::new();
+        if let Some(stderr) = process.0.stderr.take() {
+            let name = run.name.to_owned();
+            logging.spawn(async move { log(stderr, &name, &LastWords::default()).await });
+        }
+        let (stdin, stdout) = (process.0.stdin.take(), process.0.stdout.take());
+        Ok(Conversation { process, stdin, stdout, _logging: logging })
+    }
+
     fn start(&self, run: &Run<'_>) -> Result<Process, Broken> {
         let mut command = Command::new(&self.path);
         command
@@ -171,6 +189,29 @@ impl Program {
             tracing::error!("cannot start {}: {error}", self.path.display());
             Broken::NotStarted { status, error }
         })
+    }
+}
+
+/// A process that is talked with while it runs. Dropped, it is ended.
+pub(in crate::command) struct Conversation {
+    process: Process,
+    pub(in crate::command) stdin: Option<ChildStdin>,
+    pub(in crate::command) stdout: Option<ChildStdout>,
+    _logging: JoinSet<()>,
+}
+
+impl Conversation {
+    /// Waits for its end, and gives its exit code.
+    pub(in crate::command) async fn wait(&mut self) -> u32 {
+        self.stdin = None;
+        self.process.0.wait().await.map_or(NO_STATUS, status)
+    }
+
+    /// Ends it, and gives its exit code.
+    pub(in crate::command) async fn end(&mut self) -> u32 {
+        // An error says that it has ended by itself.
+        let _ = self.process.0.start_kill();
+        self.wait().await
     }
 }
 

@@ -36,6 +36,10 @@ pub(super) enum Event {
     Call { id: String, caller: String, method: String, size: u64 },
     /// It has been answered.
     Answer { id: String, caller: String, method: String, status: u32, size: usize, ms: f64 },
+    /// A session goes on here.
+    Session { id: String, client: String, name: String },
+    /// It has ended, and with which exit code its process.
+    SessionEnd { id: String, end: String, status: u32 },
     /// No further call is taken, while these run.
     Draining { running: usize },
 }
@@ -44,6 +48,11 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Call { id, method, .. } => write!(f, "{method}  {id}"),
+            Self::Session { id, client, name } => {
+                let client = client.get(..8).unwrap_or(client);
+                write!(f, "{client}  session {id}  {}", escape(name.as_bytes()))
+            }
+            Self::SessionEnd { id, end, status } => write!(f, "session {id}  {end}, exit code {status}"),
             Self::Draining { running } => write!(f, "no further call is taken; {running} run"),
             Self::Answer { caller, method, status, ms, .. } => {
                 let (caller, method) = (caller.get(..8).unwrap_or(caller), escape(method.as_bytes()));
@@ -57,7 +66,7 @@ impl fmt::Display for Event {
 /// Where calls are answered.
 pub(super) struct Desk {
     node: Node,
-    answers: Answers,
+    answers: Arc<Answers>,
     timeout: Option<Duration>,
     /// How long a caller may be silent before it counts as gone.
     end_orphans: Option<Duration>,
@@ -72,7 +81,7 @@ impl Desk {
     pub(super) fn new(
         node: &Node,
         args: &ServeArgs,
-        answers: Answers,
+        answers: Arc<Answers>,
         tell: mpsc::UnboundedSender<Event>,
         cut: watch::Receiver<bool>,
     ) -> Self {
@@ -134,7 +143,7 @@ impl Desk {
     }
 
     async fn answer(&self, mut request: Request) -> Result<Bytes, Answer> {
-        match &self.answers {
+        match &*self.answers {
             Answers::Echo => Ok(request.body.bytes(self.max_body).await?),
             Answers::Process(program) => process(program, request, self.max_reply).await,
         }

@@ -1,6 +1,7 @@
 //! `exon serve`: answers calls.
 
 mod desk;
+mod sessions;
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -31,6 +32,7 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 
 pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, Failure> {
     let answers = if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec)?) };
+    let answers = Arc::new(answers);
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
     }
@@ -39,8 +41,8 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
         config.tell_refused = !args.silent;
         config.limits.message = args.max_body.0.max(args.max_reply.0);
         config.reply_kept = args.keep_replies;
-        // Nobody would ever look at them.
-        config.takes.messages = false;
+        // Without sessions nobody would ever look at them.
+        config.takes.messages = !args.sessions.is_empty();
         // With its channel, a caller is gone.
         config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
     })
@@ -49,9 +51,10 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     let mut requests = requests(LAST_REQUEST)?;
     let (tell, mut events) = mpsc::unbounded_channel();
     let (cut, is_cut) = watch::channel(false);
-    let desk = Arc::new(Desk::new(&node, args, answers, tell.clone(), is_cut));
+    let desk = Arc::new(Desk::new(&node, args, Arc::clone(&answers), tell.clone(), is_cut));
     let servings = serve(&node, args, &desk)?;
-    announce(settings, &node, &args.allow, "call", format!("serves {}", methods(args).join(", ")))?;
+    let conversations = sessions::serve(&node, args, &answers, &tell)?;
+    announce(settings, &node, &args.allow, "call", serves(args))?;
 
     let started = Instant::now();
     let mut totals = Totals::default();
@@ -73,6 +76,8 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
             Some(event) = events.recv() => totals.add(settings, &event)?,
         }
     }
+    // The node is closed: what is left of a session waits for the next run of this identity.
+    drop(conversations);
     while let Ok(event) = events.try_recv() {
         totals.add(settings, &event)?;
     }
@@ -82,7 +87,18 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
 }
 
 fn methods(args: &ServeArgs) -> Vec<String> {
-    if args.methods.is_empty() { vec!["echo".to_owned()] } else { args.methods.clone() }
+    let echoes = args.methods.is_empty() && args.sessions.is_empty();
+    if echoes { vec!["echo".to_owned()] } else { args.methods.clone() }
+}
+
+/// What is said of it.
+fn serves(args: &ServeArgs) -> String {
+    let (methods, sessions) = (methods(args).join(", "), args.sessions.join(", "));
+    match (methods.as_str(), sessions.as_str()) {
+        (methods, "") => format!("serves {methods}"),
+        ("", sessions) => format!("serves sessions {sessions}"),
+        (methods, sessions) => format!("serves {methods}, and sessions {sessions}"),
+    }
 }
 
 fn serve(node: &Node, args: &ServeArgs, desk: &Arc<Desk>) -> Result<Vec<Serving>, Failure> {
@@ -143,6 +159,9 @@ impl Totals {
         if let Event::Answer { status, .. } = event {
             self.calls += 1;
             self.failed += u64::from(*status != 0);
+            settings.output.text(&event.to_string())?;
+        }
+        if let Event::Session { .. } | Event::SessionEnd { .. } = event {
             settings.output.text(&event.to_string())?;
         }
         if let Event::Draining { .. } = event {

@@ -1,0 +1,157 @@
+//! Sessions that are served: a process for each, which is talked with by lines.
+
+use std::sync::Arc;
+
+use exonet::session::{SessionError, SessionListener, SessionReceiver, SessionSender};
+use exonet::{Node, Session};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWrite, AsyncWriteExt as _, BufReader};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::desk::{Answers, Event};
+use crate::args::ServeArgs;
+use crate::command::exec::{Program, Run, Stdout};
+use crate::failure::Failure;
+use crate::node::GOODBYE;
+
+/// A longer line goes as several messages.
+const LONGEST_LINE: u64 = 1 << 20;
+
+/// Begins to serve the sessions that `args` names. They end with what is given.
+pub(super) fn serve(
+    node: &Node,
+    args: &ServeArgs,
+    answers: &Arc<Answers>,
+    tell: &mpsc::UnboundedSender<Event>,
+) -> Result<JoinSet<()>, Failure> {
+    let mut serving = JoinSet::new();
+    for name in &args.sessions {
+        let listener = node.session_listener(name.clone());
+        let listener = listener
+            .map_err(|error| Failure::new(format!("cannot serve sessions {name:?}")).because(&error))?;
+        serving.spawn(accept(listener, Arc::clone(answers), tell.clone()));
+    }
+    if !args.sessions.is_empty() {
+        serving.spawn(reject(node.clone()));
+    }
+    Ok(serving)
+}
+
+/// Plain messages are not for this node.
+async fn reject(node: Node) {
+    while let Ok(delivery) = node.recv().await {
+        delivery.reject("this node serves sessions and calls, and takes no messages");
+    }
+}
+
+async fn accept(listener: SessionListener, answers: Arc<Answers>, tell: mpsc::UnboundedSender<Event>) {
+    let mut sessions = JoinSet::new();
+    while let Ok(session) = listener.accept().await {
+        let (answers, tell) = (Arc::clone(&answers), tell.clone());
+        sessions.spawn(async move {
+            let (id, client) = (session.id().to_string(), session.peer().id().to_string());
+            let name = String::from_utf8_lossy(session.name()).into_owned();
+            // An error says that the command has ended.
+            let _ = tell.send(Event::Session { id: id.clone(), client, name });
+            let (end, status) = match &*answers {
+                Answers::Echo => (echo(session).await, 0),
+                Answers::Process(program) => run(session, program).await,
+            };
+            let end = end.map_or_else(|error| error.to_string(), |()| "closed".to_owned());
+            let _ = tell.send(Event::SessionEnd { id, end, status });
+        });
+        while sessions.try_join_next().is_some() {}
+    }
+}
+
+/// Sends each message back.
+async fn echo(mut session: Session) -> Result<(), SessionError> {
+    while let Some(message) = session.recv().await? {
+        let body = message.body().clone();
+        drop(session.send(body).await?);
+        // One that is not delivered after all comes again, and so does its echo.
+        let _ = message.ack();
+    }
+    session.close(GOODBYE).await
+}
+
+/// Gives each message to a process as a line, and sends each of its lines. Gives the exit code of the process, too.
+async fn run(session: Session, program: &Program) -> (Result<(), SessionError>, u32) {
+    let (id, client) = (session.id().to_string(), session.peer().id().to_string());
+    let name = String::from_utf8_lossy(session.name()).into_owned();
+    let environment = vec![("EXON_SESSION", name), ("EXON_SESSION_ID", id.clone()), ("EXON_CALLER", client)];
+    let label = format!("session {id}");
+    let mut process = match program.converse(&Run { environment, name: &label, stdout: Stdout::Read(0) }) {
+        Ok(process) => process,
+        Err(status) => {
+            session.refuse("its program could not be started");
+            return (Ok(()), status);
+        }
+    };
+    let (mut sender, mut receiver) = session.split();
+    let input = process.stdin.take();
+    let output = process.stdout.take();
+    let feeds = async {
+        let fed = feed(&mut receiver, input).await;
+        match fed {
+            // What the process still says is sent.
+            Ok(()) => std::future::pending().await,
+            Err(error) => error,
+        }
+    };
+    let ended = tokio::select! {
+        // It has said all.
+        said = say(&mut sender, output) => said,
+        error = feeds => Err(error),
+    };
+    if ended.is_ok() {
+        let closed = async {
+            let end = sender.close().await?;
+            end.await;
+            Ok::<_, SessionError>(())
+        };
+        // Its client has the rest when it is back.
+        drop(tokio::time::timeout(GOODBYE, closed).await);
+    }
+    let status = if ended.is_ok() { process.wait().await } else { process.end().await };
+    (ended, status)
+}
+
+async fn feed(
+    receiver: &mut SessionReceiver,
+    mut input: Option<impl AsyncWrite + Unpin>,
+) -> Result<(), SessionError> {
+    while let Some(message) = receiver.recv().await? {
+        let written = match &mut input {
+            None => Err(std::io::ErrorKind::BrokenPipe.into()),
+            Some(pipe) => pipe.write_all(&[message.body(), &b"\n"[..]].concat()).await,
+        };
+        match written {
+            Ok(()) => {
+                let _ = message.ack_with(0);
+            }
+            Err(_) => {
+                input = None;
+                message.reject("the program reads nothing more");
+            }
+        }
+    }
+    Ok(())
+}
+
+async fn say(sender: &mut SessionSender, output: Option<impl AsyncRead + Unpin>) -> Result<(), SessionError> {
+    let Some(output) = output else { return Ok(()) };
+    let mut output = BufReader::new(output);
+    loop {
+        let mut line = Vec::new();
+        let mut limited = tokio::io::AsyncReadExt::take(&mut output, LONGEST_LINE);
+        // A process that cannot be read has said all.
+        if limited.read_until(b'\n', &mut line).await.unwrap_or(0) == 0 {
+            return Ok(());
+        }
+        if line.last() == Some(&b'\n') {
+            line.pop();
+        }
+        drop(sender.send(line).await?);
+    }
+}

@@ -1,0 +1,233 @@
+//! `exon session open`: lines to a program of another node, and lines back.
+
+use std::io::IsTerminal as _;
+use std::pin::pin;
+
+use exonet::send::Settled;
+use exonet::session::{
+    SessionEnd, SessionError, SessionEvent, SessionEvents, SessionId, SessionMessage, SessionReceiver,
+    SessionSendError, SessionSender,
+};
+use exonet::{Confirm, Message, Receipt, Session};
+use futures_util::StreamExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::FuturesUnordered;
+use serde::Serialize;
+use tokio::io::{AsyncBufReadExt as _, BufReader};
+
+use super::stop::stop;
+use crate::args::{SessionArgs, SessionCommand, SessionOpenArgs};
+use crate::exit::{Exit, Tally};
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+use crate::units::{counted, span};
+
+/// What is sent and not settled: a program that does not read holds the input back.
+const MOST_OPEN: usize = 1_024;
+
+#[derive(Serialize)]
+#[serde(tag = "type", rename_all = "snake_case")]
+enum Line<'a> {
+    Session { id: String, name: &'a str },
+    Message { id: String, text: &'a str },
+    Away { seconds: f64 },
+    Back { seconds: f64 },
+    Moved { to: String },
+    Summary { end: &'a str, id: String, sent: u64, received: u64, outcomes: &'a Tally },
+}
+
+pub(super) async fn run(settings: &Settings, args: &SessionArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        SessionCommand::Open(args) => open(settings, args).await,
+    }
+}
+
+async fn open(settings: &Settings, args: &SessionOpenArgs) -> Result<Exit, Failure> {
+    let node = node::toward(settings, &args.peer).await?;
+    let mut stopped = pin!(stop(None)?);
+    let peer = node.peer(&args.peer);
+    let wrong = |error: &dyn std::error::Error| {
+        Failure::new(format!("cannot open the session {:?}", args.name)).because(error)
+    };
+    let builder = peer.session(args.name.clone()).map_err(|error| wrong(&error))?.idle(args.idle);
+    let opened = match args.id {
+        Some(id) => builder.attach(id),
+        None => builder.open().await,
+    };
+    let session = opened.map_err(|error| wrong(&error))?;
+    peer.keepalive((!args.keepalive.is_zero()).then_some(args.keepalive));
+    let id = session.id();
+    settings.output.line(&Line::Session { id: id.to_string(), name: &args.name })?;
+    if std::io::stdin().is_terminal() {
+        settings.note(format!("session {id}: what is typed goes to the other side by lines, to Ctrl-D"));
+    }
+
+    let mut talk = Talk::new(session);
+    let end = tokio::select! {
+        end = talk.run(settings) => Some(end?),
+        _ = &mut stopped => None,
+    };
+    let Talk { sent, received, outcomes, mut open, .. } = talk;
+    node.close(GOODBYE).await;
+    let mut tally = outcomes;
+    while let Some(settled) = open.next().await {
+        settled.into_iter().for_each(|settled| tally.add(settled.outcome));
+    }
+    let (word, exit) = exit(settings, end.as_ref(), &tally, id);
+    settings.output.line(&Line::Summary {
+        end: word,
+        id: id.to_string(),
+        sent,
+        received,
+        outcomes: &tally,
+    })?;
+    Ok(exit)
+}
+
+/// How it ended, in a word, and for the shell.
+fn exit(
+    settings: &Settings,
+    end: Option<&Option<SessionEnd>>,
+    tally: &Tally,
+    id: SessionId,
+) -> (&'static str, Exit) {
+    let unknown = tally.unknown > 0;
+    let undelivered = tally.rejected + tally.expired + tally.cancelled + tally.refused > 0;
+    match end {
+        None if settings.keeps_journal() => {
+            settings.note(format!("left; it goes on with --id {id}"));
+            ("left", Exit::Kept)
+        }
+        None => ("interrupted", Exit::Interrupted),
+        Some(Some(SessionEnd::Refused(why))) => {
+            settings.error(format!("the session was refused: {why}"));
+            ("refused", Exit::Undelivered)
+        }
+        Some(Some(SessionEnd::Aborted)) => {
+            settings.error("the other side has given the session up");
+            ("aborted", if unknown { Exit::Unknown } else { Exit::Undelivered })
+        }
+        Some(Some(SessionEnd::Forgotten)) => {
+            settings
+                .error("the other side has forgotten the session, as a process does that keeps no journal");
+            ("forgotten", Exit::Unknown)
+        }
+        Some(Some(SessionEnd::Expired)) => {
+            settings.error("the session was silent for as long as it may be");
+            ("expired", if unknown { Exit::Unknown } else { Exit::Undelivered })
+        }
+        Some(_) if unknown => ("closed", Exit::Unknown),
+        Some(_) if undelivered => {
+            settings
+                .error(format!("not all was delivered: {}", counted(tally.rejected, "line was rejected")));
+            ("closed", Exit::Undelivered)
+        }
+        Some(_) => ("closed", Exit::Success),
+    }
+}
+
+/// A session, and what goes through it.
+struct Talk {
+    sender: SessionSender,
+    receiver: SessionReceiver,
+    events: SessionEvents,
+    /// What is sent and not settled; None comes of the end, which is no line.
+    open: FuturesUnordered<BoxFuture<'static, Option<Settled>>>,
+    outcomes: Tally,
+    sent: u64,
+    received: u64,
+}
+
+impl Talk {
+    fn new(session: Session) -> Self {
+        let events = session.events();
+        let (sender, receiver) = session.split();
+        let (open, outcomes) = (FuturesUnordered::new(), Tally::default());
+        Self { sender, receiver, events, open, outcomes, sent: 0, received: 0 }
+    }
+
+    /// Talks until both sides have said all, and what was sent is settled. Gives the end, if it is another.
+    async fn run(&mut self, settings: &Settings) -> Result<Option<SessionEnd>, Failure> {
+        let mut input = BufReader::new(tokio::io::stdin());
+        let mut line = Vec::new();
+        let (mut more, mut listens, mut watches) = (true, true, true);
+        while more || listens || !self.open.is_empty() {
+            tokio::select! {
+                read = input.read_until(b'\n', &mut line), if more && self.open.len() < MOST_OPEN => {
+                    let read = read.map_err(|error| Failure::new("cannot read standard input").because(&error))?;
+                    more = read > 0;
+                    let said = if more { self.say(&mut line).await } else { self.sender.close().await };
+                    match said {
+                        Ok(receipt) => self.open.push(receipt.map(move |settled| more.then_some(settled)).boxed()),
+                        // The reader hears how.
+                        Err(SessionSendError::Ended(_)) => more = false,
+                        Err(error) => return Err(Failure::new("cannot send").because(&error)),
+                    }
+                }
+                next = self.receiver.recv(), if listens => match next {
+                    Ok(Some(message)) => self.show(settings, message)?,
+                    Ok(None) => listens = false,
+                    Err(SessionError::Missing(n)) => {
+                        settings.error(format!("{} missing here", counted(n, "message")));
+                    }
+                    Err(SessionError::Ended(end)) => return Ok(Some(end)),
+                    Err(error) => return Err(Failure::new("cannot receive").because(&error)),
+                },
+                Some(settled) = self.open.next() => {
+                    settled.into_iter().for_each(|settled| self.outcomes.add(settled.outcome));
+                }
+                event = self.events.next(), if watches => match event {
+                    Ok(event) => tell(settings, &event)?,
+                    Err(_) => watches = false,
+                },
+            }
+            // The other side has said all, and nothing more is of use to it.
+            more &= listens;
+            if !listens && self.open.is_empty() {
+                break;
+            }
+        }
+        Ok(None)
+    }
+
+    async fn say(&mut self, line: &mut Vec<u8>) -> Result<Receipt, SessionSendError> {
+        let mut text = core::mem::take(line);
+        if text.last() == Some(&b'\n') {
+            text.pop();
+        }
+        self.sent += 1;
+        self.sender.send(Message::new(text).confirm(Confirm::Processed)).await
+    }
+
+    fn show(&mut self, settings: &Settings, message: SessionMessage) -> Result<(), Failure> {
+        let text = String::from_utf8_lossy(message.body());
+        settings.output.line(&Line::Message { id: message.id().to_string(), text: &text })?;
+        if !settings.output.is_json() {
+            settings.output.bytes(&[message.body(), &b"\n"[..]].concat())?;
+        }
+        self.received += 1;
+        // It is printed: one that was not delivered after all is printed again.
+        let _ = message.ack();
+        Ok(())
+    }
+}
+
+/// Says what happens beside messages.
+fn tell(settings: &Settings, event: &SessionEvent) -> Result<(), Failure> {
+    match event {
+        SessionEvent::Away(since) => {
+            settings.note(format!("the other side is away: not heard for {}", span(*since)));
+            settings.output.line(&Line::Away { seconds: since.as_secs_f64() })
+        }
+        SessionEvent::Back(after) => {
+            settings.note(format!("the other side is back after {}", span(*after)));
+            settings.output.line(&Line::Back { seconds: after.as_secs_f64() })
+        }
+        SessionEvent::Moved(to) => {
+            settings.note(format!("the other side is at {to} now"));
+            settings.output.line(&Line::Moved { to: to.to_string() })
+        }
+        _ => Ok(()),
+    }
+}

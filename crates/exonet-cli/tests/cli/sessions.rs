@@ -1,0 +1,114 @@
+//! Sessions: a process for each client, talked with by lines, and what outlives what.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use rustix::process::Signal;
+
+use crate::support::{Running, World, arg};
+
+/// A client whose input is ours.
+fn talk(world: &World, args: &[&str]) -> Running {
+    let mut command = world.command(args);
+    command.stdin(Stdio::piped());
+    Running::start(command)
+}
+
+#[test]
+fn each_session_has_a_process_that_is_talked_with_by_lines() {
+    let world = World::new();
+    let script = "n=0; while read line; do n=$((n+1)); echo \"$n $EXON_SESSION $line\"; done; echo bye";
+    let mut server = world.serve(&["--sessions", "count", "--exec", "sh", "-c", script]);
+    for _ in 0..2 {
+        let told = world.feed(&["session", "open", "count", &server.peer], b"a\n\nlast").expect(0);
+        assert_eq!(told.stdout, "1 count a\n2 count \n3 count last\nbye\n");
+    }
+    let begun = server.running.line_of("session");
+    let ended = server.running.line_of("session_end");
+    assert_eq!((&begun["name"], &ended["end"]), (&"count".into(), &"closed".into()));
+    assert_eq!((&begun["id"], &ended["status"]), (&ended["id"], &0.into()));
+    let told = world.feed(&["session", "open", "count", &server.peer, "--json"], b"x\n").expect(0);
+    let summary = told.summary();
+    assert_eq!(
+        (&summary["end"], &summary["sent"], &summary["received"]),
+        (&"closed".into(), &1.into(), &2.into())
+    );
+    assert_eq!(summary["outcomes"]["processed"], 1, "{summary}");
+    let texts: Vec<_> = told.of_type("message").iter().map(|line| line["text"].clone()).collect();
+    assert_eq!(texts, ["1 count x", "bye"]);
+}
+
+#[test]
+fn what_is_not_served_or_cannot_run_is_told() {
+    let world = World::new();
+    let program = world.file("program", b"#!/bin/sh\necho here\n");
+    std::fs::set_permissions(&program, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let server = world.serve(&["--sessions", "broken", "--exec", arg(&program)]);
+    std::fs::remove_file(&program).unwrap();
+    let told = world.feed(&["session", "open", "broken", &server.peer], b"x\n").expect(4);
+    assert!(told.stderr.contains("could not be started"), "{}", told.stderr);
+    let failing = world.serve(&[
+        "--as",
+        "failing",
+        "--state",
+        arg(&world.path("failing")),
+        "--sessions",
+        "s",
+        "--exec",
+        "sh",
+        "-c",
+        "echo so; exit 3",
+    ]);
+    let told = world.feed(&["session", "open", "s", &failing.peer], b"").expect(0);
+    assert_eq!(told.stdout, "so\n");
+    for (wrong, words) in [
+        (&["session", "open", "", &server.peer][..], "1 to 200 bytes"),
+        (&["session", "open", "x", &server.peer, "--id", "12"], "16 hexadecimal digits"),
+        (&["session", "open", "x", "nobody"], "nobody"),
+    ] {
+        let told = world.feed(wrong, b"");
+        assert!(told.stderr.contains(words), "{}", told.stderr);
+    }
+    let message = world.run(&["send", &server.peer, "plain"]).expect(4);
+    assert!(message.stderr.contains("takes no messages"), "{}", message.stderr);
+}
+
+/// Both ends are killed by turns, and the conversation goes on: each line is had once, and in order.
+#[test]
+fn a_session_goes_on_after_both_ends_are_killed() {
+    let world = World::new();
+    world.run(&["id", "me", "--new"]).expect(0);
+    let log = world.path("log");
+    let script = format!("while read line; do echo \"$line\" >> {}; echo \"had $line\"; done", arg(&log));
+    let serve = ["--sessions", "log", "--exec", "sh", "-c", &script];
+    let mut server = world.serve(&serve);
+    let bind = server.peer.split_once('@').unwrap().1.to_owned();
+    let peer = server.peer.clone();
+    let mut client = talk(&world, &["session", "open", "log", &peer, "--as", "me", "--json"]);
+    let id = client.line_of("session")["id"].as_str().unwrap().to_owned();
+    let mut input = client.stdin();
+    for line in ["one", "two"] {
+        writeln!(input, "{line}").unwrap();
+        assert_eq!(client.line_of("message")["text"], format!("had {line}"));
+    }
+    server.running.kill();
+    server.running.wait();
+    writeln!(input, "three").unwrap();
+    let server = world.serve_at(&bind, &serve);
+    assert_eq!(client.line_of("message")["text"], "had three");
+    client.kill();
+    client.wait();
+    drop(input);
+    let mut client = talk(&world, &["session", "open", "log", &peer, "--as", "me", "--json", "--id", &id]);
+    let mut input = client.stdin();
+    writeln!(input, "four").unwrap();
+    assert_eq!(client.line_of("message")["text"], "had four");
+    // Left, and taken up again to end it.
+    client.signal(Signal::INT);
+    let left = client.end().expect(6);
+    assert_eq!((&left.summary()["end"], &left.summary()["id"]), (&"left".into(), &id.as_str().into()));
+    let end = world.feed(&["session", "open", "log", &peer, "--as", "me", "--id", &id], b"five\n").expect(0);
+    assert_eq!(end.stdout, "had five\n");
+    assert_eq!(std::fs::read_to_string(&log).unwrap(), "one\ntwo\nthree\nfour\nfive\n");
+    drop(server);
+}
