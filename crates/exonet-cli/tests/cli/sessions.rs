@@ -61,6 +61,8 @@ fn what_is_not_served_or_cannot_run_is_told() {
     ]);
     let told = world.feed(&["session", "open", "s", &failing.peer], b"").expect(0);
     assert_eq!(told.stdout, "so\n");
+    let told = world.feed(&["session", "open", "other", &failing.peer], b"x\n").expect(4);
+    assert!(told.stderr.contains("no session \"other\" is served here"), "{}", told.stderr);
     for (wrong, words) in [
         (&["session", "open", "", &server.peer][..], "1 to 200 bytes"),
         (&["session", "open", "x", &server.peer, "--id", "12"], "16 hexadecimal digits"),

@@ -1,6 +1,6 @@
 //! Who reads which stream: the engine's table of handles, and the streams that wait for one.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -71,15 +71,30 @@ struct Stopped {
 struct Door {
     /// In the order in which they came.
     waiting: VecDeque<StreamId>,
+    /// The same, to be found.
+    known: BTreeSet<StreamId>,
     /// Wakes one task of those that accept.
     accepted: Arc<Notify>,
 }
 
 impl Door {
     fn wait(&mut self, id: StreamId, after: &mut After) {
-        if !self.waiting.contains(&id) {
+        if self.known.insert(id.clone()) {
             self.waiting.push_back(id);
             self.wake_one(after);
+        }
+    }
+
+    fn next(&mut self) -> Option<StreamId> {
+        let id = self.waiting.pop_front()?;
+        self.known.remove(&id);
+        Some(id)
+    }
+
+    /// Somebody has come for this one.
+    fn leave(&mut self, id: &StreamId) {
+        if self.known.remove(id) {
+            self.waiting.retain(|waiting| waiting != id);
         }
     }
 
@@ -115,13 +130,12 @@ impl Streams {
         if self.doors.contains_key(entrance) {
             return false;
         }
+        let waiting: Vec<_> = self.doors.values().flat_map(|door| &door.waiting).cloned().collect();
         let mut listened = Door::default();
-        for door in self.doors.values_mut() {
-            let (own, others) =
-                door.waiting.drain(..).partition(|id: &StreamId| Entrance::of(&id.1).0 == *entrance);
-            door.waiting = others;
-            let mut own: VecDeque<_> = own;
-            listened.waiting.append(&mut own);
+        for id in waiting.into_iter().filter(|id| Entrance::of(&id.1).0 == *entrance) {
+            self.doors.values_mut().for_each(|door| door.leave(&id));
+            listened.known.insert(id.clone());
+            listened.waiting.push_back(id);
         }
         self.doors.insert(entrance.clone(), listened);
         true
@@ -170,7 +184,7 @@ impl Streams {
         if self.held.contains_key(&id) {
             return None;
         }
-        self.door_of(&id.1).waiting.retain(|waiting| *waiting != id);
+        self.door_of(&id.1).leave(&id);
         let readable = Arc::new(Notify::new());
         self.sessions += usize::from(carries_session(&id));
         self.held.insert(id, Arc::clone(&readable));
@@ -180,7 +194,7 @@ impl Streams {
     /// The next stream at an entrance.
     pub(crate) fn next(&mut self, entrance: &Entrance, after: &mut After) -> Option<(StreamId, Arc<Notify>)> {
         let door = self.doors.get_mut(entrance)?;
-        let id = door.waiting.pop_front()?;
+        let id = door.next()?;
         if !door.waiting.is_empty() {
             door.wake_one(after);
         }

@@ -13,6 +13,7 @@ use crate::args::ServeArgs;
 use crate::command::exec::{Program, Run, Stdout};
 use crate::failure::Failure;
 use crate::node::GOODBYE;
+use crate::text::escape;
 
 /// A longer line goes as several messages.
 const LONGEST_LINE: u64 = 1 << 20;
@@ -33,6 +34,7 @@ pub(super) fn serve(
     }
     if !args.sessions.is_empty() {
         serving.spawn(reject(node.clone()));
+        serving.spawn(refuse(node.clone()));
     }
     Ok(serving)
 }
@@ -41,6 +43,14 @@ pub(super) fn serve(
 async fn reject(node: Node) {
     while let Ok(delivery) = node.recv().await {
         delivery.reject("this node serves sessions and calls, and takes no messages");
+    }
+}
+
+/// Sessions of other names have no program.
+async fn refuse(node: Node) {
+    while let Ok(session) = node.accept_session().await {
+        let name = escape(session.name());
+        session.refuse(format!("no session {name:?} is served here"));
     }
 }
 
