@@ -212,16 +212,20 @@ async fn an_abort_is_told_and_a_detached_session_goes_on() {
 }
 
 #[tokio::test]
-async fn a_silent_session_expires_at_both_ends() {
+async fn a_session_that_is_silent_or_old_expires_at_both_ends() {
     within(async {
         let (alice, bob) = (node().await, node().await);
         let to = alice.peer(bob.peer_addr());
-        let mut here = to.session("chat").unwrap().idle(Duration::from_millis(30)).open().await.unwrap();
-        let mut there = bob.accept_session().await.unwrap();
-        let expired = SessionError::Ended(SessionEnd::Expired);
-        assert_eq!(there.recv().await.unwrap_err(), expired);
-        assert_eq!(here.recv().await.unwrap_err(), expired);
-        assert_eq!(here.ended(), Some(SessionEnd::Expired));
+        let soon = Duration::from_millis(30);
+        let new = || to.session("chat").unwrap();
+        for session in [new().idle(soon), new().idle(Duration::ZERO).life(soon)] {
+            let mut here = session.open().await.unwrap();
+            let mut there = bob.accept_session().await.unwrap();
+            let expired = SessionError::Ended(SessionEnd::Expired);
+            assert_eq!(there.recv().await.unwrap_err(), expired);
+            assert_eq!(here.recv().await.unwrap_err(), expired);
+            assert_eq!(here.ended(), Some(SessionEnd::Expired));
+        }
     })
     .await;
 }

@@ -1,7 +1,10 @@
 //! Sessions that peers open.
 
+use core::time::Duration;
+
 use bytes::Bytes;
 
+use super::state::Limits;
 use super::wire::{Code, Said};
 use super::{IDLE, Session, SessionId, SessionOpenError, limit};
 use crate::error::Closed;
@@ -74,7 +77,7 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
         // This one is among them.
         limit((with_peer - 1, with_all - 1)).is_err()
     });
-    let mut session = Session::new(stream, id, name, IDLE);
+    let mut session = Session::new(stream, id, name, Limits { idle: IDLE, life: Duration::ZERO });
     if crowded {
         session.turn_away(Code::TooMany, "the node has as many sessions as it takes");
         return Ok(None);
@@ -93,13 +96,13 @@ async fn enter(node: &Node, stream: Stream) -> Result<Option<Session>, Closed> {
         }
     };
     match Said::read(first.body().as_whole().cloned().unwrap_or_default()) {
-        Some(Said::Open { idle }) if !session.is_client() => {
+        Some(Said::Open { idle, life }) if !session.is_client() => {
             // One that is not delivered after all comes again.
             if first.ack().is_err() {
                 session.sender.state().let_go();
                 return Ok(None);
             }
-            session.sender.state().set_idle(idle);
+            session.sender.state().set_limits(Limits { idle, life });
             session.sender.owe_acceptance();
         }
         // Its client goes on with a session that this node does not know, or guesses one.

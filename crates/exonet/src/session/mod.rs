@@ -62,7 +62,7 @@ use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::stream::desk::SESSION;
 use crate::stream::{OpenError, Stream};
-use state::State;
+use state::{Limits, State};
 use wire::{Code, Said};
 
 /// Longest name of a session, in bytes.
@@ -169,7 +169,7 @@ impl SessionId {
 pub struct SessionBuilder {
     peer: Peer,
     name: Bytes,
-    idle: Duration,
+    limits: Limits,
     longest: usize,
 }
 
@@ -180,7 +180,8 @@ impl Peer {
     /// [`SessionOpenError::Name`].
     pub fn session(&self, name: impl Into<Bytes>) -> Result<SessionBuilder, SessionOpenError> {
         let name = checked(name.into())?;
-        Ok(SessionBuilder { peer: self.clone(), name, idle: IDLE, longest: LONGEST })
+        let limits = Limits { idle: IDLE, life: Duration::ZERO };
+        Ok(SessionBuilder { peer: self.clone(), name, limits, longest: LONGEST })
     }
 }
 
@@ -196,7 +197,14 @@ impl SessionBuilder {
     /// After how much silence the session ends [`Expired`](SessionEnd::Expired): without a message either way. Zero: never. The
     /// default is 24 h.
     pub const fn idle(mut self, idle: Duration) -> Self {
-        self.idle = idle;
+        self.limits.idle = idle;
+        self
+    }
+
+    /// After how long in all the session ends [`Expired`](SessionEnd::Expired). Zero, the default: never. Each process that goes on
+    /// with the session counts from its own beginning.
+    pub const fn life(mut self, life: Duration) -> Self {
+        self.limits.life = life;
         self
     }
 
@@ -216,7 +224,8 @@ impl SessionBuilder {
         let id =
             SessionId::draw(&self.peer.node().id(), &self.peer.id()).map_err(SessionOpenError::Random)?;
         let mut session = self.hold(id)?;
-        session.sender.say(&Said::Open { idle: session.sender.state().idle() }).await?;
+        let Limits { idle, life } = session.sender.state().limits();
+        session.sender.say(&Said::Open { idle, life }).await?;
         Ok(session)
     }
 
@@ -236,7 +245,7 @@ impl SessionBuilder {
     fn hold(self, id: SessionId) -> Result<Session, SessionOpenError> {
         let stream = self.peer.stream_named(id.stream(&self.name));
         let stream = stream.map_err(|_: OpenError| SessionOpenError::InUse)?;
-        let session = Session::new(stream, id, self.name, self.idle);
+        let session = Session::new(stream, id, self.name, self.limits);
         Ok(session.longest(self.longest))
     }
 }
@@ -300,9 +309,9 @@ pub struct Session {
 }
 
 impl Session {
-    fn new(stream: Stream, id: SessionId, name: Bytes, idle: Duration) -> Self {
+    fn new(stream: Stream, id: SessionId, name: Bytes, limits: Limits) -> Self {
         let peer = stream.peer().clone();
-        let state = State::new(peer, id, name, idle);
+        let state = State::new(peer, id, name, limits);
         let (sender, receiver) = stream.split();
         let sender = SessionSender::new(sender, state.clone());
         Self { sender, receiver: SessionReceiver::new(receiver, state) }

@@ -204,7 +204,7 @@ impl Drop for SessionSender {
         match self.state.ended() {
             None if self.state.is_closing() => self.bye_at_once(Code::Closed, ""),
             Some(SessionEnd::Expired) => {
-                self.bye_at_once(Code::Expired, "it was silent for as long as it may be");
+                self.bye_at_once(Code::Expired, "it was silent, or has lasted, for as long as it may");
             }
             Some(SessionEnd::Forgotten) => self.bye_at_once(Code::Forgotten, "it is not known here"),
             _ => self.stream.reset_at_once(),

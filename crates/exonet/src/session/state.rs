@@ -22,13 +22,23 @@ pub enum SessionEnd {
     Aborted,
     /// The server's application, or its node, does not want the session: why.
     Refused(Arc<str>),
-    /// It was silent for as long as it may be.
+    /// It was silent, or has lasted, for as long as it may.
     Expired,
     /// The peer knows nothing of the session: its process has ended, and kept no journal. What was in doubt with it is Unknown.
     Forgotten,
 }
 
+/// After how much silence, and after how long in all, a session ends; zero: never.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Limits {
+    pub(super) idle: Duration,
+    pub(super) life: Duration,
+}
+
 struct Life {
+    limits: Limits,
+    /// When this handle began.
+    began: Instant,
     end: Option<SessionEnd>,
     /// The server has said that it takes it.
     accepted: bool,
@@ -42,7 +52,6 @@ struct Inner {
     peer: Peer,
     id: SessionId,
     name: Bytes,
-    idle: Mutex<Duration>,
     life: Mutex<Life>,
     news: Arc<Notify>,
     /// The session goes on without its handle.
@@ -53,18 +62,11 @@ struct Inner {
 pub(super) struct State(Arc<Inner>);
 
 impl State {
-    pub(super) fn new(peer: Peer, id: SessionId, name: Bytes, idle: Duration) -> Self {
-        let life = Life { end: None, accepted: false, closing: false, used: Instant::now() };
-        let (idle, life) = (Mutex::new(idle), Mutex::new(life));
-        Self(Arc::new(Inner {
-            peer,
-            id,
-            name,
-            idle,
-            life,
-            news: Arc::default(),
-            left: AtomicBool::new(false),
-        }))
+    pub(super) fn new(peer: Peer, id: SessionId, name: Bytes, limits: Limits) -> Self {
+        let now = Instant::now();
+        let life = Life { limits, began: now, end: None, accepted: false, closing: false, used: now };
+        let (life, news, left) = (Mutex::new(life), Arc::default(), AtomicBool::new(false));
+        Self(Arc::new(Inner { peer, id, name, life, news, left }))
     }
 
     fn life(&self) -> MutexGuard<'_, Life> {
@@ -83,13 +85,13 @@ impl State {
         &self.0.name
     }
 
-    pub(super) fn idle(&self) -> Duration {
-        *self.0.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    pub(super) fn limits(&self) -> Limits {
+        self.life().limits
     }
 
-    /// The client has said after how much silence the session ends.
-    pub(super) fn set_idle(&self, idle: Duration) {
-        *self.0.idle.lock().unwrap_or_else(PoisonError::into_inner) = idle;
+    /// The client has said when the session ends.
+    pub(super) fn set_limits(&self, limits: Limits) {
+        self.life().limits = limits;
     }
 
     pub(super) fn news(&self) -> Arc<Notify> {
@@ -115,8 +117,10 @@ impl State {
 
     /// When the session ends if it stays silent.
     pub(super) fn expires(&self) -> Option<Instant> {
-        let idle = self.idle();
-        if idle.is_zero() { None } else { self.life().used.checked_add(idle) }
+        let life = self.life();
+        let end = |from: Instant, span: Duration| if span.is_zero() { None } else { from.checked_add(span) };
+        let Limits { idle, life: most } = life.limits;
+        [end(life.used, idle), end(life.began, most)].into_iter().flatten().min()
     }
 
     /// The session goes on without its handle.

@@ -51,8 +51,8 @@ impl Code {
 /// What one end says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
-    /// The client begins the session, and says after how much silence it ends; zero: never.
-    Open { idle: Duration },
+    /// The client begins the session, and says after how much silence, and after how long in all, it ends; zero: never.
+    Open { idle: Duration, life: Duration },
     /// The server takes it.
     Accept,
     /// A part of a message: whether it is the first and the last, and how long the message is, if the last says so.
@@ -69,10 +69,12 @@ impl Said {
     pub(super) fn write(&self) -> Bytes {
         let mut out = BytesMut::new();
         match self {
-            Self::Open { idle } => {
+            Self::Open { idle, life } => {
                 out.put_u8(OPEN);
                 out.put_u8(VERSION);
-                out.put_u64(u64::try_from(idle.as_millis()).unwrap_or(u64::MAX));
+                for span in [idle, life] {
+                    out.put_u64(u64::try_from(span.as_millis()).unwrap_or(u64::MAX));
+                }
             }
             Self::Accept => out.put_u8(ACCEPT),
             Self::Part { first, last, total, data } => {
@@ -98,10 +100,10 @@ impl Said {
         let kind = from.try_get_u8().ok()?;
         match kind {
             OPEN => {
-                let (VERSION, idle) = (from.try_get_u8().ok()?, from.try_get_u64().ok()?) else {
-                    return None;
-                };
-                Some(Self::Open { idle: Duration::from_millis(idle) })
+                let version = from.try_get_u8().ok()?;
+                let mut span = || from.try_get_u64().ok().map(Duration::from_millis);
+                let (idle, life) = (span()?, span()?);
+                (version == VERSION).then_some(Self::Open { idle, life })
             }
             ACCEPT => Some(Self::Accept),
             BYE => {
@@ -138,7 +140,7 @@ mod tests {
     fn what_is_written_is_read() {
         let part = |first, last, total| Said::Part { first, last, total, data: Bytes::from_static(b"data") };
         for said in [
-            Said::Open { idle: Duration::from_millis(86_400_000) },
+            Said::Open { idle: Duration::from_millis(86_400_000), life: Duration::ZERO },
             Said::Accept,
             part(true, true, None),
             part(true, false, None),
@@ -154,10 +156,12 @@ mod tests {
     #[test]
     fn what_is_not_known_is_nothing() {
         for bytes in
-            [&[][..], &[0], &[OPEN], &[OPEN, 2, 0, 0, 0, 0, 0, 0, 0, 0], &[DATA | LAST, 1, 2], &[0x14]]
+            [&[][..], &[0], &[OPEN], &[OPEN, 1, 0, 0, 0, 0, 0, 0, 0, 0], &[DATA | LAST, 1, 2], &[0x14]]
         {
             assert_eq!(Said::read(Bytes::copy_from_slice(bytes)), None);
         }
+        let later = [&[OPEN, 2][..], &[0; 16]].concat();
+        assert_eq!(Said::read(Bytes::from(later)), None);
         assert_eq!(Said::read(Bytes::from_static(&[BYE, 99])), Some(Said::bye(Code::Refused, "")));
     }
 
