@@ -1,0 +1,135 @@
+//! What order costs: one message after the other between two nodes in one process, as plain messages, in a stream and in a session; and
+//! what an idle session takes in memory. Medians of interleaved runs.
+//!
+//! `cargo bench -p exonet --bench ordered`
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::cast_precision_loss, clippy::print_stdout)]
+
+use std::alloc::System;
+use std::time::{Duration, Instant};
+
+use cap::Cap;
+use exonet::session::PER_PEER;
+use exonet::{Allow, Node};
+
+#[global_allocator]
+static ALLOCATOR: Cap<System> = Cap::new(System, usize::MAX);
+
+const RUNS: usize = 5;
+
+/// Peers that have as many sessions as they may.
+const PEERS: usize = 32;
+
+#[derive(Clone, Copy)]
+enum Kind {
+    Plain,
+    Stream,
+    Session,
+}
+
+async fn node() -> Node {
+    Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap()
+}
+
+/// Messages a second, from the first `send` until the last is settled.
+async fn run(kind: Kind, size: usize, count: usize) -> f64 {
+    let (alice, bob) = (node().await, node().await);
+    let to = alice.peer(bob.peer_addr());
+    let body = bytes::Bytes::from(vec![7; size]);
+    let began = Instant::now();
+    match kind {
+        Kind::Plain => {
+            let takes = tokio::spawn(async move {
+                let receiver = bob.at_most_once();
+                for _ in 0..count {
+                    receiver.recv().await.unwrap();
+                }
+                bob
+            });
+            for _ in 0..count {
+                drop(to.send(body.clone()).await.unwrap());
+            }
+            drop(takes.await.unwrap());
+        }
+        Kind::Stream => {
+            let takes = tokio::spawn(async move {
+                let (_, mut lines) = bob.accept_stream().await.unwrap().split();
+                for _ in 0..count {
+                    lines.recv_at_most_once().await.unwrap().unwrap();
+                }
+                bob
+            });
+            let (mut out, _) = to.stream("s").unwrap().split();
+            for _ in 0..count {
+                drop(out.send(body.clone()).await.unwrap());
+            }
+            drop(takes.await.unwrap());
+        }
+        Kind::Session => {
+            let takes = tokio::spawn(async move {
+                let mut session = bob.accept_session().await.unwrap();
+                for _ in 0..count {
+                    session.recv().await.unwrap().unwrap().ack().unwrap();
+                }
+                (bob, session)
+            });
+            let mut session = to.session("s").unwrap().open().await.unwrap();
+            for _ in 0..count {
+                drop(session.send(body.clone()).await.unwrap());
+            }
+            drop(takes.await.unwrap());
+        }
+    }
+    count as f64 / began.elapsed().as_secs_f64()
+}
+
+fn median(mut rates: Vec<f64>) -> f64 {
+    rates.sort_by(f64::total_cmp);
+    rates.get(rates.len() / 2).copied().unwrap_or_default()
+}
+
+/// Bytes that an idle session takes, both ends together.
+async fn idle() -> f64 {
+    let server = node().await;
+    let mut kept = Vec::new();
+    let mut clients = Vec::new();
+    for _ in 0..PEERS {
+        let client = node().await;
+        // The peers are there already, and a session beside the ones that are counted.
+        kept.push(client.peer(server.peer_addr()).session("s").unwrap().open().await.unwrap());
+        kept.push(server.accept_session().await.unwrap());
+        clients.push(client);
+    }
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    let before = ALLOCATOR.allocated();
+    for client in &clients {
+        for _ in 1..PER_PEER {
+            kept.push(client.peer(server.peer_addr()).session("s").unwrap().open().await.unwrap());
+            kept.push(server.accept_session().await.unwrap());
+        }
+    }
+    for session in &mut kept {
+        // Acceptances are heard.
+        drop(tokio::time::timeout(Duration::from_millis(1), session.recv()).await);
+    }
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    (ALLOCATOR.allocated() - before) as f64 / (PEERS * (PER_PEER - 1)) as f64
+}
+
+fn main() {
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    println!("messages a second, one by one, medians of {RUNS}");
+    println!("{:>8} {:>10} {:>10} {:>10}   stream, session of plain", "bytes", "plain", "stream", "session");
+    for (size, count) in [(64, 100_000), (1_024, 100_000), (16_384, 20_000)] {
+        let mut rates = [Vec::new(), Vec::new(), Vec::new()];
+        for _ in 0..RUNS {
+            for (rates, kind) in rates.iter_mut().zip([Kind::Plain, Kind::Stream, Kind::Session]) {
+                rates.push(runtime.block_on(run(kind, size, count)));
+            }
+        }
+        let [plain, stream, session] = rates.map(median);
+        let (a, b) = (100.0 * stream / plain, 100.0 * session / plain);
+        println!("{size:>8} {plain:>10.0} {stream:>10.0} {session:>10.0}   {a:.0} %, {b:.0} %");
+    }
+    let bytes = runtime.block_on(idle());
+    println!("an idle session takes {bytes:.0} bytes, both ends together");
+}
