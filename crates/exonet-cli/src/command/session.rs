@@ -156,7 +156,8 @@ impl Talk {
             tokio::select! {
                 read = input.read_until(b'\n', &mut line), if more && self.open.len() < MOST_OPEN => {
                     let read = read.map_err(|error| Failure::new("cannot read standard input").because(&error))?;
-                    more = read > 0;
+                    // What was read when another branch won is there still; the last line may have no end.
+                    more = read > 0 || !line.is_empty();
                     let said = if more { self.say(&mut line).await } else { self.sender.close().await };
                     match said {
                         Ok(receipt) => self.open.push(receipt.map(move |settled| more.then_some(settled)).boxed()),
