@@ -153,7 +153,8 @@ impl Watch {
         presence.away.map(|since| shared.clock().mono().since(since))
     }
 
-    /// What happens next. What happens while nobody asks is told in short: a peer that came, went and came back is back.
+    /// Waits for the next event. Events that followed each other while the application did not ask may be told as one: of a peer that
+    /// went away twice, only the last return is told.
     ///
     /// Cancel-safe.
     ///

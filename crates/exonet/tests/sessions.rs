@@ -226,6 +226,10 @@ async fn a_session_that_is_silent_or_old_expires_at_both_ends() {
             assert_eq!(here.recv().await.unwrap_err(), expired);
             assert_eq!(here.ended(), Some(SessionEnd::Expired));
         }
+        // An end that only sends does not bring it back to life.
+        let mut here = new().idle(Duration::from_nanos(1)).open().await.unwrap();
+        let late = here.send("late").await.unwrap_err();
+        assert_eq!(late, SessionSendError::Ended(SessionEnd::Expired));
     })
     .await;
 }
@@ -349,6 +353,7 @@ async fn events_tell_what_happens_beside_messages() {
         assert_eq!((closed, &got[..], end), (Ok(()), &b"hello"[..], true));
         assert_eq!(events.next().await, Ok(SessionEvent::Closing));
         drop(sender.close().await.unwrap());
+        assert_eq!(events.next().await, Ok(SessionEvent::Ended(SessionEnd::Closed)));
         drop((sender, receiver));
         alice.close(LATE).await;
         assert!(events.next().await.is_err() && watch.next().await.is_err());

@@ -93,37 +93,34 @@ fn exit(
     id: SessionId,
 ) -> (&'static str, Exit) {
     let unknown = tally.unknown > 0;
-    let undelivered = tally.rejected + tally.expired + tally.cancelled + tally.refused > 0;
+    let undelivered = tally.rejected + tally.expired + tally.cancelled + tally.refused;
     match end {
         None if settings.keeps_journal() => {
             settings.note(format!("left; it goes on with --id {id}"));
             ("left", Exit::Kept)
         }
         None => ("interrupted", Exit::Interrupted),
-        Some(Some(SessionEnd::Refused(why))) => {
-            settings.error(format!("the session was refused: {why}"));
-            ("refused", Exit::Undelivered)
+        Some(Some(end)) => {
+            settings.error(format!("the session has ended: {end}"));
+            let unknown = unknown || *end == SessionEnd::Forgotten;
+            (end_name(end), if unknown { Exit::Unknown } else { Exit::Undelivered })
         }
-        Some(Some(SessionEnd::Aborted)) => {
-            settings.error("the other side has given the session up");
-            ("aborted", if unknown { Exit::Unknown } else { Exit::Undelivered })
-        }
-        Some(Some(SessionEnd::Forgotten)) => {
-            settings
-                .error("the other side has forgotten the session, as a process does that keeps no journal");
-            ("forgotten", Exit::Unknown)
-        }
-        Some(Some(SessionEnd::Expired)) => {
-            settings.error("the session was silent for as long as it may be");
-            ("expired", if unknown { Exit::Unknown } else { Exit::Undelivered })
-        }
-        Some(_) if unknown => ("closed", Exit::Unknown),
-        Some(_) if undelivered => {
-            settings
-                .error(format!("not all was delivered: {}", counted(tally.rejected, "line was rejected")));
+        Some(None) if unknown => ("closed", Exit::Unknown),
+        Some(None) if undelivered > 0 => {
+            settings.error(format!("{} not delivered", counted(undelivered, "line")));
             ("closed", Exit::Undelivered)
         }
-        Some(_) => ("closed", Exit::Success),
+        Some(None) => ("closed", Exit::Success),
+    }
+}
+
+fn end_name(end: &SessionEnd) -> &'static str {
+    match end {
+        SessionEnd::Refused(_) => "refused",
+        SessionEnd::Aborted => "aborted",
+        SessionEnd::Expired => "expired",
+        SessionEnd::Forgotten => "forgotten",
+        _ => "closed",
     }
 }
 

@@ -113,8 +113,7 @@ impl Peer {
     /// # Errors
     /// [`SessionOpenError`].
     pub fn attach(&self, name: impl Into<Bytes>, id: SessionId) -> Result<Session, SessionOpenError> {
-        let session = self.runtime.wait(async { self.peer.session(name)?.attach(id) })?;
-        Ok(Session::new(session, &self.runtime))
+        self.peer.session(name)?.attach(id).map(|session| Session::new(session, &self.runtime))
     }
 
     /// Sends a message whose body of `len` bytes, or None for all of them, is read from `reader`: see

@@ -76,7 +76,8 @@ impl SessionEvents {
         Some(SessionEvent::Ended(end))
     }
 
-    /// What happens next. What happens while nobody asks is told in short, as [`Watch::next`] does. Behind `Ended` nothing happens.
+    /// Waits for the next event. [`Ended`](SessionEvent::Ended) is the last one. Events that followed each other while the
+    /// application did not ask may be told as one, as [`Watch::next`] does.
     ///
     /// Cancel-safe.
     ///

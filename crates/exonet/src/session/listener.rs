@@ -10,6 +10,7 @@ use super::{IDLE, Session, SessionId, SessionOpenError, limit};
 use crate::error::Closed;
 use crate::node::Node;
 use crate::stream::desk::Entrance;
+use crate::stream::listener::Listening;
 use crate::stream::{Stream, StreamError};
 
 /// What a client is told of a session that this node does not know.
@@ -17,25 +18,16 @@ const NOT_KNOWN: &str = "the node knows nothing of this session";
 
 /// Accepts the sessions of one name. Made by [`Node::session_listener`].
 #[derive(Debug)]
-pub struct SessionListener {
-    node: Node,
-    name: Bytes,
-    entrance: Entrance,
-}
+pub struct SessionListener(Listening);
 
 impl SessionListener {
     pub(super) fn open(node: Node, name: Bytes) -> Result<Self, SessionOpenError> {
-        let entrance = Entrance::Session(name.clone());
-        if node.shared().amend(|engine| engine.streams.listen(&entrance)) {
-            Ok(Self { node, name, entrance })
-        } else {
-            Err(SessionOpenError::Listened)
-        }
+        Listening::begin(node, name, Entrance::Session).map(Self).ok_or(SessionOpenError::Listened)
     }
 
     /// The name of the sessions.
     pub const fn name(&self) -> &Bytes {
-        &self.name
+        self.0.name()
     }
 
     /// The next session of the name, as [`Node::accept_session`] gives those of other names.
@@ -45,13 +37,7 @@ impl SessionListener {
     /// # Errors
     /// [`Closed`], when the node is closed.
     pub async fn accept(&self) -> Result<Session, Closed> {
-        accept(&self.node, &self.entrance).await
-    }
-}
-
-impl Drop for SessionListener {
-    fn drop(&mut self) {
-        self.node.shared().step_calmly(|engine, _| engine.unlisten(&self.entrance));
+        accept(self.0.node(), self.0.entrance()).await
     }
 }
 

@@ -38,8 +38,8 @@ impl SessionMessage {
         serde_json::from_slice(&self.body)
     }
 
-    /// Its name at both ends, for ever: the key under which an effect outside is made only once. Of a message in parts, that of the
-    /// last.
+    /// The name of the message at both ends, which no other message ever gets: the key under which an effect outside is made only
+    /// once. A message that came in parts has the id of its last part.
     pub const fn id(&self) -> MessageId {
         self.delivery.id()
     }

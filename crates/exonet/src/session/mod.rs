@@ -156,7 +156,7 @@ impl SessionId {
 
     /// Which session a stream carries, and its name. None: none has such a name.
     fn of_stream(stream: &Bytes) -> Option<(Self, Bytes)> {
-        let (number, name) = stream.get(1..)?.split_first_chunk::<8>()?;
+        let (number, name) = stream.strip_prefix(&[SESSION])?.split_first_chunk::<8>()?;
         (1..=MAX_NAME)
             .contains(&name.len())
             .then(|| (Self(u64::from_be_bytes(*number)), stream.slice_ref(name)))
@@ -279,11 +279,7 @@ impl Node {
             let streams = peers.iter().flat_map(|peer| {
                 engine.core.begun_streams(peer).into_iter().map(move |stream| (*peer, stream))
             });
-            let session = |(peer, stream): (NodeId, Bytes)| {
-                let carries = stream.first() == Some(&SESSION);
-                let (id, name) = SessionId::of_stream(&stream).filter(|_| carries)?;
-                Some((peer, id, name))
-            };
+            let session = |(peer, stream)| SessionId::of_stream(&stream).map(|(id, name)| (peer, id, name));
             streams.filter_map(session).collect()
         })
     }
@@ -403,7 +399,8 @@ impl Session {
     /// now on is rejected. To go on receiving until the peer closes too, use [`SessionSender::close`].
     ///
     /// # Errors
-    /// [`SessionError::Away`]: not all was settled in time. It goes on, if the node does.
+    /// [`SessionError::Away`]: not all was settled in time; it goes on, if the node does. [`SessionError::Send`]: this end had closed
+    /// the session before.
     pub async fn close(self, timeout: Duration) -> Result<(), SessionError> {
         let (mut sender, mut receiver) = self.split();
         let closed = tokio::time::timeout(timeout, async {
@@ -413,6 +410,8 @@ impl Session {
             Ok(())
         });
         let closed = closed.await.unwrap_or(Err(SessionError::Away));
+        // Where there was no room to say it in time, there may be now.
+        sender.bye_at_once(Code::Closed, "");
         receiver.end_reading("the session is closed");
         sender.state().let_go();
         closed
@@ -424,7 +423,7 @@ impl Session {
         drop(self);
     }
 
-    /// Refuses the session: its client is told, and why. Of a session that this end has opened, it is [`Self::abort`].
+    /// Refuses the session, and tells its client why. Called by the client itself, this is [`Self::abort`].
     pub fn refuse(self, reason: impl AsRef<str>) {
         if !self.is_client() {
             self.turn_away(Code::Refused, reason.as_ref());

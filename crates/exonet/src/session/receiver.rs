@@ -3,10 +3,10 @@
 use bytes::{Bytes, BytesMut};
 use exonet_proto::MessageId;
 
-use super::LONGEST;
 use super::message::SessionMessage;
 use super::state::{SessionEnd, State};
 use super::wire::Said;
+use super::{LONGEST, SessionSendError};
 use crate::receive::delivery::Delivery;
 use crate::stream::{StreamError, StreamReceiver};
 
@@ -19,8 +19,11 @@ pub enum SessionError {
     #[error("{0} messages are missing before the next one of this session")]
     Missing(u64),
     /// The session has ended, and not by both ends having said all.
-    #[error("the session has ended: {0:?}")]
+    #[error("the session has ended: {0}")]
     Ended(SessionEnd),
+    /// What was to be said was not accepted: why.
+    #[error(transparent)]
+    Send(SessionSendError),
     /// The peer did not answer in time.
     #[error("the peer is away: not all was settled in time")]
     Away,
@@ -118,7 +121,7 @@ impl SessionReceiver {
                 },
             };
             if let Some(found) = self.heed(delivery) {
-                return found.map(Some);
+                return Ok(Some(found));
             }
         }
     }
@@ -129,16 +132,14 @@ impl SessionReceiver {
             return Err(SessionError::Ended(end));
         }
         let Some(stream) = self.stream.as_mut() else { return Ok(None) };
-        let next = match self.state.expires() {
-            None => stream.recv().await,
-            Some(at) => match tokio::time::timeout_at(at, stream.recv()).await {
-                Ok(next) => next,
+        let next = loop {
+            let Some(at) = self.state.expires() else { break stream.recv().await };
+            match tokio::time::timeout_at(at, stream.recv()).await {
+                Ok(next) => break next,
                 // Something was sent meanwhile.
-                Err(_) if self.state.expires().is_some_and(|later| later > at) => {
-                    return Box::pin(self.wait()).await;
-                }
+                Err(_) if self.state.expires().is_some_and(|later| later > at) => {}
                 Err(_) => return self.ends(SessionEnd::Expired),
-            },
+            }
         };
         match next {
             Ok(Some(delivery)) => {
@@ -155,7 +156,7 @@ impl SessionReceiver {
     }
 
     /// What a message of the stream says. None: nothing for the application.
-    fn heed(&mut self, delivery: Delivery) -> Option<Result<SessionMessage, SessionError>> {
+    fn heed(&mut self, delivery: Delivery) -> Option<SessionMessage> {
         let body = delivery.body().as_whole().cloned().unwrap_or_default();
         let Some(said) = Said::read(body) else {
             delivery.reject("it is nothing that a session knows");
@@ -164,12 +165,12 @@ impl SessionReceiver {
         // A word that is not delivered after all comes again.
         match said {
             Said::Part { first: true, last: true, data, .. } => {
-                return Some(Ok(SessionMessage::new(delivery, data)));
+                return Some(SessionMessage::new(delivery, data));
             }
             Said::Part { last: true, total, data, .. } => {
                 let total = total.unwrap_or_default();
                 match self.parts.end(delivery.id(), total, &data, self.longest) {
-                    Ok(whole) => return Some(Ok(SessionMessage::new(delivery, whole))),
+                    Ok(whole) => return Some(SessionMessage::new(delivery, whole)),
                     Err(why) => delivery.reject(why),
                 }
             }

@@ -5,13 +5,13 @@ use exonet_proto::node::StreamEnd;
 
 use super::SessionError;
 use super::state::{SessionEnd, State};
-use super::wire::{Code, HEAD, Said, TAIL_HEAD};
+use super::wire::{Code, Said, TAIL_HEAD};
 use crate::error::SendError;
 use crate::send::message::Message;
 use crate::send::receipt::Receipt;
 use crate::stream::{MAX_STREAM_BODY, StreamSendError, StreamSender};
 
-/// Bytes of a part of a message: what a message of a stream takes beside the longest head.
+/// Bytes of a part of a message: what a message of a stream has room for beside the longest head of a part.
 const PART: usize = MAX_STREAM_BODY - TAIL_HEAD;
 
 /// Why a message of a session is not accepted.
@@ -25,7 +25,7 @@ pub enum SessionSendError {
     #[error("the session has been closed at this end")]
     Closing,
     /// It has ended.
-    #[error("the session has ended: {0:?}")]
+    #[error("the session has ended: {0}")]
     Ended(SessionEnd),
     /// A message of a session has no tag of its own.
     #[error("a message of a session has no tag of its own")]
@@ -50,7 +50,7 @@ impl From<SessionSendError> for SessionError {
         match error {
             SessionSendError::Send(SendError::Closed) => Self::Closed,
             SessionSendError::Ended(end) => Self::Ended(end),
-            _ => Self::Away,
+            error => Self::Send(error),
         }
     }
 }
@@ -74,11 +74,11 @@ impl SessionSender {
     }
 
     /// Sends a message behind all that were sent before it in this session: waits for room in the peer's queue, then queues it. One
-    /// that is longer than a message of a stream goes in parts, and its receipt is that of the last: the peer's application has
-    /// the whole or nothing of it.
+    /// that is longer than a message of a stream goes in parts, and its receipt is that of the last part: the peer's application
+    /// gets the whole message or nothing of it.
     ///
-    /// A [deadline](Message::deadline) is for a message in one part, and [`Message::confirm`] means what it does elsewhere.
-    /// Dropped early, nothing that the peer's application sees has been queued.
+    /// [`Message::confirm`] means what it does elsewhere. A [deadline](Message::deadline) holds for the last part. Cancel-safe as
+    /// [`Peer::send`](crate::Peer::send) is: parts that were queued before mean nothing without the last.
     ///
     /// # Errors
     /// [`SessionSendError`]; the peer's application sees nothing of the message.
@@ -94,9 +94,7 @@ impl SessionSender {
         }
         let total = Some(total as u64);
         let last = Said::Part { first, last: true, total, data: rest };
-        let receipt = self.stream.send(message.with_body(last.write())).await?;
-        self.state.touch();
-        Ok(receipt)
+        Ok(self.stream.send(message.with_body(last.write())).await?)
     }
 
     /// Sends a message of one part if there is room.
@@ -107,15 +105,13 @@ impl SessionSender {
     pub fn try_send(&mut self, message: impl Into<Message>) -> Result<Receipt, SessionSendError> {
         self.check()?;
         let (body, message) = message.into().split();
-        let (size, limit) = (body.len(), MAX_STREAM_BODY - HEAD);
-        if size > limit {
-            return Err(SendError::TooLarge { size: size as u64, limit: limit as u64 }.into());
+        if body.len() > PART {
+            let (size, limit) = (body.len() as u64, PART as u64);
+            return Err(SendError::TooLarge { size, limit }.into());
         }
         self.pay()?;
         let whole = Said::Part { first: true, last: true, total: None, data: body };
-        let receipt = self.stream.try_send(message.with_body(whole.write()))?;
-        self.state.touch();
-        Ok(receipt)
+        Ok(self.stream.try_send(message.with_body(whole.write()))?)
     }
 
     /// Sends an object, as JSON.
@@ -150,7 +146,7 @@ impl SessionSender {
         self.settle_debt().await?;
         let bye = Said::bye(Code::Closed, "");
         let receipt = self.stream.close_with(Message::new(bye.write())).await?;
-        self.state.touch();
+        self.state.close();
         Ok(receipt)
     }
 
@@ -186,7 +182,7 @@ impl SessionSender {
 
     /// Whether something may be sent.
     fn check(&self) -> Result<(), SessionSendError> {
-        self.state.ended().map_or(Ok(()), |end| Err(SessionSendError::Ended(end)))
+        self.state.begin_to_say().map_err(SessionSendError::Ended)
     }
 
     /// Says why this end says nothing more, if there is room for it.
@@ -267,8 +263,6 @@ impl SessionWriter<'_> {
         let total = Some(self.total + data.len() as u64);
         let last = Said::Part { first: self.first, last: true, total, data };
         let message = core::mem::take(&mut self.head).with_body(last.write());
-        let receipt = self.sender.stream.send(message).await?;
-        self.sender.state.touch();
-        Ok(receipt)
+        Ok(self.sender.stream.send(message).await?)
     }
 }

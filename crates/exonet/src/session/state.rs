@@ -13,18 +13,24 @@ use super::wire::Code;
 use crate::peer::Peer;
 
 /// How a session has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SessionEnd {
     /// Both ends have said all.
+    #[error("both sides have closed it")]
     Closed,
     /// One end has given the session up, or its process has ended with it.
+    #[error("the other side has given it up")]
     Aborted,
     /// The server's application, or its node, does not want the session: why.
+    #[error("it was refused: {0}")]
     Refused(Arc<str>),
     /// It was silent, or has lasted, for as long as it may.
+    #[error("it was silent, or has lasted, for as long as it may")]
     Expired,
-    /// The peer knows nothing of the session: its process has ended, and kept no journal. What was in doubt with it is Unknown.
+    /// One of the two ends knows nothing of the session: its process has ended, and kept no journal. What was in doubt with it is
+    /// Unknown.
+    #[error("one side has forgotten it, as a process does that keeps no journal")]
     Forgotten,
 }
 
@@ -42,10 +48,25 @@ struct Life {
     end: Option<SessionEnd>,
     /// The server has said that it takes it.
     accepted: bool,
+    /// This end says nothing more.
+    closed: bool,
     /// The peer says nothing more.
     closing: bool,
     /// When something was last sent or received.
     used: Instant,
+}
+
+impl Life {
+    fn expires(&self) -> Option<Instant> {
+        let end = |from: Instant, span: Duration| if span.is_zero() { None } else { from.checked_add(span) };
+        [end(self.used, self.limits.idle), end(self.began, self.limits.life)].into_iter().flatten().min()
+    }
+
+    fn end_if_both(&mut self) {
+        if self.closed && self.closing {
+            self.end.get_or_insert(SessionEnd::Closed);
+        }
+    }
 }
 
 struct Inner {
@@ -64,7 +85,8 @@ pub(super) struct State(Arc<Inner>);
 impl State {
     pub(super) fn new(peer: Peer, id: SessionId, name: Bytes, limits: Limits) -> Self {
         let now = Instant::now();
-        let life = Life { limits, began: now, end: None, accepted: false, closing: false, used: now };
+        let life =
+            Life { limits, began: now, end: None, accepted: false, closed: false, closing: false, used: now };
         let (life, news, left) = (Mutex::new(life), Arc::default(), AtomicBool::new(false));
         Self(Arc::new(Inner { peer, id, name, life, news, left }))
     }
@@ -110,17 +132,33 @@ impl State {
         self.life().closing
     }
 
-    /// Something was sent or received.
+    /// Something was received.
     pub(super) fn touch(&self) {
         self.life().used = Instant::now();
     }
 
+    /// Something is about to be sent.
+    ///
+    /// # Errors
+    /// The session has ended, maybe by its age just now.
+    pub(super) fn begin_to_say(&self) -> Result<(), SessionEnd> {
+        let now = Instant::now();
+        let mut life = self.life();
+        if let Some(end) = &life.end {
+            return Err(end.clone());
+        }
+        if life.expires().is_some_and(|at| at <= now) {
+            drop(life);
+            self.end(SessionEnd::Expired);
+            return Err(SessionEnd::Expired);
+        }
+        life.used = now;
+        Ok(())
+    }
+
     /// When the session ends if it stays silent.
     pub(super) fn expires(&self) -> Option<Instant> {
-        let life = self.life();
-        let end = |from: Instant, span: Duration| if span.is_zero() { None } else { from.checked_add(span) };
-        let Limits { idle, life: most } = life.limits;
-        [end(life.used, idle), end(life.began, most)].into_iter().flatten().min()
+        self.life().expires()
     }
 
     /// The session goes on without its handle.
@@ -137,6 +175,14 @@ impl State {
         self.tell(|life| life.accepted = true);
     }
 
+    /// This end says nothing more.
+    pub(super) fn close(&self) {
+        self.tell(|life| {
+            life.closed = true;
+            life.end_if_both();
+        });
+    }
+
     /// The peer says nothing more, and why.
     pub(super) fn bye(&self, code: Code, reason: &str) {
         let end = match code {
@@ -148,6 +194,7 @@ impl State {
         self.tell(|life| {
             life.closing = true;
             life.end = life.end.take().or(end);
+            life.end_if_both();
         });
     }
 

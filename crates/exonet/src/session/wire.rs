@@ -16,11 +16,8 @@ const OPEN: u8 = 0x01;
 const ACCEPT: u8 = 0x02;
 const BYE: u8 = 0x03;
 
-/// Bytes in front of a part.
-pub(super) const HEAD: usize = 1;
-
-/// Bytes in front of the last part of several.
-pub(super) const TAIL_HEAD: usize = HEAD + 8;
+/// Bytes in front of the last part of several, which has the longest head: its kind and the length of the whole.
+pub(super) const TAIL_HEAD: usize = 1 + 8;
 
 /// Longest reason, in bytes.
 const LONGEST_REASON: usize = 200;

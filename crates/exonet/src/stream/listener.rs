@@ -27,25 +27,51 @@ use crate::node::Node;
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct StreamListener {
+pub struct StreamListener(Listening);
+
+/// A hold on an entrance, and with it on a name, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Listening {
     node: Node,
     name: Bytes,
     entrance: Entrance,
 }
 
+impl Listening {
+    /// `of` makes the entrance of a name. None: somebody listens there.
+    pub(crate) fn begin(node: Node, name: Bytes, of: impl FnOnce(Bytes) -> Entrance) -> Option<Self> {
+        let entrance = of(name.clone());
+        let free = node.shared().amend(|engine| engine.streams.listen(&entrance));
+        free.then_some(Self { node, name, entrance })
+    }
+
+    pub(crate) const fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(crate) const fn name(&self) -> &Bytes {
+        &self.name
+    }
+
+    pub(crate) const fn entrance(&self) -> &Entrance {
+        &self.entrance
+    }
+}
+
+impl Drop for Listening {
+    fn drop(&mut self) {
+        self.node.shared().step_calmly(|engine, _| engine.unlisten(&self.entrance));
+    }
+}
+
 impl StreamListener {
     pub(super) fn open(node: Node, name: Bytes) -> Result<Self, OpenError> {
-        let entrance = Entrance::Stream(name.clone());
-        if node.shared().amend(|engine| engine.streams.listen(&entrance)) {
-            Ok(Self { node, name, entrance })
-        } else {
-            Err(OpenError::Listened)
-        }
+        Listening::begin(node, name, Entrance::Stream).map(Self).ok_or(OpenError::Listened)
     }
 
     /// The name of the streams.
     pub const fn name(&self) -> &Bytes {
-        &self.name
+        self.0.name()
     }
 
     /// The next stream of the name, as [`Node::accept_stream`] gives those of other names.
@@ -55,12 +81,6 @@ impl StreamListener {
     /// # Errors
     /// [`Closed`], when the node is closed.
     pub async fn accept(&self) -> Result<Stream, Closed> {
-        accept(&self.node, &self.entrance).await
-    }
-}
-
-impl Drop for StreamListener {
-    fn drop(&mut self) {
-        self.node.shared().step_calmly(|engine, _| engine.unlisten(&self.entrance));
+        accept(self.0.node(), self.0.entrance()).await
     }
 }

@@ -32,7 +32,7 @@
 
 mod bytes;
 pub(crate) mod desk;
-mod listener;
+pub(crate) mod listener;
 mod receiver;
 mod sender;
 
