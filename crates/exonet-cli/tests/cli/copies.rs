@@ -169,6 +169,8 @@ fn a_complete_copy_sends_nothing_again() {
     let file = inbox.world.file("f", &content);
     let first = inbox.copy(&[arg(&file)]).end().expect(0);
     assert_eq!(number(&first.summary(), "sent"), 3 * MIB);
+    // What was lost or delayed on the way has left more than once.
+    let passed = inbox.relay.passed_to_server();
     for again in [&[arg(&file)][..], &[arg(&file), "--checksum"]] {
         let copied = inbox.copy(again).end().expect(0);
         assert_eq!(copied.of_type("file")[0]["outcome"], "there");
@@ -178,7 +180,7 @@ fn a_complete_copy_sends_nothing_again() {
     fs::File::options().write(true).open(&file).unwrap().set_modified(SystemTime::UNIX_EPOCH).unwrap();
     let copied = inbox.copy(&[arg(&file)]).end().expect(0);
     assert_eq!((number(&copied.summary(), "sent"), number(&copied.summary(), "there")), (0, 1));
-    assert!(inbox.relay.passed_to_server() < 4 * MIB);
+    assert!(inbox.relay.passed_to_server() - passed < MIB);
     let heard = inbox.listener.running.end().expect(0);
     let there: Vec<_> = heard.of_type("file").iter().map(|line| line["already_there"].clone()).collect();
     assert_eq!(there, [false, true, true, true]);
