@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use exonet::state::{KeptDelivery, Outbox, SecretKey, StateDir, StateError};
+use exonet::state::{KeptDelivery, Outbox, SecretKey, StateDir, StateError, Term};
 use exonet::{Builder, NodeId};
 use rand::TryRngCore;
 use rand::rngs::OsRng;
@@ -127,6 +127,22 @@ impl Identity {
     pub(crate) fn look(&self) -> Result<NodeId, Failure> {
         let secret = StateDir::peek(self.path()?).map_err(|e| self.failure("open", &e))?;
         Ok(SecretKey::from_bytes(*secret).node_id())
+    }
+
+    /// The key of a stored identity.
+    pub(crate) fn key(&self) -> Result<SecretKey, Failure> {
+        let secret = StateDir::peek(self.path()?).map_err(|e| self.failure("open", &e))?;
+        Ok(SecretKey::from_bytes(*secret))
+    }
+
+    /// Where a stored identity lives: which of its stays this is.
+    pub(crate) fn term(&self) -> Result<Term, Failure> {
+        StateDir::peek_term(self.path()?).map_err(|e| self.failure("open", &e))
+    }
+
+    /// Where a stored identity is kept.
+    pub(crate) fn place(&self) -> Result<&Path, Failure> {
+        self.path()
     }
 
     /// Whether it outlives this process.

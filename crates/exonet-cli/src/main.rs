@@ -13,6 +13,7 @@ mod exit;
 mod failure;
 mod identity;
 mod log;
+mod moving;
 mod node;
 mod numbered;
 mod output;
@@ -34,6 +35,7 @@ use mimalloc::MiMalloc;
 use crate::args::Cli;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::peers::{Names, Wanted, services};
 
 /// Counts what is allocated, so that `exon bench` can tell bytes per peer; without a limit, this costs one
 /// atomic addition an allocation.
@@ -53,6 +55,26 @@ fn main() -> ExitCode {
     exit.into()
 }
 
+/// The command line with the services that it names.
+async fn with_names(mut cli: Cli) -> Result<Cli, Failure> {
+    // An empty variable is as good as none.
+    cli.common.names = cli.common.names.filter(|names| !names.is_empty());
+    let Some(text) = cli.common.names.clone() else {
+        return match Wanted::of_command_line() {
+            Some(wanted) => wanted.look_up(None).await.map(|()| cli),
+            None => Ok(cli),
+        };
+    };
+    let names = Names(services(&text, None).await?);
+    if let Some(wanted) = Wanted::of_command_line() {
+        wanted.look_up(Some(&names)).await?;
+        let again = Cli::try_parse().and_then(Cli::check);
+        cli = again.map_err(|error| Failure::new("cannot read the command line again").because(&error))?;
+    }
+    cli.common.naming = Some(names);
+    Ok(cli)
+}
+
 fn run(cli: Cli) -> Result<Exit, Failure> {
     #[cfg(unix)]
     if matches!(cli.command, args::Command::ServeReaper) {
@@ -63,7 +85,7 @@ fn run(cli: Cli) -> Result<Exit, Failure> {
         .enable_all()
         .build()
         .map_err(|error| Failure::new("cannot start the runtime").because(&error))?;
-    let result = runtime.block_on(command::run(cli));
+    let result = runtime.block_on(async { command::run(with_names(cli).await?).await });
     // A thread that still waits for standard input must not hold the process back.
     runtime.shutdown_background();
     result

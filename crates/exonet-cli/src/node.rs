@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
+use std::sync::Arc;
 use std::time::Duration;
 
 use exonet::config::Config;
@@ -110,9 +111,14 @@ pub(crate) async fn at(
     allow: &[NodeId],
     change: impl Fn(&mut Config),
 ) -> Result<Node, Failure> {
+    let naming = settings.own_naming().await?;
     let build = async |bind: &str| {
         let allow = if allow.is_empty() { Allow::anyone() } else { Allow::only(allow.iter().copied()) };
         let builder = settings.apply(Node::builder(allow))?.bind(bind).config(&change);
+        let builder = match &naming {
+            Some(naming) => builder.naming_shared(Arc::clone(naming)),
+            None => builder,
+        };
         Ok(builder.build().await)
     };
     let node = somewhere(bind, build).await?.map_err(|error| failed(settings, &error))?;

@@ -1,11 +1,15 @@
 //! What holds for every command, worked out from the arguments.
 
+use std::sync::Arc;
+
+use exonet::naming::Naming;
 use exonet::{Builder, Durability};
 
 use crate::args::{Common, durability_name};
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::output::Output;
+use crate::peers::{self, Names};
 
 /// Settings of one run.
 #[derive(Debug)]
@@ -20,6 +24,10 @@ pub(crate) struct Settings {
     pub(crate) verbose: bool,
     /// Whether remarks are left out.
     pub(crate) quiet: bool,
+    /// Where names of services are.
+    names: Option<String>,
+    /// That, asked by nobody in particular.
+    naming: Option<Names>,
 }
 
 impl Settings {
@@ -32,16 +40,38 @@ impl Settings {
             output: Output::new(common.json),
             verbose: common.verbose > 0,
             quiet: common.quiet,
+            names: common.names.clone(),
+            naming: common.naming.clone(),
         })
     }
 
     /// Lets a node be who this is, and keep what is asked for.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
         let builder = self.identity.apply(builder)?;
-        Ok(match self.durability {
+        let builder = match self.durability {
             Some(durability) => builder.durability(durability),
             None => builder,
+        };
+        Ok(match &self.naming {
+            Some(names) => builder.naming_shared(Arc::clone(&names.0)),
+            None => builder,
         })
+    }
+
+    /// The name service.
+    pub(crate) fn naming(&self) -> Result<&dyn Naming, Failure> {
+        let names = self.naming.as_ref().map(|names| &*names.0);
+        names.ok_or_else(|| {
+            Failure::new("no name service is given")
+                .hint("say where names are: --names ID@HOST:PORT, or EXON_NAMES; `exon names serve` starts a name server")
+        })
+    }
+
+    /// The name service, asked by the stored identity: it may bind names. None: none is given.
+    pub(crate) async fn own_naming(&self) -> Result<Option<Arc<dyn Naming>>, Failure> {
+        let Some(names) = &self.names else { return Ok(None) };
+        let key = if self.identity.is_there() { Some(self.identity.key()?) } else { None };
+        peers::services(names, key).await.map(Some)
     }
 
     /// Whether the node keeps a journal, so that its identity goes on with what it leaves.

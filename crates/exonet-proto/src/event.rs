@@ -172,6 +172,8 @@ pub enum Conflict {
     Theirs,
     /// This node's own: the peer says that it has talked with both.
     Ours,
+    /// This node's own: the peer says that it has talked with a later [generation](crate::Generation) of it, which lives elsewhere.
+    Moved,
 }
 
 /// A write that must be on the disk before anything that depends on it leaves.

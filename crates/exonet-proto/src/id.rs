@@ -38,6 +38,11 @@ impl Stamp {
     }
 }
 
+/// How often an identity has moved to another place. Peers that have met a later generation of it talk to no earlier one. At most
+/// [`MAX_NUMBER`].
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Generation(pub u64);
+
 /// The name of a journaled message: unique within one journal, and the same after a restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct LetterId(NonZeroU64);

@@ -22,5 +22,5 @@ mod stats;
 pub mod time;
 pub mod wire;
 
-pub use id::{Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp};
+pub use id::{Generation, Incarnation, MAX_NUMBER, MessageId, NodeId, ParseNodeIdError, Slot, Stamp};
 pub use time::{Mono, Now, Wall};

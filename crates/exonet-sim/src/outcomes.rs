@@ -43,7 +43,7 @@ impl World {
                 event => {
                     host.stopped |= event == Event::Stopped;
                     if let Event::IdentityConflict { peer, whose } = event {
-                        let id = if whose == Conflict::Ours { host.node.id() } else { peer };
+                        let id = if whose == Conflict::Theirs { peer } else { host.node.id() };
                         if self.checks.is_one(&id) {
                             self.ledger.report(Breach::FalseConflict(id));
                         }

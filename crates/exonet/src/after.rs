@@ -54,6 +54,7 @@ pub(crate) enum Log {
     Forgotten(NodeId, bool),
     TheirsTwice(NodeId),
     OursTwice(NodeId),
+    OursMoved(NodeId),
     WriteFailed,
     /// Why the journal cannot be written.
     JournalFailed(String),
@@ -195,6 +196,13 @@ impl Log {
                     node,
                     %peer,
                     "another node has this node's identity, says this peer: nothing is delivered between the two in this life"
+                );
+            }
+            Self::OursMoved(peer) => {
+                tracing::warn!(
+                    node,
+                    %peer,
+                    "this node's identity has moved and lives elsewhere, says this peer: nothing is delivered between the two in this life"
                 );
             }
             Self::WriteFailed => tracing::error!(node, "a write failed: the node has stopped"),

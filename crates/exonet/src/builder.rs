@@ -22,11 +22,12 @@ use crate::driver::Driver;
 use crate::engine::Engine;
 use crate::error::BuildError;
 use crate::journal::{self, Durability};
+use crate::naming::{Naming, Pins};
 use crate::node::Node;
 use crate::resolve::Names;
-use crate::shared::Shared;
+use crate::shared::{Service, Shared};
 use crate::socket::Socket;
-use crate::state::{StateDir, StateError};
+use crate::state::{StateDir, StateError, Term};
 use crate::timer::Timer;
 use crate::trace::Trace;
 
@@ -49,7 +50,8 @@ pub struct Builder {
     attempts: Option<NonZeroU32>,
     bind: Option<String>,
     trace: Option<Box<dyn io::Write + Send>>,
-    names: Names,
+    names: Option<Names>,
+    naming: Option<Arc<dyn Naming>>,
 }
 
 impl Builder {
@@ -66,7 +68,8 @@ impl Builder {
             attempts: None,
             bind: None,
             trace: None,
-            names: Names::of_system(),
+            names: None,
+            naming: None,
         }
     }
 
@@ -198,10 +201,23 @@ impl Builder {
         self
     }
 
-    /// Looks names up otherwise than the system does.
+    /// Where the [names](crate::naming) of services are looked up, and bound. If it is an authority, a [stored](Self::state_dir)
+    /// identity asks it each time before it says anything: one that has moved away does not start.
+    pub fn naming(mut self, naming: impl Naming) -> Self {
+        self.naming = Some(Arc::new(naming));
+        self
+    }
+
+    /// As [`Self::naming`], of one that is shared.
+    pub fn naming_shared(mut self, naming: Arc<dyn Naming>) -> Self {
+        self.naming = Some(naming);
+        self
+    }
+
+    /// Looks host names up otherwise than the system does.
     #[cfg(test)]
     pub(crate) fn names(mut self, names: Names) -> Self {
-        self.names = names;
+        self.names = Some(names);
         self
     }
 
@@ -216,6 +232,10 @@ impl Builder {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
         let socket = bind(self.bind.as_deref())?;
         let Opened { key, boot, store, journal } = self.identity.open(self.durability).await?;
+        let term = store.as_ref().map_or_else(Term::default, |store| store.term());
+        if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
+            naming.claim(&key.node_id(), term).await?;
+        }
         let dead = store.as_ref().map_or_else(DeadLetters::in_memory, |store| store.dead_letters());
         tokio::time::sleep(former_life(&boot)).await;
         let seed = *random()?;
@@ -225,7 +245,7 @@ impl Builder {
         let trace = self.trace.is_some().then(|| Trace::new(now, key.node_id()));
         let queue_limit = self.config.limits.queued_messages;
         // What nobody serves is refused by the engine.
-        let mut config = Config { serves: true, ..self.config };
+        let mut config = Config { serves: true, generation: term.generation(), ..self.config };
         if socket.may_fragment() {
             config.max_datagram = config.max_datagram.min(ETHERNET);
         }
@@ -242,8 +262,11 @@ impl Builder {
         let socket = Arc::new(socket);
         let ready = socket.writable().await;
         ready.map_err(|source| BuildError::Bind { address: socket.local_addr(), source })?;
-        let shared =
-            Arc::new(Shared::new(engine, clock, Arc::clone(&socket), self.names, dead, self.attempts));
+        let pins = Arc::<Pins>::default();
+        let of_system = || Names::of_system(self.naming.clone(), Arc::clone(&pins));
+        let names = self.names.unwrap_or_else(of_system);
+        let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
+        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts));
         shared.start_forcing().map_err(BuildError::Thread)?;
         let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());

@@ -63,6 +63,7 @@ pub(crate) struct Driver {
     shares: Shares<Held>,
     openings: Openings,
     asks: Vec<(NodeId, SocketAddr)>,
+    absent: Vec<NodeId>,
     lines: String,
     writer: Writer,
     timer: Arc<Timer>,
@@ -96,6 +97,7 @@ impl Driver {
             shares: Shares::default(),
             openings: Openings::default(),
             asks: Vec::new(),
+            absent: Vec::new(),
             lines: String::new(),
             writer: Writer { store, task: None },
             timer,
@@ -349,8 +351,8 @@ impl Driver {
 
     /// Timers, writes, questions, figures. True: the node has stopped, and this was the last word on it.
     fn tick(&mut self) -> bool {
-        let (asks, report, lines, idle, patient) =
-            (&mut self.asks, &mut self.report, &mut self.lines, self.writer.is_idle(), self.patient);
+        let (asks, absent, report) = (&mut self.asks, &mut self.absent, &mut self.report);
+        let (lines, idle, patient) = (&mut self.lines, self.writer.is_idle(), self.patient);
         let writes = report.can_write();
         let ((stopped, batch, figures), _, mut after) = self.shared.step_quietly(|engine, now| {
             engine.armed = AWAKE;
@@ -360,6 +362,7 @@ impl Driver {
                 engine.core.handle_timeout(now);
             }
             asks.append(&mut engine.asks);
+            absent.append(&mut engine.absent);
             let stopped = engine.phase >= Phase::Stopped;
             let figures = if stopped || report.is_due(now.mono) {
                 report.look(now.mono, engine.core.stats(), stopped)
@@ -384,6 +387,7 @@ impl Driver {
             self.writer.begin(&self.shared, batch);
         }
         self.answer();
+        self.absent.drain(..).for_each(|peer| self.shared.look_again(peer));
         stopped
     }
 
@@ -440,7 +444,8 @@ impl Driver {
             let due = engine.core.poll_timeout().unwrap_or(Mono::NEVER);
             let next = due.min(report.wake_at(happened)).min(sieve).min(patience).min(rested);
             engine.armed = timer.arm(now.mono, next);
-            let waits = !engine.asks.is_empty() || (idle && engine.batch.is_some());
+            let waits =
+                !engine.asks.is_empty() || !engine.absent.is_empty() || (idle && engine.batch.is_some());
             // A caller that left work while this task was awake has not woken it.
             let left = core::mem::take(&mut engine.left_to_driver) && engine.core.has_ready();
             waits || left || engine.phase >= Phase::Stopped

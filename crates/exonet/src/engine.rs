@@ -129,6 +129,8 @@ pub(crate) struct Engine {
     held: journal::Held,
     /// What a former life has left, until the application asks for it.
     recovered: Vec<(OpenMessage, SlotIndex)>,
+    /// Peers that do not answer, for the driver: their names are looked up again.
+    pub(crate) absent: Vec<NodeId>,
     /// Peers to be admitted or not, for the driver.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
     pub(crate) room: Room,
@@ -173,6 +175,7 @@ impl Engine {
             is_journaled: false,
             held: journal::Held::default(),
             recovered: Vec::new(),
+            absent: Vec::new(),
             asks: Vec::new(),
             room: Room::new(queue_limit),
             gathering: Gathering::default(),
@@ -234,7 +237,11 @@ impl Engine {
             }
             late = next < self.armed;
         }
-        todo.driver |= late || self.batch.is_some() || !self.asks.is_empty() || self.phase >= Phase::Stopped;
+        todo.driver |= late
+            || self.batch.is_some()
+            || !self.asks.is_empty()
+            || !self.absent.is_empty()
+            || self.phase >= Phase::Stopped;
         self.after.todo.join(todo);
     }
 
@@ -284,6 +291,7 @@ impl Engine {
                 self.after.chores.extend(news.map(Chore::All));
             }
             Event::Away { peer, since } => {
+                self.absent.push(peer);
                 self.after.chores.extend(self.presences.away(&peer, since).map(Chore::All));
             }
             Event::Back { peer } => {
@@ -314,6 +322,7 @@ impl Engine {
         self.log(match whose {
             Conflict::Theirs => Log::TheirsTwice(peer),
             Conflict::Ours => Log::OursTwice(peer),
+            Conflict::Moved => Log::OursMoved(peer),
         });
     }
 
@@ -645,6 +654,11 @@ impl Engine {
         if self.phase < Phase::Stopped {
             self.core.suggest(now, &peer, hint);
         }
+    }
+
+    /// Whether `peer` answers nothing of what is under way to it.
+    pub(crate) fn is_away(&self, peer: &NodeId) -> bool {
+        self.phase < Phase::Stopped && self.core.is_away(peer)
     }
 
     /// The network under the node changed.

@@ -14,6 +14,7 @@ use crate::call::status::ReplyStatus;
 pub use crate::call::typed::TypedError;
 pub use crate::group::GroupError;
 pub use crate::group::call::GatherError;
+pub use crate::naming::{NameError, NamingError};
 pub use crate::peer_addr::PeerAddrError;
 use crate::receive::body::Body;
 use crate::send::receipt::BatchReceipt;
@@ -42,6 +43,9 @@ pub enum BuildError {
     /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
+    /// The name service does not let the identity live here: it has moved, or the service cannot say.
+    #[error("the name service does not confirm that this identity lives here: {0}")]
+    Naming(#[from] NamingError),
     /// The system gives no random numbers.
     #[error("the system's random generator failed: {0}")]
     Random(getrandom::Error),

@@ -37,7 +37,9 @@
 //!
 //! A [group](Node::group) sends one message to many, and says what became of it.
 //!
-//! What every application needs is here; the rest is in modules: [`call`], [`group`], [`receive`], [`send`], [`session`] and [`stream`] for the things that
+//! A service that moves is found again by its [name](naming).
+//!
+//! What every application needs is here; the rest is in modules: [`call`], [`group`], [`naming`], [`receive`], [`send`], [`session`] and [`stream`] for the things that
 //! are done with messages, [`config`] and [`state`] for the making of a node, [`stats`] for figures, [`mod@error`] for what can go
 //! wrong, and [`blocking`] for programs without an async runtime.
 //!
@@ -94,6 +96,7 @@ mod engine;
 pub mod error;
 pub mod group;
 mod journal;
+pub mod naming;
 mod node;
 mod openings;
 mod peer;

@@ -34,6 +34,12 @@ pub struct Node {
 /// How long a node that ends tells its peers what it has not taken.
 const FAREWELL: Duration = Duration::from_millis(500);
 
+/// How often a node that freezes looks whether its replies have arrived.
+const GLANCE: Duration = Duration::from_millis(1);
+
+/// How long a node that has moved waits for an answer to its greeting.
+const GREETING: Duration = Duration::from_secs(5);
+
 /// How often an identity that ends with its node says so before it is the last word.
 const FOREWORDS: u32 = 2;
 
@@ -157,6 +163,36 @@ impl Node {
         // An error is what the end of the driver looks like.
         let _ = shared.ended.acquire().await;
         open
+    }
+
+    /// Stops the node without a word to anybody, and with all that is open: that goes on in the next life of the identity, here or
+    /// [elsewhere](crate::state::StateDir::checkpoint), and the journal is whole on the disk on return. Receipts say
+    /// [`Outcome::Kept`](crate::Outcome::Kept). Without a journal it is as if the node had crashed.
+    ///
+    /// Calls that run are waited for, and their replies, for `patience` at most; those that still run then fail. No further call is
+    /// taken, and none is refused: it waits for the next life.
+    pub async fn freeze(&self, patience: Duration) {
+        let shared = self.shared();
+        shared.amend(|engine| engine.calls.paused = true);
+        let replied = async {
+            while shared.look(|engine| engine.phase < Phase::Stopped && engine.core.owes_replies()) {
+                sleep(GLANCE).await;
+            }
+        };
+        // Whether they came in time does not matter.
+        let _ = timeout(patience, replied).await;
+        shared.stop(None);
+        // An error is what the end of the driver looks like.
+        let _ = shared.ended.acquire().await;
+    }
+
+    /// Says a word to every peer that is known, and waits for no answer: so peers find a node that has
+    /// [moved](crate::state::restore), without looking for it.
+    pub fn greet(&self) {
+        for peer in self.peers() {
+            let node = self.clone();
+            drop(tokio::spawn(async move { node.peer(peer).ping(GREETING).await }));
+        }
     }
 
     /// Takes no further call, without ending anything else: those that come get

@@ -6,11 +6,14 @@ use core::str::FromStr;
 
 use exonet_proto::{NodeId, ParseNodeIdError};
 
-/// A peer as people write it: `id`, `id@host:port`, or `id@a:1,b:2`.
+use crate::naming;
+
+/// A peer as people write it: `id`, `id@host:port`, `id@a:1,b:2`, or `id@name:chat`.
 ///
 /// The id decides which node is reached; the addresses are hints, all of which are tried. Without hints, a peer is
-/// reached where it was last heard. Host names are looked up when a message is sent, and again a minute later; a name that
-/// cannot be looked up is not tried again for two seconds. A message waits for a name only if no other address is known.
+/// reached where it was last heard. Host names and the [names](crate::naming) of services are looked up when a message is sent,
+/// again a minute later, and again while the peer does not answer; one that cannot be looked up is not tried again for two seconds.
+/// A message waits for a name only if no other address is known.
 ///
 /// ```
 /// use exonet::{NodeId, PeerAddr};
@@ -39,15 +42,15 @@ pub enum PeerAddrError {
         /// What is wrong with it.
         source: ParseNodeIdError,
     },
-    /// A hint is not `host:port`.
+    /// A hint is neither `host:port` nor `name:NAME`.
     #[error(
-        "{0:?} is not an address: host:port is wanted, as in example.org:4455, 192.0.2.7:4455 or [::1]:4455"
+        "{0:?} is not an address: host:port is wanted, as in example.org:4455, 192.0.2.7:4455 or [::1]:4455, or the name of a service, as in name:chat"
     )]
     Hint(String),
 }
 
 impl PeerAddr {
-    /// A peer with the given hints, each `host:port` or a socket address.
+    /// A peer with the given hints, each `host:port`, a socket address, or `name:NAME`.
     ///
     /// # Errors
     /// [`PeerAddrError::Hint`] names the hint that is neither.
@@ -79,6 +82,13 @@ impl PeerAddr {
         &self.names
     }
 
+    /// Adds what is to be looked up.
+    pub(crate) fn add_name(&mut self, name: String) {
+        if !self.names.iter().any(|known| **known == *name) {
+            self.names.push(name.into());
+        }
+    }
+
     fn add(&mut self, hint: &str) -> Result<(), PeerAddrError> {
         let bad = || PeerAddrError::Hint(hint.to_owned());
         if let Ok(address) = hint.parse::<SocketAddr>() {
@@ -86,6 +96,10 @@ impl PeerAddr {
                 return Err(bad());
             }
             self.literals.push(address);
+            return Ok(());
+        }
+        if naming::of_hint(hint).is_some() {
+            self.add_name(hint.to_owned());
             return Ok(());
         }
         let (host, port) = hint.rsplit_once(':').ok_or_else(bad)?;
@@ -154,7 +168,14 @@ mod tests {
     #[test]
     fn text_form_round_trips() {
         let id = NodeId([9; 32]);
-        for hints in ["", "@127.0.0.1:1", "@[::1]:65535,host.example:2", "@a:1,b:2"] {
+        for hints in [
+            "",
+            "@127.0.0.1:1",
+            "@[::1]:65535,host.example:2",
+            "@a:1,b:2",
+            "@name:chat",
+            "@name:4455,name:chat",
+        ] {
             let text = format!("{id}{hints}");
             assert_eq!(text.parse::<PeerAddr>().unwrap().to_string(), text);
         }

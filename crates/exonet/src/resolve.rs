@@ -1,4 +1,5 @@
-//! Host names of hints: looked up beside each other while what is known already is used, and remembered for a while.
+//! Host names and names of services in hints: looked up beside each other while what is known already is used, and remembered
+//! for a while. Those of a peer that does not answer are looked up again until it does.
 
 use core::future::Future;
 use core::net::SocketAddr;
@@ -14,6 +15,7 @@ use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::error::SendError;
+use crate::naming::{self, Naming, Pins};
 use crate::peer_addr::PeerAddr;
 use crate::shared::Shared;
 
@@ -26,13 +28,37 @@ const FAILED: Duration = Duration::from_secs(2);
 /// Names remembered; when full, all are forgotten that nobody waits for, and looked up again.
 const CAPACITY: usize = 1_024;
 
+/// Peers that are told of what one name leads to, where it changes; the others ask when they send.
+const USERS: usize = 1_024;
+
+/// How long after a look-up the names of a silent peer are looked up again: at first, and at most.
+const AGAIN: (Duration, Duration) = (Duration::from_millis(250), Duration::from_secs(30));
+
 /// A look-up under way.
-type Lookup = Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send>>;
+type Lookup = Pin<Box<dyn Future<Output = io::Result<Answer>> + Send>>;
+
+/// What a look-up gives.
+#[derive(Debug, Default)]
+pub(crate) struct Answer {
+    addresses: Vec<SocketAddr>,
+    /// Whose addresses they are; None: of whoever is there, as with host names.
+    of: Option<NodeId>,
+}
+
+impl From<Vec<SocketAddr>> for Answer {
+    fn from(addresses: Vec<SocketAddr>) -> Self {
+        Self { addresses, of: None }
+    }
+}
 
 /// What is known of a name.
 #[derive(Default)]
 struct Known {
     addresses: Vec<SocketAddr>,
+    /// The only node that they are of.
+    of: Option<NodeId>,
+    /// The peers that were met by this name.
+    users: Vec<NodeId>,
     /// When the last look-up ended, and why it failed if it did.
     asked: Option<(Mono, Option<String>)>,
     /// A look-up is under way, and these peers are to be told of what it finds.
@@ -46,6 +72,11 @@ impl Known {
         };
         self.pending.is_empty() && !self.asked.as_ref().is_some_and(good)
     }
+
+    /// Whether what was found may be an address of `peer`.
+    fn is_of(&self, peer: NodeId) -> bool {
+        self.of.is_none_or(|of| of == peer)
+    }
 }
 
 /// The names that were looked up.
@@ -58,17 +89,41 @@ pub(crate) struct Names {
 
 impl Names {
     /// Names that `lookup` looks up, each in a task of its own.
-    pub(crate) fn new<F>(lookup: impl Fn(Box<str>) -> F + Send + Sync + 'static) -> Self
+    pub(crate) fn new<F, A>(lookup: impl Fn(Box<str>) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'static,
+        F: Future<Output = io::Result<A>> + Send + 'static,
+        A: Into<Answer>,
     {
-        let lookup = Box::new(move |name| Box::pin(lookup(name)) as Lookup);
+        let lookup = Box::new(move |name| {
+            let found = lookup(name);
+            Box::pin(async move { found.await.map(Into::into) }) as Lookup
+        });
         Self { known: Mutex::default(), lookup, answered: Notify::new() }
     }
 
-    /// As the system looks names up.
-    pub(crate) fn of_system() -> Self {
-        Self::new(|name| async move { Ok(tokio::net::lookup_host(&*name).await?.collect()) })
+    /// Host names as the system looks them up, and names of services as `naming` does.
+    pub(crate) fn of_system(naming: Option<Arc<dyn Naming>>, pins: Arc<Pins>) -> Self {
+        Self::new(move |hint| {
+            let (naming, pins) = (naming.clone(), Arc::clone(&pins));
+            async move {
+                let Some(name) = naming::of_hint(&hint) else {
+                    return Ok(Answer::from(hosts(&hint).await?));
+                };
+                let service = naming.ok_or_else(|| io::Error::other(naming::NamingError::NoService))?;
+                let found = service.look_up(&name).await.map_err(io::Error::other)?;
+                let peer = found
+                    .ok_or_else(|| io::Error::other(naming::NamingError::Unbound(name.clone())))?
+                    .record
+                    .peer;
+                pins.check(&name, peer.id).map_err(io::Error::other)?;
+                let mut addresses = peer.literals().to_vec();
+                // A name does not lead to another one, or to itself.
+                for host in peer.names().iter().filter(|host| naming::of_hint(host).is_none()) {
+                    addresses.extend(hosts(host).await?);
+                }
+                Ok(Answer { addresses, of: Some(peer.id) })
+            }
+        })
     }
 
     /// The addresses of `peer` that are known already, fresh or not.
@@ -77,7 +132,8 @@ impl Names {
             return Cow::Borrowed(peer.literals());
         }
         let known = self.table();
-        let found = peer.names().iter().filter_map(|name| known.get(name)).flat_map(|known| &known.addresses);
+        let of_peer = |name| known.get(name).filter(|known: &&Known| known.is_of(peer.id));
+        let found = peer.names().iter().filter_map(of_peer).flat_map(|known| &known.addresses);
         Cow::Owned(peer.literals().iter().chain(found).copied().collect())
     }
 
@@ -90,6 +146,9 @@ impl Names {
                 known.retain(|_, known| !known.pending.is_empty());
             }
             let known = known.entry(name.clone()).or_default();
+            if known.users.len() < USERS && !known.users.contains(&peer.id) {
+                known.users.push(peer.id);
+            }
             if known.is_due(now) {
                 due.push(name.clone());
                 known.pending.push(peer.id);
@@ -100,26 +159,43 @@ impl Names {
         due
     }
 
+    /// The names of `peer`, each of which is looked up from here on unless it is already, however fresh it is.
+    fn begin_again(&self, peer: NodeId) -> Vec<Box<str>> {
+        let mut table = self.table();
+        let mut due = Vec::new();
+        for (name, known) in table.iter_mut().filter(|(_, known)| known.users.contains(&peer)) {
+            if known.pending.is_empty() {
+                due.push(name.clone());
+            }
+            if !known.pending.contains(&peer) {
+                known.pending.push(peer);
+            }
+        }
+        due
+    }
+
+    /// Whether there is a name by which `peer` was met.
+    fn leads_to(&self, peer: NodeId) -> bool {
+        self.table().values().any(|known| known.users.contains(&peer))
+    }
+
     /// A look-up has ended. Gives the peers that are to be told of the addresses.
-    fn end(
-        &self,
-        now: Mono,
-        name: &str,
-        answer: io::Result<Vec<SocketAddr>>,
-    ) -> (Vec<NodeId>, Vec<SocketAddr>) {
+    fn end(&self, now: Mono, name: &str, answer: io::Result<Answer>) -> (Vec<NodeId>, Vec<SocketAddr>) {
         let mut table = self.table();
         let Some(known) = table.get_mut(name) else { return Default::default() };
         let failed = match answer {
-            Ok(found) if found.is_empty() => Some("the name has no address".to_owned()),
+            Ok(found) if found.addresses.is_empty() => Some("the name has no address".to_owned()),
             Ok(found) => {
-                known.addresses = found;
+                (known.addresses, known.of) = (found.addresses, found.of);
                 None
             }
             Err(error) => Some(error.to_string()),
         };
         let tell = if failed.is_none() { known.addresses.clone() } else { Vec::new() };
         known.asked = Some((now, failed));
-        (core::mem::take(&mut known.pending), tell)
+        let mut peers = core::mem::take(&mut known.pending);
+        peers.retain(|peer| known.is_of(*peer));
+        (peers, tell)
     }
 
     /// Why none of the peer's names can be used; None while one may be.
@@ -127,8 +203,14 @@ impl Names {
         let known = self.table();
         let mut last = None;
         for name in peer.names() {
-            let (_, failed) = known.get(name).filter(|known| known.pending.is_empty())?.asked.as_ref()?;
-            last = Some(SendError::Lookup { hint: name.to_string(), reason: failed.clone()? });
+            let known = known.get(name).filter(|known| known.pending.is_empty())?;
+            let (_, failed) = known.asked.as_ref()?;
+            let reason = match (failed, known.of.filter(|of| *of != peer.id)) {
+                (Some(failed), _) => failed.clone(),
+                (None, Some(of)) => format!("it stands for another node, {of}"),
+                (None, None) => return None,
+            };
+            last = Some(SendError::Lookup { hint: name.to_string(), reason });
         }
         last
     }
@@ -162,6 +244,29 @@ impl Shared {
         }
     }
 
+    /// Looks the names of a peer that does not answer up again, until it does.
+    pub(crate) fn look_again(self: &Arc<Self>, peer: NodeId) {
+        let Ok(runtime) = Handle::try_current() else { return };
+        if !self.names.leads_to(peer) {
+            return;
+        }
+        // The task does not keep the node going.
+        let shared = Arc::downgrade(self);
+        runtime.spawn(async move {
+            let mut wait = AGAIN.0;
+            while let Some(shared) =
+                shared.upgrade().filter(|shared| shared.look(|engine| engine.is_away(&peer)))
+            {
+                for name in shared.names.begin_again(peer) {
+                    shared.look_up(name);
+                }
+                drop(shared);
+                tokio::time::sleep(wait).await;
+                wait = (wait * 2).min(AGAIN.1);
+            }
+        });
+    }
+
     /// Looks a name up, in a task: senders to other addresses do not wait for it.
     fn look_up(self: &Arc<Self>, name: Box<str>) {
         let runtime = match Handle::try_current() {
@@ -184,6 +289,11 @@ impl Shared {
             shared.names.answered.notify_waiters();
         });
     }
+}
+
+/// The addresses of `host:port`.
+async fn hosts(host: &str) -> io::Result<Vec<SocketAddr>> {
+    Ok(tokio::net::lookup_host(host).await?.collect())
 }
 
 #[cfg(test)]
@@ -301,7 +411,7 @@ mod tests {
         let alice = node(|_| pending()).await;
         let to = PeerAddr::new(NodeId([3; 32]), ["old.example:1"]).unwrap();
         let address = SocketAddr::from(([127, 0, 0, 1], 9));
-        let known = Known { addresses: vec![address], asked: Some((Mono(0), None)), pending: Vec::new() };
+        let known = Known { addresses: vec![address], asked: Some((Mono(0), None)), ..Known::default() };
         let later = Mono(0) + FRESH;
         assert!(!known.is_due(Mono(later.0 - 1)) && known.is_due(later));
         alice.shared().names.table().insert("old.example:1".into(), known);

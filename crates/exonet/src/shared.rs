@@ -39,6 +39,7 @@ use crate::dead::keeper::Keeper;
 use crate::engine::{Engine, Phase, Todo};
 use crate::error::Closed;
 use crate::journal;
+use crate::naming::{Naming, Pins};
 use crate::receive::batch::Taken;
 use crate::receive::routes::Route;
 use crate::report::Times;
@@ -79,10 +80,24 @@ struct Outbox {
     pending: Option<Transmit>,
 }
 
+/// How a node finds others by name, and is found.
+pub(crate) struct Service {
+    pub(crate) names: Names,
+    pub(crate) naming: Option<Arc<dyn Naming>>,
+    pub(crate) pins: Arc<Pins>,
+    pub(crate) generation: u64,
+}
+
 /// One node.
 pub(crate) struct Shared {
     pub(crate) id: NodeId,
     pub(crate) names: Names,
+    /// Where the names of services are looked up.
+    pub(crate) naming: Option<Arc<dyn Naming>>,
+    /// Which nodes were met under them.
+    pub(crate) pins: Arc<Pins>,
+    /// How often the identity has moved.
+    pub(crate) generation: u64,
     pub(crate) times: Times,
     pub(crate) intake: Intake,
     pub(crate) dead: Keeper,
@@ -115,7 +130,7 @@ impl Shared {
         engine: Engine,
         clock: Clock,
         socket: Arc<Socket>,
-        names: Names,
+        service: Service,
         dead: DeadLetters,
         attempts: Option<NonZeroU32>,
     ) -> Self {
@@ -123,7 +138,10 @@ impl Shared {
         let outbox = Outbox { socket: Some(socket), local, buffer: Vec::new(), pending: None };
         Self {
             id: engine.core.id(),
-            names,
+            names: service.names,
+            naming: service.naming,
+            pins: service.pins,
+            generation: service.generation,
             times: Times::new(&engine.name),
             intake: Intake::default(),
             dead: Keeper::new(dead),

@@ -67,6 +67,9 @@ impl Trace {
             Event::IdentityConflict { peer, whose: Conflict::Theirs } => {
                 self.peer(now, "identity_conflict", peer);
             }
+            Event::IdentityConflict { peer, whose: Conflict::Moved } => {
+                self.peer(now, "identity_moved", peer);
+            }
             Event::IdentityConflict { peer, whose: Conflict::Ours } => {
                 self.peer(now, "own_identity_conflict", peer);
             }

@@ -11,6 +11,8 @@ mod group;
 mod id;
 mod inbox;
 mod listen;
+mod moving;
+mod names;
 mod outbox;
 mod peer;
 mod ping;
@@ -30,6 +32,8 @@ use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
 use exonet::Durability;
 
+use crate::peers::Names;
+
 pub(crate) use bench::{BenchArgs, BenchCommand, CallsArgs, ClientArgs, CrowdArgs, Mode, ServerArgs};
 pub(crate) use call::CallArgs;
 pub(crate) use cp::CpArgs;
@@ -40,6 +44,8 @@ pub(crate) use group::{GroupArgs, GroupCommand, GroupSendArgs};
 pub(crate) use id::IdArgs;
 pub(crate) use inbox::{InboxArgs, InboxCommand};
 pub(crate) use listen::ListenArgs;
+pub(crate) use moving::MoveArgs;
+pub(crate) use names::{NamesArgs, NamesCommand, NamesServeArgs};
 pub(crate) use outbox::{OutboxArgs, OutboxCommand};
 pub(crate) use peer::{PeerArgs, PeerCommand};
 pub(crate) use ping::PingArgs;
@@ -94,7 +100,8 @@ DURABILITY
     sync         loss of power too: the disk is waited for, at once
 
 A peer is written ID@HOST:PORT. The id is its key, and decides; the address is a hint, and
-several may be given: ID@HOST:PORT,HOST:PORT. `exon peer add lab ID@HOST:PORT` gives it a name.";
+several may be given: ID@HOST:PORT,HOST:PORT. `exon peer add lab ID@HOST:PORT` gives it a name.
+A service that moves is written name:NAME, and looked up where --names says (see `exon names`).";
 
 /// Messages and files between machines, exactly once, encrypted, with no server in between.
 #[derive(Debug, Parser)]
@@ -168,12 +175,26 @@ pub(crate) struct Common {
     /// ends), batched=MS and sync (nothing, if the power fails); see `exon --help`. Needs a stored identity
     #[arg(long, value_name = "LEVEL", global = true, value_parser = parse_durability, help_heading = "Common options")]
     pub(crate) durability: Option<Durability>,
+    /// Where names of services are, as in `name:chat`: ID@HOST:PORT of a name server, file:PATH, etcd:URL
+    /// or dns:DOMAIN; see `exon names`
+    #[arg(
+        long,
+        value_name = "WHERE",
+        env = "EXON_NAMES",
+        hide_env_values = true,
+        global = true,
+        help_heading = "Common options"
+    )]
+    pub(crate) names: Option<String>,
     /// Print one JSON object a line; the last one sums up
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
     /// Say more: single outcomes, peers that come, move and go; -vv, -vvv: what the node does
     #[arg(short, long, action = ArgAction::Count, global = true, help_heading = "Common options")]
     pub(crate) verbose: u8,
+    /// What `names` leads to, once it is opened.
+    #[arg(skip)]
+    pub(crate) naming: Option<Names>,
     /// Say nothing but errors and data
     #[arg(short, long, global = true, conflicts_with = "verbose", help_heading = "Common options")]
     pub(crate) quiet: bool,
@@ -198,6 +219,8 @@ pub(crate) enum Command {
     Call(CallArgs),
     Serve(ServeArgs),
     Session(SessionArgs),
+    Names(NamesArgs),
+    Move(MoveArgs),
     Ping(PingArgs),
     Demo(DemoArgs),
     Bench(BenchArgs),

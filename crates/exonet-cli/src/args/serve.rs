@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use exonet::NodeId;
+use exonet::naming::Name;
 
 use crate::peers::parse_id;
 use crate::units::{Size, parse_span};
@@ -63,6 +64,15 @@ pub(crate) struct ServeArgs {
     /// Answer this node only, an id or a name; may be given several times
     #[arg(long, value_name = "PEER", value_parser = parse_id)]
     pub(crate) allow: Vec<NodeId>,
+    /// Wait for the identity ID to move in, by `exon move` at its former place, and go on as it
+    #[arg(long, value_name = "ID", value_parser = parse_id)]
+    pub(crate) arrive: Option<NodeId>,
+    /// Where the door for it is
+    #[arg(long, value_name = "ADDR", default_value = "[::]:0", requires = "arrive")]
+    pub(crate) door: String,
+    /// Be found by this name, where --names says; may be given several times
+    #[arg(long = "name", value_name = "NAME")]
+    pub(crate) called: Vec<Name>,
     /// Do not answer nodes that --allow leaves out. By default each is told that it is refused,
     /// and its command ends; with this it keeps trying, as if no node were here
     #[arg(long, requires = "allow")]

@@ -35,9 +35,7 @@ pub(super) fn announce(
     verb: &str,
     remark: String,
 ) -> Result<(), Failure> {
-    let addresses = reachable(node.local_addr());
-    let peer = PeerAddr::new(node.id(), addresses.iter().map(SocketAddr::to_string));
-    let peer = peer.unwrap_or_else(|_| node.peer_addr()).to_string();
+    let peer = peer_of(node).to_string();
     settings.note("listening; peers reach this node as");
     if !settings.quiet {
         eprintln!("\n      {}\n", console::style(&peer).bold().for_stderr());
@@ -57,8 +55,15 @@ pub(super) fn announce(
     })
 }
 
+/// How others reach `node`.
+pub(super) fn peer_of(node: &Node) -> PeerAddr {
+    let addresses = reachable(node.local_addr());
+    let peer = PeerAddr::new(node.id(), addresses.iter().map(SocketAddr::to_string));
+    peer.unwrap_or_else(|_| node.peer_addr())
+}
+
 /// What others can use for an address that may stand for all of this machine's.
-fn reachable(local: SocketAddr) -> Vec<SocketAddr> {
+pub(super) fn reachable(local: SocketAddr) -> Vec<SocketAddr> {
     if !local.ip().is_unspecified() {
         return vec![local];
     }

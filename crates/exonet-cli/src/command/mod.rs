@@ -13,6 +13,8 @@ mod group;
 mod id;
 mod inbox;
 mod listen;
+mod moving;
+mod names;
 mod outbox;
 mod peer;
 mod ping;
@@ -37,6 +39,18 @@ use crate::settings::Settings;
 
 /// The identity that listens and serves when none is named.
 const DEFAULT_IDENTITY: &str = "default";
+/// The identity of a name server.
+pub(crate) const NAMES_IDENTITY: &str = "names";
+
+/// How others reach `node`, as a peer.
+pub(crate) fn reachable_as(node: &exonet::Node) -> String {
+    announce::peer_of(node).to_string()
+}
+
+/// Why a name on the command line leads nowhere.
+pub(crate) fn name_failed(name: &exonet::naming::Name, error: &exonet::error::NamingError) -> Failure {
+    names::failed("look up", name, error)
+}
 
 /// Runs the command of the command line.
 pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
@@ -65,6 +79,8 @@ pub(crate) async fn run(cli: Cli) -> Result<Exit, Failure> {
         Command::Call(args) => call::run(&Settings::new(common, None)?, &args).await,
         Command::Serve(args) => serve::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
         Command::Session(args) => session::run(&Settings::new(common, None)?, &args).await,
+        Command::Move(args) => moving::run(&Settings::new(common, Some(DEFAULT_IDENTITY))?, &args).await,
+        Command::Names(args) => names::run(&Settings::new(common, args.identity())?, &args).await,
         Command::Ping(args) => ping::run(&Settings::new(common, None)?, &args).await,
         Command::Demo(args) => demo::run(&Settings::new(common, None)?, &args).await,
         Command::Bench(args) => bench::run(&Settings::new(common, None)?, &args).await,

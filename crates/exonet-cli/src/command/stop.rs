@@ -2,6 +2,8 @@
 
 use std::future::pending;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::watch;
@@ -41,8 +43,37 @@ pub(crate) fn stop(timeout: Option<Duration>) -> Result<impl Future<Output = Sto
 
 /// How many requests there have been; the one with the number `last` ends the process at once.
 pub(crate) fn requests(last: u32) -> Result<watch::Receiver<u32>, Failure> {
+    requests_or(last, &Leave::default())
+}
+
+/// Asks a command to end as by an interrupt, since its identity is to move.
+#[derive(Clone, Debug)]
+pub(crate) struct Leave(Arc<watch::Sender<u32>>, Arc<AtomicBool>);
+
+impl Default for Leave {
+    fn default() -> Self {
+        Self(Arc::new(watch::Sender::new(0)), Arc::default())
+    }
+}
+
+impl Leave {
+    /// Asks.
+    #[cfg_attr(not(unix), allow(dead_code, reason = "there is nobody to ask"))]
+    pub(crate) fn ask(&self) {
+        self.1.store(true, Ordering::Relaxed);
+        self.0.send_modify(|count| *count += 1);
+    }
+
+    /// Whether it was asked.
+    pub(crate) fn is_asked(&self) -> bool {
+        self.1.load(Ordering::Relaxed)
+    }
+}
+
+/// As [`requests`], of which what `leave` asks is one.
+pub(crate) fn requests_or(last: u32, leave: &Leave) -> Result<watch::Receiver<u32>, Failure> {
     let mut signals = Signals::new().map_err(|e| Failure::new("cannot watch for signals").because(&e))?;
-    let (count, requests) = watch::channel(0);
+    let (count, requests) = (Arc::clone(&leave.0), leave.0.subscribe());
     // A task of its own: it hears the last one even while the command is stuck in a write.
     tokio::spawn(async move {
         loop {

@@ -32,6 +32,10 @@ impl Control {
         Self(())
     }
 
+    pub(crate) fn try_open_leaving(_: &Settings, _: &Node, _: Role, _: &crate::command::stop::Leave) -> Self {
+        Self(())
+    }
+
     pub(crate) fn path(&self) -> Option<&Path> {
         None
     }

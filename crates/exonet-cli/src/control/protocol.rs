@@ -48,6 +48,8 @@ pub(crate) enum Request {
     Send(Head),
     /// Ends `exon up`.
     Stop,
+    /// Ends `exon serve` or `exon listen` in order, since its identity is to move.
+    Leave,
 }
 
 /// What all messages of a handover have in common.
@@ -309,6 +311,7 @@ mod tests {
             (r#"{"exon":1,"do":"inbox_show","id":"x"}"#, "InboxShow { id: \"x\" }"),
             (r#"{"exon":1,"do":"dead_retry","id":"x"}"#, "DeadRetry { id: \"x\" }"),
             (r#"{"exon":1,"do":"stop"}"#, "Stop"),
+            (r#"{"exon":1,"do":"leave"}"#, "Leave"),
         ] {
             let read: Envelope = serde_json::from_str(text).unwrap();
             assert_eq!(format!("{:?}", read.request), is);

@@ -16,6 +16,7 @@ use tokio::time::timeout;
 use super::protocol::{Envelope, Reply, Request, VERSION};
 use super::wire::{self, Lines};
 use super::{Role, answers, handover, place, retry};
+use crate::command::stop::Leave;
 use crate::failure::Failure;
 use crate::identity::Identity;
 use crate::settings::Settings;
@@ -42,11 +43,20 @@ impl Control {
     /// # Errors
     /// There is no place for it.
     pub(crate) fn open(settings: &Settings, node: &Node, role: Role) -> Result<Self, Failure> {
+        Self::open_with(settings, node, role, None)
+    }
+
+    fn open_with(
+        settings: &Settings,
+        node: &Node,
+        role: Role,
+        leave: Option<Leave>,
+    ) -> Result<Self, Failure> {
         let Identity::Stored { path, .. } = &settings.identity else { return Ok(Self { bound: None }) };
         let (bound, listener) = Bound::bind(place::of(path)?)?;
         let (end, ended) = oneshot::channel();
         let durability = settings.level().unwrap_or_else(|| USUAL.to_owned());
-        let office = Arc::new(Office { node: node.clone(), role, durability });
+        let office = Arc::new(Office { node: node.clone(), role, durability, leave });
         let task = tokio::spawn(attend(listener, office, ended));
         Ok(Self { bound: Some((bound, end, task)) })
     }
@@ -54,6 +64,14 @@ impl Control {
     /// As [`Self::open`], for a command that can do without: a remark says why there is none.
     pub(crate) fn try_open(settings: &Settings, node: &Node, role: Role) -> Self {
         Self::open(settings, node, role).unwrap_or_else(|failure| {
+            settings.note(format!("{failure}"));
+            Self { bound: None }
+        })
+    }
+
+    /// As [`Self::try_open`], for a command that ends when it is asked to leave.
+    pub(crate) fn try_open_leaving(settings: &Settings, node: &Node, role: Role, leave: &Leave) -> Self {
+        Self::open_with(settings, node, role, Some(leave.clone())).unwrap_or_else(|failure| {
             settings.note(format!("{failure}"));
             Self { bound: None }
         })
@@ -115,6 +133,8 @@ pub(super) struct Office {
     pub(super) node: Node,
     pub(super) role: Role,
     pub(super) durability: String,
+    /// By which the command is asked to leave.
+    pub(super) leave: Option<Leave>,
 }
 
 /// Takes clients until the other end of `ended` is gone, then sends all away.

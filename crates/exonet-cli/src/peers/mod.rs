@@ -9,6 +9,7 @@
 //! old one when it is whole and on the disk.
 
 mod explain;
+mod services;
 
 use std::fs::File;
 use std::io::{self, Write as _};
@@ -18,6 +19,8 @@ use exonet::state::StateDir;
 use exonet::{NodeId, PeerAddr};
 
 use crate::failure::Failure;
+
+pub(crate) use services::{Names, Wanted, services};
 
 /// The file, in the directory where identities are. No identity has this name.
 pub(crate) const FILE: &str = "peers";
@@ -43,6 +46,9 @@ fn there_is(name: Option<&str>) -> String {
 
 /// A peer as an argument: a name, or `ID@HOST:PORT`.
 pub(crate) fn parse_peer(text: &str) -> Result<PeerAddr, PeerError> {
+    if let Some(name) = text.strip_prefix("name:") {
+        return services::parse(name);
+    }
     if !is_name(text) {
         return address(text);
     }
@@ -63,7 +69,7 @@ pub(crate) struct Named {
 /// As [`parse_peer`], for one of several.
 pub(crate) fn parse_named(text: &str) -> Result<Named, PeerError> {
     let peer = parse_peer(text)?;
-    let name = if is_name(text) { text.to_owned() } else { peer.id.short() };
+    let name = if is_name(text) || text.starts_with("name:") { text.to_owned() } else { peer.id.short() };
     Ok(Named { name, peer })
 }
 

@@ -27,10 +27,14 @@ mod inbox;
 #[cfg(unix)]
 mod kept;
 mod messages;
+#[cfg(unix)]
+mod moving;
 mod names;
 #[cfg(unix)]
 mod readme;
 mod relay;
+#[cfg(unix)]
+mod services;
 #[cfg(unix)]
 mod sessions;
 #[cfg(unix)]

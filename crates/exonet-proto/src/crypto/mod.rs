@@ -13,6 +13,7 @@
 //! | [`SealKey`], [`OpenKey`], [`Suite`] | `packet_key`, `suite` | packet protection, in place |
 //! | [`OpeningMac`] | `mac` | MACs on openings, checked before any public-key work |
 //! | [`ResetKey`], [`ResetTags`], [`Shuffle`] | `reset` | what a node that restarts says of channels that it has lost |
+//! | [`SecretKey::prove`], [`sealed`] | `proof`, `sealed` | what is said to a node without a channel |
 //! | [`CookieJar`], [`RetryKey`] | `cookie` | stateless proof of address under load |
 //!
 //! What is wiped on drop: secret keys, split keys and packet keys, by either backend. What is not: the chaining
@@ -26,8 +27,10 @@ mod hash;
 mod hex;
 mod mac;
 mod packet_key;
+mod proof;
 mod reset;
 mod resolver;
+pub mod sealed;
 mod secret;
 mod suite;
 
@@ -38,6 +41,7 @@ pub use handshake::{
 };
 pub use mac::{MAC_LEN, OpeningMac};
 pub use packet_key::{NoRoom, OpenKey, SealKey, TAG_LEN};
+pub use proof::PROOF_LEN;
 pub use reset::{RESET_LEN, ResetKey, ResetTags, Shuffle};
 pub use secret::SecretKey;
 pub use suite::{Suite, UnknownSuite};

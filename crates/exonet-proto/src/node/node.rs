@@ -486,11 +486,17 @@ impl Node {
         let Some(index) = self.peers.find(peer) else { return };
         if let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.hints.contains(&address)) {
             peer.add_hint(address);
-            if !peer.link.is_connected() {
+            if !peer.link.is_connected() || peer.link.is_away() {
                 peer.link.hurry(now.mono);
             }
         }
         self.touch(index);
+    }
+
+    /// Whether `peer` answers nothing of what is under way to it: from [`Event::Away`] to [`Event::Back`].
+    pub fn is_away(&self, peer: &NodeId) -> bool {
+        let known = self.peers.find(peer).and_then(|index| self.peers.get(index));
+        known.is_some_and(|peer| peer.link.is_away())
     }
 
     /// From now on what the application has given and the node needs no more is kept for [`Node::take_spent`], for an
@@ -651,6 +657,11 @@ impl Node {
     /// Nothing is open to send, nothing owed to say: O(1).
     pub fn is_quiet(&self) -> bool {
         self.cx.store.len() == 0 && self.cx.loose() == 0 && self.census.busy == 0
+    }
+
+    /// Whether a call of a peer is computed, or a reply is not known to have arrived. It looks at every peer.
+    pub fn owes_replies(&self) -> bool {
+        self.peers.iter().any(|(_, peer)| !peer.inbound.server.is_empty())
     }
 
     /// The peers known now.

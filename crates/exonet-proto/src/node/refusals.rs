@@ -87,7 +87,7 @@ impl Node {
         let mut frames = [0; ANSWER_ROOM];
         let mut writer = Writer::new(&mut frames, Bases::default());
         // Nothing is declared: no channel follows, and a stranger learns no more than has to be said.
-        writer.params(&Params::default());
+        writer.params(&Params { generation: self.cx.config.generation, ..Params::default() });
         writer.close(if certain { close::REFUSED } else { close::REFUSED_IN_DOUBT });
         let len = writer.len();
         let frames = frames.get(..len).unwrap_or_default();

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use crate::event::Conflict;
-use crate::id::NodeId;
+use crate::id::{Generation, NodeId};
 use crate::time::Mono;
 use crate::wire::Params;
 
@@ -23,6 +23,8 @@ pub(crate) enum Seen {
     Stale,
     /// It lives, and so did another one since it was started.
     Twice,
+    /// The identity has moved since: what is left of it at its former place counts for nothing.
+    Superseded,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -50,6 +52,8 @@ pub(crate) struct Lives {
     former: Vec<[u8; 8]>,
     /// The one of the highest base.
     heard: Option<Heard>,
+    /// The latest that a process has proven to be.
+    generation: Generation,
 }
 
 impl Lives {
@@ -61,13 +65,21 @@ impl Lives {
     /// What a handshake would show if it were fresh: it is neither the process that is known nor a later life. Copies of what a
     /// dead process said look the same.
     pub(crate) fn is_odd(&self, params: &Params) -> bool {
-        self.later(params).is_some() || self.is_former(params)
+        self.is_superseded(params) || self.later(params).is_some() || self.is_former(params)
+    }
+
+    /// Whether a process of a later generation has proven to live.
+    pub(crate) fn is_superseded(&self, params: &Params) -> bool {
+        params.generation < self.generation
     }
 
     /// What a handshake shows whose secrets this end has drawn at `begun`: its other end lived after that.
     pub(crate) fn judge(&self, params: &Params, begun: Mono) -> Seen {
         let later = self.later(params);
         match self.now {
+            _ if self.is_superseded(params) => Seen::Superseded,
+            // It begins where the former place has ended, whatever was heard of that since.
+            Some(_) if params.generation > self.generation => Seen::Restarted,
             _ if later.is_some_and(|heard| begun > heard.at) => Seen::Twice,
             Some(now) if now.boot == params.boot_id => Seen::Same,
             _ if later.is_some() => Seen::Stale,
@@ -80,7 +92,7 @@ impl Lives {
 
     /// What this opening says is taken in, though nothing shows that it is fresh.
     pub(crate) fn hear(&mut self, params: &Params, now: Mono) {
-        let Some(base) = base_of(params) else { return };
+        let Some(base) = base_of(params).filter(|_| params.generation <= self.generation) else { return };
         match &mut self.heard {
             Some(heard) if heard.boot == params.boot_id => heard.base = heard.base.max(base),
             Some(heard) if base <= heard.base => {}
@@ -90,6 +102,9 @@ impl Lives {
 
     /// The handshake is in use from now on.
     pub(crate) fn enter(&mut self, params: &Params, now: Mono) {
+        if params.generation > self.generation {
+            (self.generation, self.heard) = (params.generation, None);
+        }
         self.hear(params, now);
         if self.now.is_some_and(|known| known.boot == params.boot_id) {
             return;
@@ -190,6 +205,30 @@ mod tests {
         lives.hear(&first, Mono(50));
         assert_eq!(lives.judge(&third, Mono(60)), Seen::Same);
         assert_eq!(lives.judge(&params(4, Some(4)), Mono(60)), Seen::Restarted);
+    }
+
+    #[test]
+    fn what_an_identity_left_behind_counts_for_nothing() {
+        let at = |generation, of: Params| Params { generation: Generation(generation), ..of };
+        let (old, new) = (params(1, Some(5)), at(1, params(2, Some(9))));
+        let mut lives = Lives::default();
+        lives.enter(&old, Mono(10));
+        // It went on after the cut, and so its base is above that of the new place.
+        lives.hear(&params(1, Some(50)), Mono(12));
+        lives.hear(&new, Mono(15));
+        assert!(!lives.is_odd(&old), "what is only heard supersedes nobody");
+        assert_eq!(lives.judge(&old, Mono(16)), Seen::Same);
+        assert_eq!(lives.judge(&new, Mono(20)), Seen::Restarted);
+        lives.enter(&new, Mono(20));
+        // What was left behind goes on, as itself and as another process, with numbers of its own.
+        for left in [old, params(3, Some(50))] {
+            assert!(lives.is_odd(&left));
+            assert_eq!(lives.judge(&left, Mono(30)), Seen::Superseded);
+        }
+        assert_eq!(lives.judge(&new, Mono(30)), Seen::Same);
+        // It may move on, and two places may claim the same generation.
+        assert_eq!(lives.judge(&at(2, params(4, Some(20))), Mono(40)), Seen::Restarted);
+        assert_eq!(lives.judge(&at(1, params(5, Some(9))), Mono(40)), Seen::Twice);
     }
 
     #[test]

@@ -15,7 +15,7 @@ use crate::crypto;
 use crate::message::lane::LaneLimits;
 use crate::wire::{self, Bases, Frame, Frames, Params};
 
-pub(super) use conflict::{MINE_TWICE, YOURS_TWICE};
+pub(super) use conflict::{MINE_TWICE, YOURS_MOVED, YOURS_TWICE};
 
 /// A half-open epoch that no data packet confirms is forgotten after this.
 const HALF_OPEN_FOR: Duration = Duration::from_secs(10);

@@ -39,6 +39,13 @@ impl Peer {
         }
     }
 
+    /// The peer was found at another address: a node that comes back elsewhere looks for it there.
+    pub(super) fn journal_address(&mut self, cx: &mut Context) {
+        if cx.journal.is_on() && self.journaled.is_some() {
+            self.journal_hint(&mut cx.journal);
+        }
+    }
+
     // --- what is sent ---
 
     /// A message was accepted. A call is not journaled, since only this process waits for its reply; nor is a body that the
@@ -184,6 +191,7 @@ impl Peer {
             }
         });
         self.inbound.unsaid.journaled = after;
+        self.journal_address(cx);
         if !cx.journal.is_safe(at) {
             match same.filter(|same| after.is_some_and(|after| after.closed == same.closed)) {
                 Some(same) => self.inbound.unsaid.grow(at, same.hi),

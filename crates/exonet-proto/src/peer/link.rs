@@ -327,6 +327,11 @@ impl Link {
         (!told).then_some(self.heard_at)
     }
 
+    /// The application was told that the peer is away.
+    pub(crate) const fn is_away(&self) -> bool {
+        self.away
+    }
+
     /// The peer is heard. True: the application was told that it is away.
     pub(crate) fn hear(&mut self, now: Mono) -> bool {
         self.heard_at = now;

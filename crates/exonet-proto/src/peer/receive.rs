@@ -1,7 +1,7 @@
 //! Data packets come in here: they are opened, and their frames given to the halves.
 
 use super::fates::join_fate;
-use super::handshake::{MINE_TWICE, YOURS_TWICE};
+use super::handshake::{MINE_TWICE, YOURS_MOVED, YOURS_TWICE};
 use super::{Context, Peer};
 use crate::channel::EcnCounts;
 use crate::channel::path::PathAddr;
@@ -138,6 +138,7 @@ impl Peer {
                     match code {
                         YOURS_TWICE => self.part(cx, now, Conflict::Ours, None),
                         MINE_TWICE => self.part(cx, now, Conflict::Theirs, None),
+                        YOURS_MOVED => self.part(cx, now, Conflict::Moved, None),
                         _ => self.drop_channel(cx, now),
                     }
                     if code == wire::close::FOR_GOOD {
@@ -202,6 +203,7 @@ impl Peer {
                 return debug_assert!(false, "it has just moved there");
             };
             self.add_hint(remote);
+            self.journal_address(cx);
             let peer = self.id;
             cx.events.push_back(Event::Connected { peer, remote, restarted: false });
         }

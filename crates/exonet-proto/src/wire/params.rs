@@ -5,7 +5,7 @@ use core::time::Duration;
 use super::cursor::{Put, Take};
 use super::kind;
 use super::{Malformed, Tlvs, varint_len};
-use crate::{MAX_NUMBER, Wall};
+use crate::{Generation, MAX_NUMBER, Wall};
 
 const BASE: u8 = 1;
 const MAX_ACK_DELAY: u8 = 2;
@@ -23,6 +23,7 @@ const TAKES: u8 = 13;
 const LANE_WINDOW: u8 = 14;
 const LANE_POOL: u8 = 15;
 const LANES: u8 = 16;
+const GENERATION: u8 = 17;
 
 /// Messages up to this size share the pool: a smaller pool could never take one of them.
 const POOLED: u64 = 64 * 1024;
@@ -74,6 +75,8 @@ pub struct Params {
     pub lane_pool: u64,
     /// How many of these may have something open at once. Default 16,384.
     pub lanes: u64,
+    /// How often this end's identity has moved to another place. Default 0: never.
+    pub generation: Generation,
 }
 
 impl Default for Params {
@@ -95,6 +98,7 @@ impl Default for Params {
             lane_window: 0,
             lane_pool: 16 << 20,
             lanes: 16_384,
+            generation: Generation(0),
         }
     }
 }
@@ -145,6 +149,7 @@ impl Params {
             LANE_WINDOW => self.lane_window = number,
             LANE_POOL => self.lane_pool = number,
             LANES => self.lanes = number,
+            GENERATION => self.generation = Generation(number),
             _ => self.suites = number,
         }
         Ok(())
@@ -163,7 +168,7 @@ impl Params {
     }
 
     /// The parameters that are varints, with their values.
-    fn numbers(&self) -> [(u8, u64); 14] {
+    fn numbers(&self) -> [(u8, u64); 15] {
         let saturated = |units: u128| u64::try_from(units).unwrap_or(MAX_NUMBER).min(MAX_NUMBER);
         [
             (BASE, self.base),
@@ -180,6 +185,7 @@ impl Params {
             (LANE_WINDOW, self.lane_window),
             (LANE_POOL, self.lane_pool),
             (LANES, self.lanes),
+            (GENERATION, self.generation.0),
         ]
     }
 
@@ -228,5 +234,5 @@ impl Params {
 }
 
 const fn is_known(id: u8) -> bool {
-    matches!(id, BASE..=LANES)
+    matches!(id, BASE..=GENERATION)
 }

@@ -37,6 +37,8 @@ pub(crate) struct Calls {
     lines: BTreeMap<Bytes, Arc<Line>>,
     /// The node takes no further call: callers are to try again.
     pub(crate) draining: bool,
+    /// No further call is taken, and none is refused: they wait for the next life of the identity.
+    pub(crate) paused: bool,
 }
 
 impl Calls {
@@ -166,6 +168,9 @@ impl Engine {
 
     /// The next call. None: nothing waits, or nothing more is to be taken.
     pub(crate) fn take_call(&mut self, now: Now, line: &Arc<Line>) -> Option<Incoming> {
+        if self.calls.paused {
+            return None;
+        }
         let open = self.phase == Phase::Open && self.calls.is_current(line);
         if self.is_forced() {
             return self.take_call_when_safe(now, line, open);

@@ -107,6 +107,37 @@ pub enum StateError {
         /// What is wrong with it.
         what: &'static str,
     },
+    /// The file that says where the identity lives is damaged.
+    #[error("{} is damaged ({what}): move the identity here again from its former place, or retire it", path.display())]
+    CorruptTerm {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// The identity was ceded to another node.
+    #[error(
+        "the identity in {} has moved: it was ceded to node {to}, and does not live here any more",
+        path.display()
+    )]
+    Moved {
+        /// The directory that it has left.
+        path: PathBuf,
+        /// The node that has taken it over.
+        to: exonet_proto::NodeId,
+    },
+    /// No identity can be ceded to this node.
+    #[error("an identity cannot be ceded to {to}: that is itself, or the id of no node")]
+    Target {
+        /// The node in question.
+        to: exonet_proto::NodeId,
+    },
+    /// A checkpoint cannot be made, or not be used.
+    #[error("the checkpoint cannot be used: {what}")]
+    Checkpoint {
+        /// What is wrong with it.
+        what: &'static str,
+    },
     /// A file was written by a release with another format.
     #[error("{} was written by another version of Exonet: run that version or a newer one", path.display())]
     Version {

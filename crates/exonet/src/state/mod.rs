@@ -7,6 +7,8 @@
 //! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
 //! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
+//! | `moved` | where the identity was ceded to: it does not open here any more | once |
+//! | `term` | [`Term`]: how often the identity has moved; there if it ever has | at each move |
 //! | `strays` | the bounds of senders whose clocks are far ahead; there if ever there was one | with each such sender |
 //!
 //! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
@@ -22,6 +24,7 @@
 //! The last line of defence is the user's: a copied or rolled-back directory cannot be told from the original.
 //! `key` may be restored from a backup, for it never changes; `clock` may not.
 
+mod checkpoint;
 mod clock;
 pub(crate) mod disk;
 mod error;
@@ -32,6 +35,7 @@ mod lock;
 mod outbox;
 mod place;
 mod strays;
+mod term;
 #[cfg(test)]
 mod tests;
 
@@ -42,6 +46,9 @@ use std::sync::{Mutex, PoisonError};
 use exonet_proto::{NodeId, Stamp};
 use zeroize::Zeroizing;
 
+pub use checkpoint::{
+    Arriving, Attempt, Ceded, Deed, Load, Restored, ceded, deed, open_load, restore, take_back,
+};
 pub use clock::ClockRecord;
 pub use error::StateError;
 pub use exonet_proto::crypto::SecretKey;
@@ -52,6 +59,7 @@ use clock::Clock;
 use lock::Lock;
 pub(crate) use lock::is_same;
 use strays::Strays;
+pub use term::Term;
 
 /// The open, locked directory of one identity. Dropping it releases the lock.
 pub struct StateDir {
@@ -60,6 +68,7 @@ pub struct StateDir {
     secret: Zeroizing<[u8; 32]>,
     clock: Mutex<Clock>,
     strays: Strays,
+    term: Term,
 }
 
 impl StateDir {
@@ -89,6 +98,15 @@ impl StateDir {
             return Err(StateError::Missing { path: path.as_ref().into() });
         }
         key::read(&key)
+    }
+
+    /// Reads where the identity in `path` lives, which another process may be running.
+    ///
+    /// # Errors
+    /// As [`StateDir::peek`].
+    pub fn peek_term(path: impl AsRef<Path>) -> Result<Term, StateError> {
+        let secret = Self::peek(&path)?;
+        term::read(&path.as_ref().join(term::FILE), key::fingerprint(&secret))
     }
 
     /// Makes `path` the directory of a new identity with this X25519 secret, and opens it. Directories that do
@@ -186,6 +204,11 @@ impl StateDir {
         journal::retire(&self.path)
     }
 
+    /// Where the identity lives: which of its stays this is.
+    pub const fn term(&self) -> Term {
+        self.term
+    }
+
     /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its bound.
     pub fn strays(&self) -> &[(NodeId, Stamp)] {
         self.strays.found()
@@ -209,6 +232,9 @@ impl StateDir {
     fn load_locked(path: &Path, lock: Lock) -> Result<Result<Self, Lock>, StateError> {
         let (key_path, clock_path) = (path.join(key::FILE), path.join(clock::FILE));
         disk::remove_leftover(&key_path)?;
+        if let Some(ceded) = checkpoint::ceded(path)? {
+            return Err(StateError::Moved { path: path.into(), to: ceded.to });
+        }
         disk::remove_leftover(&clock_path)?;
         match (disk::exists(&key_path)?, disk::exists(&clock_path)?) {
             (false, false) => Ok(Err(lock)),
@@ -220,7 +246,8 @@ impl StateDir {
                 let secret = key::read(&key_path)?;
                 let clock = Mutex::new(Clock::read(clock_path, key::fingerprint(&secret))?);
                 let strays = Strays::read(path.join(strays::FILE), key::fingerprint(&secret))?;
-                Ok(Ok(Self { path: path.into(), lock, secret, clock, strays }))
+                let term = term::read(&path.join(term::FILE), key::fingerprint(&secret))?;
+                Ok(Ok(Self { path: path.into(), lock, secret, clock, strays, term }))
             }
         }
     }
@@ -230,7 +257,8 @@ impl StateDir {
         let clock = Mutex::new(Clock::create(path.join(clock::FILE), key::fingerprint(secret))?);
         let strays = Strays::read(path.join(strays::FILE), key::fingerprint(secret))?;
         key::create(&path.join(key::FILE), secret)?;
-        Ok(Self { path: path.into(), lock, secret: Zeroizing::new(*secret), clock, strays })
+        let (secret, term) = (Zeroizing::new(*secret), Term::default());
+        Ok(Self { path: path.into(), lock, secret, clock, strays, term })
     }
 }
 

@@ -27,12 +27,14 @@ use self::taking::{Listener, Taken};
 use self::totals::Totals;
 use self::working::{Inputs, Working};
 use super::announce::{announce, be_somebody};
-use super::stop::requests;
+use super::names::stand_for;
+use super::stop::{Leave, requests_or};
 use crate::args::ListenArgs;
 use crate::control::{Control, Role};
 use crate::copy;
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::moving::{Door, take_in};
 use crate::node;
 use crate::settings::Settings;
 use crate::store::{Names, Options, Store};
@@ -59,6 +61,10 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     let open = |directory: &Path| Store::open(directory, options).map(Arc::new);
     let store = args.out.as_deref().map(open).transpose()?;
     let exec = (!args.exec.is_empty()).then(|| Exec::new(settings, args)).transpose()?;
+    let arrived = match args.arrive {
+        Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
+        None => false,
+    };
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
     }
@@ -71,15 +77,20 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
     .await?;
     let (again, wanted) = mpsc::unbounded_channel();
     let role = if exec.is_some() { Role::Worker(again) } else { Role::Command("listen") };
-    let control = Control::try_open(settings, &node, role);
+    let leave = Leave::default();
+    let control = Control::try_open_leaving(settings, &node, role, &leave);
     let (tell, copied) = mpsc::unbounded_channel();
     let servings = files::serve(&node, store.clone(), tell)?;
-    let mut requests = requests(if args.exec.is_empty() { 2 } else { LAST_REQUEST })?;
+    let mut requests = requests_or(if args.exec.is_empty() { 2 } else { LAST_REQUEST }, &leave)?;
     let stores = match &args.out {
         _ if !args.exec.is_empty() => format!("runs a command for each message, {} at once", args.jobs),
         Some(directory) => format!("stores up to {} in {}", args.max_store, directory.display()),
         None => "shows messages and stores nothing; --out DIR stores, and takes files".to_owned(),
     };
+    if arrived {
+        node.greet();
+    }
+    stand_for(settings, &node, &args.called).await?;
     announce(settings, &node, &args.allow, "send", stores)?;
     let patience = Patience { most: args.patience, crowded: Arc::default() };
     let listener = Listener { node: node.clone(), output: settings.output, raw: args.raw, store, patience };
@@ -97,11 +108,14 @@ pub(super) async fn run(settings: &Settings, args: &ListenArgs) -> Result<Exit, 
         }
     };
     control.close().await;
+    if leave.is_asked() {
+        node.freeze(GOODBYE).await;
+    }
     node.close(GOODBYE).await;
     drop(servings);
     let interrupted = interrupted?;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
+    Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
 }
 
 /// The work on what comes.

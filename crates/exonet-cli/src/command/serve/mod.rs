@@ -16,11 +16,13 @@ use tokio::sync::{mpsc, watch};
 use self::desk::{Answers, Desk, Event};
 use super::announce::{announce, be_somebody};
 use super::exec::Program;
-use super::stop::requests;
+use super::names::stand_for;
+use super::stop::{Leave, requests_or};
 use crate::args::ServeArgs;
 use crate::control::{Control, Role};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::moving::{Door, take_in};
 use crate::node::{self, GOODBYE};
 use crate::settings::Settings;
 use crate::units::{self, count};
@@ -33,6 +35,10 @@ const FOR_EVER: Duration = Duration::from_secs(1 << 30);
 pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, Failure> {
     let answers = if args.echo { Answers::Echo } else { Answers::Process(Program::new(&args.exec)?) };
     let answers = Arc::new(answers);
+    let arrived = match args.arrive {
+        Some(id) => take_in(settings, &Door { id, bind: &args.door }).await?,
+        None => false,
+    };
     if !settings.identity.is_there() {
         node::can_bind(args.bind.as_deref()).await?;
     }
@@ -47,13 +53,18 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
         config.idle_timeout = args.end_orphans.unwrap_or(config.idle_timeout);
     })
     .await?;
-    let control = Control::try_open(settings, &node, Role::Command("serve"));
-    let mut requests = requests(LAST_REQUEST)?;
+    let leave = Leave::default();
+    let control = Control::try_open_leaving(settings, &node, Role::Command("serve"), &leave);
+    let mut requests = requests_or(LAST_REQUEST, &leave)?;
     let (tell, mut events) = mpsc::unbounded_channel();
     let (cut, is_cut) = watch::channel(false);
     let desk = Arc::new(Desk::new(&node, args, Arc::clone(&answers), tell.clone(), is_cut));
     let servings = serve(&node, args, &desk)?;
     let conversations = sessions::serve(&node, args, &answers, &tell)?;
+    if arrived {
+        node.greet();
+    }
+    stand_for(settings, &node, &args.called).await?;
     announce(settings, &node, &args.allow, "call", serves(args))?;
 
     let started = Instant::now();
@@ -69,6 +80,10 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
         }
     };
     control.close().await;
+    if leave.is_asked() {
+        settings.note("the identity is to move: no further call is taken, and what runs may finish");
+        node.freeze(args.drain).await;
+    }
     let mut drained = pin!(drain(&node, servings, (args.drain, requests), (&cut, tell)));
     loop {
         tokio::select! {
@@ -83,7 +98,7 @@ pub(super) async fn run(settings: &Settings, args: &ServeArgs) -> Result<Exit, F
     }
     totals.forgotten = node.stats().replies_forgotten;
     totals.sum_up(settings, started.elapsed(), interrupted)?;
-    Ok(if interrupted { Exit::Interrupted } else { Exit::Success })
+    Ok(if interrupted && !leave.is_asked() { Exit::Interrupted } else { Exit::Success })
 }
 
 fn methods(args: &ServeArgs) -> Vec<String> {

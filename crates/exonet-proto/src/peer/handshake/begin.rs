@@ -46,6 +46,7 @@ impl Peer {
             lane_window: limits.lane_window.min(crate::MAX_NUMBER),
             lane_pool: limits.lane_pool.min(crate::MAX_NUMBER),
             lanes: limits.lanes as u64,
+            generation: cx.config.generation,
             ..Params::default()
         }
     }
@@ -211,6 +212,11 @@ impl Peer {
             return;
         };
         if let Some(code) = close_of(payload) {
+            if self.link.lives.is_superseded(&params) {
+                // What the peer left behind when it moved does not speak for it.
+                cx.stats.strays += 1;
+                return;
+            }
             let ts = opening.stamp;
             self.abort_opening(cx);
             self.on_refused(cx, now, ts, code);

@@ -4,11 +4,13 @@ use crate::event::{Arrival, Conflict, Event};
 use crate::peer::epoch::Epoch;
 use crate::peer::{Context, Peer};
 use crate::time::Now;
-use crate::wire::Params;
+use crate::wire::{self, Params};
 
 /// The code of a CLOSE: another node has the identity of its reader, or of its writer.
 pub(in crate::peer) const YOURS_TWICE: u64 = 8;
 pub(in crate::peer) const MINE_TWICE: u64 = 9;
+/// The identity of its reader has moved on: its writer has met a later generation of it.
+pub(in crate::peer) const YOURS_MOVED: u64 = 10;
 /// Room for a packet of a CLOSE.
 const WORD: usize = 64;
 
@@ -34,6 +36,8 @@ impl Peer {
         let code = match whose {
             Conflict::Theirs => YOURS_TWICE,
             Conflict::Ours => MINE_TWICE,
+            // The peer knows where this identity lives.
+            Conflict::Moved => wire::close::DONE,
         };
         let mut words = Vec::new();
         let says = |epoch: &mut Epoch| {
@@ -63,6 +67,18 @@ impl Peer {
             cx.events.push_back(Event::IdentityConflict { peer: id, whose });
         }
         self.keep_apart(cx, now);
+    }
+
+    /// The peer lives elsewhere by now: what it has left behind is told so, and nothing else.
+    pub(super) fn send_away(&mut self, cx: &mut Context, mut epoch: Epoch, from: Arrival) {
+        let mut word = Vec::new();
+        let said = epoch.seal(&mut word, WORD, |_, writer| {
+            writer.close(YOURS_MOVED);
+        });
+        cx.routes.remove(&epoch.index.0);
+        if said.is_some() {
+            cx.push_loose(from, word.into());
+        }
     }
 
     /// Nothing goes to a node whose identity another one has too, and nothing of what it has sent is claimed: numbers that both

@@ -80,6 +80,11 @@ impl Peer {
             self.part(cx, now, Conflict::Theirs, Some((epoch, arrival)));
             return false;
         }
+        if seen == Seen::Superseded {
+            cx.stats.strays += 1;
+            self.send_away(cx, epoch, arrival);
+            return false;
+        }
         if seen == Seen::Stale {
             cx.stats.strays += 1;
             cx.routes.remove(&epoch.index.0);
@@ -159,6 +164,7 @@ impl Peer {
         link.recovery.set_max_ack_delay(params.max_ack_delay);
         if proven {
             self.add_hint(arrival.remote);
+            self.journal_address(cx);
         }
     }
 }

@@ -286,7 +286,7 @@ fn have_keeps_what_fits_and_lies_beyond_the_prefix() {
 #[test]
 fn params_unknown_ids_are_ignored_and_known_ones_come_once() {
     // id, length, value
-    let twice_unknown = [0x06, 15, 17, 1, 9, 17, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
+    let twice_unknown = [0x06, 15, 18, 1, 9, 18, 1, 9, 0x40, 99, 0, 1, 1, 5, 0x40, 99, 0];
     let expected = Params { base: 5, ..Params::default() };
     assert_eq!(read(&twice_unknown, NO_BASES), Ok(vec![Spec::Params(expected)]));
     for (id, value) in [
@@ -299,6 +299,7 @@ fn params_unknown_ids_are_ignored_and_known_ones_come_once() {
         (14, vec![1]),
         (15, vec![1]),
         (16, vec![1]),
+        (17, vec![1]),
     ] {
         let one = [vec![id, value.len() as u8], value].concat();
         let once = [vec![0x06, one.len() as u8], one.clone()].concat();

@@ -1,0 +1,161 @@
+//! `exon names`: names of services.
+
+use std::pin::pin;
+use std::sync::Arc;
+
+use exonet::naming::{Expect, Found, Name, Naming, NamingError, Record};
+use exonet::{Node, PeerAddr};
+use exonet_names::NameServer;
+use serde::Serialize;
+
+use super::announce::{announce, be_somebody, reachable};
+use super::stop::stop;
+use crate::args::{NamesArgs, NamesCommand, NamesServeArgs};
+use crate::exit::Exit;
+use crate::failure::Failure;
+use crate::node::{self, GOODBYE};
+use crate::settings::Settings;
+
+#[derive(Serialize)]
+struct Shown<'a> {
+    r#type: &'static str,
+    name: &'a str,
+    id: String,
+    peer: String,
+    addresses: Vec<String>,
+    generation: u64,
+}
+
+impl<'a> Shown<'a> {
+    fn new(name: &'a Name, record: &Record) -> Self {
+        Self {
+            r#type: "name",
+            name: name.as_str(),
+            id: record.peer.id.to_string(),
+            peer: record.peer.to_string(),
+            addresses: record.peer.hints().collect(),
+            generation: record.generation,
+        }
+    }
+}
+
+pub(super) async fn run(settings: &Settings, args: &NamesArgs) -> Result<Exit, Failure> {
+    match &args.command {
+        NamesCommand::Serve(args) => return serve(settings, args).await,
+        NamesCommand::Ls => list(settings).await?,
+        NamesCommand::Lookup { name } => {
+            let found =
+                settings.naming()?.look_up(name).await.map_err(|error| failed("look up", name, &error))?;
+            let Found { record, .. } =
+                found.ok_or_else(|| failed("look up", name, &NamingError::Unbound(name.clone())))?;
+            settings.output.text(&record.peer.to_string())?;
+            settings.output.line(&Shown::new(name, &record))?;
+        }
+        NamesCommand::Bind { name, addresses } => bind(settings, name, addresses).await?,
+        NamesCommand::Unbind { name } => {
+            let naming = own(settings).await?;
+            let unbound = async {
+                let found = naming.look_up(name).await?.ok_or_else(|| NamingError::Unbound(name.clone()))?;
+                naming.unbind(name, found.version).await
+            };
+            unbound.await.map_err(|error| failed("unbind", name, &error))?;
+            settings.note(format!("{name} stands for nothing now"));
+        }
+    }
+    Ok(Exit::Success)
+}
+
+async fn list(settings: &Settings) -> Result<(), Failure> {
+    let listed = settings.naming()?.list().await;
+    let names = listed.map_err(|error| Failure::new("cannot list the names").because(&error))?;
+    let width = names.iter().map(|(name, _)| name.as_str().len()).max().unwrap_or(0);
+    for (name, Found { record, .. }) in &names {
+        settings.output.text(&format!("{name:<width$}  {}", record.peer))?;
+        settings.output.line(&Shown::new(name, record))?;
+    }
+    if names.is_empty() {
+        settings.note("no name is bound there");
+    }
+    Ok(())
+}
+
+/// The name service, where it believes that the identity speaks.
+async fn own(settings: &Settings) -> Result<Arc<dyn Naming>, Failure> {
+    settings.identity.require()?;
+    settings.naming()?;
+    settings.own_naming().await?.ok_or_else(|| Failure::new("no name service is given"))
+}
+
+async fn bind(settings: &Settings, name: &Name, addresses: &[String]) -> Result<(), Failure> {
+    let naming = own(settings).await?;
+    let id = settings.identity.look()?;
+    let peer = PeerAddr::new(id, addresses).map_err(|e| Failure::new("cannot bind the name").because(&e))?;
+    let record = Record { peer, generation: settings.identity.term()?.generation };
+    let bound = async {
+        let expect = match naming.look_up(name).await? {
+            Some(found) => Expect::Version(found.version),
+            None => Expect::Unbound,
+        };
+        naming.bind(name, &record, expect).await
+    };
+    bound.await.map_err(|error| failed("bind", name, &error))?;
+    settings.note(format!("{name} stands for {}", record.peer));
+    settings.output.line(&Shown::new(name, &record))
+}
+
+/// Lets `names` stand for `node`, and says so.
+pub(super) async fn stand_for(settings: &Settings, node: &Node, names: &[Name]) -> Result<(), Failure> {
+    if !names.is_empty() {
+        settings.naming()?;
+    }
+    for name in names {
+        let addresses = reachable(node.local_addr());
+        let bound = node.bind_name(name, addresses.iter().map(ToString::to_string)).await;
+        // It stays bound for the next run.
+        drop(bound.map_err(|error| failed("bind", name, &error))?);
+        settings.note(format!("found as name:{name}"));
+    }
+    Ok(())
+}
+
+async fn serve(settings: &Settings, args: &NamesServeArgs) -> Result<Exit, Failure> {
+    if !settings.identity.is_there() {
+        node::can_bind(args.bind.as_deref()).await?;
+    }
+    be_somebody(settings)?;
+    let mut stopped = pin!(stop(None)?);
+    let node = node::at(settings, args.bind.as_deref(), &args.allow, |config| {
+        // Nobody would ever look at them.
+        config.takes.messages = false;
+    })
+    .await?;
+    let file = match &args.file {
+        Some(file) => file.clone(),
+        None => settings.identity.place()?.join("names"),
+    };
+    let key = settings.identity.key()?;
+    let server = NameServer::start(&node, key, &file).await;
+    let server = server.map_err(|error| Failure::new("cannot serve names").because(&error))?;
+    let serves =
+        format!("has {} in {}", crate::units::counted(server.names().len() as u64, "name"), file.display());
+    announce(settings, &node, &args.allow, "look names up", serves)?;
+    settings.note("others find it by --names, or by EXON_NAMES in their environment, and the line above");
+    (&mut stopped).await;
+    server.stop().await;
+    node.close(GOODBYE).await;
+    Ok(Exit::Interrupted)
+}
+
+pub(super) fn failed(doing: &str, name: &Name, error: &NamingError) -> Failure {
+    let failure = Failure::new(format!("cannot {doing} the name {:?}", name.as_str())).because(error);
+    match error {
+        NamingError::Unbound(_) => failure.hint("`exon names ls` shows what is bound"),
+        NamingError::Taken { .. } => {
+            failure.hint("its owner gives it up by: exon names unbind NAME --as IDENTITY")
+        }
+        NamingError::Unreachable(_) => {
+            failure.hint("check --names, and whether `exon names serve` runs there")
+        }
+        _ => failure,
+    }
+}

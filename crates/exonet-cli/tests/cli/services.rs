@@ -1,0 +1,107 @@
+//! Services that are found by their names.
+
+use rustix::process::Signal;
+
+use crate::support::{Listener, Running, World, arg};
+
+/// A name server, and the environment of those that use it.
+fn name_server(world: &World) -> Listener {
+    world.listener_of("listening", world.command(&["names", "serve", "--bind", "127.0.0.1:0", "--json"]))
+}
+
+/// A server of the identity `calc` that is called `sort`.
+fn sorter(world: &World, names: &str) -> Listener {
+    let args =
+        ["serve", "--as", "calc", "--names", names, "--name", "sort", "--bind", "127.0.0.1:0", "--json"];
+    world.listener_of(
+        "listening",
+        world.command(&[&args[..], &["--method", "sort", "--exec", "sort"]].concat()),
+    )
+}
+
+#[test]
+fn a_service_is_called_by_its_name_wherever_it_runs() {
+    let world = World::new();
+    let names = name_server(&world);
+    let mut service = sorter(&world, &names.peer);
+    let call = |text: &[u8]| world.feed(&["call", "--names", &names.peer, "name:sort", "sort", "-"], text);
+    assert_eq!(call(b"b\na\n").expect(0).stdout, "a\nb\n");
+    let listed = world.run(&["names", "ls", "--names", &names.peer, "--json"]).expect(0);
+    let shown = &listed.of_type("name")[0];
+    assert_eq!((&shown["name"], &shown["peer"]), (&"sort".into(), &service.peer.as_str().into()));
+
+    // Killed, and started at another port: who calls it by its name does not notice.
+    service.running.kill();
+    service.running.wait();
+    let was = service.peer.clone();
+    let service = sorter(&world, &names.peer);
+    assert_ne!(service.peer, was);
+    assert_eq!(call(b"d\nc\n").expect(0).stdout, "c\nd\n");
+    let looked = world.run(&["names", "lookup", "sort", "--names", &names.peer]).expect(0);
+    assert_eq!(looked.stdout.trim(), service.peer);
+
+    // Another identity does not get the name while its owner has it.
+    world.run(&["id", "other", "--new"]).expect(0);
+    let taken = ["names", "bind", "sort", "127.0.0.1:9", "--as", "other", "--names", &names.peer];
+    let told = world.run(&taken).expect(1);
+    assert!(told.stderr.contains("has to give it up first"), "{}", told.stderr);
+    world.run(&["names", "unbind", "sort", "--as", "calc", "--names", &names.peer]).expect(0);
+    world.run(&taken).expect(0);
+}
+
+#[test]
+fn a_caller_finds_a_service_that_moves_while_it_waits() {
+    let world = World::new();
+    let names = name_server(&world);
+    let mut service = sorter(&world, &names.peer);
+    world.feed(&["call", "--names", &names.peer, "name:sort", "sort", "-"], b"x\n").expect(0);
+    service.running.kill();
+    service.running.wait();
+    let mut waiting = world.command(&["call", "--names", &names.peer, "name:sort", "sort", "b a"]);
+    waiting.stdin(std::process::Stdio::null());
+    // It has the address that nobody listens at any more.
+    let waiting = Running::start(waiting);
+    let _service = sorter(&world, &names.peer);
+    assert_eq!(waiting.end().expect(0).stdout, "b a\n");
+}
+
+#[test]
+fn names_in_a_file_need_no_server() {
+    let world = World::new();
+    let file = format!("file:{}", arg(&world.path("services")));
+    let _service = sorter(&world, &file);
+    let called = world.feed(&["call", "--names", &file, "name:sort", "sort", "-"], b"b\na\n").expect(0);
+    assert_eq!(called.stdout, "a\nb\n");
+}
+
+#[test]
+fn what_leads_nowhere_is_told() {
+    let world = World::new();
+    let told = world.run(&["call", "name:sort", "sort", "x"]).expect(1);
+    assert!(told.stderr.contains("no name service is given"), "{}", told.stderr);
+    let file = format!("file:{}", arg(&world.path("services")));
+    let told = world.run(&["send", "--names", &file, "name:sort", "x"]).expect(1);
+    assert!(told.stderr.contains("nothing is called \"sort\""), "{}", told.stderr);
+    let told = world.run(&["send", "name:7", "x"]).expect(2);
+    assert!(told.stderr.contains("is no name"), "{}", told.stderr);
+    let told = world.run(&["names", "ls", "--names", "nowhere"]).expect(1);
+    assert!(told.stderr.contains("is no name service"), "{}", told.stderr);
+    let told = world.run(&["names", "ls"]).expect(1);
+    assert!(told.stderr.contains("--names"), "{}", told.stderr);
+    world.file("services", b"{}");
+    let told = world.run(&["names", "ls", "--names", &file]).expect(1);
+    assert!(told.stderr.contains("no record"), "{}", told.stderr);
+}
+
+#[test]
+fn a_name_server_that_is_interrupted_keeps_its_names() {
+    let world = World::new();
+    let mut names = name_server(&world);
+    world.run(&["id", "calc", "--new"]).expect(0);
+    world.run(&["names", "bind", "sort", "127.0.0.1:9", "--as", "calc", "--names", &names.peer]).expect(0);
+    names.running.signal(Signal::INT);
+    names.running.wait();
+    let names = name_server(&world);
+    let looked = world.run(&["names", "lookup", "sort", "--names", &names.peer]).expect(0);
+    assert!(looked.stdout.contains("@127.0.0.1:9"), "{}", looked.stdout);
+}

@@ -1,0 +1,57 @@
+//! A name service as people write it.
+
+use std::sync::Arc;
+
+use exonet::PeerAddr;
+use exonet::error::{BuildError, PeerAddrError};
+use exonet::naming::Naming;
+use exonet::state::SecretKey;
+
+use crate::client::ServerNames;
+use crate::file::FileNames;
+
+/// Why a text leads to no name service.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// It is of a kind that this program was built without, or of none.
+    #[error("{0:?} is no name service: write file:PATH, ID@HOST:PORT, etcd:URL or dns:DOMAIN")]
+    Kind(String),
+    /// It is no peer.
+    #[error(transparent)]
+    Peer(#[from] PeerAddrError),
+    /// There is no node to ask by.
+    #[error(transparent)]
+    Node(#[from] BuildError),
+    /// It cannot be asked.
+    #[error("{0}")]
+    Service(String),
+}
+
+/// The name service that `text` leads to: `file:PATH`, `ID@HOST:PORT` for a [name server](crate::NameServer), `etcd:URL` and `dns:DOMAIN`
+/// where the features are there. `key`: the node that names are bound for.
+///
+/// # Errors
+/// [`OpenError`].
+pub async fn open(text: &str, key: Option<SecretKey>) -> Result<Arc<dyn Naming>, OpenError> {
+    if let Some(path) = text.strip_prefix("file:") {
+        return Ok(Arc::new(FileNames::new(path)));
+    }
+    #[cfg(feature = "etcd")]
+    if let Some(url) = text.strip_prefix("etcd:") {
+        return Ok(Arc::new(crate::EtcdNames::new(url)));
+    }
+    #[cfg(feature = "dns")]
+    if let Some(domain) = text.strip_prefix("dns:") {
+        let names = crate::DnsNames::of_system(domain).map_err(|e| OpenError::Service(e.to_string()))?;
+        return Ok(Arc::new(names));
+    }
+    if !text.contains('@') {
+        return Err(OpenError::Kind(text.to_owned()));
+    }
+    let server = ServerNames::new(text.parse::<PeerAddr>()?).await?;
+    Ok(match key {
+        Some(key) => Arc::new(server.speaking_for(key)),
+        None => Arc::new(server),
+    })
+}

@@ -1,0 +1,172 @@
+//! Names in a file: for the services of one machine, and what a name server keeps.
+
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, ErrorKind, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use exonet::NodeId;
+use exonet::naming::{Answer, Expect, Found, Name, Naming, NamingError, Record, Term, Version};
+use fs4::FileExt;
+use tokio::task::spawn_blocking;
+use tokio::time::{Instant, sleep};
+
+use crate::table::Table;
+
+/// How often a watcher looks into the file, and for how long at most.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+const LOOK_FOR: Duration = Duration::from_secs(30);
+/// No such file is longer.
+const LONGEST: u64 = 64 << 20;
+
+/// Names in a file, which people may read and the processes of this machine share. It is replaced as a whole, and durable before a change
+/// counts; changes wait for each other.
+#[derive(Clone, Debug)]
+pub struct FileNames {
+    path: PathBuf,
+}
+
+impl FileNames {
+    /// Names in the file at `path`, which need not exist yet.
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self { path: path.into() }
+    }
+
+    /// Runs what waits for the disk elsewhere.
+    fn with<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&Path) -> Result<T, NamingError> + Send + 'static,
+    ) -> Answer<'static, T> {
+        let path = self.path.clone();
+        let ran = spawn_blocking(move || what(&path));
+        Box::pin(async move { ran.await.map_err(|e| NamingError::Unreachable(e.to_string()))? })
+    }
+
+    fn change<T: Send + 'static>(
+        &self,
+        what: impl FnOnce(&mut Table) -> Result<T, NamingError> + Send + 'static,
+    ) -> Answer<'static, T> {
+        self.with(|path| {
+            let _alone = lock(path)?;
+            let mut table = read(path)?;
+            let before = table.clone();
+            let done = what(&mut table)?;
+            if table != before {
+                write(path, &table)?;
+            }
+            Ok(done)
+        })
+    }
+}
+
+impl Naming for FileNames {
+    fn look_up<'a>(&'a self, name: &'a Name) -> Answer<'a, Option<Found>> {
+        let name = name.clone();
+        self.with(move |path| Ok(read(path)?.look_up(&name).cloned()))
+    }
+
+    fn watch<'a>(&'a self, name: &'a Name, since: Option<Version>) -> Answer<'a, Option<Found>> {
+        Box::pin(async move {
+            let until = Instant::now() + LOOK_FOR;
+            loop {
+                let found = self.look_up(name).await?;
+                if found.as_ref().map(|found| found.version) != since || Instant::now() >= until {
+                    return Ok(found);
+                }
+                sleep(LOOK_EVERY).await;
+            }
+        })
+    }
+
+    fn list(&self) -> Answer<'_, Vec<(Name, Found)>> {
+        self.with(|path| Ok(read(path)?.names().map(|(name, found)| (name.clone(), found.clone())).collect()))
+    }
+
+    fn bind<'a>(&'a self, name: &'a Name, record: &'a Record, expect: Expect) -> Answer<'a, Version> {
+        let (name, record) = (name.clone(), record.clone());
+        self.change(move |table| table.bind(&name, &record, expect))
+    }
+
+    fn unbind<'a>(&'a self, name: &'a Name, version: Version) -> Answer<'a, ()> {
+        let name = name.clone();
+        self.change(move |table| table.unbind(&name, version))
+    }
+
+    fn claim<'a>(&'a self, id: &'a NodeId, term: Term) -> Answer<'a, ()> {
+        let id = *id;
+        self.change(move |table| table.claim(&id, term).map(drop))
+    }
+
+    fn is_authority(&self) -> bool {
+        true
+    }
+}
+
+/// Keeps others from changing the file at `path` for as long as what this returns lives. The lock is beside the file, which is replaced.
+pub(crate) fn lock(path: &Path) -> Result<File, NamingError> {
+    let beside = lock_of(path);
+    let file = open_lock(&beside).and_then(|file| FileExt::lock(&file).map(|()| file));
+    file.map_err(|error| unreachable("lock", &beside, &error))
+}
+
+/// As [`lock`], without waiting. None: somebody has it.
+pub(crate) fn try_lock(path: &Path) -> Result<Option<File>, NamingError> {
+    let beside = lock_of(path);
+    let file = open_lock(&beside).map_err(|error| unreachable("open", &beside, &error))?;
+    match FileExt::try_lock(&file) {
+        Ok(()) => Ok(Some(file)),
+        Err(fs4::TryLockError::WouldBlock) => Ok(None),
+        Err(fs4::TryLockError::Error(error)) => Err(unreachable("lock", &beside, &error)),
+    }
+}
+
+fn open_lock(path: &Path) -> io::Result<File> {
+    if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
+        fs::create_dir_all(directory)?;
+    }
+    OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path)
+}
+
+fn lock_of(path: &Path) -> PathBuf {
+    let mut beside = path.as_os_str().to_owned();
+    beside.push(".lock");
+    beside.into()
+}
+
+/// The table in the file at `path`; an empty one if there is none.
+pub(crate) fn read(path: &Path) -> Result<Table, NamingError> {
+    match fs::metadata(path) {
+        Ok(about) if about.len() > LONGEST => {
+            Err(NamingError::Damaged(format!("{} is too long", path.display())))
+        }
+        Ok(_) => {
+            let text = fs::read_to_string(path).map_err(|error| unreachable("read", path, &error))?;
+            Table::from_text(&text).map_err(|error| match error {
+                NamingError::Damaged(why) => NamingError::Damaged(format!("{}: {why}", path.display())),
+                other => other,
+            })
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Table::default()),
+        Err(error) => Err(unreachable("read", path, &error)),
+    }
+}
+
+/// Puts `table` in place of what is at `path`: whole, and durable on return.
+pub(crate) fn write(path: &Path, table: &Table) -> Result<(), NamingError> {
+    let failed = |error: &io::Error| unreachable("write", path, error);
+    let directory = match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
+    };
+    let mut file = tempfile::NamedTempFile::new_in(directory).map_err(|e| failed(&e))?;
+    file.write_all(table.to_text().as_bytes()).map_err(|e| failed(&e))?;
+    file.as_file().sync_all().map_err(|e| failed(&e))?;
+    file.persist(path).map_err(|e| failed(&e.error))?;
+    #[cfg(unix)]
+    File::open(directory).and_then(|directory| directory.sync_all()).map_err(|e| failed(&e))?;
+    Ok(())
+}
+
+fn unreachable(doing: &str, path: &Path, error: &io::Error) -> NamingError {
+    NamingError::Unreachable(format!("cannot {doing} {}: {error}", path.display()))
+}

@@ -1,0 +1,224 @@
+//! Every name service, by the rules that all have.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::cast_possible_truncation,
+    reason = "a test that cannot go on has failed"
+)]
+
+mod common;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use exonet::naming::{Expect, Naming, NamingError, Term};
+use exonet::state::SecretKey;
+use exonet::{Allow, Node, Outcome, PeerAddr};
+use exonet_names::{FileNames, NameServer, ServerNames};
+
+use crate::common::{key, name, record, rules, term};
+
+/// A name server, and where it keeps its names.
+struct Served {
+    node: Node,
+    server: NameServer,
+    place: tempfile::TempDir,
+}
+
+impl Served {
+    async fn new() -> Self {
+        let place = tempfile::tempdir().unwrap();
+        let (node, server) = Self::start(&place).await;
+        Self { node, server, place }
+    }
+
+    async fn start(place: &tempfile::TempDir) -> (Node, NameServer) {
+        let state = place.path().join("state");
+        let node =
+            Node::builder(Allow::anyone()).state_dir(&state).bind("127.0.0.1:0").build().await.unwrap();
+        let secret = exonet::state::StateDir::peek(&state).unwrap();
+        let server = NameServer::start(&node, SecretKey::from_bytes(*secret), place.path().join("names"));
+        (node.clone(), server.await.unwrap())
+    }
+
+    async fn again(self) -> Self {
+        self.server.stop().await;
+        self.node.close(Duration::from_secs(5)).await;
+        let (node, server) = Self::start(&self.place).await;
+        Self { node, server, place: self.place }
+    }
+
+    async fn client(&self, of: SecretKey) -> ServerNames {
+        ServerNames::new(self.node.peer_addr()).await.unwrap().speaking_for(of)
+    }
+}
+
+#[tokio::test]
+async fn a_file_keeps_the_rules() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("names");
+    rules([&FileNames::new(&path), &FileNames::new(&path)]).await;
+}
+
+#[tokio::test]
+async fn a_server_keeps_the_rules_and_its_names() {
+    let served = Served::new().await;
+    let (one, two) = (served.client(key(1)).await, served.client(key(2)).await);
+    rules([&one, &two]).await;
+    let served = served.again().await;
+    let two = served.client(key(2)).await;
+    let found = two.look_up(&name("chat")).await.unwrap().unwrap();
+    assert_eq!(found.record, record(key(2).node_id(), 2, 0));
+    let one = served.client(key(1)).await;
+    let left = one.claim(&key(1).node_id(), Term::default()).await;
+    assert_eq!(left, Err(NamingError::Superseded { generation: 1 }));
+    assert_eq!(two.list().await.unwrap(), [(name("chat"), found)]);
+}
+
+#[tokio::test]
+async fn a_server_believes_only_those_that_prove_who_they_are() {
+    let served = Served::new().await;
+    let chat = name("chat");
+    let (own, other) = (key(1).node_id(), key(2).node_id());
+    let one = served.client(key(1)).await;
+    let denied = |result: Result<_, NamingError>| matches!(result, Err(NamingError::Denied(_)));
+    assert!(denied(one.bind(&chat, &record(other, 1, 0), Expect::Unbound).await.map(drop)));
+    assert!(denied(one.claim(&other, term(1, 1)).await));
+    let nobody = ServerNames::new(served.node.peer_addr()).await.unwrap();
+    assert!(denied(nobody.bind(&chat, &record(own, 1, 0), Expect::Unbound).await.map(drop)));
+    assert!(!nobody.is_authority());
+    let bound = one.bind(&chat, &record(own, 1, 0), Expect::Unbound).await.unwrap();
+    let two = served.client(key(2)).await;
+    assert_eq!(two.unbind(&chat, bound).await, Err(NamingError::Taken { name: chat, owner: own }));
+}
+
+#[tokio::test]
+async fn a_list_of_many_names_comes_in_parts() {
+    let served = Served::new().await;
+    for node in 1..=10 {
+        let names = served.client(key(node)).await;
+        let id = key(node).node_id();
+        for n in 0..40 {
+            names.bind(&name(&format!("n{node}.{n}")), &record(id, 1, 0), Expect::Unbound).await.unwrap();
+        }
+    }
+    let listed = served.client(key(1)).await.list().await.unwrap();
+    assert_eq!(listed, served.server.names());
+    assert_eq!(listed.len(), 400);
+}
+
+#[tokio::test]
+async fn one_server_at_a_time_has_a_file() {
+    let served = Served::new().await;
+    let other =
+        Node::builder(Allow::anyone()).state_dir(served.place.path().join("other")).build().await.unwrap();
+    let secret = exonet::state::StateDir::peek(served.place.path().join("other")).unwrap();
+    let path = served.place.path().join("names");
+    let second = NameServer::start(&other, SecretKey::from_bytes(*secret), &path).await;
+    assert!(matches!(second, Err(exonet_names::ServerError::InUse(_))));
+    let wrong = NameServer::start(&other, key(9), &path).await;
+    assert!(matches!(wrong, Err(exonet_names::ServerError::Key)));
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_named_and_stays() {
+    let place = tempfile::tempdir().unwrap();
+    let path = place.path().join("names");
+    std::fs::write(&path, "{}").unwrap();
+    let names = FileNames::new(&path);
+    let Err(NamingError::Damaged(why)) = names.look_up(&name("chat")).await else { panic!() };
+    assert!(why.contains("names"), "{why}");
+    let id = key(1).node_id();
+    assert!(names.bind(&name("chat"), &record(id, 1, 0), Expect::Unbound).await.is_err());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}");
+}
+
+/// A service, found by its name.
+async fn service(names: &FileNames, place: &tempfile::TempDir) -> Node {
+    let state = place.path().join("service");
+    let builder = Node::builder(Allow::anyone()).state_dir(state).bind("127.0.0.1:0").naming(names.clone());
+    builder.build().await.unwrap()
+}
+
+#[tokio::test]
+async fn a_service_that_comes_back_elsewhere_is_found_again() {
+    let place = tempfile::tempdir().unwrap();
+    let (names, chat) = (FileNames::new(place.path().join("names")), name("chat"));
+    let first = service(&names, &place).await;
+    let _bound = first.bind_name(&chat, [first.local_addr().to_string()]).await.unwrap();
+    let client =
+        Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(names.clone()).build().await.unwrap();
+    let peer = client.named(&chat).await.unwrap();
+    let receipt = peer.send("one").await.unwrap();
+    assert_eq!(first.recv().await.unwrap().ack(), Ok(()));
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    let was: SocketAddr = first.local_addr();
+    first.close(Duration::from_secs(5)).await;
+    drop(first);
+    // Nobody is there, and nobody asks for the name: the client looks it up again by itself.
+    let receipt = peer.send("two").await.unwrap();
+    let second = service(&names, &place).await;
+    assert_ne!(second.local_addr(), was);
+    let _bound = second.bind_name(&chat, [second.local_addr().to_string()]).await.unwrap();
+    let mut delivery = second.recv().await.unwrap();
+    assert_eq!(delivery.body_mut().bytes(10).await.unwrap(), "two");
+    delivery.ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+#[tokio::test]
+async fn a_name_that_leads_to_another_node_leads_nowhere() {
+    let place = tempfile::tempdir().unwrap();
+    let (names, chat) = (FileNames::new(place.path().join("names")), name("chat"));
+    let bind = async |of: &Node| {
+        names.bind(&chat, &record(of.id(), of.local_addr().port(), 0), Expect::Unbound).await
+    };
+    let node = async || {
+        Node::builder(Allow::anyone()).bind("127.0.0.1:0").naming(names.clone()).build().await.unwrap()
+    };
+    let (right, wrong, client) = (node().await, node().await, node().await);
+    let version = bind(&right).await.unwrap();
+    let peer = client.named(&chat).await.unwrap();
+    assert_eq!(peer.id(), right.id());
+    names.unbind(&chat, version).await.unwrap();
+    assert_eq!(client.named(&chat).await.map(drop), Err(NamingError::Unbound(chat.clone())));
+    bind(&wrong).await.unwrap();
+    let error = client.named(&chat).await.map(drop).unwrap_err();
+    assert_eq!(error, NamingError::OtherNode { name: chat.clone(), pinned: right.id(), now: wrong.id() });
+    // One that was told the id has it pinned from the start.
+    let other = node().await;
+    let certain = PeerAddr::new(right.id(), ["name:chat"]).unwrap();
+    let error = other.peer(certain).send("x").await.unwrap_err().to_string();
+    assert!(error.contains("another node"), "{error}");
+}
+
+#[tokio::test]
+async fn what_moved_away_does_not_start() {
+    let place = tempfile::tempdir().unwrap();
+    let names = FileNames::new(place.path().join("names"));
+    let node = service(&names, &place).await;
+    let id = node.id();
+    node.close(Duration::from_secs(5)).await;
+    names.claim(&id, term(1, 1)).await.unwrap();
+    let state = place.path().join("service");
+    let again = Node::builder(Allow::anyone()).state_dir(state).naming(names.clone()).build().await;
+    let error = again.map(drop).unwrap_err();
+    assert!(error.to_string().contains("lives elsewhere"), "{error}");
+}
+
+#[tokio::test]
+async fn texts_lead_to_services() {
+    let served = Served::new().await;
+    let names = exonet_names::open(&served.node.peer_addr().to_string(), Some(key(1))).await.unwrap();
+    assert!(names.is_authority());
+    let id = key(1).node_id();
+    names.bind(&name("chat"), &record(id, 1, 0), Expect::Unbound).await.unwrap();
+    let path = served.place.path().join("names");
+    let file = exonet_names::open(&format!("file:{}", path.display()), None).await.unwrap();
+    assert_eq!(file.look_up(&name("chat")).await.unwrap().unwrap().record, record(id, 1, 0));
+    assert!(exonet_names::open("nowhere", None).await.is_err());
+    let _: Arc<dyn Naming> = file;
+}

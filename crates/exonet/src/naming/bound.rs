@@ -1,0 +1,99 @@
+//! Peers by their names, and names for this node.
+
+use core::fmt;
+use std::sync::Arc;
+
+use super::{Expect, Found, Name, Naming, NamingError, PREFIX, Record, Version};
+use crate::node::Node;
+use crate::peer::Peer;
+use crate::peer_addr::PeerAddr;
+
+/// A name that stands for this node. It stays bound when this is dropped, for the next life of the identity: see [`Self::unbind`].
+#[must_use = "it is needed to give the name up"]
+pub struct BoundName {
+    service: Arc<dyn Naming>,
+    name: Name,
+    version: Version,
+}
+
+impl Node {
+    /// The peer that is called `name` now. It is looked up once here, and again whenever the peer does not answer.
+    ///
+    /// # Errors
+    /// [`NamingError::Unbound`]; [`NamingError::OtherNode`]; what the service says.
+    pub async fn named(&self, name: &Name) -> Result<Peer, NamingError> {
+        let shared = self.shared();
+        let service = shared.naming.as_ref().ok_or(NamingError::NoService)?;
+        let found = service.look_up(name).await?.ok_or_else(|| NamingError::Unbound(name.clone()))?;
+        let peer = found.record.peer;
+        shared.pins.check(name, peer.id)?;
+        Ok(self.peer(peer.with_name(name)))
+    }
+
+    /// Lets `name` stand for this node at `addresses`, which others can reach. A name that stands for this node already is bound anew.
+    ///
+    /// # Errors
+    /// [`NamingError::Taken`]: another node has it. [`NamingError::Superseded`]: this node is what a move left behind. What the
+    /// service says.
+    pub async fn bind_name<H: AsRef<str>>(
+        &self,
+        name: &Name,
+        addresses: impl IntoIterator<Item = H>,
+    ) -> Result<BoundName, NamingError> {
+        let shared = self.shared();
+        let service = Arc::clone(shared.naming.as_ref().ok_or(NamingError::NoService)?);
+        let peer = PeerAddr::new(self.id(), addresses)
+            .map_err(|error| NamingError::Denied(format!("an address is wrong: {error}")))?;
+        let record = Record { peer, generation: shared.generation };
+        loop {
+            let expect = match service.look_up(name).await? {
+                None => Expect::Unbound,
+                Some(Found { record, version }) if record.peer.id == self.id() => {
+                    if record.generation > shared.generation {
+                        return Err(NamingError::Superseded { generation: record.generation });
+                    }
+                    Expect::Version(version)
+                }
+                Some(found) => {
+                    return Err(NamingError::Taken { name: name.clone(), owner: found.record.peer.id });
+                }
+            };
+            match service.bind(name, &record, expect).await {
+                Ok(version) => return Ok(BoundName { service, name: name.clone(), version }),
+                // Somebody was quicker: the next look says who.
+                Err(NamingError::Changed(_)) => {}
+                Err(error) => return Err(error),
+            }
+        }
+    }
+}
+
+impl PeerAddr {
+    /// The same, found by `name` as well.
+    #[must_use]
+    pub fn with_name(mut self, name: &Name) -> Self {
+        self.add_name(format!("{PREFIX}{name}"));
+        self
+    }
+}
+
+impl BoundName {
+    /// The name.
+    pub const fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// Gives the name up, unless its record was changed since.
+    ///
+    /// # Errors
+    /// [`NamingError::Changed`]; what the service says.
+    pub async fn unbind(self) -> Result<(), NamingError> {
+        self.service.unbind(&self.name, self.version).await
+    }
+}
+
+impl fmt::Debug for BoundName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("BoundName").field("name", &self.name).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,59 @@
+//! Where an identity lives, among all the places that it has lived in.
+
+use std::path::Path;
+
+use exonet_proto::Generation;
+
+use super::error::StateError;
+use super::{disk, line};
+
+pub(super) const FILE: &str = "term";
+const LABEL: &str = "exonet-term-1";
+/// Fingerprint of the key, generation, lineage.
+const PAYLOAD: usize = 4 + 8 + 8;
+
+/// One stay of an identity at one place, from its arrival to its departure.
+///
+/// The generation counts the moves; the lineage, which is random, tells two places apart that both claim one generation.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Term {
+    /// How often the identity has moved.
+    pub generation: u64,
+    /// Drawn at each arrival; all zero where the identity was made.
+    pub lineage: [u8; 8],
+}
+
+impl Term {
+    /// As peers see it.
+    pub(crate) const fn generation(self) -> Generation {
+        Generation(self.generation)
+    }
+}
+
+/// The term that is stored at `path`; the first one if there is no file.
+pub(super) fn read(path: &Path, key: [u8; 4]) -> Result<Term, StateError> {
+    if !disk::exists(path)? {
+        return Ok(Term::default());
+    }
+    let corrupt = |what| StateError::CorruptTerm { path: path.into(), what };
+    let text = disk::read(path, |_| Ok(()))?;
+    let payload = line::decode::<PAYLOAD>(LABEL, &text).map_err(|error| match error {
+        line::LineError::Version => StateError::Version { path: path.into() },
+        line::LineError::Malformed(what) => corrupt(what),
+    })?;
+    let (owner, rest) = payload.split_first_chunk::<4>().ok_or_else(|| corrupt("wrong length"))?;
+    if *owner != key {
+        return Err(StateError::Mismatch { path: path.into() });
+    }
+    let (generation, rest) = rest.split_first_chunk::<8>().ok_or_else(|| corrupt("wrong length"))?;
+    let lineage = *rest.first_chunk::<8>().ok_or_else(|| corrupt("wrong length"))?;
+    Ok(Term { generation: u64::from_be_bytes(*generation), lineage })
+}
+
+/// Makes `term` durable at `path`.
+pub(super) fn write(path: &Path, key: [u8; 4], term: Term) -> Result<(), StateError> {
+    let mut payload = [0; PAYLOAD];
+    let fields = key.into_iter().chain(term.generation.to_be_bytes()).chain(term.lineage);
+    payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
+    disk::replace(path, &line::encode(LABEL, &payload))
+}

@@ -1,0 +1,248 @@
+//! An identity that moves to another place, with all that is under way.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    reason = "a test that cannot go on has failed"
+)]
+
+use std::path::Path;
+use std::time::Duration;
+
+use exonet::error::StateError;
+use exonet::state::{self, Ceded, SecretKey, StateDir, Term};
+use exonet::{Allow, Node, NodeId, Outcome, PeerAddr};
+use tempfile::TempDir;
+
+const LONG: Duration = Duration::from_secs(10);
+
+async fn stored(path: &Path) -> Node {
+    Node::builder(Allow::anyone()).state_dir(path).bind("127.0.0.1:0").build().await.unwrap()
+}
+
+async fn ephemeral() -> Node {
+    Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await.unwrap()
+}
+
+fn target() -> SecretKey {
+    SecretKey::from_bytes([42; 32])
+}
+
+/// Ceded by the directory at `from`: load and deed.
+fn leave(from: &Path, application: &[u8]) -> (Vec<u8>, Vec<u8>) {
+    let dir = StateDir::open(from).unwrap();
+    let load = dir.checkpoint(&target().node_id(), application).unwrap();
+    let deed = dir.cede(&load).unwrap();
+    (load.as_bytes().to_vec(), deed.as_bytes().to_vec())
+}
+
+/// Moves the identity at `from` to `to`.
+fn carry(from: &Path, to: &Path) -> Term {
+    let (load, deed) = leave(from, b"");
+    state::restore(to, &target(), &load, &deed).unwrap().term
+}
+
+/// From then on, each knows where the other is.
+async fn meet(alice: &Node, bob: &Node) {
+    let receipt = alice.peer(bob.peer_addr()).send("hello").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+async fn body(delivery: &mut exonet::Delivery) -> String {
+    String::from_utf8(delivery.body_mut().bytes(100).await.unwrap().to_vec()).unwrap()
+}
+
+#[tokio::test]
+async fn what_is_under_way_goes_on_elsewhere() {
+    let place = TempDir::new().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    let bob = stored(&here).await;
+    let alice = ephemeral().await;
+    let to_bob = alice.peer(bob.peer_addr());
+    let mut receipts = Vec::new();
+    for n in 0..100 {
+        receipts.push(to_bob.send(n.to_string()).await.unwrap());
+    }
+    // A message of his own, which nobody takes yet; and forty of hers are taken.
+    let carol = ephemeral().await;
+    let to_carol = PeerAddr::new(carol.id(), [carol.local_addr().to_string()]).unwrap();
+    let own = bob.peer(&to_carol).send("from bob").await.unwrap();
+    let mut taken = Vec::new();
+    for _ in 0..40 {
+        let mut delivery = bob.recv().await.unwrap();
+        taken.push(body(&mut delivery).await);
+        delivery.ack().unwrap();
+    }
+    let was = bob.local_addr();
+    bob.freeze(Duration::ZERO).await;
+    assert_eq!(own.await.outcome, Outcome::Kept);
+    drop(bob);
+
+    let term = carry(&here, &there);
+    assert_eq!(term.generation, 1);
+    let bob = stored(&there).await;
+    assert_ne!(bob.local_addr(), was);
+    // He finds her: she waits for nobody to tell her.
+    bob.greet();
+    while taken.len() < 100 {
+        let mut delivery = bob.recv().await.unwrap();
+        taken.push(body(&mut delivery).await);
+        delivery.ack().unwrap();
+    }
+    for receipt in receipts {
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    }
+    taken.sort_by_key(|n| n.parse::<u32>().unwrap());
+    assert_eq!(taken, (0..100).map(|n| n.to_string()).collect::<Vec<_>>());
+    let mut delivery = carol.recv().await.unwrap();
+    assert_eq!(body(&mut delivery).await, "from bob");
+    delivery.ack().unwrap();
+    assert!(bob.close(LONG).await.is_empty());
+    assert!(alice.close(LONG).await.is_empty());
+}
+
+#[tokio::test]
+async fn what_was_left_behind_does_not_open() {
+    let place = TempDir::new().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    let id = {
+        let bob = stored(&here).await;
+        bob.freeze(Duration::ZERO).await;
+        bob.id()
+    };
+    let (load, deed) = leave(&here, b"state of the application");
+    assert!(matches!(StateDir::open(&here), Err(StateError::Moved { to, .. }) if to == target().node_id()));
+    let built = Node::builder(Allow::anyone()).state_dir(&here).build().await.map(drop);
+    assert!(built.unwrap_err().to_string().contains("has moved"));
+    // The deed can be made again, for a target that has not heard it.
+    let Ceded { to, generation, .. } = state::ceded(&here).unwrap().unwrap();
+    assert_eq!((to, generation), (target().node_id(), 1));
+    let again = state::deed(&here).unwrap();
+    let restored = state::restore(&there, &target(), &load, again.as_bytes()).unwrap();
+    assert_eq!((restored.id, restored.application.as_slice()), (id, &b"state of the application"[..]));
+    assert_eq!(StateDir::open(&there).unwrap().term(), restored.term);
+    // Not twice at one place.
+    let twice = state::restore(&there, &target(), &load, &deed);
+    assert!(matches!(twice, Err(StateError::Exists { .. })));
+}
+
+#[tokio::test]
+async fn peers_that_have_met_a_later_generation_talk_to_no_earlier_one() {
+    let place = TempDir::new().unwrap();
+    let [here, copy, there] = ["here", "copy", "there"].map(|name| place.path().join(name));
+    let bob = stored(&here).await;
+    let alice = ephemeral().await;
+    let receipt = alice.peer(bob.peer_addr()).send("one").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    bob.freeze(Duration::ZERO).await;
+    drop(bob);
+    // Somebody keeps a copy of what was there before the move.
+    copy_directory(&here, &copy);
+    carry(&here, &there);
+    let bob = stored(&there).await;
+    let to_bob = alice.peer(bob.peer_addr());
+    let receipt = to_bob.send("two").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+
+    // The copy is started, and says something: it is told, and the one that lives goes on.
+    let left = stored(&copy).await;
+    let said = left.peer(alice.peer_addr()).send("from the past").await.unwrap();
+    assert_ne!(said.await.outcome, Outcome::Delivered);
+    assert_eq!(left.peer(alice.id()).conflict(), Some(exonet::stats::Conflict::Moved));
+    let receipt = to_bob.send("three").await.unwrap();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    assert_eq!(alice.peer(bob.id()).conflict(), None);
+}
+
+#[tokio::test]
+async fn an_identity_moves_there_and_back() {
+    let place = TempDir::new().unwrap();
+    let (here, there) = (place.path().join("here"), place.path().join("there"));
+    let alice = ephemeral().await;
+    let mut bob = stored(&here).await;
+    meet(&alice, &bob).await;
+    for (n, (from, to)) in [(&here, &there), (&there, &here), (&here, &there)].into_iter().enumerate() {
+        let receipt = alice.peer(bob.peer_addr()).send("x").await.unwrap();
+        // He has it in his hand, and has not said so.
+        drop(bob.recv().await.unwrap());
+        bob.freeze(Duration::ZERO).await;
+        drop(bob);
+        assert_eq!(carry(from, to).generation, n as u64 + 1);
+        bob = stored(to).await;
+        bob.greet();
+        bob.recv().await.unwrap().ack().unwrap();
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    }
+}
+
+#[test]
+fn what_does_not_belong_together_is_refused_and_changes_nothing() {
+    let place = TempDir::new().unwrap();
+    let [one, two, there] = ["one", "two", "there"].map(|name| place.path().join(name));
+    for (n, path) in [(1, &one), (2, &two)] {
+        drop(StateDir::create(path, &[n; 32]).unwrap());
+    }
+    {
+        let dir = StateDir::open(&one).unwrap();
+        let own = SecretKey::from_bytes([1; 32]).node_id();
+        for to in [own, NodeId([0xff; 32])] {
+            assert!(matches!(dir.checkpoint(&to, b""), Err(StateError::Target { .. })));
+        }
+    }
+    let ((load, deed), (other, other_deed)) = (leave(&one, b""), leave(&two, b""));
+    let refused = |reader: &SecretKey, load: &[u8], deed: &[u8]| {
+        let restored = state::restore(&there, reader, load, deed);
+        assert!(matches!(restored, Err(StateError::Checkpoint { .. })), "{restored:?}");
+        assert!(!there.exists());
+    };
+    refused(&target(), &load, &other_deed);
+    refused(&target(), &other, &deed);
+    refused(&SecretKey::from_bytes([9; 32]), &load, &deed);
+    refused(&target(), &load[..load.len() - 1], &deed);
+    refused(&target(), &load, &deed[1..]);
+    refused(&target(), &deed, &load);
+    // A directory that has something else is left alone.
+    std::fs::create_dir(&there).unwrap();
+    std::fs::write(there.join("thesis"), "x").unwrap();
+    assert!(matches!(state::restore(&there, &target(), &load, &deed), Err(StateError::Exists { .. })));
+    assert_eq!(std::fs::read_to_string(there.join("thesis")).unwrap(), "x");
+}
+
+#[tokio::test]
+async fn what_never_arrived_is_taken_back() {
+    let place = TempDir::new().unwrap();
+    let here = place.path().join("here");
+    let alice = ephemeral().await;
+    let bob = stored(&here).await;
+    meet(&alice, &bob).await;
+    let receipt = alice.peer(bob.peer_addr()).send("x").await.unwrap();
+    drop(bob.recv().await.unwrap());
+    bob.freeze(Duration::ZERO).await;
+    drop(bob);
+    drop(leave(&here, b""));
+    assert!(StateDir::open(&here).is_err());
+    assert_eq!(state::take_back(&here).unwrap().generation, 2);
+    assert!(matches!(state::take_back(&here), Err(StateError::Missing { .. })));
+    let bob = stored(&here).await;
+    bob.greet();
+    bob.recv().await.unwrap().ack().unwrap();
+    assert_eq!(receipt.await.outcome, Outcome::Delivered);
+}
+
+fn copy_directory(from: &Path, to: &Path) {
+    std::fs::create_dir(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let path = entry.unwrap().path();
+        let name = to.join(path.file_name().unwrap());
+        if path.is_dir() {
+            copy_directory(&path, &name);
+        } else {
+            std::fs::copy(&path, &name).unwrap();
+        }
+    }
+}
