@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use exonet_proto::node::{
-    Batch, BodyRead, Conflict, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node as Core,
+    Batch, BodyRead, Conflict, DeliveryKey, Dial, Event, Incoming, IncomingBody, MessageKey, Node as Core,
     OpenMessage, Outcome, SendError as CoreError, Status, Transmit, Verdict,
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now};
@@ -131,6 +131,8 @@ pub(crate) struct Engine {
     recovered: Vec<(OpenMessage, SlotIndex)>,
     /// Peers to be admitted or not, for the driver.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
+    /// Connections to be opened, by the driver.
+    pub(crate) dials: Vec<Dial>,
     pub(crate) room: Room,
     /// Messages that come in without the lock.
     gathering: Gathering,
@@ -174,6 +176,7 @@ impl Engine {
             held: journal::Held::default(),
             recovered: Vec::new(),
             asks: Vec::new(),
+            dials: Vec::new(),
             room: Room::new(queue_limit),
             gathering: Gathering::default(),
             calls: Calls::default(),
@@ -217,6 +220,9 @@ impl Engine {
             }
             self.on_event(now, event, &mut todo);
         }
+        while let Some(dial) = self.core.poll_dial() {
+            self.dials.push(dial);
+        }
         if todo.freed {
             // The core tells of room that a STATE made, and only where it refused a message itself.
             self.room.serve_all(&mut self.core, &mut self.after);
@@ -234,7 +240,11 @@ impl Engine {
             }
             late = next < self.armed;
         }
-        todo.driver |= late || self.batch.is_some() || !self.asks.is_empty() || self.phase >= Phase::Stopped;
+        todo.driver |= late
+            || self.batch.is_some()
+            || !self.asks.is_empty()
+            || !self.dials.is_empty()
+            || self.phase >= Phase::Stopped;
         self.after.todo.join(todo);
     }
 

@@ -85,6 +85,7 @@ mod allow;
 pub mod blocking;
 mod builder;
 pub mod call;
+mod carrier;
 mod clock;
 mod comings;
 pub mod config;
@@ -132,7 +133,7 @@ pub use send::receipt::Receipt;
 pub use session::Session;
 pub use stream::Stream;
 
-pub use exonet_proto::node::{Confirm, Outcome, Priority};
+pub use exonet_proto::node::{Carrier, Confirm, Outcome, Priority};
 pub use exonet_proto::{MessageId, NodeId};
 
 /// Compiles and runs the example in the README.

@@ -98,6 +98,10 @@ impl Node {
             self.cx.stats.openings_refused += 1;
             return;
         };
+        if arrival.pipe.is_some_and(|pipe| !self.cx.pipes.claim(pipe, place)) {
+            self.cx.stats.strays += 1;
+            return;
+        }
         if self.peers.get_mut(place).is_some_and(|peer| peer.note_tentative(now)) {
             self.doubt_oldest(now, place, id);
         }
@@ -150,7 +154,7 @@ impl Node {
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
         // Or it is about to be answered.
         let Some(pending) = pending else { return true };
-        pending.scattered |= pending.answered != arrival.remote;
+        pending.scattered |= pending.answered != (arrival.remote, arrival.pipe);
         (pending.answered_at, pending.again) = (now.mono, true);
         let answer = pending.answer.clone();
         // The first answer was lost, or is late: two are likelier to arrive. They are smaller than what has come.

@@ -48,7 +48,7 @@ fn address(end: usize) -> SocketAddr {
 }
 
 fn arrival(end: usize) -> Arrival {
-    Arrival { remote: address(end), local_ip: None, ecn: 0 }
+    Arrival { remote: address(end), local_ip: None, ecn: 0, pipe: None }
 }
 
 /// Bytes of a message of `total` arrive, from `offset` on, where there is memory for any.

@@ -29,7 +29,8 @@ impl Peer {
     /// The address at which the peer was last is written again when it has changed.
     fn journal_hint(&mut self, journal: &mut Journal) {
         let peer = self.number(journal);
-        let proven = self.link.proven().map(|path| path.remote);
+        // Where a connection came from is no place to find the peer at.
+        let proven = self.link.proven().filter(|path| path.pipe.is_none()).map(|path| path.remote);
         let address: Option<SocketAddr> = proven.or_else(|| self.hints.first().copied());
         if let (Some(address), Some((_, known))) = (address, self.journaled.as_mut())
             && *known != Some(address)

@@ -20,7 +20,6 @@ impl Peer {
         self.expire_pending(cx, now);
         self.answer_held(cx, now);
         self.detect_losses(cx, now);
-        let config = &cx.config;
         if let Some(roaming) = self.link.roaming.as_mut() {
             roaming.on_timeout(now.mono);
         }
@@ -37,9 +36,13 @@ impl Peer {
         if self.link.take_doubt(now.mono) {
             let since = self.link.goes_away();
             cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
-            self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(config);
+            self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(&cx.config);
+            // One that brings nothing is not better than none.
+            if let Some(pipe) = self.link.pipe().filter(|_| self.link.dialling.may) {
+                self.on_pipe_broken(cx, now, pipe);
+            }
         }
-        let link = &mut self.link;
+        let (link, config) = (&mut self.link, &cx.config);
         copy_lone(now, link, &mut self.outbound, &mut cx.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
         if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {

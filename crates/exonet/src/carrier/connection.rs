@@ -1,0 +1,177 @@
+//! One connection: its task reads it, writes what had to wait, and closes it when it is of no use.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::io;
+use std::sync::Arc;
+
+use exonet_proto::NodeId;
+use exonet_proto::node::{Arrival, Pipe};
+use tokio::time::{Instant, sleep_until, timeout};
+
+use super::frame::Unframer;
+use super::outlet::{Outlet, Written};
+use super::strangers::Stranger;
+use crate::engine::Phase;
+use crate::shared::Shared;
+
+/// A connection that has brought nothing authentic by then is closed.
+const FIRST_WORD: Duration = Duration::from_secs(3);
+/// How often it is looked at whether a connection is of use.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// One whose other end has taken nothing for so long is closed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// Reads after which others have their turn.
+const READS: u32 = 8;
+/// What is left is written for so long after the end of the node.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// How the other end came to be there.
+pub(super) enum Origin {
+    /// It was dialled, for this peer.
+    Dialled(NodeId),
+    /// It dialled. Some: it is not known yet.
+    Taken(Option<Stranger>),
+}
+
+pub(super) struct Connection {
+    pub(super) shared: Arc<Shared>,
+    pub(super) outlet: Arc<Outlet>,
+    pub(super) pipe: Pipe,
+    pub(super) remote: SocketAddr,
+    pub(super) origin: Origin,
+}
+
+impl Connection {
+    /// Until it is closed by either end. Its task alone takes it out of the node.
+    pub(super) async fn run(mut self) {
+        self.turns().await;
+        self.outlet.give_up();
+        let Self { shared, pipe, .. } = &self;
+        shared.carriers.leave(*pipe);
+        shared.step(|engine, now| {
+            if engine.phase != Phase::Broken {
+                engine.core.pipe_closed(now, *pipe);
+            }
+        });
+    }
+
+    async fn turns(&mut self) {
+        let (outlet, shared) = (Arc::clone(&self.outlet), Arc::clone(&self.shared));
+        let (mut unframer, mut known, mut reads) = (Unframer::new(), false, 0_u32);
+        if matches!(self.origin, Origin::Dialled(_)) {
+            unframer.trust();
+        }
+        let mut look_at = Instant::now() + FIRST_WORD;
+        while !outlet.is_broken() {
+            tokio::select! {
+                biased;
+                _ = shared.ended.acquire() => return self.say_the_rest().await,
+                () = outlet.work.notified() => {}
+                ready = outlet.stream().writable(), if outlet.is_waiting() => {
+                    if ready.is_err() || !self.write() {
+                        return;
+                    }
+                }
+                ready = outlet.stream().readable() => {
+                    if ready.is_err() || !self.read(&mut unframer, &mut known) {
+                        return;
+                    }
+                    reads = reads.wrapping_add(1);
+                    if reads.is_multiple_of(READS) {
+                        tokio::task::yield_now().await;
+                    }
+                }
+                () = sleep_until(look_at) => {
+                    if !known || !self.is_of_use() {
+                        return;
+                    }
+                    unframer.rest();
+                    outlet.rest();
+                    look_at = Instant::now() + LOOK_EVERY;
+                }
+            }
+        }
+    }
+
+    /// Reads what there is, up to some bytes. False: the connection is over.
+    fn read(&mut self, unframer: &mut Unframer, known: &mut bool) -> bool {
+        let count = match self.outlet.stream().try_read(unframer.room()) {
+            Ok(0) => return false,
+            Ok(count) => count,
+            Err(error) => return is_passing(&error),
+        };
+        unframer.filled(count);
+        let Self { shared, pipe, remote, .. } = self;
+        let arrival = Arrival { remote: *remote, local_ip: None, ecn: 0, pipe: Some(*pipe) };
+        let (sound, of_use) = shared.step_calmly(|engine, now| {
+            let (mut some, phase) = (false, engine.phase);
+            let sound = loop {
+                match unframer.next() {
+                    _ if phase == Phase::Broken => break false,
+                    Ok(Some(datagram)) => {
+                        some = true;
+                        engine.core.handle_datagram(now, arrival, datagram);
+                    }
+                    Ok(None) => break true,
+                    Err(error) => {
+                        tracing::debug!(%error, "reading from a connection");
+                        break false;
+                    }
+                }
+            };
+            (sound, sound && (*known || some && engine.core.uses_pipe(*pipe)))
+        });
+        if of_use && !*known {
+            *known = true;
+            unframer.trust();
+            self.meet();
+        }
+        sound
+    }
+
+    /// The other end has shown who it is.
+    fn meet(&mut self) {
+        match &mut self.origin {
+            Origin::Dialled(peer) => self.shared.carriers.worked(peer),
+            Origin::Taken(stranger) => drop(stranger.take()),
+        }
+    }
+
+    /// False: the connection is over.
+    fn write(&self) -> bool {
+        let Self { shared, outlet, pipe, .. } = self;
+        match outlet.flush(shared.clock().mono()) {
+            Written::Broken => return false,
+            Written::Quietly => {}
+            Written::Room(room) => shared.step(|engine, now| {
+                if engine.phase != Phase::Broken {
+                    engine.core.pipe_room(now, *pipe, room);
+                }
+            }),
+        }
+        true
+    }
+
+    fn is_of_use(&self) -> bool {
+        let Self { shared, outlet, pipe, .. } = self;
+        let now = shared.clock().mono();
+        let stuck = outlet.stuck_since().is_some_and(|since| now.since(since) >= PATIENCE);
+        !stuck && shared.look(|engine| engine.core.uses_pipe(*pipe))
+    }
+
+    /// The node has ended: what it has said last still leaves, if the other end takes it soon.
+    async fn say_the_rest(&self) {
+        let rest = async {
+            while self.outlet.is_waiting()
+                && self.outlet.stream().writable().await.is_ok()
+                && self.outlet.flush(self.shared.clock().mono()) != Written::Broken
+            {}
+        };
+        drop(timeout(LAST_WORD, rest).await);
+    }
+}
+
+fn is_passing(error: &io::Error) -> bool {
+    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+}
