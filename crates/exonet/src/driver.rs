@@ -178,8 +178,12 @@ impl Driver {
         }
     }
 
-    /// The socket may have changed during the sleep.
+    /// The socket may have changed during the sleep, and openings may have come otherwise.
     fn look_around(&mut self) {
+        for (arrival, opening) in self.shared.carriers.take_openings() {
+            self.openings.put(arrival, &opening);
+            self.happened = true;
+        }
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
         {

@@ -149,8 +149,13 @@ impl Node {
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
         let Self { peers, cx, .. } = self;
-        let place = cx.gate.copy_of(opening.mac1).and_then(|index| cx.routes.get(&index));
-        let Some(peer) = place.and_then(|place| peers.get_mut(*place)) else { return false };
+        let place = cx.gate.copy_of(opening.mac1).and_then(|index| cx.routes.get(&index)).copied();
+        let Some((place, peer)) = place.and_then(|place| Some((place, peers.get_mut(place)?))) else {
+            return false;
+        };
+        if arrival.pipe.is_some_and(|pipe| !cx.pipes.claim(pipe, place)) {
+            return true;
+        }
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
         // Or it is about to be answered.
         let Some(pending) = pending else { return true };

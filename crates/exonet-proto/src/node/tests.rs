@@ -13,6 +13,7 @@ mod keys;
 mod memory;
 mod openings;
 mod paths;
+mod pipes;
 mod receiving;
 mod refusals;
 mod resets;

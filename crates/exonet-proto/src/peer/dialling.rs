@@ -18,6 +18,15 @@ use crate::time::{Mono, Now};
 const HEAD_START: Duration = Duration::from_millis(250);
 /// A peer that has been silent for this long may be behind something that drops datagrams.
 const SILENT: Duration = Duration::from_millis(500);
+/// Probe timeouts in a row after which the peer may get nothing of what is sent, though it is heard.
+const DEAF: u32 = 3;
+/// Beside a connection that works, datagrams are tried after this, then after twice as long each time, up to the other.
+const FIRST_TRIAL: Duration = Duration::from_secs(10);
+const LAST_TRIAL: Duration = Duration::from_secs(300);
+/// They have so long to bring an answer: three copies of the opening.
+const TRIAL: Duration = Duration::from_millis(1_500);
+/// If they fail again sooner than this, the next trial waits for twice as long as the last.
+const STEADY: Duration = Duration::from_secs(300);
 /// Connections that the driver is to open: more are asked for again.
 const MAX_DIALS: usize = 1_024;
 
@@ -36,13 +45,43 @@ pub(crate) struct Dialling {
     asked: bool,
     /// The channel that worked last was on one.
     won: bool,
+    /// Datagrams arrive from the peer, and none that leave are acknowledged.
+    deaf: bool,
+    /// When datagrams are tried again, and how long the wait for that was.
+    back_at: Option<Mono>,
+    back_after: Duration,
+    /// The opening that is under way tries them, until then.
+    trial: Option<Mono>,
+    /// When the channel last moved from a connection to datagrams.
+    moved_back: Option<Mono>,
 }
 
 impl Dialling {
     /// New keys have come into use, on a connection or on datagrams.
-    pub(crate) fn settle(&mut self, piped: bool) {
-        self.won = piped;
-        self.asked = false;
+    pub(crate) fn settle(&mut self, now: Mono, piped: bool) {
+        if !piped {
+            self.back_at = None;
+            self.moved_back = Some(now).filter(|_| self.won);
+        } else if !self.won && self.falls_back {
+            let relapse = self.moved_back.is_some_and(|at| now.since(at) < STEADY);
+            self.back_after = if relapse { self.longer() } else { FIRST_TRIAL };
+            self.back_at = Some(now + self.back_after);
+        }
+        (self.won, self.asked, self.deaf, self.trial) = (piped, false, false, None);
+    }
+
+    fn longer(&self) -> Duration {
+        self.back_after.saturating_mul(2).clamp(FIRST_TRIAL, LAST_TRIAL)
+    }
+
+    /// The opening that is under way tries datagrams beside a connection that works.
+    pub(crate) const fn is_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// When there is something to do about datagrams beside the connection; `opening`: one is under way.
+    pub(crate) fn deadline(&self, opening: bool) -> Option<Mono> {
+        if opening { self.trial } else { self.back_at }
     }
 
     /// Whether a connection is wanted beside the `opening`, of a peer that is silent since then, if it is.
@@ -50,7 +89,7 @@ impl Dialling {
         let wants = self.may && self.pipe.is_none() && !self.asked;
         let late = now.since(opening.begun) >= HEAD_START;
         let silent = silent.is_some_and(|since| now.since(since) >= SILENT);
-        wants && (!self.falls_back || self.won || late || silent)
+        wants && (!self.falls_back || self.won || self.deaf || late || silent)
     }
 }
 
@@ -65,7 +104,8 @@ impl Peer {
 
     /// Where copies of an opening go: the proven path first.
     pub(crate) fn goals(&self, cx: &Context) -> Vec<Goal> {
-        let active = self.link.proven();
+        let trial = self.link.dialling.is_trial();
+        let active = self.link.proven().filter(|_| !trial);
         if let Some(path) = active.filter(|path| path.pipe.is_some()) {
             return vec![Goal { remote: path.remote, pipe: path.pipe }];
         }
@@ -73,7 +113,7 @@ impl Peer {
         let others = self.hints.iter().copied().filter(|hint| Some(*hint) != active);
         let datagrams = active.into_iter().chain(others).map(|remote| Goal { remote, pipe: None });
         let Dialling { pipe, address, .. } = self.link.dialling;
-        let piped = address.filter(|_| pipe.is_some()).map(|remote| Goal { remote, pipe });
+        let piped = address.filter(|_| pipe.is_some() && !trial).map(|remote| Goal { remote, pipe });
         datagrams.filter(|_| cx.config.carrier != Carrier::Tcp).chain(piped).collect()
     }
 
@@ -115,11 +155,43 @@ impl Peer {
             return;
         }
         link.roaming = None;
+        (link.dialling.trial, link.dialling.back_at) = (None, None);
         link.confirm = false;
         link.copies.clear();
         // The peer may have something to say, and cannot open another.
         link.reopen |= link.dialling.may && link.is_connected();
         self.lose_all(cx, now);
+    }
+
+    /// Time has passed: datagrams are tried again beside a connection, or have been in vain.
+    pub(crate) fn try_datagrams(&mut self, cx: &mut Context, now: Now) {
+        if self.link.dialling.trial.is_some_and(|until| until <= now.mono) {
+            self.abort_opening(cx);
+            let dialling = &mut self.link.dialling;
+            dialling.trial = None;
+            dialling.back_after = dialling.longer();
+            dialling.back_at = Some(now.mono + dialling.back_after);
+        }
+        let link = &mut self.link;
+        let due = link.dialling.back_at.is_some_and(|at| at <= now.mono);
+        let calm = link.opening.is_none() && !link.reopen && link.is_connected() && link.pipe().is_some();
+        if due && calm && !self.hints.is_empty() {
+            link.dialling.trial = Some(now.mono + TRIAL);
+            link.reopen = true;
+        }
+    }
+
+    /// The probe timeout has come `count` times in a row. Datagrams may get lost on the way there, though the peer is heard: then
+    /// a connection is tried beside them.
+    pub(crate) fn note_timeouts(&mut self, now: Now, count: u32) {
+        let link = &mut self.link;
+        if count < DEAF {
+            link.dialling.deaf = false;
+        } else if link.dialling.falls_back && !link.dialling.deaf && link.opening.is_none() {
+            let first = link.current.as_ref().and_then(|epoch| epoch.sent.first_unheard());
+            link.dialling.deaf = first.is_some_and(|first| now.mono.since(first) >= SILENT);
+            link.reopen |= link.dialling.deaf;
+        }
     }
 
     /// Everything under way is lost, with the path that it was on.

@@ -427,7 +427,9 @@ impl Link {
         let held = self.held.iter().map(|held| held.until).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
-        let timers = [opening, pending, held, previous, roaming, pto, self.tentative].into_iter().flatten();
+        let trial = self.dialling.deadline(self.opening.is_some());
+        let timers =
+            [opening, pending, held, previous, roaming, pto, trial, self.tentative].into_iter().flatten();
         let epochs = self.epochs().flat_map(|epoch| {
             [epoch.sent.loss_time(), epoch.received.ack_due().map(|at| at.max(self.ride_until))]
         });

@@ -32,6 +32,7 @@ impl Peer {
             if link.recovery.is_random() {
                 self.outbound.ask_again(now.mono);
             }
+            self.note_timeouts(now, probe.count);
         }
         if self.link.take_doubt(now.mono) {
             let since = self.link.goes_away();
@@ -42,6 +43,7 @@ impl Peer {
                 self.on_pipe_broken(cx, now, pipe);
             }
         }
+        self.try_datagrams(cx, now);
         let (link, config) = (&mut self.link, &cx.config);
         copy_lone(now, link, &mut self.outbound, &mut cx.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());

@@ -5,8 +5,8 @@ use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
-use exonet_proto::NodeId;
 use exonet_proto::node::{Arrival, Pipe};
+use exonet_proto::{NodeId, wire};
 use tokio::time::{Instant, sleep_until, timeout};
 
 use super::frame::Unframer;
@@ -21,6 +21,8 @@ const FIRST_WORD: Duration = Duration::from_secs(3);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 /// One whose other end has taken nothing for so long is closed.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// So many bytes of a stranger are heard: an opening, and some copies of it.
+const HEARD: usize = 16_384;
 /// Reads after which others have their turn.
 const READS: u32 = 8;
 /// What is left is written for so long after the end of the node.
@@ -35,14 +37,26 @@ pub(super) enum Origin {
 }
 
 pub(super) struct Connection {
-    pub(super) shared: Arc<Shared>,
-    pub(super) outlet: Arc<Outlet>,
-    pub(super) pipe: Pipe,
-    pub(super) remote: SocketAddr,
-    pub(super) origin: Origin,
+    shared: Arc<Shared>,
+    outlet: Arc<Outlet>,
+    pipe: Pipe,
+    remote: SocketAddr,
+    origin: Origin,
+    /// Bytes that have come.
+    said: usize,
 }
 
 impl Connection {
+    /// Nothing has come yet.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        outlet: Arc<Outlet>,
+        (pipe, remote): (Pipe, SocketAddr),
+        origin: Origin,
+    ) -> Self {
+        Self { shared: Arc::clone(shared), outlet, pipe, remote, origin, said: 0 }
+    }
+
     /// Until it is closed by either end. Its task alone takes it out of the node.
     pub(super) async fn run(mut self) {
         self.turns().await;
@@ -83,9 +97,10 @@ impl Connection {
                     }
                 }
                 () = sleep_until(look_at) => {
-                    if !known || !self.is_of_use() {
+                    if !self.is_of_use() || !known && matches!(self.origin, Origin::Dialled(_)) {
                         return;
                     }
+                    self.meet(&mut known, true);
                     unframer.rest();
                     outlet.rest();
                     look_at = Instant::now() + LOOK_EVERY;
@@ -102,17 +117,26 @@ impl Connection {
             Err(error) => return is_passing(&error),
         };
         unframer.filled(count);
+        self.said = self.said.saturating_add(count);
+        if !*known && self.said > HEARD {
+            return false;
+        }
         let Self { shared, pipe, remote, .. } = self;
         let arrival = Arrival { remote: *remote, local_ip: None, ecn: 0, pipe: Some(*pipe) };
+        let mut openings = Vec::new();
         let (sound, of_use) = shared.step_calmly(|engine, now| {
-            let (mut some, phase) = (false, engine.phase);
+            let broken = engine.phase == Phase::Broken;
+            let of_use = *known || !broken && engine.core.uses_pipe(*pipe);
+            if of_use {
+                unframer.trust();
+            }
             let sound = loop {
                 match unframer.next() {
-                    _ if phase == Phase::Broken => break false,
-                    Ok(Some(datagram)) => {
-                        some = true;
-                        engine.core.handle_datagram(now, arrival, datagram);
+                    _ if broken => break false,
+                    Ok(Some(datagram)) if wire::is_strange(datagram) => {
+                        openings.push((arrival, Box::from(&*datagram)));
                     }
+                    Ok(Some(datagram)) => engine.core.handle_datagram(now, arrival, datagram),
                     Ok(None) => break true,
                     Err(error) => {
                         tracing::debug!(%error, "reading from a connection");
@@ -120,18 +144,21 @@ impl Connection {
                     }
                 }
             };
-            (sound, sound && (*known || some && engine.core.uses_pipe(*pipe)))
+            (sound, of_use)
         });
-        if of_use && !*known {
-            *known = true;
-            unframer.trust();
-            self.meet();
+        if !openings.is_empty() && shared.carriers.put(openings) {
+            shared.work.notify_one();
         }
+        self.meet(known, of_use);
         sound
     }
 
-    /// The other end has shown who it is.
-    fn meet(&mut self) {
+    /// Looks whether the other end has shown who it is.
+    fn meet(&mut self, known: &mut bool, of_use: bool) {
+        if *known || !of_use {
+            return;
+        }
+        *known = true;
         match &mut self.origin {
             Origin::Dialled(peer) => self.shared.carriers.worked(peer),
             Origin::Taken(stranger) => drop(stranger.take()),

@@ -83,7 +83,7 @@ fn begin(shared: &Arc<Shared>, peer: NodeId, address: SocketAddr, stream: TcpStr
     });
     let Some(pipe) = pipe else { return false };
     let origin = Origin::Dialled(peer);
-    tokio::spawn(Connection { shared: Arc::clone(shared), outlet, pipe, remote, origin }.run());
+    tokio::spawn(Connection::new(shared, outlet, (pipe, remote), origin).run());
     true
 }
 

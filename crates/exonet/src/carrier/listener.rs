@@ -70,6 +70,5 @@ fn take(shared: &Arc<Shared>, stream: TcpStream, remote: SocketAddr, stranger: S
         pipe
     });
     let origin = Origin::Taken(Some(stranger));
-    let connection = Connection { shared: Arc::clone(shared), outlet, pipe, remote, origin };
-    tokio::spawn(connection.run());
+    tokio::spawn(Connection::new(shared, outlet, (pipe, remote), origin).run());
 }

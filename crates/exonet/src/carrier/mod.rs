@@ -19,7 +19,7 @@ use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use exonet_proto::Mono;
-use exonet_proto::node::Pipe;
+use exonet_proto::node::{Arrival, Pipe};
 use socket2::SockRef;
 use tokio::net::TcpStream;
 
@@ -29,6 +29,8 @@ pub(crate) use self::listener::{bind, listen};
 use self::outlet::Outlet;
 pub(crate) use self::outlet::Written;
 
+/// Openings that wait for the driver.
+const MAX_OPENINGS: usize = 256;
 /// The system takes no more while so much of it has not left: what waits there cannot be taken back.
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 16_384;
@@ -43,6 +45,8 @@ pub(crate) struct Carriers {
     open: Mutex<BTreeMap<Pipe, Arc<Outlet>>>,
     /// The node's lock may be taken under this one, never this under the node's.
     dials: Mutex<Dials>,
+    /// Openings that have come: they wait for their share of the driver's time, as those do that come as datagrams.
+    openings: Mutex<Vec<(Arrival, Box<[u8]>)>>,
 }
 
 impl Carriers {
@@ -56,6 +60,19 @@ impl Carriers {
 
     fn leave(&self, pipe: Pipe) {
         self.open().remove(&pipe);
+    }
+
+    /// Openings have come. True: they are to be taken out. More than wait already come again.
+    fn put(&self, mut openings: Vec<(Arrival, Box<[u8]>)>) -> bool {
+        let mut waiting = self.openings.lock().unwrap_or_else(PoisonError::into_inner);
+        openings.truncate(MAX_OPENINGS.saturating_sub(waiting.len()));
+        waiting.append(&mut openings);
+        !waiting.is_empty()
+    }
+
+    /// Takes them out.
+    pub(crate) fn take_openings(&self) -> Vec<(Arrival, Box<[u8]>)> {
+        core::mem::take(&mut *self.openings.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Sends the datagrams in `data` by the connection `pipe`.

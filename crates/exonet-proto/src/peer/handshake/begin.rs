@@ -142,8 +142,12 @@ impl Peer {
             buf.extend_from_slice(data);
             goal
         });
-        self.link.spoke(now.mono);
-        if self.link.is_out_of_reach(now.mono) {
+        // Beside a connection that works, no answer says nothing of the peer.
+        let trial = self.link.dialling.is_trial();
+        if !trial {
+            self.link.spoke(now.mono);
+        }
+        if !trial && self.link.is_out_of_reach(now.mono) {
             let since = self.link.goes_away();
             cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
         }

@@ -162,7 +162,7 @@ impl Peer {
         if !same && (before || link.recovery.is_reliable()) {
             self.lose_all(cx, now);
         }
-        self.link.dialling.settle(self.link.pipe().is_some());
+        self.link.dialling.settle(now.mono, self.link.pipe().is_some());
         if proven && arrival.pipe.is_none() {
             self.add_hint(arrival.remote);
         }

@@ -1,0 +1,404 @@
+//! Connections in place of datagrams.
+
+use std::collections::VecDeque;
+
+use rand_chacha::ChaCha12Rng;
+use rand_core::{RngCore, SeedableRng};
+
+use super::*;
+
+/// What a connection takes before it has carried any of it.
+const ROOM: usize = 40_000;
+/// Acknowledgements go beyond that.
+const CONTROL: usize = 4_000;
+
+/// A connection between `ends[0]`, which has opened it, and `ends[1]`.
+struct Line {
+    pipes: [Pipe; 2],
+    /// On the way from each end, and when that arrives.
+    under_way: [VecDeque<(Mono, Vec<u8>)>; 2],
+    /// It carries nothing any more, and neither end can tell.
+    is_numb: bool,
+}
+
+/// A client that knows its server's address, and networks between them.
+struct World {
+    ends: [Node; 2],
+    now: Now,
+    lines: Vec<Line>,
+    datagrams: VecDeque<(Mono, usize, Vec<u8>)>,
+    /// Whether datagrams of each end get through, and whether connections can be opened.
+    passes: [bool; 2],
+    takes: bool,
+    delay: Duration,
+    wishes: Vec<Dial>,
+    /// Bodies taken at each end.
+    taken: [Vec<u64>; 2],
+    outcomes: [Vec<(MessageKey, Outcome)>; 2],
+    opened: usize,
+    /// The most that was under way on a connection in one direction.
+    most: usize,
+}
+
+impl World {
+    fn new(carrier: Carrier) -> Self {
+        let Pair { ends, now, .. } = Pair::new([1, 2].map(|_| Config { carrier, ..config() }));
+        Self {
+            ends,
+            now,
+            lines: Vec::new(),
+            datagrams: VecDeque::new(),
+            passes: [carrier == Carrier::Auto; 2],
+            takes: true,
+            delay: 10 * MS,
+            wishes: Vec::new(),
+            taken: [Vec::new(), Vec::new()],
+            outcomes: [Vec::new(), Vec::new()],
+            opened: 0,
+            most: 0,
+        }
+    }
+
+    /// The client may say where the server is, the server only who the client is.
+    fn send(&mut self, from: usize, n: u64, size: usize) -> Result<MessageKey, SendError> {
+        let (id, hints) = (self.ends[1 - from].id(), [address(1)]);
+        let mut body = n.to_be_bytes().to_vec();
+        body.resize(size.max(8), 7);
+        let message = Outgoing { body: Bytes::from(body), ..Outgoing::default() };
+        let hints = if from == 0 { &hints[..] } else { &[] };
+        self.ends[from].send(self.now, id, hints, message)
+    }
+
+    fn close(&mut self, at: usize) {
+        let line = self.lines.remove(at);
+        for (end, pipe) in self.ends.iter_mut().zip(line.pipes) {
+            end.pipe_closed(self.now, pipe);
+        }
+    }
+
+    fn cut(&mut self) {
+        while !self.lines.is_empty() {
+            self.close(0);
+        }
+    }
+
+    fn is_piped(&self) -> [bool; 2] {
+        [0, 1].map(|end| {
+            let peer = self.ends[1 - end].id();
+            self.ends[end].peer_stats(&peer).is_some_and(|stats| stats.piped)
+        })
+    }
+
+    fn dial(&mut self) {
+        let wishes: Vec<_> = core::iter::from_fn(|| self.ends[0].poll_dial()).collect();
+        self.wishes.extend(wishes);
+        assert_eq!(self.ends[1].poll_dial(), None, "it was given no address");
+        self.wishes.retain(|wish| self.ends[0].wants_pipe(&wish.peer));
+        if !self.takes {
+            return;
+        }
+        for Dial { peer, addresses } in core::mem::take(&mut self.wishes) {
+            assert_eq!(addresses, [address(1)]);
+            let Some(near) = self.ends[0].pipe_dialled(self.now, &peer, address(1), ROOM) else { continue };
+            let far = self.ends[1].pipe_accepted(ROOM);
+            let under_way = [VecDeque::new(), VecDeque::new()];
+            self.lines.push(Line { pipes: [near, far], under_way, is_numb: false });
+            self.opened += 1;
+        }
+    }
+
+    fn speak(&mut self) {
+        let mut buffer = Vec::new();
+        for from in 0..2 {
+            while let Some(transmit) = self.ends[from].poll_transmit(self.now, 16, &mut buffer) {
+                for datagram in buffer.chunks(transmit.segment) {
+                    let at = self.now.mono + self.delay;
+                    let Some(pipe) = transmit.pipe else {
+                        if self.passes[from] {
+                            self.datagrams.push_back((at, from, datagram.to_vec()));
+                        }
+                        continue;
+                    };
+                    assert!(datagram.len() <= 16_384);
+                    let Some(line) = self.lines.iter_mut().find(|line| line.pipes[from] == pipe) else {
+                        continue;
+                    };
+                    line.under_way[from].push_back((at, datagram.to_vec()));
+                    let bytes = line.under_way[from].iter().map(|(_, datagram)| datagram.len() + 2).sum();
+                    self.most = self.most.max(bytes);
+                }
+            }
+        }
+    }
+
+    fn hear(&mut self) {
+        let now = self.now;
+        while self.datagrams.front().is_some_and(|(at, ..)| *at <= now.mono) {
+            let (_, from, mut datagram) = self.datagrams.pop_front().unwrap();
+            self.ends[1 - from].handle_datagram(now, arrival(from), &mut datagram);
+        }
+        for line in &mut self.lines {
+            for (from, queue) in line.under_way.iter_mut().enumerate() {
+                while queue.front().is_some_and(|(at, _)| *at <= now.mono) {
+                    let (_, mut datagram) = queue.pop_front().unwrap();
+                    let left: usize = queue.iter().map(|(_, datagram)| datagram.len() + 2).sum();
+                    self.ends[from].pipe_room(now, line.pipes[from], ROOM.saturating_sub(left));
+                    if !line.is_numb {
+                        let pipe = Some(line.pipes[1 - from]);
+                        let remote = if from == 0 { address(77) } else { address(1) };
+                        let arrival = Arrival { remote, pipe, ..arrival(from) };
+                        self.ends[1 - from].handle_datagram(now, arrival, &mut datagram);
+                    }
+                }
+            }
+        }
+    }
+
+    fn take(&mut self) {
+        for end in 0..2 {
+            while let Some(incoming) = self.ends[end].recv(self.now) {
+                let IncomingBody::Whole(body) = &incoming.body else { panic!("they are short") };
+                self.taken[end].push(u64::from_be_bytes(body[..8].try_into().unwrap()));
+            }
+            while let Some(event) = self.ends[end].poll_event() {
+                if let Event::Outcome { key, count, outcome, .. } = event {
+                    self.outcomes[end].extend((0..count).map(|n| (key.nth(n), outcome)));
+                }
+            }
+        }
+    }
+
+    /// Time passes.
+    fn pass(&mut self, span: Duration) {
+        let until = self.now.mono + span;
+        loop {
+            self.take();
+            self.dial();
+            self.speak();
+            let heard = self.lines.iter().flat_map(|line| line.under_way.iter());
+            let heard = heard.filter_map(|queue| Some(queue.front()?.0));
+            let datagram = self.datagrams.front().map(|(at, ..)| *at);
+            let timers = self.ends.iter().filter_map(Node::poll_timeout);
+            let next = timers.chain(heard).chain(datagram).min().filter(|at| *at <= until);
+            let Some(next) = next else { break };
+            self.now.mono = self.now.mono.max(next);
+            self.hear();
+            for end in &mut self.ends {
+                if end.poll_timeout().is_some_and(|at| at <= self.now.mono) {
+                    end.handle_timeout(self.now);
+                }
+            }
+        }
+        self.now.mono = until;
+    }
+
+    /// As drivers do now and then: connections that either end has no use for are closed.
+    fn look(&mut self) {
+        for at in (0..self.lines.len()).rev() {
+            let pipes = self.lines[at].pipes;
+            if self.ends.iter().zip(pipes).any(|(end, pipe)| !end.uses_pipe(pipe)) {
+                self.close(at);
+            }
+        }
+    }
+}
+
+#[test]
+fn messages_go_both_ways_over_a_connection_and_nothing_is_repeated() {
+    let mut world = World::new(Carrier::Tcp);
+    // Far longer than any probe timeout at first.
+    world.delay = 900 * MS;
+    let keys: Vec<_> = (0..300).map(|n| world.send(0, n, 3_000).unwrap()).collect();
+    world.pass(60 * SECOND);
+    let answers: Vec<_> = (0..300).map(|n| world.send(1, n, 3_000).unwrap()).collect();
+    world.pass(60 * SECOND);
+    let all = |keys: &[MessageKey]| keys.iter().map(|key| (*key, Outcome::Delivered)).collect::<Vec<_>>();
+    let sorted = |outcomes: &[(MessageKey, Outcome)]| {
+        let mut outcomes = outcomes.to_vec();
+        outcomes.sort_by_key(|(key, _)| *key);
+        outcomes
+    };
+    assert_eq!(sorted(&world.outcomes[0]), all(&keys));
+    assert_eq!(sorted(&world.outcomes[1]), all(&answers));
+    assert_eq!(world.taken.each_ref().map(Vec::len), [300; 2]);
+    assert_eq!(world.ends.each_ref().map(|end| end.stats().packets_lost), [0; 2]);
+    assert!(world.most > ROOM / 2 && world.most <= ROOM + CONTROL, "{}", world.most);
+    assert_eq!(world.opened, 1);
+}
+
+#[test]
+fn whatever_happens_to_connections_each_message_comes_once() {
+    for seed in 0..60 {
+        let mut rng = ChaCha12Rng::seed_from_u64(seed);
+        let mut world = World::new(if seed % 3 == 0 { Carrier::Auto } else { Carrier::Tcp });
+        let (mut sent, auto) = ([0_u64; 2], seed % 3 == 0);
+        for _ in 0..150 {
+            match rng.next_u32() % 12 {
+                0 => world.cut(),
+                1 => world.lines.iter_mut().for_each(|line| line.is_numb = true),
+                2 => world.takes = !world.takes,
+                3 if auto => world.passes[(rng.next_u32() % 2) as usize] ^= true,
+                4 => world.look(),
+                5 => world.delay = MS * (1 + rng.next_u32() % 300),
+                n => {
+                    let from = (n % 2) as usize;
+                    // The server may not know where the client is.
+                    for _ in 0..rng.next_u32() % 20 {
+                        let size = 8 + (rng.next_u32() % 5_000) as usize;
+                        sent[from] += u64::from(world.send(from, sent[from], size).is_ok());
+                    }
+                }
+            }
+            world.pass(MS * (rng.next_u32() % 700));
+        }
+        world.takes = true;
+        // What the client says opens a way for the server.
+        for _ in 0..20 {
+            sent[0] += u64::from(world.send(0, sent[0], 8).is_ok());
+            world.pass(10 * SECOND);
+            world.look();
+        }
+        for (from, sent) in sent.into_iter().enumerate() {
+            let taken = &mut world.taken[1 - from];
+            taken.sort_unstable();
+            assert!(taken.iter().copied().eq(0..sent), "seed {seed}: {sent} were sent by {from}: {taken:?}");
+            let outcomes = &world.outcomes[from];
+            assert_eq!(outcomes.len() as u64, sent, "seed {seed}");
+            assert!(outcomes.iter().all(|(_, outcome)| *outcome == Outcome::Delivered), "seed {seed}");
+        }
+        assert!(world.most <= ROOM + 4 * CONTROL, "seed {seed}: {}", world.most);
+        // All is forgotten in the end, and no connection is kept.
+        world.pass(200 * SECOND);
+        world.look();
+        assert!(world.lines.is_empty(), "seed {seed}");
+        assert_eq!(world.ends.each_ref().map(|end| end.stats().peers), [0; 2], "seed {seed}");
+    }
+}
+
+#[test]
+fn where_datagrams_are_blocked_either_way_a_connection_is_opened_within_a_second() {
+    for passes in [[false, false], [true, false], [false, true]] {
+        let mut world = World::new(Carrier::Auto);
+        world.send(0, 0, 100).unwrap();
+        world.pass(SECOND);
+        world.send(1, 0, 100).unwrap();
+        world.pass(SECOND);
+        assert_eq!((world.is_piped(), world.opened), ([false; 2], 0));
+        world.passes = passes;
+        world.send(0, 1, 100).unwrap();
+        world.pass(SECOND);
+        world.send(1, 1, 100).unwrap();
+        world.pass(SECOND);
+        assert_eq!(
+            (world.taken.each_ref().map(Vec::len), world.is_piped()),
+            ([2; 2], [true; 2]),
+            "{passes:?}"
+        );
+    }
+}
+
+#[test]
+fn where_datagrams_never_pass_first_contact_takes_a_connection() {
+    let mut world = World::new(Carrier::Auto);
+    world.passes = [false; 2];
+    world.send(0, 0, 100).unwrap();
+    world.pass(SECOND);
+    assert_eq!((world.taken[1].len(), world.is_piped(), world.opened), (1, [true; 2], 1));
+}
+
+#[test]
+fn a_channel_comes_back_to_datagrams_and_waits_longer_after_each_relapse() {
+    let mut world = World::new(Carrier::Auto);
+    let mut n = 0;
+    let mut keep = |world: &mut World, span: Duration| {
+        for _ in 0..span.as_secs() {
+            n += 1;
+            world.send(0, n, 100).unwrap();
+            world.pass(SECOND);
+            world.look();
+        }
+    };
+    keep(&mut world, SECOND);
+    for wait in [10, 20, 40] {
+        world.passes = [false; 2];
+        keep(&mut world, 3 * SECOND);
+        assert_eq!(world.is_piped(), [true; 2]);
+        world.passes = [true; 2];
+        keep(&mut world, (wait - 5) * SECOND);
+        assert_eq!(world.is_piped(), [true; 2], "not yet, of {wait} s");
+        keep(&mut world, 5 * SECOND);
+        assert_eq!((world.is_piped(), world.lines.len()), ([false; 2], 0), "after {wait} s");
+    }
+    assert_eq!(world.taken[1].len() as u64, n);
+}
+
+#[test]
+fn a_trial_of_datagrams_in_vain_disturbs_nothing() {
+    let mut world = World::new(Carrier::Auto);
+    world.passes = [false; 2];
+    for n in 0..60 {
+        world.send(0, n, 100).unwrap();
+        world.pass(SECOND);
+        world.look();
+    }
+    assert_eq!((world.taken[1].len(), world.opened, world.is_piped()), (60, 1, [true; 2]));
+    assert_eq!(world.ends.each_ref().map(|end| end.stats().packets_lost), [0; 2]);
+}
+
+#[test]
+fn a_node_of_connections_hears_no_datagrams() {
+    let mut world = World::new(Carrier::Tcp);
+    world.passes = [true; 2];
+    world.takes = false;
+    let mut opening = {
+        let mut other = World::new(Carrier::Udp);
+        other.send(0, 0, 100).unwrap();
+        other.passes = [true; 2];
+        other.speak();
+        other.datagrams.pop_front().unwrap().2
+    };
+    let now = world.now;
+    world.ends[1].handle_datagram(now, arrival(0), &mut opening);
+    assert!(world.ends[1].poll_transmit(now, 16, &mut Vec::new()).is_none());
+    world.send(0, 0, 100).unwrap();
+    world.pass(10 * SECOND);
+    assert_eq!((world.datagrams.len(), world.wishes.len()), (0, 1), "nor says any");
+}
+
+#[test]
+fn a_connection_that_no_opening_came_by_carries_nothing() {
+    let mut world = World::new(Carrier::Tcp);
+    world.send(0, 0, 100).unwrap();
+    world.pass(SECOND);
+    assert_eq!(world.taken[1].len(), 1);
+    // Somebody on the way copies what the client says to a connection of his own.
+    world.send(0, 1, 100).unwrap();
+    world.speak();
+    let (now, strays) = (world.now, world.ends[1].stats().strays);
+    let copy = world.lines[0].under_way[0].back().unwrap().1.clone();
+    let pipe = Some(world.ends[1].pipe_accepted(ROOM));
+    world.ends[1].handle_datagram(now, Arrival { pipe, ..arrival(8) }, &mut copy.clone());
+    assert_eq!(world.ends[1].stats().strays, strays + 1);
+    assert!(!world.ends[1].uses_pipe(pipe.unwrap()));
+    world.pass(SECOND);
+    assert_eq!(world.taken[1].len(), 2);
+}
+
+#[test]
+fn an_answer_by_a_connection_that_was_not_asked_is_none() {
+    let mut world = World::new(Carrier::Tcp);
+    world.send(0, 0, 100).unwrap();
+    world.speak();
+    world.dial();
+    world.speak();
+    world.now.mono += world.delay;
+    world.hear();
+    world.speak();
+    let mut answer = world.lines[0].under_way[1].front().unwrap().1.clone();
+    let pipe = Some(world.ends[0].pipe_accepted(ROOM));
+    let now = world.now;
+    world.ends[0].handle_datagram(now, Arrival { pipe, ..arrival(1) }, &mut answer);
+    assert_eq!((world.ends[0].stats().strays, world.is_piped()[0]), (1, false));
+    world.pass(SECOND);
+    assert_eq!((world.taken[1].len(), world.is_piped()[0]), (1, true));
+}
