@@ -1,6 +1,6 @@
 //! What holds for every command, worked out from the arguments.
 
-use exonet::{Builder, Durability};
+use exonet::{Builder, Carrier, Durability};
 
 use crate::args::{Common, durability_name};
 use crate::failure::Failure;
@@ -14,6 +14,8 @@ pub(crate) struct Settings {
     pub(crate) identity: Identity,
     /// What a crash takes nothing of; None: as usual for the identity.
     durability: Option<Durability>,
+    /// What carries packets.
+    carrier: Carrier,
     /// Where data goes.
     pub(crate) output: Output,
     /// Whether single outcomes are told to people.
@@ -29,6 +31,7 @@ impl Settings {
         Ok(Self {
             identity: Identity::new(name, common.state.as_deref())?,
             durability: common.durability,
+            carrier: common.carrier.unwrap_or_default(),
             output: Output::new(common.json),
             verbose: common.verbose > 0,
             quiet: common.quiet,
@@ -37,7 +40,7 @@ impl Settings {
 
     /// Lets a node be who this is, and keep what is asked for.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
-        let builder = self.identity.apply(builder)?;
+        let builder = self.identity.apply(builder)?.carrier(self.carrier);
         Ok(match self.durability {
             Some(durability) => builder.durability(durability),
             None => builder,

@@ -146,6 +146,11 @@ struct Readme;
 #[doc = include_str!("../../../docs/groups.md")]
 struct Groups;
 
+/// Compiles and runs the example of the page on carriers.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/carriers.md")]
+struct Carriers;
+
 /// Compiles and runs the example of the page on streams.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/streams.md")]

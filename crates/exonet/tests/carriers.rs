@@ -66,7 +66,7 @@ impl Relay {
                             let (from, into) = (from.try_clone().unwrap(), into.try_clone().unwrap());
                             let (number, dead) = (state.taken, Arc::clone(&state.dead_below));
                             std::thread::spawn(move || {
-                                pump(from, into, || number < dead.load(Ordering::Relaxed))
+                                pump(from, into, || number < dead.load(Ordering::Relaxed));
                             });
                         }
                         state.open.extend([near, far]);

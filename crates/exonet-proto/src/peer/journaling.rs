@@ -277,7 +277,8 @@ impl Peer {
         posted: Vec<(LetterId, Posted)>,
     ) {
         self.journaled = Some((number, known.hints.last().copied()));
-        known.hints.iter().for_each(|hint| self.add_hint(*hint));
+        // It was given most of them: an address that only a datagram came from takes no connection, which costs little.
+        known.hints.iter().for_each(|hint| self.choose(cx, *hint));
         if let Some(record) = known.receiver() {
             self.inbound.unsaid.journaled = Some(Said::of(&record));
             let verdicts = known.verdicts.iter().filter(|(s, _)| record.marked(**s).is_some());
