@@ -46,10 +46,13 @@ impl Pipes {
         self.open.get(&pipe)?.owner
     }
 
-    /// The peer at `place` has shown itself there. False: the connection is another's, or gone. One peer to each: so its end
-    /// concerns one.
-    pub(crate) fn claim(&mut self, pipe: Pipe, place: u32) -> bool {
+    /// The peer at `place` has shown itself there. False: the connection is another's, and not `free`, or gone. One peer to each:
+    /// so its end concerns one.
+    pub(crate) fn claim(&mut self, pipe: Pipe, place: u32, free: bool) -> bool {
         let Some(entry) = self.open.get_mut(&pipe) else { return false };
+        if free {
+            entry.owner = Some(place);
+        }
         *entry.owner.get_or_insert(place) == place
     }
 
@@ -81,10 +84,12 @@ mod tests {
     fn a_connection_is_one_peers() {
         let mut pipes = Pipes::default();
         let (taken, dialled) = (pipes.open(None, 0), pipes.open(Some(7), 0));
-        assert!(pipes.claim(taken, 3) && pipes.claim(taken, 3) && !pipes.claim(taken, 4));
-        assert!(!pipes.claim(dialled, 3));
+        assert!(
+            pipes.claim(taken, 3, false) && pipes.claim(taken, 3, false) && !pipes.claim(taken, 4, false)
+        );
+        assert!(!pipes.claim(dialled, 3, false) && pipes.claim(dialled, 3, true));
         assert_eq!((pipes.close(taken), pipes.close(taken)), (Some(3), None));
-        assert!(!pipes.claim(taken, 3), "it is gone");
+        assert!(!pipes.claim(taken, 3, true), "it is gone");
     }
 
     #[test]

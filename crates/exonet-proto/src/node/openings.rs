@@ -98,7 +98,7 @@ impl Node {
             self.cx.stats.openings_refused += 1;
             return;
         };
-        if arrival.pipe.is_some_and(|pipe| !self.cx.pipes.claim(pipe, place)) {
+        if !self.claims_pipe(arrival.pipe, place) {
             self.cx.stats.strays += 1;
             return;
         }
@@ -148,14 +148,13 @@ impl Node {
 
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
-        let Self { peers, cx, .. } = self;
-        let place = cx.gate.copy_of(opening.mac1).and_then(|index| cx.routes.get(&index)).copied();
-        let Some((place, peer)) = place.and_then(|place| Some((place, peers.get_mut(place)?))) else {
-            return false;
-        };
-        if arrival.pipe.is_some_and(|pipe| !cx.pipes.claim(pipe, place)) {
+        let place = self.cx.gate.copy_of(opening.mac1).and_then(|index| self.cx.routes.get(&index)).copied();
+        let Some(place) = place.filter(|place| self.peers.get(*place).is_some()) else { return false };
+        if !self.claims_pipe(arrival.pipe, place) {
             return true;
         }
+        let Self { peers, cx, .. } = self;
+        let Some(peer) = peers.get_mut(place) else { return false };
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
         // Or it is about to be answered.
         let Some(pending) = pending else { return true };

@@ -53,6 +53,15 @@ impl Node {
         place.and_then(|place| self.peers.get(place)).is_some_and(|peer| peer.link.uses_pipe(pipe))
     }
 
+    /// An opening of the peer at `place` has come by the connection, if it came by one. False: that is another peer's, or gone.
+    pub(super) fn claims_pipe(&mut self, pipe: Option<Pipe>, place: u32) -> bool {
+        // Who was there before may be forgotten.
+        pipe.is_none_or(|pipe| {
+            let free = !self.uses_pipe(pipe);
+            self.cx.pipes.claim(pipe, place, free)
+        })
+    }
+
     /// The connection is no more: what was given to it and not acknowledged is lost.
     pub fn pipe_closed(&mut self, now: Now, pipe: Pipe) {
         let Some(place) = self.cx.pipes.close(pipe) else { return };

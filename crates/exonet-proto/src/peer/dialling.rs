@@ -39,8 +39,9 @@ pub(crate) struct Dialling {
     pub(crate) falls_back: bool,
     /// Open.
     pub(crate) pipe: Option<Pipe>,
-    /// To there.
+    /// To there, and since when.
     address: Option<SocketAddr>,
+    pub(crate) since: Mono,
     /// The driver was asked for one.
     asked: bool,
     /// The channel that worked last was on one.
@@ -137,6 +138,7 @@ impl Peer {
     pub(crate) fn on_dialled(&mut self, now: Now, pipe: Pipe, address: SocketAddr) {
         let dialling = &mut self.link.dialling;
         (dialling.asked, dialling.pipe, dialling.address) = (false, Some(pipe), Some(address));
+        dialling.since = now.mono;
         if let Some(opening) = self.link.opening.as_mut() {
             opening.widen(now.mono);
         }
@@ -159,7 +161,7 @@ impl Peer {
         link.confirm = false;
         link.copies.clear();
         // The peer may have something to say, and cannot open another.
-        link.reopen |= link.dialling.may && link.is_connected();
+        link.reopen |= link.dialling.may && link.is_connected() && link.opening.is_none();
         self.lose_all(cx, now);
     }
 

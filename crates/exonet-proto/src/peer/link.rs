@@ -331,6 +331,18 @@ impl Link {
         if asked { since + patience } else { Mono::NEVER }
     }
 
+    /// The connection that was dialled, and when it will have brought nothing for too long, if the peer owes something there.
+    pub(crate) fn numb_at(&self) -> Option<(Pipe, Mono)> {
+        let dialling = &self.dialling;
+        let pipe = self.pipe().or(dialling.pipe).filter(|_| dialling.may)?;
+        let opening = self.opening.as_ref().filter(|_| !dialling.is_trial());
+        let begun = opening.map_or(Mono(0), |opening| opening.begun);
+        let waits = opening.is_some() || self.pipe().is_some() && self.awaits_ack();
+        let since = self.heard_at.max(self.asked_at).max(dialling.since).max(begun);
+        let patience = PIPE_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
+        waits.then(|| (pipe, since + patience))
+    }
+
     /// Whether silence asks for a new opening beside the probes, if this node needs the channel. True once, and again after as
     /// much silence.
     pub(crate) fn take_doubt(&mut self, now: Mono) -> bool {
@@ -428,8 +440,10 @@ impl Link {
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
         let trial = self.dialling.deadline(self.opening.is_some());
-        let timers =
-            [opening, pending, held, previous, roaming, pto, trial, self.tentative].into_iter().flatten();
+        let numb = self.numb_at().map(|(_, at)| at);
+        let timers = [opening, pending, held, previous, roaming, pto, trial, numb, self.tentative]
+            .into_iter()
+            .flatten();
         let epochs = self.epochs().flat_map(|epoch| {
             [epoch.sent.loss_time(), epoch.received.ack_due().map(|at| at.max(self.ride_until))]
         });

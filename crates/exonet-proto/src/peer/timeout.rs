@@ -38,10 +38,10 @@ impl Peer {
             let since = self.link.goes_away();
             cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
             self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(&cx.config);
-            // One that brings nothing is not better than none.
-            if let Some(pipe) = self.link.pipe().filter(|_| self.link.dialling.may) {
-                self.on_pipe_broken(cx, now, pipe);
-            }
+        }
+        // One that brings nothing is not better than none.
+        if let Some((pipe, _)) = self.link.numb_at().filter(|(_, at)| *at <= now.mono) {
+            self.on_pipe_broken(cx, now, pipe);
         }
         self.try_datagrams(cx, now);
         let (link, config) = (&mut self.link, &cx.config);

@@ -1,13 +1,14 @@
 //! One connection: its task reads it, writes what had to wait, and closes it when it is of no use.
 
 use core::net::SocketAddr;
+use core::pin::pin;
 use core::time::Duration;
 use std::io;
 use std::sync::Arc;
 
 use exonet_proto::node::{Arrival, Pipe};
 use exonet_proto::{NodeId, wire};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep, timeout};
 
 use super::frame::Unframer;
 use super::outlet::{Outlet, Written};
@@ -76,12 +77,22 @@ impl Connection {
         if matches!(self.origin, Origin::Dialled(_)) {
             unframer.trust();
         }
-        let mut look_at = Instant::now() + FIRST_WORD;
+        let mut ended = pin!(shared.ended.acquire());
+        let mut look = pin!(sleep(FIRST_WORD));
         while !outlet.is_broken() {
             tokio::select! {
                 biased;
-                _ = shared.ended.acquire() => return self.say_the_rest().await,
+                _ = &mut ended => return self.say_the_rest().await,
                 () = outlet.work.notified() => {}
+                () = &mut look => {
+                    if !self.is_of_use() || !known && matches!(self.origin, Origin::Dialled(_)) {
+                        return;
+                    }
+                    self.meet(&mut known, true);
+                    unframer.rest();
+                    outlet.rest();
+                    look.as_mut().reset(Instant::now() + LOOK_EVERY);
+                }
                 ready = outlet.stream().writable(), if outlet.is_waiting() => {
                     if ready.is_err() || !self.write() {
                         return;
@@ -95,15 +106,6 @@ impl Connection {
                     if reads.is_multiple_of(READS) {
                         tokio::task::yield_now().await;
                     }
-                }
-                () = sleep_until(look_at) => {
-                    if !self.is_of_use() || !known && matches!(self.origin, Origin::Dialled(_)) {
-                        return;
-                    }
-                    self.meet(&mut known, true);
-                    unframer.rest();
-                    outlet.rest();
-                    look_at = Instant::now() + LOOK_EVERY;
                 }
             }
         }

@@ -233,12 +233,16 @@ fn whatever_happens_to_connections_each_message_comes_once() {
         let mut world = World::new(if seed % 3 == 0 { Carrier::Auto } else { Carrier::Tcp });
         let (mut sent, auto) = ([0_u64; 2], seed % 3 == 0);
         for _ in 0..150 {
-            match rng.next_u32() % 12 {
+            match rng.next_u32() % 13 {
                 0 => world.cut(),
                 1 => world.lines.iter_mut().for_each(|line| line.is_numb = true),
                 2 => world.takes = !world.takes,
                 3 if auto => world.passes[(rng.next_u32() % 2) as usize] ^= true,
                 4 => world.look(),
+                12 => {
+                    let now = world.now;
+                    world.ends[(rng.next_u32() % 2) as usize].rebind(now);
+                }
                 5 => world.delay = MS * (1 + rng.next_u32() % 300),
                 n => {
                     let from = (n % 2) as usize;
@@ -402,4 +406,22 @@ fn an_answer_by_a_connection_that_was_not_asked_is_none() {
     assert_eq!((world.ends[0].stats().strays, world.is_piped()[0]), (1, false));
     world.pass(SECOND);
     assert_eq!((world.taken[1].len(), world.is_piped()[0]), (1, true));
+}
+
+#[test]
+fn a_connection_that_has_gone_numb_is_replaced_also_while_new_keys_are_wanted() {
+    // After a minute the channel is forgotten, and with it the connection.
+    for (carrier, waits, opened) in [(Carrier::Tcp, 0, 2), (Carrier::Tcp, 60, 3), (Carrier::Auto, 0, 2)] {
+        let mut world = World::new(carrier);
+        world.passes = [false; 2];
+        world.send(0, 0, 100).unwrap();
+        world.pass(SECOND);
+        world.lines[0].is_numb = true;
+        let now = world.now;
+        world.ends[0].rebind(now);
+        world.pass(waits * SECOND);
+        world.send(0, 1, 100).unwrap();
+        world.pass(10 * SECOND);
+        assert_eq!((world.taken[1].len(), world.opened), (2, opened), "{carrier:?}, {waits} s");
+    }
 }
