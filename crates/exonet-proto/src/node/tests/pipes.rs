@@ -425,3 +425,21 @@ fn a_connection_that_has_gone_numb_is_replaced_also_while_new_keys_are_wanted() 
         assert_eq!((world.taken[1].len(), world.opened), (2, opened), "{carrier:?}, {waits} s");
     }
 }
+
+#[test]
+fn who_is_heard_and_acknowledges_nothing_gets_a_connection() {
+    let mut world = World::new(Carrier::Auto);
+    world.send(0, 0, 100).unwrap();
+    world.pass(SECOND);
+    // What the server has for the client goes on arriving, and is not acknowledged either.
+    world.passes = [false, true];
+    for n in 0..100 {
+        world.send(1, n, 100).unwrap();
+        if n == 50 {
+            world.send(0, 1, 100).unwrap();
+        }
+        world.pass(40 * MS);
+    }
+    assert_eq!((world.taken.each_ref().map(Vec::len), world.is_piped()), ([100, 2], [true; 2]));
+    assert_eq!(world.opened, 1);
+}
