@@ -267,8 +267,9 @@ impl Builder {
         shared.start_forcing().map_err(BuildError::Thread)?;
         let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());
-        if let Some(listener) = listener {
-            runtime.spawn(carrier::listen(Arc::clone(&shared), listener));
+        match listener {
+            Some(listener) => drop(runtime.spawn(carrier::listen(Arc::clone(&shared), listener))),
+            None => shared.carriers.listening.close(),
         }
         Ok(Node::new(shared))
     }

@@ -389,3 +389,41 @@ async fn a_channel_whose_datagrams_are_blocked_goes_on_over_a_connection() {
     })
     .await;
 }
+
+#[tokio::test]
+async fn a_node_that_moves_takes_connections_in_where_it_is() {
+    within(async {
+        let (server, client) = (node(Carrier::Tcp).await, node(Carrier::Tcp).await);
+        let before = server.local_addr();
+        let after = server.rebind("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        assert_ne!(before, after);
+        let receipt = client.peer(server.peer_addr()).send("x").await.unwrap();
+        drop(server.at_most_once().recv().await.unwrap());
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        assert!(TcpStream::connect(before).is_err());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_that_ends_and_comes_back_is_found_again() {
+    within(async {
+        let home = tempfile::tempdir().unwrap();
+        let start = |address: SocketAddr| {
+            let builder = exonet::Node::builder(exonet::Allow::anyone()).carrier(Carrier::Tcp);
+            builder.state_dir(home.path()).bind(address).build()
+        };
+        let server = start("127.0.0.1:0".parse().unwrap()).await.unwrap();
+        let (client, address) = (node(Carrier::Tcp).await, server.local_addr());
+        let peer = client.peer(server.peer_addr());
+        let receipt = peer.send(numbered(0)).await.unwrap();
+        assert_eq!(take(&server, 1).await.len(), 1);
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+        server.close(std::time::Duration::from_secs(5)).await;
+        let receipt = peer.send(numbered(1)).await.unwrap();
+        let server = start(address).await.unwrap();
+        assert_eq!(take(&server, 1).await, BTreeMap::from([(numbered(1), 1)]));
+        assert_eq!(receipt.await.outcome, Outcome::Delivered);
+    })
+    .await;
+}

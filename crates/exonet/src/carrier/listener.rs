@@ -36,11 +36,18 @@ pub(crate) fn bind(address: SocketAddr) -> io::Result<TcpListener> {
 
 /// Takes connections in until the node ends.
 pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
+    // Dropped last: whoever waits for the end finds the port free.
+    let _ended = Ended(Arc::clone(&shared));
+    let mut listener = listener;
     let strangers = Strangers::default();
     loop {
         let accepted = tokio::select! {
             biased;
             _ = shared.ended.acquire() => return,
+            () = shared.carriers.moving.notified() => {
+                listener = shared.carriers.take_moved().unwrap_or(listener);
+                continue;
+            }
             accepted = listener.accept() => accepted,
         };
         match accepted {
@@ -55,6 +62,14 @@ pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
                 tokio::time::sleep(PAUSE).await;
             }
         }
+    }
+}
+
+struct Ended(Arc<Shared>);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        self.0.carriers.listening.close();
     }
 }
 

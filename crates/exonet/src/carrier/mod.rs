@@ -21,7 +21,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use exonet_proto::Mono;
 use exonet_proto::node::{Arrival, Pipe};
 use socket2::SockRef;
-use tokio::net::TcpStream;
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, Semaphore};
 
 use self::dialler::Dials;
 pub(crate) use self::dialler::dial;
@@ -39,7 +40,6 @@ const UNSENT: u32 = 16_384;
 const UNACKED: Duration = Duration::from_secs(10);
 
 /// The connections of a node.
-#[derive(Default)]
 pub(crate) struct Carriers {
     /// Locked under the node's lock, or alone.
     open: Mutex<BTreeMap<Pipe, Arc<Outlet>>>,
@@ -47,6 +47,24 @@ pub(crate) struct Carriers {
     dials: Mutex<Dials>,
     /// Openings that have come: they wait for their share of the driver's time, as those do that come as datagrams.
     openings: Mutex<Vec<(Arrival, Box<[u8]>)>>,
+    /// Where connections are taken in from now on.
+    moved: Mutex<Option<TcpListener>>,
+    moving: Notify,
+    /// Closed when nobody takes connections in any more.
+    pub(crate) listening: Semaphore,
+}
+
+impl Default for Carriers {
+    fn default() -> Self {
+        Self {
+            open: Mutex::default(),
+            dials: Mutex::default(),
+            openings: Mutex::default(),
+            moved: Mutex::default(),
+            moving: Notify::new(),
+            listening: Semaphore::new(0),
+        }
+    }
 }
 
 impl Carriers {
@@ -60,6 +78,16 @@ impl Carriers {
 
     fn leave(&self, pipe: Pipe) {
         self.open().remove(&pipe);
+    }
+
+    /// Connections are taken in by `listener` from now on.
+    pub(crate) fn move_to(&self, listener: TcpListener) {
+        *self.moved.lock().unwrap_or_else(PoisonError::into_inner) = Some(listener);
+        self.moving.notify_one();
+    }
+
+    fn take_moved(&self) -> Option<TcpListener> {
+        self.moved.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Openings have come. True: they are to be taken out. More than wait already come again.
