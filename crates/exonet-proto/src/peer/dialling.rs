@@ -80,9 +80,9 @@ impl Dialling {
         self.trial.is_some()
     }
 
-    /// When there is something to do about datagrams beside the connection; `opening`: one is under way.
-    pub(crate) fn deadline(&self, opening: bool) -> Option<Mono> {
-        if opening { self.trial } else { self.back_at }
+    /// When there is something to do about datagrams beside the connection. `free`: there is one, and no opening is under way.
+    pub(crate) fn deadline(&self, free: bool) -> Option<Mono> {
+        self.trial.or(self.back_at.filter(|_| free))
     }
 
     /// Whether a connection is wanted beside the `opening`, of a peer that is silent since then, if it is.

@@ -439,7 +439,7 @@ impl Link {
         let held = self.held.iter().map(|held| held.until).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
-        let trial = self.dialling.deadline(self.opening.is_some());
+        let trial = self.dialling.deadline(self.opening.is_none() && self.pipe().is_some());
         let numb = self.numb_at().map(|(_, at)| at);
         let timers = [opening, pending, held, previous, roaming, pto, trial, numb, self.tentative]
             .into_iter()

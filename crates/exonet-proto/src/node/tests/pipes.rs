@@ -196,21 +196,20 @@ fn a_connection_that_no_opening_came_by_carries_nothing() {
 
 #[test]
 fn an_answer_by_a_connection_that_was_not_asked_is_none() {
-    let mut world = World::new(Carrier::Tcp);
+    let mut world = World::new(Carrier::Auto);
     world.send(0, 0, 100).unwrap();
-    world.speak();
-    world.dial();
     world.speak();
     world.now.mono += world.delay;
     world.hear();
     world.speak();
-    let mut answer = world.lines[0].under_way[1].front().unwrap().1.clone();
+    // Somebody takes the answer out of the network, and brings it by a connection of his own.
+    let (_, from, mut answer) = world.datagrams.pop_front().unwrap();
     let pipe = Some(world.ends[0].pipe_accepted(ROOM));
     let now = world.now;
-    world.ends[0].handle_datagram(now, Arrival { pipe, ..arrival(1) }, &mut answer);
-    assert_eq!((world.ends[0].stats().strays, world.is_piped()[0]), (1, false));
+    world.ends[0].handle_datagram(now, Arrival { pipe, ..arrival(from) }, &mut answer);
+    assert_eq!((world.ends[0].stats().strays, world.ends[0].stats().handshakes), (1, 0));
     world.pass(SECOND);
-    assert_eq!((world.taken[1].len(), world.is_piped()[0]), (1, true));
+    assert_eq!((world.taken[1].len(), world.is_piped()), (1, [false; 2]));
 }
 
 #[test]
@@ -247,4 +246,24 @@ fn who_is_heard_and_acknowledges_nothing_gets_a_connection() {
     }
     assert_eq!((world.taken.each_ref().map(Vec::len), world.is_piped()), ([100, 2], [true; 2]));
     assert_eq!(world.opened, 1);
+}
+
+#[test]
+fn who_waits_for_a_peer_that_is_gone_has_little_to_do() {
+    for (carrier, most) in [(Carrier::Tcp, 1_000), (Carrier::Auto, 1_000)] {
+        let mut world = World::new(carrier);
+        world.passes = [false; 2];
+        world.send(0, 0, 100).unwrap();
+        world.pass(SECOND);
+        assert_eq!(world.is_piped(), [true; 2]);
+        (world.takes, world.turns) = (false, 0);
+        world.lines[0].is_numb = true;
+        world.send(0, 1, 100).unwrap();
+        world.pass(600 * SECOND);
+        assert!(world.turns < most, "{carrier:?}: {}", world.turns);
+        world.takes = true;
+        world.cut();
+        world.pass(10 * SECOND);
+        assert_eq!(world.taken[1].len(), 2, "{carrier:?}");
+    }
 }

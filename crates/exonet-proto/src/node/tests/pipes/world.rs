@@ -33,6 +33,8 @@ pub(super) struct World {
     pub(super) taken: [Vec<u64>; 2],
     pub(super) outcomes: [Vec<(MessageKey, Outcome)>; 2],
     pub(super) opened: usize,
+    /// How often anything happened.
+    pub(super) turns: usize,
     /// The most that was under way on a connection in one direction.
     pub(super) most: usize,
 }
@@ -52,6 +54,7 @@ impl World {
             taken: [Vec::new(), Vec::new()],
             outcomes: [Vec::new(), Vec::new()],
             opened: 0,
+            turns: 0,
             most: 0,
         }
     }
@@ -169,6 +172,7 @@ impl World {
     pub(super) fn pass(&mut self, span: Duration) {
         let until = self.now.mono + span;
         loop {
+            self.turns += 1;
             self.take();
             self.dial();
             self.speak();
