@@ -33,7 +33,8 @@ fn messages_go_both_ways_over_a_connection_and_nothing_is_repeated() {
 
 #[test]
 fn whatever_happens_to_connections_each_message_comes_once() {
-    for seed in 0..100 {
+    // In the last, the path on trial has a longer round trip than three probe timeouts of the active one.
+    for seed in (0..100).chain([924]) {
         let mut rng = ChaCha12Rng::seed_from_u64(seed);
         let mut world = World::new(if seed % 3 == 0 { Carrier::Auto } else { Carrier::Tcp });
         let (mut sent, auto) = ([0_u64; 2], seed % 3 == 0);
