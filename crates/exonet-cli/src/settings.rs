@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use exonet::naming::Naming;
-use exonet::{Builder, Durability};
+use exonet::{Builder, Carrier, Durability};
 
 use crate::args::{Common, durability_name};
 use crate::failure::Failure;
@@ -18,6 +18,8 @@ pub(crate) struct Settings {
     pub(crate) identity: Identity,
     /// What a crash takes nothing of; None: as usual for the identity.
     durability: Option<Durability>,
+    /// What carries packets.
+    carrier: Carrier,
     /// Where data goes.
     pub(crate) output: Output,
     /// Whether single outcomes are told to people.
@@ -37,6 +39,7 @@ impl Settings {
         Ok(Self {
             identity: Identity::new(name, common.state.as_deref())?,
             durability: common.durability,
+            carrier: common.carrier.unwrap_or_default(),
             output: Output::new(common.json),
             verbose: common.verbose > 0,
             quiet: common.quiet,
@@ -47,7 +50,7 @@ impl Settings {
 
     /// Lets a node be who this is, and keep what is asked for.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
-        let builder = self.identity.apply(builder)?;
+        let builder = self.identity.apply(builder)?.carrier(self.carrier);
         let builder = match self.durability {
             Some(durability) => builder.durability(durability),
             None => builder,

@@ -69,7 +69,11 @@ impl Driven {
 
     /// A datagram arrives.
     pub(crate) fn hear(&mut self, now: Mono, from: SocketAddr, data: &mut [u8]) {
-        self.node.handle_datagram(at(now), Arrival { remote: from, local_ip: None, ecn: 0 }, data);
+        self.node.handle_datagram(
+            at(now),
+            Arrival { remote: from, local_ip: None, ecn: 0, pipe: None },
+            data,
+        );
     }
 
     /// All that a driver does after a call; what leaves, with its destination.

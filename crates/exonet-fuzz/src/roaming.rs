@@ -132,6 +132,6 @@ impl Place {
     fn addr(self) -> PathAddr {
         let host = Ipv4Addr::new(10, 0, 0, 1 + (self.0 >> 1 & 1));
         let local = (self.0 & 4 != 0).then_some(IpAddr::V4(Ipv4Addr::new(10, 9, 9, 9)));
-        PathAddr { remote: SocketAddr::from((host, 7_000 + u16::from(self.0 & 1))), local }
+        PathAddr { remote: SocketAddr::from((host, 7_000 + u16::from(self.0 & 1))), local, pipe: None }
     }
 }

@@ -39,7 +39,7 @@ fn deliver(from: &mut End, to: &mut End, now: Now, buffer: &mut Vec<u8>) -> bool
     while let Some(transmit) = from.node.poll_transmit(now, 64, buffer) {
         any = true;
         for segment in buffer.chunks_mut(transmit.segment) {
-            let arrival = Arrival { remote: from.address, local_ip: None, ecn: 0 };
+            let arrival = Arrival { remote: from.address, local_ip: None, ecn: 0, pipe: None };
             to.node.handle_datagram(now, arrival, segment);
         }
     }

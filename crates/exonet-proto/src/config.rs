@@ -170,6 +170,19 @@ impl Default for Limits {
     }
 }
 
+/// What carries packets between this node and the peers whose addresses it was given.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Carrier {
+    /// Datagrams alone.
+    #[default]
+    Udp,
+    /// Connections alone: datagrams are neither sent nor taken.
+    Tcp,
+    /// Datagrams, and a connection where they do not get through.
+    Auto,
+}
+
 /// Which congestion controller new paths get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
@@ -242,6 +255,9 @@ pub struct Config {
     /// A reply whose caller does not say that it has it is forgotten after this; one of more than 1,000 bytes, after so
     /// much silence of its caller. Default 5 min.
     pub reply_kept: Duration,
+    /// What carries packets. A connection is opened by the node that was given the other's address, through its driver. Default:
+    /// datagrams alone.
+    pub carrier: Carrier,
     /// The AEAD of the channels that this node begins; the peer's choice is taken where the peer begins. Default AES-128-GCM;
     /// ChaCha20-Poly1305 on wasm32, and in the library `exonet` wherever the processor has no AES instructions.
     pub suite: Suite,
@@ -285,6 +301,7 @@ impl Config {
             generation: Generation(0),
             serves: false,
             reply_kept: Duration::from_secs(300),
+            carrier: Carrier::default(),
             suite: Suite::for_processor(!cfg!(target_arch = "wasm32")),
             clock_block: crate::half::DEFAULT_BLOCK,
         }

@@ -5,6 +5,7 @@ use core::time::Duration;
 
 use bytes::Bytes;
 
+use crate::channel::path::{PathAddr, Pipe};
 use crate::id::{MessageId, NodeId, Stamp};
 use crate::message::{DeliveryKey, MessageKey, Notice, Outcome, Refusal};
 use crate::time::Mono;
@@ -205,6 +206,24 @@ pub struct Arrival {
     pub local_ip: Option<IpAddr>,
     /// The two ECN bits of the IP header.
     pub ecn: u8,
+    /// The connection that it came by; None: it came as a datagram.
+    pub pipe: Option<Pipe>,
+}
+
+impl Arrival {
+    /// The path that it came by.
+    pub(crate) const fn path(&self) -> PathAddr {
+        PathAddr { remote: self.remote, local: self.local_ip, pipe: self.pipe }
+    }
+}
+
+/// A connection that the driver is to open for a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dial {
+    /// The peer.
+    pub peer: NodeId,
+    /// Where it may be: the likeliest first.
+    pub addresses: Vec<SocketAddr>,
 }
 
 /// Datagrams to send: `len` bytes at the front of the buffer, in segments of `segment` bytes, the last may be
@@ -221,6 +240,8 @@ pub struct Transmit {
     pub segment: usize,
     /// Total bytes.
     pub len: usize,
+    /// The connection that takes the datagrams, each whole and in this order; None: the socket does.
+    pub pipe: Option<Pipe>,
 }
 
 /// Why a message is not accepted. Nothing has been queued.

@@ -172,6 +172,8 @@ figures! {
 pub struct PeerStats {
     /// Where it is, if a channel stands.
     pub remote: Option<SocketAddr>,
+    /// A connection carries its packets; or else they are datagrams.
+    pub piped: bool,
     /// Smoothed round-trip time.
     pub rtt: Duration,
     /// The least round-trip time seen lately.

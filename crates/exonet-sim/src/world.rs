@@ -495,7 +495,7 @@ impl World {
             let from = self.owners.get(&flight.from).copied().unwrap_or(usize::MAX);
             self.trace.tell(self.now, index, format_args!("gets {kind} of {len} from n{from}"));
         }
-        let arrival = Arrival { remote: flight.from, local_ip: None, ecn: flight.ecn };
+        let arrival = Arrival { remote: flight.from, local_ip: None, ecn: flight.ecn, pipe: None };
         self.input(NodeIndex(index), |node, now| node.handle_datagram(now, arrival, &mut flight.data));
     }
 

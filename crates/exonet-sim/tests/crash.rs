@@ -161,7 +161,7 @@ fn an_answer_that_waits_when_the_disk_fails_stays() {
     let opening = world.wiretap.recorded.first().unwrap().data.clone();
     let from = world.address(a).unwrap();
     let left = world.with(b, |node, now| {
-        let arrival = exonet_proto::node::Arrival { remote: from, local_ip: None, ecn: 0 };
+        let arrival = exonet_proto::node::Arrival { remote: from, local_ip: None, ecn: 0, pipe: None };
         node.handle_datagram(now, arrival, &mut opening.clone());
         node.handle_persist_failed(now);
         node.poll_transmit(now, 1, &mut Vec::new())

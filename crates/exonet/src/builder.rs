@@ -12,10 +12,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use exonet_proto::Stamp;
 use exonet_proto::channel::mtu::ETHERNET;
 use exonet_proto::crypto::{SecretKey, Suite};
-use exonet_proto::node::{Boot, Config, Limits, Node as Core, Takes};
+use exonet_proto::node::{Boot, Carrier, Config, Limits, Node as Core, Takes};
+use tokio::net::TcpListener;
 use zeroize::Zeroizing;
 
 use crate::allow::{Allow, Question};
+use crate::carrier;
 use crate::clock::Clock;
 use crate::dead::DeadLetters;
 use crate::driver::Driver;
@@ -33,6 +35,9 @@ use crate::trace::Trace;
 
 /// The largest datagram that is ever tried.
 const LARGEST: u16 = 65_000;
+
+/// Ports that are tried, where any will do, until one is free for both carriers.
+const TRIES: u32 = 16;
 
 /// Where the node's key comes from.
 enum Identity {
@@ -112,6 +117,21 @@ impl Builder {
     #[allow(clippy::needless_pass_by_value)] // reads better at the call
     pub fn bind(mut self, address: impl ToString) -> Self {
         self.bind = Some(address.to_string());
+        self
+    }
+
+    /// What carries packets to the peers whose addresses this node is given: datagrams (UDP), connections (TCP) where networks let
+    /// nothing else through, or datagrams and a connection where they do not get through. With [`Carrier::Tcp`] and
+    /// [`Carrier::Auto`] the node also takes in connections, at the port of its socket. Default: [`Carrier::Udp`].
+    ///
+    /// ```
+    /// use exonet::{Allow, Carrier, Node};
+    ///
+    /// let builder = Node::builder(Allow::anyone()).bind("0.0.0.0:4455").carrier(Carrier::Auto);
+    /// # let _ = builder;
+    /// ```
+    pub fn carrier(mut self, carrier: Carrier) -> Self {
+        self.config.carrier = carrier;
         self
     }
 
@@ -230,7 +250,7 @@ impl Builder {
     /// [`BuildError`] names what is wrong.
     pub async fn build(self) -> Result<Node, BuildError> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| BuildError::NoRuntime)?;
-        let socket = bind(self.bind.as_deref())?;
+        let (socket, listener) = bind_both(self.bind.as_deref(), self.config.carrier)?;
         let Opened { key, boot, store, journal } = self.identity.open(self.durability).await?;
         let term = store.as_ref().map_or_else(Term::default, |store| store.term());
         if let Some(naming) = self.naming.as_ref().filter(|naming| store.is_some() && naming.is_authority()) {
@@ -270,6 +290,10 @@ impl Builder {
         shared.start_forcing().map_err(BuildError::Thread)?;
         let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());
+        match listener {
+            Some(listener) => drop(runtime.spawn(carrier::listen(Arc::clone(&shared), listener))),
+            None => shared.carriers.listening.close(),
+        }
         Ok(Node::new(shared))
     }
 }
@@ -362,11 +386,44 @@ fn bind(address: Option<&str>) -> Result<Socket, BuildError> {
     bind_to(text.parse().map_err(|_| BuildError::Address(text.to_owned()))?)
 }
 
-fn bind_to(address: SocketAddr) -> Result<Socket, BuildError> {
-    Socket::bind(address).map_err(|source| match source.kind() {
+/// Binds the socket of datagrams, and at its port the one that takes connections in, if the `carrier` has any.
+fn bind_both(address: Option<&str>, carrier: Carrier) -> Result<(Socket, Option<TcpListener>), BuildError> {
+    // A port that the system chooses for datagrams may be another program's for connections.
+    let mut tries = TRIES;
+    loop {
+        tries -= 1;
+        let socket = bind(address)?;
+        let local = socket.local_addr();
+        if carrier == Carrier::Udp {
+            return Ok((socket, None));
+        }
+        match carrier::bind(local) {
+            Ok(listener) => return Ok((socket, Some(listener))),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 0 && chooses_port(address) => {}
+            Err(error) if carrier == Carrier::Auto => {
+                tracing::warn!(%error, address = %local, "this node takes no connections in");
+                return Ok((socket, None));
+            }
+            Err(error) => return Err(refused(local, error)),
+        }
+    }
+}
+
+/// The port is left to the system.
+fn chooses_port(address: Option<&str>) -> bool {
+    let wanted = address.and_then(|text| text.parse::<SocketAddr>().ok());
+    wanted.is_none_or(|address| address.port() == 0)
+}
+
+fn refused(address: SocketAddr, source: io::Error) -> BuildError {
+    match source.kind() {
         io::ErrorKind::AddrInUse => BuildError::AddressInUse(address),
         _ => BuildError::Bind { address, source },
-    })
+    }
+}
+
+fn bind_to(address: SocketAddr) -> Result<Socket, BuildError> {
+    Socket::bind(address).map_err(|source| refused(address, source))
 }
 
 impl fmt::Debug for Builder {

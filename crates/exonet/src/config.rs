@@ -2,4 +2,4 @@
 
 pub use exonet_proto::channel::Hedging;
 pub use exonet_proto::crypto::Suite;
-pub use exonet_proto::node::{Config, CongestionChoice, Limits, Takes};
+pub use exonet_proto::node::{Carrier, Config, CongestionChoice, Limits, Takes};

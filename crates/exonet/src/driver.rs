@@ -180,8 +180,12 @@ impl Driver {
         }
     }
 
-    /// The socket may have changed during the sleep.
+    /// The socket may have changed during the sleep, and openings may have come otherwise.
     fn look_around(&mut self) {
+        for (arrival, opening) in self.shared.carriers.take_openings() {
+            self.openings.put(arrival, &opening);
+            self.happened = true;
+        }
         if self.shared.rebound.swap(false, Ordering::AcqRel)
             && let Some(socket) = self.shared.socket()
         {
@@ -354,7 +358,7 @@ impl Driver {
         let (asks, absent, report) = (&mut self.asks, &mut self.absent, &mut self.report);
         let (lines, idle, patient) = (&mut self.lines, self.writer.is_idle(), self.patient);
         let writes = report.can_write();
-        let ((stopped, batch, figures), _, mut after) = self.shared.step_quietly(|engine, now| {
+        let ((stopped, batch, figures, dials), _, mut after) = self.shared.step_quietly(|engine, now| {
             engine.armed = AWAKE;
             // It is flushed next, if this turn sends anything.
             engine.left_to_driver &= patient;
@@ -375,10 +379,11 @@ impl Driver {
             if let Some(trace) = engine.trace.as_mut().filter(|_| writes) {
                 trace.take(now, lines);
             }
-            (stopped, engine.batch.take_if(|_| idle), figures)
+            (stopped, engine.batch.take_if(|_| idle), figures, core::mem::take(&mut engine.dials))
         });
         after.todo.driver = false;
         self.shared.finish(after);
+        dials.into_iter().for_each(|dial| crate::carrier::dial(&self.shared, dial));
         if let Some(stats) = figures {
             self.report.publish(&stats);
         }
@@ -444,8 +449,10 @@ impl Driver {
             let due = engine.core.poll_timeout().unwrap_or(Mono::NEVER);
             let next = due.min(report.wake_at(happened)).min(sieve).min(patience).min(rested);
             engine.armed = timer.arm(now.mono, next);
-            let waits =
-                !engine.asks.is_empty() || !engine.absent.is_empty() || (idle && engine.batch.is_some());
+            let waits = !engine.asks.is_empty()
+                || !engine.absent.is_empty()
+                || !engine.dials.is_empty()
+                || (idle && engine.batch.is_some());
             // A caller that left work while this task was awake has not woken it.
             let left = core::mem::take(&mut engine.left_to_driver) && engine.core.has_ready();
             waits || left || engine.phase >= Phase::Stopped
@@ -606,7 +613,7 @@ mod tests {
                 engine.core.send(now, NodeId([peer; 32]), &[nobody], Outgoing::default()).unwrap();
             }
         });
-        let arrival = Arrival { remote: nobody, local_ip: None, ecn: 0 };
+        let arrival = Arrival { remote: nobody, local_ip: None, ecn: 0, pipe: None };
         driver.openings.put(arrival, &[0x11; wire::MIN_OPENING]);
         assert!(driver.speak(Mono(0)) == Flushed::More);
         assert!(driver.openings.is_empty());

@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use exonet_proto::node::{
-    Batch, BodyRead, Conflict, DeliveryKey, Event, Incoming, IncomingBody, MessageKey, Node as Core,
+    Batch, BodyRead, Conflict, DeliveryKey, Dial, Event, Incoming, IncomingBody, MessageKey, Node as Core,
     OpenMessage, Outcome, SendError as CoreError, Status, Transmit, Verdict,
 };
 use exonet_proto::{MessageId, Mono, NodeId, Now};
@@ -133,6 +133,8 @@ pub(crate) struct Engine {
     pub(crate) absent: Vec<NodeId>,
     /// Peers to be admitted or not, for the driver.
     pub(crate) asks: Vec<(NodeId, SocketAddr)>,
+    /// Connections to be opened, by the driver.
+    pub(crate) dials: Vec<Dial>,
     pub(crate) room: Room,
     /// Messages that come in without the lock.
     gathering: Gathering,
@@ -177,6 +179,7 @@ impl Engine {
             recovered: Vec::new(),
             absent: Vec::new(),
             asks: Vec::new(),
+            dials: Vec::new(),
             room: Room::new(queue_limit),
             gathering: Gathering::default(),
             calls: Calls::default(),
@@ -220,6 +223,9 @@ impl Engine {
             }
             self.on_event(now, event, &mut todo);
         }
+        while let Some(dial) = self.core.poll_dial() {
+            self.dials.push(dial);
+        }
         if todo.freed {
             // The core tells of room that a STATE made, and only where it refused a message itself.
             self.room.serve_all(&mut self.core, &mut self.after);
@@ -241,6 +247,7 @@ impl Engine {
             || self.batch.is_some()
             || !self.asks.is_empty()
             || !self.absent.is_empty()
+            || !self.dials.is_empty()
             || self.phase >= Phase::Stopped;
         self.after.todo.join(todo);
     }

@@ -87,6 +87,7 @@ mod allow;
 pub mod blocking;
 mod builder;
 pub mod call;
+mod carrier;
 mod clock;
 mod comings;
 pub mod config;
@@ -135,7 +136,7 @@ pub use send::receipt::Receipt;
 pub use session::Session;
 pub use stream::Stream;
 
-pub use exonet_proto::node::{Confirm, Outcome, Priority};
+pub use exonet_proto::node::{Carrier, Confirm, Outcome, Priority};
 pub use exonet_proto::{MessageId, NodeId};
 
 /// Compiles and runs the example in the README.
@@ -147,6 +148,11 @@ struct Readme;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/groups.md")]
 struct Groups;
+
+/// Compiles and runs the example of the page on carriers.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/carriers.md")]
+struct Carriers;
 
 /// Compiles and runs the example of the page on streams.
 #[cfg(doctest)]

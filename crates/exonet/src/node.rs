@@ -8,11 +8,12 @@ use std::io;
 use std::sync::Arc;
 
 use exonet_proto::NodeId;
-use exonet_proto::node::{OpenMessage, Stats};
+use exonet_proto::node::{Carrier, OpenMessage, Stats};
 use tokio::time::{sleep, timeout};
 
 use crate::allow::Allow;
 use crate::builder::Builder;
+use crate::carrier;
 use crate::dead::DeadLetters;
 use crate::engine::{Engine, Phase};
 use crate::peer_addr::PeerAddr;
@@ -162,6 +163,7 @@ impl Node {
         shared.stop(None);
         // An error is what the end of the driver looks like.
         let _ = shared.ended.acquire().await;
+        let _ = shared.carriers.listening.acquire().await;
         open
     }
 
@@ -255,6 +257,10 @@ impl Node {
         let socket = Socket::bind(address)?;
         socket.writable().await?;
         let local = socket.local_addr();
+        let carrier = self.shared().look(|engine| engine.core.config().carrier);
+        if carrier != Carrier::Udp {
+            self.shared().carriers.move_to(carrier::bind(local)?);
+        }
         self.shared().rebind(socket);
         Ok(local)
     }

@@ -165,7 +165,7 @@ mod tests {
 
     fn arrival(network: u32) -> Arrival {
         let ip = Ipv4Addr::from_bits(network << 8 | 1);
-        Arrival { remote: (ip, 9).into(), local_ip: None, ecn: 0 }
+        Arrival { remote: (ip, 9).into(), local_ip: None, ecn: 0, pipe: None }
     }
 
     fn opening(proves: bool) -> Vec<u8> {
@@ -254,7 +254,7 @@ mod tests {
     fn this_machine_has_all_places() {
         let mut openings = Openings::default();
         for _ in 0..PLACES {
-            let here = Arrival { remote: ([127, 0, 0, 1], 9).into(), local_ip: None, ecn: 0 };
+            let here = Arrival { remote: ([127, 0, 0, 1], 9).into(), local_ip: None, ecn: 0, pipe: None };
             openings.put(here, &opening(false));
         }
         assert_eq!(openings.take_dropped(), 0);

@@ -33,6 +33,7 @@ use exonet_store::StoreError;
 use tokio::sync::{Notify, Semaphore};
 
 use crate::after::{After, Log};
+use crate::carrier::{Carriers, Written};
 use crate::clock::Clock;
 use crate::dead::DeadLetters;
 use crate::dead::keeper::Keeper;
@@ -100,6 +101,7 @@ pub(crate) struct Shared {
     pub(crate) generation: u64,
     pub(crate) times: Times,
     pub(crate) intake: Intake,
+    pub(crate) carriers: Carriers,
     pub(crate) dead: Keeper,
     /// How often a message is handed out under a guard before it is rejected.
     pub(crate) attempts: Option<NonZeroU32>,
@@ -144,6 +146,7 @@ impl Shared {
             generation: service.generation,
             times: Times::new(&engine.name),
             intake: Intake::default(),
+            carriers: Carriers::default(),
             dead: Keeper::new(dead),
             attempts,
             clock,
@@ -388,6 +391,18 @@ impl Shared {
                 return Flushed::More;
             }
             let data = outbox.buffer.get(..transmit.len).unwrap_or_default();
+            if let Some(pipe) = transmit.pipe {
+                // What a connection does not take waits there. One that is broken has said so, or is about to.
+                let now = self.clock.mono();
+                if let Written::Room(room) = self.carriers.send(now, pipe, data, transmit.segment) {
+                    let (.., after) = self.step_quietly(|engine, now| engine.core.pipe_room(now, pipe, room));
+                    later.join(after);
+                }
+                outbox.pending = None;
+                self.last_sent.store(self.clock.mono().0, Ordering::Relaxed);
+                *left -= 1;
+                continue;
+            }
             match socket.try_send(transmit, data) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Flushed::Blocked,
                 Err(error) if is_too_large(&error) => {

@@ -341,6 +341,7 @@ impl Inbox {
                 remote: from_socket(meta.addr),
                 local_ip: meta.dst_ip.map(|ip| ip.to_canonical()),
                 ecn: meta.ecn.map_or(0, |ecn| ecn as u8),
+                pipe: None,
             };
             let data = buffer.get_mut(..meta.len).unwrap_or_default();
             data.chunks_mut(meta.stride.max(1)).map(move |datagram| (arrival, datagram))
@@ -353,7 +354,7 @@ mod tests {
     use super::*;
 
     fn transmit(remote: SocketAddr, segment: usize, len: usize) -> Transmit {
-        Transmit { remote, src_ip: None, ecn: EcnCodepoint::Ect0 as u8, segment, len }
+        Transmit { remote, src_ip: None, ecn: EcnCodepoint::Ect0 as u8, segment, len, pipe: None }
     }
 
     /// Sends `data` in segments, one call for as many as the socket takes, and collects what comes out.

@@ -30,7 +30,7 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
-use exonet::Durability;
+use exonet::{Carrier, Durability};
 
 use crate::peers::Names;
 
@@ -186,6 +186,10 @@ pub(crate) struct Common {
         help_heading = "Common options"
     )]
     pub(crate) names: Option<String>,
+    /// What carries packets: udp, tcp (where a network lets nothing else through), or auto (udp, and tcp
+    /// where that gets nowhere). A node that waits for others takes tcp in with tcp and auto. Default: udp
+    #[arg(long, value_name = "CARRIER", global = true, value_parser = parse_carrier, help_heading = "Common options")]
+    pub(crate) carrier: Option<Carrier>,
     /// Print one JSON object a line; the last one sums up
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,
@@ -254,6 +258,16 @@ fn parse_durability(text: &str) -> Result<Durability, String> {
     }
 }
 
+/// `udp`, `tcp` or `auto`.
+fn parse_carrier(text: &str) -> Result<Carrier, String> {
+    match text {
+        "udp" => Ok(Carrier::Udp),
+        "tcp" => Ok(Carrier::Tcp),
+        "auto" => Ok(Carrier::Auto),
+        _ => Err("write udp, tcp or auto".to_owned()),
+    }
+}
+
 /// As it is written on the command line.
 pub(crate) fn durability_name(level: Durability) -> String {
     match level {
@@ -281,6 +295,14 @@ mod tests {
         for wrong in ["", "batched", "batched=", "batched=0", "batched=1.5", "batched=60001", "disk"] {
             assert!(parse_durability(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn carriers() {
+        assert_eq!(parse_carrier("udp"), Ok(Carrier::Udp));
+        assert_eq!(parse_carrier("tcp"), Ok(Carrier::Tcp));
+        assert_eq!(parse_carrier("auto"), Ok(Carrier::Auto));
+        assert!(parse_carrier("").is_err() && parse_carrier("TCP").is_err());
     }
 
     #[test]

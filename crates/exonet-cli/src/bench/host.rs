@@ -32,7 +32,7 @@ impl Host {
     }
 
     pub(super) fn hear(&mut self, now: Now, remote: SocketAddr, datagram: &mut [u8]) {
-        let arrival = Arrival { remote, local_ip: None, ecn: 0 };
+        let arrival = Arrival { remote, local_ip: None, ecn: 0, pipe: None };
         self.node.handle_datagram(now, arrival, datagram);
     }
 

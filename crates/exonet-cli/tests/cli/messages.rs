@@ -34,6 +34,19 @@ fn messages_arrive_once_each() {
 }
 
 #[test]
+fn messages_go_by_the_carrier_that_is_asked_for() {
+    let world = World::new();
+    let listener = world.listen(&["--exit-after", "3", "--carrier", "auto"]);
+    for carrier in ["udp", "tcp", "auto"] {
+        world.run(&["send", &listener.peer, carrier, "--carrier", carrier]).expect(0);
+    }
+    let mut got = texts(&listener.running.end().expect(0).of_type("message"));
+    got.sort();
+    assert_eq!(got, ["auto", "tcp", "udp"]);
+    world.run(&["send", &listener.peer, "x", "--carrier", "pigeon"]).expect(2);
+}
+
+#[test]
 fn every_line_of_input_is_a_message() {
     let world = World::new();
     let lines: BTreeSet<String> = (0..5_000).map(|n| format!("line {n}")).collect();

@@ -83,7 +83,7 @@ impl Pair {
                 for datagram in buffer.chunks_mut(transmit.segment) {
                     sent[from].datagrams += 1;
                     sent[from].bytes += datagram.len();
-                    let arrival = Arrival { remote: Self::address(from), local_ip: None, ecn: 0 };
+                    let arrival = Arrival { remote: Self::address(from), local_ip: None, ecn: 0, pipe: None };
                     ends[1 - from].handle_datagram(*now, arrival, datagram);
                 }
             }

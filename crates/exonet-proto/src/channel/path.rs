@@ -8,6 +8,11 @@ use crate::Mono;
 /// Bytes that may go to an unproven address for each that came from it (RFC 9000, section 8.1).
 pub const AMPLIFICATION: u64 = 3;
 
+/// A connection that carries packets in order until it breaks, as TCP does. Its driver opens, closes and knows it; a number is
+/// not used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Pipe(pub u32);
+
 /// Where packets come from and go to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathAddr {
@@ -15,18 +20,20 @@ pub struct PathAddr {
     pub remote: SocketAddr,
     /// This node's address, where the system tells.
     pub local: Option<IpAddr>,
+    /// The connection that carries the packets; None: they are datagrams.
+    pub pipe: Option<Pipe>,
 }
 
 impl PathAddr {
     /// Whether both mean the same path. An unknown local address fits any.
     pub fn same(&self, other: &Self) -> bool {
-        self.remote == other.remote && self.same_local(other)
+        self.remote == other.remote && self.pipe == other.pipe && self.same_local(other)
     }
 
     /// Whether both lead between the same hosts, whatever the ports: the same links, as far as one can tell,
     /// as when a NAT gave a new port.
     pub fn same_hosts(&self, other: &Self) -> bool {
-        self.remote.ip() == other.remote.ip() && self.same_local(other)
+        self.remote.ip() == other.remote.ip() && self.pipe == other.pipe && self.same_local(other)
     }
 
     fn same_local(&self, other: &Self) -> bool {

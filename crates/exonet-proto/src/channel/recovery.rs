@@ -482,6 +482,39 @@ impl Recovery {
         }
     }
 
+    /// The path that carried what is in `sent` is gone, and nothing follows from that for another: every item under way is
+    /// [`Fate::Lost`]. Returns how many packets are.
+    pub fn on_broken<C: Copy>(
+        &mut self,
+        now: Mono,
+        sent: &mut Sent<C>,
+        mut fate: impl FnMut(Fate, C),
+    ) -> u64 {
+        let mut lost = 0;
+        sent.lose_all(now, |resolved| {
+            lost += 1;
+            self.settle(resolved.packet);
+            resolved.items().for_each(|item| fate(Fate::Lost, item));
+        });
+        sent.retire(now, self.pto_interval().saturating_mul(LOST_MEMORY));
+        lost
+    }
+
+    /// Whether the carrier delivers everything in order: [`Config::reliable`].
+    pub fn is_reliable(&self) -> bool {
+        self.config.reliable
+    }
+
+    /// What carries the next path. To be followed by [`Self::on_path_change`].
+    pub fn set_reliable(&mut self, reliable: bool) {
+        self.config.reliable = reliable;
+    }
+
+    /// Whether anything under way asks for an acknowledgement.
+    pub fn is_asking(&self) -> bool {
+        self.eliciting > 0
+    }
+
     /// The epoch of `sent` ends: every item under way is [`Fate::Gone`].
     pub fn on_gone<C: Copy>(&mut self, sent: &mut Sent<C>, mut fate: impl FnMut(Fate, C)) {
         sent.drain(|resolved| {

@@ -30,6 +30,9 @@ use crate::Mono;
 /// Bytes of a datagram with a challenge and nothing else, at most.
 pub const CHALLENGE_LEN: u64 = 48;
 
+/// A contest with a connection in it gives answers three times this at least.
+const PIPED_PTO: Duration = Duration::from_secs(1);
+
 /// The active path has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moved {
@@ -153,10 +156,13 @@ impl Roaming {
     ) {
         let mut candidate = Path::unproven(from);
         candidate.on_received(bytes);
+        // The round trips of datagrams say nothing of those on a connection, and it loses no challenge.
+        let piped = from.pipe.is_some() || self.active.addr().pipe.is_some();
+        let pto = if piped { timing.pto.max(PIPED_PTO) } else { timing.pto };
         self.contest = Some(Contest {
             candidate,
-            ours: PathValidator::new(now, random(), timing.pto),
-            theirs: PathValidator::new(now, random(), timing.pto),
+            ours: PathValidator::new(now, random(), pto),
+            theirs: PathValidator::new(now, random(), pto),
         });
         self.quiet_until = now + timing.rtt;
     }

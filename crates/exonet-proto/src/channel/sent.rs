@@ -457,6 +457,25 @@ impl<C: Copy> Sent<C> {
         }
     }
 
+    /// Declares every packet lost that is outstanding: the path that they were on is gone. Calls `each` for every one.
+    pub(super) fn lose_all(&mut self, now: Mono, mut each: impl FnMut(Resolved<'_, C>)) {
+        let (from, end) = (self.resolved_below.max(self.base), self.end());
+        let largest_acked = self.largest_acked.unwrap_or(0);
+        for number in from..end {
+            let at = self.index(number);
+            let Some(packet) = self.packets.get_mut(at).filter(|packet| packet.state == State::Outstanding)
+            else {
+                continue;
+            };
+            packet.state = State::Lost { at: now };
+            let range = item_range(packet, self.items_base, self.items.len());
+            each(Resolved { number, packet, largest_acked, was_lost: false, items: &self.items, range });
+        }
+        self.outstanding = 0;
+        self.resolved_below = end;
+        self.loss_time = None;
+    }
+
     /// Forgets resolved packets at the front of the ring: the acknowledged, and those declared lost longer
     /// than `memory` ago.
     pub(super) fn retire(&mut self, now: Mono, memory: Duration) {

@@ -15,6 +15,7 @@ mod deliveries;
 mod node;
 mod openings;
 mod peers;
+mod pipes;
 mod receive;
 mod refusals;
 mod seat;
@@ -25,10 +26,10 @@ mod timers;
 mod transmit;
 mod unacked;
 
-pub use crate::channel::Hedging;
-pub use crate::config::{Config, CongestionChoice, Limits, Policy, Takes};
+pub use crate::channel::{Hedging, Pipe};
+pub use crate::config::{Carrier, Config, CongestionChoice, Limits, Policy, Takes};
 pub use crate::event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Lsn, OpenMessage, ReplyBody,
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Dial, Event, Lsn, OpenMessage, ReplyBody,
     SendError, Status, Transmit,
 };
 pub use crate::half::Gap;

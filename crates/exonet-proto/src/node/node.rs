@@ -409,10 +409,10 @@ impl Node {
             return Err(SendError::Myself);
         }
         if let Some(index) = self.peers.find(&id) {
-            if let Some(peer) = self.peers.get_mut(index) {
+            if let Some((peer, cx)) = self.at(index) {
                 peer.admitted = true;
                 peer.link.refused_until = Mono(0);
-                hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
+                hints.iter().rev().for_each(|hint| peer.choose(cx, *hint));
                 // What an opening has brought can be answered under the channel that it has begun.
                 if peer.hints.is_empty() && !peer.link.is_connected() && !peer.link.is_answering() {
                     return Err(SendError::NoAddress(id));
@@ -424,9 +424,9 @@ impl Node {
             return Err(SendError::NoAddress(id));
         }
         let index = self.new_peer(now, id).ok_or(SendError::TooManyPeers(self.cx.config.limits.peers))?;
-        if let Some(peer) = self.peers.get_mut(index) {
+        if let Some((peer, cx)) = self.at(index) {
             peer.admitted = true;
-            hints.iter().rev().for_each(|hint| peer.add_hint(*hint));
+            hints.iter().rev().for_each(|hint| peer.choose(cx, *hint));
         }
         Ok(index)
     }
@@ -484,8 +484,8 @@ impl Node {
     /// An address at which `peer` may be found, if it is known at all: tried where nothing else works.
     pub fn suggest(&mut self, now: Now, peer: &NodeId, address: SocketAddr) {
         let Some(index) = self.peers.find(peer) else { return };
-        if let Some(peer) = self.peers.get_mut(index).filter(|peer| !peer.hints.contains(&address)) {
-            peer.add_hint(address);
+        if let Some((peer, cx)) = self.at(index).filter(|(peer, _)| !peer.hints.contains(&address)) {
+            peer.choose(cx, address);
             if !peer.link.is_connected() || peer.link.is_away() {
                 peer.link.hurry(now.mono);
             }
@@ -515,8 +515,8 @@ impl Node {
         let Some(index) = self.peers.find(&peer) else {
             return;
         };
-        if let Some(peer) = self.peers.get_mut(index) {
-            peer.add_hint(address);
+        if let Some((peer, cx)) = self.at(index) {
+            peer.choose(cx, address);
             peer.link.hurry(now.mono);
         }
         self.touch(index);
@@ -702,6 +702,7 @@ impl Node {
         let in_doubt = peer.outbound.sender.as_ref().map_or(0, |sender| sender.in_doubt());
         Some(PeerStats {
             remote: peer.link.remote(),
+            piped: peer.link.pipe().is_some(),
             rtt: peer.link.recovery.rtt().smoothed(),
             min_rtt: peer.link.recovery.rtt().min(),
             clock_ahead: peer.told.ahead,

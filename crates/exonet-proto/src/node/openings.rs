@@ -98,6 +98,10 @@ impl Node {
             self.cx.stats.openings_refused += 1;
             return;
         };
+        if !self.claims_pipe(arrival.pipe, place) {
+            self.cx.stats.strays += 1;
+            return;
+        }
         if self.peers.get_mut(place).is_some_and(|peer| peer.note_tentative(now)) {
             self.doubt_oldest(now, place, id);
         }
@@ -144,13 +148,17 @@ impl Node {
 
     /// A copy of an opening that has been answered gets the same answer again.
     fn answer_copy(&mut self, now: Now, arrival: Arrival, opening: &wire::Opening<'_>) -> bool {
+        let place = self.cx.gate.copy_of(opening.mac1).and_then(|index| self.cx.routes.get(&index)).copied();
+        let Some(place) = place.filter(|place| self.peers.get(*place).is_some()) else { return false };
+        if !self.claims_pipe(arrival.pipe, place) {
+            return true;
+        }
         let Self { peers, cx, .. } = self;
-        let place = cx.gate.copy_of(opening.mac1).and_then(|index| cx.routes.get(&index));
-        let Some(peer) = place.and_then(|place| peers.get_mut(*place)) else { return false };
+        let Some(peer) = peers.get_mut(place) else { return false };
         let pending = peer.link.pending.iter_mut().find(|pending| pending.mac1 == *opening.mac1);
         // Or it is about to be answered.
         let Some(pending) = pending else { return true };
-        pending.scattered |= pending.answered != arrival.remote;
+        pending.scattered |= pending.answered != (arrival.remote, arrival.pipe);
         (pending.answered_at, pending.again) = (now.mono, true);
         let answer = pending.answer.clone();
         // The first answer was lost, or is late: two are likelier to arrive. They are smaller than what has come.

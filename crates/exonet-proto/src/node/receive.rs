@@ -1,6 +1,7 @@
 //! Datagrams come in here, and go to the peer that they lead to.
 
 use super::Node;
+use crate::config::Carrier;
 use crate::event::Arrival;
 use crate::opening::prefix::Prefix;
 use crate::time::Now;
@@ -11,7 +12,7 @@ impl Node {
     pub fn handle_datagram(&mut self, now: Now, arrival: Arrival, data: &mut [u8]) {
         self.cx.stats.datagrams_in += 1;
         self.cx.stats.bytes_in += data.len() as u64;
-        if self.cx.stopped {
+        if self.cx.stopped || (arrival.pipe.is_none() && self.cx.config.carrier == Carrier::Tcp) {
             return;
         }
         let len = data.len();
@@ -41,6 +42,11 @@ impl Node {
         let Some(place) = self.route(packet.index) else {
             return self.on_stray(now, arrival, packet.index);
         };
+        // Its end would not be told to this peer.
+        if arrival.pipe.is_some_and(|pipe| self.cx.pipes.owner(pipe).is_none_or(|owner| owner != place)) {
+            self.cx.stats.strays += 1;
+            return;
+        }
         let heard = self.at(place).is_some_and(|(peer, cx)| peer.on_packet(cx, now, arrival, len, packet));
         if heard {
             self.after(now, place);

@@ -13,6 +13,7 @@ mod keys;
 mod memory;
 mod openings;
 mod paths;
+mod pipes;
 mod receiving;
 mod refusals;
 mod resets;
@@ -48,7 +49,7 @@ fn address(end: usize) -> SocketAddr {
 }
 
 fn arrival(end: usize) -> Arrival {
-    Arrival { remote: address(end), local_ip: None, ecn: 0 }
+    Arrival { remote: address(end), local_ip: None, ecn: 0, pipe: None }
 }
 
 /// Bytes of a message of `total` arrive, from `offset` on, where there is memory for any.

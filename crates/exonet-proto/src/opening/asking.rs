@@ -96,7 +96,7 @@ mod tests {
     /// The opening of the `i`th identity from a network.
     fn put(asking: &mut Asking, i: u32, network: u32) -> bool {
         let ip = IpAddr::V4(Ipv4Addr::from_bits(network << 8));
-        let arrival = Arrival { remote: SocketAddr::new(ip, 1), local_ip: None, ecn: 0 };
+        let arrival = Arrival { remote: SocketAddr::new(ip, 1), local_ip: None, ecn: 0, pipe: None };
         let prefix = (network > 0).then(|| Prefix::of(ip));
         asking.put(id(i), Waiting { since: Mono(i.into()), prefix, arrival, datagram: Box::default() })
     }

@@ -3,6 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
+use crate::channel::Pipe;
 use crate::crypto::{Cookie, Initiator, MAC_LEN, OpeningMac};
 use crate::id::Stamp;
 use crate::time::Mono;
@@ -51,7 +52,15 @@ pub(crate) struct Opening {
     /// A RETRY came: the receiver has more openings than it can take.
     loaded: bool,
     /// Where copies have gone, the latest last.
-    sent_to: Vec<SocketAddr>,
+    sent_to: Vec<Goal>,
+}
+
+/// Where a copy of an opening goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Goal {
+    pub(crate) remote: SocketAddr,
+    /// The connection that takes it; None: it is a datagram.
+    pub(crate) pipe: Option<Pipe>,
 }
 
 impl Opening {
@@ -98,10 +107,24 @@ impl Opening {
         self.next_at
     }
 
-    /// The address whose answer came from `remote`: that one if a copy went there, else the latest.
-    pub(crate) fn target_for(&self, remote: SocketAddr) -> Option<SocketAddr> {
-        let known = self.sent_to.iter().find(|target| **target == remote);
-        known.or(self.sent_to.last()).copied()
+    /// The address whose answer came by `from`: that one if a copy went there, else the latest that a datagram went to. None: this
+    /// node has not asked there, and the answer may be a copy.
+    pub(crate) fn target_for(&self, from: Goal) -> Option<SocketAddr> {
+        let known = self.sent_to.iter().find(|goal| **goal == from);
+        let mut others = self.sent_to.iter().rev().filter(|goal| goal.pipe.is_none() && from.pipe.is_none());
+        known.or_else(|| others.next()).map(|goal| goal.remote)
+    }
+
+    /// There is no way to the peer yet: the driver has been asked for one.
+    pub(crate) fn postpone(&mut self, now: Mono) {
+        let wait = FIRST_RETRY.saturating_mul(1 << self.attempts.min(8)).min(LAST_RETRY);
+        self.attempts = self.attempts.saturating_add(1);
+        self.next_at = now + wait;
+    }
+
+    /// There is another way to the peer: a copy leaves at once.
+    pub(crate) fn widen(&mut self, now: Mono) {
+        self.next_at = self.next_at.min(now);
     }
 
     /// How often it has gone to each of `targets` addresses.
@@ -119,14 +142,17 @@ impl Opening {
     pub(crate) fn emit(
         &mut self,
         now: Mono,
-        targets: &[SocketAddr],
+        targets: &[Goal],
         eager: Option<Duration>,
         jitter: u8,
-    ) -> Option<(SocketAddr, &[u8])> {
+    ) -> Option<(Goal, &[u8])> {
         let count = u32::try_from(targets.len()).ok().filter(|count| *count > 0)?;
-        let target = targets.get((self.attempts % count) as usize)?;
+        // What a new connection has not had yet goes first.
+        let fresh = targets.iter().find(|goal| goal.pipe.is_some() && !self.sent_to.contains(goal));
+        let target = fresh.or_else(|| targets.get((self.attempts % count) as usize))?;
         let round = self.attempts / count;
-        let wait = match eager.filter(|_| !self.loaded) {
+        // A connection loses no copy.
+        let wait = match eager.filter(|_| !self.loaded && target.pipe.is_none()) {
             Some(rtt) => rtt.max(LEAST_ROUND).saturating_mul(eager_rounds(round)),
             None => FIRST_RETRY.saturating_mul(1 << round.min(8)),
         };

@@ -6,10 +6,12 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use rand_chacha::ChaCha12Rng;
 use rand_core::RngCore;
 
+use crate::channel::path::Pipe;
+use crate::channel::pipes::Pipes;
 use crate::channel::{Fate, SkipSeed};
 use crate::config::Config;
 use crate::crypto::{CookieJar, SecretKey};
-use crate::event::{Arrival, Event, Transmit};
+use crate::event::{Arrival, Dial, Event, Transmit};
 use crate::half::{Bound, Clock, IntervalSet};
 use crate::id::{NodeId, Stamp};
 use crate::journal::{Journal, Position};
@@ -37,6 +39,7 @@ pub(crate) const MAX_LOOSE: usize = 1_024;
 struct Loose {
     remote: SocketAddr,
     src_ip: Option<IpAddr>,
+    pipe: Option<Pipe>,
     data: Box<[u8]>,
 }
 
@@ -103,6 +106,9 @@ pub(crate) struct Context {
     /// Channel index to the peer's place.
     pub(crate) routes: BTreeMap<u32, u32>,
     pub(crate) gate: Gate,
+    pub(crate) pipes: Pipes,
+    /// Connections that the driver is to open.
+    pub(crate) dials: VecDeque<Dial>,
     pub(crate) resets: Resets,
     pub(crate) conflicts: Conflicts,
     loose: VecDeque<Loose>,
@@ -171,6 +177,8 @@ impl Context {
             received: 0,
             bulk: rest::Run::default(),
             routes: BTreeMap::new(),
+            pipes: Pipes::default(),
+            dials: VecDeque::new(),
             resets: Resets::new(&jar),
             conflicts: Conflicts::default(),
             loose: VecDeque::new(),
@@ -241,16 +249,19 @@ impl Context {
     /// Puts a datagram into the queue of those outside of any channel; a full queue drops it.
     pub(crate) fn push_loose(&mut self, to: Arrival, data: Box<[u8]>) {
         if self.loose.len() < MAX_LOOSE {
-            self.loose.push_back(Loose { remote: to.remote, src_ip: to.local_ip, data });
+            self.loose.push_back(Loose { remote: to.remote, src_ip: to.local_ip, pipe: to.pipe, data });
         }
     }
 
     /// A datagram of those outside of any channel.
     pub(crate) fn pop_loose(&mut self, buf: &mut Vec<u8>) -> Option<Transmit> {
-        let Loose { remote, src_ip, data } = self.loose.pop_front()?;
+        let Loose { remote, src_ip, pipe, data } = self.loose.pop_front()?;
         buf.extend_from_slice(&data);
         self.count_out(1, buf.len());
-        Some(Transmit { remote, src_ip, ecn: 0, segment: buf.len(), len: buf.len() })
+        if let Some(pipe) = pipe {
+            self.pipes.spend(pipe, buf.len());
+        }
+        Some(Transmit { remote, src_ip, ecn: 0, segment: buf.len(), len: buf.len(), pipe })
     }
 
     /// Datagrams in that queue.

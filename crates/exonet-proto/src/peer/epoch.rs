@@ -3,7 +3,7 @@
 use core::net::SocketAddr;
 use core::time::Duration;
 
-use crate::channel::{Received, Sent, SkipSeed};
+use crate::channel::{Pipe, Received, Sent, SkipSeed};
 use crate::crypto::{Keys, Suite};
 use crate::id::{Incarnation, Slot};
 use crate::opening::prefix::Prefix;
@@ -199,7 +199,7 @@ pub(crate) struct Pending {
     pub(crate) answered_at: Mono,
     pub(crate) again: bool,
     /// Where the answer went first.
-    pub(crate) answered: SocketAddr,
+    pub(crate) answered: (SocketAddr, Option<Pipe>),
     /// It went elsewhere as well: the peer that uses its keys may be at either address.
     pub(crate) scattered: bool,
 }

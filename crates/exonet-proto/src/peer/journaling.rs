@@ -29,7 +29,8 @@ impl Peer {
     /// The address at which the peer was last is written again when it has changed.
     fn journal_hint(&mut self, journal: &mut Journal) {
         let peer = self.number(journal);
-        let proven = self.link.proven().map(|path| path.remote);
+        // Where a connection came from is no place to find the peer at.
+        let proven = self.link.proven().filter(|path| path.pipe.is_none()).map(|path| path.remote);
         let address: Option<SocketAddr> = proven.or_else(|| self.hints.first().copied());
         if let (Some(address), Some((_, known))) = (address, self.journaled.as_mut())
             && *known != Some(address)
@@ -284,7 +285,8 @@ impl Peer {
         posted: Vec<(LetterId, Posted)>,
     ) {
         self.journaled = Some((number, known.hints.last().copied()));
-        known.hints.iter().for_each(|hint| self.add_hint(*hint));
+        // It was given most of them: an address that only a datagram came from takes no connection, which costs little.
+        known.hints.iter().for_each(|hint| self.choose(cx, *hint));
         if let Some(record) = known.receiver() {
             self.inbound.unsaid.journaled = Some(Said::of(&record));
             let verdicts = known.verdicts.iter().filter(|(s, _)| record.marked(**s).is_some());

@@ -7,11 +7,12 @@ use std::collections::VecDeque;
 use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
 use crate::channel::mtu::BASE;
 use crate::channel::path::{Path, PathAddr};
-use crate::channel::{Recovery, Roaming, recovery};
+use crate::channel::{Pipe, Recovery, Roaming, recovery};
 use crate::config::{Config, CongestionChoice};
 use crate::opening::answer::Held;
 use crate::opening::initiate::Opening;
 use crate::opening::lives::Lives;
+use crate::peer::dialling::Dialling;
 use crate::peer::epoch::{Epoch, Pending};
 use crate::peer::piece::Cuts;
 use crate::time::Mono;
@@ -35,6 +36,14 @@ pub(crate) const MAX_PENDING: usize = 4;
 /// nothing: each packet that leaves puts them off.
 const REOPEN_PTOS: u32 = 4;
 const REOPEN_SILENCE: Duration = Duration::from_secs(1);
+/// Where a connection may be opened in place of a path that is silent, the silence is shorter: it may be datagrams that do not
+/// get through, and the opening is cheap beside that.
+const DIAL_PTOS: u32 = 3;
+const DIAL_SILENCE: Duration = Duration::from_millis(500);
+/// On a connection nothing gets lost, and what waits in it may be late: it is given up after longer.
+const PIPE_SILENCE: Duration = Duration::from_secs(3);
+/// The largest packet on a connection: what waits behind it should not wait for long.
+const MAX_PIPED: u16 = 16_000;
 /// On a path that loses by chance, what is asked again is asked after so many probe timeouts at the latest.
 const PATIENCE: u32 = 4;
 /// The least idle timeout that a peer may impose: each costs a handshake when there is something to say.
@@ -53,6 +62,8 @@ pub(crate) struct Link {
     pub(crate) pending: Vec<Pending>,
     /// To be answered in a moment.
     pub(crate) held: Vec<Held>,
+    /// The connection to the peer, where this node opens one.
+    pub(crate) dialling: Dialling,
     /// Begun by this node, and not answered.
     pub(crate) opening: Option<Box<Opening>>,
     /// The peer has never proven to be there: until then, what it made us hold is kept.
@@ -117,6 +128,7 @@ impl Link {
             previous: None,
             pending: Vec::new(),
             held: Vec::new(),
+            dialling: Dialling::default(),
             opening: None,
             tentative: None,
             lives: Lives::default(),
@@ -152,6 +164,7 @@ impl Link {
     /// The peer is on a path of which nothing is known.
     pub(crate) fn on_path_change(&mut self, now: Mono, config: &Config) {
         self.datagram_cap = self.largest_datagram(config);
+        self.recovery.set_reliable(self.pipe().is_some());
         self.recovery.on_path_change(now, self.datagram_cap, controller(config));
     }
 
@@ -187,7 +200,13 @@ impl Link {
 
     fn largest_datagram(&self, config: &Config) -> u16 {
         let remote = self.roaming.as_ref().map(|roaming| roaming.active().addr().remote.ip());
-        remote.map_or(config.max_datagram, |ip| config.datagrams_to(ip)).min(self.peer_takes).max(BASE)
+        let cap = remote.map_or(config.max_datagram, |ip| config.datagrams_to(ip)).min(self.peer_takes);
+        if self.pipe().is_some() { cap.min(MAX_PIPED) } else { cap }.max(BASE)
+    }
+
+    /// The connection that packets for the peer go to; None: they are datagrams.
+    pub(crate) fn pipe(&self) -> Option<Pipe> {
+        self.roaming.as_ref()?.active().addr().pipe
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -300,10 +319,28 @@ impl Link {
     /// When the peer will have been silent for too long, if it answers nothing of what is under way: there is something if
     /// there is a probe timeout, `pto`.
     fn doubt_at(&self, pto: Option<Mono>) -> Mono {
-        let asked = self.opening.is_none() && pto.is_some();
-        let patience = REOPEN_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
+        let reliable = self.recovery.is_reliable();
+        let asked = self.opening.is_none() && (pto.is_some() || reliable && self.awaits_ack());
+        let (least, ptos) = match reliable {
+            true => (PIPE_SILENCE, REOPEN_PTOS),
+            false if self.dialling.falls_back => (DIAL_SILENCE, DIAL_PTOS),
+            false => (REOPEN_SILENCE, REOPEN_PTOS),
+        };
+        let patience = least.max(self.pto().saturating_mul(ptos));
         let since = self.heard_at.max(self.asked_at).max(self.doubted_at);
         if asked { since + patience } else { Mono::NEVER }
+    }
+
+    /// The connection that was dialled, and when it will have brought nothing for too long, if the peer owes something there.
+    pub(crate) fn numb_at(&self) -> Option<(Pipe, Mono)> {
+        let dialling = &self.dialling;
+        let pipe = self.pipe().or(dialling.pipe).filter(|_| dialling.may)?;
+        let opening = self.opening.as_ref().filter(|_| !dialling.is_trial());
+        let begun = opening.map_or(Mono(0), |opening| opening.begun);
+        let waits = opening.is_some() || self.pipe().is_some() && self.awaits_ack();
+        let since = self.heard_at.max(self.asked_at).max(dialling.since).max(begun);
+        let patience = PIPE_SILENCE.max(self.pto().saturating_mul(REOPEN_PTOS));
+        waits.then(|| (pipe, since + patience))
     }
 
     /// Whether silence asks for a new opening beside the probes, if this node needs the channel. True once, and again after as
@@ -319,6 +356,21 @@ impl Link {
     /// Whether openings go unanswered for too long.
     pub(crate) fn is_out_of_reach(&self, now: Mono) -> bool {
         self.asked_at > self.heard_at && now.since(self.asked_at) >= REOPEN_SILENCE
+    }
+
+    /// Since when the peer has answered nothing that asks for an answer.
+    pub(crate) fn silent_since(&self) -> Option<Mono> {
+        (self.asked_at > self.heard_at).then_some(self.asked_at)
+    }
+
+    /// Whether anything of the channel is on the connection `pipe`, or may be.
+    pub(crate) fn uses_pipe(&self, pipe: Pipe) -> bool {
+        let pipe = Some(pipe);
+        let paths = self.roaming.iter().flat_map(|roaming| [Some(roaming.active().addr()), roaming.mirror()]);
+        paths.flatten().any(|path| path.pipe == pipe)
+            || self.pending.iter().any(|pending| pending.answered.1 == pipe)
+            || self.held.iter().any(|held| held.arrival.pipe == pipe)
+            || self.opening.is_some() && self.dialling.pipe == pipe
     }
 
     /// The peer is silent for too long. When it was heard last, if the application has not been told yet.
@@ -392,7 +444,11 @@ impl Link {
         let held = self.held.iter().map(|held| held.until).min();
         let previous = self.previous.as_ref().map(|(_, until)| *until);
         let roaming = self.roaming.as_ref().and_then(Roaming::timeout);
-        let timers = [opening, pending, held, previous, roaming, pto, self.tentative].into_iter().flatten();
+        let trial = self.dialling.deadline(self.opening.is_none() && self.pipe().is_some());
+        let numb = self.numb_at().map(|(_, at)| at);
+        let timers = [opening, pending, held, previous, roaming, pto, trial, numb, self.tentative]
+            .into_iter()
+            .flatten();
         let epochs = self.epochs().flat_map(|epoch| {
             [epoch.sent.loss_time(), epoch.received.ack_due().map(|at| at.max(self.ride_until))]
         });
@@ -405,6 +461,11 @@ impl Link {
             .min(self.idle_at(config))
             .min(self.keepalive_at(config))
             .min(if self.refused_until > Mono(0) { self.refused_until } else { Mono::NEVER })
+    }
+
+    /// Something is under way that the peer should acknowledge.
+    fn awaits_ack(&self) -> bool {
+        self.recovery.is_asking() && self.epochs().any(|epoch| !epoch.sent.is_settled())
     }
 
     pub(crate) fn pto_at(&self) -> Option<Mono> {

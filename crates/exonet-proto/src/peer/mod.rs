@@ -18,6 +18,7 @@
 mod bundling;
 mod calling;
 mod context;
+pub(crate) mod dialling;
 pub(crate) mod epoch;
 pub(crate) mod fates;
 mod filling;

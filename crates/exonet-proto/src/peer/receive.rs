@@ -52,7 +52,7 @@ impl Peer {
         // Under older keys nothing is new.
         let current = self.link.current.as_ref();
         let newest = newest && current.is_some_and(|current| current.index == index);
-        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        let from = arrival.path();
         self.note_path(cx, now, from, len, newest);
         match self.on_frames(cx, now, index, from, Frames::new(payload, bases)) {
             Ok(eliciting) => {
@@ -95,7 +95,7 @@ impl Peer {
     /// An authentic packet: the peer lives, and may have moved.
     pub(super) fn note_path(&mut self, cx: &mut Context, now: Now, from: PathAddr, len: usize, newest: bool) {
         self.on_heard(cx, now.mono);
-        let (config, rng) = (&cx.config, &mut cx.rng);
+        let rng = &mut cx.rng;
         let timing = self.link.recovery.timing();
         let Some(roaming) = self.link.roaming.as_mut() else {
             return;
@@ -103,7 +103,7 @@ impl Peer {
         let mut random = || rand_core::RngCore::next_u64(rng).to_be_bytes();
         let moved = roaming.on_packet_from(now.mono, from, len as u64, newest, timing, &mut random);
         if moved.is_some_and(|moved| !moved.keep_congestion) {
-            self.link.on_path_change(now.mono, config);
+            self.on_path_change(cx, now);
         }
     }
 
@@ -191,18 +191,19 @@ impl Peer {
     }
 
     fn on_response(&mut self, cx: &mut Context, now: Now, from: PathAddr, data: [u8; 8]) {
-        let config = &cx.config;
         let timing = self.link.recovery.timing();
         let moved = self.link.roaming.as_mut().and_then(|r| r.on_response(now.mono, &from, data, timing));
         if let Some(moved) = moved {
             if !moved.keep_congestion {
-                self.link.on_path_change(now.mono, config);
+                self.on_path_change(cx, now);
             }
             // Where the challenge went, wherever the answer seems to come from: the next opening goes there first.
             let Some(remote) = self.link.remote() else {
                 return debug_assert!(false, "it has just moved there");
             };
-            self.add_hint(remote);
+            if self.link.pipe().is_none() {
+                self.add_hint(remote);
+            }
             self.journal_address(cx);
             let peer = self.id;
             cx.events.push_back(Event::Connected { peer, remote, restarted: false });

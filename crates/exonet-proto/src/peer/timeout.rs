@@ -20,7 +20,6 @@ impl Peer {
         self.expire_pending(cx, now);
         self.answer_held(cx, now);
         self.detect_losses(cx, now);
-        let config = &cx.config;
         if let Some(roaming) = self.link.roaming.as_mut() {
             roaming.on_timeout(now.mono);
         }
@@ -33,13 +32,19 @@ impl Peer {
             if link.recovery.is_random() {
                 self.outbound.ask_again(now.mono);
             }
+            self.note_timeouts(now, probe.count);
         }
         if self.link.take_doubt(now.mono) {
             let since = self.link.goes_away();
             cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
-            self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(config);
+            self.link.reopen |= self.wants_channel(now.mono) || self.link.is_kept(&cx.config);
         }
-        let link = &mut self.link;
+        // One that brings nothing is not better than none.
+        if let Some((pipe, _)) = self.link.numb_at().filter(|(_, at)| *at <= now.mono) {
+            self.on_pipe_broken(cx, now, pipe);
+        }
+        self.try_datagrams(cx, now);
+        let (link, config) = (&mut self.link, &cx.config);
         copy_lone(now, link, &mut self.outbound, &mut cx.store);
         let wears_out = link.current.as_ref().is_some_and(|epoch| epoch.wears_out());
         if link.opening.is_none() && (wears_out || link.rekey_at(config) <= now.mono) {

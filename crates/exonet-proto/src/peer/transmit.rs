@@ -354,6 +354,9 @@ impl Assembler<'_> {
         let kind = if made.eliciting { PacketInfo::data } else { PacketInfo::ack };
         let info = PacketInfo { marked: self.marks, ..kind(size_of(bytes)) };
         link.recovery.on_sent(self.now, &mut epoch.sent, info);
+        if let Some(pipe) = link.pipe() {
+            self.cx.pipes.spend(pipe, bytes);
+        }
         link.packets_sent += 1;
         link.ride_until = Mono(0);
         link.closed = made.closes;
@@ -390,7 +393,12 @@ impl Assembler<'_> {
         if !data {
             link.recovery.on_app_limited();
         }
-        match link.recovery.allowance(self.now, size_of(cap), peer.outbound.queued()) {
+        let full = link.pipe().is_some_and(|pipe| !self.cx.pipes.has_room(pipe, cap));
+        let allowance = match full {
+            true => Allowance::Blocked,
+            false => link.recovery.allowance(self.now, size_of(cap), peer.outbound.queued()),
+        };
+        match allowance {
             Allowance::Bytes(_) if data || control => Some(Purpose::Data),
             Allowance::At(at) if data => {
                 link.held_up = true;
@@ -424,5 +432,5 @@ fn size_of(bytes: usize) -> u16 {
 }
 
 fn transmit(to: PathAddr, segment: usize, len: usize) -> Transmit {
-    Transmit { remote: to.remote, src_ip: to.local, ecn: 0, segment, len }
+    Transmit { remote: to.remote, src_ip: to.local, ecn: 0, segment, len, pipe: to.pipe }
 }

@@ -90,7 +90,7 @@ impl Stage {
     /// A datagram reaches the victim, which does all that comes of it. The clock of the figures runs meanwhile.
     pub fn reach(&mut self, from: SocketAddr, datagram: &mut [u8]) {
         let (now, begun) = (self.now(), Instant::now());
-        let arrival = Arrival { remote: from, local_ip: None, ecn: 0 };
+        let arrival = Arrival { remote: from, local_ip: None, ecn: 0, pipe: None };
         self.victim.handle_datagram(now, arrival, datagram);
         self.settle(now);
         self.worked += begun.elapsed();
@@ -178,7 +178,7 @@ impl Stage {
             self.worked += settled_in;
             let victim_at = self.victim_at;
             for mut datagram in std::mem::take(&mut self.to_friend) {
-                let arrival = Arrival { remote: victim_at, local_ip: None, ecn: 0 };
+                let arrival = Arrival { remote: victim_at, local_ip: None, ecn: 0, pipe: None };
                 self.friend.handle_datagram(now, arrival, &mut datagram);
             }
             while let Some(event) = self.friend.poll_event() {

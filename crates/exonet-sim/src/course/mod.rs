@@ -206,7 +206,7 @@ impl Course {
 
     fn land(&mut self) {
         let Some((_, Flight { from, to, ecn, data })) = self.flights.pop_first() else { return };
-        let arrival = Arrival { remote: address(from), local_ip: None, ecn };
+        let arrival = Arrival { remote: address(from), local_ip: None, ecn, pipe: None };
         let now = self.now;
         let Some(end) = self.ends.get_mut(to) else { return };
         end.inbox.push((arrival, data));

@@ -48,7 +48,11 @@ impl Client {
 
     pub(crate) fn hear(&mut self, now: Now, from: SocketAddr, datagram: &mut [u8]) {
         self.datagrams += 1;
-        self.node.handle_datagram(now, Arrival { remote: from, local_ip: None, ecn: 0 }, datagram);
+        self.node.handle_datagram(
+            now,
+            Arrival { remote: from, local_ip: None, ecn: 0, pipe: None },
+            datagram,
+        );
     }
 
     /// It has its reply: whether it is done, and has said so if it is `polite`.

@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 
 fn addr(text: &str) -> PathAddr {
-    PathAddr { remote: text.parse().unwrap(), local: None }
+    PathAddr { remote: text.parse().unwrap(), local: None, pipe: None }
 }
 
 proptest! {

@@ -9,7 +9,7 @@ fn ms(ms: u64) -> Mono {
 }
 
 fn addr(text: &str) -> PathAddr {
-    PathAddr { remote: text.parse().unwrap(), local: None }
+    PathAddr { remote: text.parse().unwrap(), local: None, pipe: None }
 }
 
 /// A peer's addresses with everything that a test needs around them.

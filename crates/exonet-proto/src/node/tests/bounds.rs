@@ -33,7 +33,7 @@ fn pings_that_wait_are_64_and_the_others_are_lost() {
 fn what_waits_outside_of_channels_is_bounded() {
     let mut pair = Pair::open();
     pair.talk(0);
-    let at = PathAddr { remote: address(7), local: None };
+    let at = PathAddr { remote: address(7), local: None, pipe: None };
     (0..9).for_each(|n| pair.peer(0).link.respond(at, [n; 8]));
     assert_eq!(pair.peer(0).link.responses.len(), 4, "answers to challenges");
     (0..2_000).for_each(|_| pair.ends[0].cx.push_loose(arrival(7), Box::new([1])));

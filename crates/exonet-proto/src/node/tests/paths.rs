@@ -53,7 +53,7 @@ fn an_address_that_is_not_proven_gets_no_more_than_it_may() {
     pair.pass(SECOND);
     let link = &mut pair.peer(1).link;
     assert!(link.recovery.rtt().is_measured());
-    let from = PathAddr { remote: address(7), local: None };
+    let from = PathAddr { remote: address(7), local: None, pipe: None };
     link.roaming = Some(Roaming::unproven(now.mono, from, link.recovery.timing(), [0; 8]));
     pair.send(1, 50_000);
     assert_eq!(pair.says(1), [], "nothing has come from there");

@@ -159,7 +159,7 @@ fn the_application_hears_of_a_refused_peer_once_a_minute() {
 #[test]
 fn refusals_are_rationed_and_small() {
     let mut pair = closed();
-    let far = |n: u16| Arrival { remote: ([192, 0, 2, 7], n).into(), local_ip: None, ecn: 0 };
+    let far = |n: u16| Arrival { remote: ([192, 0, 2, 7], n).into(), local_ip: None, ecn: 0, pipe: None };
     for n in 0..40_u8 {
         let mut stranger = Node::new(
             Config { early: true, ..config() },

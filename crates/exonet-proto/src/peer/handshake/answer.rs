@@ -91,7 +91,7 @@ impl Peer {
         let answer: Box<[u8]> = datagram.into();
         cx.push_loose(arrival, answer.clone());
         let expires = now.mono + HALF_OPEN_FOR;
-        let (answered, answered_at) = (arrival.remote, now.mono);
+        let (answered, answered_at) = ((arrival.remote, arrival.pipe), now.mono);
         let (again, scattered) = (false, false);
         let pending =
             Pending { epoch, answer, state, mac1, prefix, expires, answered_at, again, answered, scattered };

@@ -1,15 +1,12 @@
 //! Openings that this node begins, and the answers to them.
 
-use core::net::SocketAddr;
-
 use rand_core::RngCore;
 
 use super::{ANSWER_ROOM, EARLY_OVERHEAD, FAREWELLS, REMINDERS, close_of, params_of};
-use crate::channel::path::PathAddr;
 use crate::crypto::{self, Initiator, OpeningMac};
 use crate::event::{Arrival, Event, Transmit};
 use crate::id::Stamp;
-use crate::opening::initiate::Opening;
+use crate::opening::initiate::{Goal, Opening};
 use crate::peer::epoch::{Agreed, Epoch};
 use crate::peer::filling::{write_early, write_state};
 use crate::peer::{Context, Peer};
@@ -135,18 +132,31 @@ impl Peer {
         if self.link.opening.as_ref().is_none_or(|opening| !opening.is_due(now.mono)) {
             return None;
         }
-        let active = self.link.proven().map(|path| path.remote);
-        let mut targets: Vec<SocketAddr> = active.into_iter().collect();
-        targets.extend(self.hints.iter().filter(|hint| Some(**hint) != active));
+        self.ask_for_pipe(cx, now);
+        let goals = self.goals(cx);
         let eager = self.link.opens_eagerly(self.outbound.has_messages());
-        let (remote, data) = self.link.opening.as_mut()?.emit(now.mono, &targets, eager, jitter)?;
-        buf.extend_from_slice(data);
-        self.link.spoke(now.mono);
-        if self.link.is_out_of_reach(now.mono) {
+        let opening = self.link.opening.as_mut()?;
+        if goals.is_empty() {
+            opening.postpone(now.mono);
+        }
+        let emitted = opening.emit(now.mono, &goals, eager, jitter).map(|(goal, data)| {
+            buf.extend_from_slice(data);
+            goal
+        });
+        // Beside a connection that works, no answer says nothing of the peer.
+        let trial = self.link.dialling.is_trial();
+        if !trial {
+            self.link.spoke(now.mono);
+        }
+        if !trial && self.link.is_out_of_reach(now.mono) {
             let since = self.link.goes_away();
             cx.events.extend(since.map(|since| Event::Away { peer: self.id, since }));
         }
-        Some(Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len() })
+        let Goal { remote, pipe } = emitted?;
+        if let Some(pipe) = pipe {
+            cx.pipes.spend(pipe, buf.len());
+        }
+        Some(Transmit { remote, src_ip: None, ecn: 0, segment: buf.len(), len: buf.len(), pipe })
     }
 
     /// A channel for no message's sake is not worth asking for without end: the peer may be gone for good.
@@ -197,6 +207,10 @@ impl Peer {
             cx.stats.strays += 1;
             return;
         };
+        let Some(target) = opening.target_for(Goal { remote: arrival.remote, pipe: arrival.pipe }) else {
+            cx.stats.strays += 1;
+            return;
+        };
         let mut payload = [0; ANSWER_ROOM];
         let Ok((keys, len)) = opening.initiator.read_answer(answer.header, answer.noise, &mut payload) else {
             cx.stats.unauthentic += 1;
@@ -204,7 +218,6 @@ impl Peer {
         };
         let payload = payload.get(..len).unwrap_or_default();
         let (base, index, begun) = (opening.base, opening.index, opening.begun);
-        let target = opening.target_for(arrival.remote);
         let round_trip = opening.round_trip(now.mono);
         let Ok(params) = params_of(payload) else {
             cx.stats.malformed += 1;
@@ -228,13 +241,13 @@ impl Peer {
         let keys = Agreed { keys, suite: cx.config.suite, index, remote: answer.index, bases, params };
         let epoch = Epoch::new(now.mono, keys, true, cx.skips.fork(), cx.config.max_ack_delay);
         // An address that the opening went to was chosen here. From elsewhere, the answer may be a copy.
-        let chosen = Arrival { remote: target.unwrap_or(arrival.remote), ..arrival };
+        let chosen = Arrival { remote: target, ..arrival };
         if !self.install(cx, now, epoch, begun, chosen, true) {
             return;
         }
         self.link.confirm = true;
         self.link.recovery.assume_rtt(round_trip);
-        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        let from = arrival.path();
         self.note_path(cx, now, from, answer.header.len() + answer.noise.len(), true);
         self.on_handshake_frames(cx, now, payload, bases.reversed());
         // Not from an opening, which may be a replay or a forgery by a thief of this node's key.

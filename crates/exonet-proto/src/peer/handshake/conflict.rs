@@ -53,7 +53,7 @@ impl Peer {
             words.extend(says(&mut epoch).map(|word| (from, word)));
         }
         if let Some(path) = self.link.proven().filter(|_| answers) {
-            let to = Arrival { remote: path.remote, local_ip: path.local, ecn: 0 };
+            let to = Arrival { remote: path.remote, local_ip: path.local, ecn: 0, pipe: path.pipe };
             let previous = self.link.previous.as_mut().map(|(epoch, _)| epoch);
             for epoch in self.link.current.as_mut().into_iter().chain(previous) {
                 words.extend(says(epoch).map(|word| (to, word)));

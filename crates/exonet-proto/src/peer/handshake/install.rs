@@ -4,7 +4,7 @@ use rand_core::RngCore;
 
 use super::CROSSING;
 use crate::channel::Roaming;
-use crate::channel::path::{Path, PathAddr};
+use crate::channel::path::Path;
 use crate::event::{Arrival, Conflict, Event};
 use crate::opening::answer::Held;
 use crate::opening::initiate::round_trip;
@@ -46,7 +46,7 @@ impl Peer {
         }
         cx.gate.leave(pending.prefix, &pending.mac1);
         // Only message 2 could give it the keys, and that went to one address alone: there it is.
-        let proven = !pending.scattered && pending.answered == arrival.remote;
+        let proven = !pending.scattered && pending.answered == (arrival.remote, arrival.pipe);
         // The keys follow from what was drawn for the answer.
         let begun = pending.epoch.born;
         if !self.install(cx, now, pending.epoch, begun, arrival, proven) {
@@ -145,8 +145,9 @@ impl Peer {
     /// The peer is at the address of `arrival`, if that is `proven` or no other is known.
     fn use_path(&mut self, cx: &mut Context, now: Now, params: &Params, arrival: Arrival, proven: bool) {
         let challenge = cx.rng.next_u64().to_be_bytes();
+        let before = self.link.recovery.is_reliable();
         let (link, config) = (&mut self.link, &cx.config);
-        let from = PathAddr { remote: arrival.remote, local: arrival.local_ip };
+        let from = arrival.path();
         let same = link.roaming.as_ref().is_some_and(|roaming| roaming.active().addr().same(&from))
             || (link.roaming.is_some() && !proven);
         if !same {
@@ -162,7 +163,12 @@ impl Peer {
         }
         link.cap_datagrams(now.mono, config, params.max_datagram, !same);
         link.recovery.set_max_ack_delay(params.max_ack_delay);
-        if proven {
+        // What an older path had under way does not end by rules for this one.
+        if !same && (before || link.recovery.is_reliable()) {
+            self.lose_all(cx, now);
+        }
+        self.link.dialling.settle(now.mono, self.link.pipe().is_some());
+        if proven && arrival.pipe.is_none() {
             self.add_hint(arrival.remote);
             self.journal_address(cx);
         }

@@ -79,7 +79,7 @@ impl Peer {
             });
         }
         if let (Some(to), false) = (to, datagram.is_empty()) {
-            let arrival = Arrival { remote: to.remote, local_ip: to.local, ecn: 0 };
+            let arrival = Arrival { remote: to.remote, local_ip: to.local, ecn: 0, pipe: to.pipe };
             cx.push_loose(arrival, datagram.into());
         }
     }

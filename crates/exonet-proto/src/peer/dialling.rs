@@ -1,0 +1,223 @@
+//! Connections to a peer: when this node wants one, and what happens when one ends.
+//!
+//! A connection is a path that an opening leads to, and nothing else does but the contest of paths: so it has keys of its own, and
+//! what an older path had under way is lost with that path. The node that was given the peer's address asks its driver for
+//! the connection ([`Dial`]); the other one is found by nobody there.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+
+use super::{Context, Peer};
+use crate::channel::Pipe;
+use crate::config::Carrier;
+use crate::event::Dial;
+use crate::opening::initiate::{Goal, Opening};
+use crate::time::{Mono, Now};
+
+/// Datagrams have this long to bring an answer before a connection is tried beside them.
+const HEAD_START: Duration = Duration::from_millis(250);
+/// A peer that has been silent for this long may be behind something that drops datagrams.
+const SILENT: Duration = Duration::from_millis(500);
+/// Probe timeouts in a row after which the peer may get nothing of what is sent, though it is heard.
+const DEAF: u32 = 3;
+/// Beside a connection that works, datagrams are tried after this, then after twice as long each time, up to the other.
+const FIRST_TRIAL: Duration = Duration::from_secs(10);
+const LAST_TRIAL: Duration = Duration::from_secs(300);
+/// They have so long to bring an answer: three copies of the opening.
+const TRIAL: Duration = Duration::from_millis(1_500);
+/// If they fail again sooner than this, the next trial waits for twice as long as the last.
+const STEADY: Duration = Duration::from_secs(300);
+/// Connections that the driver is to open: more are asked for again.
+const MAX_DIALS: usize = 1_024;
+
+/// The connection to a peer, where this node opens one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dialling {
+    /// This node chose the peer's address, and its settings let it open connections.
+    pub(crate) may: bool,
+    /// Only where datagrams do not get through.
+    pub(crate) falls_back: bool,
+    /// Open.
+    pub(crate) pipe: Option<Pipe>,
+    /// To there, and since when.
+    address: Option<SocketAddr>,
+    pub(crate) since: Mono,
+    /// The driver was asked for one.
+    asked: bool,
+    /// The channel that worked last was on one.
+    won: bool,
+    /// Datagrams arrive from the peer, and none that leave are acknowledged.
+    deaf: bool,
+    /// When datagrams are tried again, and how long the wait for that was.
+    back_at: Option<Mono>,
+    back_after: Duration,
+    /// The opening that is under way tries them, until then.
+    trial: Option<Mono>,
+    /// When the channel last moved from a connection to datagrams.
+    moved_back: Option<Mono>,
+}
+
+impl Dialling {
+    /// New keys have come into use, on a connection or on datagrams.
+    pub(crate) fn settle(&mut self, now: Mono, piped: bool) {
+        if !piped {
+            self.back_at = None;
+            self.moved_back = Some(now).filter(|_| self.won);
+        } else if !self.won && self.falls_back {
+            let relapse = self.moved_back.is_some_and(|at| now.since(at) < STEADY);
+            self.back_after = if relapse { self.longer() } else { FIRST_TRIAL };
+            self.back_at = Some(now + self.back_after);
+        }
+        (self.won, self.asked, self.deaf, self.trial) = (piped, false, false, None);
+    }
+
+    fn longer(&self) -> Duration {
+        self.back_after.saturating_mul(2).clamp(FIRST_TRIAL, LAST_TRIAL)
+    }
+
+    /// The opening that is under way tries datagrams beside a connection that works.
+    pub(crate) const fn is_trial(&self) -> bool {
+        self.trial.is_some()
+    }
+
+    /// When there is something to do about datagrams beside the connection. `free`: there is one, and no opening is under way.
+    pub(crate) fn deadline(&self, free: bool) -> Option<Mono> {
+        self.trial.or(self.back_at.filter(|_| free))
+    }
+
+    /// Whether a connection is wanted beside the `opening`, of a peer that is silent since then, if it is.
+    fn is_due(&self, now: Mono, opening: &Opening, silent: Option<Mono>) -> bool {
+        let wants = self.may && self.pipe.is_none() && !self.asked;
+        let late = now.since(opening.begun) >= HEAD_START;
+        let silent = silent.is_some_and(|since| now.since(since) >= SILENT);
+        wants && (!self.falls_back || self.won || self.deaf || late || silent)
+    }
+}
+
+impl Peer {
+    /// The application has given an address of the peer.
+    pub(crate) fn choose(&mut self, cx: &Context, address: SocketAddr) {
+        self.add_hint(address);
+        let carrier = cx.config.carrier;
+        self.link.dialling.may = carrier != Carrier::Udp;
+        self.link.dialling.falls_back = carrier == Carrier::Auto;
+    }
+
+    /// Where copies of an opening go: the proven path first.
+    pub(crate) fn goals(&self, cx: &Context) -> Vec<Goal> {
+        let trial = self.link.dialling.is_trial();
+        let active = self.link.proven().filter(|_| !trial);
+        if let Some(path) = active.filter(|path| path.pipe.is_some()) {
+            return vec![Goal { remote: path.remote, pipe: path.pipe }];
+        }
+        let active = active.map(|path| path.remote);
+        let others = self.hints.iter().copied().filter(|hint| Some(*hint) != active);
+        let datagrams = active.into_iter().chain(others).map(|remote| Goal { remote, pipe: None });
+        let Dialling { pipe, address, .. } = self.link.dialling;
+        let piped = address.filter(|_| pipe.is_some() && !trial).map(|remote| Goal { remote, pipe });
+        datagrams.filter(|_| cx.config.carrier != Carrier::Tcp).chain(piped).collect()
+    }
+
+    /// Asks the driver for a connection beside the opening that is under way, if there is reason to.
+    pub(crate) fn ask_for_pipe(&mut self, cx: &mut Context, now: Now) {
+        let link = &mut self.link;
+        let Some(opening) = link.opening.as_ref().filter(|_| link.pipe().is_none()) else { return };
+        if link.dialling.is_due(now.mono, opening, link.silent_since()) && cx.dials.len() < MAX_DIALS {
+            link.dialling.asked = true;
+            cx.dials.push_back(Dial { peer: self.id, addresses: self.hints.clone() });
+        }
+    }
+
+    /// Whether the connection that the driver was asked for is still wanted.
+    pub(crate) fn wants_pipe(&mut self) -> bool {
+        self.link.dialling.asked &= self.link.opening.is_some();
+        self.link.dialling.asked && self.link.dialling.pipe.is_none()
+    }
+
+    /// The driver has opened the connection `pipe` to `address`: the opening goes there at once.
+    pub(crate) fn on_dialled(&mut self, now: Now, pipe: Pipe, address: SocketAddr) {
+        let dialling = &mut self.link.dialling;
+        (dialling.asked, dialling.pipe, dialling.address) = (false, Some(pipe), Some(address));
+        dialling.since = now.mono;
+        if let Some(opening) = self.link.opening.as_mut() {
+            opening.widen(now.mono);
+        }
+    }
+
+    /// The connection `pipe` is no more, or leads nowhere. What was under way on it is lost.
+    pub(crate) fn on_pipe_broken(&mut self, cx: &mut Context, now: Now, pipe: Pipe) {
+        let link = &mut self.link;
+        let dialled = link.dialling.pipe.take_if(|dialled| *dialled == pipe).is_some();
+        if let Some(opening) = link.opening.as_mut().filter(|_| dialled) {
+            // It may have been lost there: another connection is asked for.
+            opening.widen(now.mono);
+        }
+        link.responses.retain(|(to, _)| to.pipe != Some(pipe));
+        if link.pipe() != Some(pipe) {
+            return;
+        }
+        link.roaming = None;
+        (link.dialling.trial, link.dialling.back_at) = (None, None);
+        link.confirm = false;
+        link.copies.clear();
+        // The peer may have something to say, and cannot open another.
+        link.reopen |= link.dialling.may && link.is_connected() && link.opening.is_none();
+        self.lose_all(cx, now);
+    }
+
+    /// Time has passed: datagrams are tried again beside a connection, or have been in vain.
+    pub(crate) fn try_datagrams(&mut self, cx: &mut Context, now: Now) {
+        if self.link.dialling.trial.is_some_and(|until| until <= now.mono) {
+            self.abort_opening(cx);
+            let dialling = &mut self.link.dialling;
+            dialling.trial = None;
+            dialling.back_after = dialling.longer();
+            dialling.back_at = Some(now.mono + dialling.back_after);
+        }
+        let link = &mut self.link;
+        let due = link.dialling.back_at.is_some_and(|at| at <= now.mono);
+        let calm = link.opening.is_none() && !link.reopen && link.is_connected() && link.pipe().is_some();
+        if due && calm && !self.hints.is_empty() {
+            link.dialling.trial = Some(now.mono + TRIAL);
+            link.reopen = true;
+        }
+    }
+
+    /// The probe timeout has come `count` times in a row. Datagrams may get lost on the way there, though the peer is heard: then
+    /// a connection is tried beside them.
+    pub(crate) fn note_timeouts(&mut self, now: Now, count: u32) {
+        let link = &mut self.link;
+        if count < DEAF {
+            link.dialling.deaf = false;
+        } else if link.dialling.falls_back && !link.dialling.deaf && link.opening.is_none() {
+            let first = link.current.as_ref().and_then(|epoch| epoch.sent.first_unheard());
+            link.dialling.deaf = first.is_some_and(|first| now.mono.since(first) >= SILENT);
+            link.reopen |= link.dialling.deaf;
+        }
+    }
+
+    /// Everything under way is lost, with the path that it was on.
+    pub(crate) fn lose_all(&mut self, cx: &mut Context, now: Now) {
+        let mut fates = std::mem::take(&mut cx.scratch.fates);
+        let link = &mut self.link;
+        let current = link.current.as_deref_mut();
+        let previous = link.previous.as_mut().map(|(epoch, _)| &mut **epoch);
+        for epoch in current.into_iter().chain(previous) {
+            let keep = |fate, item| fates.push((item, fate));
+            let lost = link.recovery.on_broken(now.mono, &mut epoch.sent, keep);
+            link.packets_lost += lost;
+            cx.stats.packets_lost += lost;
+        }
+        self.apply(cx, now, &mut fates);
+        cx.scratch.fates = fates;
+    }
+
+    /// The peer has moved to a path of which nothing is known.
+    pub(crate) fn on_path_change(&mut self, cx: &mut Context, now: Now) {
+        let before = self.link.recovery.is_reliable();
+        self.link.on_path_change(now.mono, &cx.config);
+        if before || self.link.recovery.is_reliable() {
+            self.lose_all(cx, now);
+        }
+    }
+}

@@ -1,0 +1,145 @@
+//! Who opens connections.
+
+use core::net::SocketAddr;
+use core::time::Duration;
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::sync::{Arc, MutexGuard, PoisonError};
+
+use exonet_proto::NodeId;
+use exonet_proto::node::Dial;
+use tokio::net::TcpStream;
+use tokio::time::{sleep, timeout};
+
+use super::connection::{Connection, Origin};
+use super::outlet::{Outlet, ROOM};
+use super::{Carriers, canonical, tune};
+use crate::engine::Phase;
+use crate::shared::Shared;
+
+/// The wait before the second try, doubled up to the other before each further one.
+const FIRST_WAIT: Duration = Duration::from_millis(100);
+const LAST_WAIT: Duration = Duration::from_secs(10);
+/// An address that has not answered by then is passed over.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Peers whose tries are remembered.
+const REMEMBERED: usize = 4_096;
+
+/// Whom connections are opened to.
+#[derive(Default)]
+pub(super) struct Dials {
+    /// Peers that a task does it for.
+    dialling: BTreeSet<NodeId>,
+    /// How often it was tried since a connection to the peer has worked.
+    tries: BTreeMap<NodeId, u32>,
+}
+
+/// Opens a connection as the core has asked, as long as it wants one.
+pub(crate) fn dial(shared: &Arc<Shared>, dial: Dial) {
+    // One task for a peer is enough.
+    if shared.carriers.dials().dialling.insert(dial.peer) {
+        tokio::spawn(keep_dialling(Arc::clone(shared), dial));
+    }
+}
+
+async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
+    while let Some(wait) = shared.carriers.next_try(&shared, peer) {
+        tokio::select! {
+            biased;
+            _ = shared.ended.acquire() => return,
+            () = sleep(wait) => {}
+        }
+        for address in &addresses {
+            let connected = tokio::select! {
+                biased;
+                _ = shared.ended.acquire() => return,
+                connected = timeout(PATIENCE, TcpStream::connect(*address)) => connected,
+            };
+            let begun = connected.map_err(io::Error::from).and_then(|connected| {
+                let stream = connected?;
+                tune(&stream)?;
+                Ok(begin(&shared, peer, *address, stream))
+            });
+            match begun {
+                Ok(true) => {
+                    shared.carriers.dials().dialling.remove(&peer);
+                    return;
+                }
+                Ok(false) => {}
+                Err(error) => tracing::debug!(peer = %peer.short(), %address, %error, "dialling"),
+            }
+        }
+    }
+}
+
+/// The connection is open. False: nobody wants it any more.
+fn begin(shared: &Arc<Shared>, peer: NodeId, address: SocketAddr, stream: TcpStream) -> bool {
+    let (outlet, remote) = (Arc::new(Outlet::new(stream)), canonical(address));
+    let pipe = shared.step(|engine, now| {
+        let open = engine.phase < Phase::Stopped;
+        let pipe = open.then(|| engine.core.pipe_dialled(now, &peer, remote, ROOM)).flatten()?;
+        shared.carriers.enter(pipe, &outlet);
+        Some(pipe)
+    });
+    let Some(pipe) = pipe else { return false };
+    let origin = Origin::Dialled(peer);
+    tokio::spawn(Connection::new(shared, outlet, (pipe, remote), origin).run());
+    true
+}
+
+impl Carriers {
+    fn dials(&self) -> MutexGuard<'_, Dials> {
+        self.dials.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How long to wait before the next try; None: no connection is wanted any more, and the peer is given free.
+    fn next_try(&self, shared: &Shared, peer: NodeId) -> Option<Duration> {
+        // Under the lock, so that a wish that comes just now finds the peer free.
+        let mut dials = self.dials();
+        let wanted = |engine: &mut crate::engine::Engine| {
+            engine.phase < Phase::Stopped && engine.core.wants_pipe(&peer)
+        };
+        if !shared.amend(wanted) {
+            dials.dialling.remove(&peer);
+            return None;
+        }
+        if dials.tries.len() >= REMEMBERED {
+            dials.tries.pop_first();
+        }
+        let tries = dials.tries.entry(peer).or_default();
+        let most = tries.checked_sub(1).map_or(Duration::ZERO, |again| {
+            FIRST_WAIT.saturating_mul(1_u32.checked_shl(again).unwrap_or(u32::MAX)).min(LAST_WAIT)
+        });
+        *tries = tries.saturating_add(1);
+        Some(jitter(most))
+    }
+
+    /// A connection to the peer works.
+    pub(super) fn worked(&self, peer: &NodeId) {
+        self.dials().tries.remove(peer);
+    }
+}
+
+/// Anything up to `most`: of many that were cut off together, not all come back together.
+fn jitter(most: Duration) -> Duration {
+    let mut bytes = [0; 4];
+    // Without randomness it is the longest.
+    let share = getrandom::fill(&mut bytes)
+        .map_or(1.0, |()| f64::from(u32::from_be_bytes(bytes)) / f64::from(u32::MAX));
+    most.mul_f64(share)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jitter_is_anything_up_to_the_wait() {
+        let waits: Vec<_> = (0..100).map(|_| jitter(LAST_WAIT)).collect();
+        assert!(waits.iter().all(|wait| *wait <= LAST_WAIT));
+        assert!(
+            waits.iter().any(|wait| *wait < LAST_WAIT / 2) && waits.iter().any(|wait| *wait > LAST_WAIT / 2)
+        );
+        assert_eq!(jitter(Duration::ZERO), Duration::ZERO);
+    }
+}
