@@ -99,8 +99,8 @@ async fn what_is_under_way_goes_on_elsewhere() {
     let mut delivery = carol.recv().await.unwrap();
     assert_eq!(body(&mut delivery).await, "from bob");
     delivery.ack().unwrap();
-    assert!(bob.close(LONG).await.is_empty());
     assert!(alice.close(LONG).await.is_empty());
+    assert!(bob.close(LONG).await.is_empty());
 }
 
 #[tokio::test]
