@@ -28,10 +28,10 @@ mod unacked;
 pub use crate::channel::Hedging;
 pub use crate::config::{Config, CongestionChoice, Limits, Policy, Takes};
 pub use crate::event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Lsn, OpenMessage, ReplyBody,
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Event, Lsn, Notes, OpenMessage, ReplyBody,
     SendError, Status, Transmit,
 };
-pub use crate::half::Gap;
+pub use crate::half::{Far, Gap, Hull, Taken};
 pub use crate::id::{CallId, LetterId};
 pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
 pub use crate::message::run::{IncomingRun, View};

@@ -7,7 +7,8 @@
 //! | `clock` | [`ClockRecord`]: the numbers and stamps that may already be in use | once per block; every few seconds of first contacts |
 //! | `journal` | a folder: what the node has not settled yet (see [`Durability`](crate::Durability)) | with each message |
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
-//! | `strays` | the bounds of senders whose clocks are far ahead; there if ever there was one | with each such sender |
+//! | `strays` | the stamps of senders whose clocks are far ahead; there if ever there was one | with each such sender |
+//! | `early` | of a node without a journal: what it took early. It serves the next life if only the process dies, and is never forced | with each first message |
 //!
 //! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
 //!
@@ -29,6 +30,7 @@ mod journal;
 mod key;
 mod line;
 mod lock;
+mod notes;
 mod outbox;
 mod place;
 mod strays;
@@ -39,7 +41,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use exonet_proto::{NodeId, Stamp};
+use exonet_proto::NodeId;
+use exonet_proto::node::{Far, Notes};
 use zeroize::Zeroizing;
 
 pub use clock::ClockRecord;
@@ -51,6 +54,7 @@ use crate::dead::{DeadLetters, Folder};
 use clock::Clock;
 use lock::Lock;
 pub(crate) use lock::is_same;
+use notes::NotesFile;
 use strays::Strays;
 
 /// The open, locked directory of one identity. Dropping it releases the lock.
@@ -60,6 +64,7 @@ pub struct StateDir {
     secret: Zeroizing<[u8; 32]>,
     clock: Mutex<Clock>,
     strays: Strays,
+    notes: Mutex<NotesFile>,
 }
 
 impl StateDir {
@@ -186,8 +191,8 @@ impl StateDir {
         journal::retire(&self.path)
     }
 
-    /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its bound.
-    pub fn strays(&self) -> &[(NodeId, Stamp)] {
+    /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its stamps that are refused.
+    pub fn strays(&self) -> &[(NodeId, Far)] {
         self.strays.found()
     }
 
@@ -195,9 +200,22 @@ impl StateDir {
     ///
     /// # Errors
     /// As [`StateDir::store`].
-    pub fn store_strays(&self, strays: &[(NodeId, Stamp)]) -> Result<(), StateError> {
+    pub fn store_strays(&self, strays: &[(NodeId, Far)]) -> Result<(), StateError> {
         self.lock.verify()?;
         self.strays.store(strays)
+    }
+
+    /// What the life before has noted of early messages, if the machine has run since and nothing is lost.
+    pub fn notes(&self) -> Option<Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).found().cloned()
+    }
+
+    /// Writes what is to be found if only the process dies. The first in a life replace what was there, by their hull.
+    ///
+    /// # Errors
+    /// [`StateError::Io`]: what was written before is still there, though more should be. The node must stop.
+    pub fn note(&self, notes: &Notes) -> Result<(), StateError> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).write(notes)
     }
 
     fn lock_new(path: &Path) -> Result<Lock, StateError> {
@@ -218,9 +236,12 @@ impl StateDir {
             (true, false) => Err(StateError::ClockLost { path: path.into() }),
             (true, true) => {
                 let secret = key::read(&key_path)?;
-                let clock = Mutex::new(Clock::read(clock_path, key::fingerprint(&secret))?);
+                let clock = Clock::read(clock_path, key::fingerprint(&secret))?;
+                let last = clock.durable().life;
+                let notes = NotesFile::read(path.join(notes::FILE), key::fingerprint(&secret), last);
+                let (clock, notes) = (Mutex::new(clock), Mutex::new(notes));
                 let strays = Strays::read(path.join(strays::FILE), key::fingerprint(&secret))?;
-                Ok(Ok(Self { path: path.into(), lock, secret, clock, strays }))
+                Ok(Ok(Self { path: path.into(), lock, secret, clock, strays, notes }))
             }
         }
     }
@@ -229,8 +250,9 @@ impl StateDir {
         // The key comes last: where there is a key, its clock is durable.
         let clock = Mutex::new(Clock::create(path.join(clock::FILE), key::fingerprint(secret))?);
         let strays = Strays::read(path.join(strays::FILE), key::fingerprint(secret))?;
+        let notes = Mutex::new(NotesFile::read(path.join(notes::FILE), key::fingerprint(secret), 0));
         key::create(&path.join(key::FILE), secret)?;
-        Ok(Self { path: path.into(), lock, secret: Zeroizing::new(*secret), clock, strays })
+        Ok(Self { path: path.into(), lock, secret: Zeroizing::new(*secret), clock, strays, notes })
     }
 }
 
