@@ -90,9 +90,10 @@ fn put(writer: &mut Writer<'_>, frame: &Frame<'_>) -> bool {
         Frame::Ask(ask) => writer.ask(*ask),
         Frame::State(state) => match state.live {
             Some(claim) => {
-                writer.state_live(state.b, state.r, state.tb, claim, state.free, u16::MAX) == Some(claim.up)
+                writer.state_live(state.b, state.r, state.taken, claim, state.free, u16::MAX)
+                    == Some(claim.up)
             }
-            None => writer.state_gone(state.b, state.r, state.tb),
+            None => writer.state_gone(state.b, state.r, state.taken),
         },
         Frame::Messages(messages) => {
             let Messages { r, first, whole, last } = *messages;
@@ -157,7 +158,7 @@ fn same(a: &Frame<'_>, b: &Frame<'_>) -> bool {
                 && a.ranges.take(MAX_ACK_RANGES).eq(b.ranges)
         }
         (Frame::State(a), Frame::State(b)) => {
-            (a.b, a.r, a.tb, a.live) == (b.b, b.r, b.tb, b.live) && a.free.eq(b.free)
+            (a.b, a.r, a.taken, a.live) == (b.b, b.r, b.taken, b.live) && a.free.eq(b.free)
         }
         (Frame::Have(a), Frame::Have(b)) => {
             (a.r, a.s, a.prefix, a.limit) == (b.r, b.s, b.prefix, b.limit) && a.ranges.eq(b.ranges)

@@ -204,7 +204,7 @@ impl Pair {
     /// A STATE of the record, or of a part of it.
     fn push_state(&mut self, at: usize, skip: u64, cut: u64) {
         let node = &self.nodes[at];
-        let mut state = State::of(node.record.as_ref(), Bound::default(), &node.clock);
+        let mut state = State::of(node.record.as_ref(), &Bound::default(), &node.clock, Stamp::NONE);
         if let Some(claim) = &mut state.live {
             claim.lo.0 = (claim.lo.0 + skip).min(claim.up.0);
             claim.up.0 = claim.up.0.saturating_sub(cut).max(claim.lo.0);

@@ -1,7 +1,9 @@
 //! One true node and a peer that says any number: nothing overflows, and its clock is its own.
 
 use arbitrary::Arbitrary;
-use exonet_proto::half::{Answer, Ask, Bound, Claim, Clock, IntervalSet, Receiver, Sender, State};
+use exonet_proto::half::{
+    Answer, Ask, Bound, Claim, Clock, Far, IntervalSet, Receiver, Sender, State, Taken,
+};
 use exonet_proto::{Incarnation, Slot, Stamp};
 
 use crate::number::Number;
@@ -22,8 +24,24 @@ enum Op {
         s: Number,
         n: Number,
         l: Number,
+        ts: u8,
         grant: Number,
     },
+    /// A message comes early.
+    OnEarly {
+        s: Number,
+        ts: u8,
+    },
+    /// The node's first messages leave early.
+    OpenEarly {
+        ts: u8,
+        count: u8,
+    },
+    /// A stamp that is far ahead is refused, or the node has no place for what it has lost.
+    Refuse {
+        ts: u8,
+    },
+    Fold,
     OnToken {
         s: Number,
         r: Number,
@@ -32,6 +50,7 @@ enum Op {
         b: Number,
         r: Number,
         live: Option<Said>,
+        taken: Option<(u8, Number)>,
     },
     Retry {
         grant: Number,
@@ -59,6 +78,7 @@ struct Node {
     clock: Clock,
     sender: Option<Sender<usize>>,
     record: Option<Receiver>,
+    bound: Bound,
     sent: usize,
     settled: Vec<bool>,
     /// The last slot taken under each incarnation is taken once.
@@ -74,7 +94,15 @@ pub fn hostile_half(data: &[u8]) {
         _ => Clock::boot(exonet_proto::MAX_NUMBER - 1_000, Stamp::NONE, 256),
     };
     let taken = std::collections::BTreeSet::new();
-    let mut node = Node { clock, sender: None, record: None, sent: 0, settled: Vec::new(), taken };
+    let mut node = Node {
+        clock,
+        sender: None,
+        record: None,
+        bound: Bound::default(),
+        sent: 0,
+        settled: Vec::new(),
+        taken,
+    };
     for op in ops::<Op>(rest, 256) {
         let (ck, b, limit) = (node.clock.ck(), node.clock.b(), node.clock.limit());
         let asked = node.sender.as_ref().map_or(0, |sender| sender.ungranted() + sender.envelopes());
@@ -91,7 +119,15 @@ pub fn hostile_half(data: &[u8]) {
             let (hi, lo, free) = record.parts();
             assert!(lo <= hi && free.end().is_none_or(|end| end <= hi.0), "free slots beyond the frontier");
             assert!(record.incarnation().0 < node.clock.ck());
-            let _ = State::of(Some(record), Bound::default(), &node.clock);
+            let taken = record.taken();
+            assert!(
+                taken.is_none_or(|taken| taken.ts.is_some() && taken.end <= hi),
+                "{taken:?} was never there"
+            );
+        }
+        for ts in (0..=u64::from(u8::MAX)).map(Stamp) {
+            let said = State::of(node.record.as_ref(), &node.bound, &node.clock, ts).taken;
+            assert!(said.is_none_or(|said| said.ts == ts && ts.is_some()));
         }
     }
 }
@@ -128,12 +164,13 @@ impl Node {
                 let gone = self.sender.as_mut().and_then(|sender| sender.abandon(Slot(s.wide(near))));
                 gone.into_iter().for_each(|m| self.settle(m));
             }
-            Op::OnAsk { s, n, l, grant } => {
-                let ask = Ask { s: Slot(s.wide(near)), n: n.wide(1), l: Slot(l.wide(near)), ts: Stamp::NONE };
+            Op::OnAsk { s, n, l, ts, grant } => {
+                let (s, l, ts) = (Slot(s.wide(near)), Slot(l.wide(near)), Stamp(ts.into()));
+                let ask = Ask { s, n: n.wide(1), l, ts };
                 let free = self.record.as_ref().map_or(0, Receiver::free);
                 let grant = grant.wide(8);
                 let _: Answer =
-                    Receiver::on_ask(&mut self.record, &mut Bound::default(), &mut self.clock, ask, grant);
+                    Receiver::on_ask(&mut self.record, &mut self.bound, &mut self.clock, ask, grant);
                 let now = self.record.as_ref().map_or(0, Receiver::free);
                 assert!(now <= free.saturating_add(grant), "more was granted than the node would");
             }
@@ -146,21 +183,44 @@ impl Node {
                     assert!(!accepts || self.taken.insert((r, s)), "a slot was consumed twice");
                 }
             }
-            Op::OnState { b, r, live } => self.on_state(b, r, live),
+            Op::OnEarly { s, ts } => {
+                let s = Slot(s.wide(near));
+                let name = self.record.as_mut().and_then(|record| record.name(s, Stamp(ts.into())));
+                if let (Some(r), Some(record)) = (name, &mut self.record) {
+                    assert!(record.take(s, r) && self.taken.insert((r, s)), "a slot was consumed twice");
+                    assert!(record.taken().is_some_and(|taken| taken.end > s));
+                }
+            }
+            Op::OpenEarly { ts, count } => {
+                if self.sender.is_none() && ts > 0 {
+                    let first = self.sent;
+                    let messages = first..first + usize::from(count % 8);
+                    self.sender = Sender::open_early(&mut self.clock, Stamp(ts.into()), messages.clone());
+                    if self.sender.is_some() {
+                        self.sent = messages.end;
+                        self.settled.resize(self.sent, false);
+                    }
+                }
+            }
+            Op::Refuse { ts } => self.bound.refuse(Far::one(Stamp(ts.into()))),
+            Op::Fold => self.clock.stamps_mut().fold(&mut self.bound),
+            Op::OnState { b, r, live, taken } => self.on_state(b, r, live, taken),
             Op::Retry { grant } => {
-                Receiver::retry(&mut self.record, &mut Bound::default(), &mut self.clock, grant.wide(8));
+                Receiver::retry(&mut self.record, &mut self.bound, &mut self.clock, grant.wide(8));
             }
             Op::Drop => {
                 self.record.take_if(|record| record.is_drained());
             }
             Op::Evict => {
                 if let Some(record) = self.record.take() {
-                    record.evict(&mut Bound::default(), &mut self.clock);
+                    record.evict(&mut self.bound, &mut self.clock);
                 }
             }
             Op::Persist { durable } => {
                 let wanted = durable.map(|durable| durable.wide(ck)).or(self.clock.wanted());
                 wanted.into_iter().for_each(|durable| self.clock.persisted(durable));
+                let latest = self.clock.stamps().latest().0 + 1;
+                self.clock.stamps_mut().persisted(Stamp(latest));
             }
             Op::Reboot { block } => {
                 self.clock = Clock::boot(self.clock.limit().0, Stamp::NONE, block.wide(1));
@@ -170,7 +230,7 @@ impl Node {
         }
     }
 
-    fn on_state(&mut self, b: Number, r: Number, live: Option<Said>) {
+    fn on_state(&mut self, b: Number, r: Number, live: Option<Said>, taken: Option<(u8, Number)>) {
         let Some(sender) = &mut self.sender else { return };
         let known = sender.incarnation().map_or(0, |r| r.0);
         let frontier = sender.frontier().0;
@@ -183,7 +243,9 @@ impl Node {
             let slot = |number: Number| Slot(number.wide(frontier));
             Claim { hi: slot(said.hi), lo: slot(said.lo), up: slot(said.up), free, closed: false }
         });
-        let state = State { b: Incarnation(b.wide(known)), r: Incarnation(r.wide(known)), live, tb: None };
+        let end = |end: Number| Slot(end.wide(frontier));
+        let taken = taken.map(|(ts, number)| Taken { ts: Stamp(ts.into()), end: end(number) });
+        let state = State { b: Incarnation(b.wide(known)), r: Incarnation(r.wide(known)), live, taken };
         let (envelopes, ungranted) = (sender.envelopes(), sender.ungranted());
         let mut settled = Vec::new();
         let moved = sender.on_state(&state, |_, _, m, _| settled.push(m)).granted;

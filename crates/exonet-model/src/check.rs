@@ -3,7 +3,7 @@
 
 use crate::config::{Config, Grants};
 use crate::datagram::name;
-use crate::half::{Bound, Receiver, Sender};
+use crate::half::{Receiver, Sender, Taken};
 use crate::id::{Incarnation, Slot};
 use crate::ledger::Fate;
 use crate::node::{Node, Peer};
@@ -86,16 +86,13 @@ impl World {
     fn check_stamps(&self, at: usize, to: usize) -> Checked {
         let other = &self.nodes[to];
         let (Peer { bound, record, .. }, stamps) = (&other.peers[at], other.clock.stamps());
-        let (tb, upper) = (stamps.amnesia(Bound::Unknown), stamps.upper());
-        ensure(tb <= upper && upper.0 <= other.latest, Kind::Stamps, || {
-            format!("{}: tb {} upper {} latest {}", name(to), tb.0, upper.0, other.latest)
+        let upper = stamps.upper();
+        ensure(upper.0 <= other.latest, Kind::Stamps, || {
+            format!("{}: upper {} latest {}", name(to), upper.0, other.latest)
         })?;
-        ensure(tb.0 >= other.tb, Kind::Told, || format!("{}: tb {}, not {}", name(to), tb.0, other.tb))?;
-        let durable = match bound {
-            Bound::Unknown => true,
-            Bound::Known(ts) => ts.0 <= other.latest,
-            Bound::Stray { ts, .. } => other.peers[at].stray.map_or(other.latest, |(ts, _)| ts.0) >= ts.0,
-        };
+        let on_disk = other.peers[at].far;
+        let durable = bound.known().is_none_or(|ts| ts.0 <= other.latest)
+            && bound.far().is_none_or(|far| on_disk.is_some_and(|disk| disk.join(far) == disk));
         ensure(durable, Kind::Stamps, || format!("{}: {bound:?}, latest {}", name(to), other.latest))?;
         let Some(sender) = &self.nodes[at].peers[to].sender else { return Ok(()) };
         let ts = sender.stamp();
@@ -104,12 +101,13 @@ impl World {
                 format_args!("{} to {}: m{letter} at {} early {}", name(at), name(to), s.0, ts.0).to_string();
             ensure(sender.sck() <= s, Kind::Passed, || format!("{pair} is passed"))?;
             let free = record.as_ref().is_some_and(|record| record.parts().2.contains(s.0));
-            ensure(!free || stamps.bound(*bound) >= ts, Kind::Bound, || {
+            ensure(!free || !stamps.is_new(bound, ts), Kind::Bound, || {
                 format!("{pair} has a slot, and is new")
             })?;
             let granted = record.as_ref().is_some_and(|record| s < record.parts().0);
             let marked = record.as_ref().is_some_and(|record| record.marked(s).is_some());
-            let told = granted && !free || marked || stamps.amnesia(*bound) >= ts;
+            let said = Taken::of(record.as_ref(), bound, &other.clock, ts);
+            let told = granted && !free || marked || said.is_some_and(|said| s < said.end);
             ensure(told || !self.ledger.is_delivered(*letter), Kind::Told, || {
                 format!("{pair} was delivered, and nobody knows")
             })?;

@@ -16,6 +16,8 @@ pub enum Grants {
 pub enum Memory {
     /// Nothing.
     Volatile,
+    /// What was noted of early messages: only the process dies.
+    Notes,
     /// Everything, once written.
     Journal,
 }
@@ -97,7 +99,9 @@ pub struct Config {
     pub early: u8,
     /// Whether a sender with a stamp above `latest` may be let in as a stray.
     pub strays: bool,
-    /// Whether a STATE may be silent about `tb`.
+    /// Whether what lost records took early may have no place.
+    pub full: bool,
+    /// Whether a STATE may be silent about stamps.
     pub silent: bool,
     /// Whether nodes refuse openings that bear a stamp, at times.
     pub refuses: bool,
@@ -166,6 +170,7 @@ const TWO: Config = Config {
     stamps: 0,
     early: 2,
     strays: false,
+    full: false,
     silent: false,
     refuses: false,
     outsiders: false,
@@ -356,7 +361,7 @@ pub fn configs(bound: Bound) -> Vec<Config> {
         },
         Config {
             name: "early-cuts",
-            about: "as early; a STATE claims any part, or is silent about tb; a record may be evicted",
+            about: "as early; a STATE claims any part, or is silent about stamps; a record may be evicted",
             limit: limit(2, 3),
             evictions: [0, 1, 0],
             cuts: true,
@@ -372,11 +377,35 @@ pub fn configs(bound: Bound) -> Vec<Config> {
         },
         Config {
             name: "early-strangers",
-            about: "as early-evict, and of strangers as well",
+            about: "as early-evict, and of strangers as well; what is lost may have no place",
             messages: ab(pick(1, 2)),
             limit: limit(3, 2),
             evictions: [0, 2, 0],
             outsiders: true,
+            full: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-killed",
+            about: "as early-stray, and the process of a receiver without a journal dies",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 3),
+            block: 1,
+            memory: Memory::Notes,
+            crashes: [0, 1, 0],
+            evictions: [0, pick(1, 0), 0],
+            strays: true,
+            ..EARLY
+        },
+        Config {
+            name: "early-lives",
+            about: "as early-evict; the sender without a journal crashes, and opens again under any stamp",
+            messages: ab(2),
+            limit: limit(2, 3),
+            early: 1,
+            block: 1,
+            crashes: [1, 0, 0],
+            evictions: [0, pick(1, 2), 0],
             ..EARLY
         },
         Config {
@@ -581,6 +610,17 @@ pub fn configs(bound: Bound) -> Vec<Config> {
             messages: ab(pick(1, 2)),
             limit: limit(3, 2),
             block: 1,
+            crashes: [0, 1, 0],
+            marks: pick(1, 2),
+            ..EARLY
+        },
+        Config {
+            name: "marks-killed",
+            about: "as marks-early, but only the process dies",
+            messages: ab(pick(1, 2)),
+            limit: limit(3, 2),
+            block: 1,
+            memory: Memory::Notes,
             crashes: [0, 1, 0],
             marks: pick(1, 2),
             ..EARLY

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::half::{Ask, Mark, State};
+use crate::half::{Ask, EVERY, Mark, State, Taken};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::Letter;
 
@@ -131,7 +131,7 @@ impl fmt::Display for Datagram {
             Self::Computing(s) => write!(f, "COMPUTING(s={s})"),
             Self::StampRejected(ts) => write!(f, "STAMP_REJECTED(ts={ts})"),
             Self::Refused(ts) => write!(f, "REFUSED(ts={ts})"),
-            Self::State(Claimed(State { b, r, live, tb })) => {
+            Self::State(Claimed(State { b, r, live, taken })) => {
                 write!(f, "STATE(b={} r={}", b.0, r.0)?;
                 match live {
                     None => write!(f, " no record")?,
@@ -144,10 +144,11 @@ impl fmt::Display for Datagram {
                         }
                     }
                 }
-                match tb {
-                    None => write!(f, " silent about tb)"),
-                    Some(Stamp::NONE) => write!(f, ")"),
-                    Some(tb) => write!(f, " tb={})", tb.0),
+                match taken {
+                    None => write!(f, ")"),
+                    Some(Taken { ts, end: Slot(0) }) => write!(f, " ts={})", ts.0),
+                    Some(Taken { ts, end: EVERY }) => write!(f, " ts={} forgotten)", ts.0),
+                    Some(Taken { ts, end }) => write!(f, " ts={} end={})", ts.0, end.0),
                 }
             }
         }

@@ -4,13 +4,13 @@
 //! record's making and growth, its close and its removal before a STATE, the use of a slot together with the delivery, a mark before
 //! its VERDICT, `b` before an eviction,
 //! what was settled or given up before `l` passes it; of stamps: `latest` before anything is granted or accepted under it,
-//! a stray's bound before it is let in, an early message before it leaves,
-//! `tb` before an eviction. What may be lost in a crash, and so is written at any later time or
+//! a stray's stamps before it is let in, an early message before it leaves, what was taken early with the use of its slot,
+//! the hull before an eviction. What may be lost in a crash, and so is written at any later time or
 //! never: that slots were passed.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use crate::half::{IntervalSet, Mark, Receiver, Sender};
+use crate::half::{Hull, IntervalSet, Mark, Receiver, Sender, Taken};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::Letter;
 use crate::node::Peer;
@@ -18,9 +18,12 @@ use crate::node::Peer;
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Journal {
     pub(crate) b: Incarnation,
-    pub(crate) tb: Stamp,
+    pub(crate) hull: Hull,
     pub(crate) peers: Vec<Written>,
 }
+
+/// A receiver record: `r`, `hi`, `l`, the free slots, `ets`, what was taken early, and whether it is closed.
+type Record = (Incarnation, Slot, Slot, IntervalSet, Stamp, Option<Taken>, bool);
 
 /// What is written about one peer.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
@@ -30,14 +33,14 @@ pub(crate) struct Written {
     pub(crate) tokens: Vec<(Slot, Incarnation, Letter)>,
     /// The stamp of the early messages, in rising number.
     pub(crate) early: (Stamp, Vec<(Slot, Letter)>),
-    pub(crate) record: Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, bool)>,
+    pub(crate) record: Option<Record>,
     /// Of that record.
     pub(crate) marks: BTreeMap<Slot, Mark>,
 }
 
 impl Journal {
     pub(crate) fn new(peers: usize) -> Self {
-        Self { b: Incarnation(0), tb: Stamp::NONE, peers: vec![Written::default(); peers] }
+        Self { b: Incarnation(0), hull: Hull::default(), peers: vec![Written::default(); peers] }
     }
 }
 
@@ -56,7 +59,7 @@ impl Written {
         self.marks = peer.record.as_ref().map(|record| record.marks().clone()).unwrap_or_default();
         self.record = peer.record.as_ref().map(|record: &Receiver| {
             let (hi, l, free) = record.parts();
-            (record.incarnation(), hi, l, free.clone(), record.stamp(), record.is_closed())
+            (record.incarnation(), hi, l, free.clone(), record.stamp(), record.taken(), record.is_closed())
         });
     }
 

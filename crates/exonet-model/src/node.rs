@@ -7,7 +7,7 @@ use crate::config::{Config, MAX_NUMBERS, Memory};
 use crate::copy::calls::caller::Caller;
 use crate::copy::calls::server::{Replies, Server};
 use crate::datagram::name;
-use crate::half::{Bound, Clock, Receiver, Sender, Stamps};
+use crate::half::{Bound, Clock, Far, Hull, Receiver, Sender, Stamps, Taken};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::journal::Journal;
 use crate::ledger::Letter;
@@ -21,8 +21,8 @@ pub(crate) struct Node {
     pub(crate) b: u64,
     /// `latest` as the disk has it.
     pub(crate) latest: u64,
-    /// By the model's own reckoning, what was accepted under stamps above is not forgotten, unless of a stray.
-    pub(crate) tb: u64,
+    /// By the model's own reckoning, all that was taken under these stamps is forgotten.
+    pub(crate) forgot: Hull,
     /// Every incarnation handed out is below.
     pub(crate) born: u64,
     pub(crate) peers: Vec<Peer>,
@@ -44,10 +44,12 @@ pub(crate) struct Peer {
     pub(crate) queue: VecDeque<Letter>,
     pub(crate) record: Option<Receiver>,
     pub(crate) bound: Bound,
-    /// The bound of a stray and its `tb`, as the disk has them.
-    pub(crate) stray: Option<(Stamp, Stamp)>,
-    /// As that of the node, of a stray.
-    pub(crate) tb: u64,
+    /// `X`, as the disk has it.
+    pub(crate) far: Option<Far>,
+    /// What was noted of what the record took early, while a crash may come.
+    pub(crate) noted: Option<Taken>,
+    /// By the model's own reckoning, what lost records took early.
+    pub(crate) lost: Vec<Taken>,
     /// Fragments of incomplete messages under the record's incarnation: soft, as (slot, which).
     pub(crate) parts: Vec<(Slot, u8)>,
     /// What the model knows of the sender record: incarnations below that the peer has forgotten for certain.
@@ -76,7 +78,7 @@ impl Node {
             disk,
             b: 0,
             latest,
-            tb: 0,
+            forgot: Hull::default(),
             born: 0,
             peers: vec![Peer::default(); config.nodes],
             replies: Replies::default(),
@@ -87,9 +89,13 @@ impl Node {
         }
     }
 
-    /// Whether a message that was sent early under `ts` may be Unknown.
-    pub(crate) fn has_forgotten_stamp(&self, ts: Stamp) -> bool {
-        ts.0 <= self.peers.iter().map(|peer| peer.tb).max().unwrap_or(0).max(self.tb)
+    /// Whether a message of `peer` that was sent early to `s` under `ts` may be Unknown: a lost record took it, perhaps.
+    pub(crate) fn has_forgotten_early(&self, peer: usize, s: Slot, ts: Stamp) -> bool {
+        let took = |lost: &Taken| lost.ts == ts && s < lost.end;
+        let Peer { record, lost, .. } = &self.peers[peer];
+        // It was new to a record that it names, which knows all that was taken under it.
+        let known = record.as_ref().is_some_and(|record| record.stamp() == ts);
+        self.forgot.contains(ts) && !known || lost.iter().any(took)
     }
 
     /// Whether a message of `peer` under `r` may be Unknown: `r` is below the frontier and does not live.
@@ -107,8 +113,10 @@ impl fmt::Display for Node {
         }
         let stamps = self.clock.stamps();
         if self.latest > 0 {
-            let tb = stamps.amnesia(Bound::Unknown);
-            write!(f, " latest {} upper {} tb {}", stamps.latest().0, stamps.upper().0, tb.0)?;
+            write!(f, " latest {} upper {}", stamps.latest().0, stamps.upper().0)?;
+            if !stamps.hull().is_empty() {
+                write!(f, " hull {}..={}", stamps.hull().above.0 + 1, stamps.hull().upto.0)?;
+            }
         }
         for (to, peer) in self.peers.iter().enumerate() {
             if let Some(sender) = &peer.sender {
@@ -141,12 +149,19 @@ impl fmt::Display for Node {
                 if record.stamp().is_some() {
                     write!(f, " named {}", record.stamp().0)?;
                 }
+                if let Some(taken) = record.taken() {
+                    write!(f, " took {} under {}", taken.end.0, taken.ts.0)?;
+                }
             }
             fmt_calls(f, to, peer)?;
-            match peer.bound {
-                Bound::Unknown => {}
-                Bound::Known(ts) => write!(f, "; T[{}] {}", name(to), ts.0)?,
-                Bound::Stray { ts, tb } => write!(f, "; T[{}] stray {} tb {}", name(to), ts.0, tb.0)?,
+            if let Some(ts) = peer.bound.known() {
+                write!(f, "; T[{}] {}", name(to), ts.0)?;
+            }
+            if let Some(far) = peer.bound.far() {
+                write!(f, "; X[{}] {}..={}", name(to), far.lo.0, far.hi.0)?;
+            }
+            if let Some(taken) = peer.bound.taken() {
+                write!(f, "; A[{}] {} under {}", name(to), taken.end.0, taken.ts.0)?;
             }
         }
         Ok(())

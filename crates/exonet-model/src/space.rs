@@ -10,7 +10,7 @@ use crate::bits::Bits;
 use crate::config::{Config, Grants};
 use crate::datagram::{Datagram, Packet, name};
 use crate::fingerprint::{Build, fingerprint};
-use crate::half::{Bound, Mark};
+use crate::half::Mark;
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::step::Step;
 use crate::violation::{Checked, Kind, Violation, ensure};
@@ -282,8 +282,11 @@ impl Space {
             let ways = counts.flat_map(|count| (1..=self.config.stamps).map(move |ts| (count, ts)));
             steps.extend(ways.map(|(count, ts)| Step::Open { at, to, count, ts }));
         }
-        if peer.bound != Bound::Unknown {
+        if peer.bound.known().is_some() {
             steps.push(Step::Unlearn { at, from: to });
+        }
+        if self.config.full && peer.bound.taken().is_some() {
+            steps.push(Step::Full { at, from: to });
         }
         if let Some(sender) = &peer.sender {
             let asks = |standby: u8| {
@@ -361,10 +364,11 @@ impl Space {
                 let Packet { from, to, datagram } = &self.packets.all[packet as usize];
                 if let Datagram::Token { s, r, letter, .. } = *datagram {
                     let mark = if done { Mark::Done } else { Mark::Rejected };
-                    world.mark((*to, *from), (Slot(s), Incarnation(r)), letter, mark, out)?;
+                    world.mark(config, (*to, *from), (Slot(s), Incarnation(r)), letter, mark, out)?;
                 }
             }
             Step::Unlearn { at, from } => world.unlearn(at.into(), from.into()),
+            Step::Full { at, from } => world.fold(at.into(), from.into()),
             Step::Raise(at) => world.raise(at.into()),
             Step::Outsider { at, evicted } => world.forget_outsider(at.into(), evicted),
             Step::Close { at, to } => world.close(at.into(), to.into(), out),

@@ -126,6 +126,13 @@ pub enum Step {
         /// Whose.
         from: u8,
     },
+    /// What lost records took early of a sender has no place any more.
+    Full {
+        /// Where.
+        at: u8,
+        /// Whose.
+        from: u8,
+    },
     /// `latest` rises by one, durably.
     Raise(u8),
     /// A sender outside this world is forgotten: `upper` rises by one, or, if it had a record, to `latest`.
@@ -156,6 +163,7 @@ impl Step {
             Self::Send { at, .. }
             | Self::Open { at, .. }
             | Self::Unlearn { at, .. }
+            | Self::Full { at, .. }
             | Self::Raise(at)
             | Self::Outsider { at, .. }
             | Self::Cancel { at, .. }
@@ -187,6 +195,9 @@ impl fmt::Display for Step {
                 write!(f, "{} sends {count} messages to {} early, under stamp {ts}", name(at), name(to))
             }
             Self::Unlearn { at, from } => write!(f, "{} forgets the stamps of {}", name(at), name(from)),
+            Self::Full { at, from } => {
+                write!(f, "{} has no place for what {} sent early", name(at), name(from))
+            }
             Self::Raise(at) => write!(f, "{} lets latest rise", name(at)),
             Self::Outsider { at, evicted: false } => {
                 write!(f, "{} forgets the stamps of a stranger", name(at))

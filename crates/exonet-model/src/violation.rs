@@ -38,7 +38,7 @@ pub enum Kind {
     Bound,
     /// An early message was delivered and is open, and no STATE will tell.
     Told,
-    /// What is known of stamps is not durable, or not `tb <= upper <= latest`.
+    /// What is known of stamps is not durable, or not `upper <= latest`.
     Stamps,
     /// A mark on a slot that is not free.
     Marks,

@@ -3,7 +3,9 @@
 use crate::config::{Config, Drop, Memory};
 use crate::copy::calls::server::Replies;
 use crate::datagram::{Claimed, Datagram, Packet};
-use crate::half::{Answer, Ask, Bound, Clock, Mark, Proof, Receiver, Sender, Stamps, State};
+use crate::half::{
+    Answer, Ask, Bound, Clock, Far, Hull, Mark, Proof, Receiver, Sender, Stamps, State, Taken,
+};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::ledger::{Fate, Ledger, Letter, Outcome};
 use crate::mutant::{active, site};
@@ -149,6 +151,7 @@ impl World {
         out: &mut Out,
     ) -> Checked {
         let Node { clock, peers, .. } = &mut self.nodes[at];
+        let gone = peers[from].dead;
         let Some(sender) = &mut peers[from].sender else {
             if state.live.is_some() && !active(site::LIVE_STATE_UNANSWERED) {
                 let farewell = Datagram::ask(Ask::farewell(clock));
@@ -158,8 +161,11 @@ impl World {
         };
         let (e, r, ts) = (sender.e(), sender.incarnation(), sender.stamp());
         let mut settled = Vec::new();
-        sender.on_state(state, |s, r, letter, verdict| settled.push((s, r, letter, verdict)));
-        let met = |s| state.tb.is_some() && state.live.as_ref().is_some_and(|claim| claim.covers(s));
+        let progress = sender.on_state(state, |s, r, letter, verdict| settled.push((s, r, letter, verdict)));
+        let vain = progress.converted.iter().find(|(_, r)| *r < gone);
+        ensure(vain.is_none(), Kind::Waste, || format!("{vain:?} was early, and {} is dead", gone.0))?;
+        let says = state.taken.is_some_and(|taken| taken.ts == ts) && state.r >= gone;
+        let met = |s| says && state.live.as_ref().is_some_and(|claim| claim.covers(s));
         let unbound = sender.early().find(|(s, _)| met(*s)).map(|(s, _)| s);
         ensure(unbound.is_none(), Kind::Waste, || format!("the early {unbound:?} has met {}", state.r.0))?;
         let thrown_away = sender.e() > e;
@@ -207,7 +213,8 @@ impl World {
             Proof::NotTaken => return Ok(()),
         };
         let receiver = &self.nodes[from];
-        let forgotten = r.map_or_else(|| receiver.has_forgotten_stamp(ts), |r| receiver.has_forgotten(at, r));
+        let early = || receiver.has_forgotten_early(at, s, ts);
+        let forgotten = r.map_or_else(early, |r| receiver.has_forgotten(at, r));
         ensure(outcome != Outcome::Unknown || forgotten, Kind::Unknown, || {
             format!("m{letter} at {} under {r:?} or {ts:?} is Unknown, and nobody forgot", s.0)
         })?;
@@ -290,7 +297,9 @@ impl World {
             Answer::Nothing => {}
             Answer::State => self.push_state(config, at, from, out),
             Answer::StampRejected => {
-                let ahead = ask.ts > self.nodes[at].clock.stamps().latest();
+                let Node { clock, peers, .. } = &self.nodes[at];
+                let let_in = peers[from].bound.far().is_some_and(|far| far.lo <= ask.ts && ask.ts <= far.hi);
+                let ahead = ask.ts > clock.stamps().latest() && !let_in;
                 ensure(ahead, Kind::Unknown, || format!("{:?} is rejected, though not ahead", ask.ts))?;
                 out.push(Packet { from: at, to: from, datagram: Datagram::StampRejected(ask.ts.0) });
             }
@@ -384,6 +393,7 @@ impl World {
             }
         }
         if complete && peer.record.as_mut().is_some_and(|record| record.take(s, r)) {
+            self.note(config, at, from);
             self.ledger.deliver(letter)?;
             if config.calls(from, at) {
                 self.serve((at, from), s, letter);
@@ -403,9 +413,22 @@ impl World {
         Ok(())
     }
 
+    /// What a record took early is written before the application has it.
+    fn note(&mut self, config: &Config, at: usize, from: usize) {
+        let Node { peers, crashes, .. } = &mut self.nodes[at];
+        let peer = &mut peers[from];
+        let taken = peer.record.as_ref().and_then(Receiver::taken);
+        if let Some(taken) = taken.filter(|_| config.memory == Memory::Notes && *crashes > 0)
+            && !active(site::NOTES_NOT_WRITTEN)
+        {
+            peer.noted = Some(peer.noted.map_or(taken, |noted| noted.later(taken)));
+        }
+    }
+
     /// The application judges a message instead of taking it.
     pub(crate) fn mark(
         &mut self,
+        config: &Config,
         (at, from): (usize, usize),
         (s, r): (Slot, Incarnation),
         letter: Letter,
@@ -415,6 +438,7 @@ impl World {
         let record = self.nodes[at].peers[from].record.as_mut();
         if record.is_some_and(|record| record.mark(s, r, mark)) {
             self.marks -= 1;
+            self.note(config, at, from);
             match mark {
                 Mark::Done => self.ledger.deliver(letter)?,
                 Mark::Rejected => self.ledger.reject(letter)?,
@@ -449,14 +473,14 @@ impl World {
     /// A message that was sent early gets the name of the incarnation that it has met, and waits for the application
     /// as long as it likes: it is in the network from then on as the token that it has become.
     fn on_early(
-        &self,
+        &mut self,
         config: &Config,
         (at, from): (usize, usize),
         (s, ts): (Slot, Stamp),
         letter: Letter,
         out: &mut Out,
     ) {
-        let record = self.nodes[at].peers[from].record.as_ref();
+        let record = self.nodes[at].peers[from].record.as_mut();
         if let Some(r) = record.and_then(|record| record.name(s, ts)) {
             out.push(Packet { from, to: at, datagram: Datagram::token(s, r, letter, 0) });
         }
@@ -471,7 +495,9 @@ impl World {
 
     fn state(&self, at: usize, to: usize) -> State {
         let Node { clock, peers, .. } = &self.nodes[at];
-        State::of(peers[to].record.as_ref(), peers[to].bound, clock)
+        // It may speak of any stamp, and does of the only one that counts.
+        let ts = self.nodes[to].peers[at].sender.as_ref().map_or(Stamp::NONE, Sender::stamp);
+        State::of(peers[to].record.as_ref(), &peers[to].bound, clock, ts)
     }
 
     /// Whether the policy lets the record go.
@@ -497,16 +523,27 @@ impl World {
         };
         node.evictions = node.evictions.saturating_sub(1);
         node.b = node.b.max(record.incarnation().0 + 1);
-        let bound = node.clock.stamps().bound(node.peers[from].bound).0;
-        let tb = if bound > node.latest { &mut node.peers[from].tb } else { &mut node.tb };
-        *tb = bound.max(*tb);
+        node.peers[from].lose(record.taken());
         record.evict(&mut node.peers[from].bound, &mut node.clock);
         node.peers[from].forget_record();
         if let Some(journal) = &mut node.journal {
             journal.peers[from].record = None;
+            // There is no `A` in a journal.
+            self.fold(at, from);
         }
         self.write_frontiers(at);
         self.write_stamps(at);
+    }
+
+    /// What lost records took early of a sender has no place: the hull has it.
+    pub(crate) fn fold(&mut self, at: usize, from: usize) {
+        let node = &mut self.nodes[at];
+        if let Some(Taken { ts, .. }) = node.peers[from].bound.taken() {
+            node.forgot = node.forgot.join(Hull { above: Stamp(ts.0 - 1), upto: ts });
+        }
+        node.clock.stamps_mut().fold(&mut node.peers[from].bound);
+        // All notes are written anew.
+        node.peers[from].noted = node.peers[from].record.as_ref().and_then(Receiver::taken);
     }
 
     /// The node ends in good order, as far as this record is concerned.
@@ -520,7 +557,7 @@ impl World {
         }
     }
 
-    /// `b` and `tb` are on the disk before what they speak of is forgotten.
+    /// `b` and the hull are on the disk before what they speak of is forgotten.
     fn write_frontiers(&mut self, at: usize) {
         let Node { clock, journal, .. } = &mut self.nodes[at];
         if let Some(journal) = journal {
@@ -528,14 +565,14 @@ impl World {
                 journal.b = clock.b();
             }
             if !active(site::STAMP_FRONTIER_NOT_DURABLE) {
-                journal.tb = clock.stamps().amnesia(Bound::Unknown);
+                journal.hull = clock.stamps().hull();
             }
         }
     }
 
     // --- stamps ---
 
-    /// `latest` rises. A stray that it has caught up with need not be kept apart any more, but for what it knew.
+    /// `latest` rises. A stray that it has caught up with need not be kept apart any more.
     pub(crate) fn raise(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         let latest = Stamp(node.clock.stamps().latest().0 + 1);
@@ -544,9 +581,8 @@ impl World {
             node.latest = latest.0;
         }
         for peer in &mut node.peers {
-            let caught = peer.stray.take_if(|(ts, _)| ts.0 <= node.latest);
-            if let (Some((_, tb)), Some(journal)) = (caught, &mut node.journal) {
-                journal.tb = journal.tb.max(tb);
+            if peer.far.take_if(|far| far.hi.0 <= node.latest).is_some() {
+                node.clock.stamps_mut().catch_up(&mut peer.bound);
             }
         }
     }
@@ -559,20 +595,16 @@ impl World {
 
     /// A sender with a stamp ahead of `latest` is let in, to go the slow way.
     pub(crate) fn let_astray(&mut self, at: usize, from: usize, ts: Stamp) {
-        let bound = &mut self.nodes[at].peers[from].bound;
-        let tb = if let Bound::Stray { tb, .. } = *bound { tb } else { Stamp::NONE };
-        *bound = Bound::Stray { ts, tb };
+        self.nodes[at].peers[from].bound.refuse(Far::one(ts));
         self.write_stamps(at);
     }
 
-    /// A stray's bound is on the disk before anything depends on it.
+    /// A stray's stamps are on the disk before anything depends on it.
     fn write_stamps(&mut self, at: usize) {
         let node = &mut self.nodes[at];
         for peer in node.peers.iter_mut().filter(|_| !active(site::STRAY_NOT_DURABLE)) {
-            if let Bound::Stray { ts, tb } = peer.bound
-                && ts.0 > node.latest
-            {
-                peer.stray = Some((ts, tb));
+            if let Some(far) = peer.bound.far().filter(|far| far.hi.0 > node.latest) {
+                peer.far = Some(far);
             }
         }
     }
@@ -582,19 +614,25 @@ impl World {
         let node = &mut self.nodes[at];
         let stamps = node.clock.stamps();
         if !evicted {
-            let mut bound = Bound::Known(Stamp(stamps.upper().0 + 1));
+            let mut bound = Bound::up_to(Stamp(stamps.upper().0 + 1));
             node.clock.stamps_mut().forget(&mut bound);
             return;
         }
-        let (mut record, mut bound) = (None, Bound::Unknown);
+        let (mut record, mut bound) = (None, Bound::default());
         let ask = Ask { s: Slot(0), n: 1, l: Slot(0), ts: stamps.latest() };
         let _: Answer = Receiver::on_ask(&mut record, &mut bound, &mut node.clock, ask, 1);
-        let Some(record) = record else { return };
+        let Some(mut record) = record else { return };
+        if let Some(r) = record.name(ask.s, ask.ts) {
+            record.take(ask.s, r);
+        }
         node.evictions = node.evictions.saturating_sub(1);
         node.born = record.incarnation().0 + 1;
         node.b = node.b.max(node.born);
-        node.tb = node.latest;
         record.evict(&mut bound, &mut node.clock);
+        if let Some(Taken { ts, .. }) = bound.taken() {
+            node.forgot = node.forgot.join(Hull { above: Stamp(ts.0 - 1), upto: ts });
+            node.clock.stamps_mut().fold(&mut bound);
+        }
         self.write_frontiers(at);
     }
 
@@ -720,7 +758,7 @@ impl World {
             node.disk = durable;
         }
         match config.memory {
-            Memory::Volatile => self.boot(config, at),
+            Memory::Volatile | Memory::Notes => self.boot(config, at),
             Memory::Journal => {
                 self.recover(config, at);
                 Ok(())
@@ -730,14 +768,20 @@ impl World {
 
     fn boot(&mut self, config: &Config, at: usize) -> Checked {
         let node = &mut self.nodes[at];
-        node.clock = Clock::boot(node.disk, Stamp(node.latest), config.block());
+        let latest = Stamp(node.latest);
+        let kept = config.memory == Memory::Notes;
+        node.clock = if kept {
+            Clock::restart(node.disk, latest, node.clock.stamps().hull(), config.block())
+        } else {
+            node.forgot = Hull::up_to(latest);
+            Clock::boot(node.disk, latest, config.block())
+        };
         node.b = node.disk;
-        node.tb = node.latest;
         node.replies = Replies::default();
         for peer in &mut node.peers {
-            // Of what a stray was let in with, nothing is known any more.
-            let stray = peer.stray.map(|(ts, _)| (ts, ts));
-            *peer = Peer::found(stray, stray.map_or(0, |(ts, _)| ts.0));
+            peer.lose(peer.record.as_ref().and_then(Receiver::taken).filter(|_| kept));
+            let lost = std::mem::take(&mut peer.lost);
+            *peer = Peer { lost, ..Peer::found(peer.far, peer.noted.filter(|_| kept)) };
         }
         for (letter, ..) in config.letters().filter(|(_, from, _)| *from == at) {
             if self.ledger.fate(letter) == Fate::Open {
@@ -751,10 +795,10 @@ impl World {
     fn recover(&mut self, config: &Config, at: usize) {
         let node = &mut self.nodes[at];
         let Some(journal) = &node.journal else { return };
-        let stamps = Stamps::recover(Stamp(node.latest), journal.tb);
+        let stamps = Stamps::recover(Stamp(node.latest), journal.hull);
         let clock = Clock::recover(node.disk, journal.b, stamps, config.block());
         for (peer, written) in node.peers.iter_mut().zip(&journal.peers) {
-            *peer = Peer::found(peer.stray, peer.tb);
+            *peer = Peer { lost: std::mem::take(&mut peer.lost), ..Peer::found(peer.far, None) };
             peer.queue.clone_from(&written.queue);
             let (ts, early) = &written.early;
             if !written.queue.is_empty() || !written.tokens.is_empty() || !early.is_empty() {
@@ -764,8 +808,9 @@ impl World {
             }
             let record = written.record.clone();
             let marks = written.marks.clone();
-            peer.record = record
-                .map(|(r, hi, l, free, ets, closed)| Receiver::recover(r, hi, l, free, ets, closed, marks));
+            peer.record = record.map(|(r, hi, l, free, ets, taken, closed)| {
+                Receiver::recover(r, hi, l, free, (ets, taken), closed, marks)
+            });
         }
         node.clock = clock;
         for (letter, _, to) in config.letters().filter(|(_, from, _)| *from == at) {
@@ -783,15 +828,18 @@ impl Node {
     /// Whether a stamp is ahead of everything that may be accepted from a sender.
     pub(crate) fn is_ahead(&self, from: usize, ts: u64) -> bool {
         let stamps = self.clock.stamps();
-        Stamp(ts) > stamps.latest().max(stamps.bound(self.peers[from].bound))
+        Stamp(ts) > stamps.latest() && stamps.is_new(&self.peers[from].bound, Stamp(ts))
     }
 }
 
 impl Peer {
     /// All that is left after a crash, but for the journal.
-    fn found(stray: Option<(Stamp, Stamp)>, tb: u64) -> Self {
-        let bound = stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
-        Self { bound, stray, tb, ..Self::default() }
+    fn found(far: Option<Far>, noted: Option<Taken>) -> Self {
+        Self { bound: Bound::found(far, noted), far, noted, ..Self::default() }
+    }
+
+    fn lose(&mut self, taken: Option<Taken>) {
+        self.lost.extend(taken.filter(|taken| !self.lost.contains(taken)));
     }
 
     /// Everything soft belongs to one incarnation.
@@ -803,7 +851,7 @@ impl Peer {
 }
 
 fn post_state(config: &Config, (from, to): (usize, usize), state: State, out: &mut Out) {
-    let silent = config.silent.then(|| State { tb: None, ..state.clone() });
+    let silent = config.silent.then(|| State { taken: None, ..state.clone() });
     let all = std::iter::once(state).chain(silent);
     out.extend(all.map(|state| Packet { from, to, datagram: Datagram::State(Claimed(state)) }));
 }

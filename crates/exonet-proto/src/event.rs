@@ -6,6 +6,7 @@ use core::time::Duration;
 use bytes::Bytes;
 
 use crate::channel::path::{PathAddr, Pipe};
+use crate::half::{Far, Hull, Taken};
 use crate::id::{MessageId, NodeId, Stamp};
 use crate::message::{DeliveryKey, MessageKey, Notice, Outcome, Refusal};
 use crate::time::Mono;
@@ -188,9 +189,19 @@ pub struct Batch {
     pub life: u64,
     /// `latest`.
     pub latest: Stamp,
-    /// The senders whose clocks are too far ahead to let `latest` follow, with their bounds, if the list has changed:
-    /// it replaces the one that the disk has.
-    pub strays: Option<Box<[(NodeId, Stamp)]>>,
+    /// The senders whose clocks are too far ahead to let `latest` follow, with their stamps that are refused, if the list has
+    /// changed: it replaces the one that the disk has.
+    pub strays: Option<Box<[(NodeId, Far)]>>,
+}
+
+/// What a node without a journal writes of early messages. It survives the process, not the machine: a boot that may have lost
+/// some of it has lost all.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Notes {
+    /// What follows is all there is, in place of what was written before, and this is the hull. None: it is written behind that.
+    pub hull: Option<Hull>,
+    /// Senders, and what was taken of them early.
+    pub taken: Vec<(NodeId, Taken)>,
 }
 
 /// Position in the sequence of writes.

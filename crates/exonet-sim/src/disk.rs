@@ -2,7 +2,7 @@
 
 use core::time::Duration;
 
-use exonet_proto::node::{Batch, Boot};
+use exonet_proto::node::{Batch, Boot, Far, Notes};
 use exonet_proto::{Mono, NodeId, Stamp};
 
 use crate::journal::Log;
@@ -22,7 +22,9 @@ pub struct Disk {
     /// `latest`.
     pub latest: Stamp,
     /// Senders whose clocks are far ahead.
-    pub strays: Vec<(NodeId, Stamp)>,
+    pub strays: Vec<(NodeId, Far)>,
+    /// What a node without a journal has written of early messages. None: some of it may be lost.
+    pub notes: Option<Notes>,
     /// A write takes up to this, at random.
     pub latency: Duration,
     /// Writes do not end while this is so; a crash ends them.
@@ -43,6 +45,7 @@ impl Disk {
             life: 0,
             latest: Stamp::NONE,
             strays: Vec::new(),
+            notes: None,
             latency,
             stuck: false,
             broken: false,
@@ -54,7 +57,8 @@ impl Disk {
     pub(crate) fn boot(&self) -> Boot {
         let Self { clock, life, latest, .. } = *self;
         let journal = self.journal.as_ref().map(Log::found);
-        Boot::Stored { clock, life, latest, strays: self.strays.clone(), journal }
+        let (strays, notes) = (self.strays.clone(), self.notes.clone());
+        Boot::Stored { clock, life, latest, strays, notes, journal }
     }
 
     fn keep(&mut self, batch: &Batch) {
@@ -62,6 +66,20 @@ impl Disk {
         self.life = batch.life;
         self.latest = batch.latest;
         self.keep_strays(batch);
+    }
+
+    /// What is noted is there when the process dies. Where there is no room for it, nothing of it counts any more.
+    pub(crate) fn note(&mut self, more: Notes) {
+        let works = !self.broken && !self.full;
+        self.notes = match (self.notes.take(), more) {
+            _ if !works => None,
+            (_, more) if more.hull.is_some() => Some(more),
+            (Some(mut notes), more) => {
+                notes.taken.extend(more.taken);
+                Some(notes)
+            }
+            (None, _) => None,
+        };
     }
 
     /// The first half of a write.
@@ -148,7 +166,7 @@ mod tests {
     use super::*;
 
     fn batch() -> Batch {
-        let strays = Some([(NodeId([7; 32]), Stamp(9))].into());
+        let strays = Some([(NodeId([7; 32]), Far::one(Stamp(9)))].into());
         Batch { lsn: Lsn(1), clock: 5, life: 1, latest: Stamp(8), strays }
     }
 

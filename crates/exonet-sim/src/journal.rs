@@ -111,6 +111,9 @@ impl Host {
     /// Appends what the node has written since. True when something of it is safe at once.
     pub(crate) fn append(&mut self, at: Mono, now: Now, coverage: &mut Coverage) -> bool {
         let Some(disk) = &mut self.disk else { return false };
+        while let Some(notes) = self.node.poll_notes() {
+            disk.note(notes);
+        }
         let Some(log) = &mut disk.journal else { return false };
         let mut safe = false;
         while let Some(append) = self.node.poll_journal() {
@@ -167,10 +170,13 @@ impl Host {
 }
 
 impl World {
-    /// The power fails: the node's process dies, and with it the journal that was written and not forced. It starts again at once.
+    /// The power fails: the node's process dies, and with it the journal and the notes that were written and not forced. It starts again at once.
     pub fn cut_power(&mut self, node: NodeIndex) {
         self.kill(node);
         let Some(host) = self.hosts.get_mut(&node.0) else { return };
+        if let Some(disk) = &mut host.disk {
+            disk.notes = None;
+        }
         if let Some(log) = host.disk.as_mut().and_then(|disk| disk.journal.as_mut()) {
             log.distrust();
             if log.durability == Durability::Written {

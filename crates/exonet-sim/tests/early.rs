@@ -153,17 +153,17 @@ fn a_start_after_a_clock_of_the_future_costs_nothing() {
     assert_eq!(stats(&world, other).early_slowed, 0);
 }
 
-/// It started with a `latest` that its clock has yet to reach: that costs each sender one batch, not every one.
+/// The power failed under a `latest` that its clock has yet to reach: that costs each sender one batch, not every one.
 #[test]
 fn what_a_peer_has_forgotten_is_remembered_of_it() {
     let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 0);
     world.send(a, b, 100).unwrap();
     settled(&mut world, 300 * MS, "`latest` is written");
-    world.crash(b);
+    world.cut_power(b);
     world.set_wall(b, -86_400);
     world.set_wall(a, -86_400);
     world.run_for(100 * SECOND);
-    // The last pauses outlast what is remembered of a forgotten peer.
+    // Two of the pauses outlast what is remembered of a forgotten peer.
     for (round, pause) in [100, 100, 1_000, 2_000, 1].into_iter().enumerate() {
         let number = world.send(a, b, 100).unwrap();
         settled(&mut world, 300 * MS, "a day ago");
@@ -179,24 +179,86 @@ fn what_a_peer_has_forgotten_is_remembered_of_it() {
     assert_eq!((stats(&world, a).early_sent, stats(&world, b).early_received), (early + 1, 1));
 }
 
-/// The receiver has forgotten what it took from the future, of this sender or of any, and the sender, which goes by the
-/// receiver's clock since, hears of it beside messages that bear no stamp: none is lost on that.
+/// Processes start again, and clocks are wrong by any amount, at either end, before or after: that costs trips, and no certainty.
 #[test]
-fn a_sender_learns_what_is_forgotten_before_it_costs_a_message() {
-    for (what, skew_seconds, set) in [("a stray", 3_600, 0), ("set back", 0, -86_400)] {
-        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew_seconds);
-        world.send(a, b, 100).unwrap();
-        settled(&mut world, 300 * MS, what);
+fn restarts_under_wrong_clocks_leave_nothing_unknown() {
+    let skews = [5, 60, 86_400, 70 * YEAR];
+    let skews = skews.iter().flat_map(|skew| [*skew, -skew]);
+    for (skew, wrong, dies) in skews.flat_map(|skew| [0, 1].map(|wrong| (skew, wrong, 1 - wrong))).flat_map(
+        |(skew, wrong, other)| {
+            [(skew, wrong, vec![wrong]), (skew, wrong, vec![other]), (skew, wrong, vec![0, 1])]
+        },
+    ) {
+        let what = format!("the clock of {wrong} is {skew} s ahead, and {dies:?} start again");
+        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), 0);
+        let nodes = [a, b];
+        let say = |world: &mut World| {
+            world.send(a, b, 100).unwrap();
+            world.send(b, a, 100).unwrap();
+            settled(world, 300 * MS, &what);
+        };
+        let start = |world: &mut World| {
+            world.run_for(100 * SECOND);
+            dies.iter().for_each(|at| world.crash(nodes[*at]));
+        };
+        say(&mut world);
+        world.set_wall(nodes[wrong], skew);
+        start(&mut world);
+        say(&mut world);
+        start(&mut world);
+        say(&mut world);
+        // It is set right, and that costs nothing either.
+        world.set_wall(nodes[wrong], -skew);
+        start(&mut world);
+        say(&mut world);
+        start(&mut world);
+        say(&mut world);
+        all_delivered(&world, &what);
+        forgotten(&mut world, &nodes, 20, &what);
+    }
+}
+
+/// A first message is under way when the receiver starts again: it ends Unknown only if it had been taken.
+#[test]
+fn a_first_message_that_never_ran_is_not_unknown() {
+    let mut outcomes = [0; 2];
+    for (at, skew) in (0..45).flat_map(|at| [0, 3_600, -3_600].map(|skew| (at, skew))) {
+        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew);
+        world.run_for(SECOND);
+        // What the receiver says is lost, for a while.
+        world.set_link(b, a, LinkConfig { loss: 1.0, ..LinkConfig::perfect(10 * MS) });
+        let number = world.send(a, b, 100).unwrap();
+        world.run_for(MS * at);
+        let taken = world.ledger.totals().taken;
         world.crash(b);
-        world.set_wall(b, set);
+        world.set_link(b, a, LinkConfig::perfect(10 * MS));
+        settled(&mut world, 30 * SECOND, &format!("{at} ms, {skew} s"));
+        let expected = if taken > 0 { Outcome::Unknown } else { Outcome::Delivered };
+        assert_eq!(world.ledger.outcome_of(number), Some(expected), "{at} ms, {skew} s");
+        outcomes[taken as usize] += 1;
+    }
+    assert!(outcomes.iter().all(|count| *count > 20), "{outcomes:?}");
+}
+
+/// A sender's clock was far ahead once. As soon as it is right, its first messages take one trip, though the receiver remembers.
+#[test]
+fn a_sender_that_was_ahead_once_recovers_by_itself() {
+    for skew in [60, YEAR] {
+        let (mut world, a, b) = askew(1, LinkConfig::perfect(10 * MS), skew);
+        world.send(a, b, 100).unwrap();
+        settled(&mut world, 300 * MS, "far ahead");
+        assert_eq!((stats(&world, a).early_slowed, world.disk(b).unwrap().strays.len()), (1, 1));
         world.run_for(100 * SECOND);
-        for (from, to, pause) in [(b, a, 1), (a, b, 100), (a, b, 1_000), (a, b, 1)] {
-            world.send(from, to, 100).unwrap();
-            settled(&mut world, 300 * MS, what);
-            world.run_for(SECOND * pause);
-        }
-        all_delivered(&world, what);
-        assert_eq!(stats(&world, a).early_sent, 1, "{what}: the first of all");
+        world.set_wall(a, -skew);
+        // It knows nothing of its former clock any more; the receiver does, and starts again too.
+        world.crash(a);
+        world.crash(b);
+        world.run_for(SECOND);
+        world.send(a, b, 100).unwrap();
+        world.run_for(10 * MS);
+        assert_eq!(world.ledger.totals().taken, 2, "{skew} s: after one way");
+        settled(&mut world, 300 * MS, "right");
+        all_delivered(&world, "both");
     }
 }
 
@@ -250,7 +312,7 @@ fn replays_of_everything_deliver_nothing() {
     }
 }
 
-/// A stray's bound outlives the process: what it sent before the crash does not come again after it.
+/// What was refused of a stray outlives the process: what it sent before the crash does not come again after it.
 #[test]
 fn a_stray_is_remembered_across_crashes() {
     for skew in [60, 3_600] {

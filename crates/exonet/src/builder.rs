@@ -275,8 +275,9 @@ impl Builder {
         let timer = Arc::new(Timer::new().map_err(BuildError::Timer)?);
         let mut engine = Engine::new(core, queue_limit, trace, Arc::clone(&timer));
         engine.question = self.question;
-        if let Some(journal) = journal {
-            engine.keep_journal(now, journal);
+        match journal {
+            Some(journal) => engine.keep_journal(now, journal),
+            None => engine.notes = store.clone(),
         }
         // Readiness is known only after the reactor has looked once; then the first message leaves inline.
         let socket = Arc::new(socket);
@@ -341,13 +342,14 @@ fn open_stored(
         life: record.life,
         latest: Stamp(record.latest),
         strays: dir.strays().to_vec(),
+        notes: dir.notes(),
         journal: found,
     };
     Ok(Opened { key, boot, store: Some(Arc::new(dir)), journal })
 }
 
-/// How long it is until stamps are of this life. First messages under those of a former one, which may have been taken
-/// by it, end Unknown; `latest` is written half a second ahead, so that is the most after a crash.
+/// How long it is until stamps are of this life. First messages under those of a former one go the slow way, or end Unknown if it has
+/// forgotten what it took; `latest` is written half a second ahead, so that is the most after a crash.
 fn former_life(boot: &Boot) -> Duration {
     const MOST: Duration = Duration::from_millis(500);
     let Boot::Stored { latest, .. } = boot else { return Duration::ZERO };

@@ -31,6 +31,7 @@ use crate::send::outcomes::Outlets;
 use crate::send::reasons::Reasons;
 use crate::send::receipts::{Receipts, Settled, SlotIndex};
 use crate::send::room::Room;
+use crate::state::StateDir;
 use crate::stream::desk::Streams;
 use crate::timer::Timer;
 use crate::trace::Trace;
@@ -125,6 +126,8 @@ pub(crate) struct Engine {
     journal: Option<journal::Log>,
     /// It keeps one: nothing leaves that is not written there.
     is_journaled: bool,
+    /// Where a node without a journal notes what it took early.
+    pub(crate) notes: Option<Arc<StateDir>>,
     /// What was taken and waits for the disk.
     held: journal::Held,
     /// What a former life has left, until the application asks for it.
@@ -175,6 +178,7 @@ impl Engine {
             batch: None,
             journal: None,
             is_journaled: false,
+            notes: None,
             held: journal::Held::default(),
             recovered: Vec::new(),
             absent: Vec::new(),

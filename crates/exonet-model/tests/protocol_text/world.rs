@@ -123,7 +123,7 @@ impl Rules {
 
     /// Runs a rule in a world, with these choices. None: its guard does not hold.
     fn run(&self, world: &World, candidate: &Candidate<'_>, choices: &mut Choices) -> Option<World> {
-        let (mut world, mut effects) = (world.clone(), Vec::new());
+        let (before, mut world, mut effects) = (world, world.clone(), Vec::new());
         let program = &self.roles[candidate.role];
         let domain = |name: &str| self.domain(name);
         let mut run = Run {
@@ -147,12 +147,15 @@ impl Rules {
             world.forget(self.roles[0].place("queue"), self.roles[0].place("later"));
         }
         let excused = matches!(name, "abandon" | "STAMP_REJECTED");
+        let early: Vec<_> = before.nodes[0][self.roles[0].place("S.early")].as_set().to_vec();
         for effect in effects {
             match effect {
                 Effect::Send(frame) => world.put(self.number(frame)),
                 Effect::Deliver(m) => world.taken[m as usize] += 1,
                 Effect::Report(m, outcome) => {
-                    world.report(m as usize, &outcome, excused || self.is_excused(&world));
+                    let early = early.iter().any(|tuple| tuple[1] == m);
+                    let forgotten = if early { self.has_lost(&world) } else { self.is_excused(&world) };
+                    world.report(m as usize, &outcome, excused || forgotten);
                 }
             }
         }
@@ -161,10 +164,20 @@ impl Rules {
 
     /// Whether something was forgotten, so that outcomes may be Unknown.
     fn is_excused(&self, world: &World) -> bool {
-        let named = self.scope.limits.iter().zip(&world.spent);
-        named
-            .filter(|((name, _), _)| matches!(*name, "receiver evict" | "receiver start"))
-            .any(|(_, spent)| *spent > 0)
+        let lost = ["receiver evict", "receiver start", "receiver restart"];
+        self.has_happened(world, &lost)
+    }
+
+    /// Whether something was forgotten that was taken early, so that outcomes of early messages may be Unknown. Where everything
+    /// is, that something was taken at all is not asked.
+    fn has_lost(&self, world: &World) -> bool {
+        let took = world.taken.iter().any(|taken| *taken > 0);
+        took && self.is_excused(world) || self.has_happened(world, &["receiver start", "receiver full"])
+    }
+
+    fn has_happened(&self, world: &World, events: &[&str]) -> bool {
+        let mut named = self.scope.limits.iter().zip(&world.spent);
+        named.any(|((name, _), spent)| events.contains(name) && *spent > 0)
     }
 
     /// All that may be repeated leaves at once: it need not arrive.

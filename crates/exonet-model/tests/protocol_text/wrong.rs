@@ -12,10 +12,6 @@ pub const WRONG: &[Wording] = &[
         "the page's own, once: a grant passes early messages",
         &[("h = min(hi, S.hi, least(S.early))", "h = min(hi, S.hi)")],
     ),
-    (
-        "the page's own, once: a stray that latest passes with the same ASK has no bound",
-        &[("      latest = ts\n      do caught_up\n", "      latest = ts\n")],
-    ),
     ("a closed record takes tokens", &[("R.r == r and not R.closed and", "R.r == r and")]),
     ("a closed record takes early messages", &[("R.ets == ts and not R.closed and", "R.ets == ts and")]),
     (
@@ -32,8 +28,14 @@ pub const WRONG: &[Wording] = &[
         "a STATE that is not final gives back",
         &[("if s in claim and s in free and final:", "if s in claim and s in free:")],
     ),
-    ("what was accepted is refused", &[("if ts > bound and ts <= latest:", "if ts <= latest:")]),
-    ("what is refused is not durable", &[("if ts > bound and ts <= latest:", "if ts > bound:")]),
+    (
+        "what was accepted is refused",
+        &[("if ts > bound and ts <= latest and not far:", "if ts <= latest and not far:")],
+    ),
+    (
+        "what is refused is not durable",
+        &[("if ts > bound and ts <= latest and not far:", "if ts > bound and not far:")],
+    ),
     ("what was refused is new again", &[("    T = ts\n    send REFUSED(ts)", "    send REFUSED(ts)")]),
     (
         "a token needs no incarnation",
@@ -43,17 +45,20 @@ pub const WRONG: &[Wording] = &[
         "an early message needs no stamp",
         &[("if R.ets == ts and not R.closed", "if R is not none and not R.closed")],
     ),
-    ("any stamp is new", &[("new = ts > bound", "new = ts > 0")]),
-    ("a stray has no bound", &[("      T = ts\n      stray", "      stray")]),
-    ("a stamp need not be durable", &[("      latest = ts\n      do", "      do")]),
-    ("a stamp raises no bound", &[("    if stray is none:\n      T = max(bound, ts)\n", "")]),
+    ("any stamp is new", &[("new = ts > bound and not far", "new = ts > 0 and not far")]),
+    ("a stamp that was far ahead is new later", &[("new = ts > bound and not far", "new = ts > bound")]),
+    ("a stamp need not be durable", &[("      latest = ts\n", "      R = R\n")]),
+    ("a stamp raises no bound", &[("    if not far:\n      T = max(bound, ts)\n", "")]),
     (
         "nothing known is no bound",
-        &[("  bound = T\n  if T is none:\n    bound = upper\n  new", "  bound = max(T, 0)\n  new")],
+        &[(
+            "  bound = T\n  if T is none:\n    bound = upper\n  far = xlo <= ts and ts <= xhi\n  new",
+            "  bound = max(T, 0)\n  far = xlo <= ts and ts <= xhi\n  new",
+        )],
     ),
     (
-        "a record that a stamp names is dropped",
-        &[("size(R.free) == 0 and R.ets == 0:", "size(R.free) == 0:")],
+        "a record is dropped though what it took early is open",
+        &[("size(R.free) == 0 and R.keep == 0:", "size(R.free) == 0:")],
     ),
     (
         "a record with free slots is dropped",
@@ -61,12 +66,42 @@ pub const WRONG: &[Wording] = &[
     ),
     ("a record's number comes again", &[("    ck = ck + 1\n", "")]),
     ("an eviction does not raise b", &[("  b = max(b, R.r + 1)\n", "")]),
-    ("an eviction does not raise tb", &[("    tb = max(tb, t)\n", "")]),
-    ("an eviction does not raise upper", &[("    upper = max(upper, t)\n", "")]),
+    (
+        "an eviction leaves no trace of what was taken early",
+        &[("  b = max(b, R.r + 1)\n  if R.keep > aend:\n", "  b = max(b, R.r + 1)\n  if R.keep > last:\n")],
+    ),
+    (
+        "a restart leaves no trace of what was taken early",
+        &[("  T = none\n  if R.keep > aend:\n", "  T = none\n  if R.keep > last:\n")],
+    ),
+    ("what was taken early is not noted", &[("      R.keep = s + 1\n", "")]),
+    (
+        "the peer passes what was taken early too soon",
+        &[("    if R.keep <= l:\n", "    if R.keep <= l + 1:\n")],
+    ),
+    ("the peer passes what a lost record took too soon", &[("  if aend <= l:\n", "  if aend <= l + 1:\n")]),
+    (
+        "what has no room is forgotten without a trace",
+        &[("  upto = max(upto, ats)\n  aend", "  upto = above\n  aend")],
+    ),
+    (
+        "what is refused counts as forgotten",
+        &[("      if above < ts and ts <= upto:\n", "      if ts <= bound:\n")],
+    ),
     ("a bound is forgotten without a trace", &[("  upper = max(upper, T)\n  T = none\n", "  T = none\n")]),
-    ("a start does not raise b", &[("  ck = D\n  b = D\n", "  ck = D\n")]),
-    ("a start does not raise upper", &[("  upper = latest\n", "")]),
-    ("a start does not raise tb", &[("  tb = latest\n", "")]),
+    (
+        "a restart does not raise b",
+        &[(
+            "  b = D\n  upper = latest\n  T = none\n  if R.keep > aend",
+            "  upper = latest\n  T = none\n  if R.keep > aend",
+        )],
+    ),
+    (
+        "a restart does not raise upper",
+        &[("  upper = latest\n  T = none\n  if R.keep > aend", "  T = none\n  if R.keep > aend")],
+    ),
+    ("a start does not raise upper", &[("  upper = latest\n  T = none\n  above", "  T = none\n  above")]),
+    ("a start keeps the hull as it was", &[("  above = 0\n  upto = latest\n", "")]),
     ("a sender starts below D", &[("  ck = D\n  S = none\n", "  S = none\n")]),
     ("a sender asks above D", &[("S.e + size(queue) + N, D)", "S.e + size(queue) + N)")]),
     ("a sender that closes forgets its numbers", &[("  ck = max(ck, S.hi)\n", "")]),
@@ -86,16 +121,18 @@ pub const WRONG: &[Wording] = &[
         &[("if r1 >= b and r1 < r:", "if r1 >= b and r1 <= r:")],
     ),
     (
-        "silence about tb makes a token",
-        &[("if tb < S.ts and s in claim:", "if (tb is none or tb < S.ts) and s in claim:")],
-    ),
-    (
-        "what tb covers is a token",
+        "silence about the stamp makes a token",
         &[(
-            "      if tb >= S.ts:\n        remove (s, m) from S.early\n        report m Unknown\n      if tb < S.ts and s in claim:",
-            "      if tb is not none and s in claim:",
+            "      if ts == S.ts:\n        if s < end",
+            "      if ts is none or ts == S.ts:\n        if s < end",
         )],
     ),
+    (
+        "what is said of another stamp counts",
+        &[("      if ts == S.ts:\n        if s < end", "      if ts is not none:\n        if s < end")],
+    ),
+    ("what is forgotten is a token", &[("        if s < end:\n", "        if s < 0:\n")]),
+    ("one slot more is forgotten than was taken", &[("        if s < end:\n", "        if s < end + 1:\n")]),
     (
         "a free slot means that an early message was delivered",
         &[(

@@ -1,6 +1,6 @@
 //! The one integer that survives: `ck`, its durable bound `D`, and the amnesia frontier `b`.
 
-use super::{Bound, Stamps};
+use super::{Hull, Stamps};
 use crate::id::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
 /// The clock of a node: the source of every slot number and incarnation it will ever use.
@@ -30,13 +30,20 @@ impl Clock {
         Self { ck: 0, b: Incarnation(0), durable: MAX_NUMBER, used: 0, block: DEFAULT_BLOCK, stamps }
     }
 
-    /// Boots a memory-only node from its durable `D` and `latest`. Whatever it knew is forgotten, hence `b = ck`
-    /// and `tb = latest`.
+    /// Boots a memory-only node from its durable `D` and `latest`. Whatever it knew is forgotten, hence `b = ck`,
+    /// and the hull has every stamp up to `latest`.
     ///
     /// No number can be used before the first [`Clock::persisted`]. `block` is at least 1.
     pub fn boot(durable: u64, latest: Stamp, block: u64) -> Self {
         let durable = durable.min(MAX_NUMBER);
-        Self::recover(durable, Incarnation(durable), Stamps::boot(latest), block)
+        Self::restart(durable, latest, Hull::up_to(latest), block)
+    }
+
+    /// Boots a memory-only node that has found its hull, and what its records had taken early: of stamps, nothing else is
+    /// forgotten. Otherwise as [`Clock::boot`].
+    pub fn restart(durable: u64, latest: Stamp, hull: Hull, block: u64) -> Self {
+        let durable = durable.min(MAX_NUMBER);
+        Self::recover(durable, Incarnation(durable), Stamps::recover(latest, hull), block)
     }
 
     /// Boots a journaled node: nothing is forgotten, so `b` is what it was. Otherwise as [`Clock::boot`].
@@ -107,9 +114,8 @@ impl Clock {
     }
 
     /// A record of incarnation `r` is evicted: what it knew is unknown from now on.
-    pub(super) fn forget(&mut self, r: Incarnation, bound: &mut Bound) {
+    pub(super) fn forget(&mut self, r: Incarnation) {
         self.b = self.b.max(Incarnation(r.0 + 1));
-        self.stamps.evict(bound);
     }
 }
 
@@ -152,8 +158,8 @@ mod tests {
     #[test]
     fn forgetting_raises_the_frontier_and_never_lowers_it() {
         let mut clock = Clock::ephemeral();
-        clock.forget(Incarnation(5), &mut Bound::default());
-        clock.forget(Incarnation(2), &mut Bound::default());
+        clock.forget(Incarnation(5));
+        clock.forget(Incarnation(2));
         assert_eq!(clock.b(), Incarnation(6));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::{Proof, State};
-use crate::id::{Slot, Stamp};
+use crate::id::{Incarnation, Slot, Stamp};
 
 /// `tok: s -> (EARLY, m)`: open messages whose incarnation has no other name yet than the stamp `ts`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -54,24 +54,26 @@ impl<T> Early<T> {
     }
 
     /// What a STATE proves: `settle` gets what has an end, `convert` what has met a live incarnation and goes on
-    /// under its name, or gives it back.
+    /// under its name, or gives it back. No incarnation below `dead` is met: a message would end Unknown under it.
     ///
-    /// A STATE without a record proves nothing: it may be old. Neither does one that keeps silent about `tb`.
+    /// A STATE that does not speak of this very stamp proves nothing but that a slot was used.
     pub(super) fn judge(
         &mut self,
         state: &State,
+        dead: Incarnation,
         mut settle: impl FnMut(Slot, T, Proof),
         mut convert: impl FnMut(Slot, T) -> Result<(), T>,
     ) {
+        let forgotten = state.taken.filter(|taken| taken.ts == self.ts).map(|taken| taken.end);
         for (s, message) in std::mem::take(&mut self.tokens) {
             let claim = state.live.as_ref().filter(|claim| claim.covers(s));
             if claim.is_some_and(|claim| !claim.free.contains(s.0)) {
                 settle(s, message, Proof::Delivered);
-            } else if state.tb.is_some_and(|tb| tb >= self.ts) {
+            } else if forgotten.is_some_and(|end| s < end) {
                 settle(s, message, Proof::Unknown);
-            } else if claim.is_some_and(|claim| claim.closed) && state.tb.is_some() {
+            } else if claim.is_some_and(|claim| claim.closed) && forgotten.is_some() {
                 settle(s, message, Proof::NotTaken);
-            } else if claim.is_some() && state.tb.is_some() {
+            } else if claim.is_some() && forgotten.is_some() && state.r >= dead {
                 let kept = convert(s, message).err();
                 self.tokens.extend(kept.map(|message| (s, message)));
             } else {

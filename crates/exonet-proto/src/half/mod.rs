@@ -32,7 +32,7 @@ pub use interval::IntervalSet;
 pub use order::{Gap, Reader, Readers, Writers, may_follow, opening};
 pub use receiver::{Answer, Receiver};
 pub use sender::{Progress, Sender};
-pub use stamps::{Bound, Stamps};
+pub use stamps::{Bound, EVERY, Far, Hull, Stamps, Taken};
 
 use crate::id::{Incarnation, MAX_NUMBER, Slot, Stamp};
 
@@ -62,7 +62,7 @@ impl Ask {
     }
 }
 
-/// `STATE(b, r, live, ..., tb)`: what the receiver knows, in place of grants and acknowledgements.
+/// `STATE(b, r, live, ..., ts, end)`: what the receiver knows, in place of grants and acknowledgements.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct State {
     /// The amnesia frontier: incarnations below that are not live are of unknown outcome.
@@ -72,9 +72,10 @@ pub struct State {
     pub r: Incarnation,
     /// The claim of the live record, if there is one.
     pub live: Option<Claim>,
-    /// What was accepted under stamps up to this may have been forgotten. None: the STATE does not say; nothing
-    /// that was sent early gets a slot's name by it.
-    pub tb: Option<Stamp>,
+    /// Of what was sent early under the very stamp `ts`, a record that is lost may have taken the slots below `end`, and
+    /// nothing else was or will be taken but by the record of this STATE. None: the STATE does not say; nothing that was
+    /// sent early gets a slot's name by it.
+    pub taken: Option<Taken>,
 }
 
 /// What a live record claims about the slots `lo <= s < up`, and grants up to `hi`.

@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::BTreeMap;
 
-use super::{Ask, Bound, Claim, Clock, IntervalSet, Mark, State};
+use super::{Ask, Bound, Claim, Clock, IntervalSet, Mark, State, Taken};
 use crate::id::{Incarnation, Slot, Stamp};
 
 /// What one node holds to receive from one peer: which slots are free, under which incarnation.
@@ -23,8 +23,54 @@ pub struct Receiver {
     unmet: Option<Ask>,
     /// The stamp under which messages are accepted: a second name of `r`.
     ets: Stamp,
+    /// What was taken early here, and is not passed.
+    taking: Taking,
     /// Free slots whose messages the application has judged.
     marks: BTreeMap<Slot, Mark>,
+}
+
+/// The slots of a record that have met early messages. Its stamp may differ from `ets`: an old ASK of a former life of
+/// the sender can bring another, and its slots lie lower.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+struct Taking {
+    /// `kts`: the stamp they came under.
+    ts: Stamp,
+    /// One past the highest slot whose message has got the name of the record.
+    named: Slot,
+    /// One past the highest of them that was taken; none is below.
+    keep: Slot,
+}
+
+impl Taking {
+    fn name(&mut self, s: Slot, ts: Stamp) {
+        let end = Slot(s.0.saturating_add(1));
+        if end > self.named {
+            if self.ts != ts {
+                self.keep = Slot(0);
+            }
+            (self.ts, self.named) = (ts, end);
+        }
+    }
+
+    /// `s` was taken, early perhaps: then `keep` covers it.
+    fn take(&mut self, s: u64) {
+        if s < self.named.0 {
+            self.keep = self.keep.max(Slot(s + 1));
+        }
+    }
+
+    fn pass(&mut self, l: Slot) {
+        if l >= self.keep {
+            self.keep = Slot(0);
+        }
+        if l >= self.named {
+            self.named = Slot(0);
+        }
+    }
+
+    fn taken(self) -> Option<Taken> {
+        (self.keep > Slot(0)).then_some(Taken { ts: self.ts, end: self.keep })
+    }
 }
 
 /// What has to answer an ASK.
@@ -51,6 +97,7 @@ impl Receiver {
         grant: u64,
     ) -> Answer {
         let Some(end) = ask.end() else { return Answer::Nothing };
+        bound.pass(ask.l);
         if let Some(this) = record {
             this.pass(ask.l);
         }
@@ -61,7 +108,7 @@ impl Receiver {
         if record.as_ref().is_some_and(|this| this.closed) {
             return Answer::State;
         }
-        let is_new = ask.ts > clock.stamps().bound(*bound);
+        let is_new = clock.stamps().is_new(bound, ask.ts);
         if is_new && ask.ts > clock.stamps().latest() {
             return Answer::StampRejected;
         }
@@ -80,7 +127,7 @@ impl Receiver {
     /// *refuse*: the opening of a sender whose early messages are open under `ts` is not taken. True: it may be told that
     /// nothing was accepted under `ts`, and that nothing ever will be. False: nothing is said of `ts`.
     pub fn refuse(bound: &mut Bound, clock: &mut Clock, ts: Stamp) -> bool {
-        let is_new = ts > clock.stamps().bound(*bound);
+        let is_new = clock.stamps().is_new(bound, ts);
         // What is not durable might be new again in the next life.
         let is_durable = ts <= clock.stamps().latest();
         if is_new && is_durable {
@@ -89,25 +136,30 @@ impl Receiver {
         is_new && is_durable
     }
 
-    /// A record as the journal has it. It grows again: that it went, or was closed, is in the journal before a STATE says
+    /// A record as the journal has it, with the stamp that names it and what it took early. It grows again: that it went, or was closed, is in the journal before a STATE says
     /// so. It waits for nothing that was asked before.
     pub fn recover(
         r: Incarnation,
         hi: Slot,
         l: Slot,
         free: IntervalSet,
-        ets: Stamp,
+        (ets, taken): (Stamp, Option<Taken>),
         closed: bool,
         marks: BTreeMap<Slot, Mark>,
     ) -> Self {
-        Self { r, hi, free, l, closed, unmet: None, ets, marks }
+        let Taken { ts, end } = taken.unwrap_or(Taken { ts: ets, end: Slot(0) });
+        // Which messages had the name is not written: any that comes may have.
+        let named = if ets.is_some() && ts == ets { hi.max(end) } else { end };
+        let taking = Taking { ts, named, keep: end };
+        Self { r, hi, free, l, closed, unmet: None, ets, taking, marks }
     }
 
     /// Starts at `s`, never below: what lies below belongs to an earlier incarnation.
     fn new(r: Incarnation, ask: Ask) -> Self {
         let (hi, free) = (ask.s, IntervalSet::new());
         let marks = BTreeMap::new();
-        Self { r, hi, free, l: ask.l, closed: false, unmet: None, ets: Stamp::NONE, marks }
+        let taking = Taking::default();
+        Self { r, hi, free, l: ask.l, closed: false, unmet: None, ets: Stamp::NONE, taking, marks }
     }
 
     /// *close*: from here on no slot is consumed and none is granted. What was not taken is certainly not delivered
@@ -139,6 +191,7 @@ impl Receiver {
         }
         self.l = self.l.max(l);
         self.unmet = self.unmet.filter(|unmet| unmet.end() > Some(l));
+        self.taking.pass(l);
         if l >= self.hi {
             self.ets = Stamp::NONE;
         }
@@ -181,8 +234,22 @@ impl Receiver {
 
     /// *on EARLY*: the name under which the message that was sent early to `s` under `ts` may be delivered. From
     /// here on it is a token like any other: its slot decides.
-    pub fn name(&self, s: Slot, ts: Stamp) -> Option<Incarnation> {
-        (ts.is_some() && self.ets == ts && self.accepts(s, self.r)).then_some(self.r)
+    pub fn name(&mut self, s: Slot, ts: Stamp) -> Option<Incarnation> {
+        let named = ts.is_some() && self.ets == ts && self.accepts(s, self.r);
+        named.then(|| {
+            self.taking.name(s, ts);
+            self.r
+        })
+    }
+
+    /// What was taken early here and is not passed: `(kts, keep)`. If the record is lost, that is `A` of the sender.
+    pub fn taken(&self) -> Option<Taken> {
+        self.taking.taken()
+    }
+
+    /// Whether the record knows which of its slots were taken under `ts`.
+    fn knows(&self, ts: Stamp) -> bool {
+        self.ets == ts || self.taken().is_some_and(|taken| taken.ts == ts)
     }
 
     /// The stamp under which messages are accepted, for the journal.
@@ -203,7 +270,11 @@ impl Receiver {
     /// *on TOKEN*: consumes the slot. True at most once for any `s`: then, and only then, the message is
     /// delivered.
     pub fn take(&mut self, s: Slot, r: Incarnation) -> bool {
-        self.accepts(s, r) && self.free.remove(s.0)
+        let taken = self.accepts(s, r) && self.free.remove(s.0);
+        if taken {
+            self.taking.take(s.0);
+        }
+        taken
     }
 
     /// *mark*: the application has judged the message `(s, r)`, and its sender will be told by a VERDICT. The slot stays free,
@@ -213,6 +284,7 @@ impl Receiver {
         let open = self.accepts(s, r);
         if open {
             self.marks.insert(s, mark);
+            self.taking.take(s.0);
         }
         open
     }
@@ -237,6 +309,11 @@ impl Receiver {
     pub fn take_run(&mut self, run: Range<u64>, r: Incarnation) -> bool {
         let free = self.accepts_run(run.clone(), r);
         if free {
+            // Of the numbers below `named`, the highest counts.
+            let last = run.end.min(self.taking.named.0);
+            if run.start < last {
+                self.taking.take(last - 1);
+            }
             self.free.remove_range(run);
         }
         free
@@ -247,9 +324,9 @@ impl Receiver {
         self.free.count()
     }
 
-    /// True when no slot is free and no stamp names the record: then it may be dropped at any time.
+    /// True when no slot is free, and none that was taken early is open at the sender: then it may be dropped at any time.
     pub fn is_drained(&self) -> bool {
-        self.free.is_empty() && !self.ets.is_some()
+        self.free.is_empty() && self.taken().is_none()
     }
 
     /// True when the sender has nothing open below the grant frontier and waits for nothing above it: the record
@@ -258,9 +335,13 @@ impl Receiver {
         self.is_drained() && self.l >= self.hi && self.unmet.is_none()
     }
 
-    /// *evict*: forgets the record though slots are free. What was bound to them is unknown from now on.
+    /// *evict*: forgets the record though slots are free. What was bound to them is unknown from now on; of what was sent
+    /// early, the slots that may have been taken under their very stamp.
     pub fn evict(self, bound: &mut Bound, clock: &mut Clock) {
-        clock.forget(self.r, bound);
+        clock.forget(self.r);
+        if let Some(taken) = self.taken() {
+            bound.lose(taken);
+        }
     }
 
     /// The claim of this record about every slot from `l` to its grant frontier.
@@ -276,12 +357,29 @@ impl Receiver {
 }
 
 impl State {
-    /// The STATE that answers for `record`, live or not, to the sender of this `bound`.
-    pub fn of(record: Option<&Receiver>, bound: Bound, clock: &Clock) -> Self {
-        let (b, tb) = (clock.b(), Some(clock.stamps().amnesia(bound)));
+    /// The STATE that answers for `record`, live or not, to the sender of this `bound`. Of stamps it speaks of `ts`, which
+    /// the sender has asked under, if it can.
+    pub fn of(record: Option<&Receiver>, bound: &Bound, clock: &Clock, ts: Stamp) -> Self {
+        let (b, taken) = (clock.b(), Taken::of(record, bound, clock, ts));
         match record {
-            Some(this) => Self { b, r: this.r, live: Some(this.claim()), tb },
-            None => Self { b, r: Incarnation(clock.ck()), live: None, tb },
+            Some(this) => Self { b, r: this.r, live: Some(this.claim()), taken },
+            None => Self { b, r: Incarnation(clock.ck()), live: None, taken },
         }
+    }
+}
+
+impl Taken {
+    /// What a STATE may say of `ts`: slots below the end may have been taken under it by a record that is lost since, and
+    /// whatever was or will be taken beside them is the record's of the STATE. None while that is not so: `ts` is new yet.
+    pub fn of(record: Option<&Receiver>, bound: &Bound, clock: &Clock, ts: Stamp) -> Option<Self> {
+        if !ts.is_some() {
+            return None;
+        }
+        // It was new to the record, so nothing was taken under it before.
+        if record.is_some_and(|record| record.knows(ts)) {
+            return Some(Self { ts, end: Slot(0) });
+        }
+        let stamps = clock.stamps();
+        (!stamps.is_new(bound, ts)).then(|| Self { ts, end: stamps.forgotten(bound, ts) })
     }
 }

@@ -257,9 +257,9 @@ impl<T> Sender<T> {
         state: &State,
         mut settle: impl FnMut(Slot, Option<Incarnation>, T, Proof),
     ) -> Vec<(Slot, Incarnation)> {
-        let (tokens, mut converted) = (&mut self.tokens, Vec::new());
+        let (tokens, dead, mut converted) = (&mut self.tokens, self.dead, Vec::new());
         let settle = |s, message, verdict| settle(s, None, message, verdict);
-        self.early.judge(state, settle, |s, message| {
+        self.early.judge(state, dead, settle, |s, message| {
             tokens.insert(s, state.r, message)?;
             converted.push((s, state.r));
             Ok(())

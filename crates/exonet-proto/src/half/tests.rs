@@ -13,7 +13,10 @@ mod world;
 
 use std::ops::Range;
 
-use super::{Answer, Ask, Bound, Claim, Clock, IntervalSet, Proof, Receiver, Sender, Stamps, State};
+use super::{
+    Answer, Ask, Bound, Claim, Clock, EVERY, Far, Hull, IntervalSet, Mark, Proof, Receiver, Sender, Stamps,
+    State, Taken,
+};
 use crate::id::{Incarnation, Slot, Stamp};
 
 fn ask(s: u64, n: u64, l: u64) -> Ask {
@@ -34,7 +37,7 @@ fn retry(record: &mut Option<Receiver>, clock: &mut Clock, grant: u64) -> bool {
 
 /// The STATE of a record, without a word on stamps.
 fn state_of(record: Option<&Receiver>, clock: &Clock) -> State {
-    State { tb: None, ..State::of(record, Bound::default(), clock) }
+    State::of(record, &Bound::default(), clock, Stamp::NONE)
 }
 
 /// An ephemeral clock that stands at `ck`.
@@ -55,7 +58,7 @@ fn set(runs: &[Range<u64>]) -> IntervalSet {
 
 /// A STATE without a record.
 fn gone(b: u64, ck: u64) -> State {
-    State { b: Incarnation(b), r: Incarnation(ck), live: None, tb: None }
+    State { b: Incarnation(b), r: Incarnation(ck), live: None, taken: None }
 }
 
 /// A STATE of a record, which claims everything up to its grant frontier.
@@ -75,7 +78,7 @@ fn part(b: u64, r: u64, hi: u64, within: Range<u64>, free: &[Range<u64>]) -> Sta
             free: set(free),
             closed: false,
         }),
-        tb: None,
+        taken: None,
     }
 }
 

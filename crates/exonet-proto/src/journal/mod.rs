@@ -29,8 +29,8 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 
-use crate::half::Clock;
-use crate::id::{Incarnation, LetterId, Slot, Stamp};
+use crate::half::{Clock, Hull};
+use crate::id::{Incarnation, LetterId, Slot};
 use crate::wire::StreamMark;
 
 /// A position in the journal of one process: how many bytes lie before it. Zero is always safe.
@@ -125,8 +125,8 @@ pub(crate) struct Journal {
     letters: u64,
     peers: u32,
     life: u64,
-    /// `b` and `tb` as they were last written.
-    front: Option<(Incarnation, Stamp)>,
+    /// `b` and the hull as they were last written.
+    front: Option<(Incarnation, Hull)>,
     /// The places of peers that wait for a position.
     pub(crate) waiting: BTreeSet<u32>,
 }
@@ -183,19 +183,19 @@ impl Journal {
         self.appended
     }
 
-    /// `b` and `tb`, if they have risen since they were last written.
+    /// `b` and the hull, if they have grown since they were last written.
     pub(crate) fn append_front(&mut self, clock: &Clock) -> Position {
-        let front = (clock.b(), clock.stamps().tb());
+        let front = (clock.b(), clock.stamps().hull());
         if self.front.replace(front) == Some(front) {
             return Position(0);
         }
-        let (b, tb) = front;
-        self.append(&Record::Front { b, tb })
+        let (b, hull) = front;
+        self.append(&Record::Front { b, hull })
     }
 
     /// What of the journal concerns no peer.
     pub(crate) fn snapshot(&self, clock: &Clock, to: &mut Vec<u8>) {
-        Record::Front { b: clock.b(), tb: clock.stamps().tb() }.encode(to);
+        Record::Front { b: clock.b(), hull: clock.stamps().hull() }.encode(to);
         Record::Named { letters: self.letters, peers: self.peers }.encode(to);
         Record::Life { life: self.life }.encode(to);
     }

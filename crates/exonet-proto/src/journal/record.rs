@@ -3,6 +3,7 @@
 use core::net::{IpAddr, SocketAddr};
 use core::ops::Range;
 
+use crate::half::{Hull, Taken};
 use crate::id::{Incarnation, LetterId, NodeId, Slot, Stamp};
 use crate::message::{Early, Priority, Verdict, Word};
 use crate::time::Wall;
@@ -47,7 +48,16 @@ pub(crate) enum Record<'a> {
     End { letter: LetterId, n: u32 },
     /// The receiver record of a peer, and slots that are free in it beside those written before. Another incarnation
     /// replaces what was written.
-    Live { peer: u32, r: Incarnation, hi: Slot, l: Slot, ets: Stamp, closed: bool, free: Vec<Range<u64>> },
+    Live {
+        peer: u32,
+        r: Incarnation,
+        hi: Slot,
+        l: Slot,
+        ets: Stamp,
+        taken: Option<Taken>,
+        closed: bool,
+        free: Vec<Range<u64>>,
+    },
     /// There is none any more.
     Drop { peer: u32 },
     /// These slots were used, all by messages or all by calls.
@@ -60,8 +70,8 @@ pub(crate) enum Record<'a> {
     Given { peer: u32, s: Slot, attempt: u32 },
     /// A call needs no reply any more.
     Answered { peer: u32, s: Slot },
-    /// The amnesia frontiers. Every journal has them from the start.
-    Front { b: Incarnation, tb: Stamp },
+    /// The amnesia frontier and the hull. Every journal has them from the start.
+    Front { b: Incarnation, hull: Hull },
     /// So many letters and peers have been named.
     Named { letters: u64, peers: u32 },
     /// The life of the identity that writes from here on.
@@ -145,9 +155,10 @@ impl<'a> Record<'a> {
             Self::Convert { letter, r } => head(to, CONVERT, [letter.get(), r.0]),
             Self::Back { letter } => head(to, BACK, [letter.get()]),
             Self::End { letter, n } => head(to, END, [letter.get(), u64::from(*n)]),
-            Self::Live { peer, r, hi, l, ets, closed, free } => {
-                let runs = free.len() as u64;
-                head(to, LIVE, [u64::from(*peer), r.0, hi.0, l.0, ets.0, u64::from(*closed), runs]);
+            Self::Live { peer, r, hi, l, ets, taken, closed, free } => {
+                let (runs, (kts, keep)) = (free.len() as u64, taken.map_or((0, 0), |of| (of.ts.0, of.end.0)));
+                let (peer, closed) = (u64::from(*peer), u64::from(*closed));
+                head(to, LIVE, [peer, r.0, hi.0, l.0, ets.0, kts, keep, closed, runs]);
                 for run in free {
                     put_varint(to, run.start);
                     put_varint(to, run.end);
@@ -165,7 +176,7 @@ impl<'a> Record<'a> {
             }
             Self::Given { peer, s, attempt } => head(to, GIVEN, [u64::from(*peer), s.0, u64::from(*attempt)]),
             Self::Answered { peer, s } => head(to, ANSWERED, [u64::from(*peer), s.0]),
-            Self::Front { b, tb } => head(to, FRONT, [b.0, tb.0]),
+            Self::Front { b, hull } => head(to, FRONT, [b.0, hull.above.0, hull.upto.0]),
             Self::Named { letters, peers } => head(to, NAMED, [*letters, u64::from(*peers)]),
             Self::Life { life } => head(to, LIFE, [*life]),
             Self::Kept { letter, n } => head(to, KEPT, [letter.get(), u64::from(*n)]),
@@ -206,7 +217,10 @@ impl<'a> Record<'a> {
             MARK => Self::Mark { peer: small(from)?, s: slot(from)?, verdict: verdict(from)? },
             GIVEN => Self::Given { peer: small(from)?, s: slot(from)?, attempt: small(from)? },
             ANSWERED => Self::Answered { peer: small(from)?, s: slot(from)? },
-            FRONT => Self::Front { b: incarnation(from)?, tb: Stamp(from.varint()?) },
+            FRONT => {
+                let (b, above, upto) = (incarnation(from)?, Stamp(from.varint()?), Stamp(from.varint()?));
+                Self::Front { b, hull: Hull { above, upto } }
+            }
             NAMED => Self::Named { letters: from.varint()?, peers: small(from)? },
             LIFE => Self::Life { life: from.varint()? },
             KEPT => Self::Kept { letter: letter(from)?, n: count(from)? },
@@ -259,12 +273,14 @@ impl<'a> Record<'a> {
 
     fn live(from: &mut Take<'a>) -> Result<Self, Malformed> {
         let (peer, r, hi, l) = (small(from)?, incarnation(from)?, slot(from)?, slot(from)?);
-        let (ets, closed, runs) = (Stamp(from.varint()?), flag(from)?, from.varint()?);
+        let (ets, kts, keep) = (Stamp(from.varint()?), Stamp(from.varint()?), slot(from)?);
+        let taken = (keep > Slot(0)).then_some(Taken { ts: kts, end: keep });
+        let (closed, runs) = (flag(from)?, from.varint()?);
         let mut free = Vec::new();
         for _ in 0..runs {
             free.push(run(from)?);
         }
-        Ok(Self::Live { peer, r, hi, l, ets, closed, free })
+        Ok(Self::Live { peer, r, hi, l, ets, taken, closed, free })
     }
 }
 
@@ -382,12 +398,13 @@ mod tests {
             tag: b"tag",
             body: b"body",
         };
-        let live = |closed, free: &[Range<u64>]| Record::Live {
+        let live = |closed: bool, free: &[Range<u64>]| Record::Live {
             peer: 3,
             r,
             hi: s,
             l: Slot(7),
             ets: Stamp(8),
+            taken: closed.then_some(Taken { ts: Stamp(6), end: Slot(5) }),
             closed,
             free: free.to_vec(),
         };
@@ -420,7 +437,7 @@ mod tests {
             },
             Record::Given { peer: 3, s, attempt: 2 },
             Record::Answered { peer: 3, s },
-            Record::Front { b: r, tb: Stamp(3) },
+            Record::Front { b: r, hull: Hull { above: Stamp(2), upto: Stamp(3) } },
             Record::Named { letters: 1 << 40, peers: 7 },
             Record::Life { life: 300 },
             Record::Kept { letter, n: 9 },

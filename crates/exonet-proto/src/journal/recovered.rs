@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use bytes::Bytes;
 
 use super::Record;
-use crate::half::{IntervalSet, Reader, Readers, Receiver};
+use crate::half::{Hull, IntervalSet, Reader, Readers, Receiver, Taken};
 use crate::id::{Incarnation, LetterId, MessageId, NodeId, Slot, Stamp};
 use crate::message::{Confirm, Early, Priority, Verdict};
 use crate::time::Wall;
@@ -30,8 +30,8 @@ pub struct Recovered {
     pub(super) peers: u32,
     /// The last life of the identity that wrote.
     life: Option<u64>,
-    /// `b` and `tb`; None: there is no journal yet.
-    pub(crate) front: Option<(Incarnation, Stamp)>,
+    /// `b` and the hull; None: there is no journal yet.
+    pub(crate) front: Option<(Incarnation, Hull)>,
     /// By the journal's number.
     pub(crate) known: BTreeMap<u32, Known>,
     /// In the order of sending.
@@ -90,6 +90,7 @@ struct Live {
     hi: Slot,
     l: Slot,
     ets: Stamp,
+    taken: Option<Taken>,
     closed: bool,
     free: IntervalSet,
 }
@@ -328,8 +329,8 @@ impl Recovered {
                     self.open.remove(&letter.nth(at)).ok_or(Malformed::Reserved)?;
                 }
             }
-            Record::Live { peer, r, hi, l, ets, closed, free } => {
-                self.peer(peer)?.live(Live { r, hi, l, ets, closed, free: IntervalSet::new() }, free);
+            Record::Live { peer, r, hi, l, ets, taken, closed, free } => {
+                self.peer(peer)?.live(Live { r, hi, l, ets, taken, closed, free: IntervalSet::new() }, free);
             }
             Record::Drop { peer } => self.peer(peer)?.drop_record(),
             Record::Take { peer, run, call } => self.peer(peer)?.take(run, call)?,
@@ -344,7 +345,7 @@ impl Recovered {
             Record::Answered { peer, s } => {
                 self.peer(peer)?.calls.remove(&s);
             }
-            Record::Front { b, tb } => self.front = Some((b, tb)),
+            Record::Front { b, hull } => self.front = Some((b, hull)),
             Record::Life { life } => self.life = Some(life),
             Record::Named { letters, peers } => {
                 (self.letters, self.peers) = (self.letters.max(letters), self.peers.max(peers));
@@ -414,10 +415,10 @@ impl Known {
 
     /// The receiver record.
     pub(crate) fn receiver(&self) -> Option<Receiver> {
-        let Live { r, hi, l, ets, closed, free } = self.record.clone()?;
+        let Live { r, hi, l, ets, taken, closed, free } = self.record.clone()?;
         let marks = self.verdicts.iter().filter(|(s, _)| free.contains(s.0));
         let marks = marks.map(|(s, verdict)| (*s, verdict.word.mark())).collect();
-        Some(Receiver::recover(r, hi, l, free, ets, closed, marks))
+        Some(Receiver::recover(r, hi, l, free, (ets, taken), closed, marks))
     }
 }
 
@@ -455,6 +456,7 @@ mod tests {
             hi: Slot(hi),
             l: Slot(l),
             ets: Stamp(0),
+            taken: None,
             closed: false,
             free,
         }

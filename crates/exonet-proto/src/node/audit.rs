@@ -30,7 +30,7 @@ pub struct Records<'a> {
     pub sender: Option<&'a Sender<MessageKey>>,
     /// `R`: what is received from it. None while it wants nothing.
     pub receiver: Option<&'a Receiver>,
-    /// `T`: what is known of its stamps.
+    /// `T`, `X` and `A`: what is known of its stamps.
     pub bound: Bound,
     /// The last of its stamps that was refused.
     pub rejected: Stamp,

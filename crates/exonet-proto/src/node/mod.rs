@@ -29,10 +29,10 @@ mod unacked;
 pub use crate::channel::{Hedging, Pipe};
 pub use crate::config::{Carrier, Config, CongestionChoice, Limits, Policy, Takes};
 pub use crate::event::{
-    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Dial, Event, Lsn, OpenMessage, ReplyBody,
-    SendError, Status, Transmit,
+    Arrival, Batch, BodyRead, BodyWrite, CancelError, Conflict, Dial, Event, Lsn, Notes, OpenMessage,
+    ReplyBody, SendError, Status, Transmit,
 };
-pub use crate::half::Gap;
+pub use crate::half::{Far, Gap, Hull, Taken};
 pub use crate::id::{CallId, LetterId};
 pub use crate::journal::{Append, BadJournal, Durability, OpenLetter, Position, Recovered};
 pub use crate::message::run::{IncomingRun, View};

@@ -12,14 +12,14 @@ use super::peers::{Census, Peers};
 use super::timers::Timers;
 use crate::config::Config;
 use crate::crypto::{OpeningMac, RetryKey, SecretKey};
-use crate::event::{Batch, Conflict, Event, Lsn, SendError};
-use crate::half::{Clock, Stamps};
+use crate::event::{Batch, Conflict, Event, Lsn, Notes, SendError};
+use crate::half::{Clock, Far, Hull, Receiver, Stamps};
 use crate::id::{LetterId, NodeId, Stamp};
 use crate::journal::{Append, Durability, Journal, Position, Recovered};
 use crate::message::{Letter, MessageKey};
 use crate::opening::life::Life;
 use crate::opening::refusals::Refusals;
-use crate::opening::stamping::{Memo, Stamping, astray};
+use crate::opening::stamping::{Memo, Stamping};
 use crate::peer::{Context, Peer};
 use crate::stats::{PeerStats, Stats};
 use crate::time::{Mono, Now};
@@ -39,7 +39,10 @@ pub enum Boot {
         /// `latest`.
         latest: Stamp,
         /// The strays of the last write that had any.
-        strays: Vec<(NodeId, Stamp)>,
+        strays: Vec<(NodeId, Far)>,
+        /// What the process before has written of early messages, whole as it was when that process died: see
+        /// [`Node::poll_notes`]. None: something may be lost, so what it took early is forgotten.
+        notes: Option<Notes>,
         /// What the journal has, and when its records are safe. None: the node keeps no journal, and has forgotten what the
         /// process before it knew.
         journal: Option<(Durability, Box<Recovered>)>,
@@ -74,7 +77,7 @@ pub struct Node {
     pub(super) last_sent: Option<u32>,
     pub(super) last_poll: Mono,
     persisting: Option<Batch>,
-    /// Where `tb` was journaled last.
+    /// Where the hull was journaled last.
     front_at: Position,
     lsn: Lsn,
     pub(super) mac: OpeningMac,
@@ -91,21 +94,29 @@ impl Node {
         rng.fill_bytes(&mut jar);
         let (begun, journal) = match boot {
             Boot::Ephemeral => {
-                let stamping = Stamping::new(true, config.limits.strays, []);
+                let stamping = Stamping::new(true, config.limits.strays, [], None);
                 ((Clock::ephemeral(), None, stamping), None)
             }
-            Boot::Stored { clock, life, latest, strays, journal } => {
+            Boot::Stored { clock, life, latest, strays, notes, journal } => {
                 let front = journal.as_ref().and_then(|(_, found)| found.front);
-                let clock = match front {
-                    // What a process without a journal knew is forgotten.
-                    None => Clock::boot(clock, latest, config.clock_block),
-                    Some((b, tb)) => {
-                        let stamps = Stamps::recover(latest, tb.min(latest));
+                // A life with a journal takes no notes.
+                let (hull, taken) = match notes.filter(|_| journal.is_none()) {
+                    Some(notes) => (notes.hull.unwrap_or_default(), notes.taken),
+                    None => (Hull::up_to(latest), Vec::new()),
+                };
+                let mut clock = match front {
+                    // What a process without a journal knew is forgotten, but for its notes.
+                    None => Clock::restart(clock, latest, hull, config.clock_block),
+                    Some((b, hull)) => {
+                        let stamps = Stamps::recover(latest, hull);
                         Clock::recover(clock, b, stamps, config.clock_block)
                     }
                 };
+                let taken = journal.is_none().then_some(taken);
                 let life = Some(Life::new(&key, life.saturating_add(1), &jar));
-                ((clock, life, Stamping::new(false, config.limits.strays, strays)), journal)
+                let mut stamping = Stamping::new(false, config.limits.strays, strays, taken);
+                stamping.fold_oldest(clock.stamps_mut());
+                ((clock, life, stamping), journal)
             }
         };
         let id = key.node_id();
@@ -203,7 +214,7 @@ impl Node {
         if self.persisting.is_some() || self.cx.stopped {
             return None;
         }
-        // The line of a stray goes after its `tb` is safe elsewhere.
+        // The life counts as begun once its journal does.
         if !self.cx.journal.is_safe(self.front_at) {
             return None;
         }
@@ -226,13 +237,13 @@ impl Node {
         };
         self.cx.clock.persisted(batch.clock);
         self.cx.clock.stamps_mut().persisted(batch.latest);
-        for (id, ts) in batch.strays.iter().flatten() {
+        for (id, far) in batch.strays.iter().flatten() {
             let Self { peers, cx, .. } = self;
             let bound = match peers.find(id).and_then(|place| peers.get_mut(place)) {
                 Some(peer) => &mut peer.inbound.bound,
                 None => &mut cx.stamping.memo_mut(*id).bound,
             };
-            *bound = astray(*bound, *ts);
+            bound.refuse(*far);
         }
         self.release_strays(now);
         for (arrival, mut datagram) in self.cx.stamping.take_deferred() {
@@ -248,8 +259,7 @@ impl Node {
         }
     }
 
-    /// Strays that `latest` has caught up with become senders like any others: what was forgotten of them is in the
-    /// node's own `tb` before the disk loses their line.
+    /// Strays that `latest` has caught up with become senders like any others: their bound is what was refused.
     fn release_strays(&mut self, now: Now) {
         let Self { peers, cx, .. } = self;
         for id in cx.stamping.take_caught_up(cx.clock.stamps().latest()) {
@@ -262,14 +272,32 @@ impl Node {
                 }
             }
         }
-        let at = self.cx.journal.append_front(&self.cx.clock);
-        self.front_at = self.front_at.max(at);
     }
 
     /// A write failed: the node cannot keep its promises any more, and stops.
     pub fn handle_persist_failed(&mut self, _now: Now) {
         self.cx.stopped = true;
         self.cx.events.push_back(Event::Stopped);
+    }
+
+    /// What a node without a journal has to write of early messages, if there is anything. The driver writes it before it acts on
+    /// any output of the node: before it sends a datagram, or hands a message to the application. What is written so must survive
+    /// the process; it need not be forced.
+    pub fn poll_notes(&mut self) -> Option<Notes> {
+        if !self.cx.stamping.has_notes() {
+            return None;
+        }
+        if let Some(taken) = self.cx.stamping.take_notes() {
+            return Some(Notes { hull: None, taken });
+        }
+        let hull = Some(self.cx.clock.stamps().hull());
+        let known = self.peers.iter().flat_map(|(_, peer)| {
+            let record = peer.inbound.receiver.as_ref().and_then(Receiver::taken);
+            let all = peer.inbound.bound.taken().into_iter().chain(record);
+            all.map(|taken| (peer.id, taken))
+        });
+        let taken = self.cx.stamping.all_notes().chain(known).collect();
+        Some(Notes { hull, taken })
     }
 
     /// The next records to write behind the journal, if there are any.

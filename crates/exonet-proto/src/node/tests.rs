@@ -222,7 +222,14 @@ impl Pair {
         let mut node = Node::new(
             config,
             key,
-            Boot::Stored { clock, life, latest: crate::id::Stamp::NONE, strays: Vec::new(), journal: None },
+            Boot::Stored {
+                clock,
+                life,
+                latest: crate::id::Stamp::NONE,
+                strays: Vec::new(),
+                notes: None,
+                journal: None,
+            },
             [9; 32],
             self.now,
         );

@@ -2,16 +2,16 @@
 //! decided here, nothing is delivered twice.
 
 use core::time::Duration;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 use crate::event::Arrival;
-use crate::half::{Bound, Stamps};
+use crate::half::{Bound, Far, Stamps, Taken};
 use crate::id::{MAX_NUMBER, NodeId, Stamp};
 use crate::time::{Mono, Now, Wall};
 
 /// Openings that wait until their stamp may be accepted.
 const MAX_DEFERRED: usize = 256;
-/// `latest` is written this far ahead of the clock: as much, a crash may cost in needless Unknown.
+/// `latest` is written this far ahead of the clock: for as long, the next life may refuse stamps that are right.
 const STEP: Duration = Duration::from_millis(500);
 /// A clock that is further ahead of this node's than this does not drag `latest` along.
 const CAP: Duration = Duration::from_secs(10);
@@ -21,8 +21,15 @@ const COARSE: Duration = Duration::from_secs(1);
 const REMEMBER: Duration = Duration::from_secs(300);
 /// Bounds kept at most; the oldest goes first.
 const MAX_BOUNDS: usize = 16_384;
-/// Peers of which it is kept for longer that they have forgotten stamps which are still to come.
+/// Peers whose records were lost though something was taken early; of more, the oldest goes into the hull.
+const MAX_LOST: usize = 65_536;
+/// Notes that are written before all are written anew.
+const MAX_NOTES: usize = 4_096;
+/// Peers of which it is kept for longer that they have forgotten the stamps of now.
 const MAX_WARNINGS: usize = 1_024;
+/// For so long nothing is sent early to a peer that has forgotten the stamps of now: its clock was ahead in a former life,
+/// and how far it does not say.
+const WARY: Duration = Duration::from_secs(3_600);
 
 /// No clock that is right shows less: 2020. One that does was never set.
 const SET: Wall = Wall(1_577_836_800_000_000_000);
@@ -32,8 +39,8 @@ const SET: Wall = Wall(1_577_836_800_000_000_000);
 pub(crate) struct Told {
     /// How far this node's clock is ahead of the peer's, in nanoseconds.
     pub(crate) ahead: Option<i64>,
-    /// Its `tb`.
-    pub(crate) tb: Stamp,
+    /// What it takes under stamps up to this ends Unknown, perhaps.
+    pub(crate) wary: Stamp,
     /// It has ended, and has granted nothing since: its next life would not accept the stamps of now.
     pub(crate) ended: bool,
 }
@@ -42,6 +49,14 @@ impl Told {
     /// What the peer's clock shows, as far as is known.
     fn shows(self, now: Wall) -> Stamp {
         Stamp(now.0.saturating_add_signed(self.ahead.unwrap_or(0).saturating_neg()).max(1))
+    }
+
+    /// The peer has forgotten what it took under `ts`. If that is a stamp of now, so are those that follow, perhaps.
+    pub(crate) fn forgot(&mut self, now: Wall, ts: Stamp) {
+        let Stamp(shown) = self.shows(now);
+        if ts.0.saturating_add(nanos(CAP)) >= shown {
+            self.wary = self.wary.max(Stamp(shown.saturating_add(nanos(WARY))));
+        }
     }
 
     /// The clocks are further apart than either of them may drag `latest`.
@@ -65,7 +80,7 @@ pub(crate) struct Stamping {
     /// `latest` is to become this.
     wanted: Stamp,
     /// What the disk has, or is to have, of strays.
-    strays: BTreeMap<NodeId, Stamp>,
+    strays: BTreeMap<NodeId, Far>,
     /// No more of them are let in.
     max_strays: usize,
     strays_changed: bool,
@@ -75,14 +90,23 @@ pub(crate) struct Stamping {
     memos: BTreeMap<NodeId, (Mono, Memo)>,
     /// The order in which they were put, for the oldest to go first.
     ages: VecDeque<(Mono, NodeId)>,
-    /// What peers said whose memo has gone, and whose `tb` was still to come. Nothing waits for them to be passed: they
+    /// Those of them whose memo stays for the sake of what was taken early, since when: the oldest first.
+    lost: BTreeSet<(Mono, NodeId)>,
+    /// What was taken early is written, for the next life.
+    takes_notes: bool,
+    /// What is to be written, and how much was since all was written.
+    notes: Vec<(NodeId, Taken)>,
+    noted: usize,
+    /// All is to be written anew.
+    anew: bool,
+    /// What peers said whose memo has gone, and of which this node is still wary. Nothing waits for them to be passed: they
     /// are looked at when the peer is known again.
     warnings: BTreeMap<NodeId, Told>,
     deferred: VecDeque<(Arrival, Box<[u8]>)>,
 }
 
 /// All strays, for the disk.
-type StrayList = Box<[(NodeId, Stamp)]>;
+type StrayList = Box<[(NodeId, Far)]>;
 
 /// Whether a stamp can be judged now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,26 +118,36 @@ pub(crate) enum Admission {
 }
 
 impl Stamping {
-    /// `strays` are those of the disk: no cap forgets one of them.
+    /// `strays` are those of the disk: no cap forgets one of them. `taken` is what former lives have noted, if this one
+    /// takes notes.
     pub(crate) fn new(
         ephemeral: bool,
         max_strays: usize,
-        strays: impl IntoIterator<Item = (NodeId, Stamp)>,
+        strays: impl IntoIterator<Item = (NodeId, Far)>,
+        taken: Option<Vec<(NodeId, Taken)>>,
     ) -> Self {
         let strays: BTreeMap<_, _> = strays.into_iter().collect();
-        // A node that boots has forgotten whatever it accepted.
-        let memo = |ts| Memo { bound: Bound::Stray { ts, tb: ts }, told: Told::default() };
-        let memos = strays.iter().map(|(id, ts)| (*id, (Mono(0), memo(*ts)))).collect();
-        Self { max_strays: max_strays.max(strays.len()), strays, memos, ephemeral, ..Self::default() }
+        let (max_strays, takes_notes) = (max_strays.max(strays.len()), taken.is_some());
+        let mut this = Self { max_strays, ephemeral, takes_notes, anew: takes_notes, ..Self::default() };
+        for (id, far) in &strays {
+            this.memo_mut(*id).bound.refuse(*far);
+        }
+        for (id, taken) in taken.into_iter().flatten() {
+            let bound = &mut this.memo_mut(id).bound;
+            bound.lose(taken);
+            this.lost.insert((Mono(0), id));
+        }
+        Self { strays, ..this }
     }
 
     // --- as a sender ---
 
     /// A stamp for a new sender record: what the receiver's clock should show, and rising though the clock be coarse.
     ///
-    /// None where what is sent under it would end Unknown, or might: the receiver has forgotten what it took under
-    /// such stamps, or this clock is far behind. To follow a clock that is far ahead would make it worse: `latest`
-    /// would follow too, and a node that starts with a `latest` of the future has forgotten the present.
+    /// None where what is sent under it would end Unknown, or might, since the receiver has forgotten what it took under
+    /// such stamps; or would go the slow way in any case, since this clock is far behind. To follow a clock that is far
+    /// ahead would make it worse: `latest` would follow too, and a node that starts with a `latest` of the future refuses
+    /// the stamps of the present.
     pub(crate) fn choose(&mut self, now: Wall, told: Told) -> Option<Stamp> {
         let is_behind = told.ahead.is_some_and(i64::is_negative);
         if (now < SET && told.ahead.is_none()) || (is_behind && told.is_apart()) {
@@ -122,7 +156,7 @@ impl Stamping {
         let Stamp(shown) = told.shows(now);
         let coarse = shown <= self.last.0 && self.last.0 - shown < nanos(COARSE);
         let chosen = Stamp(if coarse { self.last.0 + 1 } else { shown }.min(MAX_NUMBER));
-        (chosen > told.tb).then(|| {
+        (chosen > told.wary).then(|| {
             self.last = chosen;
             chosen
         })
@@ -140,7 +174,7 @@ impl Stamping {
         ts: Stamp,
     ) -> Admission {
         stamps.catch_up(bound);
-        if ts <= stamps.bound(*bound) {
+        if !stamps.is_new(bound, ts) {
             return Admission::Now;
         }
         let ahead = |span: Duration| now.wall.0.saturating_add(nanos(span)).min(MAX_NUMBER);
@@ -165,11 +199,11 @@ impl Stamping {
             return Admission::Now;
         }
         // An old copy must not take the place of what the disk has, or is about to have.
-        let line = self.strays.entry(sender).or_default();
-        *line = ts.max(*line);
+        let line = self.strays.entry(sender).or_insert(Far::one(ts));
+        *line = line.join(Far::one(ts));
         self.strays_changed = true;
         if self.ephemeral {
-            *bound = astray(*bound, ts);
+            bound.refuse(Far::one(ts));
             return Admission::Now;
         }
         Admission::Later
@@ -193,7 +227,9 @@ impl Stamping {
 
     /// What is held against what may be.
     pub(crate) fn audit(&self, say: &mut impl FnMut(&'static str, u64, u64, bool)) {
-        say("bounds remembered", self.memos.len() as u64, (MAX_BOUNDS + self.max_strays) as u64, false);
+        let (all, lost) = (self.memos.len() as u64, self.lost.len() as u64);
+        say("bounds remembered", all - lost.min(all), (MAX_BOUNDS + self.max_strays) as u64, false);
+        say("bounds of lost records", lost, MAX_LOST as u64, false);
         say("bounds to forget", self.ages.len() as u64, MAX_BOUNDS as u64, false);
         say("warnings of forgotten stamps", self.warnings.len() as u64, MAX_WARNINGS as u64, false);
         say("strays", self.strays.len() as u64, self.max_strays as u64, false);
@@ -210,26 +246,57 @@ impl Stamping {
     pub(crate) fn write(&mut self, stamps: &Stamps) -> (Stamp, Option<StrayList>) {
         let latest = self.wanted.max(stamps.latest());
         let changed = std::mem::take(&mut self.strays_changed);
-        (latest, changed.then(|| self.strays.iter().map(|(id, ts)| (*id, *ts)).collect()))
+        (latest, changed.then(|| self.strays.iter().map(|(id, far)| (*id, *far)).collect()))
     }
 
     /// The strays that `latest` has caught up with: the disk need not know of them any more, once the caller has seen
     /// to their bounds.
     pub(crate) fn take_caught_up(&mut self, latest: Stamp) -> Vec<NodeId> {
         let mut passed = Vec::new();
-        self.strays.retain(|id, ts| {
-            let ahead = *ts > latest;
+        self.strays.retain(|id, far| {
+            let ahead = far.hi > latest;
             passed.extend((!ahead).then_some(*id));
             ahead
         });
         passed
     }
 
+    // --- notes ---
+
+    /// A record of this sender has taken something early.
+    pub(crate) fn note(&mut self, id: NodeId, taken: Taken) {
+        if self.takes_notes {
+            self.notes.push((id, taken));
+        }
+    }
+
+    /// Whether there is something to write.
+    pub(crate) fn has_notes(&self) -> bool {
+        self.takes_notes && (self.anew || !self.notes.is_empty())
+    }
+
+    /// What is to be written behind all that was. None: everything is to be written anew, with [`Stamping::all_notes`].
+    pub(crate) fn take_notes(&mut self) -> Option<Vec<(NodeId, Taken)>> {
+        self.noted += self.notes.len();
+        if self.anew || self.noted > MAX_NOTES {
+            return None;
+        }
+        Some(std::mem::take(&mut self.notes))
+    }
+
+    /// All that is to be written, beside what is known of peers that are known now.
+    pub(crate) fn all_notes(&mut self) -> impl Iterator<Item = (NodeId, Taken)> {
+        (self.noted, self.anew) = (0, false);
+        self.notes.clear();
+        self.memos.iter().filter_map(|(id, (_, memo))| Some((*id, memo.bound.taken()?)))
+    }
+
     // --- what is remembered ---
 
     /// What was remembered of a peer that is known again.
     pub(crate) fn recall(&mut self, id: &NodeId) -> Memo {
-        let mut memo = self.memos.remove(id).unwrap_or_default().1;
+        let (since, mut memo) = self.memos.remove(id).unwrap_or_default();
+        self.lost.remove(&(since, *id));
         let warning = self.warnings.remove(id).unwrap_or_default();
         if memo.told == Told::default() {
             memo.told = warning;
@@ -254,10 +321,12 @@ impl Stamping {
     /// A peer is forgotten, but for this.
     pub(crate) fn remember(&mut self, now: Now, stamps: &mut Stamps, id: NodeId, mut memo: Memo) {
         stamps.catch_up(&mut memo.bound);
-        if memo.bound == Bound::Unknown && memo.told == Told::default() {
+        if memo.bound.is_empty() && memo.told == Told::default() {
             return;
         }
-        self.memos.insert(id, (now.mono, memo));
+        if let Some((since, _)) = self.memos.insert(id, (now.mono, memo)) {
+            self.lost.remove(&(since, id));
+        }
         self.ages.push_back((now.mono, id));
         while self.ages.len() > MAX_BOUNDS {
             self.forget_oldest(now.wall, stamps);
@@ -273,7 +342,7 @@ impl Stamping {
         while self.forget_at().is_some_and(|at| at <= now.mono) {
             self.forget_oldest(now.wall, stamps);
         }
-        if self.ages.is_empty() && self.memos.len() <= self.max_strays {
+        if self.ages.is_empty() && self.memos.len() <= self.max_strays + self.lost.len() {
             self.ages.shrink_to(64);
         }
     }
@@ -284,30 +353,47 @@ impl Stamping {
         if let Some((_, memo)) = self.memos.get_mut(&id).filter(|(put, _)| *put == since) {
             stamps.forget(&mut memo.bound);
             let told = std::mem::take(&mut memo.told);
-            if memo.bound == Bound::Unknown {
+            let (taken, is_over) = (memo.bound.taken().is_some(), memo.bound.is_empty());
+            if is_over {
                 self.memos.remove(&id);
             }
-            if told.tb >= told.shows(now) {
+            if told.wary >= told.shows(now) {
                 self.warn(now, id, told);
+            }
+            if taken {
+                self.lose(stamps, since, id);
+            }
+        }
+    }
+
+    /// The memo of this peer stays, because of what was taken early.
+    fn lose(&mut self, stamps: &mut Stamps, since: Mono, id: NodeId) {
+        self.lost.insert((since, id));
+        self.fold_oldest(stamps);
+    }
+
+    /// Of more lost records than there is room for, the oldest are in the hull.
+    pub(crate) fn fold_oldest(&mut self, stamps: &mut Stamps) {
+        while self.lost.len() > MAX_LOST
+            && let Some((_, oldest)) = self.lost.pop_first()
+            && let Some((_, memo)) = self.memos.get_mut(&oldest)
+        {
+            stamps.fold(&mut memo.bound);
+            self.anew = true;
+            if memo.bound.is_empty() {
+                self.memos.remove(&oldest);
             }
         }
     }
 
     fn warn(&mut self, now: Wall, id: NodeId, told: Told) {
         if self.warnings.len() >= MAX_WARNINGS {
-            self.warnings.retain(|_, told| told.tb >= told.shows(now));
+            self.warnings.retain(|_, told| told.wary >= told.shows(now));
         }
         if self.warnings.len() < MAX_WARNINGS {
             self.warnings.insert(id, told);
         }
     }
-}
-
-/// The bound of a sender that is let in as a stray with `ts`, once that is durable.
-pub(crate) fn astray(bound: Bound, ts: Stamp) -> Bound {
-    let (before, tb) =
-        if let Bound::Stray { ts, tb } = bound { (ts, tb) } else { (Stamp::NONE, Stamp::NONE) };
-    Bound::Stray { ts: ts.max(before), tb }
 }
 
 /// How far `a` is ahead of `b`.

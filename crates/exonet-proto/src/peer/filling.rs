@@ -348,20 +348,25 @@ pub(crate) fn write_early(writer: &mut Writer<'_>, outbound: &Outbound, store: &
 /// As [`write_state`], in an answer. While what came with the opening waits for the application, nothing is said
 /// that would make the sender send it again.
 pub(crate) fn write_answer_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock) -> bool {
-    state_with(writer, inbound, clock, inbound.amnesia(clock).filter(|_| !inbound.has_pending())).is_some()
+    state_with(writer, inbound, clock, inbound.taken(clock).filter(|_| !inbound.has_pending())).is_some()
 }
 
 /// The claim of the receiver record, or that there is none. Gives where the claim ends; None: no room.
 pub(crate) fn write_state(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock) -> Option<Slot> {
-    state_with(writer, inbound, clock, inbound.amnesia(clock))
+    state_with(writer, inbound, clock, inbound.taken(clock))
 }
 
-fn state_with(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, tb: Option<Stamp>) -> Option<Slot> {
+fn state_with(
+    writer: &mut Writer<'_>,
+    inbound: &Inbound,
+    clock: &Clock,
+    taken: Option<(Stamp, Slot)>,
+) -> Option<Slot> {
     if inbound.unsaid.is_mute() {
         return None;
     }
     let Some(record) = inbound.receiver.as_ref() else {
-        return writer.state_gone(clock.b(), Incarnation(clock.ck()), tb).then_some(Slot(0));
+        return writer.state_gone(clock.b(), Incarnation(clock.ck()), taken).then_some(Slot(0));
     };
     let (hi, l, free) = record.parts();
     let (hi, view) = (inbound.unsaid.hi(hi), inbound.unsaid.free(free));
@@ -370,7 +375,7 @@ fn state_with(writer: &mut Writer<'_>, inbound: &Inbound, clock: &Clock, tb: Opt
         if free.intervals() > usize::from(MAX_STATE_RANGES) { inbound.claim_from().clamp(l, hi) } else { l };
     let claim = wire::Claim { hi, lo, up: hi, closed: record.is_closed() };
     let free = free.overlaps(lo.0..hi.0);
-    writer.state_live(clock.b(), record.incarnation(), tb, claim, free, MAX_STATE_RANGES)
+    writer.state_live(clock.b(), record.incarnation(), taken, claim, free, MAX_STATE_RANGES)
 }
 
 impl From<Ask> for wire::Ask {

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::context::Settled;
 use super::{Context, Peer};
 use crate::event::Event;
-use crate::half::{Answer, Bound, Claim, Proof, Receiver, State};
+use crate::half::{self, Answer, Claim, EVERY, Proof, State};
 use crate::id::{Incarnation, MessageId, Slot, Stamp};
 use crate::message::arena::SHORT;
 use crate::message::arrived::{ARRIVED, Arrived, ArrivedBody};
@@ -24,16 +24,14 @@ impl Peer {
         if ask.ts.is_some() && !cx.admit_stamp(now, self.id, &mut self.inbound.bound, ask.ts) {
             return;
         }
-        if ask.ts.is_some() && ask.ts <= cx.clock.stamps().bound(self.inbound.bound) {
+        if ask.ts.is_some() && !cx.clock.stamps().is_new(&self.inbound.bound, ask.ts) {
             let met = self.inbound.receiver.as_ref().is_some_and(|record| record.stamp() == ask.ts);
-            let astray = matches!(self.inbound.bound, Bound::Stray { ts, .. } if ts == ask.ts);
+            let astray = self.inbound.bound.far().is_some_and(|far| far.contains(ask.ts));
             cx.stats.stamps_astray += u64::from(astray);
             cx.stats.stamps_stale += u64::from(!met && !astray);
         }
         let frees = self.passes_free(ask.l);
         let answer = self.inbound.on_ask(now.mono, &mut cx.clock, &cx.config.limits, ask.into());
-        let forgotten = cx.clock.stamps().amnesia(self.inbound.bound);
-        self.inbound.forgotten_ahead = forgotten.0 >= now.wall.0;
         if answer == Answer::StampRejected {
             cx.stats.stamps_ahead += 1;
             self.inbound.rejection = Some((ask.ts, now.wall));
@@ -48,9 +46,13 @@ impl Peer {
     /// Messages that came before anything was granted: those whose stamp names the record that there is now are like
     /// any others of it.
     pub(super) fn on_early(&mut self, cx: &mut Context, now: Now, frame: &wire::Early<'_>) {
-        let record = self.inbound.receiver.as_ref();
-        match record.filter(|record| record.stamp() == frame.ts).map(Receiver::incarnation) {
-            Some(r) => {
+        let record = self.inbound.receiver.as_mut();
+        match record.filter(|record| record.stamp() == frame.ts) {
+            Some(record) => {
+                for s in frame.entries.slots() {
+                    record.name(Slot(s), frame.ts);
+                }
+                let r = record.incarnation();
                 let before = cx.inbox.len();
                 self.on_whole(cx, now, r, frame.entries);
                 cx.stats.early_received += (cx.inbox.len() - before) as u64;
@@ -76,7 +78,8 @@ impl Peer {
 
     /// STATE: settles messages, grants envelopes.
     pub(super) fn on_state(&mut self, cx: &mut Context, now: Now, frame: &wire::State<'_>) {
-        let mut state = State { b: frame.b, r: frame.r, live: None, tb: frame.tb };
+        let mut state = State { b: frame.b, r: frame.r, live: None, taken: None };
+        state.taken = frame.taken.map(|(ts, end)| half::Taken { ts, end });
         if let Some(claim) = frame.live {
             let mut free = std::mem::take(&mut cx.scratch.free);
             free.clear();
@@ -84,7 +87,9 @@ impl Peer {
             let wire::Claim { hi, lo, up, closed } = claim;
             state.live = Some(Claim { hi, lo, up, free, closed });
         }
-        self.told.tb = self.told.tb.max(frame.tb.unwrap_or_default());
+        if let Some((ts, EVERY)) = frame.taken {
+            self.told.forgot(now.wall, ts);
+        }
         self.told.ended |= frame.live.is_some_and(|claim| claim.closed);
         let Some(sender) = self.outbound.sender.as_mut() else {
             self.outbound.farewell_due |= state.live.is_some();

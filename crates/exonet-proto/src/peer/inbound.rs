@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::backoff::Backoff;
 use crate::config::{Config, Limits};
-use crate::half::{Answer, Ask, Bound, Clock, IntervalSet, Readers, Receiver};
+use crate::half::{self, Answer, Ask, Bound, Clock, IntervalSet, Readers, Receiver};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::message::lane::{Held as InLanes, Lane, Load};
 use crate::message::{DeliveryKey, POOLED};
@@ -86,11 +86,10 @@ pub(crate) struct Inbound {
     pub(crate) receiver: Option<Receiver>,
     /// What is known of the peer's stamps.
     pub(crate) bound: Bound,
-    /// The last ASK bore a stamp: a STATE says what was forgotten of stamps.
-    stamped: bool,
-    /// So it does where what was forgotten reaches beyond this node's clock: a peer that goes by that clock would
-    /// send early in vain.
-    pub(crate) forgotten_ahead: bool,
+    /// The stamp of the last ASK: a STATE speaks of it.
+    asked: Stamp,
+    /// What was written last of what the record took early.
+    pub(crate) noted: Option<half::Taken>,
     /// A stamp to be refused, and what this node's clock showed then.
     pub(crate) rejection: Option<(Stamp, Wall)>,
     /// The last stamp that was refused.
@@ -152,8 +151,8 @@ impl Inbound {
         Self {
             receiver: None,
             bound: Bound::default(),
-            stamped: false,
-            forgotten_ahead: false,
+            asked: Stamp::NONE,
+            noted: None,
             rejection: None,
             rejected: Stamp::NONE,
             pending: IntervalSet::new(),
@@ -237,7 +236,9 @@ impl Inbound {
         let wants = answer == Answer::State;
         self.wants = (self.receiver.is_none() && wants).then_some(ask);
         self.note_record(before);
-        self.stamped = ask.ts.is_some();
+        if ask.n > 0 {
+            self.asked = ask.ts;
+        }
         self.note_stale();
         if wants {
             // A sender that asks for few beside those that it has does not wait for them: a reply may take the STATE along.
@@ -255,9 +256,10 @@ impl Inbound {
         self.unsaid.journaled.is_some_and(|said| Some(said.r) == r && run.end <= said.hi.0)
     }
 
-    /// What a STATE says of forgotten stamps.
-    pub(crate) fn amnesia(&self, clock: &Clock) -> Option<Stamp> {
-        (self.stamped || self.forgotten_ahead).then(|| clock.stamps().amnesia(self.bound))
+    /// What a STATE says of the stamp that the peer asked under.
+    pub(crate) fn taken(&self, clock: &Clock) -> Option<(Stamp, Slot)> {
+        let taken = half::Taken::of(self.receiver.as_ref(), &self.bound, clock, self.asked)?;
+        Some((taken.ts, taken.end))
     }
 
     /// Complete messages wait for the application.

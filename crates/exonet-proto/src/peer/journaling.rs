@@ -6,7 +6,7 @@ use core::ops::Range;
 use super::inbound::Said;
 use super::{Context, Peer};
 use crate::event::Event;
-use crate::half::{Reader, Sender};
+use crate::half::{Reader, Receiver, Sender};
 use crate::id::{Incarnation, LetterId, Slot, Stamp};
 use crate::journal::{Binding, Journal, Known, Place, Placed, Position, Posted, Record};
 use crate::message::{Bundle, Ending, Letter, MessageKey, Outgoing, Priority, Source, Verdict};
@@ -176,7 +176,9 @@ impl Peer {
         if before == after {
             return;
         }
-        // A record that was evicted is gone once the frontiers say so.
+        // A record that was evicted is gone once the frontiers say so. What it took early is in the hull with them: there is
+        // no `A` in a journal.
+        cx.clock.stamps_mut().fold(&mut self.inbound.bound);
         cx.journal.append_front(&cx.clock);
         let same = before.filter(|before| after.is_some_and(|after| after.r == before.r));
         let live = record.zip(after).map(|(record, after)| {
@@ -187,8 +189,8 @@ impl Peer {
         let peer = self.number(&mut cx.journal);
         let at = cx.journal.append(&match live {
             None => Record::Drop { peer },
-            Some((Said { r, hi, ets, closed }, l, free)) => {
-                Record::Live { peer, r, hi, l, ets, closed, free }
+            Some((Said { r, hi, ets, taken, closed }, l, free)) => {
+                Record::Live { peer, r, hi, l, ets, taken, closed, free }
             }
         });
         self.inbound.unsaid.journaled = after;
@@ -204,9 +206,12 @@ impl Peer {
 
     /// Slots were used. The record that has them is journaled.
     pub(super) fn journal_take(&mut self, cx: &mut Context, run: Range<u64>, call: bool) {
+        self.note_taken(cx);
         if !cx.journal.is_on() {
             return;
         }
+        // That it was taken early comes before, or a record that is recovered might go too soon.
+        self.journal_record(cx);
         debug_assert!(self.inbound.is_journaled(&run), "its record is written before a slot is used");
         let peer = self.number(&mut cx.journal);
         let at = cx.journal.append(&Record::Take { peer, run: run.clone(), call });
@@ -216,11 +221,22 @@ impl Peer {
         }
     }
 
+    /// What was taken early is written before the application has it: a record that is lost leaves that.
+    fn note_taken(&mut self, cx: &mut Context) {
+        let taken = self.inbound.receiver.as_ref().and_then(Receiver::taken);
+        if let Some(taken) = taken.filter(|_| self.inbound.noted != taken) {
+            self.inbound.noted = Some(taken);
+            cx.stamping.note(self.id, taken);
+        }
+    }
+
     /// The application has said what it says of a message of the record, which is journaled.
     pub(super) fn journal_verdict(&mut self, cx: &mut Context, s: Slot, verdict: &Verdict) -> Position {
+        self.note_taken(cx);
         if !cx.journal.is_on() {
             return Position(0);
         }
+        self.journal_record(cx);
         let peer = self.number(&mut cx.journal);
         cx.journal.append(&Record::Mark { peer, s, verdict: verdict.clone() })
     }
@@ -327,9 +343,10 @@ impl Peer {
             Record::Hint { peer, address }.encode(to);
         }
         if let Some(record) = self.inbound.receiver.as_ref() {
-            let Said { r, hi, ets, closed } = Said::of(record);
+            let Said { r, hi, ets, taken, closed } = Said::of(record);
             let (_, l, free) = record.parts();
-            Record::Live { peer, r, hi, l, ets, closed, free: free.iter().collect() }.encode(to);
+            let free = free.iter().collect();
+            Record::Live { peer, r, hi, l, ets, taken, closed, free }.encode(to);
         }
         for (name, Reader { o, next, ended }) in self.inbound.readers.iter() {
             Record::Reader { peer, name, o, next, ended }.encode(to);

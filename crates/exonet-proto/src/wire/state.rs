@@ -14,6 +14,7 @@ pub const MAX_HAVE_RANGES: usize = 32;
 const LIVE: u8 = 1;
 const STAMPED: u8 = 2;
 const FINAL: u8 = 4;
+const TAKEN: u8 = 8;
 
 /// What a live record claims.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,15 +29,16 @@ pub struct Claim {
     pub closed: bool,
 }
 
-/// `STATE(b, r, live, hi, lo, up, free, tb)`.
+/// `STATE(b, r, live, hi, lo, up, free, ts, end)`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct State<'a> {
     /// The amnesia frontier: lower incarnations that are not live are of unknown outcome.
     pub b: Incarnation,
     /// The live record's incarnation, or the frame sender's clock.
     pub r: Incarnation,
-    /// What was accepted under stamps up to this may have been forgotten; None: it does not say.
-    pub tb: Option<Stamp>,
+    /// `ts` and `end`: of what was sent early under this stamp, slots below the end may have been taken by a record that is
+    /// lost; None: it does not say.
+    pub taken: Option<(Stamp, Slot)>,
     /// The claim of the live record, if there is one.
     pub live: Option<Claim>,
     /// The slots of the claim that are free, ascending: every other slot of it was delivered.
@@ -46,21 +48,36 @@ pub struct State<'a> {
 impl<'a> State<'a> {
     pub(super) fn take(input: &mut Take<'a>, bases: Bases) -> Result<Self, Malformed> {
         let flags = input.byte()?;
-        if flags & !(LIVE | STAMPED | FINAL) != 0 || flags & (LIVE | FINAL) == FINAL {
+        if flags & !(LIVE | STAMPED | FINAL | TAKEN) != 0
+            || flags & (LIVE | FINAL) == FINAL
+            || flags & (STAMPED | TAKEN) == TAKEN
+        {
             return Err(Malformed::Reserved);
         }
         let b = base::incarnation(input.varint()?, bases.sender);
         let r = base::incarnation(input.varint()?, bases.sender);
-        let tb = if flags & STAMPED == 0 { None } else { Some(Stamp(input.varint()?)) };
+        let taken = if flags & STAMPED == 0 {
+            None
+        } else {
+            let ts = base::stamp(input)?;
+            let end = match flags & TAKEN {
+                0 => Slot(0),
+                _ => base::slot(input.varint()?, bases.receiver),
+            };
+            if flags & TAKEN != 0 && end == Slot(0) {
+                return Err(Malformed::Number);
+            }
+            Some((ts, end))
+        };
         if flags & LIVE == 0 {
-            return Ok(Self { b, r, tb, live: None, free: Ranges::NONE });
+            return Ok(Self { b, r, taken, live: None, free: Ranges::NONE });
         }
         let hi = base::slot(input.varint()?, bases.receiver);
         let lo = base::slot(input.varint()?, bases.receiver);
         let up = lo.0.checked_add(input.varint()?).filter(|up| *up <= MAX_NUMBER);
         let up = Slot(up.ok_or(Malformed::Number)?);
         let free = Ranges::take(input, lo.0..up.0)?;
-        Ok(Self { b, r, tb, live: Some(Claim { hi, lo, up, closed: flags & FINAL != 0 }), free })
+        Ok(Self { b, r, taken, live: Some(Claim { hi, lo, up, closed: flags & FINAL != 0 }), free })
     }
 }
 
@@ -69,15 +86,19 @@ pub(super) fn put_gone(out: &mut Put<'_>, bases: Bases, of: Named) -> Option<()>
     put_names(out, bases, 0, of)
 }
 
-/// `b`, `r`, `tb`.
-type Named = (Incarnation, Incarnation, Option<Stamp>);
+/// `b`, `r`, and `ts` with `end`.
+type Named = (Incarnation, Incarnation, Option<(Stamp, Slot)>);
 
-fn put_names(out: &mut Put<'_>, bases: Bases, flags: u8, (b, r, tb): Named) -> Option<()> {
+fn put_names(out: &mut Put<'_>, bases: Bases, flags: u8, (b, r, taken): Named) -> Option<()> {
+    let some = taken.is_some_and(|(_, end)| end > Slot(0));
+    let said = if taken.is_some() { STAMPED } else { 0 } | if some { TAKEN } else { 0 };
     out.byte(kind::STATE)?;
-    out.byte(flags | if tb.is_some() { STAMPED } else { 0 })?;
+    out.byte(flags | said)?;
     out.varint(relative(b.0, bases.sender))?;
     out.varint(relative(r.0, bases.sender))?;
-    tb.map_or(Some(()), |tb| out.varint(tb.0))
+    let Some((ts, end)) = taken else { return Some(()) };
+    out.varint(ts.0)?;
+    if some { out.varint(relative(end.0, bases.receiver)) } else { Some(()) }
 }
 
 /// Puts the STATE of a live record with as many ranges as fit; tells where its claim ends.

@@ -137,7 +137,7 @@ impl<'a> Writer<'a> {
         .is_some()
     }
 
-    /// STATE of the live record `r`; `tb` where it is to be said. `free` are its free slots, ascending; those within `[claim.lo, claim.up)` are
+    /// STATE of the live record `r`; `ts` and `end` where they are to be said. `free` are its free slots, ascending; those within `[claim.lo, claim.up)` are
     /// claimed, as many ranges as fit and at most `max_ranges`. If one must be left out, the claim ends before it.
     /// Returns the `up` that was claimed, which may be as low as `claim.lo`; `None` also if `claim.up < claim.lo`.
     #[inline]
@@ -145,17 +145,19 @@ impl<'a> Writer<'a> {
         &mut self,
         b: Incarnation,
         r: Incarnation,
-        tb: Option<Stamp>,
+        taken: Option<(Stamp, Slot)>,
         claim: Claim,
         free: impl IntoIterator<Item = Range<u64>>,
         max_ranges: u16,
     ) -> Option<Slot> {
-        self.frame(|out, bases| state::put_live(out, bases, (b, r, tb), claim, free.into_iter(), max_ranges))
+        self.frame(|out, bases| {
+            state::put_live(out, bases, (b, r, taken), claim, free.into_iter(), max_ranges)
+        })
     }
 
-    /// STATE of a node without a record; `ck` is its clock, `tb` what it has forgotten, where that is to be said.
-    pub fn state_gone(&mut self, b: Incarnation, ck: Incarnation, tb: Option<Stamp>) -> bool {
-        self.frame(|out, bases| state::put_gone(out, bases, (b, ck, tb))).is_some()
+    /// STATE of a node without a record; `ck` is its clock, `taken` as of [`Writer::state_live`].
+    pub fn state_gone(&mut self, b: Incarnation, ck: Incarnation, taken: Option<(Stamp, Slot)>) -> bool {
+        self.frame(|out, bases| state::put_gone(out, bases, (b, ck, taken))).is_some()
     }
 
     /// Begins MESSAGES for consecutive slots from `s` on; `None` if not even its header fits.

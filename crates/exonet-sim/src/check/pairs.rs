@@ -4,7 +4,7 @@
 use core::time::Duration;
 use std::collections::{BTreeMap, BTreeSet};
 
-use exonet_proto::half::{Bound, IntervalSet, Receiver, Sender};
+use exonet_proto::half::{Bound, IntervalSet, Receiver, Sender, Taken};
 use exonet_proto::node::{Config, MessageKey, Records};
 use exonet_proto::{Incarnation, MessageId, Mono, NodeId, Slot, Stamp};
 
@@ -79,8 +79,9 @@ impl Pairs {
         let id = from.node.id();
         let sender = from.node.records(&to).and_then(|records: Records<'_>| records.sender);
         let records = host.and_then(|host| host.node.records(&id));
-        let (receiver, bound) =
-            records.map_or((None, Bound::Unknown), |records| (records.receiver, records.bound));
+        let receiver = records.and_then(|records| records.receiver);
+        // It may know of the stamps of a sender that it has forgotten otherwise.
+        let bound = host.map(|host| host.node.bound(&id)).unwrap_or_default();
         let pair = self.pairs.entry((id, to)).or_default();
         pair.refused.extend(records.map(|records| records.rejected).filter(|ts| ts.is_some()));
         if sender.is_none() && receiver.is_none() && pair.seen.is_none() {
@@ -104,7 +105,7 @@ impl Pairs {
     /// * The record was evicted.
     /// * The record was dropped with all of its slots used up, which takes that the message had been delivered; then
     ///   another was evicted, and the one amnesia frontier passed both.
-    /// * It was early, and its own stamp was refused, or is one of those under which things were forgotten.
+    /// * It was early, and its own stamp was rejected; or a record that is lost took its slot early, or a higher one.
     ///
     /// That a record goes that its sender might miss is checked by itself: see `Look::hasty`.
     pub(crate) fn explain_unknown(&self, id: MessageId, host: &Host, delivered: bool) -> bool {
@@ -113,8 +114,10 @@ impl Pairs {
             let Some((pair, ts)) = pair.and_then(|pair| Some((pair, *pair.early.get(&id.s)?))) else {
                 return false;
             };
-            let tb = host.node.clock().stamps().amnesia(host.node.bound(&id.sender));
-            return ts <= tb || pair.refused.contains(&ts);
+            let end = host.node.clock().stamps().forgotten(&host.node.bound(&id.sender), ts);
+            // Of the slots that a lost record took, the highest was taken for certain.
+            let ran = delivered || id.s.0 + 1 != end.0;
+            return id.s < end && ran || pair.refused.contains(&ts);
         }
         let Some(record) = self.records.get(&(host.node.id(), id.r)) else {
             return false;
@@ -306,10 +309,11 @@ impl Look<'_> {
             self.ensure(ledger, "early", sck <= s, || format!("{sck:?} is above the early {s:?}"));
             let record = self.receiver.map(Receiver::parts).filter(|(hi, ..)| s < *hi);
             let free = record.is_some_and(|(_, _, free)| free.contains(s.0));
-            let known = !free || stamps.bound(self.bound) >= ts;
+            let known = !free || !stamps.is_new(&self.bound, ts);
             self.ensure(ledger, "early", known, || format!("{s:?} has a slot, and {ts:?} is new"));
             let marked = self.receiver.is_some_and(|record| record.marked(s).is_some());
-            let told = (record.is_some() && !free) || marked || stamps.amnesia(self.bound) >= ts;
+            let said = Taken::of(self.receiver, &self.bound, host.node.clock(), ts);
+            let told = (record.is_some() && !free) || marked || said.is_some_and(|said| s < said.end);
             let taken = self.number(*key).is_some_and(|number| ledger.is_taken(number));
             self.ensure(ledger, "early", told || !taken, || format!("{s:?} was taken, and nobody knows"));
         }

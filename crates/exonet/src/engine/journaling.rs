@@ -48,7 +48,10 @@ impl Engine {
     /// Writes what the core has appended since. What depends on it may leave the node then. False: the journal has failed, the
     /// node has stopped, and nothing may leave.
     pub(crate) fn write_journal(&mut self, now: Now) -> bool {
-        let Some(journal) = &mut self.journal else { return !self.is_journaled };
+        if !self.is_journaled {
+            return self.write_notes(now);
+        }
+        let Some(journal) = &mut self.journal else { return false };
         let mut appended = false;
         while !journal.has_failed()
             && let Some(append) = self.core.poll_journal()
@@ -67,6 +70,19 @@ impl Engine {
         {
             // What was appended is there all the same.
             self.journal_failed(now, error.to_string());
+        }
+        true
+    }
+
+    /// Writes what the core has noted since of early messages. False: it cannot be written any more, and nothing may leave.
+    fn write_notes(&mut self, now: Now) -> bool {
+        while let Some(notes) = self.core.poll_notes() {
+            // Without it, the identity is free, and may be another process's.
+            let Some(store) = &self.notes else { return false };
+            if let Err(error) = store.note(&notes) {
+                (self.notes, self.is_journaled) = (None, true);
+                return self.journal_failed(now, error.to_string());
+            }
         }
         true
     }
@@ -245,6 +261,9 @@ impl Engine {
 
     /// Gives the journal up, to be closed without the lock.
     pub(crate) fn leave_journal(&mut self) -> Option<journal::Log> {
+        if self.phase >= Phase::Stopped {
+            self.notes = None;
+        }
         self.journal.take_if(|_| self.phase >= Phase::Stopped)
     }
 }

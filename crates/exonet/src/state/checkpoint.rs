@@ -12,6 +12,7 @@ use std::io::Write as _;
 use std::path::{Component, Path, PathBuf};
 
 use exonet_proto::crypto::sealed;
+use exonet_proto::node::Far;
 use exonet_proto::{MAX_NUMBER, NodeId, Stamp};
 use zeroize::Zeroizing;
 
@@ -335,7 +336,7 @@ struct Content {
     attempt: Attempt,
     generation: u64,
     clock: ClockRecord,
-    strays: Vec<(NodeId, Stamp)>,
+    strays: Vec<(NodeId, Far)>,
     files: Vec<(PathBuf, Kept)>,
     application: Vec<u8>,
 }
@@ -351,9 +352,10 @@ impl Content {
         for number in [self.generation, d, life, latest, self.strays.len() as u64] {
             out.extend_from_slice(&number.to_be_bytes());
         }
-        for (id, stamp) in &self.strays {
+        for (id, far) in &self.strays {
             out.extend_from_slice(&id.0);
-            out.extend_from_slice(&stamp.0.to_be_bytes());
+            out.extend_from_slice(&far.lo.0.to_be_bytes());
+            out.extend_from_slice(&far.hi.0.to_be_bytes());
         }
         out.extend_from_slice(&(self.files.len() as u64).to_be_bytes());
         for (name, file) in &self.files {
@@ -379,7 +381,8 @@ impl Content {
         let (generation, d, life, latest) = (rest.number()?, rest.number()?, rest.number()?, rest.number()?);
         let mut strays = Vec::new();
         for _ in 0..rest.number()? {
-            strays.push((NodeId(rest.array()?), Stamp(rest.number()?)));
+            let id = NodeId(rest.array()?);
+            strays.push((id, Far { lo: Stamp(rest.number()?), hi: Stamp(rest.number()?) }));
         }
         let mut files = Vec::new();
         for _ in 0..rest.number()? {

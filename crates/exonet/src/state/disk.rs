@@ -48,6 +48,20 @@ pub(crate) fn replace(path: &Path, text: &[u8]) -> Result<(), StateError> {
     sync_dir(path.parent())
 }
 
+/// Makes `text` the content of `path`, where the death of the process does not undo it; the machine's may. What is written to the
+/// file then follows it.
+pub(super) fn put(path: &Path, text: &[u8]) -> std::io::Result<File> {
+    let temp = temp_of(path);
+    match fs::remove_file(&temp) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let mut file = create_new(&temp)?;
+    file.write_all(text)?;
+    fs::rename(&temp, path)?;
+    Ok(file)
+}
+
 /// As [`replace`], but fails when `path` exists already, even if it came into being this instant.
 pub(super) fn publish(path: &Path, text: &[u8]) -> Result<(), StateError> {
     let temp = write_temp(path, text)?;
@@ -94,17 +108,22 @@ fn write_temp(path: &Path, text: &[u8]) -> Result<PathBuf, StateError> {
     remove_leftover(path)?;
     point("state.write.before");
     let temp = temp_of(path);
-    let mut options = OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(&temp).map_err(StateError::io("create", &temp))?;
+    let mut file = create_new(&temp).map_err(StateError::io("create", &temp))?;
     file.write_all(text).and_then(|()| file.sync_all()).map_err(|error| {
         let _ = fs::remove_file(&temp);
         StateError::io("write", path)(error)
     })?;
     point("state.write.after");
     Ok(temp)
+}
+
+/// A file that the owner only may read.
+fn create_new(path: &Path) -> std::io::Result<File> {
+    let mut options = OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// A new name is durable only with its directory.

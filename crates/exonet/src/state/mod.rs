@@ -9,7 +9,8 @@
 //! | `dead` | a folder: the messages that the node has rejected (see [`dead`](crate::dead)) | with each such message |
 //! | `moved` | where the identity was ceded to: it does not open here any more | once |
 //! | `term` | [`Term`]: how often the identity has moved; there if it ever has | at each move |
-//! | `strays` | the bounds of senders whose clocks are far ahead; there if ever there was one | with each such sender |
+//! | `strays` | the stamps of senders whose clocks are far ahead; there if ever there was one | with each such sender |
+//! | `early` | of a node without a journal: what it took early. It serves the next life if only the process dies, and is never forced | with each first message |
 //!
 //! Exactly-once rests on `clock` never going back under a `key` that peers know. Hence the contract:
 //!
@@ -32,6 +33,7 @@ mod journal;
 mod key;
 mod line;
 mod lock;
+mod notes;
 mod outbox;
 mod place;
 mod strays;
@@ -43,7 +45,8 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use exonet_proto::{NodeId, Stamp};
+use exonet_proto::NodeId;
+use exonet_proto::node::{Far, Notes};
 use zeroize::Zeroizing;
 
 pub use checkpoint::{
@@ -58,6 +61,7 @@ use crate::dead::{DeadLetters, Folder};
 use clock::Clock;
 use lock::Lock;
 pub(crate) use lock::is_same;
+use notes::NotesFile;
 use strays::Strays;
 pub use term::Term;
 
@@ -69,6 +73,7 @@ pub struct StateDir {
     clock: Mutex<Clock>,
     strays: Strays,
     term: Term,
+    notes: Mutex<NotesFile>,
 }
 
 impl StateDir {
@@ -209,8 +214,8 @@ impl StateDir {
         self.term
     }
 
-    /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its bound.
-    pub fn strays(&self) -> &[(NodeId, Stamp)] {
+    /// The senders, as found when opening, whose clocks are far ahead of this node's, each with its stamps that are refused.
+    pub fn strays(&self) -> &[(NodeId, Far)] {
         self.strays.found()
     }
 
@@ -218,9 +223,22 @@ impl StateDir {
     ///
     /// # Errors
     /// As [`StateDir::store`].
-    pub fn store_strays(&self, strays: &[(NodeId, Stamp)]) -> Result<(), StateError> {
+    pub fn store_strays(&self, strays: &[(NodeId, Far)]) -> Result<(), StateError> {
         self.lock.verify()?;
         self.strays.store(strays)
+    }
+
+    /// What the life before has noted of early messages, if the machine has run since and nothing is lost.
+    pub fn notes(&self) -> Option<Notes> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).found().cloned()
+    }
+
+    /// Writes what is to be found if only the process dies. The first in a life replace what was there, by their hull.
+    ///
+    /// # Errors
+    /// [`StateError::Io`]: what was written before is still there, though more should be. The node must stop.
+    pub fn note(&self, notes: &Notes) -> Result<(), StateError> {
+        self.notes.lock().unwrap_or_else(PoisonError::into_inner).write(notes)
     }
 
     fn lock_new(path: &Path) -> Result<Lock, StateError> {
@@ -244,10 +262,13 @@ impl StateDir {
             (true, false) => Err(StateError::ClockLost { path: path.into() }),
             (true, true) => {
                 let secret = key::read(&key_path)?;
-                let clock = Mutex::new(Clock::read(clock_path, key::fingerprint(&secret))?);
+                let clock = Clock::read(clock_path, key::fingerprint(&secret))?;
+                let last = clock.durable().life;
+                let notes = NotesFile::read(path.join(notes::FILE), key::fingerprint(&secret), last);
+                let (clock, notes) = (Mutex::new(clock), Mutex::new(notes));
                 let strays = Strays::read(path.join(strays::FILE), key::fingerprint(&secret))?;
                 let term = term::read(&path.join(term::FILE), key::fingerprint(&secret))?;
-                Ok(Ok(Self { path: path.into(), lock, secret, clock, strays, term }))
+                Ok(Ok(Self { path: path.into(), lock, secret, clock, strays, notes, term }))
             }
         }
     }
@@ -256,9 +277,10 @@ impl StateDir {
         // The key comes last: where there is a key, its clock is durable.
         let clock = Mutex::new(Clock::create(path.join(clock::FILE), key::fingerprint(secret))?);
         let strays = Strays::read(path.join(strays::FILE), key::fingerprint(secret))?;
+        let notes = Mutex::new(NotesFile::read(path.join(notes::FILE), key::fingerprint(secret), 0));
         key::create(&path.join(key::FILE), secret)?;
         let (secret, term) = (Zeroizing::new(*secret), Term::default());
-        Ok(Self { path: path.into(), lock, secret, clock, strays, term })
+        Ok(Self { path: path.into(), lock, secret, clock, strays, notes, term })
     }
 }
 

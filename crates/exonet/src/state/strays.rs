@@ -1,22 +1,23 @@
-//! The file of senders whose clocks are far ahead: their bounds are durable one by one.
+//! The file of senders whose clocks are far ahead: the stamps of each that are refused.
 
 use std::path::{Path, PathBuf};
 
+use exonet_proto::node::Far;
 use exonet_proto::{NodeId, Stamp};
 
 use super::error::StateError;
 use super::{disk, line};
 
 pub(super) const FILE: &str = "strays";
-const LABEL: &str = "exonet-stray-1";
-/// Fingerprint of the key, node id, stamp.
-const PAYLOAD: usize = 4 + 32 + 8;
+const LABEL: &str = "exonet-stray-2";
+/// Fingerprint of the key, node id, lowest stamp, highest.
+const PAYLOAD: usize = 4 + 32 + 16;
 
 /// One line for each sender; no file where there never was one.
 pub(super) struct Strays {
     path: PathBuf,
     key: [u8; 4],
-    found: Vec<(NodeId, Stamp)>,
+    found: Vec<(NodeId, Far)>,
 }
 
 impl Strays {
@@ -26,15 +27,16 @@ impl Strays {
         Ok(Self { path, key, found })
     }
 
-    pub(super) fn found(&self) -> &[(NodeId, Stamp)] {
+    pub(super) fn found(&self) -> &[(NodeId, Far)] {
         &self.found
     }
 
-    pub(super) fn store(&self, strays: &[(NodeId, Stamp)]) -> Result<(), StateError> {
+    pub(super) fn store(&self, strays: &[(NodeId, Far)]) -> Result<(), StateError> {
         let mut text = Vec::new();
-        for (id, ts) in strays {
+        for (id, far) in strays {
             let mut payload = [0; PAYLOAD];
-            let fields = self.key.into_iter().chain(id.0).chain(ts.0.to_be_bytes());
+            let fields =
+                self.key.into_iter().chain(id.0).chain(far.lo.0.to_be_bytes()).chain(far.hi.0.to_be_bytes());
             payload.iter_mut().zip(fields).for_each(|(to, from)| *to = from);
             text.extend_from_slice(&line::encode(LABEL, &payload));
         }
@@ -42,13 +44,13 @@ impl Strays {
     }
 }
 
-fn read(path: &Path, key: [u8; 4]) -> Result<Vec<(NodeId, Stamp)>, StateError> {
+fn read(path: &Path, key: [u8; 4]) -> Result<Vec<(NodeId, Far)>, StateError> {
     let text = std::fs::read(path).map_err(StateError::io("read", path))?;
     let lines = text.split_inclusive(|byte| *byte == b'\n');
     lines.map(|text| parse(path, key, text)).collect()
 }
 
-fn parse(path: &Path, key: [u8; 4], text: &[u8]) -> Result<(NodeId, Stamp), StateError> {
+fn parse(path: &Path, key: [u8; 4], text: &[u8]) -> Result<(NodeId, Far), StateError> {
     let corrupt = |what| StateError::CorruptClock { path: path.into(), what };
     let payload = line::decode::<PAYLOAD>(LABEL, text).map_err(|error| match error {
         line::LineError::Version => StateError::Version { path: path.into() },
@@ -56,11 +58,13 @@ fn parse(path: &Path, key: [u8; 4], text: &[u8]) -> Result<(NodeId, Stamp), Stat
     })?;
     let parts = payload.split_first_chunk::<4>().and_then(|(owner, rest)| {
         let (id, rest) = rest.split_first_chunk::<32>()?;
-        Some((owner, id, rest.first_chunk::<8>()?))
+        let (lo, rest) = rest.split_first_chunk::<8>()?;
+        Some((owner, id, lo, rest.first_chunk::<8>()?))
     });
-    let (owner, id, ts) = parts.ok_or_else(|| corrupt("wrong length"))?;
+    let (owner, id, lo, hi) = parts.ok_or_else(|| corrupt("wrong length"))?;
     if *owner != key {
         return Err(StateError::Mismatch { path: path.into() });
     }
-    Ok((NodeId(*id), Stamp(u64::from_be_bytes(*ts))))
+    let [lo, hi] = [lo, hi].map(|ts| Stamp(u64::from_be_bytes(*ts)));
+    Ok((NodeId(*id), Far { lo, hi }))
 }

@@ -31,7 +31,7 @@ fn a_closed_record_takes_and_grants_nothing_and_goes_when_it_is_passed() {
     assert!(!record.as_mut().unwrap().take_run(2..4, r));
     assert_eq!(Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(2, 9, 0), 9), Answer::State);
     assert_eq!(slots(&record), [0, 2, 3]);
-    assert!(State::of(record.as_ref(), bound, &clock).live.unwrap().closed);
+    assert!(State::of(record.as_ref(), &bound, &clock, Stamp::NONE).live.unwrap().closed);
     assert_eq!(Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(3, 0, 3), 0), Answer::Nothing);
     assert!(record.is_some(), "slot 3 is not passed");
     assert_eq!(Receiver::on_ask(&mut record, &mut bound, &mut clock, ask(4, 1, 4), 9), Answer::State);
@@ -77,17 +77,19 @@ fn an_old_final_state_takes_no_slots_of_a_later_record() {
 }
 
 #[test]
-fn what_left_early_comes_back_unless_its_stamp_may_be_forgotten() {
-    let outcome = |tb: Option<Stamp>| {
+fn what_left_early_comes_back_unless_it_may_have_been_taken() {
+    let outcome = |taken: Option<(u64, u64)>| {
         let mut clock = Clock::ephemeral();
         let mut sender = Sender::open_early(&mut clock, Stamp(5), [100]).unwrap();
         let mut settled = Vec::new();
-        let state = State { tb, ..last(live(0, 3, 1, &[0..1])) };
+        let taken = taken.map(|(ts, end)| Taken { ts: Stamp(ts), end: Slot(end) });
+        let state = State { taken, ..last(live(0, 3, 1, &[0..1])) };
         let progress = sender.on_state(&state, |_, r, m, verdict| settled.push((r, m, verdict)));
         assert!(progress.converted.is_empty());
         settled
     };
-    assert_eq!(outcome(Some(Stamp(4))), [(None, 100, Proof::NotTaken)]);
-    assert_eq!(outcome(Some(Stamp(5))), [(None, 100, Proof::Unknown)]);
+    assert_eq!(outcome(Some((5, 0))), [(None, 100, Proof::NotTaken)]);
+    assert_eq!(outcome(Some((5, 1))), [(None, 100, Proof::Unknown)]);
+    assert_eq!(outcome(Some((6, 1))), [], "of another stamp");
     assert_eq!(outcome(None), []);
 }

@@ -184,8 +184,15 @@ fn a_recovered_record_goes_on_and_grows() {
     let mut clock = Clock::recover(20, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     clock.persisted(29);
     let free = set(&[2..3, 5..6]);
-    let mut record =
-        Some(Receiver::recover(Incarnation(3), Slot(6), Slot(2), free, Stamp::NONE, false, BTreeMap::new()));
+    let mut record = Some(Receiver::recover(
+        Incarnation(3),
+        Slot(6),
+        Slot(2),
+        free,
+        (Stamp::NONE, None),
+        false,
+        BTreeMap::new(),
+    ));
     meet(&mut record, &mut clock, ask(20, 2, 2), 9);
     assert_eq!((hi(&record), slots(&record)), (22, vec![2, 5, 20, 21]));
     assert!(record.as_mut().unwrap().take(Slot(5), Incarnation(3)));
@@ -197,8 +204,15 @@ fn a_recovered_record_goes_on_and_grows() {
 fn a_recovered_record_that_was_closed_takes_nothing() {
     let mut clock = Clock::recover(20, Incarnation(0), Stamps::boot(Stamp::NONE), 9);
     clock.persisted(29);
-    let closed =
-        Receiver::recover(Incarnation(3), Slot(6), Slot(2), set(&[2..3]), Stamp::NONE, true, BTreeMap::new());
+    let closed = Receiver::recover(
+        Incarnation(3),
+        Slot(6),
+        Slot(2),
+        set(&[2..3]),
+        (Stamp::NONE, None),
+        true,
+        BTreeMap::new(),
+    );
     let mut record = Some(closed);
     assert!(!record.as_mut().unwrap().take(Slot(2), Incarnation(3)));
     meet(&mut record, &mut clock, ask(20, 2, 2), 9);

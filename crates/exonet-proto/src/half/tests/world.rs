@@ -31,26 +31,50 @@ struct Packet {
 #[derive(Clone, Copy, Debug)]
 enum Step {
     Send(usize, usize),
-    Open { at: usize, to: usize, count: usize, ts: u64 },
-    Deliver { packet: usize, grant: u64 },
+    Open {
+        at: usize,
+        to: usize,
+        count: usize,
+        ts: u64,
+    },
+    Deliver {
+        packet: usize,
+        grant: u64,
+    },
     Raise(usize),
     Forget(usize, usize),
-    AskAgain { at: usize, to: usize, standby: u64 },
+    AskAgain {
+        at: usize,
+        to: usize,
+        standby: u64,
+    },
     Resend(usize, usize),
     PushState(usize, usize),
-    Retry { at: usize, from: usize, grant: u64 },
+    Retry {
+        at: usize,
+        from: usize,
+        grant: u64,
+    },
     Close(usize, usize),
     Abandon(usize, usize),
-    Drop { at: usize, from: usize },
+    Drop {
+        at: usize,
+        from: usize,
+    },
     End(usize, usize),
     Evict(usize, usize),
     Persist(usize),
     Persisted(usize),
-    Crash { at: usize, wrote: bool },
+    /// With `kept`, only the process dies: what a node without a journal has written of early messages is there.
+    Crash {
+        at: usize,
+        wrote: bool,
+        kept: bool,
+    },
 }
 
 /// What a journaled node finds after a crash, besides its sender records.
-type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, bool)>;
+type Journaled = Option<(Incarnation, Slot, Slot, IntervalSet, Stamp, Option<Taken>, bool)>;
 
 struct Peer {
     sender: Option<Sender<usize>>,
@@ -58,8 +82,10 @@ struct Peer {
     record: Option<Receiver>,
     journal: Journaled,
     bound: Bound,
-    /// The stray's bound, as the disk has it.
-    stray: Option<(Stamp, Stamp)>,
+    /// `X`, as the disk has it.
+    far: Option<Far>,
+    /// By the world's own reckoning, what lost records took early.
+    lost: Vec<Taken>,
 }
 
 struct Node {
@@ -72,6 +98,8 @@ struct Node {
     journaled: bool,
     /// The amnesia frontier by the world's own reckoning.
     b: u64,
+    /// Everything is forgotten of stamps up to this, or in the hull, by the world's own reckoning.
+    forgot: Hull,
     peers: Vec<Peer>,
 }
 
@@ -128,7 +156,7 @@ impl World {
             Step::Evict(at, from) => self.evict(at, from),
             Step::Persist(at) => self.nodes[at].persist(),
             Step::Persisted(at) => self.nodes[at].persisted(),
-            Step::Crash { at, wrote } => self.crash(at, wrote),
+            Step::Crash { at, wrote, kept } => self.crash(at, wrote, kept),
         }
     }
 
@@ -210,10 +238,12 @@ impl World {
 
     /// A STATE of the whole record, or of any part of it.
     fn push_state(&mut self, at: usize, to: usize) -> Checked {
+        // Of which stamp it speaks does not matter; of that of the sender, mostly.
+        let own = self.nodes[to].peers[at].sender.as_ref().map_or(Stamp::NONE, Sender::stamp);
+        let ts = if self.random.chance(4) { Stamp(self.random.below(8)) } else { own };
         let node = &self.nodes[at];
         let peer = &node.peers[to];
-        let mut state = State::of(peer.record.as_ref(), peer.bound, &node.clock);
-        state.tb = state.tb.filter(|_| !self.random.chance(4));
+        let mut state = State::of(peer.record.as_ref(), &peer.bound, &node.clock, ts);
         if let Some(claim) = state.live.as_mut().filter(|_| self.random.chance(2)) {
             claim.lo.0 += self.random.below(claim.up.0 - claim.lo.0 + 1);
             claim.up.0 -= self.random.below(claim.up.0 - claim.lo.0 + 1);
@@ -254,7 +284,7 @@ impl World {
 
     /// A message that was sent early gets the name of the incarnation that it has met, and is a token from then on.
     fn on_early(&mut self, at: usize, from: usize, (s, ts): (Slot, Stamp), m: usize) -> Checked {
-        let name = self.nodes[at].peers[from].record.as_ref().and_then(|record| record.name(s, ts));
+        let name = self.nodes[at].peers[from].record.as_mut().and_then(|record| record.name(s, ts));
         match name {
             // It may wait for the application, while everything else goes on.
             Some(r) if self.random.chance(4) => {
@@ -330,17 +360,18 @@ impl World {
         let mut returned = Vec::new();
         let progress = sender.on_state(state, |s, r, m, verdict| match verdict {
             Proof::NotTaken => returned.push((s, m)),
-            _ => settled.push((r, m, verdict)),
+            _ => settled.push((s, r, m, verdict)),
         });
         returned.sort_unstable();
         for (_, m) in returned.into_iter().rev() {
             self.ledger.take_back(m)?;
             node.peers[from].queue.push_front(m);
         }
-        for (r, m, verdict) in settled {
+        for (s, r, m, verdict) in settled {
             let unknown = verdict == Proof::Unknown;
             let peer = &self.nodes[from];
-            let forgotten = r.map_or_else(|| peer.amnesia(at) >= ts, |r| peer.has_forgotten(at, r));
+            let forgotten =
+                r.map_or_else(|| peer.has_forgotten_early(at, ts, s), |r| peer.has_forgotten(at, r));
             ensure(!unknown || forgotten, || format!("{m} Unknown, but {r:?} is not forgotten"))?;
             self.ledger.settle(m, if unknown { Outcome::Unknown } else { Outcome::Delivered })?;
         }
@@ -397,9 +428,14 @@ impl World {
         if let Some(record) = node.peers[from].record.take() {
             node.b = node.b.max(record.incarnation().0 + 1);
             let peer = &mut node.peers[from];
+            peer.lost.extend(record.taken());
             record.evict(&mut peer.bound, &mut node.clock);
             peer.journal = None;
-            peer.note_stray();
+            // The journal has no `A`.
+            if node.journaled || self.random.chance(3) {
+                node.clock.stamps_mut().fold(&mut peer.bound);
+                node.forgot = node.clock.stamps().hull();
+            }
         }
         Ok(())
     }
@@ -408,11 +444,11 @@ impl World {
         let peer = &mut self.nodes[at].peers[from];
         peer.journal = peer.record.as_ref().map(|record| {
             let (hi, l, free) = record.parts();
-            (record.incarnation(), hi, l, free.clone(), record.stamp(), record.is_closed())
+            (record.incarnation(), hi, l, free.clone(), record.stamp(), record.taken(), record.is_closed())
         });
     }
 
-    fn crash(&mut self, at: usize, wrote: bool) -> Checked {
+    fn crash(&mut self, at: usize, wrote: bool, kept: bool) -> Checked {
         let node = &mut self.nodes[at];
         if !node.journaled && !self.amnesia {
             return Ok(());
@@ -423,10 +459,17 @@ impl World {
             node.recover();
             return Ok(());
         }
-        node.clock = Clock::boot(node.disk, Stamp(node.latest), node.block);
-        node.b = node.disk;
-        let strays = node.peers.iter().map(|peer| peer.stray.map(|(ts, _)| (ts, ts)));
-        node.peers = strays.map(Peer::with_stray).collect();
+        let hull = if kept { node.clock.stamps().hull() } else { Hull::up_to(Stamp(node.latest)) };
+        node.clock = Clock::restart(node.disk, Stamp(node.latest), hull, node.block);
+        (node.b, node.forgot) = (node.disk, hull);
+        for peer in &mut node.peers {
+            let mut lost = std::mem::take(&mut peer.lost);
+            let written = peer.record.as_ref().and_then(Receiver::taken);
+            lost.extend(written);
+            peer.bound.taken().into_iter().chain(written).for_each(|taken| peer.bound.lose(taken));
+            let taken = peer.bound.taken().filter(|_| kept);
+            *peer = Peer { lost, ..Peer::found(peer.far, taken) };
+        }
         for m in 0..self.ledger.letters.len() {
             if self.ledger.letters[m].from == at && self.ledger.is_open(m) {
                 self.ledger.settle(m, Outcome::LetGo)?;
@@ -437,17 +480,10 @@ impl World {
 }
 
 impl Peer {
-    fn with_stray(stray: Option<(Stamp, Stamp)>) -> Self {
+    fn found(far: Option<Far>, taken: Option<Taken>) -> Self {
         let (sender, queue, record, journal) = (None, VecDeque::new(), None, None);
-        let bound = stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
-        Self { sender, queue, record, journal, bound, stray }
-    }
-
-    /// A stray's bound is durable before anything depends on it.
-    fn note_stray(&mut self) {
-        if let Bound::Stray { ts, tb } = self.bound {
-            self.stray = Some((ts, tb));
-        }
+        let bound = Bound::found(far, taken);
+        Self { sender, queue, record, journal, bound, far, lost: Vec::new() }
     }
 }
 
@@ -463,7 +499,8 @@ impl Node {
             block,
             journaled: random.chance(3),
             b: start,
-            peers: (0..count).map(|_| Peer::with_stray(None)).collect(),
+            forgot: Hull::up_to(Stamp(1)),
+            peers: (0..count).map(|_| Peer::found(None, None)).collect(),
         }
     }
 
@@ -473,11 +510,11 @@ impl Node {
         self.clock.stamps_mut().persisted(Stamp(self.latest));
     }
 
-    /// A stamp too new is let in by raising `latest`, as a stray, or not at all.
+    /// A stamp too new is let in by raising `latest`, refused for good and durably, or not let in at all.
     fn let_in(&mut self, from: usize, ts: Stamp, choice: u64) {
         let peer = &mut self.peers[from];
         self.clock.stamps_mut().catch_up(&mut peer.bound);
-        if ts <= self.clock.stamps().latest() || ts <= self.clock.stamps().bound(peer.bound) {
+        if ts <= self.clock.stamps().latest() || !self.clock.stamps().is_new(&peer.bound, ts) {
             return;
         }
         match choice {
@@ -486,17 +523,17 @@ impl Node {
                 self.clock.stamps_mut().persisted(ts);
             }
             1 => {
-                let tb = if let Bound::Stray { tb, .. } = peer.bound { tb } else { Stamp::NONE };
-                peer.bound = Bound::Stray { ts, tb };
-                peer.note_stray();
+                peer.bound.refuse(Far::one(ts));
+                peer.far = peer.bound.far();
             }
             _ => {}
         }
     }
 
-    /// `tb`, as a peer has to be told.
-    fn amnesia(&self, peer: usize) -> Stamp {
-        self.clock.stamps().amnesia(self.peers[peer].bound)
+    /// Whether a message of `peer` in `s`, sent early under `ts`, may be Unknown: a record took it, perhaps, and is lost.
+    fn has_forgotten_early(&self, peer: usize, ts: Stamp, s: Slot) -> bool {
+        let took = self.peers[peer].lost.iter().any(|lost| lost.ts == ts && s < lost.end);
+        took || self.forgot.contains(ts)
     }
 
     fn persist(&mut self) -> Checked {
@@ -521,8 +558,7 @@ impl Node {
 
     /// Boots from the journal, which has everything.
     fn recover(&mut self) {
-        let tb = self.clock.stamps().amnesia(Bound::Unknown);
-        let stamps = Stamps::recover(Stamp(self.latest), tb);
+        let stamps = Stamps::recover(Stamp(self.latest), self.clock.stamps().hull());
         let clock = Clock::recover(self.disk, self.clock.b(), stamps, self.block);
         for peer in &mut self.peers {
             let sender = peer.sender.take().filter(|sender| !sender.is_idle() || !peer.queue.is_empty());
@@ -531,10 +567,10 @@ impl Node {
                 Sender::recover(&clock, tokens, sender.stamp(), sender.early().map(|(s, m)| (s, *m)))
             });
             let journal = peer.journal.clone();
-            peer.record = journal.map(|(r, hi, l, free, ets, closed)| {
-                Receiver::recover(r, hi, l, free, ets, closed, BTreeMap::new())
+            peer.record = journal.map(|(r, hi, l, free, ets, taken, closed)| {
+                Receiver::recover(r, hi, l, free, (ets, taken), closed, BTreeMap::new())
             });
-            peer.bound = peer.stray.map_or(Bound::Unknown, |(ts, tb)| Bound::Stray { ts, tb });
+            peer.bound = Bound::found(peer.far, None);
         }
         self.clock = clock;
     }

@@ -38,7 +38,7 @@ fn what_waits_outside_of_channels_is_bounded() {
     assert_eq!(pair.peer(0).link.responses.len(), 4, "answers to challenges");
     (0..2_000).for_each(|_| pair.ends[0].cx.push_loose(arrival(7), Box::new([1])));
     assert_eq!(pair.ends[0].cx.loose(), 1_024, "datagrams");
-    let mut stamping = Stamping::new(false, 2, []);
+    let mut stamping = Stamping::new(false, 2, [], None);
     (0..300).for_each(|_| stamping.defer(arrival(7), Box::new([1])));
     assert_eq!(stamping.take_deferred().len(), 256, "openings that wait for the disk");
 }

@@ -15,13 +15,13 @@ use crate::wire::{Bases, Frame, Frames, Role, Writer};
 fn boot(clock: u64, journal: &[u8]) -> Boot {
     let found = Recovered::read(journal).unwrap();
     let journal = Some((Durability::Written, Box::new(found)));
-    Boot::Stored { clock, life: 1, latest: Stamp(5), strays: Vec::new(), journal }
+    Boot::Stored { clock, life: 1, latest: Stamp(5), strays: Vec::new(), notes: None, journal }
 }
 
 /// A node whose records are safe when it is told so.
 fn forced() -> Node {
     let journal = Some((Durability::Forced, Box::default()));
-    node(Boot::Stored { clock: 7, life: 1, latest: Stamp(5), strays: Vec::new(), journal })
+    node(Boot::Stored { clock: 7, life: 1, latest: Stamp(5), strays: Vec::new(), notes: None, journal })
 }
 
 fn node(boot: Boot) -> Node {
@@ -30,7 +30,7 @@ fn node(boot: Boot) -> Node {
 }
 
 fn frontiers(node: &Node) -> (Incarnation, Stamp) {
-    (node.clock().b(), node.clock().stamps().tb())
+    (node.clock().b(), node.clock().stamps().hull().upto)
 }
 
 #[test]
@@ -179,7 +179,7 @@ fn a_state_says_no_more_than_is_safe() {
     let mut free = IntervalSet::new();
     free.insert(4..9);
     let (r, hi, l) = (Incarnation(3), Slot(9), Slot(2));
-    inbound.receiver = Some(Receiver::recover(r, hi, l, free, Stamp::NONE, false, BTreeMap::new()));
+    inbound.receiver = Some(Receiver::recover(r, hi, l, free, (Stamp::NONE, None), false, BTreeMap::new()));
     assert_eq!(claimed(&inbound), Some((9, vec![[4, 9]])));
     inbound.unsaid.take(Position(1), 2..3);
     inbound.unsaid.grow(Position(2), Slot(6));

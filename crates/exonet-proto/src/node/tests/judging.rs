@@ -307,6 +307,7 @@ impl Lives {
             life: self.clock >> 40,
             latest: crate::id::Stamp::NONE,
             strays: Vec::new(),
+            notes: None,
             journal,
         };
         let now = self.pair.now;
@@ -474,4 +475,51 @@ fn a_message_comes_again_under_its_id_though_no_state_has_left() {
     lives.pair.pass(20 * SECOND);
     let again = accept(&mut lives.pair);
     assert_eq!((again.id, again.attempt), (id, 2));
+}
+
+/// What is taken early is in the journal with it, so that the record that comes back goes no sooner; and what an eviction forgets of
+/// it is in the hull.
+#[test]
+fn what_was_taken_early_outlives_the_process() {
+    let mut lives = Lives::new(Durability::Written);
+    let persist = |lives: &mut Lives| {
+        while let Some(batch) = lives.pair.ends[1].poll_persist() {
+            lives.pair.ends[1].handle_persisted(lives.pair.now, batch.lsn);
+        }
+    };
+    lives.pair.now.wall = crate::time::Wall(1_700_000_000_000_000_000);
+    lives.pair.ends[0].cx.config.early = true;
+    [0, 1].iter().for_each(|end| lives.pair.cut(*end));
+    lives.pair.send(0, 100);
+    lives.pair.pump();
+    let opening = lives.pair.mend(0).remove(0);
+    lives.pair.cut(0);
+    lives.pair.deliver(1, 0, &opening);
+    persist(&mut lives);
+    lives.pair.pump();
+    lives.write();
+    assert_eq!(lives.pair.ends[0].counts().early_sent, 1);
+    assert!(lives.pair.ends[1].recv(lives.pair.now).is_some());
+    lives.write();
+    let taken = |lives: &Lives| {
+        let id = lives.pair.ends[0].id();
+        let records = lives.pair.ends[1].records(&id);
+        records.and_then(|records| records.receiver?.taken())
+    };
+    let before = taken(&lives);
+    assert!(before.is_some());
+    lives.die();
+    assert_eq!(taken(&lives), before);
+    let snapshot = lives.pair.ends[1].snapshot(lives.pair.now);
+    lives.write();
+    lives.written = snapshot;
+    lives.die();
+    assert_eq!(taken(&lives), before, "so has a snapshot");
+    lives.pair.ends[1].cx.config.dead_after = 60 * SECOND;
+    lives.pair.pass(300 * SECOND);
+    lives.write();
+    assert_eq!(taken(&lives), None, "its sender is dead");
+    lives.die();
+    let hull = lives.pair.ends[1].clock().stamps().hull();
+    assert!(before.is_some_and(|taken| hull.contains(taken.ts)), "{hull:?}");
 }

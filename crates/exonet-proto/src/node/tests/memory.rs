@@ -16,7 +16,7 @@ fn nobody(n: u64) -> NodeId {
 }
 
 fn memo(ts: u64) -> Memo {
-    Memo { bound: Bound::Known(Stamp(ts)), told: Told::default() }
+    Memo { bound: Bound::up_to(Stamp(ts)), told: Told::default() }
 }
 
 /// By a clock of the wall that was never set.
@@ -98,7 +98,7 @@ fn strangers_are_counted_by_24_bits_of_ipv4_and_48_of_ipv6() {
 /// What is forgotten of one sender raises the bound of all: its old stamps are not new again.
 #[test]
 fn bounds_are_remembered_for_300_seconds_and_leave_their_mark() {
-    let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
+    let (mut stamping, mut stamps) = (Stamping::new(true, 0, [], None), Stamps::ephemeral());
     stamps.persisted(Stamp(1_000));
     let now = Mono(0) + SECOND;
     stamping.remember(at(now), &mut stamps, nobody(1), memo(500));
@@ -106,14 +106,14 @@ fn bounds_are_remembered_for_300_seconds_and_leave_their_mark() {
     stamping.forget(at(now + 299 * SECOND), &mut stamps);
     assert_eq!((stamping.memo_of(&nobody(1)), stamps.upper()), (memo(500).bound, Stamp::NONE));
     stamping.forget(at(now + 300 * SECOND), &mut stamps);
-    assert_eq!((stamping.memo_of(&nobody(1)), stamps.upper()), (Bound::Unknown, Stamp(500)));
+    assert_eq!((stamping.memo_of(&nobody(1)), stamps.upper()), (Bound::default(), Stamp(500)));
     assert_eq!(stamping.forget_at(), None);
 }
 
 /// A peer that was known again meanwhile is remembered for 300 seconds from then on.
 #[test]
 fn who_is_forgotten_again_is_remembered_anew() {
-    let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
+    let (mut stamping, mut stamps) = (Stamping::new(true, 0, [], None), Stamps::ephemeral());
     stamps.persisted(Stamp(1_000));
     for seconds in [0, 200] {
         let _: Memo = stamping.recall(&nobody(1));
@@ -122,18 +122,18 @@ fn who_is_forgotten_again_is_remembered_anew() {
     stamping.forget(at(Mono(0) + 400 * SECOND), &mut stamps);
     assert_eq!(stamping.memo_of(&nobody(1)), memo(500).bound);
     stamping.forget(at(Mono(0) + 500 * SECOND), &mut stamps);
-    assert_eq!(stamping.memo_of(&nobody(1)), Bound::Unknown);
+    assert_eq!(stamping.memo_of(&nobody(1)), Bound::default());
 }
 
 #[test]
 fn bounds_that_are_remembered_are_16_384_at_most() {
-    let (mut stamping, mut stamps) = (Stamping::new(true, 0, []), Stamps::ephemeral());
+    let (mut stamping, mut stamps) = (Stamping::new(true, 0, [], None), Stamps::ephemeral());
     stamps.persisted(Stamp(100_000));
     for n in 1..=16_385 {
         stamping.remember(at(Mono(n)), &mut stamps, nobody(n), memo(n));
     }
     let remembered = |n| stamping.memo_of(&nobody(n));
-    assert_eq!((remembered(1), stamps.upper()), (Bound::Unknown, Stamp(1)), "the oldest went");
+    assert_eq!((remembered(1), stamps.upper()), (Bound::default(), Stamp(1)), "the oldest went");
     assert_eq!([2, 16_385].map(remembered), [2, 16_385].map(|n| memo(n).bound));
 }
 

@@ -180,6 +180,7 @@ fn nothing_is_said_before_the_life_is_on_the_disk() {
         life: 2,
         latest: crate::id::Stamp::NONE,
         strays: Vec::new(),
+        notes: None,
         journal: None,
     };
     pair.ends[1] = Node::new(config(), key, boot, [9; 32], pair.now);

@@ -457,7 +457,14 @@ impl Journaled {
         let journal = Some((crate::journal::Durability::Written, Box::new(found)));
         let life = pair.ends[end].cx.life.as_ref().map_or(0, crate::opening::life::Life::number);
         let clock = if life == 0 { 1 << 40 } else { pair.ends[end].cx.clock.limit().0 };
-        let boot = Boot::Stored { clock, life, latest: crate::id::Stamp::NONE, strays: Vec::new(), journal };
+        let boot = Boot::Stored {
+            clock,
+            life,
+            latest: crate::id::Stamp::NONE,
+            strays: Vec::new(),
+            notes: None,
+            journal,
+        };
         pair.ends[end] = Node::new(config(), key, boot, [9; 32], pair.now);
         self.write();
     }

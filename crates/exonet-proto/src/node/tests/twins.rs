@@ -11,6 +11,7 @@ fn twin(pair: &Pair, clock: u64, seed: u8) -> Node {
         life: clock >> 40,
         latest: crate::id::Stamp::NONE,
         strays: Vec::new(),
+        notes: None,
         journal: None,
     };
     let mut node = Node::new(config(), key, boot, [seed; 32], pair.now);

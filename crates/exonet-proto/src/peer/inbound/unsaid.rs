@@ -3,7 +3,7 @@
 use core::ops::Range;
 use std::collections::VecDeque;
 
-use crate::half::{IntervalSet, Receiver};
+use crate::half::{IntervalSet, Receiver, Taken};
 use crate::id::{Incarnation, Slot, Stamp};
 use crate::journal::Position;
 
@@ -13,13 +13,15 @@ pub(crate) struct Said {
     pub(crate) r: Incarnation,
     pub(crate) hi: Slot,
     pub(crate) ets: Stamp,
+    pub(crate) taken: Option<Taken>,
     pub(crate) closed: bool,
 }
 
 impl Said {
     pub(crate) fn of(record: &Receiver) -> Self {
         let (hi, ..) = record.parts();
-        Self { r: record.incarnation(), hi, ets: record.stamp(), closed: record.is_closed() }
+        let (ets, taken) = (record.stamp(), record.taken());
+        Self { r: record.incarnation(), hi, ets, taken, closed: record.is_closed() }
     }
 }
 

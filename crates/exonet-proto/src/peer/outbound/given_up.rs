@@ -150,7 +150,7 @@ mod tests {
         sender.ask(&mut clock, n, 0).unwrap();
         let hi = Slot(n);
         let claim = Claim { hi, ..Claim::default() };
-        sender.on_state(&State { b: Incarnation(0), r: R, live: Some(claim), tb: None }, |_, _, _, _| {});
+        sender.on_state(&State { b: Incarnation(0), r: R, live: Some(claim), taken: None }, |_, _, _, _| {});
         (0..n).for_each(|s| assert_eq!(sender.bind(s), Ok((Slot(s), R))));
         sender
     }

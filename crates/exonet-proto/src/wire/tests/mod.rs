@@ -32,8 +32,8 @@ enum Spec {
     Response([u8; 8]),
     Params(Params),
     Ask(Ask),
-    Gone { b: Incarnation, r: Incarnation, tb: Option<Stamp> },
-    Live { b: Incarnation, r: Incarnation, tb: Option<Stamp>, claim: Claim, free: Vec<Range<u64>> },
+    Gone { b: Incarnation, r: Incarnation, taken: Option<(Stamp, Slot)> },
+    Live { b: Incarnation, r: Incarnation, taken: Option<(Stamp, Slot)>, claim: Claim, free: Vec<Range<u64>> },
     Messages { r: Incarnation, s: Slot, entries: Vec<Vec<u8>> },
     Fragment { r: Incarnation, s: Slot, total: u64, offset: u64, data: Vec<u8> },
     Open { r: Incarnation, s: Slot, offset: u64, data: Vec<u8>, ends: bool },
@@ -63,9 +63,9 @@ impl Spec {
             Self::Response(data) => writer.path_response(*data),
             Self::Params(params) => writer.params(params),
             Self::Ask(ask) => writer.ask(*ask),
-            Self::Gone { b, r, tb } => writer.state_gone(*b, *r, *tb),
-            Self::Live { b, r, tb, claim, free } => {
-                writer.state_live(*b, *r, *tb, *claim, free.clone(), u16::MAX) == Some(claim.up)
+            Self::Gone { b, r, taken } => writer.state_gone(*b, *r, *taken),
+            Self::Live { b, r, taken, claim, free } => {
+                writer.state_live(*b, *r, *taken, *claim, free.clone(), u16::MAX) == Some(claim.up)
             }
             Self::Messages { r, s, entries } => {
                 let Some(mut messages) = writer.messages(*r, *s) else {
@@ -148,15 +148,15 @@ fn own_other(frame: &Frame<'_>) -> Spec {
         Frame::PathResponse(data) => Spec::Response(data),
         Frame::Params(params) => Spec::Params(params),
         Frame::Ask(ask) => Spec::Ask(ask),
-        Frame::State(State { b, r, tb, live: None, free }) => {
+        Frame::State(State { b, r, taken, live: None, free }) => {
             assert_eq!(free.remaining(), 0);
-            Spec::Gone { b, r, tb }
+            Spec::Gone { b, r, taken }
         }
-        Frame::State(State { b, r, tb, live: Some(claim), free }) => {
+        Frame::State(State { b, r, taken, live: Some(claim), free }) => {
             let announced = free.remaining();
             let free: Vec<_> = free.collect();
             assert_eq!(free.len() as u64, announced);
-            Spec::Live { b, r, tb, claim, free }
+            Spec::Live { b, r, taken, claim, free }
         }
         Frame::Messages(_) => unreachable!(),
         Frame::Token { r, s } => Spec::Token { r, s },
@@ -254,17 +254,17 @@ fn ack() -> impl Strategy<Value = Spec> {
 }
 
 fn live() -> impl Strategy<Value = Spec> {
-    (incarnation(), incarnation(), tb(), slot(), slot(), gaps(40), 0_u64..100, any::<bool>()).prop_map(
-        |(b, r, tb, hi, lo, gaps, tail, closed)| {
+    (incarnation(), incarnation(), taken(), slot(), slot(), gaps(40), 0_u64..100, any::<bool>()).prop_map(
+        |(b, r, taken, hi, lo, gaps, tail, closed)| {
             let (free, end) = ranges(lo.0, &gaps);
             let up = Slot(end.saturating_add(tail).min(MAX_NUMBER));
-            Spec::Live { b, r, tb, claim: Claim { hi, lo, up, closed }, free }
+            Spec::Live { b, r, taken, claim: Claim { hi, lo, up, closed }, free }
         },
     )
 }
 
-fn tb() -> impl Strategy<Value = Option<Stamp>> {
-    option::of(number().prop_map(Stamp))
+fn taken() -> impl Strategy<Value = Option<(Stamp, Slot)>> {
+    option::of((1..=MAX_NUMBER, number()).prop_map(|(ts, end)| (Stamp(ts), Slot(end))))
 }
 
 /// Any stamp, or none.
@@ -364,7 +364,7 @@ fn spec() -> impl Strategy<Value = Spec> {
         any::<[u8; 8]>().prop_map(Spec::Response),
         params().prop_map(Spec::Params),
         ask,
-        (incarnation(), incarnation(), tb()).prop_map(|(b, r, tb)| Spec::Gone { b, r, tb }),
+        (incarnation(), incarnation(), taken()).prop_map(|(b, r, taken)| Spec::Gone { b, r, taken }),
         early(),
         (1..=MAX_NUMBER, number()).prop_map(|(ts, time)| Spec::Ahead { ts: Stamp(ts), time: Wall(time) }),
         live(),

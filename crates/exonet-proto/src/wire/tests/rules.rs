@@ -17,10 +17,10 @@ fn token_sender_frames_take_slots_from_the_sender_and_incarnations_from_the_rece
 #[test]
 fn token_receiver_frames_take_them_the_other_way_round() {
     let (b, r, s) = (Incarnation(1001), Incarnation(1002), Slot(2003));
-    assert_eq!(Spec::Gone { b, r, tb: None }.bytes(BASES), [0x11, 0, 1, 2]);
+    assert_eq!(Spec::Gone { b, r, taken: None }.bytes(BASES), [0x11, 0, 1, 2]);
     let claim = Claim { hi: Slot(2004), lo: s, up: Slot(2008), closed: false };
     let free = vec![2004..2006];
-    assert_eq!(Spec::Live { b, r, tb: None, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 1, 1, 2]);
+    assert_eq!(Spec::Live { b, r, taken: None, claim, free }.bytes(BASES), [0x11, 1, 1, 2, 4, 3, 5, 1, 1, 2]);
     let ranges = vec![6..7, 9..12];
     let have = Spec::Have { r, s, prefix: 5, limit: 20, ranges };
     assert_eq!(have.bytes(BASES), [0x15, 2, 3, 5, 20, 2, 1, 1, 2, 3]);
@@ -111,14 +111,19 @@ fn stamps_stand_behind_numbers_and_zero_is_none() {
     assert_eq!(early.bytes(BASES), [0x18, 7, 2, 1, 2, 0, 9]);
     assert_eq!(error(&[0x18, 0, 2, 1, 2, 0, 9]), Some(Malformed::Number));
     assert_eq!(Spec::Ahead { ts: Stamp(7), time: Wall(8) }.bytes(BASES), [0x19, 7, 8]);
-    let (b, r, tb) = (Incarnation(1001), Incarnation(1002), Some(Stamp(0)));
-    assert_eq!(Spec::Gone { b, r, tb }.bytes(BASES), [0x11, 2, 1, 2, 0]);
+    let (b, r) = (Incarnation(1001), Incarnation(1002));
+    let said = |end| Spec::Gone { b, r, taken: Some((Stamp(7), Slot(end))) };
+    assert_eq!(said(0).bytes(BASES), [0x11, 2, 1, 2, 7]);
+    assert_eq!(said(2005).bytes(BASES), [0x11, 10, 1, 2, 7, 5]);
+    assert_eq!(error(&[0x11, 2, 1, 2, 0]), Some(Malformed::Number), "of no stamp");
+    assert_eq!(error(&[0x11, 10, 1, 2, 7, 0]), Some(Malformed::Number), "an end of 0 is not said");
+    assert_eq!(error(&[0x11, 8, 1, 2, 7, 5]), Some(Malformed::Reserved), "an end without a stamp");
 }
 
 #[test]
 fn state_refuses_reserved_flags_and_a_claim_beyond_62_bits() {
     assert_eq!(error(&[0x11, 4, 0, 0]), Some(Malformed::Reserved), "final, of no record");
-    assert_eq!(error(&[0x11, 9, 0, 0, 0, 0, 5, 0, 0]), Some(Malformed::Reserved));
+    assert_eq!(error(&[0x11, 17, 0, 0, 0, 0, 5, 0, 0]), Some(Malformed::Reserved));
     let last = read(&[0x11, 5, 0, 0, 0, 0, 5, 0], NO_BASES).unwrap();
     assert!(matches!(&last[..], [Spec::Live { claim: Claim { closed: true, .. }, .. }]));
     let max = Bases { sender: 0, receiver: MAX_NUMBER - 5 };

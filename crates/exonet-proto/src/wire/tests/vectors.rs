@@ -55,8 +55,8 @@ fn answer_payload() -> Vec<u8> {
     let frames = written(bases, |writer| {
         let (b, end) = (Incarnation(THEIRS), Slot(CALL.0 + 1));
         let claim = Claim { hi: end, lo: CALL, up: end, closed: false };
-        let tb = Some(Stamp(TS.0 - 60_000_000_000));
-        writer.state_live(b, b, tb, claim, std::iter::empty(), 64).is_some()
+        let taken = Some((TS, Slot(0)));
+        writer.state_live(b, b, taken, claim, std::iter::empty(), 64).is_some()
             && writer.reply(Reply { s: CALL, status: 0, body: b"pong" })
     });
     [params, frames].concat()
@@ -136,8 +136,17 @@ fn other_frames() {
     let (b, r) = (Incarnation(OURS), Incarnation(OURS + 1));
     let claim = Claim { hi: Slot(THEIRS + 40), lo: Slot(THEIRS + 8), up: Slot(THEIRS + 40), closed: true };
     let bytes = written(bases, |writer| {
-        writer.state_live(b, r, Some(TS), claim, std::iter::once(THEIRS + 12..THEIRS + 40), 64).is_some()
-            && writer.state_gone(b, r, Some(TS))
+        writer
+            .state_live(
+                b,
+                r,
+                Some((TS, Slot(THEIRS + 9))),
+                claim,
+                std::iter::once(THEIRS + 12..THEIRS + 40),
+                64,
+            )
+            .is_some()
+            && writer.state_gone(b, r, Some((TS, Slot(0))))
             && writer.state_gone(b, r, None)
             && writer.have(r, Slot(THEIRS + 12), 4_096, 65_536, std::iter::once(5_000..6_000))
             && writer.token(Incarnation(THEIRS + 3), Slot(OURS + 18))

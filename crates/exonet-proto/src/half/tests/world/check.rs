@@ -23,7 +23,7 @@ impl World {
 
     /// Invariants A, B and C of the half-connection from node `i`.
     fn check_pair(&self, node: &Node, peer: &Peer, other: &Node, i: usize) -> Checked {
-        let (record, bound) = (other.peers[i].record.as_ref(), other.peers[i].bound);
+        let (record, bound) = (other.peers[i].record.as_ref(), &other.peers[i].bound);
         let ck = Slot(node.clock.ck());
         let sender = peer.sender.as_ref();
         let (sck, asked) = sender.map_or((ck, ck), |sender| (sender.sck().max(sender.e()), sender.hi()));
@@ -37,12 +37,12 @@ impl World {
             ensure(end <= hi.0, || format!("{end} free above {hi:?}"))?;
         }
         let durable =
-            matches!(bound, Bound::Stray { ts, .. } if other.peers[i].stray.is_some_and(|(d, _)| ts <= d));
-        ensure(durable || known.0 <= other.latest, || {
+            bound.far().is_none_or(|far| other.peers[i].far.is_some_and(|disk| disk.join(far) == disk));
+        ensure(durable && known.0 <= other.latest, || {
             format!("{bound:?} above the durable {}", other.latest)
         })?;
-        let (tb, upper) = (other.clock.stamps().amnesia(Bound::Unknown), other.clock.stamps().upper());
-        ensure(tb <= upper && upper.0 <= other.latest, || format!("{tb:?} {upper:?} {}", other.latest))?;
+        let upper = other.clock.stamps().upper();
+        ensure(upper.0 <= other.latest, || format!("{upper:?} {}", other.latest))?;
         let Some(sender) = sender else { return Ok(()) };
         let (e, sck) = (sender.e(), sender.sck());
         let ordered =
@@ -51,9 +51,11 @@ impl World {
         for (s, m) in sender.early() {
             ensure(sck <= s, || format!("sck {sck:?} has passed the early {s:?}"))?;
             let (ts, free) = (sender.stamp(), record.is_some_and(|record| record.parts().2.contains(s.0)));
-            ensure(!free || known >= ts, || format!("{s:?} is held, and {ts:?} is new"))?;
+            let new = other.clock.stamps().is_new(bound, ts);
+            ensure(!free || !new, || format!("{s:?} is held, and {ts:?} is new"))?;
             let granted = record.is_some_and(|record| s < record.parts().0);
-            let told = (granted && !free) || other.amnesia(i) >= ts;
+            let said = Taken::of(record, bound, &other.clock, ts);
+            let told = (granted && !free) || said.is_some_and(|said| s < said.end);
             ensure(!self.ledger.is_delivered(*m) || told, || {
                 format!("{s:?} was delivered, and nobody knows")
             })?;

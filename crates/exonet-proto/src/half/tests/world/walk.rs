@@ -40,7 +40,7 @@ impl World {
             28..32 => Step::Persisted(at),
             32 if self.amnesia => Step::Evict(at, to),
             33 if random.chance(2) => Step::Abandon(at, to),
-            34 if random.chance(2) => Step::Crash { at, wrote: random.chance(2) },
+            34 if random.chance(2) => Step::Crash { at, wrote: random.chance(2), kept: random.chance(2) },
             35..39 => {
                 // What bears a stamp of a former life ends Unknown.
                 let least = if self.amnesia { 1 } else { 2 };
