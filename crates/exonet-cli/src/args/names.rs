@@ -30,9 +30,9 @@ WHERE NAMES ARE
     dns:DOMAIN     DNS, for look-ups alone: _exonet._udp.NAME.DOMAIN has TXT \"id=ID\" and SRV
 
 A name leads to an id and to addresses. It is looked up again when the node does not answer, so a
-service that moves is found again. Only a node itself binds a name to itself, and proves that it does;
-a name passes to another one when its owner gives it up (exon names unbind). A name service that lies
-can send a first client to a wrong node: ID@name:NAME says from the start who is meant.";
+service that moves is found again. Only a node itself binds a name to itself, and proves that it
+does; a name passes to another one when its owner gives it up (exon names unbind). A name service
+that lies can send a first client to a wrong node: ID@name:NAME says from the start who is meant.";
 
 /// Names of services: keep them, look them up
 #[derive(Args, Debug)]
@@ -93,8 +93,9 @@ EXAMPLES
   At another port, for two nodes only:
       exon names serve --bind [::]:4000 --allow ID --allow ID
 
-Everybody who is let in may look names up. A name is bound by the node that it stands for alone. What is
-bound is on the disk before it is confirmed; it has no end of life, and goes when its owner unbinds it.";
+Everybody who is let in may look names up. A name is bound by the node that it stands for alone.
+What is bound is on the disk before it is confirmed; it has no end of life, and goes when its owner
+unbinds it.";
 
 /// Keep names for others, as the stored identity `names` unless told otherwise
 #[derive(Args, Debug)]
