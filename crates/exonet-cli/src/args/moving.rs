@@ -22,7 +22,7 @@ EXAMPLES
 What moves is the identity, with all that is under way: what it has not sent or not taken, streams,
 sessions and dead letters. The process that runs it is ended in order first. Then its state is
 carried to the door on the other machine, encrypted for it; the identity is ceded here, for good;
-and only then its key is carried. So one machine can speak as it at any time, or none, and never two.
+and only then its key is carried. So one machine can speak as it at any time, or none; never two.
 
 A move that is cut off before the identity is ceded has not happened: start its process here again.
 After that it does not open here any more, and the same command, given again, carries the key again.

@@ -1,6 +1,6 @@
 //! How an identity goes from one machine to another: what the two ends say to each other.
 //!
-//! The place that takes it in is a [door](door): a node of its own that waits for one identity. The place that gives it away
+//! The place that takes it in is a [`door`]: a node of its own that waits for one identity. The place that gives it away
 //! [leaves](leaving): it stops the process that runs the identity, carries the load, cedes the identity, and carries the deed. Each step is
 //! a call, which may be made again: a door that has had it says so again.
 
