@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use exonet::carrier::{Proxy, Tls, TlsServer};
 use exonet::naming::Naming;
 use exonet::{Builder, Carrier, Durability};
 
@@ -20,6 +21,10 @@ pub(crate) struct Settings {
     durability: Option<Durability>,
     /// What carries packets.
     carrier: Carrier,
+    /// What connections go through.
+    proxy: Option<Proxy>,
+    /// Connections are in TLS; to this name, if it is not empty.
+    tls: Option<String>,
     /// Where data goes.
     pub(crate) output: Output,
     /// Whether single outcomes are told to people.
@@ -36,10 +41,18 @@ impl Settings {
     /// `stored` is the identity of a command that is somebody by default; others are ephemeral.
     pub(crate) fn new(common: &Common, stored: Option<&str>) -> Result<Self, Failure> {
         let name = common.identity.as_deref().or(stored);
+        let connects = common.proxy.is_some() || common.tls.is_some();
+        let carrier = common.carrier.unwrap_or(if connects { Carrier::Tcp } else { Carrier::Udp });
+        if connects && carrier == Carrier::Udp {
+            return Err(Failure::new("datagrams go neither through a proxy nor in TLS")
+                .hint("leave --carrier udp away, or write --carrier auto"));
+        }
         Ok(Self {
             identity: Identity::new(name, common.state.as_deref())?,
             durability: common.durability,
-            carrier: common.carrier.unwrap_or_default(),
+            carrier,
+            proxy: common.proxy.clone(),
+            tls: common.tls.clone(),
             output: Output::new(common.json),
             verbose: common.verbose > 0,
             quiet: common.quiet,
@@ -50,7 +63,7 @@ impl Settings {
 
     /// Lets a node be who this is, and keep what is asked for.
     pub(crate) fn apply(&self, builder: Builder) -> Result<Builder, Failure> {
-        let builder = self.identity.apply(builder)?.carrier(self.carrier);
+        let builder = self.connect(self.identity.apply(builder)?.carrier(self.carrier))?;
         let builder = match self.durability {
             Some(durability) => builder.durability(durability),
             None => builder,
@@ -59,6 +72,27 @@ impl Settings {
             Some(names) => builder.naming_shared(Arc::clone(&names.0)),
             None => builder,
         })
+    }
+
+    /// Lets a node open connections as it is asked to, and take in all kinds.
+    fn connect(&self, builder: Builder) -> Result<Builder, Failure> {
+        if self.carrier == Carrier::Udp {
+            return Ok(builder);
+        }
+        let failed = |error: std::io::Error| Failure::new(format!("TLS: {error}"));
+        let builder = builder.tls(TlsServer::self_signed().map_err(failed)?);
+        let Some(name) = &self.tls else {
+            return Ok(match &self.proxy {
+                Some(proxy) => builder.dialler(proxy.clone()),
+                None => builder,
+            });
+        };
+        let tls = Tls::new().map_err(failed)?;
+        let tls = if name.is_empty() { tls } else { tls.server_name(name).map_err(failed)? };
+        Ok(builder.dialler(match &self.proxy {
+            Some(proxy) => tls.over(proxy.clone()),
+            None => tls,
+        }))
     }
 
     /// The name service.

@@ -17,7 +17,7 @@ use tokio::net::TcpListener;
 use zeroize::Zeroizing;
 
 use crate::allow::{Allow, Question};
-use crate::carrier;
+use crate::carrier::{self, Carriers};
 use crate::clock::Clock;
 use crate::dead::DeadLetters;
 use crate::driver::Driver;
@@ -57,6 +57,7 @@ pub struct Builder {
     trace: Option<Box<dyn io::Write + Send>>,
     names: Option<Names>,
     naming: Option<Arc<dyn Naming>>,
+    carriers: Carriers,
 }
 
 impl Builder {
@@ -75,6 +76,7 @@ impl Builder {
             trace: None,
             names: None,
             naming: None,
+            carriers: Carriers::default(),
         }
     }
 
@@ -132,6 +134,20 @@ impl Builder {
     /// ```
     pub fn carrier(mut self, carrier: Carrier) -> Self {
         self.config.carrier = carrier;
+        self
+    }
+
+    /// How connections are opened, where the [carrier](Self::carrier) has any. Default: straight to the peer,
+    /// [`Tcp`](carrier::Tcp).
+    pub fn dialler(mut self, dialler: impl carrier::Dialler) -> Self {
+        (self.carriers.dialler, self.carriers.straight) = (Box::new(dialler), false);
+        self
+    }
+
+    /// Takes in connections that begin with TLS as well, at the same port. Default: none.
+    #[cfg(feature = "tls")]
+    pub fn tls(mut self, tls: carrier::TlsServer) -> Self {
+        self.carriers.tls = Some(tls);
         self
     }
 
@@ -287,7 +303,9 @@ impl Builder {
         let of_system = || Names::of_system(self.naming.clone(), Arc::clone(&pins));
         let names = self.names.unwrap_or_else(of_system);
         let service = Service { names, naming: self.naming.clone(), pins, generation: term.generation };
-        let shared = Arc::new(Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts));
+        let mut shared = Shared::new(engine, clock, Arc::clone(&socket), service, dead, self.attempts);
+        shared.carriers = self.carriers;
+        let shared = Arc::new(shared);
         shared.start_forcing().map_err(BuildError::Thread)?;
         let driver = Driver::new(Arc::clone(&shared), socket, timer, store, self.trace);
         runtime.spawn(driver.run());

@@ -87,7 +87,7 @@ mod allow;
 pub mod blocking;
 mod builder;
 pub mod call;
-mod carrier;
+pub mod carrier;
 mod clock;
 mod comings;
 pub mod config;

@@ -13,7 +13,7 @@ use tokio::time::{sleep, timeout};
 
 use crate::allow::Allow;
 use crate::builder::Builder;
-use crate::carrier;
+use crate::carrier::{self, Connection};
 use crate::dead::DeadLetters;
 use crate::engine::{Engine, Phase};
 use crate::peer_addr::PeerAddr;
@@ -263,6 +263,43 @@ impl Node {
         }
         self.shared().rebind(socket);
         Ok(local)
+    }
+
+    /// Takes in a connection that the application has accepted for this node: from a listener of its own, a pipe, a web server. `remote`
+    /// is where it comes from, as far as is known; the caps on strangers go by it. It has to begin with an opening within 3 s.
+    ///
+    /// ```
+    /// use std::net::SocketAddr;
+    ///
+    /// use exonet::carrier::Connection;
+    /// use exonet::{Allow, Node};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let node = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
+    /// let (near, far) = tokio::io::duplex(16_384);
+    /// node.take_connection(Connection::new(near), SocketAddr::from(([127, 0, 0, 1], 1)))?;
+    /// # drop(far);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The node has ended, too many connections of strangers are open, or this is not called within a tokio runtime.
+    pub fn take_connection(&self, connection: Connection, remote: SocketAddr) -> io::Result<()> {
+        if tokio::runtime::Handle::try_current().is_err() {
+            return Err(io::Error::other("not called within a tokio runtime"));
+        }
+        if self.shared().ended.is_closed() {
+            return Err(io::Error::other("the node has ended"));
+        }
+        if !carrier::admit(self.shared(), connection, remote) {
+            return Err(io::Error::new(
+                io::ErrorKind::ResourceBusy,
+                "too many connections of strangers are open",
+            ));
+        }
+        Ok(())
     }
 }
 

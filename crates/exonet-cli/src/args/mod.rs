@@ -30,6 +30,7 @@ use std::time::Duration;
 use clap::builder::styling::{AnsiColor, Styles};
 use clap::error::ErrorKind;
 use clap::{ArgAction, Args, CommandFactory, Parser, Subcommand};
+use exonet::carrier::Proxy;
 use exonet::{Carrier, Durability};
 
 use crate::peers::Names;
@@ -190,6 +191,29 @@ pub(crate) struct Common {
     /// where that gets nowhere). A node that waits for others takes tcp in with tcp and auto. Default: udp
     #[arg(long, value_name = "CARRIER", global = true, value_parser = parse_carrier, help_heading = "Common options")]
     pub(crate) carrier: Option<Carrier>,
+    /// Open tcp connections through a proxy: http://HOST:PORT or socks5://HOST:PORT, with NAME:PASSWORD@
+    /// before HOST if it asks for that. Without --carrier everything goes by tcp then
+    #[arg(
+        long,
+        value_name = "URL",
+        env = "EXON_PROXY",
+        hide_env_values = true,
+        global = true,
+        help_heading = "Common options"
+    )]
+    pub(crate) proxy: Option<Proxy>,
+    /// Open tcp connections in TLS, for networks that let nothing else out; as NAME (SNI), if one is given.
+    /// A node that waits for others takes both in. Without --carrier everything goes by tcp then
+    #[arg(
+        long,
+        value_name = "NAME",
+        num_args = 0..=1,
+        require_equals = true,
+        default_missing_value = "",
+        global = true,
+        help_heading = "Common options"
+    )]
+    pub(crate) tls: Option<String>,
     /// Print one JSON object a line; the last one sums up
     #[arg(long, global = true, help_heading = "Common options")]
     pub(crate) json: bool,

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
+use std::net::TcpListener;
 use std::process::Stdio;
 
 use rustix::process::Signal;
@@ -44,6 +45,27 @@ fn messages_go_by_the_carrier_that_is_asked_for() {
     got.sort();
     assert_eq!(got, ["auto", "tcp", "udp"]);
     world.run(&["send", &listener.peer, "x", "--carrier", "pigeon"]).expect(2);
+}
+
+#[test]
+fn messages_go_in_tls_and_a_proxy_that_lets_nothing_through_is_named() {
+    let world = World::new();
+    let listener = world.listen(&["--exit-after", "3", "--carrier", "auto"]);
+    world.run(&["send", "--tls", &listener.peer, "a"]).expect(0);
+    world.run(&["send", "--tls=www.example", "--carrier", "auto", &listener.peer, "b"]).expect(0);
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let proxy = format!("http://me:secret@{nobody}");
+    let refused = world.run(&["send", "--proxy", &proxy, "--timeout", "1s", &listener.peer, "c"]).expect(3);
+    assert!(
+        refused.stderr.contains(&format!("the proxy http://{nobody} cannot be reached")),
+        "{}",
+        refused.stderr
+    );
+    assert!(!refused.stderr.contains("secret"));
+    world.run(&["send", "--carrier", "udp", "--tls", &listener.peer, "d"]).expect(1);
+    world.run(&["send", "--proxy", "nowhere", &listener.peer, "e"]).expect(2);
+    world.run(&["send", &listener.peer, "f"]).expect(0);
+    assert_eq!(texts(&listener.running.end().expect(0).of_type("message")), ["a", "b", "f"]);
 }
 
 #[test]

@@ -1,206 +1,64 @@
-//! One connection: its task reads it, writes what had to wait, and closes it when it is of no use.
+//! A connection: bytes both ways, in order, until it breaks.
 
-use core::net::SocketAddr;
-use core::pin::pin;
-use core::time::Duration;
+use core::fmt;
 use std::io;
-use std::sync::Arc;
 
-use exonet_proto::node::{Arrival, Pipe};
-use exonet_proto::{NodeId, wire};
-use tokio::time::{Instant, sleep, timeout};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
 
-use super::frame::Unframer;
-use super::outlet::{Outlet, Written};
-use super::strangers::Stranger;
-use crate::engine::Phase;
-use crate::shared::Shared;
+use super::tune;
 
-/// A connection that has brought nothing authentic by then is closed.
-const FIRST_WORD: Duration = Duration::from_secs(3);
-/// How often it is looked at whether a connection is of use.
-const LOOK_EVERY: Duration = Duration::from_secs(5);
-/// One whose other end has taken nothing for so long is closed.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// So many bytes of a stranger are heard: an opening, and some copies of it.
-const HEARD: usize = 16_384;
-/// Reads after which others have their turn.
-const READS: u32 = 8;
-/// What is left is written for so long after the end of the node.
-const LAST_WORD: Duration = Duration::from_secs(1);
+pub(super) type Reader = Box<dyn AsyncRead + Send + Unpin>;
+pub(super) type Writer = Box<dyn AsyncWrite + Send + Unpin>;
 
-/// How the other end came to be there.
-pub(super) enum Origin {
-    /// It was dialled, for this peer.
-    Dialled(NodeId),
-    /// It dialled. Some: it is not known yet.
-    Taken(Option<Stranger>),
-}
-
-pub(super) struct Connection {
-    shared: Arc<Shared>,
-    outlet: Arc<Outlet>,
-    pipe: Pipe,
-    remote: SocketAddr,
-    origin: Origin,
-    /// Bytes that have come.
-    said: usize,
+/// What carries packets in place of datagrams: bytes both ways, in order, until it breaks.
+///
+/// A node puts its packets there one after the other, each behind its length. It encrypts and authenticates them itself, so the bytes
+/// need no protection, and the other end needs no name. A connection that breaks loses no message: the node opens another.
+///
+/// A writer has to be honest about room: it should take no more than leaves soon. What waits in its buffers cannot be
+/// overtaken by an urgent message.
+///
+/// ```
+/// use exonet::carrier::Connection;
+///
+/// let (near, far) = tokio::io::duplex(16_384);
+/// let connection = Connection::new(near);
+/// # drop((connection, far));
+/// ```
+pub struct Connection {
+    pub(super) reader: Reader,
+    pub(super) writer: Writer,
 }
 
 impl Connection {
-    /// Nothing has come yet.
-    pub(super) fn new(
-        shared: &Arc<Shared>,
-        outlet: Arc<Outlet>,
-        (pipe, remote): (Pipe, SocketAddr),
-        origin: Origin,
+    /// Of a stream that goes both ways.
+    pub fn new(stream: impl AsyncRead + AsyncWrite + Send + Unpin + 'static) -> Self {
+        let (reader, writer) = tokio::io::split(stream);
+        Self::of_halves(reader, writer)
+    }
+
+    /// Of a stream for each direction.
+    pub fn of_halves(
+        reader: impl AsyncRead + Send + Unpin + 'static,
+        writer: impl AsyncWrite + Send + Unpin + 'static,
     ) -> Self {
-        Self { shared: Arc::clone(shared), outlet, pipe, remote, origin, said: 0 }
+        Self { reader: Box::new(reader), writer: Box::new(writer) }
     }
 
-    /// Until it is closed by either end. Its task alone takes it out of the node.
-    pub(super) async fn run(mut self) {
-        self.turns().await;
-        self.outlet.give_up();
-        let Self { shared, pipe, .. } = &self;
-        shared.carriers.leave(*pipe);
-        shared.step(|engine, now| {
-            if engine.phase != Phase::Broken {
-                engine.core.pipe_closed(now, *pipe);
-            }
-        });
-    }
-
-    async fn turns(&mut self) {
-        let (outlet, shared) = (Arc::clone(&self.outlet), Arc::clone(&self.shared));
-        let (mut unframer, mut known, mut reads) = (Unframer::new(), false, 0_u32);
-        if matches!(self.origin, Origin::Dialled(_)) {
-            unframer.trust();
-        }
-        let mut ended = pin!(shared.ended.acquire());
-        let mut look = pin!(sleep(FIRST_WORD));
-        while !outlet.is_broken() {
-            tokio::select! {
-                biased;
-                _ = &mut ended => return self.say_the_rest().await,
-                () = outlet.work.notified() => {}
-                () = &mut look => {
-                    if !self.is_of_use() || !known && matches!(self.origin, Origin::Dialled(_)) {
-                        return;
-                    }
-                    self.meet(&mut known, true);
-                    unframer.rest();
-                    outlet.rest();
-                    look.as_mut().reset(Instant::now() + LOOK_EVERY);
-                }
-                ready = outlet.stream().writable(), if outlet.is_waiting() => {
-                    if ready.is_err() || !self.write() {
-                        return;
-                    }
-                }
-                ready = outlet.stream().readable() => {
-                    if ready.is_err() || !self.read(&mut unframer, &mut known) {
-                        return;
-                    }
-                    reads = reads.wrapping_add(1);
-                    if reads.is_multiple_of(READS) {
-                        tokio::task::yield_now().await;
-                    }
-                }
-            }
-        }
-    }
-
-    /// Reads what there is, up to some bytes. False: the connection is over.
-    fn read(&mut self, unframer: &mut Unframer, known: &mut bool) -> bool {
-        let count = match self.outlet.stream().try_read(unframer.room()) {
-            Ok(0) => return false,
-            Ok(count) => count,
-            Err(error) => return is_passing(&error),
-        };
-        unframer.filled(count);
-        self.said = self.said.saturating_add(count);
-        if !*known && self.said > HEARD {
-            return false;
-        }
-        let Self { shared, pipe, remote, .. } = self;
-        let arrival = Arrival { remote: *remote, local_ip: None, ecn: 0, pipe: Some(*pipe) };
-        let mut openings = Vec::new();
-        let (sound, of_use) = shared.step_calmly(|engine, now| {
-            let broken = engine.phase == Phase::Broken;
-            let of_use = *known || !broken && engine.core.uses_pipe(*pipe);
-            if of_use {
-                unframer.trust();
-            }
-            let sound = loop {
-                match unframer.next() {
-                    _ if broken => break false,
-                    Ok(Some(datagram)) if wire::is_strange(datagram) => {
-                        openings.push((arrival, Box::from(&*datagram)));
-                    }
-                    Ok(Some(datagram)) => engine.core.handle_datagram(now, arrival, datagram),
-                    Ok(None) => break true,
-                    Err(error) => {
-                        tracing::debug!(%error, "reading from a connection");
-                        break false;
-                    }
-                }
-            };
-            (sound, of_use)
-        });
-        if !openings.is_empty() && shared.carriers.put(openings) {
-            shared.work.notify_one();
-        }
-        self.meet(known, of_use);
-        sound
-    }
-
-    /// Looks whether the other end has shown who it is.
-    fn meet(&mut self, known: &mut bool, of_use: bool) {
-        if *known || !of_use {
-            return;
-        }
-        *known = true;
-        match &mut self.origin {
-            Origin::Dialled(peer) => self.shared.carriers.worked(peer),
-            Origin::Taken(stranger) => drop(stranger.take()),
-        }
-    }
-
-    /// False: the connection is over.
-    fn write(&self) -> bool {
-        let Self { shared, outlet, pipe, .. } = self;
-        match outlet.flush(shared.clock().mono()) {
-            Written::Broken => return false,
-            Written::Quietly => {}
-            Written::Room(room) => shared.step(|engine, now| {
-                if engine.phase != Phase::Broken {
-                    engine.core.pipe_room(now, *pipe, room);
-                }
-            }),
-        }
-        true
-    }
-
-    fn is_of_use(&self) -> bool {
-        let Self { shared, outlet, pipe, .. } = self;
-        let now = shared.clock().mono();
-        let stuck = outlet.stuck_since().is_some_and(|since| now.since(since) >= PATIENCE);
-        !stuck && shared.look(|engine| engine.core.uses_pipe(*pipe))
-    }
-
-    /// The node has ended: what it has said last still leaves, if the other end takes it soon.
-    async fn say_the_rest(&self) {
-        let rest = async {
-            while self.outlet.is_waiting()
-                && self.outlet.stream().writable().await.is_ok()
-                && self.outlet.flush(self.shared.clock().mono()) != Written::Broken
-            {}
-        };
-        drop(timeout(LAST_WORD, rest).await);
+    /// Of a TCP connection, set so that little waits in the system.
+    ///
+    /// # Errors
+    /// What the system says to the settings.
+    pub fn tcp(stream: TcpStream) -> io::Result<Self> {
+        tune(&stream)?;
+        let (reader, writer) = stream.into_split();
+        Ok(Self::of_halves(reader, writer))
     }
 }
 
-fn is_passing(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted)
+impl fmt::Debug for Connection {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Connection").finish_non_exhaustive()
+    }
 }

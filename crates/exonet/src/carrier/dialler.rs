@@ -1,4 +1,4 @@
-//! Who opens connections.
+//! Opens connections, and opens them again.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -8,12 +8,12 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 
 use exonet_proto::NodeId;
 use exonet_proto::node::Dial;
-use tokio::net::TcpStream;
 use tokio::time::{sleep, timeout};
 
-use super::connection::{Connection, Origin};
+use super::connection::Connection;
 use super::outlet::{Outlet, ROOM};
-use super::{Carriers, canonical, tune};
+use super::traffic::{Origin, Traffic};
+use super::{Carriers, canonical};
 use crate::engine::Phase;
 use crate::shared::Shared;
 
@@ -21,7 +21,7 @@ use crate::shared::Shared;
 const FIRST_WAIT: Duration = Duration::from_millis(100);
 const LAST_WAIT: Duration = Duration::from_secs(10);
 /// An address that has not answered by then is passed over.
-const PATIENCE: Duration = Duration::from_secs(5);
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Peers whose tries are remembered.
 const REMEMBERED: usize = 4_096;
 
@@ -53,28 +53,26 @@ async fn keep_dialling(shared: Arc<Shared>, Dial { peer, addresses }: Dial) {
             let connected = tokio::select! {
                 biased;
                 _ = shared.ended.acquire() => return,
-                connected = timeout(PATIENCE, TcpStream::connect(*address)) => connected,
+                connected = timeout(PATIENCE, shared.carriers.dialler.dial(*address)) => connected,
             };
-            let begun = connected.map_err(io::Error::from).and_then(|connected| {
-                let stream = connected?;
-                tune(&stream)?;
-                Ok(begin(&shared, peer, *address, stream))
-            });
+            let connected = connected.map_err(io::Error::from).and_then(|connected| connected);
+            let begun = connected.map(|connection| begin(&shared, peer, *address, connection));
             match begun {
                 Ok(true) => {
                     shared.carriers.dials().dialling.remove(&peer);
                     return;
                 }
                 Ok(false) => {}
-                Err(error) => tracing::debug!(peer = %peer.short(), %address, %error, "dialling"),
+                Err(error) => shared.carriers.failed(&peer, *address, &error),
             }
         }
     }
 }
 
 /// The connection is open. False: nobody wants it any more.
-fn begin(shared: &Arc<Shared>, peer: NodeId, address: SocketAddr, stream: TcpStream) -> bool {
-    let (outlet, remote) = (Arc::new(Outlet::new(stream)), canonical(address));
+fn begin(shared: &Arc<Shared>, peer: NodeId, address: SocketAddr, connection: Connection) -> bool {
+    let Connection { reader, writer } = connection;
+    let (outlet, remote) = (Arc::new(Outlet::new(writer)), canonical(address));
     let pipe = shared.step(|engine, now| {
         let open = engine.phase < Phase::Stopped;
         let pipe = open.then(|| engine.core.pipe_dialled(now, &peer, remote, ROOM)).flatten()?;
@@ -83,7 +81,7 @@ fn begin(shared: &Arc<Shared>, peer: NodeId, address: SocketAddr, stream: TcpStr
     });
     let Some(pipe) = pipe else { return false };
     let origin = Origin::Dialled(peer);
-    tokio::spawn(Connection::new(shared, outlet, (pipe, remote), origin).run());
+    tokio::spawn(Traffic::new(shared, (reader, outlet), (pipe, remote), origin).run());
     true
 }
 
@@ -112,6 +110,17 @@ impl Carriers {
         });
         *tries = tries.saturating_add(1);
         Some(jitter(most))
+    }
+
+    /// Nobody else tells why a proxy lets nothing through, so the first failure is said aloud.
+    fn failed(&self, peer: &NodeId, address: SocketAddr, error: &io::Error) {
+        let first = self.dials().tries.get(peer).is_none_or(|tries| *tries <= 1);
+        let peer = peer.short();
+        if first && !self.straight {
+            tracing::warn!(%peer, %address, "no connection: {error}");
+        } else {
+            tracing::debug!(%peer, %address, "no connection: {error}");
+        }
     }
 
     /// A connection to the peer works.

@@ -62,7 +62,19 @@ impl Unframer {
         self.memory.get_mut(self.to..).unwrap_or_default()
     }
 
-    /// So many bytes were read.
+    /// These bytes were read.
+    pub(crate) fn add(&mut self, bytes: &[u8]) {
+        let wanted = self.room().len().max(bytes.len()).saturating_add(self.to);
+        if self.memory.len() < wanted {
+            self.memory.resize(wanted, 0);
+        }
+        if let Some(to) = self.memory.get_mut(self.to..self.to + bytes.len()) {
+            to.copy_from_slice(bytes);
+        }
+        self.filled(bytes.len());
+    }
+
+    /// This many bytes were read.
     pub(crate) fn filled(&mut self, count: usize) {
         self.to = self.to.saturating_add(count).min(self.memory.len());
     }
@@ -105,8 +117,11 @@ mod tests {
             unframer.trust();
         }
         for cut in cuts.iter().cycle() {
+            let first = (*cut).min(rest.len()).min(256);
+            unframer.add(&rest[..first]);
+            rest = &rest[first..];
             let room = unframer.room();
-            let count = (*cut).min(rest.len()).min(room.len());
+            let count = (*cut - first).min(rest.len()).min(room.len());
             room[..count].copy_from_slice(&rest[..count]);
             rest = &rest[count..];
             unframer.filled(count);

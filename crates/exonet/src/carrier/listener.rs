@@ -1,4 +1,4 @@
-//! Who takes connections in.
+//! Takes connections in.
 
 use core::net::SocketAddr;
 use core::time::Duration;
@@ -7,11 +7,13 @@ use std::sync::Arc;
 
 use socket2::{Domain, Protocol, Socket, Type};
 use tokio::net::{TcpListener, TcpStream};
+use tokio::time::timeout;
 
-use super::connection::{Connection, Origin};
+use super::canonical;
+use super::connection::Connection;
 use super::outlet::{Outlet, ROOM};
-use super::strangers::{Stranger, Strangers};
-use super::{canonical, tune};
+use super::strangers::Stranger;
+use super::traffic::{FIRST_WORD, Origin, Traffic};
 use crate::shared::Shared;
 
 /// Connections that wait to be taken in.
@@ -39,7 +41,6 @@ pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
     // Dropped last: whoever waits for the end finds the port free.
     let _ended = Ended(Arc::clone(&shared));
     let mut listener = listener;
-    let strangers = Strangers::default();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -53,8 +54,8 @@ pub(crate) async fn listen(shared: Arc<Shared>, listener: TcpListener) {
         match accepted {
             // One too many is closed at once.
             Ok((stream, remote)) => {
-                if let Some(stranger) = strangers.admit(remote.ip()) {
-                    take(&shared, stream, canonical(remote), stranger);
+                if let Some(stranger) = shared.carriers.strangers.admit(remote.ip()) {
+                    tokio::spawn(take(Arc::clone(&shared), stream, canonical(remote), stranger));
                 }
             }
             Err(error) => {
@@ -73,17 +74,47 @@ impl Drop for Ended {
     }
 }
 
-fn take(shared: &Arc<Shared>, stream: TcpStream, remote: SocketAddr, stranger: Stranger) {
-    if let Err(error) = tune(&stream) {
-        tracing::debug!(%error, "a connection");
-        return;
+/// Finds out what is spoken on the connection, and lets it carry packets.
+async fn take(shared: Arc<Shared>, stream: TcpStream, remote: SocketAddr, stranger: Stranger) {
+    let connection = tokio::select! {
+        biased;
+        _ = shared.ended.acquire() => return,
+        connection = timeout(FIRST_WORD, open(&shared, stream)) => connection,
+    };
+    match connection.map_err(io::Error::from).and_then(|connection| connection) {
+        Ok(connection) => carry(&shared, connection, remote, stranger).run().await,
+        Err(error) => tracing::debug!(%error, %remote, "taking in a connection"),
     }
-    let outlet = Arc::new(Outlet::new(stream));
+}
+
+#[cfg(feature = "tls")]
+async fn open(shared: &Shared, stream: TcpStream) -> io::Result<Connection> {
+    match &shared.carriers.tls {
+        Some(tls) if super::tls::is_spoken(&stream).await? => tls.accept(stream).await,
+        _ => Connection::tcp(stream),
+    }
+}
+
+#[cfg(not(feature = "tls"))]
+#[allow(clippy::unused_async)] // with the feature it waits
+async fn open(_: &Shared, stream: TcpStream) -> io::Result<Connection> {
+    Connection::tcp(stream)
+}
+
+/// Takes in a connection that somebody else has accepted. False: there are too many of strangers.
+pub(crate) fn admit(shared: &Arc<Shared>, connection: Connection, remote: SocketAddr) -> bool {
+    let Some(stranger) = shared.carriers.strangers.admit(remote.ip()) else { return false };
+    tokio::spawn(carry(shared, connection, canonical(remote), stranger).run());
+    true
+}
+
+fn carry(shared: &Arc<Shared>, connection: Connection, remote: SocketAddr, stranger: Stranger) -> Traffic {
+    let Connection { reader, writer } = connection;
+    let outlet = Arc::new(Outlet::new(writer));
     let pipe = shared.amend(|engine| {
         let pipe = engine.core.pipe_accepted(ROOM);
         shared.carriers.enter(pipe, &outlet);
         pipe
     });
-    let origin = Origin::Taken(Some(stranger));
-    tokio::spawn(Connection::new(shared, outlet, (pipe, remote), origin).run());
+    Traffic::new(shared, (reader, outlet), (pipe, remote), Origin::Taken(Some(stranger)))
 }

@@ -1,15 +1,27 @@
 //! Connections in place of datagrams: TCP, where UDP does not get through, or is not wanted.
 //!
-//! The core decides when it wants a connection, what goes there, and whether it is still of use; here it is opened, taken in, read,
-//! written and closed. Each has a task ([`connection`]). What leaves is written by whoever flushes, and what the system does not
-//! take at once by the task ([`Outlet`]).
+//! A node opens them by a [`Dialler`]: straight ([`Tcp`]), through a proxy (`Proxy`, feature `proxy`), in TLS (`Tls`, feature `tls`), or
+//! in a way of the application's own. It takes them in at the port of its socket, and from the application ([`Node::take_connection`]). So
+//! packets may go over anything that carries bytes both ways. `docs/carriers.md` says when a node uses connections.
+//!
+//! [`Node::take_connection`]: crate::Node::take_connection
+
+// The core decides when it wants a connection, what goes there, and whether it is still of use; here it is opened, taken in, read,
+// written and closed. Each has a task (`traffic`). What leaves is written by whoever flushes, and what the connection does not
+// take at once by the task (`Outlet`).
 
 mod connection;
+mod dial;
 mod dialler;
 mod frame;
 mod listener;
 mod outlet;
+#[cfg(feature = "proxy")]
+mod proxy;
 mod strangers;
+#[cfg(feature = "tls")]
+mod tls;
+mod traffic;
 
 use core::net::SocketAddr;
 #[cfg(target_os = "linux")]
@@ -24,11 +36,18 @@ use socket2::SockRef;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 
+pub use self::connection::Connection;
+pub use self::dial::{Dialler, Dialling, Tcp};
 use self::dialler::Dials;
 pub(crate) use self::dialler::dial;
-pub(crate) use self::listener::{bind, listen};
+pub(crate) use self::listener::{admit, bind, listen};
 use self::outlet::Outlet;
 pub(crate) use self::outlet::Written;
+#[cfg(feature = "proxy")]
+pub use self::proxy::{BadProxy, Proxy};
+use self::strangers::Strangers;
+#[cfg(feature = "tls")]
+pub use self::tls::{Tls, TlsServer};
 
 /// Openings that wait for the driver.
 const MAX_OPENINGS: usize = 256;
@@ -50,7 +69,15 @@ pub(crate) struct Carriers {
     /// Where connections are taken in from now on.
     moved: Mutex<Option<TcpListener>>,
     moving: Notify,
-    /// Closed when nobody takes connections in any more.
+    /// Opens connections.
+    pub(crate) dialler: Box<dyn Dialler>,
+    /// The dialler is the usual one.
+    pub(crate) straight: bool,
+    /// Takes in connections that begin with TLS.
+    #[cfg(feature = "tls")]
+    pub(crate) tls: Option<TlsServer>,
+    strangers: Strangers,
+    /// Closed when the node takes no connections in any more.
     pub(crate) listening: Semaphore,
 }
 
@@ -62,6 +89,11 @@ impl Default for Carriers {
             openings: Mutex::default(),
             moved: Mutex::default(),
             moving: Notify::new(),
+            dialler: Box::new(Tcp),
+            straight: true,
+            #[cfg(feature = "tls")]
+            tls: None,
+            strangers: Strangers::default(),
             listening: Semaphore::new(0),
         }
     }

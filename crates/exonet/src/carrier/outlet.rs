@@ -1,17 +1,21 @@
-//! The way out of a connection: what the system does not take at once waits here, and the core is told how much more may.
+//! The way out of a connection: what it does not take at once waits here, and the core is told how much more may.
 
+use core::pin::Pin;
+use core::task::{Context, Poll, Waker};
 use std::io;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::Wake;
 
 use exonet_proto::Mono;
-use tokio::net::TcpStream;
+use tokio::io::AsyncWrite;
 use tokio::sync::Notify;
 
+use super::connection::Writer;
 use super::frame::frame;
 
-/// The core makes packets for so many bytes beyond what the system has taken.
+/// The core makes packets for this many bytes beyond what the connection has taken.
 pub(crate) const ROOM: usize = 65_536;
-/// Acknowledgements need no room; with so much of them waiting the other end does not read.
+/// Acknowledgements need no room; with this much of them waiting the other end does not read.
 const MOST: usize = 1 << 20;
 
 /// What became of what was written.
@@ -19,39 +23,65 @@ const MOST: usize = 1 << 20;
 pub(crate) enum Written {
     /// The core need not be told.
     Quietly,
-    /// The core may make packets for so many bytes from now on.
+    /// The core may make packets for this many bytes from now on.
     Room(usize),
     /// The connection is no more.
     Broken,
 }
 
-#[derive(Debug)]
+/// Calls the task of the connection: it may take more, or is broken.
+#[derive(Default)]
+struct Work(Notify);
+
+impl Wake for Work {
+    fn wake(self: Arc<Self>) {
+        self.0.notify_one();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        self.0.notify_one();
+    }
+}
+
 struct Waiting {
+    writer: Writer,
     bytes: Vec<u8>,
-    /// Of them, so many have left.
+    /// How many of them have left.
     gone: usize,
+    /// The writer has taken bytes that it still keeps.
+    kept: bool,
     /// What the core believes that there is room for.
     told: usize,
-    /// Since when the system has taken nothing of what waits.
+    /// Since when the connection has taken nothing of what waits.
     stuck: Option<Mono>,
     broken: bool,
 }
 
 pub(crate) struct Outlet {
-    stream: TcpStream,
     waiting: Mutex<Waiting>,
-    /// Something waits, or the connection is broken.
-    pub(crate) work: Notify,
+    work: Arc<Work>,
+    /// Of `work`. Whoever writes leaves it with the connection.
+    waker: Waker,
 }
 
 impl Outlet {
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        let waiting = Waiting { bytes: Vec::new(), gone: 0, told: ROOM, stuck: None, broken: false };
-        Self { stream, waiting: Mutex::new(waiting), work: Notify::new() }
+    pub(crate) fn new(writer: Writer) -> Self {
+        let waiting = Waiting {
+            writer,
+            bytes: Vec::new(),
+            gone: 0,
+            kept: false,
+            told: ROOM,
+            stuck: None,
+            broken: false,
+        };
+        let work = Arc::<Work>::default();
+        Self { waiting: Mutex::new(waiting), waker: Waker::from(Arc::clone(&work)), work }
     }
 
-    pub(crate) const fn stream(&self) -> &TcpStream {
-        &self.stream
+    /// Until the connection may take more of what waits, or is broken.
+    pub(crate) async fn work(&self) {
+        self.work.0.notified().await;
     }
 
     fn waiting(&self) -> MutexGuard<'_, Waiting> {
@@ -68,39 +98,25 @@ impl Outlet {
         frame(data, segment, &mut waiting.bytes);
         let added = waiting.bytes.len() - before;
         waiting.told = waiting.told.saturating_sub(added);
-        let first = before == 0;
-        let written = if first { self.write(now, &mut waiting) } else { Written::Quietly };
+        let written = if before == 0 { self.write(now, &mut waiting) } else { Written::Quietly };
         if waiting.bytes.len() - waiting.gone > MOST {
             waiting.broken = true;
         }
-        if waiting.broken || first && !waiting.bytes.is_empty() {
-            self.work.notify_one();
+        if waiting.broken {
+            self.work.0.notify_one();
+            return Written::Broken;
         }
-        if waiting.broken { Written::Broken } else { written }
+        written
     }
 
-    /// Writes what the system takes of what waits.
+    /// Writes what the connection takes of what waits.
     pub(crate) fn flush(&self, now: Mono) -> Written {
         self.write(now, &mut self.waiting())
     }
 
     fn write(&self, now: Mono, waiting: &mut Waiting) -> Written {
-        let mut some = false;
-        while !waiting.broken && waiting.gone < waiting.bytes.len() {
-            match self.stream.try_write(waiting.bytes.get(waiting.gone..).unwrap_or_default()) {
-                Ok(count) => {
-                    waiting.gone += count;
-                    some |= count > 0;
-                    waiting.broken |= count == 0;
-                }
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error) => {
-                    tracing::debug!(%error, "writing to a connection");
-                    waiting.broken = true;
-                }
-            }
-        }
+        let mut cx = Context::from_waker(&self.waker);
+        let some = waiting.push(&mut cx);
         if waiting.broken {
             return Written::Broken;
         }
@@ -122,12 +138,13 @@ impl Outlet {
         Written::Quietly
     }
 
-    /// Something waits for the system to take it.
+    /// Something waits for the connection to take it, or to let it go.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.waiting().bytes.is_empty()
+        let waiting = self.waiting();
+        !waiting.bytes.is_empty() || waiting.kept
     }
 
-    /// Since when the system has taken nothing of what waits.
+    /// Since when the connection has taken nothing of what waits.
     pub(crate) fn stuck_since(&self) -> Option<Mono> {
         self.waiting().stuck
     }
@@ -148,6 +165,41 @@ impl Outlet {
     /// Nothing more is written.
     pub(crate) fn give_up(&self) {
         self.waiting().broken = true;
-        self.work.notify_one();
+        self.work.0.notify_one();
+    }
+}
+
+impl Waiting {
+    /// Writes until the connection takes no more. Whether it took some.
+    fn push(&mut self, cx: &mut Context<'_>) -> bool {
+        let mut some = false;
+        while !self.broken && self.gone < self.bytes.len() {
+            let rest = self.bytes.get(self.gone..).unwrap_or_default();
+            match Pin::new(&mut self.writer).poll_write(cx, rest) {
+                Poll::Ready(Ok(count)) => {
+                    self.gone += count.min(rest.len());
+                    some |= count > 0;
+                    self.kept |= count > 0;
+                    self.broken |= count == 0;
+                }
+                Poll::Ready(Err(error)) => self.failed(&error),
+                Poll::Pending => break,
+            }
+        }
+        if self.kept && !self.broken {
+            match Pin::new(&mut self.writer).poll_flush(cx) {
+                Poll::Ready(Ok(())) => self.kept = false,
+                Poll::Ready(Err(error)) => self.failed(&error),
+                Poll::Pending => {}
+            }
+        }
+        some
+    }
+
+    fn failed(&mut self, error: &io::Error) {
+        if error.kind() != io::ErrorKind::Interrupted {
+            tracing::debug!(%error, "writing to a connection");
+            self.broken = true;
+        }
     }
 }

@@ -1,0 +1,63 @@
+//! How connections are opened.
+
+use core::fmt;
+use core::future::Future;
+use core::net::SocketAddr;
+use core::pin::Pin;
+use std::io;
+
+use tokio::net::TcpStream;
+
+use super::connection::Connection;
+
+/// A connection that is being opened.
+pub type Dialling<'a> = Pin<Box<dyn Future<Output = io::Result<Connection>> + Send + 'a>>;
+
+/// Opens connections for a node: see [`Builder::dialler`](crate::Builder::dialler).
+///
+/// The node asks when it wants a connection to a peer (`docs/carriers.md`, "Who dials"), and asks again after a failure, with a
+/// growing wait between. An attempt that takes longer than 10 s is dropped.
+///
+/// ```
+/// use std::net::SocketAddr;
+///
+/// use exonet::carrier::{Connection, Dialler, Dialling};
+/// use exonet::{Allow, Carrier, Node};
+/// use tokio::net::TcpStream;
+///
+/// /// Every connection goes to a relay, which knows the way.
+/// #[derive(Debug)]
+/// struct Relayed(SocketAddr);
+///
+/// impl Dialler for Relayed {
+///     fn dial(&self, to: SocketAddr) -> Dialling<'_> {
+///         Box::pin(async move {
+///             let stream = TcpStream::connect(self.0).await?;
+///             stream.writable().await?;
+///             println!("to {to} by {}", self.0);
+///             Connection::tcp(stream)
+///         })
+///     }
+/// }
+///
+/// let relay = SocketAddr::from(([127, 0, 0, 1], 8080));
+/// let builder = Node::builder(Allow::anyone()).carrier(Carrier::Tcp).dialler(Relayed(relay));
+/// # let _ = builder;
+/// ```
+pub trait Dialler: fmt::Debug + Send + Sync + 'static {
+    /// Opens a connection to a node that is believed to be at this address.
+    ///
+    /// # Errors
+    /// Why there is none. The node logs it, and tries again for as long as it wants a connection.
+    fn dial(&self, to: SocketAddr) -> Dialling<'_>;
+}
+
+/// TCP connections straight to the peer: the default.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tcp;
+
+impl Dialler for Tcp {
+    fn dial(&self, to: SocketAddr) -> Dialling<'_> {
+        Box::pin(async move { Connection::tcp(TcpStream::connect(to).await?) })
+    }
+}

@@ -1,0 +1,215 @@
+//! Connections in TLS, for networks that let nothing else out.
+
+use core::fmt;
+use core::net::SocketAddr;
+use std::io;
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, aws_lc_rs, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{
+    CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer, ServerName, UnixTime,
+};
+use tokio_rustls::rustls::{
+    self, ClientConfig, DigitallySignedStruct, RootCertStore, ServerConfig, SignatureScheme,
+};
+use tokio_rustls::{TlsAcceptor, TlsConnector};
+
+use super::connection::Connection;
+use super::dial::{Dialler, Dialling, Tcp};
+
+/// A TLS record that begins a connection, by its first byte (RFC 8446, section 5.1).
+const HANDSHAKE: u8 = 0x16;
+/// TLS keeps no more than this of what the connection does not take: it cannot be overtaken.
+const KEPT: usize = 16_384;
+
+/// Connections in TLS: to a network that looks at them they are those of a web client.
+///
+/// The certificate proves nothing that a node needs: the peer proves its id inside. So any certificate will do, unless
+/// [authorities](Self::authorities) are given, as where a network's own rules demand one.
+///
+/// ```
+/// use exonet::carrier::Tls;
+/// use exonet::{Allow, Carrier, Node};
+///
+/// let tls = Tls::new()?.server_name("chat.example")?;
+/// let builder = Node::builder(Allow::anyone()).carrier(Carrier::Tcp).dialler(tls);
+/// # let _ = builder;
+/// # Ok::<_, std::io::Error>(())
+/// ```
+pub struct Tls {
+    config: Arc<ClientConfig>,
+    name: Option<ServerName<'static>>,
+    inner: Box<dyn Dialler>,
+}
+
+impl Tls {
+    /// Straight to the peer, with any certificate, and with its address as its name.
+    ///
+    /// # Errors
+    /// The cryptographic library takes none of its own settings.
+    pub fn new() -> io::Result<Self> {
+        let verifier = Arc::new(Any(Arc::new(aws_lc_rs::default_provider())));
+        let config = client()?.dangerous().with_custom_certificate_verifier(verifier).with_no_client_auth();
+        Ok(Self { config: Arc::new(config), name: None, inner: Box::new(Tcp) })
+    }
+
+    /// Over connections that `inner` opens, as through a proxy.
+    #[must_use]
+    pub fn over(mut self, inner: impl Dialler) -> Self {
+        self.inner = Box::new(inner);
+        self
+    }
+
+    /// Says this name to the other end (SNI), and in the clear to everybody on the way.
+    ///
+    /// # Errors
+    /// It is no name of a host.
+    pub fn server_name(mut self, name: &str) -> io::Result<Self> {
+        let name = ServerName::try_from(name).map_err(io::Error::other)?.to_owned();
+        self.name = Some(name);
+        Ok(self)
+    }
+
+    /// Takes certificates of these authorities alone, given as PEM.
+    ///
+    /// # Errors
+    /// The text has no certificate, or one that cannot be read.
+    pub fn authorities(mut self, pem: &[u8]) -> io::Result<Self> {
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_slice_iter(pem) {
+            roots.add(certificate.map_err(io::Error::other)?).map_err(io::Error::other)?;
+        }
+        if roots.is_empty() {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "there is no certificate in the PEM text",
+            ));
+        }
+        self.config = Arc::new(client()?.with_root_certificates(roots).with_no_client_auth());
+        Ok(self)
+    }
+}
+
+impl fmt::Debug for Tls {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Tls").field("name", &self.name).field("inner", &self.inner).finish_non_exhaustive()
+    }
+}
+
+impl Dialler for Tls {
+    fn dial(&self, to: SocketAddr) -> Dialling<'_> {
+        Box::pin(async move {
+            let Connection { reader, writer } = self.inner.dial(to).await?;
+            let name = self.name.clone().unwrap_or_else(|| ServerName::from(to.ip()));
+            let connector = TlsConnector::from(Arc::clone(&self.config));
+            let stream = tokio::io::join(reader, writer);
+            let stream = connector.connect_with(name, stream, |tls| tls.set_buffer_limit(Some(KEPT)));
+            let failed = |error: io::Error| io::Error::new(error.kind(), format!("TLS with {to}: {error}"));
+            Ok(Connection::new(stream.await.map_err(failed)?))
+        })
+    }
+}
+
+/// Takes in connections in TLS, at the port that takes others too: see [`Builder::tls`](crate::Builder::tls).
+#[derive(Clone)]
+pub struct TlsServer(TlsAcceptor);
+
+impl TlsServer {
+    /// With a certificate that is made now, signed by itself. It is enough for [`Tls`] without authorities.
+    ///
+    /// # Errors
+    /// There is no randomness for a key.
+    pub fn self_signed() -> io::Result<Self> {
+        let made =
+            rcgen::generate_simple_self_signed([String::from("localhost")]).map_err(io::Error::other)?;
+        let key = PrivatePkcs8KeyDer::from(made.signing_key.serialize_der());
+        Self::of(vec![made.cert.der().clone()], key.into())
+    }
+
+    /// With a chain of certificates and a key, given as PEM.
+    ///
+    /// # Errors
+    /// One of them is not there, cannot be read, or does not belong to the other.
+    pub fn from_pem(chain: &[u8], key: &[u8]) -> io::Result<Self> {
+        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(chain).collect();
+        let key = PrivateKeyDer::from_pem_slice(key).map_err(io::Error::other)?;
+        Self::of(chain.map_err(io::Error::other)?, key)
+    }
+
+    fn of(chain: Vec<CertificateDer<'static>>, key: PrivateKeyDer<'static>) -> io::Result<Self> {
+        let config = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+            .with_safe_default_protocol_versions()
+            .and_then(|config| config.with_no_client_auth().with_single_cert(chain, key))
+            .map_err(io::Error::other)?;
+        Ok(Self(TlsAcceptor::from(Arc::new(config))))
+    }
+
+    pub(super) async fn accept(&self, stream: TcpStream) -> io::Result<Connection> {
+        let Connection { reader, writer } = Connection::tcp(stream)?;
+        let stream = tokio::io::join(reader, writer);
+        let stream = self.0.accept_with(stream, |tls| tls.set_buffer_limit(Some(KEPT)));
+        Ok(Connection::new(stream.await?))
+    }
+}
+
+impl fmt::Debug for TlsServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("TlsServer").finish_non_exhaustive()
+    }
+}
+
+/// Whether a connection begins with TLS. A packet never begins with the same byte: its length would be 5,632 bytes at least.
+pub(super) async fn is_spoken(stream: &TcpStream) -> io::Result<bool> {
+    let mut first = [0];
+    Ok(stream.peek(&mut first).await? == 1 && first == [HANDSHAKE])
+}
+
+fn client() -> io::Result<rustls::ConfigBuilder<ClientConfig, rustls::WantsVerifier>> {
+    ClientConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()))
+        .with_safe_default_protocol_versions()
+        .map_err(io::Error::other)
+}
+
+/// Takes any certificate: the node inside proves its id.
+#[derive(Debug)]
+struct Any(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Any {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls12_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, rustls::Error> {
+        verify_tls13_signature(message, certificate, signed, &self.0.signature_verification_algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

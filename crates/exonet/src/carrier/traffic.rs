@@ -1,0 +1,213 @@
+//! The traffic of one connection: its task reads it, writes what had to wait, and closes it when it is of no use.
+
+use core::net::SocketAddr;
+use core::pin::{Pin, pin};
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+use std::sync::Arc;
+
+use exonet_proto::node::{Arrival, Pipe};
+use exonet_proto::{NodeId, wire};
+use tokio::io::{AsyncRead, AsyncReadExt, ReadBuf};
+use tokio::time::{Instant, sleep, timeout};
+
+use super::connection::Reader;
+use super::frame::Unframer;
+use super::outlet::{Outlet, Written};
+use super::strangers::Stranger;
+use crate::engine::Phase;
+use crate::shared::Shared;
+
+/// A connection that has brought nothing authentic by then is closed.
+pub(super) const FIRST_WORD: Duration = Duration::from_secs(3);
+/// How often it is looked at whether a connection is of use.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// One whose other end has taken nothing for so long is closed.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// This many bytes of a stranger are heard: an opening, and some copies of it.
+const HEARD: usize = 16_384;
+/// What a connection that brings nothing keeps to read into.
+const FIRST_BYTES: usize = 256;
+/// Reads after which others have their turn.
+const READS: u32 = 8;
+/// What is left is written for so long after the end of the node.
+const LAST_WORD: Duration = Duration::from_secs(1);
+
+/// How the other end came to be there.
+pub(super) enum Origin {
+    /// It was dialled, for this peer.
+    Dialled(NodeId),
+    /// It dialled. Some: it is not known yet.
+    Taken(Option<Stranger>),
+}
+
+pub(super) struct Traffic {
+    shared: Arc<Shared>,
+    reader: Reader,
+    outlet: Arc<Outlet>,
+    pipe: Pipe,
+    remote: SocketAddr,
+    origin: Origin,
+    /// Bytes that have come.
+    said: usize,
+}
+
+impl Traffic {
+    /// Nothing has come yet.
+    pub(super) fn new(
+        shared: &Arc<Shared>,
+        (reader, outlet): (Reader, Arc<Outlet>),
+        (pipe, remote): (Pipe, SocketAddr),
+        origin: Origin,
+    ) -> Self {
+        Self { shared: Arc::clone(shared), reader, outlet, pipe, remote, origin, said: 0 }
+    }
+
+    /// Until it is closed by either end. Its task alone takes it out of the node.
+    pub(super) async fn run(mut self) {
+        self.turns().await;
+        self.outlet.give_up();
+        let Self { shared, pipe, .. } = &self;
+        shared.carriers.leave(*pipe);
+        shared.step(|engine, now| {
+            if engine.phase != Phase::Broken {
+                engine.core.pipe_closed(now, *pipe);
+            }
+        });
+    }
+
+    async fn turns(&mut self) {
+        let (outlet, shared) = (Arc::clone(&self.outlet), Arc::clone(&self.shared));
+        let (mut unframer, mut known, mut reads) = (Unframer::new(), false, 0_u32);
+        if matches!(self.origin, Origin::Dialled(_)) {
+            unframer.trust();
+        }
+        let mut ended = pin!(shared.ended.acquire());
+        let mut look = pin!(sleep(FIRST_WORD));
+        let mut first = [0; FIRST_BYTES];
+        while !outlet.is_broken() {
+            tokio::select! {
+                biased;
+                _ = &mut ended => return say_the_rest(&shared, &outlet).await,
+                () = outlet.work() => {
+                    if !self.write() {
+                        return;
+                    }
+                }
+                () = &mut look => {
+                    if !self.is_of_use() || !known && matches!(self.origin, Origin::Dialled(_)) {
+                        return;
+                    }
+                    self.meet(&mut known, true);
+                    unframer.rest();
+                    outlet.rest();
+                    look.as_mut().reset(Instant::now() + LOOK_EVERY);
+                }
+                read = self.reader.read(&mut first) => {
+                    let count = read.unwrap_or(0);
+                    let bytes = first.get(..count).unwrap_or_default();
+                    if bytes.is_empty() || !self.read(bytes, &mut unframer, &mut known) {
+                        return;
+                    }
+                    reads = reads.wrapping_add(1);
+                    if reads.is_multiple_of(READS) {
+                        tokio::task::yield_now().await;
+                    }
+                }
+            }
+        }
+    }
+
+    /// `first` has come: reads what there is behind it, up to some bytes. False: the connection is over.
+    fn read(&mut self, first: &[u8], unframer: &mut Unframer, known: &mut bool) -> bool {
+        unframer.add(first);
+        let mut count = first.len();
+        if count == FIRST_BYTES {
+            let mut more = ReadBuf::new(unframer.room());
+            // The next turn asks again, with a waker that wakes. An error is found then as well.
+            let mut cx = Context::from_waker(Waker::noop());
+            let read = Pin::new(&mut self.reader).poll_read(&mut cx, &mut more);
+            let behind = if let Poll::Ready(Ok(())) = read { more.filled().len() } else { 0 };
+            unframer.filled(behind);
+            count += behind;
+        }
+        self.said = self.said.saturating_add(count);
+        if !*known && self.said > HEARD {
+            return false;
+        }
+        let Self { shared, pipe, remote, .. } = self;
+        let arrival = Arrival { remote: *remote, local_ip: None, ecn: 0, pipe: Some(*pipe) };
+        let mut openings = Vec::new();
+        let (sound, of_use) = shared.step_calmly(|engine, now| {
+            let broken = engine.phase == Phase::Broken;
+            let of_use = *known || !broken && engine.core.uses_pipe(*pipe);
+            if of_use {
+                unframer.trust();
+            }
+            let sound = loop {
+                match unframer.next() {
+                    _ if broken => break false,
+                    Ok(Some(datagram)) if wire::is_strange(datagram) => {
+                        openings.push((arrival, Box::from(&*datagram)));
+                    }
+                    Ok(Some(datagram)) => engine.core.handle_datagram(now, arrival, datagram),
+                    Ok(None) => break true,
+                    Err(error) => {
+                        tracing::debug!(%error, "reading from a connection");
+                        break false;
+                    }
+                }
+            };
+            (sound, of_use)
+        });
+        if !openings.is_empty() && shared.carriers.put(openings) {
+            shared.work.notify_one();
+        }
+        self.meet(known, of_use);
+        sound
+    }
+
+    /// Looks whether the other end has shown who it is.
+    fn meet(&mut self, known: &mut bool, of_use: bool) {
+        if *known || !of_use {
+            return;
+        }
+        *known = true;
+        match &mut self.origin {
+            Origin::Dialled(peer) => self.shared.carriers.worked(peer),
+            Origin::Taken(stranger) => drop(stranger.take()),
+        }
+    }
+
+    /// False: the connection is over.
+    fn write(&self) -> bool {
+        let Self { shared, outlet, pipe, .. } = self;
+        match outlet.flush(shared.clock().mono()) {
+            Written::Broken => return false,
+            Written::Quietly => {}
+            Written::Room(room) => shared.step(|engine, now| {
+                if engine.phase != Phase::Broken {
+                    engine.core.pipe_room(now, *pipe, room);
+                }
+            }),
+        }
+        true
+    }
+
+    fn is_of_use(&self) -> bool {
+        let Self { shared, outlet, pipe, .. } = self;
+        let now = shared.clock().mono();
+        let stuck = outlet.stuck_since().is_some_and(|since| now.since(since) >= PATIENCE);
+        !stuck && shared.look(|engine| engine.core.uses_pipe(*pipe))
+    }
+}
+
+/// The node has ended: what it has said last still leaves, if the other end takes it soon.
+async fn say_the_rest(shared: &Shared, outlet: &Outlet) {
+    let rest = async {
+        while outlet.flush(shared.clock().mono()) != Written::Broken && outlet.is_waiting() {
+            outlet.work().await;
+        }
+    };
+    drop(timeout(LAST_WORD, rest).await);
+}
