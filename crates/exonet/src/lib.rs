@@ -100,6 +100,7 @@ mod journal;
 pub mod naming;
 mod node;
 mod openings;
+pub mod parts;
 mod peer;
 mod peer_addr;
 mod presence;
