@@ -17,8 +17,8 @@ pub use crate::channel::retransmission::{
     Cause, LossThreshold, PathState, Retransmission, SpuriousLoss, Standard,
 };
 pub use crate::channel::rtt::Rtt;
-pub use crate::message::scheduler::{Kind, MOST_WAITING, Scheduler, Waiting};
 pub use crate::message::Priority;
+pub use crate::message::scheduler::{Kind, MOST_WAITING, Scheduler, Waiting};
 pub use crate::time::Mono;
 
 /// Makes a part: one for each path, or peer.
@@ -75,4 +75,27 @@ pub struct Parts {
     /// What is sent again, and when, in place of [`Config::hedging`](crate::node::Config::hedging) and the rules of the node: one for
     /// each path.
     pub retransmission: Option<Make<dyn Retransmission>>,
+}
+
+impl Parts {
+    /// Congestion control: `make` makes one for each path.
+    pub fn set_congestion<C: CongestionControl + 'static>(
+        &mut self,
+        make: impl Fn() -> C + Send + Sync + 'static,
+    ) {
+        self.congestion = Some(Make::<dyn CongestionControl>::new(move || Box::new(make())));
+    }
+
+    /// A scheduler: `make` makes one for each peer.
+    pub fn set_scheduler<S: Scheduler + 'static>(&mut self, make: impl Fn() -> S + Send + Sync + 'static) {
+        self.scheduler = Some(Make::<dyn Scheduler>::new(move || Box::new(make())));
+    }
+
+    /// A retransmission policy: `make` makes one for each path.
+    pub fn set_retransmission<R: Retransmission + 'static>(
+        &mut self,
+        make: impl Fn() -> R + Send + Sync + 'static,
+    ) {
+        self.retransmission = Some(Make::<dyn Retransmission>::new(move || Box::new(make())));
+    }
 }

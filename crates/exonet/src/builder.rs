@@ -12,8 +12,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use exonet_proto::Stamp;
 use exonet_proto::channel::mtu::ETHERNET;
 use exonet_proto::crypto::{SecretKey, Suite};
-use exonet_proto::parts::{CongestionControl, Make, Retransmission, Scheduler};
 use exonet_proto::node::{Boot, Carrier, Config, Limits, Node as Core, Takes};
+use exonet_proto::parts::{CongestionControl, Retransmission, Scheduler};
 use tokio::net::TcpListener;
 use zeroize::Zeroizing;
 
@@ -221,17 +221,14 @@ impl Builder {
         mut self,
         make: impl Fn() -> C + Send + Sync + 'static,
     ) -> Self {
-        self.config.parts.congestion = Some(Make::new(move || Box::new(make())));
+        self.config.parts.set_congestion(make);
         self
     }
 
     /// A scheduler of the application's own: `make` makes one for each peer. It chooses which of the messages to that peer goes next. See
     /// [`parts`](crate::parts). Default: priorities by weight, and calls of each method and streams by turns.
-    pub fn scheduler<S: Scheduler + 'static>(
-        mut self,
-        make: impl Fn() -> S + Send + Sync + 'static,
-    ) -> Self {
-        self.config.parts.scheduler = Some(Make::new(move || Box::new(make())));
+    pub fn scheduler<S: Scheduler + 'static>(mut self, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        self.config.parts.set_scheduler(make);
         self
     }
 
@@ -242,7 +239,7 @@ impl Builder {
         mut self,
         make: impl Fn() -> R + Send + Sync + 'static,
     ) -> Self {
-        self.config.parts.retransmission = Some(Make::new(move || Box::new(make())));
+        self.config.parts.set_retransmission(make);
         self
     }
 

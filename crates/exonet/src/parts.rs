@@ -20,9 +20,9 @@
 //! ```
 
 pub use exonet_proto::parts::{
-    AckInfo, Cause, CongestionControl, Cubic, Exo, Fixed, Hedging, Kind, LossInfo, LossThreshold, MOST_WAITING,
-    MOST_WINDOW, Make, Mono, Parts, PathState, Retransmission, Rtt, Sample, Scheduler, SentInfo, SpuriousLoss,
-    Standard, TAGS, Waiting, initial_window, minimum_window,
+    AckInfo, Cause, CongestionControl, Cubic, Exo, Fixed, Hedging, Kind, LossInfo, LossThreshold,
+    MOST_WAITING, MOST_WINDOW, Make, Mono, Parts, PathState, Retransmission, Rtt, Sample, Scheduler,
+    SentInfo, SpuriousLoss, Standard, TAGS, Waiting, initial_window, minimum_window,
 };
 
 pub use crate::group::{Load, PeakEwma};

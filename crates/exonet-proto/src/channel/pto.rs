@@ -73,7 +73,13 @@ impl Pto {
 /// How long the next timeout takes after `timeouts` in a row: the first `tail`, the others multiples of `pto`. `awaited`: somebody
 /// waits for what is under way.
 #[inline]
-pub(super) fn back_off(timeouts: u32, tail: Duration, pto: Duration, cause: Cause, awaited: bool) -> Duration {
+pub(super) fn back_off(
+    timeouts: u32,
+    tail: Duration,
+    pto: Duration,
+    cause: Cause,
+    awaited: bool,
+) -> Duration {
     let Some(backed_off) = timeouts.checked_sub(1) else { return tail };
     let back_off: &[u32] = if cause == Cause::Chance { &GENTLE } else { &DOUBLING };
     let most = if cause == Cause::Overload || !awaited {

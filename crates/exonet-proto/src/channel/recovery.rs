@@ -22,7 +22,6 @@ use super::train::Train;
 use super::{EcnCounts, Pacer, Rtt};
 use crate::Mono;
 
-
 /// What the policy may know: a macro, since the policy is borrowed beside it.
 macro_rules! path_state {
     ($recovery:ident) => {

@@ -409,7 +409,12 @@ impl<C: Copy> Sent<C> {
 
     /// Declares packets lost that are older than the newest acknowledged by the rule's distance or time.
     /// Calls `each` for every one, and finds the next [`loss_time`](Self::loss_time).
-    pub(super) fn detect_lost(&mut self, now: Mono, rule: LossThreshold, mut each: impl FnMut(Resolved<'_, C>)) {
+    pub(super) fn detect_lost(
+        &mut self,
+        now: Mono,
+        rule: LossThreshold,
+        mut each: impl FnMut(Resolved<'_, C>),
+    ) {
         self.loss_time = None;
         let Some(largest) = self.largest_acked else { return };
         let mut number = self.resolved_below.max(self.base);

@@ -62,8 +62,8 @@ pub struct Waiting {
 /// * Messages of one stream, and plain messages of one priority, keep their order: only the first of each can be chosen.
 /// * What has no room in the window of its lane is not offered again until it has. If the choice is a plain message without room in the
 ///   window of plain messages, the scheduler is asked again without those that would take room from there.
-/// * If the answer is None or out of range, the node chooses as one without a scheduler does. Every 100 ms it does so for one choice
-///   in any case, and counts what all have sent: so nothing waits for ever.
+/// * If the answer is None or out of range, the node chooses as one without a scheduler does. After each 100 ms in which there was
+///   always a choice it does so once in any case, and counts what all have sent: so nothing waits for ever.
 /// * Where there is only one to choose, or the peer grants no new slots, the scheduler is not asked.
 ///
 /// # Contract

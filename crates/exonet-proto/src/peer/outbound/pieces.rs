@@ -151,7 +151,12 @@ impl Outbound {
         room: Room,
     ) -> Option<(MessageKey, &'a Letter)> {
         let (r, s) = room.open?;
-        if self.holds || self.binds_ahead || !self.lost.is_empty() || !self.queue.goes_on(flow) || self.must_ask() {
+        if self.holds
+            || self.binds_ahead
+            || !self.lost.is_empty()
+            || !self.queue.goes_on(flow)
+            || self.must_ask()
+        {
             return None;
         }
         let key = self.queue.front(flow)?;

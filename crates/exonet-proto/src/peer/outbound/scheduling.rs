@@ -30,6 +30,16 @@ pub(crate) struct Scheduling {
     own_at: Mono,
 }
 
+/// Whose turn a scheduler says it is.
+enum Turn {
+    /// That of the message at the front of this flow.
+    Of(Flow),
+    /// The queue's, to choose.
+    Queue,
+    /// The one that was chosen waits for room, and no other can go.
+    Nobody,
+}
+
 impl Outbound {
     /// Has `scheduler` choose from now on.
     pub(crate) fn set_scheduler(&mut self, now: Mono, scheduler: Box<dyn Scheduler>) {
@@ -40,10 +50,10 @@ impl Outbound {
 
     /// The flow whose turn it is, and at its front the message. `envelopes`: there are some, and they may be used.
     pub(super) fn whose_turn(&mut self, now: Mono, store: &Store, envelopes: bool) -> Option<Flow> {
-        if self.scheduling.is_some()
-            && let Some(flow) = self.scheduled(now, store, envelopes)
-        {
-            return Some(flow);
+        match self.scheduled(now, store, envelopes) {
+            Turn::Of(flow) => return Some(flow),
+            Turn::Nobody => return None,
+            Turn::Queue => {}
         }
         if self.queue.has_lanes() {
             self.choose_lanes(now, store);
@@ -51,33 +61,42 @@ impl Outbound {
         self.turn(store, envelopes)
     }
 
-    /// What the scheduler chooses. None: the queue chooses.
-    fn scheduled(&mut self, now: Mono, store: &Store, envelopes: bool) -> Option<Flow> {
+    /// What the scheduler says, if there is one.
+    #[inline]
+    fn scheduled(&mut self, now: Mono, store: &Store, envelopes: bool) -> Turn {
         // It is away meanwhile: what it is asked about is part of the same thing.
-        let mut scheduling = self.scheduling.take()?;
+        let Some(mut scheduling) = self.scheduling.take() else { return Turn::Queue };
         scheduling.chosen = None;
-        let chooses = envelopes && !self.queue.is_sole();
-        let flow = chooses.then(|| self.choose(&mut scheduling, now, store)).flatten();
+        let sole = self.queue.is_sole();
+        if sole {
+            // Nothing waits for another.
+            scheduling.own_at = now + OWN_EVERY;
+        }
+        let turn = if sole || !envelopes { Turn::Queue } else { self.choose(&mut scheduling, now, store) };
         self.scheduling = Some(scheduling);
-        flow
+        turn
     }
 
-    fn choose(&mut self, scheduling: &mut Scheduling, now: Mono, store: &Store) -> Option<Flow> {
+    fn choose(&mut self, scheduling: &mut Scheduling, now: Mono, store: &Store) -> Turn {
         scheduling.now = now;
         if now >= scheduling.own_at {
             scheduling.own_at = now + OWN_EVERY;
             self.queue.pass_lanes();
-            return None;
+            return Turn::Queue;
         }
         let mut plain = true;
         // Each time round there is one lane less to choose from, or no plain message.
         loop {
             self.list(store, plain, &mut scheduling.waiting);
             let waiting = scheduling.waiting.as_slice();
-            let at = if waiting.len() > 1 { scheduling.scheduler.next(now, waiting)? } else { 0 };
-            let Waiting { flow, lane, .. } = *waiting.get(at)?;
+            let at = if waiting.len() > 1 { scheduling.scheduler.next(now, waiting) } else { Some(0) };
+            let Some((at, &Waiting { flow, lane, .. })) = at.and_then(|at| Some((at, waiting.get(at)?)))
+            else {
+                return if plain || !waiting.is_empty() { Turn::Queue } else { Turn::Nobody };
+            };
             self.queue.bring(flow, lane);
-            let letter = self.queue.front(flow).and_then(|key| store.get(key))?;
+            let front = self.queue.front(flow).and_then(|key| store.get(key));
+            let Some(letter) = front else { return Turn::Queue };
             if letter.bound.is_some() || letter.is_large() {
             } else if self.has_own_window(letter) {
                 if !self.lanes.may_open(now, lane, letter.wire_len()) {
@@ -90,7 +109,7 @@ impl Outbound {
                 continue;
             }
             scheduling.chosen = Some(at);
-            return Some(flow);
+            return Turn::Of(flow);
         }
     }
 
