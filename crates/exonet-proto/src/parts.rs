@@ -26,7 +26,7 @@ pub use crate::time::Mono;
 /// ```
 /// use exonet_proto::parts::{CongestionControl, Fixed, Make};
 ///
-/// let make: Make<dyn CongestionControl> = Make::new(|| Box::new(Fixed::new(1 << 20)));
+/// let make = Make::<dyn CongestionControl>::new(|| Box::new(Fixed::new(1 << 20)));
 /// assert_eq!(make.make().window(), 1 << 20);
 /// ```
 pub struct Make<T: ?Sized>(Arc<dyn Fn() -> Box<T> + Send + Sync>);

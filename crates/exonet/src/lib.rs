@@ -164,3 +164,8 @@ struct Streams;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sessions.md")]
 struct Sessions;
+
+/// Compiles the example of the page on parts.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/parts.md")]
+struct PartsPage;

@@ -25,7 +25,7 @@ impl Scheduler for EarliestDeadline {
 }
 
 /// Queues messages of high priority that have time, then others of low priority that have little, and looks at how they arrive.
-pub async fn run() -> Result<(), Failed> {
+pub(crate) async fn run() -> Result<(), Failed> {
     let asked = Arc::<AtomicU64>::default();
     let for_peers = Arc::clone(&asked);
     let own = Node::builder(Allow::anyone())

@@ -39,7 +39,7 @@ impl Retransmission for Eager {
 }
 
 /// Sends messages one by one over a way that loses datagrams, by this policy and by the node's own.
-pub async fn run() -> Result<(), Failed> {
+pub(crate) async fn run() -> Result<(), Failed> {
     let asked = Arc::<AtomicU64>::default();
     let for_paths = Arc::clone(&asked);
     let eager = Node::builder(Allow::anyone())

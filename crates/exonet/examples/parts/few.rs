@@ -34,7 +34,7 @@ impl Load for Fewest {
 }
 
 /// Shares out messages among four members.
-pub async fn run() -> Result<(), Failed> {
+pub(crate) async fn run() -> Result<(), Failed> {
     let alice = Node::builder(Allow::anyone()).bind("127.0.0.1:0").build().await?;
     let mut members: Vec<PeerAddr> = Vec::new();
     for _ in 0..4 {

@@ -7,7 +7,7 @@ use tokio::net::UdpSocket;
 use crate::Failed;
 
 /// Passes datagrams between `to` and whoever speaks first, and drops every `nth` in each direction. Gives the address to speak to.
-pub async fn losing(to: SocketAddr, nth: u64) -> Result<SocketAddr, Failed> {
+pub(crate) async fn losing(to: SocketAddr, nth: u64) -> Result<SocketAddr, Failed> {
     let outside = UdpSocket::bind("127.0.0.1:0").await?;
     let inside = UdpSocket::bind("127.0.0.1:0").await?;
     inside.connect(to).await?;

@@ -52,7 +52,7 @@ impl CongestionControl for FixedWindow {
 }
 
 /// Sends 16 MB through it.
-pub async fn run() -> Result<(), Failed> {
+pub(crate) async fn run() -> Result<(), Failed> {
     let seen = Arc::<Seen>::default();
     let for_paths = Arc::clone(&seen);
     let alice = Node::builder(Allow::anyone())

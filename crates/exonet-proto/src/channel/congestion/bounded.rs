@@ -11,6 +11,10 @@ pub const MOST_WINDOW: u64 = 1 << 30;
 /// Percent of a window per round trip at which packets leave: at least, and at most.
 const GAIN: core::ops::RangeInclusive<u64> = 10..=1_000;
 
+/// The last of the [`TAGS`].
+const LAST_TAG: u8 = 3;
+const _: () = assert!(LAST_TAG as usize + 1 == TAGS);
+
 /// Keeps what a controller says within bounds: the window between [`minimum_window`] and [`MOST_WINDOW`], the pacing rate at
 /// the smallest window a second or more, the gain from 10 to 1,000 %, tags below [`TAGS`].
 #[derive(Debug)]
@@ -74,7 +78,7 @@ impl CongestionControl for Bounded {
     }
 
     fn tag_for_next_packet(&self) -> u8 {
-        self.inner.tag_for_next_packet() % TAGS as u8
+        self.inner.tag_for_next_packet().min(LAST_TAG)
     }
 }
 

@@ -97,13 +97,13 @@ impl Outbound {
             self.queue.bring(flow, lane);
             let front = self.queue.front(flow).and_then(|key| store.get(key));
             let Some(letter) = front else { return Turn::Queue };
-            if letter.bound.is_some() || letter.is_large() {
-            } else if self.has_own_window(letter) {
-                if !self.lanes.may_open(now, lane, letter.wire_len()) {
+            let (needs, len) = (letter.bound.is_none() && !letter.is_large(), letter.wire_len());
+            if needs && self.has_own_window(letter) {
+                if !self.lanes.may_open(now, lane, len) {
                     self.queue.next_lane(flow, true);
                     continue;
                 }
-            } else if letter.wire_len() > self.window_left() {
+            } else if needs && len > self.window_left() {
                 // It waits for room, and no other takes that from under it.
                 plain = false;
                 continue;
