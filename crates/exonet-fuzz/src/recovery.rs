@@ -7,7 +7,7 @@ use arbitrary::Arbitrary;
 use exonet_proto::Mono;
 use exonet_proto::channel::congestion::{Cubic, Exo};
 use exonet_proto::channel::recovery::{Ack, Config};
-use exonet_proto::channel::{Congestion, EcnCounts, Fate, PacketInfo, Recovery, Sent};
+use exonet_proto::channel::{CongestionControl, EcnCounts, Fate, PacketInfo, Recovery, Sent};
 
 use crate::number::Number;
 use crate::ops::ops;
@@ -102,7 +102,7 @@ pub fn recovery(data: &[u8]) {
     assert!(bench.items.iter().all(|item| *item != Item::UnderWay), "an item was forgotten");
 }
 
-fn congestion(cubic: bool) -> Box<dyn Congestion> {
+fn congestion(cubic: bool) -> Box<dyn CongestionControl> {
     if cubic { Box::new(Cubic::new(1_200)) } else { Box::new(Exo::new(1_200)) }
 }
 

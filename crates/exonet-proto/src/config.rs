@@ -9,6 +9,7 @@ use crate::crypto::Suite;
 use crate::id::{Generation, NodeId};
 use crate::message::POOLED;
 use crate::message::lane::LaneLimits;
+use crate::parts::Parts;
 use crate::wire::Role;
 
 /// Which peers may talk to a node. There is no default: the application decides.
@@ -237,6 +238,8 @@ pub struct Config {
     pub max_loopback_datagram: u16,
     /// Which congestion controller.
     pub congestion: CongestionChoice,
+    /// Parts that are the application's own. Default: none.
+    pub parts: Parts,
     /// Whether packets with nothing behind them are copied on paths that lose, and how much that may cost. Default: a
     /// quarter of what the path gives.
     pub hedging: Hedging,
@@ -295,6 +298,7 @@ impl Config {
             max_datagram: 1_452,
             max_loopback_datagram: 65_000,
             congestion: CongestionChoice::default(),
+            parts: Parts::default(),
             hedging: Hedging::default(),
             ecn: true,
             early: true,

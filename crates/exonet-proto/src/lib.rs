@@ -16,6 +16,7 @@ mod journal;
 mod message;
 pub mod node;
 mod opening;
+pub mod parts;
 mod pattern;
 mod peer;
 mod stats;

@@ -13,6 +13,7 @@ use exonet_proto::Stamp;
 use exonet_proto::channel::mtu::ETHERNET;
 use exonet_proto::crypto::{SecretKey, Suite};
 use exonet_proto::node::{Boot, Carrier, Config, Limits, Node as Core, Takes};
+use exonet_proto::parts::{CongestionControl, Retransmission, Scheduler};
 use tokio::net::TcpListener;
 use zeroize::Zeroizing;
 
@@ -211,6 +212,34 @@ impl Builder {
     /// may say otherwise. Default: true.
     pub fn early(mut self, early: bool) -> Self {
         self.config.early = early;
+        self
+    }
+
+    /// Congestion control of the application's own: `make` makes one for each path. See [`parts`](crate::parts). Default: as
+    /// [`Config::congestion`] says.
+    pub fn congestion_control<C: CongestionControl + 'static>(
+        mut self,
+        make: impl Fn() -> C + Send + Sync + 'static,
+    ) -> Self {
+        self.config.parts.set_congestion(make);
+        self
+    }
+
+    /// A scheduler of the application's own: `make` makes one for each peer. It chooses which of the messages to that peer goes next. See
+    /// [`parts`](crate::parts). Default: priorities by weight, and calls of each method and streams by turns.
+    pub fn scheduler<S: Scheduler + 'static>(mut self, make: impl Fn() -> S + Send + Sync + 'static) -> Self {
+        self.config.parts.set_scheduler(make);
+        self
+    }
+
+    /// A retransmission policy of the application's own: `make` makes one for each path. It says when a packet counts as lost, when
+    /// the node probes, and which packets get a copy; [`Config::hedging`] counts for nothing then. See [`parts`](crate::parts).
+    /// Default: [`Standard`](crate::parts::Standard).
+    pub fn retransmission<R: Retransmission + 'static>(
+        mut self,
+        make: impl Fn() -> R + Send + Sync + 'static,
+    ) -> Self {
+        self.config.parts.set_retransmission(make);
         self
     }
 

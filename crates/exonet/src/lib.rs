@@ -100,6 +100,7 @@ mod journal;
 pub mod naming;
 mod node;
 mod openings;
+pub mod parts;
 mod peer;
 mod peer_addr;
 mod presence;
@@ -163,3 +164,8 @@ struct Streams;
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/sessions.md")]
 struct Sessions;
+
+/// Compiles the example of the page on parts.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/parts.md")]
+struct PartsPage;

@@ -18,7 +18,8 @@ const DELAYED: u8 = 2;
 
 /// What the loss of a path is taken to come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Cause {
+#[non_exhaustive]
+pub enum Cause {
     /// Too little is lost to tell.
     Unknown,
     /// Chance: what is sent again soon is likely to arrive.

@@ -63,24 +63,35 @@ impl Pto {
         self.count
     }
 
-    /// When the next timeout comes: the first after `tail`, the others after multiples of `pto`. `awaited`: somebody waits for
-    /// what is under way.
-    pub(super) fn deadline(&self, tail: Duration, pto: Duration, cause: Cause, awaited: bool) -> Mono {
-        let Some(backed_off) = self.count.checked_sub(1) else {
-            return self.since + tail;
-        };
-        let back_off: &[u32] = if cause == Cause::Chance { &GENTLE } else { &DOUBLING };
-        let most = if cause == Cause::Overload || !awaited {
-            PATIENT
-        } else if self.count > chances(cause) {
-            LATER
-        } else {
-            SOON.max(pto.saturating_mul(SOON_PTOS)).min(LATER)
-        };
-        let at = usize::try_from(backed_off).unwrap_or(usize::MAX).min(back_off.len() - 1);
-        let halves = back_off.get(at).copied().unwrap_or(2);
-        self.since + (pto.saturating_mul(halves) / 2).min(most.max(pto))
+    /// When the next timeout comes, which is `wait` after the last packet or timeout.
+    #[inline]
+    pub(super) fn deadline(&self, wait: Duration) -> Mono {
+        self.since + wait
     }
+}
+
+/// How long the next timeout takes after `timeouts` in a row: the first `tail`, the others multiples of `pto`. `awaited`: somebody
+/// waits for what is under way.
+#[inline]
+pub(super) fn back_off(
+    timeouts: u32,
+    tail: Duration,
+    pto: Duration,
+    cause: Cause,
+    awaited: bool,
+) -> Duration {
+    let Some(backed_off) = timeouts.checked_sub(1) else { return tail };
+    let back_off: &[u32] = if cause == Cause::Chance { &GENTLE } else { &DOUBLING };
+    let most = if cause == Cause::Overload || !awaited {
+        PATIENT
+    } else if timeouts > chances(cause) {
+        LATER
+    } else {
+        SOON.max(pto.saturating_mul(SOON_PTOS)).min(LATER)
+    };
+    let at = usize::try_from(backed_off).unwrap_or(usize::MAX).min(back_off.len() - 1);
+    let halves = back_off.get(at).copied().unwrap_or(2);
+    (pto.saturating_mul(halves) / 2).min(most.max(pto))
 }
 
 #[cfg(test)]

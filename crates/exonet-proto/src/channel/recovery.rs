@@ -3,39 +3,47 @@
 //! Up to three epochs share a path: their packets lie in one [`Sent`] each, while round-trip time, thresholds, timers,
 //! congestion and pacing are here. See the [call contract](super) of the channel.
 
-mod sending;
-
 use core::ops::Range;
 use core::time::Duration;
 
-use super::congestion::{AckInfo, Congestion, LossInfo, SentInfo, TAGS};
+use super::congestion::{AckInfo, CongestionControl, LossInfo, SentInfo, TAGS};
 use super::dispersion::Dispersion;
 use super::ecn::Marking;
-use super::hedge::{Hedge, Hedging};
-use super::loss::{Cause, Loss};
+use super::hedge::Hedging;
+use super::loss::Loss;
 use super::mtu::{BASE, MtuSearch};
 use super::one_way::OneWay;
 use super::pto::Pto;
 use super::rate::RateEstimator;
-use super::reordering::Reordering;
+use super::retransmission::{PathState, Policy, Retransmission, SpuriousLoss, Standard};
 use super::rtt::{GRANULARITY, INITIAL_RTT};
 use super::sent::{AckOfUnsent, Fate, Packet, PacketInfo, Resolved, Sent};
 use super::train::Train;
 use super::{EcnCounts, Pacer, Rtt};
 use crate::Mono;
 
+/// What the policy may know: a macro, since the policy is borrowed beside it.
+macro_rules! path_state {
+    ($recovery:ident) => {
+        PathState {
+            rtt: &$recovery.rtt,
+            loss: &$recovery.loss,
+            congestion: &*$recovery.congestion,
+            mtu: &$recovery.mtu,
+            max_ack_delay: $recovery.config.max_ack_delay,
+            in_flight: $recovery.in_flight,
+            packets: $recovery.eliciting,
+            awaited: $recovery.awaited,
+        }
+    };
+}
+
+mod sending;
+
 pub use sending::Allowance;
 
 /// Probe timeouts in a row that make persistent congestion. Two or three happen at random on lossy paths.
 const PERSISTENT: u32 = 5;
-
-/// With so many ack-eliciting packets under way, a queue on the path was this sender's own. Silence has ended it, and a
-/// probe is a hundredth of what the sender sent before. A member of a crowd has few under way.
-const MANY: u64 = 16;
-
-/// Probes of the first timeouts in a row where loss is random; later ones have as many as the last of these. Elsewhere
-/// each has one.
-const PROBES: [u32; 6] = [1, 2, 2, 3, 3, 2];
 
 /// Probe timeouts for which a lost packet is remembered.
 const LOST_MEMORY: u32 = 2;
@@ -115,7 +123,7 @@ pub struct Probe {
 pub struct Recovery {
     config: Config,
     rtt: Rtt,
-    congestion: Box<dyn Congestion>,
+    congestion: Box<dyn CongestionControl>,
     rate: RateEstimator,
     one_way: OneWay,
     dispersion: Dispersion,
@@ -123,9 +131,8 @@ pub struct Recovery {
     pacer: Pacer,
     mtu: MtuSearch,
     marking: Marking,
-    reordering: Reordering,
     loss: Loss,
-    hedge: Hedge,
+    policy: Policy,
     pto: Pto,
     /// Counts path changes: packets of another path move no state of this one.
     path: u8,
@@ -155,8 +162,8 @@ struct Tally {
 }
 
 impl Recovery {
-    /// A path under `congestion`.
-    pub fn new(now: Mono, config: Config, congestion: Box<dyn Congestion>) -> Self {
+    /// A path under `congestion`, with the [`Standard`] policy of retransmission.
+    pub fn new(now: Mono, config: Config, congestion: Box<dyn CongestionControl>) -> Self {
         Self {
             rtt: Rtt::new(config.initial_rtt),
             rate: RateEstimator::default(),
@@ -166,9 +173,8 @@ impl Recovery {
             pacer: Pacer::new(now, BASE),
             mtu: MtuSearch::new(config.max_datagram),
             marking: Marking::default(),
-            reordering: Reordering::default(),
             loss: Loss::default(),
-            hedge: Hedge::default(),
+            policy: Policy::Standard(Standard::new(config.hedging)),
             pto: Pto::default(),
             path: 0,
             in_flight: 0,
@@ -183,11 +189,16 @@ impl Recovery {
 
     /// The peer has moved to another path: what was learnt of the old one is forgotten. Packets under way keep
     /// being acknowledged or lost, without bearing on the new path.
-    pub fn on_path_change(&mut self, now: Mono, max_datagram: u16, congestion: Box<dyn Congestion>) {
+    pub fn on_path_change(&mut self, now: Mono, max_datagram: u16, congestion: Box<dyn CongestionControl>) {
         let config = Config { max_datagram, ..self.config };
         let (path, eliciting, awaited) = (self.path.wrapping_add(1), self.eliciting, self.awaited);
         *self = Self { path, eliciting, awaited, ..Self::new(now, config, congestion) };
         self.pto.on_sent(now);
+    }
+
+    /// The path has a retransmission policy of the application's own. To be said before anything has left.
+    pub fn set_retransmission(&mut self, policy: Box<dyn Retransmission>) {
+        self.policy = Policy::Custom(policy);
     }
 
     /// The handshake took `rtt`: a better guess than what is assumed of every path, until a packet is acknowledged.
@@ -295,7 +306,8 @@ impl Recovery {
             }
         } else if here {
             let distance = resolved.largest_acked.saturating_sub(resolved.number);
-            self.reordering.on_spurious(now, distance, now.since(packet.sent_at), &self.rtt);
+            let spurious = SpuriousLoss { now, distance, age: now.since(packet.sent_at) };
+            self.policy.on_spurious(spurious, &path_state!(self));
             if packet.info.in_flight && !packet.info.mtu_probe {
                 self.congestion.on_spurious_loss(self.loss_info(now, packet));
             }
@@ -396,7 +408,7 @@ impl Recovery {
         fate: &mut impl FnMut(Fate, C),
     ) {
         if !self.config.reliable {
-            let rule = self.reordering.rule(now, &self.rtt);
+            let rule = self.policy.loss(now, &path_state!(self));
             sent.detect_lost(now, rule, |resolved| {
                 self.on_packet_lost(now, resolved.packet, report);
                 resolved.items().for_each(|item| fate(Fate::Lost, item));
@@ -536,14 +548,7 @@ impl Recovery {
     /// When a probe is due, if anything ack-eliciting is under way.
     pub fn pto_at(&self) -> Option<Mono> {
         let armed = self.eliciting > 0 && !self.config.reliable;
-        let early = self.awaited && self.rtt.is_measured() && !self.loss.is_overloaded();
-        let tail = if early { self.rtt.tail_base() } else { self.rtt.pto_base() };
-        let tail = tail.saturating_add(self.config.max_ack_delay);
-        let cause = match self.loss.cause() {
-            Cause::Overload if self.eliciting >= MANY => Cause::Unknown,
-            cause => cause,
-        };
-        armed.then(|| self.pto.deadline(tail, self.pto_interval(), cause, self.awaited))
+        armed.then(|| self.pto.deadline(self.policy.probe_after(&path_state!(self), self.pto.count())))
     }
 
     /// The time of [`pto_at`](Self::pto_at) has come. Nothing counts as lost for that.
@@ -552,8 +557,7 @@ impl Recovery {
         if count == PERSISTENT {
             self.congestion.on_persistent_congestion(now);
         }
-        let at = usize::try_from(count).unwrap_or(usize::MAX).clamp(1, PROBES.len()) - 1;
-        let packets = PROBES.get(at).copied().filter(|_| self.loss.is_random()).unwrap_or(1);
+        let packets = self.policy.probes(&path_state!(self), count);
         Probe { count, packets }
     }
 
@@ -583,7 +587,7 @@ impl Recovery {
     }
 
     /// The congestion controller, for statistics.
-    pub fn congestion(&self) -> &dyn Congestion {
+    pub fn congestion(&self) -> &dyn CongestionControl {
         &*self.congestion
     }
 

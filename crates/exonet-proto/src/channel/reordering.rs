@@ -2,8 +2,8 @@
 
 use core::time::Duration;
 
+use super::retransmission::LossThreshold;
 use super::rtt::{GRANULARITY, Rtt};
-use super::sent::LossRule;
 use super::units::scale;
 use crate::Mono;
 
@@ -50,14 +50,14 @@ impl Reordering {
     }
 
     /// The rule at `now`.
-    pub(super) fn rule(&mut self, now: Mono, rtt: &Rtt) -> LossRule {
+    pub(super) fn rule(&mut self, now: Mono, rtt: &Rtt) -> LossThreshold {
         while (self.packets > PACKETS || self.lateness > LATENESS) && now.since(self.changed) >= MEMORY {
             self.packets = (self.packets / 2).max(PACKETS);
             self.lateness = (self.lateness / 2.0).max(LATENESS);
             self.changed += MEMORY;
         }
         let round = rtt.smoothed().max(rtt.latest());
-        LossRule { packets: self.packets, time: scale(round, 1.0 + self.lateness).max(GRANULARITY) }
+        LossThreshold { packets: self.packets, time: scale(round, 1.0 + self.lateness).max(GRANULARITY) }
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::VecDeque;
 
 use super::EcnCounts;
 use super::rate::Snapshot;
+use super::retransmission::LossThreshold;
 use super::skips::{SkipSeed, Skips};
 use super::units::length;
 use crate::Mono;
@@ -122,13 +123,6 @@ impl<C: Copy> Resolved<'_, C> {
     pub(super) fn items(&self) -> impl Iterator<Item = C> + '_ {
         self.items.range(self.range.clone()).copied()
     }
-}
-
-/// When a packet counts as lost (RFC 9002, section 6.1).
-#[derive(Clone, Copy, Debug)]
-pub(super) struct LossRule {
-    pub(super) packets: u64,
-    pub(super) time: Duration,
 }
 
 /// The packets of one packet number space, each carrying items of type `C`.
@@ -415,7 +409,12 @@ impl<C: Copy> Sent<C> {
 
     /// Declares packets lost that are older than the newest acknowledged by the rule's distance or time.
     /// Calls `each` for every one, and finds the next [`loss_time`](Self::loss_time).
-    pub(super) fn detect_lost(&mut self, now: Mono, rule: LossRule, mut each: impl FnMut(Resolved<'_, C>)) {
+    pub(super) fn detect_lost(
+        &mut self,
+        now: Mono,
+        rule: LossThreshold,
+        mut each: impl FnMut(Resolved<'_, C>),
+    ) {
         self.loss_time = None;
         let Some(largest) = self.largest_acked else { return };
         let mut number = self.resolved_below.max(self.base);

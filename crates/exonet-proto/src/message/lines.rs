@@ -11,6 +11,10 @@ const SPARE: usize = 16;
 /// A packet has room for as much at least.
 const LEAST: i64 = 1_024;
 
+/// A lane owes no more: a scheduler of the application's own may let one send what it likes, and what it owes is forgotten turn by
+/// turn. Without such a scheduler a lane owes less than two messages of 64 KiB.
+const MOST_OWED: i64 = 256 << 10;
+
 /// What waits in a lane, in the order of queueing.
 pub(super) type Line = VecDeque<MessageKey>;
 
@@ -83,7 +87,7 @@ impl Lines {
 
     pub(super) fn charge(&mut self, bytes: i64) {
         if !self.turns.is_empty() {
-            self.deficit -= bytes;
+            self.deficit = self.deficit.saturating_sub(bytes).max(-MOST_OWED);
         }
     }
 
@@ -124,6 +128,31 @@ impl Lines {
             let ended = std::mem::replace(front, other.line);
             return self.keep(ended);
         }
+    }
+
+    /// The lane has its turn, if it has something to send and is not parked: the other goes behind all.
+    pub(super) fn bring(&mut self, front: &mut Line, lane: LaneKey) {
+        let ready = |other: &Other| !other.parked && !other.line.is_empty();
+        if !self.others.get(&lane).is_some_and(ready) {
+            return;
+        }
+        let Some(other) = self.others.remove(&lane) else { return };
+        self.turns.retain(|turn| *turn != lane);
+        if !front.is_empty() {
+            let (line, deficit) = (std::mem::take(front), self.deficit.min(0));
+            self.entries += line.len();
+            self.others.insert(self.current, Other { line, deficit, parked: false });
+            self.turns.push_back(self.current);
+        }
+        self.entries -= other.line.len();
+        (self.current, self.deficit) = (lane, other.deficit);
+        *front = other.line;
+    }
+
+    /// What is at the front of each other line that is not parked, in the order of their turns.
+    pub(super) fn fronts(&self) -> impl Iterator<Item = MessageKey> {
+        let lines = self.turns.iter().filter_map(|lane| self.others.get(lane));
+        lines.filter_map(|other| other.line.front().copied())
     }
 
     /// The window of a lane has room again.

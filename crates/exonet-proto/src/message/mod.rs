@@ -18,6 +18,7 @@ mod outgoing;
 mod queue;
 mod rows;
 pub(crate) mod run;
+pub(crate) mod scheduler;
 mod source;
 mod store;
 mod verdict;

@@ -176,6 +176,31 @@ impl SendQueue {
         self.note_busy(flow);
     }
 
+    /// In each flow of lanes, the lane behind the one whose turn it is has its turn.
+    pub(crate) fn pass_lanes(&mut self) {
+        self.laned().for_each(|flow| self.next_lane(flow, false));
+    }
+
+    /// The lane of a flow has its turn at once, if it has something to send and is not parked.
+    pub(crate) fn bring(&mut self, flow: Flow, lane: LaneKey) {
+        if let Some((lines, front)) = self.lines(flow) {
+            lines.bring(front, lane);
+        }
+    }
+
+    /// What is at the front of each lane of a flow but the one whose turn it is, in the order of their turns. Those that are parked are
+    /// not there.
+    pub(crate) fn other_lanes(&self, flow: Flow) -> impl Iterator<Item = MessageKey> {
+        let lines = self.lines.as_ref().filter(|_| flow.is_laned()).and_then(|lines| lines.get(flow.0 / 3));
+        lines.into_iter().flat_map(Lines::fronts)
+    }
+
+    /// There is nothing to choose: one flow, and one lane of it.
+    pub(crate) fn is_sole(&self) -> bool {
+        let lines = |flow: Flow| self.lines.as_ref().and_then(|lines| lines.get(flow.0 / 3));
+        self.alone().is_some_and(|flow| !flow.is_laned() || !lines(flow).is_some_and(Lines::has_more))
+    }
+
     /// A lane that was parked may go on.
     pub(crate) fn wake(&mut self, lane: LaneKey) {
         for flow in (0..FLOWS).map(Flow).filter(|flow| flow.is_laned()) {

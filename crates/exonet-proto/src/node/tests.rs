@@ -18,6 +18,7 @@ mod receiving;
 mod refusals;
 mod resets;
 mod restart;
+mod scheduling;
 mod sending;
 mod silence;
 mod stamping;

@@ -4,7 +4,7 @@ use core::net::SocketAddr;
 use core::time::Duration;
 use std::collections::VecDeque;
 
-use crate::channel::congestion::{Congestion, Cubic, Exo, Fixed};
+use crate::channel::congestion::{Bounded, CongestionControl, Cubic, Exo, Fixed};
 use crate::channel::mtu::BASE;
 use crate::channel::path::{Path, PathAddr};
 use crate::channel::{Pipe, Recovery, Roaming, recovery};
@@ -26,6 +26,8 @@ const MAX_BURST: usize = 24;
 const LONG_QUEUE: u64 = 4;
 /// Part of a round trip for which ACK and STATE may wait for data.
 const RIDE_SHARE: u32 = 4;
+/// Packets that wait for their copies: no more get one.
+const MAX_HEDGES: usize = 4_096;
 /// Answers to path challenges that wait to leave.
 pub(crate) const MAX_RESPONSES: usize = 4;
 /// Openings of one peer answered and not confirmed.
@@ -166,6 +168,7 @@ impl Link {
         self.datagram_cap = self.largest_datagram(config);
         self.recovery.set_reliable(self.pipe().is_some());
         self.recovery.on_path_change(now, self.datagram_cap, controller(config));
+        take_policy(&mut self.recovery, config);
     }
 
     /// The peer takes datagrams of at most this size. `fresh`: nothing is known of the path yet.
@@ -287,7 +290,9 @@ impl Link {
     /// Nothing is left to send: the last packets, which have too little behind them, may get copies.
     pub(crate) fn hedge(&mut self, now: Mono) {
         for (index, number, again) in self.burst.drain(..) {
-            if let Some(wait) = self.recovery.hedge(now, again) {
+            if self.hedges.len() < MAX_HEDGES
+                && let Some(wait) = self.recovery.hedge(now, again)
+            {
                 self.hedges.push_back((now + wait, index, number));
             }
         }
@@ -499,11 +504,21 @@ impl Link {
     }
 }
 
-fn controller(config: &Config) -> Box<dyn Congestion> {
+fn controller(config: &Config) -> Box<dyn CongestionControl> {
+    if let Some(own) = &config.parts.congestion {
+        return Box::new(Bounded::new(own.make(), BASE));
+    }
     match config.congestion {
         CongestionChoice::Exo => Box::new(Exo::new(BASE)),
         CongestionChoice::Cubic => Box::new(Cubic::new(BASE)),
-        CongestionChoice::Fixed(window) => Box::new(Fixed::new(window)),
+        CongestionChoice::Fixed(window) => Box::new(Bounded::new(Box::new(Fixed::new(window)), BASE)),
+    }
+}
+
+/// The application's own policy of retransmission, if it has one, for a path on which nothing has left.
+fn take_policy(recovery: &mut Recovery, config: &Config) {
+    if let Some(own) = &config.parts.retransmission {
+        recovery.set_retransmission(own.make());
     }
 }
 
@@ -515,5 +530,7 @@ fn fresh_recovery(now: Mono, config: &Config, max_datagram: u16) -> Recovery {
         ecn: config.ecn,
         ..recovery::Config::default()
     };
-    Recovery::new(now, path, controller(config))
+    let mut recovery = Recovery::new(now, path, controller(config));
+    take_policy(&mut recovery, config);
+    recovery
 }

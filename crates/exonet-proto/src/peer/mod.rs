@@ -108,11 +108,15 @@ impl Peer {
 
     /// A peer that nothing is known of, at `place` in the node's table.
     pub(crate) fn new(id: NodeId, place: u32, now: Mono, cx: &Context) -> Self {
+        let mut outbound = Outbound::new(now, cx.journal.is_forced());
+        if let Some(own) = &cx.config.parts.scheduler {
+            outbound.set_scheduler(now, own.make());
+        }
         Self {
             place,
             id,
             hints: Vec::new(),
-            outbound: Outbound::new(now, cx.journal.is_forced()),
+            outbound,
             inbound: Inbound::new(now),
             link: Link::new(now, &cx.config),
             admitted: false,

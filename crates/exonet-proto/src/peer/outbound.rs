@@ -9,6 +9,7 @@ mod given_up;
 mod lanes;
 mod pieces;
 mod returned;
+mod scheduling;
 mod streams;
 
 use core::ops::Range;
@@ -19,6 +20,7 @@ pub(crate) use bundled::Followed;
 pub(crate) use fate::Had;
 use given_up::GivenUp;
 use lanes::Lanes;
+use scheduling::Scheduling;
 
 use crate::account::Account;
 use crate::backoff::Backoff;
@@ -68,6 +70,8 @@ impl Default for PeerLimits {
 pub(crate) struct Outbound {
     pub(crate) sender: Option<Sender<MessageKey>>,
     queue: SendQueue,
+    /// None: the queue alone chooses.
+    scheduling: Option<Box<Scheduling>>,
     /// Large messages that wait until fewer are under way. Those that are over are found out when it is their turn, or when
     /// there are as many of them as of others.
     waiting: VecDeque<(Flow, MessageKey)>,
@@ -149,6 +153,7 @@ impl Outbound {
             ends: VecDeque::new(),
             sender: None,
             queue: SendQueue::default(),
+            scheduling: None,
             waiting: VecDeque::new(),
             waiting_over: 0,
             caller: Caller::default(),

@@ -6,7 +6,7 @@
 use core::time::Duration;
 
 use super::hystart::{HyStart, Verdict};
-use super::{AckInfo, Congestion, LossInfo, initial_window, minimum_window};
+use super::{AckInfo, CongestionControl, LossInfo, initial_window, minimum_window};
 use crate::Mono;
 
 /// The multiplicative decrease.
@@ -167,7 +167,7 @@ impl Cubic {
     }
 }
 
-impl Congestion for Cubic {
+impl CongestionControl for Cubic {
     fn on_ack(&mut self, ack: AckInfo<'_>) {
         if ack.ce > 0 && !self.in_recovery(ack.sent_at) {
             self.reduce(ack.now, None);

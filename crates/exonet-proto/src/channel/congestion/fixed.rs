@@ -1,6 +1,6 @@
 //! A window that never changes: for tests, and for carriers that control congestion themselves.
 
-use super::{AckInfo, Congestion, LossInfo};
+use super::{AckInfo, CongestionControl, LossInfo};
 use crate::Mono;
 
 /// A constant window, without pacing of its own.
@@ -16,7 +16,7 @@ impl Fixed {
     }
 }
 
-impl Congestion for Fixed {
+impl CongestionControl for Fixed {
     fn on_ack(&mut self, _ack: AckInfo<'_>) {}
 
     fn on_loss(&mut self, _loss: LossInfo) {}

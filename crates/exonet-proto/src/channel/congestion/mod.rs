@@ -1,5 +1,6 @@
 //! Congestion control: how much may be under way on a path, and how fast it leaves.
 
+mod bounded;
 mod cubic;
 mod exo;
 mod fixed;
@@ -12,11 +13,12 @@ use super::Rtt;
 use super::rate::Sample;
 use crate::Mono;
 
+pub use bounded::{Bounded, MOST_WINDOW};
 pub use cubic::Cubic;
 pub use exo::Exo;
 pub use fixed::Fixed;
 
-/// How many kinds of packet a controller can tell apart by [`Congestion::tag_for_next_packet`].
+/// How many kinds of packet a controller can tell apart by [`CongestionControl::tag_for_next_packet`].
 pub const TAGS: usize = 4;
 
 /// The initial window (RFC 9002, section 7.2) for datagrams of `mtu` bytes.
@@ -32,6 +34,7 @@ pub fn minimum_window(mtu: u16) -> u64 {
 
 /// A packet that counts against the window leaves.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct SentInfo {
     /// When.
     pub now: Mono,
@@ -45,6 +48,7 @@ pub struct SentInfo {
 
 /// An ACK that newly acknowledges packets which counted against the window of this path. One per ACK frame.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct AckInfo<'a> {
     /// When the ACK arrived.
     pub now: Mono,
@@ -83,6 +87,7 @@ pub struct AckInfo<'a> {
 /// A packet which counted against the window of this path is declared lost. One per packet; a controller that
 /// reacts at most once per round trip compares `sent_at` with the time of its last reaction.
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct LossInfo {
     /// When it is declared lost.
     pub now: Mono,
@@ -100,7 +105,21 @@ pub struct LossInfo {
 /// whole datagrams, rates are bytes per second.
 ///
 /// Path MTU probes are reported as sent and acknowledged, never as lost.
-pub trait Congestion: Debug + Send {
+///
+/// # Contract
+/// An application's own controller, given by [`Parts::congestion`](crate::parts::Parts::congestion), is asked like those of the node.
+/// * Each path has one: a peer that moves to another address begins with a new one. The first call is [`on_mtu`](Self::on_mtu).
+/// * Time comes from outside: a controller reads no clock, and draws no randomness but from a seed of its own, if runs are to be
+///   repeated.
+/// * The calls are made under the node's lock, and some of them for each packet: each should take well below a microsecond, must not
+///   block, and must not call the node.
+/// * The node takes an answer that is out of bounds for the nearest that is not; the bounds stand at the methods. So a controller
+///   may be slow, or take more of a network than its share, and can neither lose a message nor stop a path.
+/// * ACKs, probes of a probe timeout and what validates an address leave whatever the window says. What an unvalidated address
+///   may get, and what a peer or this node holds, has bounds of its own that no controller is asked about.
+/// * A panic passes through the core, which is of no use afterwards; the library `exonet` stops the node then.
+/// * On a connection (TCP) it is told what happens, and its answers count for nothing.
+pub trait CongestionControl: Debug + Send {
     /// A packet leaves.
     fn on_sent(&mut self, _sent: SentInfo) {}
 
@@ -123,22 +142,23 @@ pub trait Congestion: Debug + Send {
     /// Datagrams are now at most `mtu` bytes.
     fn on_mtu(&mut self, mtu: u16);
 
-    /// Bytes per second that the path was seen to give; zero: unknown.
+    /// Bytes per second that the path was seen to give; zero: unknown. It bounds how many lone packets are copied on paths that
+    /// lose, and how messages are cut on fast ones; it does not bound what leaves.
     fn bandwidth(&self) -> u64 {
         0
     }
 
-    /// Most bytes that may be under way.
+    /// Most bytes that may be under way. The node takes [`minimum_window`] to [`MOST_WINDOW`].
     fn window(&self) -> u64;
 
     /// Bytes per second at which packets leave. `None`: derived from window and round-trip time, see
-    /// [`pacing_gain`](Self::pacing_gain).
+    /// [`pacing_gain`](Self::pacing_gain). `u64::MAX`: packets are not paced. The node takes one [`minimum_window`] a second at least.
     fn pacing_rate(&self) -> Option<u64> {
         None
     }
 
     /// Percent of one window per round trip at which packets leave when there is no
-    /// [`pacing_rate`](Self::pacing_rate).
+    /// [`pacing_rate`](Self::pacing_rate). The node takes 10 to 1,000.
     fn pacing_gain(&self) -> u64 {
         125
     }

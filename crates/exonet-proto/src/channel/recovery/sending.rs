@@ -6,7 +6,7 @@ use super::super::mtu::{BASE, ETHERNET};
 use super::super::units::{SECOND, bytes_in, mul_div, nanos};
 use super::Recovery;
 use crate::Mono;
-use crate::channel::hedge::Room;
+use crate::channel::retransmission::PathState;
 
 /// Probe timeouts in a row after which datagrams are kept to the base size: larger ones may not pass any more.
 const SHRINK: u32 = 3;
@@ -71,15 +71,7 @@ impl Recovery {
     /// How long to wait before a copy of the packet that leaves now, with nothing behind it; None: it gets none.
     /// `again`: it carries what was lost before.
     pub fn hedge(&mut self, now: Mono, again: bool) -> Option<Duration> {
-        let rate = self.congestion.bandwidth();
-        let room = Room {
-            rtt: &self.rtt,
-            loss: self.loss,
-            rate: rate as f64,
-            in_flight: self.in_flight as f64,
-            datagram: f64::from(self.mtu.current()),
-        };
-        if self.config.reliable { None } else { self.hedge.copy(now, self.config.hedging, room, again) }
+        if self.config.reliable { None } else { self.policy.copy_after(now, &path_state!(self), again) }
     }
 
     /// The path loses packets at a rate that matters.

@@ -71,7 +71,7 @@ impl Scribe {
     }
 }
 
-impl Congestion for Scribe {
+impl CongestionControl for Scribe {
     fn on_sent(&mut self, sent: SentInfo) {
         assert_eq!(sent.tag, self.sent % 4);
         self.sent = self.sent.wrapping_add(1);

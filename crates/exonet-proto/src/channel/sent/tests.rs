@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 
-const RULE: LossRule = LossRule { packets: 3, time: Duration::from_micros(500) };
+const RULE: LossThreshold = LossThreshold { packets: 3, time: Duration::from_micros(500) };
 const MEMORY: Duration = Duration::from_micros(2_000);
 
 fn at(micros: u64) -> Mono {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::channel::Fate;
-use crate::channel::congestion::{AckInfo, Congestion, LossInfo};
+use crate::channel::congestion::{AckInfo, CongestionControl, LossInfo};
 use crate::config::CongestionChoice;
 use crate::peer::epoch::Carried;
 use crate::peer::piece::{Cuts, Next, Piece, Room};
@@ -179,7 +179,7 @@ fn what_follows_a_message_that_just_fits_is_sent_again_if_it_was_lost() {
 #[derive(Debug)]
 pub(super) struct Gives(pub(super) u64);
 
-impl Congestion for Gives {
+impl CongestionControl for Gives {
     fn on_ack(&mut self, _: AckInfo<'_>) {}
 
     fn on_loss(&mut self, _: LossInfo) {}

@@ -25,8 +25,7 @@ impl Outbound {
     ) {
         while self.ahead_bytes < room && !self.has_lost() {
             let envelopes = self.may_bind();
-            self.choose_lanes(now, store);
-            let Some(flow) = self.turn(store, envelopes) else { return };
+            let Some(flow) = self.whose_turn(now, store, envelopes) else { return };
             let Some(key) = self.queue.front(flow) else { return };
             let Some(letter) = store.get_mut(key) else {
                 self.queue.pop(flow);
@@ -40,6 +39,7 @@ impl Outbound {
             // A large message is charged as it leaves.
             let charged = if letter.is_large() { 0 } else { letter.wire_len() };
             self.queue.charge_lane(flow, charged);
+            self.note_sent(flow, letter.lane, charged);
             self.queue.pop(flow);
             letter.queued = false;
             self.queue.charge(flow, usize::try_from(charged).unwrap_or(usize::MAX));

@@ -54,7 +54,7 @@ impl Outbound {
         flow: Flow,
         room: Room,
     ) -> Followed<'a> {
-        if self.holds || !self.lost.is_empty() {
+        if self.holds || !self.lost.is_empty() || self.must_ask() {
             return Followed::Nothing;
         }
         let Some(key) = self.queue.front(flow) else { return Followed::Nothing };

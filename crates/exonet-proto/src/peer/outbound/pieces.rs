@@ -72,10 +72,9 @@ impl Outbound {
         loop {
             if self.queue.has_lanes() {
                 self.queue.set_quantum(room.empty);
-                self.choose_lanes(now, store);
             }
             let binds = self.may_bind() && !self.binds_ahead;
-            let Some(flow) = self.turn(store, binds) else {
+            let Some(flow) = self.whose_turn(now, store, binds) else {
                 return Next::Nothing;
             };
             let Some(key) = self.queue.front(flow) else {
@@ -102,6 +101,7 @@ impl Outbound {
                 self.bind(now, key, letter);
                 self.queue.charge(flow, usize::try_from(halves.at()).unwrap_or(usize::MAX));
                 self.queue.charge_lane(flow, halves.at());
+                self.note_sent(flow, letter.lane, halves.at());
                 return Next::Piece(Piece::Fragment { key, s, r, range: 0..halves.at() });
             }
             match self.cut_new(now, key, letter, room) {
@@ -109,6 +109,7 @@ impl Outbound {
                     let len = usize::try_from(range.end - range.start).unwrap_or(usize::MAX);
                     self.queue.charge(flow, len);
                     self.queue.charge_lane(flow, len as u64);
+                    self.note_sent(flow, letter.lane, len as u64);
                     self.settle_turn(flow, letter);
                     return Next::Piece(Piece::Fragment { key, s, r, range });
                 }
@@ -128,6 +129,7 @@ impl Outbound {
         key: MessageKey,
         letter: &mut Letter,
     ) -> Option<MessageKey> {
+        self.note_sent(flow, letter.lane, letter.wire_len());
         if letter.bundle().is_some() {
             return self.bind_bundled(flow, key, letter, 1);
         }
@@ -149,7 +151,12 @@ impl Outbound {
         room: Room,
     ) -> Option<(MessageKey, &'a Letter)> {
         let (r, s) = room.open?;
-        if self.holds || self.binds_ahead || !self.lost.is_empty() || !self.queue.goes_on(flow) {
+        if self.holds
+            || self.binds_ahead
+            || !self.lost.is_empty()
+            || !self.queue.goes_on(flow)
+            || self.must_ask()
+        {
             return None;
         }
         let key = self.queue.front(flow)?;

@@ -4,7 +4,7 @@
 //! the queue, and to no others. Against rivals that ignore loss as well, an additive one that aims at half of the link.
 
 use super::delay::Delay;
-use crate::channel::congestion::{AckInfo, Congestion, Cubic, LossInfo};
+use crate::channel::congestion::{AckInfo, CongestionControl, Cubic, LossInfo};
 
 /// A rival that keeps the queue full but leaves it empty for a moment now and then is taken for one of BBR's kind for
 /// so many seconds.

@@ -18,7 +18,7 @@ mod yielding;
 
 use core::time::Duration;
 
-use super::{AckInfo, Congestion, LossInfo, initial_window, minimum_window};
+use super::{AckInfo, CongestionControl, LossInfo, initial_window, minimum_window};
 use crate::Mono;
 use crate::channel::rate::Sample;
 use baseline::{Baseline, Tag};
@@ -248,7 +248,7 @@ impl Exo {
     }
 }
 
-impl Congestion for Exo {
+impl CongestionControl for Exo {
     fn on_ack(&mut self, ack: AckInfo<'_>) {
         let start = *self.start.get_or_insert(ack.now);
         self.now = ack.now.since(start).as_secs_f64();

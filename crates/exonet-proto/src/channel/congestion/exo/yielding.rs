@@ -5,7 +5,7 @@
 //! signal keeps no larger a window than CUBIC would have after the same signals, until CUBIC's window has grown past
 //! the one at the signal.
 
-use crate::channel::congestion::{AckInfo, Congestion, Cubic, LossInfo};
+use crate::channel::congestion::{AckInfo, CongestionControl, Cubic, LossInfo};
 
 /// How much larger than at the last signal CUBIC's window is when nobody is left to make room for.
 const PAST: f64 = 1.25;

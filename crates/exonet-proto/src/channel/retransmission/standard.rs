@@ -1,0 +1,76 @@
+//! The policy of a node that is given none: RFC 9002, with the changes that `docs/implementation.md`, "Loss recovery", lists.
+
+use core::time::Duration;
+
+use super::{LossThreshold, PathState, Retransmission, SpuriousLoss};
+use crate::Mono;
+use crate::channel::hedge::{Hedge, Hedging, Room};
+use crate::channel::loss::Cause;
+use crate::channel::pto;
+use crate::channel::reordering::Reordering;
+
+/// With so many ack-eliciting packets under way, a queue on the path was this sender's own. Silence has ended it, and a
+/// probe is a hundredth of what the sender sent before. A member of a crowd has few under way.
+const MANY: u64 = 16;
+
+/// Probes of the first timeouts in a row where loss is random; later ones have as many as the last of these. Elsewhere
+/// each has one.
+const PROBES: [u32; 6] = [1, 2, 2, 3, 3, 2];
+
+/// The retransmission policy of a node that is given none.
+///
+/// A packet is lost three packets or an eighth of a round trip behind, and later on paths that reorder. The first probe comes early where
+/// an application waits. The back-off is gentle where packets are lost by chance, and doubles elsewhere. Lone packets are copied on paths that
+/// lose by chance, as [`Hedging`] allows.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Standard {
+    hedging: Hedging,
+    reordering: Reordering,
+    hedge: Hedge,
+}
+
+impl Standard {
+    /// As a node uses it, with copies as `hedging` allows.
+    pub fn new(hedging: Hedging) -> Self {
+        Self { hedging, ..Self::default() }
+    }
+}
+
+impl Retransmission for Standard {
+    #[inline]
+    fn loss(&mut self, now: Mono, path: &PathState<'_>) -> LossThreshold {
+        self.reordering.rule(now, path.rtt)
+    }
+
+    fn on_spurious(&mut self, spurious: SpuriousLoss, path: &PathState<'_>) {
+        self.reordering.on_spurious(spurious.now, spurious.distance, spurious.age, path.rtt);
+    }
+
+    #[inline]
+    fn probe_after(&self, path: &PathState<'_>, timeouts: u32) -> Duration {
+        let early = path.awaited && path.rtt.is_measured() && !path.loss.is_overloaded();
+        let tail = if early { path.rtt.tail_base() } else { path.rtt.pto_base() };
+        let tail = tail.saturating_add(path.max_ack_delay);
+        let cause = match path.loss.cause() {
+            Cause::Overload if path.packets >= MANY => Cause::Unknown,
+            cause => cause,
+        };
+        pto::back_off(timeouts, tail, path.pto(), cause, path.awaited)
+    }
+
+    fn probes(&self, path: &PathState<'_>, timeouts: u32) -> u32 {
+        let at = usize::try_from(timeouts).unwrap_or(usize::MAX).clamp(1, PROBES.len()) - 1;
+        PROBES.get(at).copied().filter(|_| path.loss.is_random()).unwrap_or(1)
+    }
+
+    fn copy_after(&mut self, now: Mono, path: &PathState<'_>, again: bool) -> Option<Duration> {
+        let room = Room {
+            rtt: path.rtt,
+            loss: *path.loss,
+            rate: path.bandwidth() as f64,
+            in_flight: path.in_flight as f64,
+            datagram: f64::from(path.datagram()),
+        };
+        self.hedge.copy(now, self.hedging, room, again)
+    }
+}

@@ -1,0 +1,168 @@
+//! Whose turn it is: as the queue says, or as a scheduler of the application's own says within bounds.
+
+use core::time::Duration;
+
+use super::Outbound;
+use crate::message::lane::LaneKey;
+use crate::message::scheduler::{Kind, Scheduler, Waiting};
+use crate::message::{Flow, Letter, MessageKey, Store};
+use crate::time::Mono;
+use crate::wire::Role;
+
+/// Lanes of one priority that a scheduler can choose from at once; with eight other flows they are
+/// [`MOST_WAITING`](crate::message::scheduler::MOST_WAITING).
+const MOST_LANES: usize = 62;
+
+/// So often the queue chooses, whatever the scheduler would: nothing waits for ever.
+const OWN_EVERY: Duration = Duration::from_millis(100);
+
+/// The application's own scheduler of what goes to one peer.
+#[derive(Debug)]
+pub(crate) struct Scheduling {
+    scheduler: Box<dyn Scheduler>,
+    /// What could leave now. Kept for its memory.
+    waiting: Vec<Waiting>,
+    /// What was chosen, and has not left.
+    chosen: Option<usize>,
+    /// When that was.
+    now: Mono,
+    /// When the queue chooses next.
+    own_at: Mono,
+}
+
+/// Whose turn a scheduler says it is.
+enum Turn {
+    /// That of the message at the front of this flow.
+    Of(Flow),
+    /// The queue's, to choose.
+    Queue,
+    /// The one that was chosen waits for room, and no other can go.
+    Nobody,
+}
+
+impl Outbound {
+    /// Has `scheduler` choose from now on.
+    pub(crate) fn set_scheduler(&mut self, now: Mono, scheduler: Box<dyn Scheduler>) {
+        let own_at = now + OWN_EVERY;
+        self.scheduling =
+            Some(Box::new(Scheduling { scheduler, waiting: Vec::new(), chosen: None, now, own_at }));
+    }
+
+    /// The flow whose turn it is, and at its front the message. `envelopes`: there are some, and they may be used.
+    pub(super) fn whose_turn(&mut self, now: Mono, store: &Store, envelopes: bool) -> Option<Flow> {
+        match self.scheduled(now, store, envelopes) {
+            Turn::Of(flow) => return Some(flow),
+            Turn::Nobody => return None,
+            Turn::Queue => {}
+        }
+        if self.queue.has_lanes() {
+            self.choose_lanes(now, store);
+        }
+        self.turn(store, envelopes)
+    }
+
+    /// What the scheduler says, if there is one.
+    #[inline]
+    fn scheduled(&mut self, now: Mono, store: &Store, envelopes: bool) -> Turn {
+        // It is away meanwhile: what it is asked about is part of the same thing.
+        let Some(mut scheduling) = self.scheduling.take() else { return Turn::Queue };
+        scheduling.chosen = None;
+        let sole = self.queue.is_sole();
+        if sole {
+            // Nothing waits for another.
+            scheduling.own_at = now + OWN_EVERY;
+        }
+        let turn = if sole || !envelopes { Turn::Queue } else { self.choose(&mut scheduling, now, store) };
+        self.scheduling = Some(scheduling);
+        turn
+    }
+
+    fn choose(&mut self, scheduling: &mut Scheduling, now: Mono, store: &Store) -> Turn {
+        scheduling.now = now;
+        if now >= scheduling.own_at {
+            scheduling.own_at = now + OWN_EVERY;
+            self.queue.pass_lanes();
+            return Turn::Queue;
+        }
+        let mut plain = true;
+        // Each time round there is one lane less to choose from, or no plain message.
+        loop {
+            self.list(store, plain, &mut scheduling.waiting);
+            let waiting = scheduling.waiting.as_slice();
+            let at = if waiting.len() > 1 { scheduling.scheduler.next(now, waiting) } else { Some(0) };
+            let Some((at, &Waiting { flow, lane, .. })) = at.and_then(|at| Some((at, waiting.get(at)?)))
+            else {
+                return if plain || !waiting.is_empty() { Turn::Queue } else { Turn::Nobody };
+            };
+            self.queue.bring(flow, lane);
+            let front = self.queue.front(flow).and_then(|key| store.get(key));
+            let Some(letter) = front else { return Turn::Queue };
+            let (needs, len) = (letter.bound.is_none() && !letter.is_large(), letter.wire_len());
+            if needs && self.has_own_window(letter) {
+                if !self.lanes.may_open(now, lane, len) {
+                    self.queue.next_lane(flow, true);
+                    continue;
+                }
+            } else if needs && len > self.window_left() {
+                // It waits for room, and no other takes that from under it.
+                plain = false;
+                continue;
+            }
+            scheduling.chosen = Some(at);
+            return Turn::Of(flow);
+        }
+    }
+
+    /// Lists what could leave now, as far as windows are not in the way. `plain`: also what takes room from the window of plain
+    /// messages.
+    fn list(&self, store: &Store, plain: bool, waiting: &mut Vec<Waiting>) {
+        waiting.clear();
+        let one = |flow: Flow, key: MessageKey| {
+            let letter = store.get(key)?;
+            let free = letter.bound.is_some() || letter.is_large() || self.has_own_window(letter);
+            (plain || free).then(|| waiting_of(flow, letter))
+        };
+        for (flow, key) in self.queue.fronts() {
+            waiting.extend(one(flow, key));
+            let others = self.queue.other_lanes(flow).take(MOST_LANES - 1);
+            waiting.extend(others.filter_map(|key| one(flow, key)));
+        }
+    }
+
+    /// There may be another to choose, and the scheduler has to be asked first.
+    pub(super) fn must_ask(&self) -> bool {
+        self.scheduling.is_some() && !self.queue.is_sole()
+    }
+
+    /// Something of a message leaves: the scheduler hears of it, if it has chosen that.
+    #[inline]
+    pub(super) fn note_sent(&mut self, flow: Flow, lane: LaneKey, bytes: u64) {
+        if let Some(scheduling) = self.scheduling.as_mut() {
+            let Scheduling { scheduler, waiting, chosen, now, .. } = &mut **scheduling;
+            let chosen = chosen.take().and_then(|at| waiting.get(at));
+            if let Some(chosen) = chosen.filter(|chosen| (chosen.flow, chosen.lane) == (flow, lane)) {
+                scheduler.on_sent(*now, chosen, bytes);
+            }
+        }
+    }
+}
+
+fn waiting_of(flow: Flow, letter: &Letter) -> Waiting {
+    let kind = match letter.role {
+        Role::Plain => Kind::Message,
+        Role::Call => Kind::Call,
+        Role::Reply { .. } => Kind::Reply,
+        Role::Stream(_) => Kind::Stream,
+    };
+    Waiting {
+        priority: letter.priority,
+        kind,
+        name: letter.tag.clone(),
+        large: letter.is_large(),
+        bytes: letter.wire_len(),
+        deadline: letter.deadline,
+        order: letter.order,
+        flow,
+        lane: letter.lane,
+    }
+}

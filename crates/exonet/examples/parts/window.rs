@@ -1,0 +1,77 @@
+//! Congestion control: a window that never changes, which notes the most that was under way.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Instant;
+
+use exonet::parts::{AckInfo, CongestionControl, LossInfo, Mono, SentInfo};
+use exonet::{Allow, Node};
+
+use crate::{Failed, taker};
+
+/// Bytes that may be under way.
+const WINDOW: u64 = 64 << 10;
+
+/// What the controllers of a node have seen.
+#[derive(Debug, Default)]
+struct Seen {
+    acks: AtomicU64,
+    losses: AtomicU64,
+    most: AtomicU64,
+}
+
+/// The window is fixed. Losses change nothing.
+#[derive(Debug)]
+struct FixedWindow(Arc<Seen>);
+
+impl CongestionControl for FixedWindow {
+    fn on_sent(&mut self, sent: SentInfo) {
+        self.0.most.fetch_max(sent.in_flight, Relaxed);
+    }
+
+    fn on_ack(&mut self, _: AckInfo<'_>) {
+        self.0.acks.fetch_add(1, Relaxed);
+    }
+
+    fn on_loss(&mut self, _: LossInfo) {
+        self.0.losses.fetch_add(1, Relaxed);
+    }
+
+    fn on_persistent_congestion(&mut self, _: Mono) {}
+
+    fn on_mtu(&mut self, _: u16) {}
+
+    fn window(&self) -> u64 {
+        WINDOW
+    }
+
+    /// Without pacing.
+    fn pacing_rate(&self) -> Option<u64> {
+        Some(u64::MAX)
+    }
+}
+
+/// Sends 16 MB through it.
+pub(crate) async fn run() -> Result<(), Failed> {
+    let seen = Arc::<Seen>::default();
+    let for_paths = Arc::clone(&seen);
+    let alice = Node::builder(Allow::anyone())
+        .bind("127.0.0.1:0")
+        .congestion_control(move || FixedWindow(Arc::clone(&for_paths)))
+        // As on an Ethernet. The smallest window is four datagrams, and on loopback one may have 65,000 bytes.
+        .config(|config| (config.max_datagram, config.max_loopback_datagram) = (1_452, 1_452))
+        .build()
+        .await?;
+    let bob = taker().await?;
+    let begun = Instant::now();
+    let settled = alice.peer(bob.peer_addr()).send(vec![7_u8; 16 << 20]).await?.await;
+    println!(
+        "congestion control: 16 MiB are {:?} after {:.0?}; {} ACKs, {} losses, at most {} bytes of {WINDOW} under way",
+        settled.outcome,
+        begun.elapsed(),
+        seen.acks.load(Relaxed),
+        seen.losses.load(Relaxed),
+        seen.most.load(Relaxed),
+    );
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! Parts of a node that an application can replace by types of its own: congestion control, scheduler, retransmission policy,
+//! load metric.
+//!
+//! | Part | Trait | Where it plugs in | Without it |
+//! |---|---|---|---|
+//! | congestion control | [`CongestionControl`] | [`Builder::congestion_control`](crate::Builder::congestion_control): one for each path | [`Exo`], or [`Cubic`] by [`CongestionChoice`](crate::config::CongestionChoice) |
+//! | scheduler | [`Scheduler`] | [`Builder::scheduler`](crate::Builder::scheduler): one for each peer | priorities by weight, lanes by turns |
+//! | retransmission policy | [`Retransmission`] | [`Builder::retransmission`](crate::Builder::retransmission): one for each path | [`Standard`] |
+//! | load metric | [`Load`] | [`GroupBuilder::load`](crate::group::GroupBuilder::load): one for each group | [`PeakEwma`] |
+//!
+//! None of them decides what is delivered. An answer that is out of bounds is taken for the nearest within them, so a bad part makes a
+//! node slow, and can neither lose a message nor deliver one twice. `docs/parts.md` compares them, and the example `parts` has one of each.
+//!
+//! ```
+//! use exonet::parts::Fixed;
+//! use exonet::{Allow, Node};
+//!
+//! let builder = Node::builder(Allow::anyone()).congestion_control(|| Fixed::new(1 << 20));
+//! # let _ = builder;
+//! ```
+
+pub use exonet_proto::parts::{
+    AckInfo, Cause, CongestionControl, Cubic, Exo, Fixed, Hedging, Kind, LossInfo, LossThreshold,
+    MOST_WAITING, MOST_WINDOW, Make, Mono, Parts, PathState, Retransmission, Rtt, Sample, Scheduler,
+    SentInfo, SpuriousLoss, Standard, TAGS, Waiting, initial_window, minimum_window,
+};
+
+pub use crate::group::{Load, PeakEwma};
